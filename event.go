@@ -1,0 +1,85 @@
+package perigee
+
+import "encoding/json"
+
+// An EventKind says what happened and which fields of the Event have a meaning.
+type EventKind uint8
+
+// The kinds of events. A stream is any number of notes, one EventStart, then content, and at the end
+// EventFinish for each candidate; usage may come anywhere, and the last one seen is the true one.
+const (
+	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are known.
+	EventStart EventKind = iota + 1
+	// EventFrame is the provider's own chunk in the client's dialect, yielded before the events that
+	// were read from it, and only to a client of that dialect. An encoder of that dialect writes
+	// frames and skips the content events, since all of them are inside; others skip frames.
+	EventFrame
+	EventText      // Text, and Signature when the provider sealed this text
+	EventThinking  // Text, and Signature when it came along
+	EventSignature // Signature alone: it belongs to the block before it
+	EventCall      // Call, complete; and Signature
+	EventBlob      // Blob: an image or a sound; Thought when it belongs to the thinking
+	EventPart      // Raw: a part that has no kind of its own, as JSON
+	EventGrounding // Raw: the provider's groundingMetadata
+	EventUsage     // Usage so far: replaces what was said before, never adds to it
+	EventNote      // Note
+	EventFinish    // Finish
+)
+
+// An Event is one thing that happened in an answer.
+type Event struct {
+	Kind      EventKind
+	Candidate int // which of several answers; 0 unless more were asked for
+	Thought   bool
+
+	Upstream   string // EventStart: the name of the upstream that answers
+	Model      string // EventStart: the model that really answers
+	ResponseID string // EventStart: the provider's id of the answer
+
+	Text      string
+	Signature string
+	Call      *FunctionCall
+	Blob      *Blob
+	Usage     *Usage
+	Finish    *Finish
+	Note      *Note
+	Raw       json.RawMessage
+	Frame     []byte // valid until the next event; who keeps it copies it
+}
+
+// Usage counts tokens. Input includes Cached, Output includes Thinking, so that sums need no rules.
+type Usage struct {
+	Input    int64
+	Cached   int64
+	Output   int64
+	Thinking int64
+}
+
+// Total is what the call cost altogether.
+func (u Usage) Total() int64 { return u.Input + u.Output }
+
+// Finish says why an answer ended. Reason is the provider's word (STOP, MAX_TOKENS, SAFETY …).
+type Finish struct {
+	Reason  string
+	Message string
+}
+
+// A TokenCount is the size of a request. Raw is the provider's own answer when it was given in the
+// client's dialect, else nil.
+type TokenCount struct {
+	Upstream string
+	Total    int64
+	Cached   int64
+	Estimate bool // counted here by rule of thumb, not by the provider
+	Raw      []byte
+}
+
+// Embeddings are the vectors for an EmbedRequest, one for each input in order. Raw is the provider's
+// own answer when it was given in the client's dialect; then Vectors may be empty.
+type Embeddings struct {
+	Upstream string
+	Model    string
+	Vectors  [][]float32
+	Usage    Usage
+	Raw      []byte
+}

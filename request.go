@@ -1,0 +1,261 @@
+package perigee
+
+import (
+	"encoding/json"
+	"sync"
+)
+
+// A Dialect names the API that a body is written in.
+type Dialect string
+
+// The dialects that clients speak.
+const (
+	DialectGemini          Dialect = "gemini"
+	DialectOpenAIChat      Dialect = "openai-chat"
+	DialectOpenAIResponses Dialect = "openai-responses"
+	DialectAnthropic       Dialect = "anthropic"
+)
+
+// An Origin says where a request came from and keeps the bytes that it came as. Body is shared by
+// everyone who sees the request and must not be changed; who needs other bytes makes them.
+type Origin struct {
+	ID      string // of the call: in x-perigee-call, the store and the logs
+	Dialect Dialect
+	Body    []byte
+	Client  Client
+	Notes   []Note // what the dialect had to change or drop while decoding
+}
+
+// A Client is who asks.
+type Client struct {
+	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"
+	Version string
+	Key     string // the name of the key that it presented, never the key; empty when none is required
+	Session string // what the client calls its conversation, if it says so
+}
+
+// A Request is one question to a model, in whatever dialect it came. The envelope is plain fields; the
+// conversation itself is decoded when somebody asks for it, because a request that goes on in its own
+// dialect never needs to be.
+type Request struct {
+	Origin
+	Model  string // as the client named it; routing replaces it with the upstream's name for it
+	Stream bool   // the client wants the answer piece by piece
+
+	prompt *lazyPrompt
+}
+
+type lazyPrompt struct {
+	once   sync.Once
+	decode func() (*Prompt, error)
+	value  *Prompt
+	err    error
+}
+
+// NewRequest returns a request whose Prompt is decoded by calling decode at most once.
+func NewRequest(origin Origin, model string, stream bool, decode func() (*Prompt, error)) *Request {
+	return &Request{Origin: origin, Model: model, Stream: stream, prompt: &lazyPrompt{decode: decode}}
+}
+
+// Prompt returns the conversation. It is decoded once and shared by all copies of the request, also
+// between goroutines, so callers treat it as read-only and build a new one to change it.
+func (r *Request) Prompt() (*Prompt, error) {
+	p := r.prompt
+	if p == nil {
+		return nil, Errorf(ClassInternal, "request %s has no prompt", r.ID)
+	}
+	p.once.Do(func() { p.value, p.err = p.decode() })
+	return p.value, p.err
+}
+
+// WithModel returns a copy of r that asks another model and shares everything else.
+func (r *Request) WithModel(model string) *Request {
+	c := *r
+	c.Model = model
+	return &c
+}
+
+// A Prompt is what the model is asked: the conversation, the tools it may call, how it should generate.
+type Prompt struct {
+	System     *Content
+	Contents   []Content
+	Tools      []Tool
+	ToolConfig *ToolConfig
+	Generation Generation
+	Extra      Fields // members without a name of their own here: safetySettings, cachedContent, labels …
+}
+
+// The roles of a Content.
+const (
+	RoleUser  = "user"
+	RoleModel = "model"
+)
+
+// A Content is one turn of a conversation.
+type Content struct {
+	Role  string
+	Parts []Part
+	Extra Fields
+}
+
+// A PartKind says which field of a Part holds its data.
+type PartKind uint8
+
+// The kinds of parts. PartOther is a part that perigee has no word for (executableCode, and whatever
+// the provider thinks of next): all its members are in Extra, so it can be passed on whole.
+const (
+	PartText PartKind = iota
+	PartBlob
+	PartFile
+	PartCall
+	PartResponse
+	PartOther
+)
+
+// A Part is one piece of a turn: a text, an image, a tool call, a tool's answer.
+type Part struct {
+	Kind      PartKind
+	Text      string // PartText
+	Thought   bool   // the text is the model's thinking, not its answer
+	Signature string // the provider's seal over its own thinking, opaque, to be sent back as it came
+	Blob      *Blob
+	File      *File
+	Call      *FunctionCall
+	Response  *FunctionResponse
+	Extra     Fields
+}
+
+// A Blob is data inside the message. Data stays base64 as it came: no upstream wants it decoded.
+type Blob struct {
+	MIME  string
+	Data  string
+	Extra Fields
+}
+
+// A File is data that the message only points at.
+type File struct {
+	MIME  string
+	URI   string
+	Extra Fields
+}
+
+// A FunctionCall is a model's wish to call a tool. ID is empty where the provider gave none; Args is a
+// JSON object, or nil when the call came without arguments.
+type FunctionCall struct {
+	ID    string
+	Name  string
+	Args  json.RawMessage
+	Extra Fields
+}
+
+// A FunctionResponse is a tool's answer. Response is a JSON object.
+type FunctionResponse struct {
+	ID       string
+	Name     string
+	Response json.RawMessage
+	Extra    Fields
+}
+
+// A Tool is one thing that the model may use: a function of the client's, or one that the provider has
+// built in. Exactly one of Function and Builtin is set.
+type Tool struct {
+	Function *Function
+	Builtin  string          // the provider's name for it: googleSearch, urlContext, codeExecution
+	Config   json.RawMessage // of the built-in tool
+}
+
+// A Function declares a tool of the client's. Parameters is a schema; JSONSchema says that it is a full
+// JSON Schema (parametersJsonSchema) and not the provider's own subset (parameters).
+type Function struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage
+	JSONSchema  bool
+	Extra       Fields
+}
+
+// The modes of a ToolConfig.
+const (
+	ToolModeAuto      = "AUTO"
+	ToolModeAny       = "ANY"
+	ToolModeNone      = "NONE"
+	ToolModeValidated = "VALIDATED"
+)
+
+// A ToolConfig says whether the model may, must or must not call functions, and which.
+type ToolConfig struct {
+	Mode    string
+	Allowed []string
+	Extra   Fields
+}
+
+// Generation holds the knobs. A nil pointer is a knob that the client did not touch.
+type Generation struct {
+	Temperature      *float64
+	TopP             *float64
+	TopK             *float64
+	MaxOutputTokens  *int64
+	Candidates       *int64
+	Seed             *int64
+	PresencePenalty  *float64
+	FrequencyPenalty *float64
+	Stop             []string
+	ResponseMIME     string
+	ResponseSchema   json.RawMessage // the provider's schema subset
+	ResponseJSON     json.RawMessage // a full JSON Schema
+	Modalities       []string
+	Thinking         *Thinking
+	Extra            Fields
+}
+
+// Thinking says how much the model may think and whether the client wants to see it.
+type Thinking struct {
+	Include *bool
+	Budget  *int64
+	Level   string
+	Extra   Fields
+}
+
+// Fields are members of a JSON object that perigee has no name for, in the order they came. They travel
+// along so that nothing is lost on the way.
+type Fields []Field
+
+// A Field is one such member; Value is its JSON, untouched.
+type Field struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Get returns the value of the field called name, or nil.
+func (f Fields) Get(name string) json.RawMessage {
+	for i := range f {
+		if f[i].Name == name {
+			return f[i].Value
+		}
+	}
+	return nil
+}
+
+// An EmbedRequest asks for the vectors of one or more texts.
+type EmbedRequest struct {
+	Origin
+	Model  string
+	Batch  bool // the client used the call for many
+	Inputs []EmbedInput
+}
+
+// An EmbedInput is one thing to embed.
+type EmbedInput struct {
+	Content    Content
+	TaskType   string
+	Title      string
+	Dimensions int64 // 0: the model's own
+	Extra      Fields
+}
+
+// WithModel returns a copy of r that asks another model and shares everything else.
+func (r *EmbedRequest) WithModel(model string) *EmbedRequest {
+	c := *r
+	c.Model = model
+	return &c
+}
