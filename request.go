@@ -186,6 +186,7 @@ const (
 type ToolConfig struct {
 	Mode    string
 	Allowed []string
+	Calling Fields // what else stood beside mode: members of functionCallingConfig
 	Extra   Fields
 }
 

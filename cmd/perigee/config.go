@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"perigee/internal/config"
+)
+
+var configCommand = command{
+	name:    "config",
+	summary: "show, check or describe the configuration",
+	run:     configure,
+	usage: `  perigee config show
+  perigee config check --config team.yaml
+  perigee config schema > perigee.schema.json
+
+show prints every value that is in force and where it comes from, secrets left out; check says everything that
+is wrong at once; schema prints the JSON Schema of the file, for editors.
+
+  --config FILE    the configuration
+  --json           for show: a JSON array
+`,
+}
+
+func configure(_ context.Context, env *environment, args []string) error {
+	if len(args) == 0 {
+		return usagef("config: say show, check or schema; perigee help config tells more")
+	}
+	what := args[0]
+	var src config.Sources
+	set := flags(env, &src.Path)
+	asJSON := set.Bool("json", false, "")
+	switch what {
+	case "show", "check", "schema":
+		args = args[1:]
+	case "-h", "-help", "--help":
+	default:
+		return usagef("config: no %q; say show, check or schema", what)
+	}
+	if err := parse(env, set, args, 0); err != nil {
+		return err
+	}
+	if what == "schema" {
+		_, err := fmt.Fprintf(env.stdout, "%s\n", config.Schema())
+		return err
+	}
+	loaded, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	for _, warning := range loaded.Warnings {
+		env.say("%s", warning)
+	}
+	if what == "check" {
+		where := loaded.Path
+		if where == "" {
+			where = "no file; the defaults"
+		}
+		_, err := fmt.Fprintf(env.stdout, "ok: %s\n", where)
+		return err
+	}
+	return list(env, *asJSON, loaded.Values(),
+		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
+		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
+		column[config.Value]{"ORIGIN", func(v config.Value) any { return v.Origin }},
+	)
+}

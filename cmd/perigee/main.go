@@ -1,0 +1,209 @@
+// Command perigee brings the models that a developer has access to close to the tools that they like.
+//
+// One file per command: flags, streams, exit code. The work is done by the packages below internal.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/names"
+)
+
+// version is set by the release build; other builds say what Go knows of them.
+var version = ""
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, &environment{stdout: os.Stdout, stderr: os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// An environment is what a command may touch. Answers go to stdout, everything else to stderr as
+// "perigee: lower-case sentence".
+type environment struct {
+	stdout, stderr io.Writer
+	command        *command // the one that runs
+}
+
+func (e *environment) say(format string, args ...any) {
+	fmt.Fprintf(e.stderr, "perigee: "+format+"\n", args...)
+}
+
+// A command is one word that perigee understands.
+type command struct {
+	name    string
+	summary string
+	usage   string // examples first
+	run     func(ctx context.Context, env *environment, args []string) error
+}
+
+// commands in the order of the help text.
+func commands() []command {
+	return []command{serveCommand, simulateCommand, modelsCommand, usageCommand, configCommand, versionCommand}
+}
+
+// Exit codes, part of the contract.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotSignedIn = 3
+	exitNoDaemon    = 4
+)
+
+// errNoDaemon is the cause of errors of commands that need a running daemon.
+var errNoDaemon = errors.New("no daemon is running")
+
+// A usageError is a command line that makes no sense.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+func run(ctx context.Context, env *environment, args []string) int {
+	err := dispatch(ctx, env, args)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		env.say("%s", line)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*config.Problems](err); ok {
+		return exitUsage
+	}
+	if errors.Is(err, errNoDaemon) {
+		return exitNoDaemon
+	}
+	if e, ok := errors.AsType[*perigee.Error](err); ok {
+		switch e.Class {
+		case perigee.ClassUnauthenticated, perigee.ClassVerification:
+			return exitNotSignedIn
+		}
+	}
+	return exitFailed
+}
+
+func dispatch(ctx context.Context, env *environment, args []string) error {
+	if len(args) == 0 {
+		return usagef("no command given; perigee help lists them")
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		return help(env, args[1:])
+	case "-version", "--version":
+		args = []string{"version"}
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			env.command = &c
+			return c.run(ctx, env, args[1:])
+		}
+	}
+	var known []string
+	for _, c := range commands() {
+		known = append(known, c.name)
+	}
+	if near := names.Nearest(args[0], known, 1); len(near) > 0 {
+		return usagef("no command %q; did you mean perigee %s?", args[0], near[0])
+	}
+	return usagef("no command %q; perigee help lists them", args[0])
+}
+
+func help(env *environment, args []string) error {
+	if len(args) > 0 {
+		for _, c := range commands() {
+			if c.name == args[0] {
+				fmt.Fprint(env.stdout, c.usage)
+				return nil
+			}
+		}
+		return usagef("no command %q; perigee help lists them", args[0])
+	}
+	fmt.Fprint(env.stdout, `perigee brings the models you have access to close to the tools you like
+
+  perigee serve --simulate        try it: answers come from the built-in simulator
+  perigee serve                   run the gateway with your configuration
+  perigee config check            is the configuration good?
+
+Commands:
+`)
+	for _, c := range commands() {
+		fmt.Fprintf(env.stdout, "  %-10s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(env.stdout, "\nperigee help COMMAND tells more; every command takes --config FILE\n")
+	return nil
+}
+
+// flags returns a flag set for the command that runs, with --config in it. It reports nothing by itself.
+func flags(env *environment, configPath *string) *flag.FlagSet {
+	set := flag.NewFlagSet(env.command.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(configPath, "config", "", "")
+	return set
+}
+
+// parse reads flags and refuses what is left over beyond a number of arguments.
+func parse(env *environment, set *flag.FlagSet, args []string, positional int) error {
+	name := env.command.name
+	err := set.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(env.stdout, env.command.usage)
+		return err
+	}
+	if err != nil {
+		return usagef("%s: %v; perigee help %s tells more", name, err, name)
+	}
+	if set.NArg() > positional {
+		return usagef("%s: unexpected argument %q; perigee help %s tells more", name, set.Arg(positional), name)
+	}
+	return nil
+}
+
+var versionCommand = command{
+	name:    "version",
+	summary: "say which version this is",
+	run:     sayVersion,
+	usage: `  perigee version
+
+Prints the version, the Go release it was built with, and the platform.
+`,
+}
+
+func sayVersion(_ context.Context, env *environment, args []string) error {
+	var unused string
+	if err := parse(env, flags(env, &unused), args, 0); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stdout, "perigee %s %s %s/%s\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

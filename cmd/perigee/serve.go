@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+)
+
+var serveCommand = command{
+	name:    "serve",
+	summary: "run the gateway in the foreground",
+	run:     serve,
+	usage: `  perigee serve --simulate
+  perigee serve --config team.yaml --listen 127.0.0.1:9000
+
+Runs the gateway until it is told to end; SIGTERM lets open answers finish first.
+
+  --config FILE    the configuration (default: $PERIGEE_CONFIG, else perigee/config.yaml in your configuration directory)
+  --listen ADDR    where to listen; port 0 takes a free one
+  --simulate       answer from the built-in simulator, whatever is configured
+`,
+}
+
+// reloadEvery is how often the configuration file is looked at.
+const reloadEvery = time.Second
+
+func serve(ctx context.Context, env *environment, args []string) error {
+	src := config.Sources{Flags: map[string]string{}}
+	set := flags(env, &src.Path)
+	listen := set.String("listen", "", "")
+	simulate := set.Bool("simulate", false, "")
+	if err := parse(env, set, args, 0); err != nil {
+		return err
+	}
+	if *listen != "" {
+		src.Flags["listen"] = *listen
+	}
+	loaded, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	for _, warning := range loaded.Warnings {
+		env.say("%s", warning)
+	}
+	level := &slog.LevelVar{}
+	daemon.SetLevel(level, loaded.Config.Log)
+	d, err := daemon.Start(ctx, daemon.Options{
+		Loaded: loaded, Sources: src, Poll: reloadEvery, Simulate: *simulate, Version: programVersion(),
+		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})), LogLevel: level,
+	})
+	if err != nil {
+		return err
+	}
+	if d.Simulated() {
+		why := "no upstream is configured"
+		if *simulate {
+			why = "as --simulate says"
+		}
+		env.say("answers come from the built-in simulator: %s", why)
+	}
+	env.say("listening on %s", d.URL())
+	select {
+	case <-ctx.Done():
+	case err := <-d.Failed():
+		d.Stop(ctx)
+		return fmt.Errorf("listening broke off: %w", err)
+	}
+	drain(d, loaded.Config.Limits.Drain)
+	return nil
+}
+
+// drain lets open answers finish, for as long as the configuration says, or until somebody asks again.
+func drain(d *daemon.Daemon, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	d.Stop(ctx)
+}

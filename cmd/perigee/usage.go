@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/sqlstore"
+)
+
+var usageCommand = command{
+	name:    "usage",
+	summary: "show what was spent",
+	run:     usage,
+	usage: `  perigee usage
+  perigee usage --by day --since 2026-01-01T00:00:00Z --json
+
+Sums up the recorded calls, with or without a running daemon. Input includes cached tokens, output includes
+thinking.
+
+  --by WHAT        model, account, key, client or day (default model)
+  --since TIME     only calls from then on, as RFC 3339
+  --until TIME     only calls before then
+  --json           a JSON array
+`,
+}
+
+func usage(ctx context.Context, env *environment, args []string) error {
+	var src config.Sources
+	var q perigee.UsageQuery
+	set := flags(env, &src.Path)
+	set.StringVar(&q.By, "by", perigee.ByModel, "")
+	asJSON := set.Bool("json", false, "")
+	since, until := set.String("since", "", ""), set.String("until", "", "")
+	if err := parse(env, set, args, 0); err != nil {
+		return err
+	}
+	groups := []string{perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay}
+	if !slices.Contains(groups, q.By) {
+		return usagef("usage: cannot group by %q; --by takes model, account, key, client or day", q.By)
+	}
+	for text, at := range map[*string]*time.Time{since: &q.Since, until: &q.Until} {
+		if *text == "" {
+			continue
+		}
+		t, err := time.Parse(time.RFC3339, *text)
+		if err != nil {
+			return usagef("usage: %q is not a time; write it as 2026-01-31T00:00:00Z", *text)
+		}
+		*at = t
+	}
+	loaded, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	rows, err := readUsage(ctx, loaded.Config, q)
+	if err != nil {
+		return err
+	}
+	return list(env, *asJSON, rows,
+		column[perigee.UsageRow]{heading(q.By), func(r perigee.UsageRow) any { return orDash(r.Group) }},
+		column[perigee.UsageRow]{"CALLS", func(r perigee.UsageRow) any { return r.Calls }},
+		column[perigee.UsageRow]{"INPUT", func(r perigee.UsageRow) any { return r.InputTokens }},
+		column[perigee.UsageRow]{"CACHED", func(r perigee.UsageRow) any { return r.CachedTokens }},
+		column[perigee.UsageRow]{"OUTPUT", func(r perigee.UsageRow) any { return r.OutputTokens }},
+		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return r.ThinkingTokens }},
+		column[perigee.UsageRow]{"ERRORS", func(r perigee.UsageRow) any { return r.Errors }},
+	)
+}
+
+func heading(by string) string {
+	return map[string]string{perigee.ByModel: "MODEL", perigee.ByAccount: "ACCOUNT", perigee.ByKey: "KEY",
+		perigee.ByClient: "CLIENT", perigee.ByDay: "DAY"}[by]
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// readUsage asks the running daemon, which knows of calls that are not on disk yet, and otherwise the store
+// itself. Where nothing was ever recorded there is nothing to list.
+func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	query := url.Values{"by": {q.By}}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			query.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	var rows []perigee.UsageRow
+	err := askDaemon(ctx, cfg, "/v1/usage?"+query.Encode(), &rows)
+	if !errors.Is(err, errNoDaemon) {
+		return rows, err
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: daemon.DatabasePath(cfg), ReadOnly: true})
+	if perigee.AsError(err) != nil && perigee.AsError(err).Class == perigee.ClassNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Usage(ctx, q)
+}
+
+// askDaemon gets a path from the running daemon through its socket.
+func askDaemon(ctx context.Context, cfg *config.Config, path string, into any) error {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", daemon.SocketPath(cfg))
+	}}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://perigee"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %v", errNoDaemon, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		var refusal struct{ Error struct{ Message string } }
+		_ = json.NewDecoder(resp.Body).Decode(&refusal)
+		return fmt.Errorf("the daemon answered %s: %s", resp.Status, refusal.Error.Message)
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}

@@ -1,0 +1,231 @@
+// Package daemon builds the house and runs it: it is the only package that knows all the others. Commands start
+// it; nothing imports it but commands and tests.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/httpapi"
+	"perigee/internal/record"
+	"perigee/internal/sqlstore"
+)
+
+// Options say what to run.
+type Options struct {
+	Loaded   *config.Loaded
+	Sources  config.Sources // where Loaded came from, to follow changes; with a zero Poll nothing is followed
+	Poll     time.Duration
+	Simulate bool // answer from the simulator, whatever is configured
+	Version  string
+	Logger   *slog.Logger
+	LogLevel *slog.LevelVar // follows the configuration when set
+	Now      func() time.Time
+	NewID    func() string
+}
+
+// A Daemon is the gateway, listening.
+type Daemon struct {
+	opts     Options
+	lock     *os.File
+	store    *sqlstore.Store
+	recorder *record.Recorder
+	house    *house
+	api      *httpapi.Server
+
+	tcp, socket *http.Server
+	listener    net.Listener
+	base        context.Context
+	cancel      context.CancelCauseFunc
+	background  sync.WaitGroup
+	failed      chan error
+}
+
+// Start opens the store, builds the upstreams and listens. When it returns without an error, requests are
+// being answered and the caller owes a Stop.
+func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	d := &Daemon{opts: opts, failed: make(chan error, 2)}
+	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			d.release(context.WithoutCancel(ctx))
+		}
+	}()
+	cfg := opts.Loaded.Config
+	if !cfg.Store.URL.IsZero() {
+		return nil, fmt.Errorf("store.url: this version keeps everything in SQLite; leave store.url empty")
+	}
+	if d.house, err = newHouse(cfg, opts); err != nil {
+		return nil, err
+	}
+	if err := d.openStore(ctx, cfg); err != nil {
+		return nil, err
+	}
+	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
+	d.api = httpapi.New(httpapi.Options{
+		Upstream: d.recorder, Usage: d.store, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+	}, settings(cfg))
+	if err := d.listen(cfg); err != nil {
+		return nil, err
+	}
+	d.follow()
+	return d, nil
+}
+
+func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) {
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data_dir: %w", err)
+	}
+	if d.lock, err = lockDir(cfg.DataDir); err != nil {
+		return err
+	}
+	d.store, err = sqlstore.Open(ctx, sqlstore.Options{Path: DatabasePath(cfg), Now: d.opts.Now, Logger: d.opts.Logger})
+	if err != nil {
+		return err
+	}
+	cut, err := d.store.CutOffOpenCalls(ctx)
+	if err != nil {
+		return err
+	}
+	if cut > 0 {
+		d.opts.Logger.Warn("calls were open when perigee ended the last time", "calls", cut)
+	}
+	return nil
+}
+
+// DatabasePath is where calls are kept.
+func DatabasePath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.db") }
+
+// SocketPath is where the owner's commands reach the daemon.
+func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.sock") }
+
+func (d *Daemon) listen(cfg *config.Config) (err error) {
+	if d.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return fmt.Errorf("listen: %w; another program may have the port: choose one with --listen", err)
+	}
+	d.tcp = d.serve(d.listener, d.api)
+	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
+	// may not have sockets, and their paths have a length limit.
+	socket, err := listenSocket(SocketPath(cfg))
+	if err != nil {
+		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
+		return nil
+	}
+	d.socket = d.serve(socket, d.api.Trusted())
+	return nil
+}
+
+// Times that no client needs longer than. There is no limit on a whole request or answer, because streams last
+// as long as they last; the handlers watch for silence themselves.
+const (
+	headerTime = 10 * time.Second
+	idleTime   = 2 * time.Minute
+)
+
+func (d *Daemon) serve(l net.Listener, h http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		BaseContext:       func(net.Listener) context.Context { return d.base },
+		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
+	}
+	d.background.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			d.failed <- err
+		}
+	})
+	return server
+}
+
+// URL is the address that clients use.
+func (d *Daemon) URL() string { return "http://" + d.listener.Addr().String() }
+
+// Simulated says whether answers come from the simulator because no upstream is configured or wanted.
+func (d *Daemon) Simulated() bool { return d.house.simulated() }
+
+// Failed delivers the error of a listener that broke.
+func (d *Daemon) Failed() <-chan error { return d.failed }
+
+// Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off, visibly for their
+// clients. Everything that was recorded is on disk when it returns.
+func (d *Daemon) Stop(ctx context.Context) {
+	if open := d.api.Active(); open > 0 {
+		d.opts.Logger.Info("waiting for open calls", "calls", open)
+	}
+	if err := d.tcp.Shutdown(ctx); err != nil {
+		d.opts.Logger.Warn("cutting off open calls", "calls", d.api.Active())
+		d.cancel(httpapi.ErrShutdown)
+		// Their handlers see it and say goodbye; who does not manage in this time is cut.
+		last, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		_ = d.tcp.Shutdown(last)
+		done()
+	}
+	d.release(context.WithoutCancel(ctx))
+}
+
+// release gives back whatever there is.
+func (d *Daemon) release(ctx context.Context) {
+	d.cancel(httpapi.ErrShutdown)
+	for _, server := range []*http.Server{d.tcp, d.socket} {
+		if server != nil {
+			_ = server.Close()
+		}
+	}
+	if d.listener != nil && d.tcp == nil {
+		_ = d.listener.Close()
+	}
+	d.background.Wait()
+	ctx, done := context.WithTimeout(ctx, 10*time.Second)
+	defer done()
+	if d.recorder != nil {
+		if err := d.recorder.Close(ctx); err != nil {
+			d.opts.Logger.Error("some calls could not be recorded", "error", err)
+		}
+	}
+	if d.store != nil {
+		_ = d.store.Close()
+	}
+	if d.house != nil {
+		d.house.close()
+	}
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
+}
+
+// settings are the part of the configuration that the HTTP edge enforces.
+func settings(cfg *config.Config) httpapi.Settings {
+	s := httpapi.Settings{
+		MaxBody:     int64(cfg.Limits.Body),
+		Concurrency: cfg.Limits.Concurrency,
+		Strict:      cfg.Strict,
+		Loopback:    httpapi.IsLoopback(cfg.Listen),
+		Default:     cfg.Models.Default,
+	}
+	for _, k := range cfg.Keys {
+		s.Keys = append(s.Keys, httpapi.Key{
+			Name: k.Name, Secret: k.Secret, Models: k.Models,
+			RPM: k.RPM, TokensPerDay: k.TokensPerDay, Concurrency: k.Concurrency, Expires: k.Expires,
+		})
+	}
+	return s
+}
+
+var _ perigee.Upstream = (*house)(nil)

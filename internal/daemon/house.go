@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync/atomic"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/route"
+	"perigee/internal/simulator"
+	"perigee/internal/upstream/gemini"
+)
+
+// SimulatorName is what the built-in upstream is called.
+const SimulatorName = "simulator"
+
+// A house is the routing that is in force, which a new configuration replaces while calls go on. It is the
+// Upstream that everything in front of routing sees.
+type house struct {
+	opts    Options
+	current atomic.Pointer[plan]
+}
+
+// A plan is the routing of one configuration.
+type plan struct {
+	router  *route.Router
+	rooms   []room
+	builtin bool // the simulator answers because nothing else is configured
+}
+
+// A room is one upstream and the configuration that it was built from.
+type room struct {
+	config   config.Upstream
+	limits   config.Limits
+	upstream perigee.Upstream
+	close    func()
+}
+
+func newHouse(cfg *config.Config, opts Options) (*house, error) {
+	h := &house{opts: opts}
+	return h, h.rebuild(cfg)
+}
+
+// rebuild puts a new plan in force. Upstreams whose configuration did not change stay as they are, with their
+// connections and what they know of their keys.
+func (h *house) rebuild(cfg *config.Config) error {
+	old := h.current.Load()
+	next, err := h.plan(cfg, old)
+	if err != nil {
+		return err
+	}
+	h.current.Store(next)
+	if old != nil {
+		old.closeExcept(next)
+	}
+	return nil
+}
+
+func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
+	upstreams := cfg.Upstreams
+	p := &plan{builtin: h.opts.Simulate || len(upstreams) == 0}
+	rules := cfg.Models.Routes
+	if p.builtin {
+		upstreams = []config.Upstream{{Name: SimulatorName, Kind: config.KindSimulator}}
+		rules = nil // they name upstreams that are not asked
+	}
+	options := route.Options{
+		Default: cfg.Models.Default, Aliases: cfg.Models.Aliases, Logger: h.opts.Logger, Now: h.opts.Now,
+	}
+	for _, u := range upstreams {
+		r, ok := old.find(u, cfg.Limits)
+		if !ok {
+			var err error
+			if r, err = h.build(u, cfg.Limits); err != nil {
+				p.closeExcept(old)
+				return nil, err
+			}
+		}
+		p.rooms = append(p.rooms, r)
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: r.upstream})
+	}
+	for _, r := range rules {
+		options.Rules = append(options.Rules, route.Rule{Match: r.Match, To: r.To})
+	}
+	var err error
+	p.router, err = route.New(options)
+	return p, err
+}
+
+// build makes the upstream that a configuration describes.
+func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
+	r := room{config: u, limits: limits}
+	options := gemini.Options{
+		Name: u.Name, URL: u.URL, Keys: u.Keys, UserAgent: "perigee/" + h.opts.Version,
+		FirstByte: limits.FirstByte, Idle: limits.Idle, Logger: h.opts.Logger, Now: h.opts.Now,
+	}
+	switch u.Kind {
+	case config.KindGemini:
+		up := gemini.New(options)
+		r.upstream, r.close = up, func() { _ = up.Close() }
+	case config.KindSimulator:
+		// The simulator speaks the official API over pipes, so a call to it takes the way of a real one.
+		sim, err := simulator.New(simulator.Options{Now: h.opts.Now, Logger: h.opts.Logger, Seed: "perigee"})
+		if err != nil {
+			return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
+		options.URL, options.Transport = "http://simulator", sim.Transport()
+		options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
+		up := gemini.New(options)
+		r.upstream, r.close = up, func() { _ = up.Close(); _ = sim.Close() }
+	default:
+		return room{}, fmt.Errorf("upstream %s: this version of perigee cannot use kind %s; kind gemini, with an API key, is the recommended source", u.Name, u.Kind)
+	}
+	return r, nil
+}
+
+func (p *plan) find(u config.Upstream, limits config.Limits) (room, bool) {
+	if p == nil {
+		return room{}, false
+	}
+	for _, r := range p.rooms {
+		if reflect.DeepEqual(r.config, u) && reflect.DeepEqual(r.limits, limits) {
+			return r, true
+		}
+	}
+	return room{}, false
+}
+
+// closeExcept closes the upstreams that another plan does not go on using. Open calls to a provider are not
+// disturbed; the simulator goes and takes its own along.
+func (p *plan) closeExcept(other *plan) {
+	for _, r := range p.rooms {
+		if _, kept := other.find(r.config, r.limits); !kept {
+			r.close()
+		}
+	}
+}
+
+func (h *house) close() {
+	if p := h.current.Load(); p != nil {
+		p.closeExcept(nil)
+	}
+}
+
+func (h *house) simulated() bool { return h.current.Load().builtin }
+
+func (h *house) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return h.current.Load().router.Stream(ctx, req)
+}
+
+func (h *house) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	return h.current.Load().router.CountTokens(ctx, req)
+}
+
+func (h *house) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+	return h.current.Load().router.Embed(ctx, req)
+}
+
+func (h *house) Models(ctx context.Context) ([]perigee.Model, error) {
+	return h.current.Load().router.Models(ctx)
+}
+
+// Models lists what can be asked under a configuration, without a daemon.
+func Models(ctx context.Context, opts Options) ([]perigee.Model, error) {
+	h, err := newHouse(opts.Loaded.Config, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	return h.Models(ctx)
+}

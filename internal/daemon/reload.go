@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"log/slog"
+
+	"perigee/internal/config"
+)
+
+// follow watches the configuration until the daemon stops.
+func (d *Daemon) follow() {
+	if d.opts.Poll == 0 {
+		return
+	}
+	d.background.Go(func() {
+		config.Watch(d.base, d.opts.Sources, d.opts.Loaded, d.opts.Poll, d.apply, func(err error) {
+			d.opts.Logger.Error("the new configuration does not hold; the last good one stays in force", "error", err)
+		})
+	})
+}
+
+// apply puts a changed configuration in force: at once where that is possible, and otherwise it says that a
+// restart is needed.
+func (d *Daemon) apply(loaded *config.Loaded) {
+	cfg, first := loaded.Config, d.opts.Loaded.Config
+	if err := d.house.rebuild(cfg); err != nil {
+		d.opts.Logger.Error("the new configuration cannot be used; the last good one stays in force", "error", err)
+		return
+	}
+	next := settings(cfg)
+	next.Loopback = settings(first).Loopback // the listener stays where it is
+	d.api.Apply(next)
+	SetLevel(d.opts.LogLevel, cfg.Log)
+	for _, w := range loaded.Warnings {
+		d.opts.Logger.Warn(w)
+	}
+	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path)
+	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store.URL != first.Store.URL {
+		d.opts.Logger.Warn("listen, data_dir and store take effect when perigee is started anew")
+	}
+}
+
+// SetLevel makes a log level of the configuration's word for it.
+func SetLevel(v *slog.LevelVar, word string) {
+	if v == nil {
+		return
+	}
+	var level slog.Level
+	if level.UnmarshalText([]byte(word)) == nil {
+		v.Set(level)
+	}
+}

@@ -1,0 +1,183 @@
+package gemini
+
+import (
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set.
+func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, invalidBody(err)
+	}
+	origin.Dialect = perigee.DialectGemini
+	req := &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}
+	c := rawjson.NewCursor(origin.Body)
+	if !batch {
+		req.Inputs = []perigee.EmbedInput{decodeEmbedInput(c)}
+	} else {
+		for key := range c.Object() {
+			if string(key) != "requests" {
+				continue
+			}
+			for range c.Array() {
+				req.Inputs = append(req.Inputs, decodeEmbedInput(c))
+			}
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, invalidBody(err)
+	}
+	return req, nil
+}
+
+func decodeEmbedInput(c *rawjson.Cursor) perigee.EmbedInput {
+	var in perigee.EmbedInput
+	for key := range c.Object() {
+		switch name := camel(key); name {
+		case "content":
+			in.Content = decodeContent(c)
+		case "taskType":
+			in.TaskType = c.String()
+		case "title":
+			in.Title = c.String()
+		case "outputDimensionality":
+			in.Dimensions = c.Int64()
+		case "model":
+			c.Skip() // the URL names it
+		default:
+			in.Extra = keep(in.Extra, name, c)
+		}
+	}
+	return in
+}
+
+// EncodeEmbed writes the body of batchEmbedContents.
+func EncodeEmbed(req *perigee.EmbedRequest) []byte {
+	w := writer{}
+	w.open()
+	w.key("requests")
+	w.list(len(req.Inputs), func(i int) {
+		in := &req.Inputs[i]
+		w.open()
+		w.text("model", "models/"+req.Model)
+		w.key("content")
+		w.content(&in.Content)
+		w.text("taskType", in.TaskType)
+		w.text("title", in.Title)
+		if in.Dimensions > 0 {
+			w.int("outputDimensionality", &in.Dimensions)
+		}
+		w.fields(in.Extra)
+		w.close()
+	})
+	w.close()
+	return w.buf
+}
+
+// DecodeEmbeddings reads the provider's answer to either call.
+func DecodeEmbeddings(body []byte) ([][]float32, error) {
+	if err := rawjson.Check(body); err != nil {
+		return nil, err
+	}
+	var vectors [][]float32
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		switch string(key) {
+		case "embedding":
+			vectors = append(vectors, decodeVector(c))
+		case "embeddings":
+			for range c.Array() {
+				vectors = append(vectors, decodeVector(c))
+			}
+		}
+	}
+	return vectors, c.Err()
+}
+
+func decodeVector(c *rawjson.Cursor) []float32 {
+	var v []float32
+	for key := range c.Object() {
+		if string(key) == "values" {
+			for range c.Array() {
+				v = append(v, float32(c.Float64()))
+			}
+		}
+	}
+	return v
+}
+
+// EncodeEmbeddings writes the answer to embedContent, or to batchEmbedContents when batch is set.
+func EncodeEmbeddings(e *perigee.Embeddings, batch bool) []byte {
+	if e.Raw != nil {
+		return e.Raw
+	}
+	w := writer{}
+	w.open()
+	if batch {
+		w.key("embeddings")
+		w.list(len(e.Vectors), func(i int) { w.vector(e.Vectors[i]) })
+	} else {
+		w.key("embedding")
+		w.vector(e.Vectors[0])
+	}
+	w.close()
+	return w.buf
+}
+
+func (w *writer) vector(v []float32) {
+	w.open()
+	w.key("values")
+	w.list(len(v), func(i int) { w.buf = strconv.AppendFloat(w.buf, float64(v[i]), 'g', -1, 32) })
+	w.close()
+}
+
+// DecodeTokenCount reads the provider's answer to countTokens.
+func DecodeTokenCount(body []byte) (*perigee.TokenCount, error) {
+	if err := rawjson.Check(body); err != nil {
+		return nil, err
+	}
+	count := &perigee.TokenCount{}
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		switch camel(key) {
+		case "totalTokens":
+			count.Total = c.Int64()
+		case "cachedContentTokenCount":
+			count.Cached = c.Int64()
+		}
+	}
+	return count, c.Err()
+}
+
+// EncodeTokenCount writes the answer to countTokens.
+func EncodeTokenCount(count *perigee.TokenCount) []byte {
+	if count.Raw != nil {
+		return count.Raw
+	}
+	w := writer{}
+	w.open()
+	w.int("totalTokens", &count.Total)
+	if count.Cached > 0 {
+		w.int("cachedContentTokenCount", &count.Cached)
+	}
+	w.close()
+	return w.buf
+}
+
+// EncodeCountRequest writes the body of countTokens for a prompt that came in another dialect. Only the
+// wrapped form counts the system instruction and the tools as well.
+func EncodeCountRequest(p *perigee.Prompt, model string) []byte {
+	inner := EncodeRequest(p)
+	w := writer{}
+	w.open()
+	w.key("generateContentRequest")
+	w.buf = append(w.buf, `{"model":`...)
+	w.value("models/" + model)
+	w.buf = append(w.buf, ',')
+	w.buf = append(w.buf, inner[1:]...)
+	w.close()
+	return w.buf
+}

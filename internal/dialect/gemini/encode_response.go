@@ -1,0 +1,223 @@
+package gemini
+
+import (
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// An Encoder writes one answer as chunks (GenerateContentResponse objects). The provider's own frames go
+// out as they are; where there are none, each content event becomes a chunk, and the finish reasons go
+// last, together with the usage, as clients of this dialect expect.
+type Encoder struct {
+	framed   bool
+	model    string
+	id       string
+	usage    *perigee.Usage
+	finishes []perigee.Event
+}
+
+// Encode appends the chunk for an event to dst. No chunk is due when it returns dst unchanged.
+func (e *Encoder) Encode(dst []byte, ev *perigee.Event) []byte {
+	switch ev.Kind {
+	case perigee.EventFrame:
+		e.framed = true
+		return append(dst, ev.Frame...)
+	case perigee.EventStart:
+		e.model, e.id = ev.Model, ev.ResponseID
+		return dst
+	case perigee.EventUsage:
+		e.usage = ev.Usage
+		return dst
+	case perigee.EventFinish:
+		e.finishes = append(e.finishes, *ev)
+		return dst
+	case perigee.EventNote:
+		return dst
+	}
+	if e.framed {
+		return dst
+	}
+	w := writer{buf: dst}
+	w.open()
+	w.key("candidates")
+	w.list(1, func(int) { w.candidate(ev.Candidate, eventParts(ev), nil, groundingOf(ev)) })
+	e.tail(&w, nil)
+	w.close()
+	return w.buf
+}
+
+// Close appends the last chunk, if one is due.
+func (e *Encoder) Close(dst []byte) []byte {
+	if e.framed || (len(e.finishes) == 0 && e.usage == nil) {
+		return dst
+	}
+	w := writer{buf: dst}
+	w.open()
+	w.key("candidates")
+	w.list(len(e.finishes), func(i int) {
+		w.candidate(e.finishes[i].Candidate, nil, e.finishes[i].Finish, nil)
+	})
+	e.tail(&w, e.usage)
+	w.close()
+	return w.buf
+}
+
+func (e *Encoder) tail(w *writer, usage *perigee.Usage) {
+	w.usage(usage)
+	w.text("modelVersion", e.model)
+	w.text("responseId", e.id)
+}
+
+// A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that do not
+// stream. A single frame of the provider's is the answer as it stands.
+type Collector struct {
+	encoder    Encoder
+	frame      []byte
+	frames     int
+	candidates []collected
+}
+
+type collected struct {
+	index     int
+	parts     []perigee.Part
+	text      []byte // of the last part, while it still grows
+	finish    *perigee.Finish
+	grounding []byte
+}
+
+// Add takes the next event.
+func (c *Collector) Add(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventFrame:
+		c.frames++
+		if c.frames == 1 {
+			c.frame = append([]byte(nil), ev.Frame...)
+		}
+	case perigee.EventStart, perigee.EventUsage:
+		c.encoder.Encode(nil, ev)
+	case perigee.EventFinish:
+		c.candidate(ev.Candidate).finish = ev.Finish
+	case perigee.EventGrounding:
+		c.candidate(ev.Candidate).grounding = append([]byte(nil), ev.Raw...)
+	case perigee.EventNote:
+	default:
+		c.candidate(ev.Candidate).add(ev)
+	}
+}
+
+func (c *Collector) candidate(index int) *collected {
+	for i := range c.candidates {
+		if c.candidates[i].index == index {
+			return &c.candidates[i]
+		}
+	}
+	c.candidates = append(c.candidates, collected{index: index})
+	return &c.candidates[len(c.candidates)-1]
+}
+
+// add joins deltas of one kind into one part, and gives a lone seal to the part before it.
+func (c *collected) add(ev *perigee.Event) {
+	var last *perigee.Part
+	if n := len(c.parts); n > 0 {
+		last = &c.parts[n-1]
+	}
+	joins := last != nil && last.Kind == perigee.PartText && last.Signature == ""
+	switch {
+	case ev.Kind == perigee.EventSignature && last != nil && last.Signature == "":
+		last.Signature = ev.Signature
+	case joins && (ev.Kind == perigee.EventText && !last.Thought || ev.Kind == perigee.EventThinking && last.Thought):
+		c.text = append(c.text, ev.Text...)
+		last.Signature = ev.Signature
+	default:
+		c.settle()
+		c.parts = append(c.parts, eventParts(ev)...)
+		c.text = append(c.text, ev.Text...)
+	}
+}
+
+// settle gives the last part the text that was gathered for it.
+func (c *collected) settle() {
+	if n := len(c.parts); n > 0 && c.parts[n-1].Kind == perigee.PartText {
+		c.parts[n-1].Text = string(c.text)
+	}
+	c.text = c.text[:0]
+}
+
+// Bytes returns the whole answer.
+func (c *Collector) Bytes() []byte {
+	if c.frames == 1 {
+		return c.frame
+	}
+	w := writer{}
+	w.open()
+	w.key("candidates")
+	w.list(len(c.candidates), func(i int) {
+		k := &c.candidates[i]
+		k.settle()
+		w.candidate(k.index, k.parts, k.finish, k.grounding)
+	})
+	c.encoder.tail(&w, c.encoder.usage)
+	w.close()
+	return w.buf
+}
+
+func groundingOf(ev *perigee.Event) []byte {
+	if ev.Kind == perigee.EventGrounding {
+		return ev.Raw
+	}
+	return nil
+}
+
+// eventParts returns the part that a content event stands for.
+func eventParts(ev *perigee.Event) []perigee.Part {
+	p := perigee.Part{Signature: ev.Signature, Thought: ev.Thought}
+	switch ev.Kind {
+	case perigee.EventText, perigee.EventSignature:
+		p.Kind, p.Text = perigee.PartText, ev.Text
+	case perigee.EventThinking:
+		p.Kind, p.Text, p.Thought = perigee.PartText, ev.Text, true
+	case perigee.EventCall:
+		p.Kind, p.Call = perigee.PartCall, ev.Call
+	case perigee.EventBlob:
+		p.Kind, p.Blob = perigee.PartBlob, ev.Blob
+	case perigee.EventPart:
+		c := rawjson.NewCursor(ev.Raw)
+		return []perigee.Part{decodePart(c)}
+	default:
+		return nil
+	}
+	return []perigee.Part{p}
+}
+
+func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Finish, grounding []byte) {
+	w.open()
+	w.key("content")
+	w.content(&perigee.Content{Role: perigee.RoleModel, Parts: parts})
+	if finish != nil {
+		w.text("finishReason", finish.Reason)
+		w.text("finishMessage", finish.Message)
+	}
+	w.raw("groundingMetadata", grounding)
+	i := int64(index)
+	w.int("index", &i)
+	w.close()
+}
+
+func (w *writer) usage(u *perigee.Usage) {
+	if u == nil {
+		return
+	}
+	candidates, total := u.Output-u.Thinking, u.Total()
+	w.key("usageMetadata")
+	w.open()
+	w.int("promptTokenCount", &u.Input)
+	w.int("candidatesTokenCount", &candidates)
+	w.int("totalTokenCount", &total)
+	if u.Cached > 0 {
+		w.int("cachedContentTokenCount", &u.Cached)
+	}
+	if u.Thinking > 0 {
+		w.int("thoughtsTokenCount", &u.Thinking)
+	}
+	w.close()
+}

@@ -1,0 +1,189 @@
+package gemini
+
+import (
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A Decoder turns the chunks of one answer into events. Its zero value is ready.
+type Decoder struct {
+	started  bool
+	finished bool
+}
+
+// Finished says whether the answer has come to its end.
+func (d *Decoder) Finished() bool { return d.finished }
+
+// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON,
+// or that reports an error, gives that error; the events before it still count.
+func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
+	if err := rawjson.Check(chunk); err != nil {
+		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}
+	}
+	r := response{start: perigee.Event{Kind: perigee.EventStart}, events: events}
+	at := len(events)
+	if !d.started {
+		// A place for the start event, which is complete only after the whole chunk was read.
+		r.events = append(r.events, perigee.Event{})
+	}
+	c := rawjson.NewCursor(chunk)
+	r.read(c)
+	if err := c.Err(); err != nil {
+		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer of unknown shape: " + err.Error(), Cause: err}
+	}
+	if r.failure != nil {
+		return events, r.failure
+	}
+	if !d.started {
+		r.events[at] = r.start
+		d.started = true
+	}
+	d.finished = d.finished || r.finished
+	return r.events, nil
+}
+
+// A response is one chunk while it is read.
+type response struct {
+	events   []perigee.Event
+	start    perigee.Event
+	finished bool
+	failure  error
+}
+
+func (r *response) read(c *rawjson.Cursor) {
+	blocked := ""
+	for key := range c.Object() {
+		switch camel(key) {
+		case "candidates":
+			for i := range c.Array() {
+				r.candidate(c, i)
+			}
+		case "usageMetadata":
+			if usage := decodeUsage(c); usage != nil {
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventUsage, Usage: usage})
+			}
+		case "modelVersion":
+			r.start.Model = c.String()
+		case "responseId":
+			r.start.ResponseID = c.String()
+		case "promptFeedback":
+			for key := range c.Object() {
+				if camel(key) == "blockReason" {
+					blocked = c.String()
+				}
+			}
+		case "error":
+			r.failure = DecodeError(0, c.Raw())
+		}
+	}
+	if blocked != "" {
+		r.finish(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: blocked, Message: "the prompt was blocked"}})
+	}
+}
+
+func (r *response) finish(e perigee.Event) {
+	r.events = append(r.events, e)
+	r.finished = true
+}
+
+func (r *response) candidate(c *rawjson.Cursor, index int) {
+	var finish perigee.Finish
+	from := len(r.events)
+	for key := range c.Object() {
+		switch camel(key) {
+		case "index":
+			index = int(c.Int64())
+		case "content":
+			for key := range c.Object() {
+				if string(key) == "parts" {
+					for range c.Array() {
+						r.part(c)
+					}
+				}
+			}
+		case "finishReason":
+			finish.Reason = c.String()
+		case "finishMessage":
+			finish.Message = c.String()
+		case "groundingMetadata":
+			if raw := present(c); raw != nil {
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Raw: raw})
+			}
+		}
+	}
+	for i := range r.events[from:] {
+		r.events[from+i].Candidate = index
+	}
+	if finish.Reason != "" {
+		r.finish(perigee.Event{Kind: perigee.EventFinish, Candidate: index, Finish: &finish})
+	}
+}
+
+// part turns one part into an event. An empty text with a seal is a seal for the block before it; an
+// empty text without one says nothing.
+func (r *response) part(c *rawjson.Cursor) {
+	p := decodePart(c)
+	e := perigee.Event{Signature: p.Signature, Thought: p.Thought}
+	switch p.Kind {
+	case perigee.PartText:
+		e.Text = p.Text
+		switch {
+		case p.Text == "" && p.Signature == "":
+			return
+		case p.Text == "":
+			e.Kind = perigee.EventSignature
+		case p.Thought:
+			e.Kind = perigee.EventThinking
+		default:
+			e.Kind = perigee.EventText
+		}
+	case perigee.PartCall:
+		e.Kind, e.Call = perigee.EventCall, p.Call
+	case perigee.PartBlob:
+		e.Kind, e.Blob = perigee.EventBlob, p.Blob
+	case perigee.PartOther:
+		if len(p.Extra) == 0 {
+			if p.Signature != "" {
+				e.Kind = perigee.EventSignature
+				break
+			}
+			return
+		}
+		fallthrough
+	default:
+		w := writer{}
+		w.part(&p)
+		e.Kind, e.Raw = perigee.EventPart, w.buf
+	}
+	r.events = append(r.events, e)
+}
+
+func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
+	if c.Kind() == rawjson.Null {
+		return nil
+	}
+	var prompt, candidates, thoughts, tools, total, cached int64
+	for key := range c.Object() {
+		switch camel(key) {
+		case "promptTokenCount":
+			prompt = c.Int64()
+		case "candidatesTokenCount":
+			candidates = c.Int64()
+		case "thoughtsTokenCount":
+			thoughts = c.Int64()
+		case "toolUsePromptTokenCount":
+			tools = c.Int64()
+		case "totalTokenCount":
+			total = c.Int64()
+		case "cachedContentTokenCount":
+			cached = c.Int64()
+		}
+	}
+	input := prompt + tools
+	// Some answers leave candidatesTokenCount out; the total then tells what was generated.
+	output := max(candidates+thoughts, total-input, 0)
+	if candidates > 0 {
+		output = candidates + thoughts
+	}
+	return &perigee.Usage{Input: input, Cached: cached, Output: output, Thinking: thoughts}
+}

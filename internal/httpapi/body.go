@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// minRate is how fast a body must arrive, in bytes a second, once its grace is used up. It is slow enough for
+// any connection that works and fast enough to get rid of one that only holds memory.
+const minRate = 16 << 10
+
+// deadlineStep is after how many bytes the deadline of a body is moved on.
+const deadlineStep = 1 << 20
+
+// readBody reads the whole request body within the limits of size and time.
+func (c *call) readBody() ([]byte, error) {
+	limit := c.state.MaxBody
+	if c.r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	src, err := c.decoded(http.MaxBytesReader(c.w, c.r.Body, limit))
+	if err != nil {
+		return nil, err
+	}
+	control := http.NewResponseController(c.w)
+	start := time.Now()
+	_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace)) // not every writer can; then there is no limit
+	body, err := readAll(src, c.r.ContentLength, limit, func(received int) {
+		_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace + time.Duration(received/minRate)*time.Second))
+	})
+	if err != nil {
+		return nil, c.bodyError(err, limit)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+// decoded undoes a content encoding. The size limit then counts twice: for what arrives and for what comes
+// out of it.
+func (c *call) decoded(src io.Reader) (io.Reader, error) {
+	switch encoding := strings.ToLower(c.r.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+		return src, nil
+	case "gzip":
+		z, err := gzip.NewReader(src)
+		if err != nil {
+			return nil, perigee.Errorf(perigee.ClassInvalid, "the body is not gzip, although it says so")
+		}
+		return z, nil
+	default:
+		e := perigee.Errorf(perigee.ClassInvalid, "the content encoding %q is not known here", shorten(encoding)).
+			WithNext("send the body as it is, or as gzip")
+		e.Status = http.StatusUnsupportedMediaType
+		return nil, e
+	}
+}
+
+var errTooLarge = errors.New("body too large")
+
+// readAll reads src into one buffer that grows with what has really arrived, not with what was announced.
+func readAll(src io.Reader, announced, limit int64, progress func(received int)) ([]byte, error) {
+	size := int64(4 << 10)
+	if announced > 0 {
+		size = min(announced, deadlineStep)
+	}
+	buf := make([]byte, 0, size+1) // one byte more, so that the end is seen without growing
+	told := 0
+	for {
+		n, err := src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > limit {
+			return nil, errTooLarge
+		}
+		if err == io.EOF {
+			return buf, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(buf)-told >= deadlineStep {
+			told = len(buf)
+			progress(told)
+		}
+		if len(buf) == cap(buf) {
+			grown := min(int64(cap(buf))*2, limit+1)
+			if announced > 0 {
+				grown = min(grown, announced+1)
+			}
+			grown = max(grown, int64(cap(buf))+512)
+			next := make([]byte, len(buf), grown)
+			copy(next, buf)
+			buf = next
+		}
+	}
+}
+
+func tooLarge(limit int64) error {
+	e := perigee.Errorf(perigee.ClassInvalid, "the body is larger than %d bytes", limit).
+		WithNext("send less, or raise limits.body")
+	e.Status = http.StatusRequestEntityTooLarge
+	return e
+}
+
+// bodyError says what was wrong with a body that could not be read. The rest of it is not waited for, so the
+// connection cannot be used again.
+func (c *call) bodyError(err error, limit int64) error {
+	c.w.Header().Set("Connection", "close")
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errTooLarge) {
+		return tooLarge(limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		e := perigee.Errorf(perigee.ClassInvalid, "the body did not arrive in time").WithNext("send it faster than %d KiB a second", minRate>>10)
+		e.Status = http.StatusRequestTimeout
+		return e
+	}
+	if c.r.Context().Err() != nil {
+		return c.r.Context().Err()
+	}
+	return perigee.Errorf(perigee.ClassInvalid, "the body broke off: %v", err)
+}

@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"perigee"
+	"perigee/internal/dialect/anthropic"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai"
+)
+
+// statusClientGone is what proxies log when the client left before the answer; nobody sees it.
+const statusClientGone = 499
+
+// statuses are the HTTP statuses of the classes.
+var statuses = map[perigee.Class]int{
+	perigee.ClassInvalid:         http.StatusBadRequest,
+	perigee.ClassUnauthenticated: http.StatusUnauthorized,
+	perigee.ClassForbidden:       http.StatusForbidden,
+	perigee.ClassNotFound:        http.StatusNotFound,
+	perigee.ClassExhausted:       http.StatusTooManyRequests,
+	perigee.ClassRateLimited:     http.StatusTooManyRequests,
+	perigee.ClassCapacity:        http.StatusServiceUnavailable,
+	perigee.ClassIdentity:        http.StatusForbidden,
+	perigee.ClassVerification:    http.StatusForbidden,
+	perigee.ClassCanceled:        statusClientGone,
+	perigee.ClassUnavailable:     http.StatusServiceUnavailable,
+	perigee.ClassUnimplemented:   http.StatusNotImplemented,
+	perigee.ClassInternal:        http.StatusInternalServerError,
+}
+
+// exact are the statuses that say more than the class of the error does, and are passed on.
+var exact = map[int]bool{
+	http.StatusMethodNotAllowed:      true,
+	http.StatusRequestTimeout:        true,
+	http.StatusRequestEntityTooLarge: true,
+	http.StatusUnsupportedMediaType:  true,
+	http.StatusBadGateway:            true,
+	http.StatusGatewayTimeout:        true,
+}
+
+func statusOf(e *perigee.Error) int {
+	if exact[e.Status] {
+		return e.Status
+	}
+	if status, ok := statuses[e.Class]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+var encodeError = map[perigee.Dialect]func(status int, err *perigee.Error) []byte{
+	perigee.DialectGemini:     gemini.EncodeError,
+	perigee.DialectOpenAIChat: openai.EncodeError,
+	perigee.DialectAnthropic:  anthropic.EncodeError,
+}
+
+// fail answers with an error, in the shape of the dialect that was called.
+func (c *call) fail(err error) {
+	e := c.trouble(err)
+	status := statusOf(e)
+	h := c.w.Header()
+	c.describe(e.Upstream, e.Model)
+	h.Set("X-Perigee-Class", string(e.Class))
+	if status == http.StatusTooManyRequests || e.Retry > 0 {
+		h.Set("Retry-After", retryAfter(e))
+	}
+	if e.Class == perigee.ClassUnauthenticated && e.Upstream == "" {
+		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
+	}
+	level := slog.LevelInfo
+	if c.asked {
+		level = slog.LevelDebug // there is a line about it already
+	}
+	c.opts.Logger.Log(c.r.Context(), level, "refused", "call", c.id, "method", c.r.Method, "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message)
+	c.writeJSON(status, encodeError[c.dialect](status, e))
+}
+
+// retryAfter is the header of that name: whole seconds, at least one, also when nobody knows.
+func retryAfter(e *perigee.Error) string {
+	wait := e.Retry
+	if wait <= 0 && e.Class == perigee.ClassExhausted {
+		wait = time.Minute
+	}
+	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
+}
+
+// describe sets the headers that say who answered.
+func (c *call) describe(upstream, model string) {
+	if upstream != "" {
+		c.w.Header().Set("X-Perigee-Upstream", upstream)
+	}
+	if model != "" {
+		c.w.Header().Set("X-Perigee-Model", headerSafe(model))
+	}
+}
+
+// headerSafe makes a text that a client or a provider chose fit for a header.
+func headerSafe(s string) string {
+	b := []byte(s)
+	for i, ch := range b {
+		if ch < 0x20 || ch >= 0x7f {
+			b[i] = '?'
+		}
+	}
+	if len(b) > 2000 {
+		b = append(b[:2000:2000], "..."...)
+	}
+	return string(b)
+}
+
+func (c *call) writeJSON(status int, body []byte) {
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	c.wrote = true
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // a client that is gone cannot be told
+}

@@ -1,0 +1,262 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/dialect/gemini"
+)
+
+// geminiCall answers POST /v1beta/models/{model}:{method}.
+func (c *call) geminiCall() error {
+	i := strings.LastIndexByte(c.rest, ':')
+	if i < 0 {
+		return perigee.Errorf(perigee.ClassNotFound, "no method in the path %s", shorten(c.path)).
+			WithNext("append one, as in models/gemini-3-flash:generateContent")
+	}
+	model, method := c.rest[:i], c.rest[i+1:]
+	handle, ok := geminiMethods[method]
+	if !ok {
+		return perigee.Errorf(perigee.ClassNotFound, "no method %q for models", shorten(method)).
+			WithNext("use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents")
+	}
+	release, err := c.admit(gemini.ModelID(model))
+	if err != nil {
+		return err
+	}
+	defer release()
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	return handle(c, c.origin(body), model)
+}
+
+var geminiMethods = map[string]func(c *call, origin perigee.Origin, model string) error{
+	"generateContent":       (*call).geminiGenerate,
+	"streamGenerateContent": (*call).geminiStream,
+	"countTokens":           (*call).geminiCount,
+	"embedContent":          (*call).geminiEmbed,
+	"batchEmbedContents":    (*call).geminiEmbed,
+}
+
+// origin describes where a request with this body came from.
+func (c *call) origin(body []byte) perigee.Origin {
+	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r)}
+	if c.key != nil {
+		o.Client.Key = c.key.Name
+	}
+	return o
+}
+
+// geminiRequest decodes a body and accounts for the parameters of the URL.
+func (c *call) geminiRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
+	req, err := gemini.DecodeRequest(origin, model, stream)
+	if err != nil {
+		return nil, err
+	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	return req, c.checkStrict(req.Notes)
+}
+
+// queryNotes names the parameters of a URL that nobody reads.
+func queryNotes(u *url.URL) []perigee.Note {
+	if u.RawQuery == "" || u.RawQuery == "alt=sse" {
+		return nil
+	}
+	var notes []perigee.Note
+	for name := range u.Query() {
+		if !slices.Contains([]string{"alt", "$alt", "key", "prettyPrint", "$prettyPrint"}, name) {
+			notes = append(notes, perigee.Note{Action: "dropped", Subject: "query parameter " + shorten(name)})
+		}
+	}
+	slices.SortFunc(notes, func(a, b perigee.Note) int { return strings.Compare(a.Subject, b.Subject) })
+	return notes
+}
+
+// checkStrict makes an error of notes where the owner wants nothing changed or dropped.
+func (c *call) checkStrict(notes []perigee.Note) error {
+	if !c.state.Strict || len(notes) == 0 {
+		return nil
+	}
+	var list []string
+	for _, n := range notes {
+		list = append(list, n.String())
+	}
+	return perigee.Errorf(perigee.ClassInvalid, "this request cannot be carried over whole: %s", strings.Join(list, "; ")).
+		WithNext("leave that out, or set strict: false")
+}
+
+func (c *call) geminiGenerate(origin perigee.Origin, model string) error {
+	req, err := c.geminiRequest(origin, model, false)
+	if err != nil {
+		return err
+	}
+	return c.whole(c.r.Context(), req, &gemini.Collector{})
+}
+
+func (c *call) geminiStream(origin perigee.Origin, model string) error {
+	req, err := c.geminiRequest(origin, model, true)
+	if err != nil {
+		return err
+	}
+	query := c.r.URL.Query()
+	if query.Get("alt") == "sse" || query.Get("$alt") == "sse" {
+		return c.stream(req, &gemini.Encoder{}, sseFraming{})
+	}
+	return c.stream(req, &gemini.Encoder{}, &arrayFraming{})
+}
+
+func (c *call) geminiCount(origin perigee.Origin, model string) error {
+	counter, ok := c.opts.Upstream.(perigee.TokenCounter)
+	if !ok {
+		return perigee.Errorf(perigee.ClassUnimplemented, "tokens cannot be counted here")
+	}
+	req, err := c.geminiRequest(origin, model, false)
+	if err != nil {
+		return err
+	}
+	c.asked = true
+	count, err := counter.CountTokens(c.r.Context(), req)
+	if err != nil {
+		return err
+	}
+	c.describe(count.Upstream, req.Model)
+	c.writeJSON(http.StatusOK, gemini.EncodeTokenCount(count))
+	return nil
+}
+
+func (c *call) geminiEmbed(origin perigee.Origin, model string) error {
+	embedder, ok := c.opts.Upstream.(perigee.Embedder)
+	if !ok {
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
+	}
+	req, err := gemini.DecodeEmbed(origin, model, strings.HasSuffix(c.rest, ":batchEmbedContents"))
+	if err != nil {
+		return err
+	}
+	c.asked = true
+	embeddings, err := embedder.Embed(c.r.Context(), req)
+	if err != nil {
+		return err
+	}
+	c.describe(embeddings.Upstream, embeddings.Model)
+	c.writeJSON(http.StatusOK, gemini.EncodeEmbeddings(embeddings, req.Batch))
+	return nil
+}
+
+// The provider's page sizes.
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+// geminiModels answers GET /v1beta/models, a page at a time.
+func (c *call) geminiModels() error {
+	models, err := c.models()
+	if err != nil {
+		return err
+	}
+	query := c.r.URL.Query()
+	size := defaultPage
+	if v := query.Get("pageSize"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			return perigee.Errorf(perigee.ClassInvalid, "pageSize %q is not a number of models", shorten(v))
+		}
+		if n > 0 {
+			size = min(n, maxPage)
+		}
+	}
+	from := 0
+	if token := query.Get("pageToken"); token != "" {
+		// A token names the last model that was given, so that a list that changes meanwhile loses nothing.
+		last, err := base64.RawURLEncoding.DecodeString(token)
+		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == string(last) })
+		if err != nil || i < 0 {
+			return perigee.Errorf(perigee.ClassInvalid, "this pageToken is not one of ours, or its model is gone").
+				WithNext("start again without it")
+		}
+		from = i + 1
+	}
+	page, next := models[from:], ""
+	if len(page) > size {
+		page = page[:size]
+		next = base64.RawURLEncoding.EncodeToString([]byte(page[size-1].ID))
+	}
+	c.writeJSON(http.StatusOK, gemini.EncodeModels(page, next))
+	return nil
+}
+
+// geminiModel answers GET /v1beta/models/{model}.
+func (c *call) geminiModel() error {
+	models, err := c.models()
+	if err != nil {
+		return err
+	}
+	id := gemini.ModelID(c.rest)
+	for i := range models {
+		if models[i].ID == id {
+			c.describe(models[i].Upstream, id)
+			c.writeJSON(http.StatusOK, gemini.EncodeModel(&models[i]))
+			return nil
+		}
+	}
+	return unknownModel(id, models)
+}
+
+// A sseFraming writes events as the provider does: data lines that end in CRLF.
+type sseFraming struct{}
+
+func (sseFraming) contentType() string { return "text/event-stream" }
+
+func (sseFraming) chunk(dst, chunk []byte) []byte {
+	for len(chunk) > 0 {
+		line := chunk
+		if i := slices.IndexFunc(chunk, func(b byte) bool { return b == '\n' || b == '\r' }); i >= 0 {
+			line, chunk = chunk[:i], chunk[i+1:]
+		} else {
+			chunk = nil
+		}
+		if len(line) > 0 { // JSON has no line ends inside strings: dropping empty lines changes nothing
+			dst = append(dst, "data: "...)
+			dst = append(dst, line...)
+			dst = append(dst, "\r\n"...)
+		}
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (sseFraming) idle(dst []byte) []byte { return append(dst, ": keep-alive\r\n\r\n"...) }
+
+func (sseFraming) end(dst []byte) []byte { return dst }
+
+// An arrayFraming writes chunks as the elements of one JSON array: what the provider does without alt=sse.
+type arrayFraming struct{ open bool }
+
+func (*arrayFraming) contentType() string { return "application/json; charset=utf-8" }
+
+func (f *arrayFraming) chunk(dst, chunk []byte) []byte {
+	if f.open {
+		dst = append(dst, ",\r\n"...)
+	} else {
+		dst = append(dst, '[')
+		f.open = true
+	}
+	return append(dst, chunk...)
+}
+
+// idle writes white space, which a JSON reader skips.
+func (f *arrayFraming) idle(dst []byte) []byte { return append(dst, '\n') }
+
+func (f *arrayFraming) end(dst []byte) []byte {
+	if !f.open {
+		dst = append(dst, '[')
+	}
+	return append(dst, "]\r\n"...)
+}

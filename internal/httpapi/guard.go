@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"perigee"
+)
+
+// checkOrigin refuses what a web page could send behind its reader's back. A loopback address is not trust:
+// any page may ask the browser to connect there, under a host name of the page's own choosing.
+func (c *call) checkOrigin() error {
+	host := hostname(c.r.Host)
+	if c.state.Loopback && !isLoopback(host) {
+		return perigee.Errorf(perigee.ClassForbidden, "requests for host %q are not answered here", shorten(host)).
+			WithNext("use 127.0.0.1 or localhost in the base URL")
+	}
+	origins := c.r.Header.Values("Origin")
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, c.r.Host) {
+			return perigee.Errorf(perigee.ClassForbidden, "requests from the web page %q are not answered", shorten(origin)).
+				WithNext("call perigee from a program, not from a page of another origin")
+		}
+	}
+	if site := c.r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && site == "cross-site" {
+		return perigee.Errorf(perigee.ClassForbidden, "requests from another site's web page are not answered").
+			WithNext("call perigee from a program, not from a page of another origin")
+	}
+	return nil
+}
+
+// hostname takes the port off a Host header.
+func hostname(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// IsLoopback says whether a listen address can be reached from this machine only.
+func IsLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && host != "" && isLoopback(host)
+}
+
+// presented returns what the client offers as its key, in each of the forms that clients use.
+func presented(r *http.Request) []string {
+	var list []string
+	if bearer, ok := cutPrefixFold(r.Header.Get("Authorization"), "bearer "); ok {
+		list = append(list, strings.TrimSpace(bearer))
+	}
+	for _, header := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
+		if v := r.Header.Get(header); v != "" {
+			list = append(list, v)
+		}
+	}
+	if strings.Contains(r.URL.RawQuery, "key=") {
+		if v := r.URL.Query().Get("key"); v != "" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
+		return s[len(prefix):], true
+	}
+	return s, false
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"perigee"
+	"perigee/internal/names"
+)
+
+// health answers as long as the process can.
+func (c *call) health() error {
+	c.writeJSON(http.StatusOK, []byte(`{"status":"ok"}`))
+	return nil
+}
+
+// ignore takes what a client sends and does nothing with it.
+func (c *call) ignore() error {
+	_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20))
+	c.writeJSON(http.StatusOK, []byte(`{}`))
+	return nil
+}
+
+// usage answers GET /v1/usage?by=&since=&until=.
+func (c *call) usage() error {
+	if c.opts.Usage == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+	}
+	query := c.r.URL.Query()
+	q := perigee.UsageQuery{By: query.Get("by")}
+	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if v := query.Get(name); v != "" {
+			t, err := time.Parse(time.RFC3339, v)
+			if err != nil {
+				return perigee.Errorf(perigee.ClassInvalid, "%s %q is not a time", name, shorten(v)).
+					WithNext("write it as 2026-01-31T00:00:00Z")
+			}
+			*at = t
+		}
+	}
+	rows, err := c.opts.Usage.Usage(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	if rows == nil {
+		rows = []perigee.UsageRow{}
+	}
+	raw, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	c.writeJSON(http.StatusOK, raw)
+	return nil
+}
+
+// models lists what the presented key may ask.
+func (c *call) models() ([]perigee.Model, error) {
+	lister, ok := c.opts.Upstream.(perigee.ModelLister)
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no list of models here")
+	}
+	models, err := lister.Models(c.r.Context())
+	if err != nil || c.key == nil || len(c.key.Models) == 0 {
+		return models, err
+	}
+	var allowed []perigee.Model
+	for _, m := range models {
+		if c.key.mayAsk(m.ID) {
+			allowed = append(allowed, m)
+		}
+	}
+	return allowed, nil
+}
+
+func unknownModel(id string, models []perigee.Model) error {
+	var known []string
+	for _, m := range models {
+		known = append(known, m.ID)
+	}
+	e := perigee.Errorf(perigee.ClassNotFound, "no model %q", shorten(id))
+	if near := names.Nearest(id, known, 3); len(near) > 0 {
+		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
+	}
+	return e.WithNext("GET /v1beta/models lists what there is")
+}
+
+// clientOf names the program that asks, from its User-Agent: "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".
+func clientOf(r *http.Request) perigee.Client {
+	agent, _, _ := strings.Cut(r.UserAgent(), " ")
+	name, rest, _ := strings.Cut(agent, "/")
+	version, _, _ := strings.Cut(rest, "/")
+	return perigee.Client{Name: printable(name), Version: printable(version)}
+}
+
+func printable(s string) string {
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+}

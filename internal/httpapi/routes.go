@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"perigee"
+)
+
+// An access says who may use a route. The zero value is nobody that has not shown a key, so a route that
+// forgets to say is closed.
+type access uint8
+
+const (
+	client access = iota // a configured key, where there are any
+	public               // everybody who can connect
+)
+
+// A route is a path and what can be done there.
+type route struct {
+	path    string // a path that ends in /* takes everything below it
+	access  access
+	methods map[string]func(*call) error
+}
+
+// routes is everything that the server answers. What is not here does not exist.
+var routes = []route{
+	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
+	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
+	{path: "/v1beta/models/*", methods: methods{http.MethodGet: (*call).geminiModel, http.MethodPost: (*call).geminiCall}},
+	{path: "/v1/usage", methods: methods{http.MethodGet: (*call).usage}},
+	// Clients of other vendors send their telemetry to whatever base URL they are given.
+	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
+}
+
+type methods = map[string]func(*call) error
+
+// findRoute returns the route of a path, and what stood in place of its wildcard.
+func findRoute(path string) (*route, string) {
+	for i := range routes {
+		r := &routes[i]
+		if prefix, ok := strings.CutSuffix(r.path, "*"); ok {
+			if rest, ok := strings.CutPrefix(path, prefix); ok && rest != "" {
+				return r, rest
+			}
+		} else if path == r.path {
+			return r, ""
+		}
+	}
+	return nil, ""
+}
+
+// allow lists the methods of a route, for the header of that name.
+func (r *route) allow() string {
+	var list []string
+	for method := range r.methods {
+		list = append(list, method)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// dialectOf says in whose shape a path answers when something is wrong with the request itself.
+func dialectOf(path string, header http.Header) perigee.Dialect {
+	switch {
+	case strings.HasPrefix(path, "/v1beta/"):
+		return perigee.DialectGemini
+	case header.Get("Anthropic-Version") != "":
+		return perigee.DialectAnthropic
+	}
+	return perigee.DialectOpenAIChat
+}

@@ -1,0 +1,212 @@
+// Package httpapi is the edge that clients talk to: it matches a URL to a dialect, lets the dialect decode the
+// request, asks the Upstream behind it, and lets the dialect encode what comes back. It guards the door (Host
+// and Origin, keys, sizes, times) and knows nothing of providers.
+//
+// The daemon builds one Server and serves it on TCP; Trusted is the same house through the back door, for the
+// owner's socket.
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+)
+
+// ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams.
+var ErrShutdown = errors.New("perigee is shutting down")
+
+// Options are what a Server is built from. Upstream is required.
+type Options struct {
+	Upstream  perigee.Upstream
+	Usage     perigee.UsageReader
+	Logger    *slog.Logger
+	Now       func() time.Time
+	NewID     func() string
+	KeepAlive time.Duration // between signs of life on a quiet stream; default 15 s
+	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
+}
+
+// Settings can change while the server runs.
+type Settings struct {
+	Keys        []Key
+	MaxBody     int64
+	Concurrency int // calls at once; 0: unlimited
+	Strict      bool
+	Loopback    bool   // listening on a loopback address: only loopback names are accepted as Host
+	Default     string // the model of requests that name none
+}
+
+// A Server answers HTTP. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	settings atomic.Pointer[state]
+	active   atomic.Int64
+}
+
+// A state is the settings with what was worked out from them.
+type state struct {
+	Settings
+	keys []*guardedKey
+}
+
+// New returns a server that answers under the given settings.
+func New(opts Options, settings Settings) *Server {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.NewID == nil {
+		opts.NewID = func() string { return strings.ToLower(rand.Text()[:16]) }
+	}
+	if opts.KeepAlive == 0 {
+		opts.KeepAlive = 15 * time.Second
+	}
+	if opts.BodyGrace == 0 {
+		opts.BodyGrace = 30 * time.Second
+	}
+	s := &Server{opts: opts}
+	s.Apply(settings)
+	return s
+}
+
+// Apply makes new settings hold for every request from now on. What a key has used of its limits stays used.
+func (s *Server) Apply(settings Settings) {
+	var before []*guardedKey
+	if old := s.settings.Load(); old != nil {
+		before = old.keys
+	}
+	s.settings.Store(&state{Settings: settings, keys: guardKeys(settings.Keys, before)})
+}
+
+// Active is how many requests are being answered right now.
+func (s *Server) Active() int { return int(s.active.Load()) }
+
+// ServeHTTP answers a request from the network.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) }
+
+// Trusted answers requests from the owner: no key is asked for, and no Host or Origin is checked. Serve it
+// only where the operating system has checked who connects.
+func (s *Server) Trusted() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
+}
+
+// A call is one request on its way through the house.
+type call struct {
+	*Server
+	state   *state
+	w       http.ResponseWriter
+	r       *http.Request
+	id      string
+	start   time.Time
+	path    string // cleaned
+	rest    string // of the path, where the route ends in a wildcard
+	dialect perigee.Dialect
+	trusted bool
+	key     *guardedKey // the key that was presented; nil when none is required
+	wrote   bool        // the head of the answer is out
+	asked   bool        // the call went on to the upstream, which records how it ends
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
+	s.active.Add(1)
+	defer s.active.Add(-1)
+	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted}
+	c.path = cleanPath(r.URL.Path)
+	c.dialect = dialectOf(c.path, r.Header)
+	w.Header().Set("X-Perigee-Call", c.id)
+	defer c.survive()
+	if err := c.answer(); err != nil {
+		c.fail(err)
+	}
+}
+
+// answer takes a request past each guard in turn to the handler that its route names.
+func (c *call) answer() error {
+	if !c.trusted {
+		if err := c.checkOrigin(); err != nil {
+			return err
+		}
+	}
+	route, rest := findRoute(c.path)
+	if route == nil || route.access != public {
+		if err := c.authenticate(); err != nil {
+			return err
+		}
+	}
+	if route == nil {
+		return perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", c.r.Method, shorten(c.path)).
+			WithNext("see the README for the paths that perigee serves")
+	}
+	c.rest = rest
+	handle, ok := route.methods[c.r.Method]
+	if !ok && c.r.Method == http.MethodHead {
+		handle, ok = route.methods[http.MethodGet]
+	}
+	if !ok {
+		c.w.Header().Set("Allow", route.allow())
+		e := perigee.Errorf(perigee.ClassInvalid, "%s is not possible here", shorten(c.r.Method)).WithNext("use %s", route.allow())
+		e.Status = http.StatusMethodNotAllowed
+		return e
+	}
+	if limit := c.state.Concurrency; limit > 0 && route.access != public && c.active.Load() > int64(limit) {
+		e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
+			WithNext("try again, or raise limits.concurrency")
+		e.Retry = time.Second
+		return e
+	}
+	return handle(c)
+}
+
+// survive turns a panic into an error answer, or into a cut connection when the answer had begun. The
+// process lives either way.
+func (c *call) survive() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	c.opts.Logger.Error("panic in a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
+	if c.wrote {
+		panic(http.ErrAbortHandler)
+	}
+	c.fail(perigee.Errorf(perigee.ClassInternal, "internal error").
+		WithNext("the log has the details of call %s; please report it", c.id))
+}
+
+// cleanPath folds the double slashes that come from base URLs with a slash at the end.
+func cleanPath(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
+}
+
+func shorten(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}
+
+// trouble makes err the client's: a call that ended because the daemon stops did not end because the client
+// left.
+func (c *call) trouble(err error) *perigee.Error {
+	e := perigee.AsError(err)
+	if e.Class == perigee.ClassCanceled && errors.Is(context.Cause(c.r.Context()), ErrShutdown) {
+		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "perigee is shutting down",
+			Next: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
+	}
+	return e
+}

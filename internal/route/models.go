@@ -1,0 +1,141 @@
+package route
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/names"
+)
+
+// A list of models is good for modelsFresh; an upstream that could not give one is asked again after
+// modelsRetry, so that a client asking for nonsense does not turn into load on the provider.
+const (
+	modelsFresh = 5 * time.Minute
+	modelsRetry = 10 * time.Second
+	modelsWait  = 3 * time.Second
+)
+
+// A modelCache keeps what each upstream said it has.
+type modelCache struct {
+	mu    sync.Mutex
+	lists map[string]modelList
+}
+
+type modelList struct {
+	models []perigee.Model
+	err    error
+	until  time.Time
+}
+
+// Models lists what can be asked: each model once, from the upstream that would answer first, and the
+// aliases beside what they stand for. An upstream that cannot be asked is left out as long as another can.
+func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
+	lists := make([]modelList, len(r.opts.Targets))
+	var wait sync.WaitGroup
+	for i, target := range r.opts.Targets {
+		wait.Go(func() { lists[i] = r.listOf(ctx, target) })
+	}
+	wait.Wait()
+
+	var all []perigee.Model
+	seen := map[string]bool{}
+	var failure error
+	worked := false
+	for i, list := range lists {
+		if list.err != nil {
+			r.opts.Logger.Warn("upstream gave no model list", "upstream", r.opts.Targets[i].Name, "error", list.err)
+			if failure == nil {
+				failure = list.err
+			}
+			continue
+		}
+		worked = true
+		for _, m := range list.models {
+			if !seen[m.ID] && r.serves(r.opts.Targets[i].Name, m.ID) {
+				seen[m.ID] = true
+				all = append(all, m)
+			}
+		}
+	}
+	if !worked && failure != nil {
+		return nil, failure
+	}
+	return append(all, r.aliases(all, seen)...), nil
+}
+
+// serves says whether a model would be asked of this upstream at all.
+func (r *Router) serves(upstream, model string) bool {
+	_, targets, err := r.resolve(model)
+	return err == nil && slices.ContainsFunc(targets, func(t Target) bool { return t.Name == upstream })
+}
+
+// aliases returns the aliased models under their other names, in order of name.
+func (r *Router) aliases(models []perigee.Model, seen map[string]bool) []perigee.Model {
+	var found []perigee.Model
+	for alias := range r.opts.Aliases {
+		if seen[alias] {
+			continue
+		}
+		target, _, err := r.resolve(alias)
+		if err != nil {
+			continue
+		}
+		for _, m := range models {
+			if m.ID == target {
+				m.ID = alias
+				m.DisplayName = alias + " (" + target + ")"
+				found = append(found, m)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b perigee.Model) int { return strings.Compare(a.ID, b.ID) })
+	return found
+}
+
+// listOf returns what an upstream has, from the cache while it is fresh.
+func (r *Router) listOf(ctx context.Context, target Target) modelList {
+	lister, ok := target.Upstream.(perigee.ModelLister)
+	if !ok {
+		return modelList{}
+	}
+	now := r.opts.Now()
+	r.models.mu.Lock()
+	list, known := r.models.lists[target.Name]
+	r.models.mu.Unlock()
+	if known && now.Before(list.until) {
+		return list
+	}
+	list.models, list.err = lister.Models(ctx)
+	if list.until = now.Add(modelsFresh); list.err != nil {
+		list.until = now.Add(modelsRetry)
+	}
+	if ctx.Err() != nil {
+		return list // the caller went away: that says nothing about the upstream
+	}
+	r.models.mu.Lock()
+	defer r.models.mu.Unlock()
+	if r.models.lists == nil {
+		r.models.lists = map[string]modelList{}
+	}
+	r.models.lists[target.Name] = list
+	return list
+}
+
+// nearest names the models that look like the one that nobody has.
+func (r *Router) nearest(ctx context.Context, model string) []string {
+	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	defer cancel()
+	models, err := r.Models(ctx)
+	if err != nil {
+		return nil
+	}
+	var known []string
+	for _, m := range models {
+		known = append(known, m.ID)
+	}
+	return names.Nearest(model, known, 3)
+}

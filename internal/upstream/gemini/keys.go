@@ -1,0 +1,75 @@
+package gemini
+
+import (
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// A keyring chooses among API keys: always the first that is not cooling, because the provider's prompt
+// cache belongs to the key's project.
+type keyring struct {
+	mu   sync.Mutex
+	keys []*key
+}
+
+type key struct {
+	number int // its place in the configuration, from 1: what logs may say of it
+	secret perigee.Secret
+	until  time.Time // resting until then
+}
+
+func newKeyring(secrets []perigee.Secret) *keyring {
+	ring := &keyring{}
+	for i, secret := range secrets {
+		ring.keys = append(ring.keys, &key{number: i + 1, secret: secret})
+	}
+	if len(ring.keys) == 0 { // the simulator takes calls without one
+		ring.keys = []*key{{number: 1}}
+	}
+	return ring
+}
+
+// order returns the keys to try: the rested ones as configured, then the resting ones, soonest first, since
+// a refusal that says when it ends is a better answer than none.
+func (r *keyring) order(now time.Time) []*key {
+	if len(r.keys) == 1 {
+		return r.keys
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	order := make([]*key, 0, len(r.keys))
+	var soonest *key
+	for _, k := range r.keys {
+		switch {
+		case !k.until.After(now):
+			order = append(order, k)
+		case soonest == nil || k.until.Before(soonest.until):
+			soonest = k
+		}
+	}
+	if len(order) == 0 {
+		order = append(order, soonest)
+	}
+	return order
+}
+
+// blame says whether an error is the key's own, and lets that key rest for a while.
+func (r *keyring) blame(k *key, err *perigee.Error, now time.Time) bool {
+	var rest time.Duration
+	switch err.Class {
+	case perigee.ClassRateLimited:
+		rest = max(err.Retry, time.Second)
+	case perigee.ClassExhausted:
+		rest = max(err.Retry, time.Minute)
+	case perigee.ClassUnauthenticated, perigee.ClassForbidden:
+		rest = time.Minute
+	default:
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k.until = now.Add(rest)
+	return true
+}
