@@ -34,12 +34,13 @@ var statuses = map[perigee.Class]int{
 
 // exact are the statuses that say more than the class of the error does, and are passed on.
 var exact = map[int]bool{
-	http.StatusMethodNotAllowed:      true,
-	http.StatusRequestTimeout:        true,
-	http.StatusRequestEntityTooLarge: true,
-	http.StatusUnsupportedMediaType:  true,
-	http.StatusBadGateway:            true,
-	http.StatusGatewayTimeout:        true,
+	http.StatusMethodNotAllowed:            true,
+	http.StatusRequestTimeout:              true,
+	http.StatusRequestEntityTooLarge:       true,
+	http.StatusUnsupportedMediaType:        true,
+	http.StatusRequestHeaderFieldsTooLarge: true,
+	http.StatusBadGateway:                  true,
+	http.StatusGatewayTimeout:              true,
 }
 
 func statusOf(e *perigee.Error) int {

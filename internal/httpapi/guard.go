@@ -10,6 +10,27 @@ import (
 	"perigee"
 )
 
+// maxHead is how large the head of a request may be: more than any client sends, and little enough that it
+// need not be thought about further in.
+const maxHead = 64 << 10
+
+// checkHead refuses requests whose head is out of all proportion. (Beyond a megabyte net/http refuses them
+// itself, and not in any dialect.)
+func (c *call) checkHead() error {
+	size := len(c.r.RequestURI)
+	for name, values := range c.r.Header {
+		for _, v := range values {
+			size += len(name) + len(v)
+		}
+	}
+	if size <= maxHead {
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassInvalid, "the head of the request has %d bytes", size).WithNext("send at most %d", maxHead)
+	e.Status = http.StatusRequestHeaderFieldsTooLarge
+	return e
+}
+
 // checkOrigin refuses what a web page could send behind its reader's back. A loopback address is not trust:
 // any page may ask the browser to connect there, under a host name of the page's own choosing.
 func (c *call) checkOrigin() error {

@@ -132,6 +132,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 
 // answer takes a request past each guard in turn to the handler that its route names.
 func (c *call) answer() error {
+	if err := c.checkHead(); err != nil {
+		return err
+	}
 	if !c.trusted {
 		if err := c.checkOrigin(); err != nil {
 			return err

@@ -1,0 +1,61 @@
+# One target for everything; `make test` is what CI runs first. Tools are pinned in go.mod.
+
+GO      ?= go
+LISTEN  ?= 127.0.0.1:8741
+FUZZ    ?= 30s
+VERSION ?=
+
+export CGO_ENABLED ?= 0
+
+.PHONY: run build test lint unit cross bench fuzz e2e update clean
+
+## run: build, serve from the simulator, and print a curl line that works
+run: build
+	@echo "perigee answers here as soon as it listens; in another terminal:"
+	@echo "  curl -s http://$(LISTEN)/v1beta/models/gemini-3-flash:generateContent -d '{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hello\"}]}]}'"
+	@exec ./bin/perigee serve --listen $(LISTEN)
+
+## build: the one static binary, in bin/
+build:
+	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/perigee ./cmd/perigee
+
+## test: everything hermetic: formatting, vet, lint, all tests with the race detector, other platforms compile
+test: lint unit cross
+
+lint:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# The race detector is the one thing here that needs cgo.
+unit:
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+
+cross:
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/perigee
+	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/perigee
+
+## bench: perigee beside the provider and a bare reverse proxy, into bench/README.md
+bench:
+	$(GO) run ./bench -write
+
+## fuzz: every fuzz target for FUZZ (30s) each
+fuzz:
+	@$(GO) list ./... | while read -r pkg; do \
+		$(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) "$$pkg" || exit 1; \
+		done || exit 1; \
+	done
+
+## e2e: real client programs against a real daemon
+e2e:
+	@echo "e2e: no client programs are driven yet"
+
+## update: rewrite the expected parts of transcripts and golden files; review the diff like code
+update:
+	$(GO) test ./internal/config ./internal/daemon ./cmd/perigee -update
+
+clean:
+	rm -rf bin

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"perigee": main})
+}
+
+// TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
+//
+//	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
+//	stop NAME [SIGNAL]    sends SIGTERM (or KILL) and waits; stderr is what it said
+//	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/etc")
+			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/share")
+			env.Values[processes{}] = map[string]*process{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start, "stop": stop, "http": request,
+		},
+	})
+}
+
+type processes struct{}
+
+// A process is a perigee in the background.
+type process struct {
+	cmd  *exec.Cmd
+	said bytes.Buffer
+	done chan struct{}
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start NAME ARGS…")
+	}
+	p := &process{cmd: exec.Command("perigee", args[1:]...), done: make(chan struct{})}
+	p.cmd.Dir = ts.MkAbs(".")
+	p.cmd.Env = []string{
+		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
+		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
+	}
+	if path, err := exec.LookPath("perigee"); err == nil {
+		p.cmd.Path = path
+	}
+	stderr, err := p.cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(p.cmd.Start())
+	ts.Value(processes{}).(map[string]*process)[args[0]] = p
+	ts.Defer(func() { _ = p.cmd.Process.Kill(); <-p.done })
+	listening := make(chan string, 1)
+	go func() {
+		defer close(p.done)
+		defer close(listening)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			fmt.Fprintln(&p.said, lines.Text())
+			if i := strings.Index(lines.Text(), "http://127.0.0.1:"); i >= 0 && strings.HasPrefix(lines.Text(), "perigee: ") {
+				url, _, _ := strings.Cut(lines.Text()[i:], " ")
+				listening <- url
+			}
+		}
+		_ = p.cmd.Wait()
+	}()
+	url, ok := <-listening
+	if !ok {
+		<-p.done
+		ts.Fatalf("it did not listen:\n%s", p.said.String())
+	}
+	ts.Setenv(args[0], url)
+}
+
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: stop NAME [KILL]")
+	}
+	p := ts.Value(processes{}).(map[string]*process)[args[0]]
+	signal := syscall.SIGTERM
+	if len(args) > 1 && args[1] == "KILL" {
+		signal = syscall.SIGKILL
+	}
+	ts.Check(p.cmd.Process.Signal(signal))
+	<-p.done
+	if code := p.cmd.ProcessState.ExitCode(); signal == syscall.SIGTERM && code != 0 {
+		ts.Fatalf("exit code %d:\n%s", code, p.said.String())
+	}
+	_, err := io.Copy(ts.Stderr(), &p.said)
+	ts.Check(err)
+}
+
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: http METHOD URL [FILE] [HEADER: VALUE]…")
+	}
+	var body io.Reader
+	headers := args[2:]
+	if len(headers) > 0 && !strings.Contains(headers[0], ":") {
+		raw, err := os.ReadFile(ts.MkAbs(headers[0]))
+		ts.Check(err)
+		body, headers = bytes.NewReader(raw), headers[1:]
+	}
+	req, err := http.NewRequest(args[0], args[1], body)
+	ts.Check(err)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		req.Header.Set(name, strings.TrimSpace(value))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if neg {
+		if err == nil {
+			_ = resp.Body.Close()
+			ts.Fatalf("it answered %s", resp.Status)
+		}
+		return
+	}
+	ts.Check(err)
+	defer resp.Body.Close()
+	fmt.Fprintln(ts.Stdout(), resp.Status)
+	ts.Check(resp.Header.Write(ts.Stdout()))
+	_, err = io.Copy(ts.Stdout(), io.MultiReader(strings.NewReader("\n"), resp.Body, strings.NewReader("\n")))
+	ts.Check(err)
+}

@@ -1,0 +1,126 @@
+package perigee_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A room is a package, what it may import of this module and of others, and why. The standard library is open
+// to all. What is not listed here does not exist: a new package starts with a line in this table.
+type room struct {
+	path    string
+	imports []string
+	reason  string
+}
+
+var rooms = []room{
+	{"perigee", nil, "the product's words depend on nothing"},
+
+	// Leaves: pure, no knowledge of the product beyond its words.
+	{"perigee/internal/names", nil, "compares names"},
+	{"perigee/internal/rawjson", nil, "reads and splices JSON"},
+	{"perigee/internal/sse", nil, "reads and writes event streams"},
+
+	// The pure middle: bytes to words and back.
+	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+	{"perigee/internal/dialect/openai", []string{"perigee"}, "dialects are pure"},
+	{"perigee/internal/dialect/anthropic", []string{"perigee"}, "dialects are pure"},
+
+	// Upstreams around upstreams.
+	{"perigee/internal/route", []string{"perigee", "perigee/internal/names"}, "routing knows upstreams by ability only"},
+	{"perigee/internal/record", []string{"perigee"}, "recording watches any upstream, into any store"},
+
+	// Edges.
+	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
+	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/sse"}, "it serves every dialect and knows no upstream"},
+	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
+	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},
+	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},
+	{"perigee/internal/simulator/rules", nil, "the provider's rules are judged independently of our codecs"},
+
+	// Who knows all.
+	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/...", "golang.org/x/sys"}, "the only package that knows all others"},
+	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools"}, "what tests share"},
+	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
+	{"perigee/bench", []string{"perigee/internal/..."}, "measures from outside"},
+}
+
+// TestDependencies holds the direction of the house: who imports what it may not, fails here with the reason.
+func TestDependencies(t *testing.T) {
+	for _, p := range listPackages(t) {
+		i := slices.IndexFunc(rooms, func(r room) bool { return r.path == p.ImportPath || strings.HasPrefix(p.ImportPath, r.path+"/") && r.path == "perigee/bench" })
+		if i < 0 {
+			t.Errorf("package %s is not in the table of rooms; add it with what it may import, and why", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !foreign(imported) || slices.ContainsFunc(rooms[i].imports, func(allowed string) bool { return allows(allowed, imported) }) {
+				continue
+			}
+			t.Errorf("%s imports %s: %s", p.ImportPath, imported, rooms[i].reason)
+		}
+	}
+}
+
+// TestRoomsExist keeps the table from outliving what it describes.
+func TestRoomsExist(t *testing.T) {
+	packages := listPackages(t)
+	for _, r := range rooms {
+		if !slices.ContainsFunc(packages, func(p listed) bool { return p.ImportPath == r.path }) {
+			t.Errorf("the table of rooms has %s, but there is no such package", r.path)
+		}
+	}
+}
+
+// TestPackagesSayWhatTheyAreFor asks every package for its opening comment.
+func TestPackagesSayWhatTheyAreFor(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if p.Doc == "" && len(p.GoFiles) > 0 {
+			t.Errorf("package %s has no opening comment", p.ImportPath)
+		}
+	}
+}
+
+func allows(allowed, imported string) bool {
+	if prefix, ok := strings.CutSuffix(allowed, "/..."); ok {
+		return strings.HasPrefix(imported, prefix+"/")
+	}
+	return imported == allowed || (strings.Contains(allowed, ".") && strings.HasPrefix(imported, allowed+"/"))
+}
+
+// foreign says whether an import is not of the standard library.
+func foreign(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return first == "perigee" || strings.Contains(first, ".")
+}
+
+type listed struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func listPackages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}

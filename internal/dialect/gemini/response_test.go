@@ -1,0 +1,253 @@
+package gemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+// show writes an event as one line.
+func show(ev perigee.Event) string {
+	s := map[perigee.EventKind]string{
+		perigee.EventStart: "start", perigee.EventText: "text", perigee.EventThinking: "thinking", perigee.EventSignature: "signature",
+		perigee.EventCall: "call", perigee.EventBlob: "blob", perigee.EventPart: "part", perigee.EventGrounding: "grounding",
+		perigee.EventUsage: "usage", perigee.EventFinish: "finish",
+	}[ev.Kind]
+	if ev.Candidate > 0 {
+		s += fmt.Sprintf("#%d", ev.Candidate)
+	}
+	for _, v := range []string{ev.Model, ev.ResponseID, ev.Text, string(ev.Raw)} {
+		if v != "" {
+			s += " " + v
+		}
+	}
+	if ev.Call != nil {
+		s += fmt.Sprintf(" %s(%s)%s", ev.Call.Name, ev.Call.Args, ev.Call.ID)
+	}
+	if ev.Blob != nil {
+		s += " " + ev.Blob.MIME
+	}
+	if ev.Signature != "" {
+		s += " sealed " + ev.Signature
+	}
+	if ev.Usage != nil {
+		s += fmt.Sprintf(" in %d (%d cached) out %d (%d thinking)", ev.Usage.Input, ev.Usage.Cached, ev.Usage.Output, ev.Usage.Thinking)
+	}
+	if ev.Finish != nil {
+		s += " " + strings.TrimSpace(ev.Finish.Reason+" "+ev.Finish.Message)
+	}
+	return s
+}
+
+func TestDecodeChunks(t *testing.T) {
+	for _, c := range []struct{ name, chunks, want string }{
+		{"text with a start", `{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]}}],"modelVersion":"m1","responseId":"r1"}
+{"candidates":[{"content":{"parts":[{"text":" there"}]},"finishReason":"STOP","index":0}],"modelVersion":"m1"}`,
+			"start m1 r1; text Hi; text  there; finish STOP"},
+		{"thinking, a seal in a part of its own, a call", `{"candidates":[{"content":{"parts":[{"text":"plan","thought":true}]}}]}
+{"candidates":[{"content":{"parts":[{"text":"","thought":true,"thoughtSignature":"sig"}]}}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"name":"read","args":{"p":1},"id":"7"},"thoughtSignature":"s2"},{"functionCall":{"name":"bare"}}]}}]}`,
+			`start; thinking plan; signature sealed sig; call read({"p":1})7 sealed s2; call bare()`},
+		{"sealed visible text stays text", `{"candidates":[{"content":{"parts":[{"text":"a","thoughtSignature":"s"}]}}]}`, "start; text a sealed s"},
+		{"white space is content", `{"candidates":[{"content":{"parts":[{"text":" \n"}]}}]}`, "start; text  \n"},
+		{"empty text says nothing", `{"candidates":[{"content":{"parts":[{"text":""},{}]}}]}`, "start"},
+		{"an image, code, and a part of the future", `{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"aA=="}},{"executableCode":{"code":"1"}},{"hologram":{}}]}}]}`,
+			`start; blob image/png; part {"executableCode":{"code":"1"}}; part {"hologram":{}}`},
+		{"several candidates", `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","index":0},{"content":{"parts":[{"text":"b"}]},"finishReason":"MAX_TOKENS","index":1}]}`,
+			"start; text a; finish STOP; text#1 b; finish#1 MAX_TOKENS"},
+		{"grounding", `{"candidates":[{"groundingMetadata":{"webSearchQueries":["q"]},"finishReason":"STOP"}]}`, `start; grounding {"webSearchQueries":["q"]}; finish STOP`},
+		{"usage of each kind", `{"usageMetadata":{"promptTokenCount":10,"cachedContentTokenCount":4,"candidatesTokenCount":3,"thoughtsTokenCount":2,"toolUsePromptTokenCount":5,"totalTokenCount":20}}`,
+			"start; usage in 15 (4 cached) out 5 (2 thinking)"},
+		{"usage without candidates", `{"usageMetadata":{"promptTokenCount":10,"thoughtsTokenCount":2,"totalTokenCount":15}}`, "start; usage in 10 (0 cached) out 5 (2 thinking)"},
+		{"a blocked prompt", `{"promptFeedback":{"blockReason":"SAFETY"}}`, "start; finish SAFETY the prompt was blocked"},
+		{"snake case", `{"candidates":[{"finish_reason":"STOP"}],"usage_metadata":{"prompt_token_count":"3"},"model_version":"m"}`, "start m; finish STOP; usage in 3 (0 cached) out 0 (0 thinking)"},
+		{"nothing known", `{"novelty":1}`, "start"},
+	} {
+		var d Decoder
+		var got []string
+		for chunk := range strings.SplitSeq(c.chunks, "\n") {
+			events, err := d.Decode(nil, []byte(chunk))
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			for _, ev := range events {
+				got = append(got, show(ev))
+			}
+		}
+		if s := strings.Join(got, "; "); s != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, s, c.want)
+		}
+	}
+}
+
+func TestDecodeBrokenChunks(t *testing.T) {
+	for chunk, want := range map[string]struct {
+		class   perigee.Class
+		message string
+	}{
+		`{"candidates":`:     {perigee.ClassUnavailable, "not JSON"},
+		`{"candidates":{}}`:  {perigee.ClassUnavailable, "unknown shape"},
+		`{"candidates":[7]}`: {perigee.ClassUnavailable, "unknown shape"},
+		`{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}`: {perigee.ClassRateLimited, "slow down"},
+		`{"error":{"code":400,"message":"no"}}`:                                      {perigee.ClassInvalid, "no"},
+	} {
+		var d Decoder
+		_, err := d.Decode(nil, []byte(chunk))
+		if e := perigee.AsError(err); e == nil || e.Class != want.class || !strings.Contains(e.Message, want.message) {
+			t.Errorf("%s: %v", chunk, err)
+		}
+	}
+}
+
+func TestDecodeError(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		status     int
+		class      perigee.Class
+		retry      time.Duration
+		message    string
+	}{
+		{"bad request", `{"error":{"code":400,"message":"Unknown name","status":"INVALID_ARGUMENT"}}`, 400, perigee.ClassInvalid, 0, "Unknown name"},
+		{"bad key", `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, 400, perigee.ClassUnauthenticated, 0, "API key not valid."},
+		{"rate", `{"error":{"code":429,"message":"quota","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"3.5s"}]}}`, 429, perigee.ClassRateLimited, 3500 * time.Millisecond, "quota"},
+		{"day's quota", `{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel"}]}]}}`, 429, perigee.ClassExhausted, 0, "quota"},
+		{"overloaded", `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`, 503, perigee.ClassCapacity, 0, "overloaded"},
+		{"in a list", `[{"error":{"code":404,"message":"not found"}}]`, 404, perigee.ClassNotFound, 0, "not found"},
+		{"forbidden", `{"error":{"message":"denied"}}`, 403, perigee.ClassForbidden, 0, "denied"},
+		{"a proxy's page", `<html>bad gateway</html>`, 502, perigee.ClassUnavailable, 0, "did not explain"},
+		{"nothing", ``, 500, perigee.ClassUnavailable, 0, "did not explain"},
+		{"a word", `{"error":"invalid_grant"}`, 400, perigee.ClassInvalid, 0, "invalid_grant"},
+		{"nonsense", `{"error":{"message":7,"details":{}}}`, 400, perigee.ClassInvalid, 0, ""},
+	} {
+		e := DecodeError(c.status, []byte(c.body))
+		if e.Class != c.class || e.Retry != c.retry || !strings.Contains(e.Message, c.message) || e.Status != c.status {
+			t.Errorf("%s: %+v", c.name, e)
+		}
+	}
+}
+
+func TestEncodeErrorKeepsEvidence(t *testing.T) {
+	e := DecodeError(429, []byte(`{"error":{"code":429,"message":"a \"b\"","details":[{"@type":"x","n":1.0}]}}`))
+	got := string(EncodeError(429, e))
+	want := `{"error":{"code":429,"message":"a \"b\"","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x","n":1.0},{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RATE_LIMITED","domain":"perigee"}]}}`
+	if got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// answer is a stream as an upstream of another kind would give it: without frames.
+func answer() []perigee.Event {
+	return []perigee.Event{
+		{Kind: perigee.EventStart, Model: "m1", ResponseID: "r1", Upstream: "u"},
+		{Kind: perigee.EventThinking, Text: "pl"},
+		{Kind: perigee.EventThinking, Text: "an"},
+		{Kind: perigee.EventSignature, Signature: "s1"},
+		{Kind: perigee.EventText, Text: "Hel"},
+		{Kind: perigee.EventNote, Note: &perigee.Note{Action: "dropped", Subject: "x"}},
+		{Kind: perigee.EventText, Text: "lo <&>"},
+		{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: "c", Name: "read", Args: json.RawMessage(`{"a":1}`)}, Signature: "s2"},
+		{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aA=="}},
+		{Kind: perigee.EventPart, Raw: json.RawMessage(`{"executableCode":{"code":"1"}}`)},
+		{Kind: perigee.EventGrounding, Raw: json.RawMessage(`{"q":1}`)},
+		{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}},
+		{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 10, Cached: 4, Output: 7, Thinking: 2}},
+	}
+}
+
+func TestCollect(t *testing.T) {
+	var c Collector
+	for _, ev := range answer() {
+		c.Add(&ev)
+	}
+	want := `{"candidates":[{"content":{"role":"model","parts":[` +
+		`{"thought":true,"text":"plan","thoughtSignature":"s1"},{"text":"Hello <&>"},` +
+		`{"functionCall":{"id":"c","name":"read","args":{"a":1}},"thoughtSignature":"s2"},` +
+		`{"inlineData":{"mimeType":"image/png","data":"aA=="}},{"executableCode":{"code":"1"}}]},` +
+		`"finishReason":"STOP","groundingMetadata":{"q":1},"index":0}],` +
+		`"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":17,"cachedContentTokenCount":4,"thoughtsTokenCount":2},` +
+		`"modelVersion":"m1","responseId":"r1"}`
+	if got := string(c.Bytes()); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestCollectKeepsTheProvidersOwnAnswer(t *testing.T) {
+	var c Collector
+	frame := []byte(`{ "candidates" : [], "novel": 1.0 }`)
+	c.Add(&perigee.Event{Kind: perigee.EventStart, Model: "m"})
+	c.Add(&perigee.Event{Kind: perigee.EventFrame, Frame: frame})
+	c.Add(&perigee.Event{Kind: perigee.EventText, Text: "x"})
+	want := string(frame)
+	copy(frame, "overwritten by the next event")
+	if got := string(c.Bytes()); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What the encoder writes reads back as the same events, finish and usage last.
+func TestEncodeStream(t *testing.T) {
+	var e Encoder
+	var d Decoder
+	var got []string
+	read := func(chunk []byte) {
+		if len(chunk) == 0 {
+			return
+		}
+		events, err := d.Decode(nil, chunk)
+		if err != nil {
+			t.Fatalf("%v in %s", err, chunk)
+		}
+		for _, ev := range events {
+			got = append(got, show(ev))
+		}
+	}
+	for _, ev := range answer() {
+		read(e.Encode(nil, &ev))
+	}
+	read(e.Close(nil))
+	want := `start m1 r1; thinking pl; thinking an; signature sealed s1; text Hel; text lo <&>; call read({"a":1})c sealed s2; blob image/png; ` +
+		`part {"executableCode":{"code":"1"}}; grounding {"q":1}; finish STOP; usage in 10 (4 cached) out 7 (2 thinking)`
+	if s := strings.Join(got, "; "); s != want {
+		t.Errorf("got %s\nwant %s", s, want)
+	}
+}
+
+func TestEncodeFramesAsTheyAre(t *testing.T) {
+	var e Encoder
+	var out []string
+	for _, ev := range []perigee.Event{
+		{Kind: perigee.EventStart, Model: "m"},
+		{Kind: perigee.EventFrame, Frame: []byte(`{"a": 1.0}`)},
+		{Kind: perigee.EventText, Text: "inside"},
+		{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}},
+	} {
+		if chunk := e.Encode(nil, &ev); len(chunk) > 0 {
+			out = append(out, string(chunk))
+		}
+	}
+	if last := e.Close(nil); len(out) != 1 || out[0] != `{"a": 1.0}` || len(last) > 0 {
+		t.Errorf("%q then %q", out, last)
+	}
+}
+
+func FuzzDecodeChunk(f *testing.F) {
+	f.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"a","thought":true,"thoughtSignature":"s"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1}}`))
+	f.Add([]byte(`{"error":{"code":1,"details":[{"reason":"x","violations":[{}]}]}}`))
+	f.Fuzz(func(t *testing.T, chunk []byte) {
+		var d Decoder
+		events, err := d.Decode(nil, chunk)
+		var e Encoder
+		for i := range events {
+			if out := e.Encode(nil, &events[i]); len(out) > 0 && !json.Valid(out) {
+				t.Fatalf("not JSON: %s", out)
+			}
+		}
+		if err != nil && !json.Valid(EncodeError(500, perigee.AsError(err))) {
+			t.Fatalf("error is not JSON: %v", err)
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+// A source is an upstream that plays a script and remembers what it was asked.
+type source struct {
+	events []perigee.Event
+	err    error
+	models []string
+	listed int
+	asked  []string
+	left   bool
+}
+
+func (s *source) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		s.asked = append(s.asked, req.Model)
+		for _, ev := range s.events {
+			if !yield(ev, nil) {
+				s.left = true
+				return
+			}
+		}
+		if s.err != nil {
+			yield(perigee.Event{}, s.err)
+		}
+	}
+}
+
+func (s *source) Models(context.Context) ([]perigee.Model, error) {
+	s.listed++
+	if s.models == nil {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "no list")
+	}
+	var list []perigee.Model
+	for _, id := range s.models {
+		list = append(list, perigee.Model{ID: id})
+	}
+	return list, nil
+}
+
+func (s *source) CountTokens(_ context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	s.asked = append(s.asked, req.Model)
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &perigee.TokenCount{Total: 7}, nil
+}
+
+// A plain source can stream and nothing else.
+type plain struct{ inner *source }
+
+func (p plain) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return p.inner.Stream(ctx, req)
+}
+
+func says(text string) *source {
+	return &source{events: []perigee.Event{
+		{Kind: perigee.EventStart, Model: "real-" + text},
+		{Kind: perigee.EventText, Text: text},
+		{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}},
+	}}
+}
+
+func fails(class perigee.Class) *source {
+	return &source{err: perigee.Errorf(class, "it is %s", class), models: []string{}}
+}
+
+func router(t *testing.T, opts Options) *Router {
+	t.Helper()
+	r, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func request(model string) *perigee.Request {
+	return perigee.NewRequest(perigee.Origin{ID: "c"}, model, true, nil)
+}
+
+// ask returns what a caller hears: who answered and what, and the error.
+func ask(r *Router, model string) (string, error) {
+	var heard []string
+	for ev, err := range r.Stream(context.Background(), request(model)) {
+		if err != nil {
+			return strings.Join(heard, " "), err
+		}
+		switch ev.Kind {
+		case perigee.EventStart:
+			heard = append(heard, ev.Upstream+"/"+ev.Model)
+		case perigee.EventText:
+			heard = append(heard, ev.Text)
+		case perigee.EventNote:
+			heard = append(heard, "("+ev.Note.String()+")")
+		}
+	}
+	return strings.Join(heard, " "), nil
+}
+
+func TestFailover(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first *source
+		heard string
+		class perigee.Class // of the error, if there is to be one
+	}{
+		{"the first answers", says("one"), "a/real-one one", ""},
+		{"has not got the model", fails(perigee.ClassNotFound), "b/real-two two", ""},
+		{"exhausted", fails(perigee.ClassExhausted), "b/real-two two", ""},
+		{"rate limited", fails(perigee.ClassRateLimited), "b/real-two two", ""},
+		{"no capacity", fails(perigee.ClassCapacity), "b/real-two two", ""},
+		{"unreachable", fails(perigee.ClassUnavailable), "b/real-two two", ""},
+		{"refuses our key", fails(perigee.ClassUnauthenticated), "b/real-two two", ""},
+		{"invalid request", fails(perigee.ClassInvalid), "", perigee.ClassInvalid},
+		{"client gone", fails(perigee.ClassCanceled), "", perigee.ClassCanceled},
+		{"our bug", &source{err: errors.New("oops")}, "", perigee.ClassInternal},
+		{"breaks off after the first byte", &source{events: []perigee.Event{{Kind: perigee.EventText, Text: "on"}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
+			"a/m on", perigee.ClassUnavailable},
+		{"breaks off after a start and a note", &source{events: []perigee.Event{{Kind: perigee.EventStart}, {Kind: perigee.EventNote, Note: &perigee.Note{Action: "dropped", Subject: "x"}}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
+			"b/real-two two", ""},
+	} {
+		second := says("two")
+		heard, err := ask(router(t, Options{Targets: []Target{{"a", c.first}, {"b", second}}}), "m")
+		class := perigee.Class("")
+		if err != nil {
+			class = perigee.AsError(err).Class
+		}
+		if heard != c.heard || class != c.class {
+			t.Errorf("%s: heard %q, class %q (%v); want %q, %q", c.name, heard, class, err, c.heard, c.class)
+		}
+	}
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	for _, c := range []struct{ model, heard string }{
+		{"m", "b/real-two two"},        // the catch-all names b first
+		{"claude-x", "a/real-one one"}, // by pattern
+		{"gpt-4o", "a/real-one one"},   // by alias, then by pattern
+		{"", "a/real-one one"},         // by default, through an alias
+	} {
+		r := router(t, Options{
+			Targets: []Target{{"a", says("one")}, {"b", says("two")}},
+			Default: "gpt-4o",
+			Aliases: map[string]string{"gpt-4o": "middle", "middle": "claude-y"},
+			Rules:   []Rule{{"claude-*", []string{"a"}}, {"*", []string{"b", "a"}}},
+		})
+		if heard, err := ask(r, c.model); heard != c.heard || err != nil {
+			t.Errorf("%q: heard %q, %v; want %q", c.model, heard, err, c.heard)
+		}
+	}
+}
+
+func TestAliasReachesTheUpstream(t *testing.T) {
+	a := says("one")
+	_, _ = ask(router(t, Options{Targets: []Target{{"a", a}}, Aliases: map[string]string{"x": "y"}}), "x")
+	if len(a.asked) != 1 || a.asked[0] != "y" {
+		t.Errorf("asked %q", a.asked)
+	}
+}
+
+func TestNobodyHasIt(t *testing.T) {
+	a, b := fails(perigee.ClassNotFound), fails(perigee.ClassNotFound)
+	a.models = []string{"gemini-3-flash", "gemini-2.5-pro"}
+	r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}})
+	_, err := ask(r, "gemini-3-flsh")
+	want := `no model "gemini-3-flsh" at a, b; the nearest names are gemini-3-flash, gemini-2.5-pro`
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassNotFound || e.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	// A client that goes on asking does not become load on the providers' lists.
+	_, _ = ask(r, "gemini-4")
+	if a.listed != 1 {
+		t.Errorf("listed %d times", a.listed)
+	}
+}
+
+// An exhausted upstream comes back; "not found" beside it would be the wrong news.
+func TestTheErrorThatCanPassWins(t *testing.T) {
+	_, err := ask(router(t, Options{Targets: []Target{{"a", fails(perigee.ClassExhausted)}, {"b", fails(perigee.ClassNotFound)}}}), "m")
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassExhausted {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNoModelNamed(t *testing.T) {
+	_, err := ask(router(t, Options{Targets: []Target{{"a", says("one")}}}), "")
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLeavingReleasesTheUpstream(t *testing.T) {
+	a := says("one")
+	r := router(t, Options{Targets: []Target{{"a", a}}})
+	for range r.Stream(t.Context(), request("m")) {
+		break
+	}
+	if !a.left {
+		t.Error("the upstream was not left")
+	}
+}
+
+func TestRulesNameTargets(t *testing.T) {
+	if _, err := New(Options{Rules: []Rule{{"*", []string{"nobody"}}}}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestCountTokens(t *testing.T) {
+	able := &source{}
+	for _, c := range []struct {
+		name    string
+		targets []Target
+		class   perigee.Class
+	}{
+		{"skips who cannot", []Target{{"a", plain{says("x")}}, {"b", able}}, ""},
+		{"moves on", []Target{{"a", fails(perigee.ClassCapacity)}, {"b", able}}, ""},
+		{"stops at invalid", []Target{{"a", fails(perigee.ClassInvalid)}, {"b", able}}, perigee.ClassInvalid},
+		{"nobody can", []Target{{"a", plain{says("x")}}}, perigee.ClassUnimplemented},
+	} {
+		count, err := router(t, Options{Targets: c.targets}).CountTokens(t.Context(), request("m"))
+		switch {
+		case c.class == "" && (err != nil || count.Total != 7):
+			t.Errorf("%s: %v", c.name, err)
+		case c.class != "" && (err == nil || perigee.AsError(err).Class != c.class):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestModels(t *testing.T) {
+	now := time.Unix(0, 0)
+	a, b, broken := says("a"), says("b"), fails(perigee.ClassUnavailable)
+	a.models, b.models, broken.models = []string{"claude-1", "g-1"}, []string{"g-1", "g-2"}, nil
+	r := router(t, Options{
+		Targets: []Target{{"a", a}, {"b", b}, {"c", broken}},
+		Aliases: map[string]string{"gpt": "g-2", "lost": "nowhere"},
+		Rules:   []Rule{{"claude-*", []string{"b"}}},
+		Now:     func() time.Time { return now },
+	})
+	for range 2 {
+		models, err := r.Models(t.Context())
+		var got []string
+		for _, m := range models {
+			got = append(got, m.ID)
+		}
+		// claude-1 is a's, but would never be asked there; g-1 is listed once; the alias stands at the end.
+		if s := strings.Join(got, " "); s != "g-1 g-2 gpt" || err != nil {
+			t.Errorf("%s, %v", s, err)
+		}
+	}
+	if a.listed != 1 || broken.listed != 1 {
+		t.Errorf("a listed %d times, broken %d", a.listed, broken.listed)
+	}
+	now = now.Add(modelsRetry)
+	_, _ = r.Models(t.Context())
+	if a.listed != 1 || broken.listed != 2 {
+		t.Errorf("later: a listed %d times, broken %d", a.listed, broken.listed)
+	}
+	now = now.Add(modelsFresh)
+	_, _ = r.Models(t.Context())
+	if a.listed != 2 {
+		t.Errorf("much later: a listed %d times", a.listed)
+	}
+}
+
+func TestNoListAtAll(t *testing.T) {
+	broken := fails(perigee.ClassUnavailable)
+	broken.models = nil
+	if _, err := router(t, Options{Targets: []Target{{"a", broken}}}).Models(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
