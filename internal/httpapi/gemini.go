@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/sse"
 )
 
 // geminiCall answers POST /v1beta/models/{model}:{method}.
@@ -215,24 +216,9 @@ type sseFraming struct{}
 
 func (sseFraming) contentType() string { return "text/event-stream" }
 
-func (sseFraming) chunk(dst, chunk []byte) []byte {
-	for len(chunk) > 0 {
-		line := chunk
-		if i := slices.IndexFunc(chunk, func(b byte) bool { return b == '\n' || b == '\r' }); i >= 0 {
-			line, chunk = chunk[:i], chunk[i+1:]
-		} else {
-			chunk = nil
-		}
-		if len(line) > 0 { // JSON has no line ends inside strings: dropping empty lines changes nothing
-			dst = append(dst, "data: "...)
-			dst = append(dst, line...)
-			dst = append(dst, "\r\n"...)
-		}
-	}
-	return append(dst, "\r\n"...)
-}
+func (sseFraming) chunk(dst, chunk []byte) []byte { return sse.AppendEvent(dst, "", chunk, true) }
 
-func (sseFraming) idle(dst []byte) []byte { return append(dst, ": keep-alive\r\n\r\n"...) }
+func (sseFraming) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", true) }
 
 func (sseFraming) end(dst []byte) []byte { return dst }
 

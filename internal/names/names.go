@@ -4,8 +4,10 @@ package names
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Match says whether name fits pattern, in which * stands for any run of characters and ? for one. Case
@@ -18,7 +20,11 @@ func Match(pattern, name string) bool {
 		case p < len(pattern) && pattern[p] == '*':
 			star, mark = p, n
 			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+		case p < len(pattern) && pattern[p] == '?':
+			_, size := utf8.DecodeRuneInString(name[n:])
+			p++
+			n += size
+		case p < len(pattern) && pattern[p] == name[n]:
 			p++
 			n++
 		case star >= 0:
@@ -37,19 +43,16 @@ const maxCompared = 128
 // Nearest returns up to n of the known names that look like word, the most alike first. Names that share
 // too little with it are left out, so the result may be empty.
 func Nearest(word string, known []string, n int) []string {
-	if len(word) > maxCompared {
-		return nil
-	}
 	type candidate struct {
 		name     string
 		distance int
 	}
 	var found []candidate
 	for _, name := range known {
-		if name == word || len(name) > maxCompared {
+		if name == word {
 			continue
 		}
-		d := distance(strings.ToLower(word), strings.ToLower(name))
+		d := Distance(strings.ToLower(word), strings.ToLower(name))
 		if contained := len(word) >= 3 && strings.Contains(strings.ToLower(name), strings.ToLower(word)); contained {
 			d = min(d, 2)
 		}
@@ -65,25 +68,31 @@ func Nearest(word string, known []string, n int) []string {
 	return nearest
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours between two words.
-func distance(a, b string) int {
-	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+// Distance counts the insertions, deletions, replacements and swaps of neighbours between two words. Words
+// longer than any name that people type are infinitely far from everything.
+func Distance(a, b string) int {
+	if max(len(a), len(b)) > maxCompared {
+		return math.MaxInt
+	}
+	x, y := []rune(a), []rune(b)
+	// Three rows suffice: a swap looks back two.
+	before, previous, current := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
 	for j := range previous {
 		previous[j] = j
 	}
-	for i := 1; i <= len(a); i++ {
+	for i := 1; i <= len(x); i++ {
 		current[0] = i
-		for j := 1; j <= len(b); j++ {
+		for j := 1; j <= len(y); j++ {
 			cost := 1
-			if a[i-1] == b[j-1] {
+			if x[i-1] == y[j-1] {
 				cost = 0
 			}
 			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
 				current[j] = min(current[j], before[j-2]+1)
 			}
 		}
 		before, previous, current = previous, current, before
 	}
-	return previous[len(b)]
+	return previous[len(y)]
 }

@@ -26,6 +26,8 @@ func TestMatch(t *testing.T) {
 		{"gemini-?.5-*", "gemini-25-pro", false},
 		{"a?", "a", false},
 		{"models/*", "models/a/b", true},
+		{"gr?ße-*", "größe-1", true},
+		{"*?", "ö", true},
 	} {
 		if got := Match(c.pattern, c.name); got != c.want {
 			t.Errorf("Match(%q, %q) = %v", c.pattern, c.name, got)
@@ -50,6 +52,19 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := Nearest(word, known, 2); !slices.Equal(got, want) {
 			t.Errorf("Nearest(%.20q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"ab", "ba", 1}, {"abcd", "acbd", 1}, {"größe", "grösse", 2},
+	} {
+		if got, back := Distance(c.a, c.b), Distance(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("Distance(%q, %q) = %d, and back %d; want %d", c.a, c.b, got, back, c.want)
 		}
 	}
 }

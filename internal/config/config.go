@@ -1,0 +1,249 @@
+// Package config reads perigee's settings: one struct, its defaults, the sources that may say otherwise
+// (flag over environment over file over default), and what must hold before anything is started.
+//
+// It says what the user wants and where each value came from. It opens no listener, makes no upstream and
+// writes nothing; the commands call Load, and the daemon calls Watch to follow the file while it runs.
+//
+// The comments of the fields below are the manual: they are what `perigee config schema` shows.
+// After changing one, run `go test ./internal/config -run Manual -update`.
+package config
+
+import (
+	"time"
+
+	"perigee"
+)
+
+// Config is everything that can be set, in the order of the file.
+//
+// The tags say what the types cannot: default is the value when nothing else was said, enum the only
+// values, format what kind of text it is, min and max the bounds, kinds the upstreams a key belongs to.
+type Config struct {
+	// Address to listen on, as host:port. Anything but a loopback address needs at least one key.
+	Listen string `yaml:"listen" default:"127.0.0.1:8741" format:"listen" example:"127.0.0.1:8741"`
+
+	// Directory for everything perigee keeps: the database, traces, images, the interception CA. The default
+	// is perigee under the user's data directory. A relative path in the file counts from the file.
+	DataDir string `yaml:"data_dir" format:"path" example:"~/.local/share/perigee"`
+
+	// How much to log.
+	Log string `yaml:"log" default:"info" enum:"debug,info,warn,error"`
+
+	// What clients must present, as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=. Without keys
+	// every local program may ask.
+	Keys []Key `yaml:"keys"`
+
+	// Bounds on what one call may cost.
+	Limits Limits `yaml:"limits"`
+
+	// Whether something that cannot be carried over to the provider is an error (true) or a note in
+	// x-perigee-notes (false).
+	Strict bool `yaml:"strict" default:"false"`
+
+	// Where answers come from. The order is the order in which they are asked when no route says otherwise.
+	// Without any, the built-in simulator answers.
+	Upstreams []Upstream `yaml:"upstreams"`
+
+	// Which model is asked, and where.
+	Models Models `yaml:"models"`
+
+	// Where accounts, usage and signatures are kept.
+	Store Store `yaml:"store"`
+
+	// What is kept of each call.
+	Traces Traces `yaml:"traces"`
+
+	// What the MCP server may touch.
+	MCP MCP `yaml:"mcp"`
+}
+
+// A Key lets a client in.
+type Key struct {
+	// Name of the key in usage, traces and logs.
+	Name string `yaml:"name" required:"true" format:"name" example:"laptop"`
+
+	// What the client presents, at least 8 characters.
+	Secret perigee.Secret `yaml:"secret" required:"true" example:"env:PERIGEE_KEY"`
+
+	// Models that the key may ask, as patterns with * and ?. Empty: all.
+	Models []string `yaml:"models" format:"glob" example:"gemini-*"`
+
+	// Requests per minute. 0: unlimited.
+	RPM int `yaml:"rpm" default:"0" min:"0"`
+
+	// Tokens per day, input and output together. 0: unlimited.
+	TokensPerDay int64 `yaml:"tokens_per_day" default:"0" min:"0"`
+
+	// Calls at the same time. 0: unlimited.
+	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
+
+	// When the key stops working, as RFC 3339. Not set: never.
+	Expires time.Time `yaml:"expires" example:"2027-01-31T00:00:00Z"`
+}
+
+// Limits bound what one call may cost.
+type Limits struct {
+	// Largest request body.
+	Body Size `yaml:"body" default:"64MiB" min:"1" example:"64MiB"`
+
+	// Calls at the same time, all clients together. 0: unlimited.
+	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
+
+	// Longest wait for the first byte of an answer. 0: forever.
+	FirstByte time.Duration `yaml:"first_byte" default:"120s" example:"120s"`
+
+	// Longest silence inside an answer that has begun. 0: forever.
+	Idle time.Duration `yaml:"idle" default:"300s" example:"300s"`
+
+	// Longest wait for open answers when perigee is told to end.
+	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
+}
+
+// The kinds of upstreams.
+const (
+	KindGemini      = "gemini"
+	KindAntigravity = "antigravity"
+	KindLangserver  = "langserver"
+	KindIDE         = "ide"
+	KindSimulator   = "simulator"
+)
+
+// An Upstream is a source of answers. Fields of other kinds keep their zero value.
+type Upstream struct {
+	// Name of the upstream in routes, usage and x-perigee-upstream. The name simulator is for kind simulator.
+	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
+
+	// What it is: gemini is the official Gemini API with an API key, and recommended; antigravity is the
+	// Antigravity gateway with your own Google sign-in; langserver is a headless Antigravity language server;
+	// ide is the Antigravity IDE that is open; simulator is the built-in stand-in.
+	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator"`
+
+	// Base address of the API.
+	URL string `yaml:"url" kinds:"gemini" default:"https://generativelanguage.googleapis.com" format:"url" example:"https://generativelanguage.googleapis.com"`
+
+	// API keys. At least one.
+	Keys []perigee.Secret `yaml:"keys" kinds:"gemini" example:"env:GEMINI_API_KEY"`
+
+	// Must be true for the kinds that use private interfaces. The provider's terms do not allow other clients
+	// there, and accounts have been suspended.
+	AcceptTermsRisk bool `yaml:"accept_terms_risk" kinds:"antigravity,langserver,ide" default:"false"`
+
+	// Gateway addresses, tried in order; control-plane calls go in reverse order, the gemini-cli pool uses the
+	// last one only.
+	Endpoints []string `yaml:"endpoints" kinds:"antigravity" default:"https://daily-cloudcode-pa.googleapis.com,https://autopush-cloudcode-pa.sandbox.googleapis.com,https://cloudcode-pa.googleapis.com" format:"url" example:"https://cloudcode-pa.googleapis.com"`
+
+	// How to sign in.
+	OAuth OAuth `yaml:"oauth" kinds:"antigravity,langserver"`
+
+	// How an account is chosen: sticky stays with one while it works, round_robin takes turns, hybrid weighs
+	// health, quota and rest.
+	Selection string `yaml:"selection" kinds:"antigravity" default:"sticky" enum:"sticky,round_robin,hybrid"`
+
+	// Quota pools to use, in order.
+	Pools []string `yaml:"pools" kinds:"antigravity" default:"antigravity,gemini-cli" enum:"antigravity,gemini-cli"`
+
+	// Longest wait for an account to come back before the call fails with 429 and Retry-After. 0: never wait.
+	MaxWait time.Duration `yaml:"max_wait" kinds:"antigravity" default:"60s" example:"60s"`
+
+	// Used fraction of its quota from which an account is spared while others have more. 1: never spared.
+	// Quota data older than 15 minutes does not count.
+	SoftQuota float64 `yaml:"soft_quota" kinds:"antigravity" default:"0.9" min:"0" max:"1"`
+
+	// Whether thinking in the conversation is sent back (true) or stripped (false). Inside a tool loop the
+	// provider's own signed thinking is put back either way.
+	KeepThinking bool `yaml:"keep_thinking" kinds:"antigravity" default:"false"`
+
+	// Whether a conversation that the provider refuses as malformed is repaired and sent once more, with a note.
+	SessionRecovery bool `yaml:"session_recovery" kinds:"antigravity" default:"true"`
+
+	// Version in the first token of the User-Agent. Empty: the one this build of perigee was made for.
+	ClientVersion string `yaml:"client_version" kinds:"antigravity" format:"token"`
+
+	// The whole User-Agent. Empty: antigravity/<client_version> <os>/<arch> perigee/<version>.
+	UserAgent string `yaml:"user_agent" kinds:"antigravity" format:"header"`
+
+	// The language server program. Empty: looked for where the IDE installs it. A relative path in the file
+	// counts from the file.
+	Binary string `yaml:"binary" kinds:"langserver" format:"path" example:"/usr/share/antigravity/resources/app/extensions/antigravity/bin/language_server_linux_x64"`
+
+	// Which generation of the program it is; auto finds out.
+	Profile string `yaml:"profile" kinds:"langserver" default:"auto" enum:"auto,classic,hub"`
+
+	// How perigee stands between the program and the cloud: endpoint gives it a loopback address, proxy sets
+	// HTTPS_PROXY, transparent redirects its connections.
+	Intercept string `yaml:"intercept" kinds:"langserver" default:"endpoint" enum:"endpoint,proxy,transparent"`
+
+	// Where intercepted calls go.
+	CloudURL string `yaml:"cloud_url" kinds:"langserver" default:"https://daily-cloudcode-pa.googleapis.com" format:"url" example:"https://cloudcode-pa.googleapis.com"`
+}
+
+// OAuth is how to sign in with Google.
+type OAuth struct {
+	// Page where the user consents.
+	AuthURL string `yaml:"auth_url" default:"https://accounts.google.com/o/oauth2/v2/auth" format:"url" example:"https://accounts.google.com/o/oauth2/v2/auth"`
+
+	// Address that gives tokens.
+	TokenURL string `yaml:"token_url" default:"https://oauth2.googleapis.com/token" format:"url" example:"https://oauth2.googleapis.com/token"`
+
+	// Address that says whose token it is.
+	UserinfoURL string `yaml:"userinfo_url" default:"https://www.googleapis.com/oauth2/v2/userinfo" format:"url" example:"https://www.googleapis.com/oauth2/v2/userinfo"`
+
+	// Id of the OAuth client.
+	ClientID string `yaml:"client_id" format:"token"`
+
+	// Secret of the OAuth client.
+	ClientSecret perigee.Secret `yaml:"client_secret" example:"env:ANTIGRAVITY_CLIENT_SECRET"`
+
+	// Port of the local callback. 0: any free one.
+	RedirectPort int `yaml:"redirect_port" default:"51121" min:"0" max:"65535"`
+}
+
+// Models says which model is asked, and where.
+type Models struct {
+	// Model for requests that name none. Empty: such requests are refused.
+	Default string `yaml:"default" format:"token" example:"gemini-3-flash"`
+
+	// Other names for models: what the client asks, and what is asked instead.
+	Aliases map[string]string `yaml:"aliases" example:"gemini-3-flash"`
+
+	// Which upstreams are asked for which models. The first match counts.
+	Routes []Route `yaml:"routes"`
+}
+
+// A Route sends models to upstreams.
+type Route struct {
+	// Pattern for the model's name: * stands for any text, ? for one character.
+	Match string `yaml:"match" required:"true" format:"glob" example:"claude-*"`
+
+	// Names of upstreams. The next one is asked when the one before has not got the model, is exhausted, out
+	// of capacity or unreachable.
+	To []string `yaml:"to" required:"true" format:"name" example:"studio"`
+}
+
+// Store says where things are kept.
+type Store struct {
+	// Address of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is
+	// a secret because it may hold a password.
+	URL perigee.Secret `yaml:"url" format:"postgres" example:"env:DATABASE_URL"`
+}
+
+// Traces says what is kept of each call.
+type Traces struct {
+	// Space for traces; the oldest go first. 0: no traces.
+	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
+
+	// Whether traces hold what was said, or only its size and timing.
+	Bodies bool `yaml:"bodies" default:"true"`
+}
+
+// MCP says what the MCP server may touch.
+type MCP struct {
+	// Directories that tools may read; a relative one counts from where perigee was started.
+	Roots []string `yaml:"roots" default:"." format:"dir" example:"."`
+
+	// Whether tools may write files.
+	Write bool `yaml:"write" default:"true"`
+
+	// Longest time for ask_antigravity.
+	AskTimeout time.Duration `yaml:"ask_timeout" default:"60s" min:"1s" example:"60s"`
+}

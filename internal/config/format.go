@@ -1,0 +1,121 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// checkFormat says what is wrong with a text that has to be more than any text.
+func checkFormat(format, text string) error {
+	switch format {
+	case "listen":
+		return checkListen(text)
+	case "url":
+		return checkURL(text)
+	case "postgres":
+		return checkPostgres(text)
+	case "glob":
+		return checkGlob(text)
+	case "name", "token":
+		if strings.ContainsFunc(text, notVisible) {
+			return errors.New("expected a name without spaces")
+		}
+		if format == "name" && text == "" {
+			return errors.New("expected a name")
+		}
+	case "header":
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return errors.New("expected printable ASCII text, since it goes into a header")
+		}
+	case "path", "dir":
+		if strings.HasPrefix(text, "~") && text != "~" && !strings.HasPrefix(text, "~/") {
+			return errors.New("only ~/ stands for a home directory")
+		}
+		if strings.ContainsRune(text, 0) || format == "dir" && text == "" {
+			return errors.New("expected a path")
+		}
+	}
+	return nil
+}
+
+func notVisible(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
+func checkListen(text string) error {
+	wrong := errors.New("expected an address such as 127.0.0.1:8741")
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return wrong
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return errors.New("expected a port from 0 to 65535 after the last colon")
+	}
+	if strings.Contains(host, ":") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return wrong
+		}
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return notVisible(r) || strings.ContainsRune("/@?#", r) }) {
+		return wrong
+	}
+	return nil
+}
+
+// isLoopback says whether a host without port is this machine and no other can reach it. Names are not
+// looked up: only localhost is promised to be here.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "" || strings.ContainsFunc(text, notVisible):
+		return errors.New("expected an address such as https://example.com")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("expected an address that begins with https://")
+	case u.User != nil:
+		return errors.New("expected an address without a user or password in it")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
+		return errors.New("expected an address without ? and #")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return errors.New("expected https://, since http:// is only for this machine (127.0.0.1, ::1, localhost)")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return errors.New("expected a port from 1 to 65535")
+		}
+	}
+	return nil
+}
+
+func checkPostgres(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return errors.New("expected postgres://user:password@host/database, or nothing for SQLite in data_dir")
+	}
+	return nil
+}
+
+func checkGlob(text string) error {
+	switch {
+	case text == "":
+		return errors.New("expected a pattern such as gemini-*")
+	case strings.ContainsFunc(text, notVisible):
+		return errors.New("expected a pattern without spaces")
+	case strings.ContainsAny(text, `[]{}\`):
+		return errors.New(`expected a pattern in which only * and ? are special, without [ ] { } \`)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+)
+
+// Sources says where to look. The zero value is the real thing: the search path, the process's
+// environment, the file system.
+type Sources struct {
+	Path     string                       // --config; empty: search
+	Flags    map[string]string            // dotted key to value: "listen", "limits.body"
+	Env      func(string) (string, bool)  // nil: os.LookupEnv
+	Environ  func() []string              // all of it as NAME=value, to find misspelt names; nil: os.Environ, or nothing when Env is set
+	ReadFile func(string) ([]byte, error) // nil: os.ReadFile, but no more than a configuration may hold
+
+	HomeDir   string // empty: from the system
+	ConfigDir string // empty: from the system
+
+	system string // as runtime.GOOS, which it is when empty; decides where data is kept
+}
+
+// Loaded is a configuration that holds, and where it came from. It is never changed after Load, so it may
+// be shared.
+type Loaded struct {
+	Config   *Config
+	Path     string            // the file; empty when there is none
+	Warnings []string          // what is allowed but unwise, one sentence each
+	Origins  map[string]Origin // by key, as in Value; keys that nobody set are missing
+
+	inputs []input
+}
+
+// An input is a file that was read, or looked for, on the way to a configuration.
+type input struct {
+	path    string
+	missing bool
+	sum     [sha256.Size]byte
+}
+
+// Load merges flag over environment over file over default and checks the result. The error is a
+// *Problems with everything that is wrong; then there is no configuration at all.
+func Load(src Sources) (*Loaded, error) {
+	loaded, problems, _ := load(src)
+	if problems != nil {
+		return nil, problems
+	}
+	return loaded, nil
+}
+
+// load also tells what it read, which Watch wants to know when it went wrong, too.
+func load(src Sources) (*Loaded, *Problems, []input) {
+	l := newLoader(src)
+	whole := l.readFile()
+	l.applyEnvironment()
+	l.applyFlags()
+	l.fillDefaults(reflect.ValueOf(l.config).Elem(), "", "")
+	if whole {
+		// What the file says about the rest is only known when all of it was understood.
+		l.validate()
+		l.findMisspeltEnvironment()
+	}
+	if len(l.problems.List) > 0 {
+		l.problems.sort()
+		return nil, &l.problems, l.inputs
+	}
+	l.warnAboutReadableSecrets()
+	return &Loaded{Config: l.config, Path: l.path, Warnings: l.warnings, Origins: l.origins, inputs: l.inputs}, nil, l.inputs
+}
+
+// A loader is one run of Load.
+type loader struct {
+	src      Sources
+	path     string // of the file; empty when there is none
+	config   *Config
+	origins  map[string]Origin
+	bad      map[string]bool // keys with a value that was refused: no follow-up problems about them
+	problems Problems
+	warnings []string
+	inputs   []input
+
+	envNames map[string]bool // what env: refers to
+	literals []string        // keys of secrets that stand in the file themselves
+	visited  int             // nodes of the tree, an alias counted each time it is followed
+}
+
+func newLoader(src Sources) *loader {
+	if src.Environ == nil && src.Env == nil {
+		src.Environ = os.Environ
+	}
+	if src.Env == nil {
+		src.Env = os.LookupEnv
+	}
+	if src.system == "" {
+		src.system = runtime.GOOS
+	}
+	return &loader{
+		src: src, config: new(Config),
+		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool),
+	}
+}
+
+// readFile finds, reads and decodes the file. It says whether what it says is known: false means that
+// some of it was not even understood.
+func (l *loader) readFile() bool {
+	path, named := l.src.file()
+	if path == "" {
+		return true
+	}
+	text, err := l.read(path, maxFile)
+	if errors.Is(err, fs.ErrNotExist) && named == "" {
+		return true
+	}
+	l.path = path
+	if err != nil {
+		problem := Problem{Origin: Origin{Source: path}, Message: reason(err)}
+		if errors.Is(err, fs.ErrNotExist) {
+			problem.Message, problem.Hint = "the file does not exist", "it is named by "+named
+		}
+		l.problems.List = append(l.problems.List, problem)
+		return false
+	}
+	root := l.parse(text)
+	if len(l.problems.List) > 0 {
+		return false
+	}
+	if root != nil {
+		l.decode(root, reflect.ValueOf(l.config).Elem(), "", field{})
+	}
+	return l.visited <= maxVisited
+}
+
+// read reads a file of at most limit bytes and remembers that it did.
+func (l *loader) read(path string, limit int64) ([]byte, error) {
+	readFile := l.src.ReadFile
+	if readFile == nil {
+		readFile = func(path string) ([]byte, error) { return readAtMost(path, limit+1) }
+	}
+	text, err := readFile(path)
+	if !slices.ContainsFunc(l.inputs, func(in input) bool { return in.path == path }) {
+		l.inputs = append(l.inputs, input{path: path, missing: err != nil, sum: sha256.Sum256(text)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("the file is larger than %v", Size(limit))
+	}
+	return text, nil
+}
+
+func readAtMost(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// reason is err without the path, which the caller says itself.
+func reason(err error) string {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	return err.Error()
+}
+
+// problemAt reports something at a place in the file.
+func (l *loader) problemAt(line, column int, message, hint string) {
+	l.problems.List = append(l.problems.List, Problem{Origin{l.path, max(1, line), max(1, column)}, message, hint})
+}
+
+// problem reports something about a key: where it was set, or else what it would be part of.
+func (l *loader) problem(key, message, hint string) {
+	l.problems.List = append(l.problems.List, Problem{l.origin(key), message, hint})
+}
+
+// refuse reports that a key's value cannot be taken, and lets nobody look at it again.
+func (l *loader) refuse(origin Origin, key, message, hint string) {
+	l.bad[key] = true
+	l.problems.List = append(l.problems.List, Problem{origin, key + ": " + message, hint})
+}
+
+// origin finds where key, or the nearest thing around it, was set.
+func (l *loader) origin(key string) Origin {
+	for ; key != ""; key = parent(key) {
+		if o, ok := l.origins[key]; ok {
+			return o
+		}
+	}
+	return Origin{Source: fromDefault}
+}
+
+// good says whether a key has a value that may be looked at.
+func (l *loader) good(key string) bool { return !l.bad[key] }
+
+// isSet says whether somebody gave key a value.
+func (l *loader) isSet(key string) bool {
+	_, ok := l.origins[key]
+	return ok
+}
+
+// warnAboutReadableSecrets speaks up when others on this machine can read what should be hidden.
+func (l *loader) warnAboutReadableSecrets() {
+	if len(l.literals) == 0 || l.src.ReadFile != nil || runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(l.path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return
+	}
+	l.warnings = append(l.warnings, fmt.Sprintf(
+		"%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
+		l.path, l.literals[0], info.Mode().Perm(), filepath.Clean(l.path)))
+}

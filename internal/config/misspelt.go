@@ -1,0 +1,42 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/names"
+)
+
+// nearest is the known word that was most likely meant, or "".
+func nearest(word string, known []string) string {
+	if found := names.Nearest(word, known, 1); len(found) > 0 {
+		return found[0]
+	}
+	return ""
+}
+
+// findMisspeltEnvironment reports PERIGEE_ variables that are nearly one of ours. What is further off
+// belongs to somebody else, and what the file refers to is known.
+func (l *loader) findMisspeltEnvironment() {
+	if l.src.Environ == nil {
+		return
+	}
+	known := []string{EnvFile}
+	for _, leaf := range leaves() {
+		known = append(known, leaf.env())
+	}
+	for _, entry := range l.src.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "PERIGEE_") || slices.Contains(known, name) || l.envNames[name] {
+			continue
+		}
+		near := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(names.Distance(name, a), names.Distance(name, b)) })
+		if names.Distance(name, near) <= 2 {
+			l.problems.List = append(l.problems.List, Problem{
+				Origin{Source: "environment " + name}, "unknown variable", fmt.Sprintf("did you mean %s?", near),
+			})
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"unicode"
+)
+
+const maxSecretFile = 64 << 10
+
+// resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
+func (l *loader) resolveSecret(text, key string, origin Origin) (string, bool) {
+	if name, ok := strings.CutPrefix(text, "env:"); ok {
+		return l.secretFromEnv(name, key, origin)
+	}
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		return l.secretFromFile(path, key, origin)
+	}
+	if hasControl(text) {
+		l.refuse(origin, key, "the secret holds a line break or another control character", "")
+		return "", false
+	}
+	if text != "" && origin.Line > 0 {
+		l.literals = append(l.literals, key)
+	}
+	return text, true
+}
+
+func (l *loader) secretFromEnv(name, key string, origin Origin) (string, bool) {
+	l.envNames[name] = true
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return notVisible(r) || r == '=' }) {
+		l.refuse(origin, key, "env: needs the name of an environment variable", "")
+		return "", false
+	}
+	value, ok := l.src.Env(name)
+	switch {
+	case !ok:
+		l.refuse(origin, key, fmt.Sprintf("the environment variable %s is not set", name), "set it: export "+name+"=…")
+		return "", false
+	case value == "":
+		l.refuse(origin, key, fmt.Sprintf("the environment variable %s is empty", name), "set it: export "+name+"=…")
+		return "", false
+	case hasControl(value):
+		l.refuse(origin, key, fmt.Sprintf("the environment variable %s holds a line break or another control character", name), "")
+		return "", false
+	}
+	return value, true
+}
+
+func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) {
+	path, known := l.src.expand(path)
+	if path == "" || !known {
+		l.refuse(origin, key, "file: needs the path of a file", "")
+		return "", false
+	}
+	path = l.besideFile(path, origin)
+	content, err := l.read(path, maxSecretFile)
+	if err != nil {
+		message := reason(err)
+		if errors.Is(err, fs.ErrNotExist) {
+			message = "does not exist"
+		}
+		l.refuse(origin, key, fmt.Sprintf("secret file %s: %s", filepath.Clean(path), message), "")
+		return "", false
+	}
+	value := strings.TrimRight(string(content), "\r\n")
+	switch {
+	case value == "":
+		l.refuse(origin, key, fmt.Sprintf("secret file %s is empty", filepath.Clean(path)), "")
+		return "", false
+	case hasControl(value):
+		l.refuse(origin, key, fmt.Sprintf("secret file %s holds more than one line, or a control character", filepath.Clean(path)), "")
+		return "", false
+	}
+	return value, true
+}
+
+// hasControl finds what could break out of a header.
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const minSecret = 8 // characters; shorter ones are guessed
+
+// validate checks what one value alone cannot tell. Every check goes on after a problem, and none looks at
+// a value that was refused already.
+func (l *loader) validate() {
+	l.checkRequired(reflect.ValueOf(l.config).Elem(), "")
+	l.checkDataDir()
+	l.checkKeys()
+	l.checkOpenDoor()
+	l.checkUpstreams()
+	l.checkAliases()
+	l.checkRoutes()
+}
+
+// checkRequired reports what list items cannot do without.
+func (l *loader) checkRequired(v reflect.Value, key string) {
+	for _, f := range fieldsOf(v.Type()) {
+		key := join(key, f.name)
+		if f.required && !l.isSet(key) && l.good(parent(key)) {
+			l.problem(parent(key), fmt.Sprintf("%s needs %s", parent(key), f.name), "add "+f.name+": "+exampleOf(f))
+		}
+		if isStruct(f.typ) {
+			l.checkRequired(v.Field(f.index), key)
+		}
+		if f.typ.Kind() == reflect.Slice && isStruct(f.typ.Elem()) {
+			for i := range v.Field(f.index).Len() {
+				l.checkRequired(v.Field(f.index).Index(i), fmt.Sprintf("%s[%d]", key, i))
+			}
+		}
+	}
+}
+
+func exampleOf(f field) string {
+	switch {
+	case f.typ.Kind() == reflect.Slice:
+		return "[" + f.example + "]"
+	case f.example != "":
+		return f.example
+	}
+	return f.enum[0]
+}
+
+func (l *loader) checkDataDir() {
+	if l.config.DataDir == "" && l.good("data_dir") {
+		l.problem("data_dir", "data_dir: there is no home directory to keep things in", "set data_dir or PERIGEE_DATA_DIR")
+	}
+}
+
+func (l *loader) checkKeys() {
+	names, secrets := make(map[string]bool), make(map[string]string)
+	for i, k := range l.config.Keys {
+		key := fmt.Sprintf("keys[%d]", i)
+		if k.Name != "" && names[k.Name] {
+			l.problem(key+".name", fmt.Sprintf("%s.name: another key is called %q, too", key, k.Name), "give each its own name")
+		}
+		names[k.Name] = true
+		if !l.isSet(key+".secret") || !l.good(key+".secret") {
+			continue
+		}
+		secret := k.Secret.Reveal()
+		other, taken := secrets[secret]
+		switch {
+		case len([]rune(secret)) < minSecret:
+			l.problem(key+".secret", fmt.Sprintf("%s.secret: expected at least %d characters", key, minSecret), "make one: openssl rand -hex 16")
+		case taken:
+			l.problem(key+".secret", fmt.Sprintf("%s.secret: the same secret as %s", key, other), "give each key its own secret")
+		default:
+			secrets[secret] = key
+		}
+	}
+}
+
+// checkOpenDoor refuses to serve everybody who can reach the machine.
+func (l *loader) checkOpenDoor() {
+	if len(l.config.Keys) > 0 || !l.good("listen") || !l.good("keys") {
+		return
+	}
+	host, _, err := net.SplitHostPort(l.config.Listen)
+	if err == nil && !isLoopback(host) {
+		l.problem("listen", fmt.Sprintf("listen: %s can be reached from other machines, and there is no key", l.config.Listen),
+			"add one under keys, or listen on 127.0.0.1")
+	}
+}
+
+// checkAliases follows each alias to its end.
+func (l *loader) checkAliases() {
+	aliases := l.config.Models.Aliases
+	for name := range aliases {
+		key := join("models.aliases", name)
+		if name == "" || strings.ContainsFunc(name, notVisible) || strings.ContainsAny(name, "*?") {
+			l.problem(key, fmt.Sprintf("models.aliases: %q is not the name of a model", name), "patterns are for models.routes")
+			continue
+		}
+		seen := []string{name}
+		for next, ok := aliases[name]; ok; next, ok = aliases[next] {
+			if slices.Contains(seen, next) {
+				// Of all the names on a circle, one is enough to report it.
+				if next == name && name == slices.Min(seen) {
+					l.problem(key, fmt.Sprintf("models.aliases: %s never ends", strings.Join(append(seen, name), " → ")), "")
+				}
+				break
+			}
+			seen = append(seen, next)
+		}
+	}
+}
+
+func (l *loader) checkRoutes() {
+	var known []string
+	for i, u := range l.config.Upstreams {
+		if !l.good(fmt.Sprintf("upstreams[%d].name", i)) {
+			return // a route may well mean the one whose name was refused
+		}
+		known = append(known, u.Name)
+	}
+	if !l.good("upstreams") {
+		return
+	}
+	for i, r := range l.config.Models.Routes {
+		key := fmt.Sprintf("models.routes[%d].to", i)
+		if len(r.To) == 0 && l.isSet(key) && l.good(key) {
+			l.problem(key, key+": expected at least one upstream", "")
+		}
+		for j, name := range r.To {
+			item := fmt.Sprintf("%s[%d]", key, j)
+			if slices.Contains(known, name) || !l.good(item) {
+				continue
+			}
+			l.problem(item, fmt.Sprintf("%s: no upstream is called %q", key, name), hintForUpstream(name, known))
+		}
+	}
+}
+
+func hintForUpstream(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(known) == 0 {
+		return "there is none under upstreams"
+	}
+	return "there are " + strings.Join(known, ", ")
+}

@@ -1,0 +1,239 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A watched is a watcher whose polls are made by hand, and what it said since last asked.
+type watched struct {
+	*watcher
+	t    *testing.T
+	path string
+	said []string
+	now  time.Time
+}
+
+func watchIn(t *testing.T, text string) *watched {
+	t.Helper()
+	dir, src := inDir(t, nil)
+	w := &watched{t: t, path: filepath.Join(dir, "etc", "perigee", "config.yaml"), now: time.Now()}
+	if text != "" {
+		write(t, w.path, text)
+	}
+	current, err := Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.watcher = newWatcher(src, current,
+		func(l *Loaded) { w.said = append(w.said, "good "+l.Config.Log+secretsOf(l)) },
+		func(err error) { w.said = append(w.said, "bad "+err.Error()) })
+	return w
+}
+
+func secretsOf(l *Loaded) string {
+	text := ""
+	for _, k := range l.Config.Keys {
+		text += " " + k.Secret.Reveal()
+	}
+	return text
+}
+
+// expect polls once and compares what was said.
+func (w *watched) expect(want ...string) {
+	w.t.Helper()
+	w.said = nil
+	w.now = w.now.Add(time.Second)
+	w.poll(w.now)
+	if len(w.said) != len(want) {
+		w.t.Fatalf("said %q, want %q", w.said, want)
+	}
+	for i := range want {
+		if !strings.Contains(w.said[i], want[i]) {
+			w.t.Fatalf("said %q, want %q", w.said, want)
+		}
+	}
+}
+
+func TestWatchTellsOfNewContentOnly(t *testing.T) {
+	w := watchIn(t, "log: info\n")
+	w.expect()
+	write(t, w.path, "log: warn\n")
+	w.expect("good warn")
+	w.expect()
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(w.path, later, later); err != nil {
+		t.Fatal(err)
+	}
+	w.expect() // touched, not changed
+}
+
+func TestWatchSeesAnEditThatLooksTheSame(t *testing.T) {
+	w := watchIn(t, "log: info\n")
+	info, err := os.Stat(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.now = info.ModTime() // on a coarse clock, the edit below has the same time as the last look
+	w.poll(w.now)
+	write(t, w.path, "log: warn\n")
+	if err := os.Chtimes(w.path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("good warn")
+}
+
+func TestWatchDoesNotReadWhatSurelyIsTheSame(t *testing.T) {
+	w := watchIn(t, "log: info\n")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(w.path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	w.expect()
+	// The same size and time on the same file: nobody could tell without reading.
+	write(t, w.path, "log: warn\n")
+	if err := os.Chtimes(w.path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	w.expect()
+}
+
+func TestWatchKeepsTheLastGoodConfiguration(t *testing.T) {
+	w := watchIn(t, "log: info\n")
+	write(t, w.path, "log: lod\n")
+	w.expect("config.yaml:1:6: log: expected one of")
+	w.expect() // once for each content
+	w.expect()
+	write(t, w.path, "log: [\n")
+	w.expect("not valid YAML")
+	write(t, w.path, "log: warn\n")
+	w.expect("good warn")
+}
+
+func TestWatchSeesASaveByRename(t *testing.T) {
+	w := watchIn(t, "log: info\n")
+	w.expect()
+	write(t, w.path+".tmp", "log: warn\n")
+	if err := os.Rename(w.path+".tmp", w.path); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("good warn")
+}
+
+func TestWatchSeesASwappedLink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	dir, src := inDir(t, nil)
+	write(t, filepath.Join(dir, "v1", "config.yaml"), "log: info\n")
+	write(t, filepath.Join(dir, "v2", "config.yaml"), "log: warn\n")
+	link := func(target string) {
+		t.Helper()
+		if err := errors.Join(os.Symlink(target, filepath.Join(dir, "next")), os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("v1")
+	src.Path = filepath.Join(dir, "data", "config.yaml")
+	current, err := Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	w := newWatcher(src, current, func(l *Loaded) { got = l.Config.Log }, func(err error) { t.Error(err) })
+	w.poll(time.Now())
+	link("v2")
+	w.poll(time.Now())
+	if got != "warn" {
+		t.Errorf("log is %q after the link was swapped", got)
+	}
+}
+
+func TestWatchSeesAFileThatIsCreated(t *testing.T) {
+	w := watchIn(t, "")
+	w.expect()
+	write(t, w.path, "log: warn\n")
+	w.expect("good warn")
+}
+
+func TestWatchDoesNotObeyAFileThatIsGone(t *testing.T) {
+	w := watchIn(t, "log: info\nkeys: [{name: a, secret: long-enough}]\n")
+	if err := os.Remove(w.path); err != nil {
+		t.Fatal(err)
+	}
+	w.expect() // perhaps somebody is saving it just now
+	w.expect("is gone; what it said stays in force")
+	w.expect()
+	write(t, w.path, "log: warn\n")
+	w.expect("good warn")
+}
+
+func TestWatchOverlooksAMomentOfEmptiness(t *testing.T) {
+	w := watchIn(t, "log: debug\n")
+	write(t, w.path, "")
+	w.expect()
+	write(t, w.path, "log: warn\n")
+	w.expect("good warn")
+	write(t, w.path, "")
+	w.expect()
+	w.expect("good info") // it is meant
+	w.expect()
+}
+
+func TestWatchFollowsSecretFiles(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	write(t, secret, "first-secret\n")
+	w := watchIn(t, "keys: [{name: a, secret: \"file:"+filepath.ToSlash(secret)+"\"}]\n")
+	w.expect()
+	write(t, secret, "second-secret\n")
+	w.expect("good info second-secret")
+	write(t, secret, "short\n")
+	w.expect("keys[0].secret: expected at least 8")
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	w.expect()
+	w.expect("does not exist")
+	write(t, secret, "third-secret\n")
+	w.expect("good info third-secret")
+}
+
+func TestWatchPollsUntilItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text atomic.Value
+		text.Store("log: info\n")
+		src := Sources{
+			Path: "config.yaml", HomeDir: "/h", Env: func(string) (string, bool) { return "", false },
+			ReadFile: func(string) ([]byte, error) { return []byte(text.Load().(string)), nil },
+		}
+		current, err := Load(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Watch(ctx, src, current, time.Second, func(l *Loaded) { got = append(got, l.Config.Log) }, func(err error) { t.Error(err) })
+		}()
+		synctest.Wait()
+		text.Store("log: warn\n")
+		<-time.After(1500 * time.Millisecond)
+		synctest.Wait()
+		if len(got) != 1 || got[0] != "warn" {
+			t.Errorf("after one tick: %q", got)
+		}
+		cancel()
+		<-done
+	})
+}

@@ -1,0 +1,296 @@
+// Package rawjson reads and edits JSON without turning it into Go values first.
+//
+// Agent requests are between 100 KB and 50 MB of JSON that goes on mostly unchanged. Check validates such a text once,
+// more strictly than encoding/json; a Cursor then reads the parts somebody wants to know, from left to right; Find and
+// Splice change a few bytes and keep all others as they were.
+//
+// The package does not map JSON to structs, does not format it, and does not read streams: it wants the whole text in
+// memory. The dialects and the interceptor call it with request bodies, the upstreams with answer chunks.
+package rawjson
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"unicode/utf8"
+)
+
+// MaxDepth is how many arrays and objects may stand inside each other.
+const MaxDepth = 1000
+
+// Check reports, as an *Error, the first thing wrong with data as one JSON text, or nil.
+//
+// It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
+// partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
+// than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
+func Check(data []byte) error {
+	k := checkers.Get().(*checker)
+	k.data = data
+	var err error
+	if !k.document() {
+		k.blameEarlierDuplicate()
+		err = newError(data, k.badOffset, k.badProblem)
+	}
+	k.release()
+	return err
+}
+
+// checkers keeps the memory of finished checks for the next ones.
+var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSeed()} }}
+
+// release gives the checker back, without what only an unusual text needed.
+func (k *checker) release() {
+	const usual = 4096
+	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
+	if cap(k.keys) > usual {
+		k.keys = nil
+	}
+	if cap(k.table) > usual {
+		k.table = nil
+	}
+	if cap(k.scratch) > usual {
+		k.scratch = nil
+	}
+	checkers.Put(k)
+}
+
+// A checker walks over data once. Its methods return the offset after what they checked, or -1 after calling fail.
+type checker struct {
+	data []byte
+
+	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
+	open []int
+	// keys are the names read so far in the open objects, outermost object first.
+	keys []key
+
+	// What finding duplicates in large objects needs, see keys.go.
+	table   []uint32
+	seed    maphash.Seed
+	scratch []byte
+
+	badOffset  int
+	badProblem string
+}
+
+const inArray = -1
+
+func (k *checker) fail(offset int, problem string) int {
+	k.badOffset, k.badProblem = offset, problem
+	return -1
+}
+
+// document checks the whole text.
+func (k *checker) document() bool {
+	i := skipSpace(k.data, 0)
+	if len(k.data) >= 3 && string(k.data[:3]) == "\ufeff" {
+		k.fail(0, "byte order mark before the JSON value")
+		return false
+	}
+	for {
+		// A value starts at i.
+		if i < len(k.data) && (k.data[i] == '{' || k.data[i] == '[') {
+			var empty bool
+			if i, empty = k.enter(i); !empty && i >= 0 {
+				continue
+			}
+		} else {
+			i = k.scalar(i)
+		}
+		// A value ended at i, or something was wrong with it.
+		if i < 0 {
+			return false
+		}
+		if i = k.after(i); i < 0 {
+			return false
+		}
+		if len(k.open) == 0 {
+			return true
+		}
+	}
+}
+
+// enter steps into the container that opens at i and stops at its first value, or at the closing bracket when it is
+// empty.
+func (k *checker) enter(i int) (next int, empty bool) {
+	if len(k.open) == MaxDepth {
+		return k.fail(i, problemDepth), false
+	}
+	object := k.data[i] == '{'
+	i = skipSpace(k.data, i+1)
+	if !object {
+		k.open = append(k.open, inArray)
+		return i, i < len(k.data) && k.data[i] == ']'
+	}
+	k.open = append(k.open, len(k.keys))
+	if i < len(k.data) && k.data[i] == '}' {
+		return i, true
+	}
+	return k.key(i, "where a key or '}' should be"), false
+}
+
+// after goes on from the end of a value: past the brackets that close here, to the next value or the end of the text.
+func (k *checker) after(i int) int {
+	for {
+		i = skipSpace(k.data, i)
+		if len(k.open) == 0 {
+			if i < len(k.data) {
+				return k.unexpected(i, "after the end of the JSON value")
+			}
+			return i
+		}
+		c := byte(0)
+		if i < len(k.data) {
+			c = k.data[i]
+		}
+		first := k.open[len(k.open)-1]
+		switch {
+		case c == ',' && first == inArray:
+			return skipSpace(k.data, i+1)
+		case c == ',':
+			return k.key(skipSpace(k.data, i+1), "where a key should be")
+		case c == ']' && first == inArray:
+		case c == '}' && first != inArray:
+			if again := k.duplicate(first, len(k.keys)); again >= 0 {
+				return k.failDuplicate(again)
+			}
+			k.keys = k.keys[:first]
+		case first == inArray:
+			return k.unexpected(i, "where ',' or ']' should be")
+		default:
+			return k.unexpected(i, "where ',' or '}' should be")
+		}
+		k.open = k.open[:len(k.open)-1]
+		i++
+	}
+}
+
+// key checks a member's name and the colon, and returns where the member's value starts.
+func (k *checker) key(i int, where string) int {
+	if i >= len(k.data) || k.data[i] != '"' {
+		return k.unexpected(i, where)
+	}
+	start := i + 1
+	i, escaped := k.text(start)
+	if i < 0 {
+		return i
+	}
+	k.keys = append(k.keys, newKey(k.data, start, i-1, escaped))
+	i = skipSpace(k.data, i)
+	if i >= len(k.data) || k.data[i] != ':' {
+		return k.unexpected(i, "where ':' should be")
+	}
+	return skipSpace(k.data, i+1)
+}
+
+// scalar checks the string, number or literal that starts at i.
+func (k *checker) scalar(i int) int {
+	if i >= len(k.data) {
+		return k.unexpected(i, "where a value should be")
+	}
+	switch c := k.data[i]; {
+	case c == '"':
+		i, _ = k.text(i + 1)
+		return i
+	case c == '-' || '0' <= c && c <= '9':
+		return k.number(i)
+	case c == 't' && hasPrefixAt(k.data, i, "true"), c == 'n' && hasPrefixAt(k.data, i, "null"):
+		return i + 4
+	case c == 'f' && hasPrefixAt(k.data, i, "false"):
+		return i + 5
+	}
+	return k.unexpected(i, "where a value should be")
+}
+
+func (k *checker) number(i int) int {
+	end, ok := scanNumber(k.data, i)
+	switch {
+	case ok:
+		return end
+	case end > i && k.data[end-1] == '0':
+		return k.unexpected(end, "after a leading zero")
+	}
+	return k.unexpected(end, "where a digit should be")
+}
+
+// text checks a string from behind its opening quote to behind its closing one.
+func (k *checker) text(i int) (end int, escaped bool) {
+	data := k.data
+	// Most keys and many values end within eight bytes.
+	if i+8 <= len(data) {
+		if m := stops(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+			if first := i + lowestLane(m); data[first] == '"' {
+				return first + 1, false
+			}
+		}
+	}
+	for {
+		marked, size := mark(data, i)
+		if size == 0 {
+			return k.fail(len(data), "the text ends inside a string"), false
+		}
+		next := i + size
+		for marked != 0 {
+			at := i + bits.TrailingZeros64(marked)
+			c := data[at]
+			if c == '\\' && at+1 < len(data) && simpleEscape[data[at+1]] {
+				escaped = true
+				next = max(next, at+2) // what is escaped may be the first byte of the next block
+				lowest := marked & -marked
+				marked &^= lowest | lowest<<1
+				continue
+			}
+			if c == '"' {
+				return at + 1, escaped
+			}
+			escaped = escaped || c == '\\'
+			behind := k.unusual(at)
+			if behind < 0 {
+				return behind, false
+			}
+			next = max(next, behind)
+			marked &= ^uint64(0) << uint(behind-i) // zero if the block ends before
+		}
+		i = next
+	}
+}
+
+// unusual checks what stands at i in a string, if that is neither plain ASCII nor a short escape, and returns what
+// comes behind.
+func (k *checker) unusual(i int) int {
+	switch c := k.data[i]; {
+	case c == '\\':
+		return k.escape(i)
+	case c < ' ':
+		return k.fail(i, "control character "+hexByte(c)+" in a string, where it needs an escape")
+	}
+	end := skipUTF8(k.data, i)
+	if end < 0 {
+		return k.fail(^end, "invalid UTF-8: byte "+hexByte(k.data[^end]))
+	}
+	return end
+}
+
+// escape checks an escape that is not one of the short ones; i is at the backslash.
+func (k *checker) escape(i int) int {
+	if i+1 >= len(k.data) {
+		return k.fail(len(k.data), "the text ends inside a string")
+	}
+	if k.data[i+1] != 'u' {
+		_, size := utf8.DecodeRune(k.data[i+1:])
+		return k.fail(i, "unknown escape "+quoteShort(k.data[i:i+1+size]))
+	}
+	r, ok := hex4(k.data, i+2)
+	switch {
+	case !ok:
+		return k.fail(i, `\u without four hexadecimal digits`)
+	case !isSurrogate(r):
+		return i + 6
+	}
+	if isHighSurrogate(r) && hasPrefixAt(k.data, i+6, `\u`) {
+		if low, ok := hex4(k.data, i+8); ok && isLowSurrogate(low) {
+			return i + 12
+		}
+	}
+	return k.fail(i, "unpaired surrogate "+string(k.data[i:i+6]))
+}

@@ -1,0 +1,259 @@
+package rawjson
+
+import (
+	"bytes"
+	"iter"
+)
+
+// A Kind is the sort of a JSON value.
+type Kind uint8
+
+// The zero Kind says that there is no value to read.
+const (
+	None Kind = iota
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+func (k Kind) String() string {
+	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// A TypeError says that a value has another type, or does not fit the type, that the reader of a document wanted.
+type TypeError struct {
+	Path string // such as contents[0].parts[1].text; "" is the whole text
+	Want string // such as "a string"
+	Got  string // such as "a number"
+}
+
+func (e *TypeError) Error() string {
+	if e.Path == "" {
+		return "want " + e.Want + ", found " + e.Got
+	}
+	return e.Path + ": want " + e.Want + ", found " + e.Got
+}
+
+// A Cursor reads a text that passed Check, once, from left to right. Each reading method takes the next value: the
+// text's one value at first, and inside a loop over Object or Array the member or element that the loop has come to.
+// There the loop body reads the value with one call, or does not and has it skipped.
+//
+// A null is the zero value of whatever is asked for, never an error. After the first value of the wrong type (see Err)
+// all loops end and all reads return zero values, so a caller may read a whole document and look at Err once.
+//
+// A loop may be left early, from any depth. The next read after it is of the value behind the object or array the loop
+// was over; the bytes in between are looked at only when there is such a read.
+//
+// With a text that did not pass Check results are arbitrary, but no method panics or runs forever.
+type Cursor struct {
+	data []byte
+	pos  int // where the value about to be read starts
+	left int // loops left early: so many containers have to be closed before pos counts
+	err  error
+
+	scratch []byte // for unescaping what is copied anyway
+}
+
+// NewCursor returns a Cursor before the one value of data.
+func NewCursor(data []byte) *Cursor {
+	return &Cursor{data: data}
+}
+
+// Err returns the first *TypeError, or nil.
+func (c *Cursor) Err() error { return c.err }
+
+// Kind returns the kind of the value about to be read. It does not read it.
+func (c *Cursor) Kind() Kind {
+	if c.left > 0 {
+		c.pos = skipOut(c.data, c.pos, c.left)
+		c.left = 0
+	}
+	c.pos = skipSpace(c.data, c.pos)
+	if c.pos >= len(c.data) {
+		return None
+	}
+	return kindOf[c.data[c.pos]]
+}
+
+var kindOf = [256]Kind{
+	'n': Null, 't': Bool, 'f': Bool, '"': String, '[': Array, '{': Object, '-': Number,
+	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number,
+	'5': Number, '6': Number, '7': Number, '8': Number, '9': Number,
+}
+
+// Object reads an object: the loop gets each key, unescaped. A key without escapes aliases the text.
+func (c *Cursor) Object() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !c.enter(Object) {
+			return
+		}
+		for more := c.more('}'); more; more = c.more('}') {
+			if c.data[c.pos] != '"' {
+				c.fail(Object.String(), "a malformed one")
+				return
+			}
+			key := c.text()
+			c.pos = skipSpace(c.data, c.pos)
+			if c.pos >= len(c.data) || c.data[c.pos] != ':' {
+				c.fail(Object.String(), "a malformed one")
+				return
+			}
+			c.pos = skipSpace(c.data, c.pos+1)
+			before := c.pos
+			if !yield(key) {
+				c.left++
+				return
+			}
+			c.leave(before)
+		}
+	}
+}
+
+// Array reads an array: the loop gets each element's index.
+func (c *Cursor) Array() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if !c.enter(Array) {
+			return
+		}
+		for i := 0; c.more(']'); i++ {
+			before := c.pos
+			if !yield(i) {
+				c.left++
+				return
+			}
+			c.leave(before)
+		}
+	}
+}
+
+// enter steps behind the opening bracket and reports whether there is something to loop over.
+func (c *Cursor) enter(want Kind) bool {
+	if !c.next(want) {
+		return false
+	}
+	c.pos++
+	return true
+}
+
+// more goes to the next key or element of a container, and behind the closing bracket when there is none. In a text
+// that passed Check commas stand only where something follows them, so they are spaces.
+func (c *Cursor) more(closing byte) bool {
+	if c.err != nil {
+		return false
+	}
+	c.pos = skipSpace(c.data, c.pos)
+	if c.pos < len(c.data) && c.data[c.pos] == ',' {
+		c.pos = skipSpace(c.data, c.pos+1)
+	}
+	if c.pos >= len(c.data) {
+		return false
+	}
+	if c.data[c.pos] == closing {
+		c.pos++
+		return false
+	}
+	return true
+}
+
+// leave goes behind the value that started at before, whether the loop body has read it, in part or not at all.
+func (c *Cursor) leave(before int) {
+	c.Kind()
+	if c.pos == before {
+		c.pos = max(skipValue(c.data, before), min(before+1, len(c.data)))
+	}
+}
+
+// next reports whether a value of the wanted kind is about to be read. A null is read here, any other kind fails.
+func (c *Cursor) next(want Kind) bool {
+	if c.err != nil {
+		return false
+	}
+	switch got := c.Kind(); got {
+	case want:
+		return true
+	case Null:
+		c.Skip()
+		return false
+	default:
+		c.fail(want.String(), got.String())
+		return false
+	}
+}
+
+func (c *Cursor) fail(want, got string) {
+	if c.err == nil {
+		c.err = &TypeError{Path: pathAt(c.data, c.pos), Want: want, Got: got}
+	}
+	c.pos, c.left = len(c.data), 0
+}
+
+// Skip reads a value of any kind and drops it.
+func (c *Cursor) Skip() {
+	c.Kind()
+	c.pos = skipValue(c.data, c.pos)
+}
+
+// Span reads a value of any kind and returns where it stands in the text.
+func (c *Cursor) Span() (start, end int) {
+	c.Kind()
+	start = c.pos
+	c.pos = skipValue(c.data, c.pos)
+	return start, c.pos
+}
+
+// Raw reads a value of any kind and returns its bytes as they stand in the text, which they alias.
+func (c *Cursor) Raw() []byte {
+	start, end := c.Span()
+	return c.data[start:end:end]
+}
+
+// String reads a string.
+func (c *Cursor) String() string {
+	if !c.next(String) {
+		return ""
+	}
+	raw := c.rawText()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	c.scratch = appendUnescaped(c.scratch[:0], raw)
+	return string(c.scratch)
+}
+
+// Bytes reads a string. Without escapes the result aliases the text.
+func (c *Cursor) Bytes() []byte {
+	if !c.next(String) {
+		return nil
+	}
+	return c.text()
+}
+
+// Bool reads a boolean.
+func (c *Cursor) Bool() bool {
+	if !c.next(Bool) {
+		return false
+	}
+	value := c.data[c.pos] == 't'
+	c.Skip()
+	return value
+}
+
+// text reads the string at pos.
+func (c *Cursor) text() []byte {
+	raw := c.rawText()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return appendUnescaped(make([]byte, 0, len(raw)), raw)
+}
+
+// rawText reads the string at pos and leaves its escapes.
+func (c *Cursor) rawText() []byte {
+	start := c.pos + 1
+	c.pos = skipString(c.data, c.pos)
+	end := max(start, c.pos-1)
+	return c.data[start:end:end] // appending to it must not write into the text
+}

@@ -1,0 +1,179 @@
+package rawjson
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// Strings are searched eight bytes at a time. Each byte of such a word is tested in its own lane: subtracting n sets
+// the top bit of every lane below n, and subtracting one sets it in lanes that are zero. A borrow may spoil lanes
+// above, never below, and only the lowest marked lane counts.
+const (
+	lanes = 0x0101010101010101
+	tops  = 0x8080808080808080
+)
+
+// stops marks the bytes that end a plain run in a string: quote, backslash, control characters and non-ASCII.
+func stops(x uint64) uint64 {
+	quote := (x ^ lanes*'"') - lanes
+	backslash := (x ^ lanes*'\\') - lanes
+	control := x - lanes*' '
+	return (quote | backslash | control | x) & tops
+}
+
+func lowestLane(m uint64) int { return bits.TrailingZeros64(m) >> 3 }
+
+// exactStops is stops without the spoilt lanes: every marked lane counts. Without their top bits, lanes cannot carry
+// into each other.
+func exactStops(x uint64) uint64 {
+	low := x &^ tops
+	notQuote := (low ^ lanes*'"') + lanes*0x7F
+	notBackslash := (low ^ lanes*'\\') + lanes*0x7F
+	notControl := low + lanes*(0x80-' ')
+	return (^(notQuote & notBackslash & notControl) | x) & tops
+}
+
+// mark finds the special bytes among the next 64: bit n of marked stands for data[i+n]. It looks at size bytes, fewer
+// than 64 only at the end of data. The words do not depend on each other, so the processor works on several at once;
+// going from one special byte to the next by loads would make it wait each time.
+func mark(data []byte, i int) (marked uint64, size int) {
+	if i+64 <= len(data) {
+		b := (*[64]byte)(data[i:])
+		low := markWord(b[0:8]) | markWord(b[8:16])<<8 | markWord(b[16:24])<<16 | markWord(b[24:32])<<24
+		high := markWord(b[32:40]) | markWord(b[40:48])<<8 | markWord(b[48:56])<<16 | markWord(b[56:64])<<24
+		return high<<32 | low, 64
+	}
+	rest := data[min(i, len(data)):]
+	for n, c := range rest {
+		if c == '"' || c == '\\' || c < ' ' || c >= 0x80 {
+			marked |= 1 << n
+		}
+	}
+	return marked, len(rest)
+}
+
+// markWord marks eight bytes; the multiplication gathers the top bits of the lanes in one byte.
+func markWord(b []byte) uint64 {
+	return exactStops(binary.LittleEndian.Uint64(b)) * 0x0002040810204081 >> 56
+}
+
+// skipUTF8 returns the offset after the run of non-ASCII characters that starts at i. When the run is not valid UTF-8
+// it returns the complement (^) of the offset of the first bad sequence.
+func skipUTF8(data []byte, i int) int {
+	for i < len(data) && data[i] >= 0x80 {
+		// Most are letters with accents, or Chinese, and not at the end of the text.
+		if c := data[i]; 0xC2 <= c && c < 0xE0 && i+1 < len(data) && data[i+1]&0xC0 == 0x80 {
+			i += 2
+			continue
+		} else if 0xE0 < c && c < 0xED && i+2 < len(data) && data[i+1]&0xC0 == 0x80 && data[i+2]&0xC0 == 0x80 {
+			i += 3
+			continue
+		}
+		_, size := utf8.DecodeRune(data[i:])
+		if size == 1 {
+			return ^i
+		}
+		i += size
+	}
+	return i
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) {
+		switch data[i] {
+		case ' ', '\n', '\t', '\r':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// scanNumber returns where the number that starts at i ends; when it is malformed, where the wrong byte stands.
+func scanNumber(data []byte, i int) (end int, ok bool) {
+	if i < len(data) && data[i] == '-' {
+		i++
+	}
+	start := i
+	if i = skipDigits(data, i); i == start {
+		return i, false
+	}
+	if data[start] == '0' && i > start+1 {
+		return start + 1, false
+	}
+	if i < len(data) && data[i] == '.' {
+		start = i + 1
+		if i = skipDigits(data, start); i == start {
+			return i, false
+		}
+	}
+	if i < len(data) && data[i]|0x20 == 'e' {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		start = i
+		if i = skipDigits(data, start); i == start {
+			return i, false
+		}
+	}
+	return i, true
+}
+
+func skipDigits(data []byte, i int) int {
+	for i < len(data) && data[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}
+
+var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// hex4 reads the four hexadecimal digits of a \u escape.
+func hex4(data []byte, i int) (r rune, ok bool) {
+	if i+4 > len(data) {
+		return 0, false
+	}
+	for _, c := range data[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func isSurrogate(r rune) bool     { return 0xD800 <= r && r < 0xE000 }
+func isHighSurrogate(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
+func isLowSurrogate(r rune) bool  { return 0xDC00 <= r && r < 0xE000 }
+
+func hasPrefixAt(data []byte, i int, prefix string) bool {
+	return i+len(prefix) <= len(data) && string(data[i:i+len(prefix)]) == prefix
+}
+
+// skipPlainString is skipPlain for a string.
+func skipPlainString(s string, i int) int {
+	for i+8 <= len(s) {
+		w := s[i : i+8]
+		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
+			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
+		if m := stops(x); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(s) {
+		if c := s[i]; c == '"' || c == '\\' || c < ' ' || c >= 0x80 {
+			break
+		}
+		i++
+	}
+	return i
+}

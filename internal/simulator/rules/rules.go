@@ -1,0 +1,78 @@
+// Package rules is the judging half of the simulator: given the body of a content request it decides whether the
+// real provider would refuse it, and with which words.
+//
+// It is pure: no network, no clock, no accounts. Whatever depends on who asks (sign-in, project, quota, faults)
+// belongs to package simulator, which is the only caller: it runs [CheckEnvelope], then its own checks, then [Check],
+// and lets its model answer from the [Parsed] request.
+//
+// The rules are a table ([Table]); each entry names the section of the interface notes it comes from and brings one
+// example that passes and one that fails.
+package rules
+
+// A Family groups the models that share a set of rules.
+type Family string
+
+const (
+	Claude    Family = "claude"
+	Gemini    Family = "gemini"   // 3 and newer: the first function call of a model content needs its signature
+	Gemini2   Family = "gemini-2" // 2.5 and older: no signature is demanded
+	GPTOSS    Family = "gpt-oss"
+	Image     Family = "image"
+	Embedding Family = "embedding"
+)
+
+// A Surface is one of the two ways to reach the models.
+type Surface int
+
+const (
+	V1Internal Surface = iota // the private gateway: the request stands in an envelope
+	V1Beta                    // the official API: the body is the request
+)
+
+// A Method is what is asked of the model. Unary and streamed generation are judged alike.
+type Method int
+
+const (
+	Generate Method = iota
+	Count
+)
+
+// A Model is what the rules must know about a model.
+type Model struct {
+	ID        string
+	Family    Family
+	MaxOutput int64 // 0: not limited
+	Context   int64 // input window in tokens; 0: not limited
+
+	MinBudget, MaxBudget int64    // legal thinking budgets; MaxBudget 0: the model ignores budgets
+	ZeroBudget           bool     // budget 0, thinking off, is legal
+	DynamicBudget        bool     // budget -1, the model decides, is legal
+	Levels               []string // legal thinking levels, lower case
+	Images               bool     // images are legal in the input
+}
+
+// Input is one request to judge.
+type Input struct {
+	Surface  Surface
+	Method   Method
+	Model    Model
+	Body     []byte
+	Switches Switches
+
+	// Verify says whether a signature was issued by this simulator, and to which family. Nil accepts none.
+	Verify func(sig string) (Family, bool)
+
+	// EstimateTokens turns bytes of text into tokens. Nil counts four bytes a token.
+	EstimateTokens func(text int) int64
+}
+
+// A Refusal is the provider's no, ready to be put into {"error": {code, message, status, details}}.
+type Refusal struct {
+	Rule    string // name of the entry of Table that refused
+	Status  int    // HTTP status
+	Code    string // INVALID_ARGUMENT and the like
+	Message string
+	Details []any // values that marshal to google.rpc details
+}
+
+func (r *Refusal) Error() string { return r.Message }

@@ -1,0 +1,224 @@
+// Package sse reads and writes text/event-stream, the way model providers use it.
+//
+// The reader follows the WHATWG definition in all but one point: an event that the stream's end cuts off before its
+// blank line is delivered, because providers forget the last newline. The package knows nothing of HTTP, reconnecting
+// or the JSON inside events. The upstreams and the interceptor read with it, the HTTP dialects and the dashboard write.
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxLine is the longest line, and the most data in one event, that a Reader accepts.
+const MaxLine = 64 << 20
+
+// ErrTooLong is returned for a line or an event beyond MaxLine.
+var ErrTooLong = errors.New("sse: line or event longer than 64 MiB")
+
+// An Event is one event of a stream.
+type Event struct {
+	Name string // the event field, "" if there was none
+	ID   string // the id field of this very event, "" if there was none
+	Data []byte // the data lines, joined by \n; valid until the next call of Next
+}
+
+const (
+	firstBuffer = 4 << 10  // ten thousand streams may be open, most with short events
+	idleBuffer  = 64 << 10 // what a stream may keep after a longer event
+)
+
+// A Reader reads events from a stream. It is for one goroutine.
+type Reader struct {
+	src io.Reader
+	err error // of src; what is whole in buf goes first
+
+	// buf[dataStart:dataEnd] is the data of the event being read, joined already; buf[pos:] are the bytes not yet
+	// looked at as lines. What is in between has been used.
+	buf                []byte
+	dataStart, dataEnd int
+	pos                int
+	lf, cr             lineEnd
+
+	event    Event
+	hasData  bool
+	afterCR  bool // an LF that comes now belongs to the line before
+	started  bool // the first line, which may have a byte order mark, is behind
+	comments int
+	names    map[string]string
+}
+
+// NewReader returns a Reader of src. It reads no more from src than it needs to complete the next event.
+func NewReader(src io.Reader) *Reader {
+	return &Reader{src: src, lf: lineEnd{char: '\n', at: -1}, cr: lineEnd{char: '\r', at: -1}}
+}
+
+// Comments returns how many comment lines the Reader has skipped. Providers send them to keep connections open.
+func (r *Reader) Comments() int { return r.comments }
+
+// Next returns the next event as soon as its blank line has arrived. At the end of the stream it returns io.EOF, after
+// an event that had no blank line. Any other error is that of the underlying reader, or ErrTooLong; an event it cut
+// off is dropped. Events without a data field are skipped, as the definition says.
+func (r *Reader) Next() (Event, error) {
+	r.reset()
+	for {
+		start, end, ok := r.line()
+		switch {
+		case ok && start < end:
+			r.field(start, end)
+		case ok && r.hasData:
+			return r.dispatch(nil)
+		case ok:
+			r.reset()
+		case r.err == nil:
+			r.fill()
+		case r.err == io.EOF:
+			r.field(start, end)
+			return r.dispatch(io.EOF)
+		default:
+			return Event{}, r.err
+		}
+	}
+}
+
+// dispatch returns the event, or err when there is none.
+func (r *Reader) dispatch(err error) (Event, error) {
+	if !r.hasData {
+		return Event{}, err
+	}
+	r.event.Data = r.buf[r.dataStart:r.dataEnd:r.dataEnd]
+	return r.event, nil
+}
+
+func (r *Reader) reset() {
+	r.event, r.hasData = Event{}, false
+	r.dataStart, r.dataEnd = r.pos, r.pos
+}
+
+// line goes behind the next line and returns where it stands in the buffer, without its end. If there is no whole line
+// and nothing more will come, it does the same with what is left, but ok is false.
+func (r *Reader) line() (start, end int, ok bool) {
+	if r.afterCR && r.pos < len(r.buf) {
+		r.afterCR = false
+		if r.buf[r.pos] == '\n' {
+			r.pos++
+		}
+	}
+	start, end = r.pos, r.lineEnd()
+	switch {
+	case end >= 0 && end-start <= MaxLine:
+		r.pos = end + 1
+		r.afterCR = r.buf[end] == '\r'
+		ok = true
+	case end >= 0 || len(r.buf)-start > MaxLine:
+		r.err = ErrTooLong
+		return start, start, false
+	case r.err == io.EOF:
+		r.pos = len(r.buf)
+		end = r.pos
+	default:
+		return start, start, false
+	}
+	if !r.started {
+		r.started = true
+		if bytes.HasPrefix(r.buf[start:end], []byte("\ufeff")) {
+			start += len("\ufeff")
+		}
+	}
+	return start, end, ok
+}
+
+// lineEnd returns the offset of the next line feed or carriage return, or -1.
+func (r *Reader) lineEnd() int {
+	lf := r.lf.find(r.buf, r.pos, len(r.buf))
+	if lf < 0 {
+		return r.cr.find(r.buf, r.pos, len(r.buf))
+	}
+	// Up to the line feed only: what comes behind it belongs to other lines, and may be long.
+	if cr := r.cr.find(r.buf, r.pos, lf); cr >= 0 {
+		return min(cr, lf)
+	}
+	return lf
+}
+
+// A lineEnd remembers where the next line feed, or carriage return, stands, so that no byte is searched twice.
+type lineEnd struct {
+	char byte
+	at   int // of one found, maybe already passed
+	seen int // there is none between the position and here, apart from the one at at
+}
+
+// find returns the offset of the first char in buf[from:to], or -1. It may also return one beyond to.
+func (e *lineEnd) find(buf []byte, from, to int) int {
+	if e.at >= from {
+		return e.at
+	}
+	from = max(from, e.seen)
+	if from >= to {
+		return -1
+	}
+	n := bytes.IndexByte(buf[from:to], e.char)
+	if n < 0 {
+		e.seen = to
+		return -1
+	}
+	e.at = from + n
+	e.seen = e.at + 1
+	return e.at
+}
+
+// field takes the line at buf[start:end] into the event.
+func (r *Reader) field(start, end int) {
+	name := r.buf[start:end]
+	value := end // where it starts
+	if colon := bytes.IndexByte(name, ':'); colon >= 0 {
+		name = name[:colon]
+		value = start + colon + 1
+		if value < end && r.buf[value] == ' ' {
+			value++
+		}
+		if colon == 0 {
+			r.comments++
+			return
+		}
+	}
+	switch string(name) {
+	case "data":
+		r.data(value, end)
+	case "event":
+		r.event.Name = r.intern(r.buf[value:end])
+	case "id":
+		// The definition ignores an id with a NUL.
+		if id := r.buf[value:end]; bytes.IndexByte(id, 0) < 0 {
+			r.event.ID = string(id)
+		}
+	}
+}
+
+// data joins a data line to those before it. The first stays where it is; the others move down in the buffer, where
+// at least their field name made room.
+func (r *Reader) data(start, end int) {
+	if !r.hasData {
+		r.hasData = true
+		r.dataStart, r.dataEnd = start, end
+		return
+	}
+	r.buf[r.dataEnd] = '\n'
+	r.dataEnd += 1 + copy(r.buf[r.dataEnd+1:], r.buf[start:end])
+}
+
+// intern returns name as a string, the same one each time: streams have few names.
+func (r *Reader) intern(name []byte) string {
+	if s, ok := r.names[string(name)]; ok {
+		return s
+	}
+	s := string(name)
+	if len(r.names) < 32 && len(s) <= 64 {
+		if r.names == nil {
+			r.names = make(map[string]string)
+		}
+		r.names[s] = s
+	}
+	return s
+}
