@@ -68,6 +68,7 @@ type Finish struct {
 // client's dialect, else nil.
 type TokenCount struct {
 	Upstream string
+	Model    string
 	Total    int64
 	Cached   int64
 	Estimate bool // counted here by rule of thumb, not by the provider

@@ -79,7 +79,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Usage: d.store, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 	}, settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -210,6 +210,17 @@ func (d *Daemon) release(ctx context.Context) {
 	}
 }
 
+// A freshUsage reads usage that includes the call that ended a moment ago.
+type freshUsage struct {
+	recorder *record.Recorder
+	store    *sqlstore.Store
+}
+
+func (u freshUsage) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	u.recorder.Flush(ctx)
+	return u.store.Usage(ctx, q)
+}
+
 // settings are the part of the configuration that the HTTP edge enforces.
 func settings(cfg *config.Config) httpapi.Settings {
 	s := httpapi.Settings{
@@ -227,5 +238,3 @@ func settings(cfg *config.Config) httpapi.Settings {
 	}
 	return s
 }
-
-var _ perigee.Upstream = (*house)(nil)

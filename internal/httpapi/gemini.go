@@ -122,12 +122,13 @@ func (c *call) geminiCount(origin perigee.Origin, model string) error {
 	if err != nil {
 		return err
 	}
+	c.note(req.Notes)
 	c.asked = true
 	count, err := counter.CountTokens(c.r.Context(), req)
 	if err != nil {
 		return err
 	}
-	c.describe(count.Upstream, req.Model)
+	c.describe(count.Upstream, count.Model)
 	c.writeJSON(http.StatusOK, gemini.EncodeTokenCount(count))
 	return nil
 }
@@ -141,6 +142,11 @@ func (c *call) geminiEmbed(origin perigee.Origin, model string) error {
 	if err != nil {
 		return err
 	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	if err := c.checkStrict(req.Notes); err != nil {
+		return err
+	}
+	c.note(req.Notes)
 	c.asked = true
 	embeddings, err := embedder.Embed(c.r.Context(), req)
 	if err != nil {

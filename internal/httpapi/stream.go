@@ -108,6 +108,15 @@ func setNotes(h http.Header, notes []string) {
 	}
 }
 
+// note sets the header for notes that are all known before the answer.
+func (c *call) note(notes []perigee.Note) {
+	var list []string
+	for _, n := range notes {
+		list = append(list, n.String())
+	}
+	setNotes(c.w.Header(), list)
+}
+
 func (w *streamWriter) chunk(chunk []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

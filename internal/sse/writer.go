@@ -52,7 +52,7 @@ func (w *Writer) send() error {
 
 // AppendEvent appends what Event writes. The name must not have line ends in it.
 func AppendEvent(dst []byte, name string, data []byte, crlf bool) []byte {
-	end := lineEnd(crlf)
+	end := ending(crlf)
 	if name != "" {
 		dst = append(dst, "event: "...)
 		dst = append(dst, name...)
@@ -64,12 +64,12 @@ func AppendEvent(dst []byte, name string, data []byte, crlf bool) []byte {
 
 // AppendComment appends what Comment writes.
 func AppendComment(dst []byte, text string, crlf bool) []byte {
-	end := lineEnd(crlf)
+	end := ending(crlf)
 	dst = appendLines(dst, ": ", []byte(text), end)
 	return append(dst, end...)
 }
 
-func lineEnd(crlf bool) string {
+func ending(crlf bool) string {
 	if crlf {
 		return "\r\n"
 	}

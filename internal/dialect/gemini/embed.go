@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"fmt"
 	"strconv"
 
 	"perigee"
@@ -13,8 +14,11 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 		return nil, invalidBody(err)
 	}
 	origin.Dialect = perigee.DialectGemini
-	req := &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}
 	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
+		return nil, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	req := &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}
 	if !batch {
 		req.Inputs = []perigee.EmbedInput{decodeEmbedInput(c)}
 	} else {

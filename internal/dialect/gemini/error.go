@@ -94,6 +94,21 @@ func DecodeError(status int, body []byte) *perigee.Error {
 	return e
 }
 
+// CheckAnswer looks whether an answer in one piece, which came with status 200, is one at all: JSON, and not
+// the report of an error.
+func CheckAnswer(body []byte) error {
+	if err := rawjson.Check(body); err != nil {
+		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}
+	}
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if string(key) == "error" && c.Kind() == rawjson.Object {
+			return DecodeError(0, c.Raw())
+		}
+	}
+	return nil
+}
+
 // decodeStatus fills e from a Status and returns the reasons that its details name.
 func decodeStatus(c *rawjson.Cursor, e *perigee.Error) (reasons []string) {
 	if c.Kind() == rawjson.Array {

@@ -41,6 +41,9 @@ func checkBody(body []byte) error {
 		return invalidBody(err)
 	}
 	c := rawjson.NewCursor(body)
+	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
+		return invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
 	for key := range c.Object() {
 		want, known := requestShapes[camel(key)]
 		if got := c.Kind(); known && got != want && got != rawjson.Null {

@@ -255,7 +255,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, u.garbled(req.Model, err)
 	}
-	count.Upstream = u.opts.Name
+	count.Upstream, count.Model = u.opts.Name, req.Model
 	if req.Dialect == perigee.DialectGemini {
 		count.Raw = raw
 	}
@@ -349,6 +349,9 @@ func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) 
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
+		return nil, u.explain(ctx, model, err)
+	}
+	if err := dialect.CheckAnswer(raw); err != nil {
 		return nil, u.explain(ctx, model, err)
 	}
 	return raw, nil

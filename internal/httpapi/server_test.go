@@ -1,0 +1,244 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+	"perigee/internal/httpapi"
+	"perigee/internal/perigeetest"
+)
+
+// A script is an Upstream that does what its function says.
+type script func(ctx context.Context, yield func(perigee.Event, error) bool)
+
+func (s script) Stream(ctx context.Context, _ *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) { s(ctx, yield) }
+}
+
+var (
+	begin = perigee.Event{Kind: perigee.EventStart, Upstream: "scripted", Model: "m"}
+	frame = perigee.Event{Kind: perigee.EventFrame, Frame: []byte(`{"candidates":[]}`)}
+	end   = perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}
+)
+
+// serve runs a server over pipes, inside a bubble, with a client for it. It all ends with the test.
+func serve(t *testing.T, upstream perigee.Upstream, base context.Context) (*perigeetest.Pipes, *http.Client) {
+	t.Helper()
+	api := httpapi.New(httpapi.Options{Upstream: upstream, BodyGrace: 5 * time.Second},
+		httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+	pipes := perigeetest.NewPipes()
+	server := &http.Server{Handler: api, BaseContext: func(net.Listener) context.Context { return base }}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		_ = server.Serve(pipes)
+	}()
+	transport := &http.Transport{DialContext: pipes.Dial, DisableKeepAlives: true}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = server.Close()
+		<-stopped
+	})
+	return pipes, &http.Client{Transport: transport}
+}
+
+const (
+	whole  = "http://localhost/v1beta/models/m:generateContent"
+	events = "http://localhost/v1beta/models/m:streamGenerateContent?alt=sse"
+	array  = "http://localhost/v1beta/models/m:streamGenerateContent"
+)
+
+func post(t *testing.T, c *http.Client, url string) (*http.Response, string) {
+	t.Helper()
+	resp, err := c.Post(url, "application/json", strings.NewReader(`{"contents":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		body = fmt.Append(body, "!", err)
+	}
+	return resp, string(body)
+}
+
+// after yields nothing for a while.
+func quietFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func TestQuietStreamIsKeptAlive(t *testing.T) {
+	upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+		if quietFor(ctx, 20*time.Second); !yield(begin, nil) || !yield(frame, nil) {
+			return
+		}
+		if quietFor(ctx, 31*time.Second); yield(frame, nil) {
+			yield(end, nil)
+		}
+	})
+	tests := []struct{ name, url, want string }{
+		{"events", events, ": keep-alive\r\n\r\n" +
+			"data: {\"candidates\":[]}\r\n\r\n" +
+			": keep-alive\r\n\r\n: keep-alive\r\n\r\n" +
+			"data: {\"candidates\":[]}\r\n\r\n"},
+		{"array", array, "\n[{\"candidates\":[]}\n\n,\r\n{\"candidates\":[]}]\r\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, client := serve(t, upstream, t.Context())
+				start := time.Now()
+				resp, body := post(t, client, test.url)
+				if resp.StatusCode != http.StatusOK || body != test.want {
+					t.Errorf("got %d %q\nwant %q", resp.StatusCode, body, test.want)
+				}
+				if took := time.Since(start); took != 51*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// An error after a keep-alive cannot be a status any more: it is an event.
+func TestErrorAfterKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+			quietFor(ctx, 16*time.Second)
+			yield(perigee.Event{}, perigee.Errorf(perigee.ClassCapacity, "no room"))
+		})
+		_, client := serve(t, upstream, t.Context())
+		resp, body := post(t, client, events)
+		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, ": keep-alive\r\n\r\ndata: {\"error\":{\"code\":503,") {
+			t.Errorf("got %d %q", resp.StatusCode, body)
+		}
+	})
+}
+
+func TestSlowBodyIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := false
+		upstream := script(func(context.Context, func(perigee.Event, error) bool) { asked = true })
+		pipes, _ := serve(t, upstream, t.Context())
+		conn, err := pipes.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			_, _ = io.WriteString(conn, "POST /v1beta/models/m:generateContent HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+			for range 1000 {
+				if _, err := io.WriteString(conn, " "); err != nil {
+					return // the server has hung up
+				}
+				<-time.After(time.Second)
+			}
+		}()
+		start := time.Now()
+		answer, _ := io.ReadAll(conn)
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") || !strings.Contains(string(answer), `"status":"INVALID_ARGUMENT"`) {
+			t.Errorf("got %q", answer)
+		}
+		if took := time.Since(start); took < 5*time.Second || took > 7*time.Second {
+			t.Errorf("it took %v to give up", took)
+		}
+		if asked {
+			t.Error("the upstream was asked")
+		}
+		_ = conn.Close()
+		<-sent
+	})
+}
+
+func TestPanicIsAnAnswer(t *testing.T) {
+	panics := script(func(_ context.Context, yield func(perigee.Event, error) bool) { panic("boom") })
+	halfway := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+		if yield(begin, nil) && yield(frame, nil) {
+			panic("boom")
+		}
+	})
+	tests := []struct {
+		name     string
+		upstream script
+		url      string
+		status   int
+		want     string
+	}{
+		{"whole", panics, whole, http.StatusInternalServerError, `"status":"INTERNAL"`},
+		{"stream", panics, events, http.StatusInternalServerError, `"status":"INTERNAL"`},
+		{"in the middle", halfway, events, http.StatusOK, "data: {\"candidates\":[]}\r\n\r\n!unexpected EOF"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, client := serve(t, test.upstream, t.Context())
+				for range 2 { // the second time shows that the server lives
+					resp, body := post(t, client, test.url)
+					if resp.StatusCode != test.status || !strings.Contains(body, test.want) || strings.Contains(body, "boom") {
+						t.Errorf("got %d %q", resp.StatusCode, body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// When the daemon stops waiting, an open answer ends with an event that says so.
+func TestShutdownIsAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+			if yield(begin, nil) && yield(frame, nil) {
+				<-ctx.Done()
+				yield(perigee.Event{}, ctx.Err())
+			}
+		})
+		_, client := serve(t, upstream, base)
+		time.AfterFunc(time.Second, func() { cancel(httpapi.ErrShutdown) })
+		_, body := post(t, client, events)
+		if want := `data: {"error":{"code":503,"message":"perigee is shutting down`; !strings.Contains(body, want) {
+			t.Errorf("got %q", body)
+		}
+	})
+}
+
+// A client that hangs up ends the call, and the key's place is free again.
+func TestGoneClientEndsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := make(chan error, 1)
+		upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+			if yield(begin, nil) && yield(frame, nil) {
+				<-ctx.Done()
+				gone <- ctx.Err()
+			}
+		})
+		_, client := serve(t, upstream, t.Context())
+		resp, err := client.Post(events, "application/json", strings.NewReader(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the call ended with %v", err)
+		}
+	})
+}

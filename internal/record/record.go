@@ -1,0 +1,167 @@
+// Package record watches calls and keeps one perigee.Call of each. A Recorder is a perigee.Upstream around
+// another one: the daemon puts it between the ways in and the routing, and it passes every event on as it is.
+//
+// It never holds a call up and never fails one: rows are handed to a goroutine that writes them in batches,
+// and trouble with the store is that goroutine's alone. It keeps no bodies and decides nothing.
+package record
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"log/slog"
+	"time"
+
+	"perigee"
+)
+
+// Options say where calls are kept.
+type Options struct {
+	Store  perigee.CallStore
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: silent
+	Linger time.Duration    // how long rows gather before they are written together; 0: 50ms
+	Limit  int              // rows kept in memory while the store fails; 0: 10,000
+}
+
+const (
+	defaultLinger = 50 * time.Millisecond
+	defaultLimit  = 10_000
+)
+
+// A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and lists
+// models as far as the Upstream inside can. Who made it closes it.
+type Recorder struct {
+	next   perigee.Upstream
+	now    func() time.Time
+	logger *slog.Logger
+	writer *writer
+}
+
+var (
+	_ perigee.Upstream     = (*Recorder)(nil)
+	_ perigee.TokenCounter = (*Recorder)(nil)
+	_ perigee.Embedder     = (*Recorder)(nil)
+	_ perigee.ModelLister  = (*Recorder)(nil)
+)
+
+// New returns a Recorder around next. Its one goroutine runs until Close.
+func New(next perigee.Upstream, opts Options) *Recorder {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Linger <= 0 {
+		opts.Linger = defaultLinger
+	}
+	if opts.Limit <= 0 {
+		opts.Limit = defaultLimit
+	}
+	return &Recorder{next: next, now: opts.Now, logger: opts.Logger, writer: startWriter(opts)}
+}
+
+// Stream passes the stream of the Upstream inside on, and records it as one call when the loop over it
+// begins, and again when it ends.
+func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		w := r.begin(perigee.OperationGenerate, &req.Origin, req.Model, req.Stream)
+		defer w.end(ctx)
+		for event, err := range r.next.Stream(ctx, req) {
+			if err != nil {
+				w.err = err
+			} else {
+				w.see(&event)
+			}
+			if !yield(event, err) {
+				w.left = true
+				return
+			}
+		}
+	}
+}
+
+// CountTokens asks the Upstream inside and records that it was asked. Counting spends no tokens, so the
+// record shows no usage.
+func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count *perigee.TokenCount, err error) {
+	w := r.begin(perigee.OperationCount, &req.Origin, req.Model, false)
+	defer w.end(ctx)
+	counter, ok := r.next.(perigee.TokenCounter)
+	if !ok {
+		return nil, w.fail(perigee.Errorf(perigee.ClassUnimplemented, "no upstream here counts tokens"))
+	}
+	count, err = counter.CountTokens(ctx, req)
+	if err != nil {
+		return count, w.fail(err)
+	}
+	w.finished = true
+	if count != nil {
+		w.upstream, w.model = count.Upstream, count.Model
+	}
+	return count, nil
+}
+
+// Embed asks the Upstream inside and records the call with what it spent.
+func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer *perigee.Embeddings, err error) {
+	w := r.begin(perigee.OperationEmbed, &req.Origin, req.Model, false)
+	defer w.end(ctx)
+	embedder, ok := r.next.(perigee.Embedder)
+	if !ok {
+		return nil, w.fail(perigee.Errorf(perigee.ClassUnimplemented, "no upstream here makes embeddings"))
+	}
+	answer, err = embedder.Embed(ctx, req)
+	if err != nil {
+		return answer, w.fail(err)
+	}
+	w.finished = true
+	if answer != nil {
+		w.upstream, w.model, w.usage = answer.Upstream, answer.Model, answer.Usage
+	}
+	return answer, nil
+}
+
+// Models lists what the Upstream inside has. That is no call and is not recorded.
+func (r *Recorder) Models(ctx context.Context) ([]perigee.Model, error) {
+	lister, ok := r.next.(perigee.ModelLister)
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "no upstream here lists its models")
+	}
+	return lister.Models(ctx)
+}
+
+// Flush waits until the calls that were told of so far are in the store, so that who reads it next sees them.
+// A store that fails is not waited for.
+func (r *Recorder) Flush(ctx context.Context) { r.writer.flush(ctx) }
+
+// Close writes what is pending and stops the Recorder. While the store fails it keeps trying until ctx
+// ends, so give it a ctx that does; the error then says how many calls were lost. Calls that end after
+// Close are not recorded.
+func (r *Recorder) Close(ctx context.Context) error { return r.writer.close(ctx) }
+
+// begin queues a call as open and returns the watch over it.
+func (r *Recorder) begin(operation string, origin *perigee.Origin, model string, stream bool) *watch {
+	w := &watch{recorder: r, start: r.now(), notes: origin.Notes}
+	id := origin.ID
+	if id == "" {
+		id = rand.Text() // rows are kept by id, and two nameless calls are still two
+	}
+	w.row.call = perigee.Call{
+		ID:        id,
+		Time:      w.start,
+		Operation: operation,
+		Dialect:   origin.Dialect,
+		Stream:    stream,
+		Client: perigee.Client{
+			Name:    clip(origin.Client.Name, maxName),
+			Version: clip(origin.Client.Version, maxName),
+			Key:     clip(origin.Client.Key, maxName),
+			Session: clip(origin.Client.Session, maxName),
+		},
+		ModelAsked: clip(model, maxName),
+		Outcome:    perigee.OutcomeOpen,
+		BytesIn:    int64(len(origin.Body)),
+	}
+	r.writer.put(&w.row, w.row.call)
+	return w
+}

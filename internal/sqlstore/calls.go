@@ -1,0 +1,189 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"perigee"
+)
+
+const callColumns = `id, time_us, operation, dialect, stream,
+	client_name, client_version, client_key, client_session,
+	model_asked, model, upstream, account,
+	outcome, class, status, error, finish, first_byte_ns, duration_ns,
+	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes`
+
+const saveCall = `INSERT INTO calls (` + callColumns + `)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
+	ON CONFLICT (id) DO UPDATE SET
+		time_us = excluded.time_us, operation = excluded.operation, dialect = excluded.dialect, stream = excluded.stream,
+		client_name = excluded.client_name, client_version = excluded.client_version,
+		client_key = excluded.client_key, client_session = excluded.client_session,
+		model_asked = excluded.model_asked, model = excluded.model, upstream = excluded.upstream, account = excluded.account,
+		outcome = excluded.outcome, class = excluded.class, status = excluded.status, error = excluded.error,
+		finish = excluded.finish, first_byte_ns = excluded.first_byte_ns, duration_ns = excluded.duration_ns,
+		input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
+		output_tokens = excluded.output_tokens, thinking_tokens = excluded.thinking_tokens,
+		bytes_in = excluded.bytes_in, notes = excluded.notes`
+
+// SaveCalls writes the calls in one transaction, each under its ID, replacing what was said of it before.
+// Either all of them are kept or none. Times are kept to the microsecond.
+func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	if s.write == nil {
+		return perigee.Errorf(perigee.ClassInternal, "save calls: the database was opened read-only")
+	}
+	if err := s.saveCalls(ctx, calls); err != nil {
+		return s.explain(fmt.Sprintf("save %d calls in", len(calls)), err)
+	}
+	return nil
+}
+
+func (s *Store) saveCalls(ctx context.Context, calls []perigee.Call) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+
+	save := tx.StmtContext(ctx, s.save)
+	args := make([]any, 0, 26)
+	for i := range calls {
+		if calls[i].ID == "" {
+			return perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
+		}
+		args, err = appendArgs(args[:0], &calls[i])
+		if err != nil {
+			return fmt.Errorf("call %s: %w", calls[i].ID, err)
+		}
+		if _, err := save.ExecContext(ctx, args...); err != nil {
+			return fmt.Errorf("call %s: %w", calls[i].ID, err)
+		}
+	}
+	return tx.Commit()
+}
+
+// appendArgs gives a call's values in the order of callColumns; scanCall reads them back.
+func appendArgs(args []any, c *perigee.Call) ([]any, error) {
+	notes, err := encodeNotes(c.Notes)
+	if err != nil {
+		return nil, err
+	}
+	return append(args,
+		c.ID, c.Time.UnixMicro(), c.Operation, string(c.Dialect), c.Stream,
+		c.Client.Name, c.Client.Version, c.Client.Key, c.Client.Session,
+		c.ModelAsked, c.Model, c.Upstream, c.Account,
+		string(c.Outcome), string(c.Class), int64(c.Status), c.Error, c.Finish, int64(c.FirstByte), int64(c.Duration),
+		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes), nil
+}
+
+func scanCall(rows *sql.Rows) (c perigee.Call, err error) {
+	var micros int64
+	var notes string
+	err = rows.Scan(
+		&c.ID, &micros, &c.Operation, &c.Dialect, &c.Stream,
+		&c.Client.Name, &c.Client.Version, &c.Client.Key, &c.Client.Session,
+		&c.ModelAsked, &c.Model, &c.Upstream, &c.Account,
+		&c.Outcome, &c.Class, &c.Status, &c.Error, &c.Finish, &c.FirstByte, &c.Duration,
+		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn, &notes)
+	if err != nil {
+		return c, err
+	}
+	c.Time = time.UnixMicro(micros).UTC()
+	if notes != "" {
+		if err := json.Unmarshal([]byte(notes), &c.Notes); err != nil {
+			return c, fmt.Errorf("notes of call %s: %w", c.ID, err)
+		}
+	}
+	return c, nil
+}
+
+func encodeNotes(notes []string) (string, error) {
+	if len(notes) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(notes)
+	return string(text), err
+}
+
+const cutOffOpen = `UPDATE calls SET outcome = $1, class = $2, error = $3 WHERE outcome = 'open'`
+
+// CutOffOpenCalls marks every call that is still open as cut off and returns how many there were. The
+// daemon calls it when it starts: whoever had them open is gone.
+func (s *Store) CutOffOpenCalls(ctx context.Context) (int, error) {
+	if s.write == nil {
+		return 0, perigee.Errorf(perigee.ClassInternal, "cut off open calls: the database was opened read-only")
+	}
+	result, err := s.write.ExecContext(ctx, cutOffOpen,
+		string(perigee.OutcomeCutOff), string(perigee.ClassUnavailable), "perigee ended before the call did")
+	if err != nil {
+		return 0, s.explain("cut off open calls in", err)
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// A CallQuery picks calls. The zero value asks for the newest ones.
+type CallQuery struct {
+	ID     string // only this call; empty: all
+	Before string // only calls older than the one with this ID; empty: from the newest on
+	Limit  int    // at most so many; 0: 100
+}
+
+const defaultLimit = 100
+
+// Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one. A
+// Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
+func (s *Store) Calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) {
+	if q.Limit < 0 {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "a limit of %d calls makes no sense", q.Limit)
+	}
+	if q.Limit == 0 {
+		q.Limit = defaultLimit
+	}
+	calls, err := s.calls(ctx, q)
+	if err != nil {
+		return nil, s.explain("read calls from", err)
+	}
+	return calls, nil
+}
+
+func (s *Store) calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) {
+	var where conditions
+	if q.ID != "" {
+		where.add("id = ", q.ID)
+	}
+	if q.Before != "" {
+		var micros int64
+		err := s.read.QueryRowContext(ctx, `SELECT time_us FROM calls WHERE id = $1`, q.Before).Scan(&micros)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, perigee.Errorf(perigee.ClassNotFound, "there is no call %s", q.Before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		where.add("(time_us, id) < ", micros, q.Before)
+	}
+	query := `SELECT ` + callColumns + ` FROM calls` + where.String() + ` ORDER BY time_us DESC, id DESC LIMIT ` + where.arg(q.Limit)
+	rows, err := s.read.QueryContext(ctx, query, where.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var calls []perigee.Call
+	for rows.Next() {
+		call, err := scanCall(rows)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, call)
+	}
+	return calls, rows.Err()
+}

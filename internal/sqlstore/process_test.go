@@ -1,0 +1,233 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// Some promises are about the end of a process or about who runs it. For these the test binary starts
+// itself again as one of the children.
+const (
+	childVariable = "PERIGEE_TEST_CHILD"
+	childPath     = "PERIGEE_TEST_PATH"
+)
+
+var children = map[string]func(path string){
+	"write until killed": writeUntilKilled,
+	"read":               readAsNobody,
+}
+
+func child(t *testing.T, name, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), childVariable+"="+name, childPath+"="+path)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+const crashBatch = 50
+
+// writeUntilKilled saves batch after batch and says so after each, until somebody ends it.
+func writeUntilKilled(path string) {
+	s, err := Open(context.Background(), Options{Path: path})
+	if err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	pid := os.Getpid()
+	for n := 0; ; n++ {
+		batch := make([]perigee.Call, crashBatch)
+		for i := range batch {
+			batch[i] = fullCall(fmt.Sprintf("%d-%d-%d", pid, n, i))
+			batch[i].Model = fmt.Sprintf("%d-%d", pid, n)
+		}
+		if err := s.SaveCalls(context.Background(), batch); err != nil {
+			fmt.Println("error:", err)
+			return
+		}
+		fmt.Println("saved")
+	}
+}
+
+func TestKilledWhileSaving(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	confirmed := 0
+	for _, batches := range []int{1, 7, 40} {
+		cmd := child(t, "write until killed", path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range batches {
+			if !lines.Scan() || lines.Text() != "saved" {
+				t.Fatalf("the writer said %q", lines.Text())
+			}
+			confirmed++
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() { // what it still managed to say
+			confirmed++
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the writer was not killed")
+		}
+
+		s, err := Open(t.Context(), Options{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var verdict string
+		if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+			t.Errorf("integrity: %q, %v", verdict, err)
+		}
+		rows := mustUsage(t, s, perigee.UsageQuery{By: perigee.ByModel})
+		for _, r := range rows {
+			if r.Calls != crashBatch {
+				t.Errorf("batch %s has %d calls, want all %d", r.Group, r.Calls, crashBatch)
+			}
+		}
+		if len(rows) < confirmed {
+			t.Errorf("%d batches are there, %d were confirmed", len(rows), confirmed)
+		}
+		mustClose(t, s)
+	}
+}
+
+// readAsNobody reads a database as somebody who may not write to its directory; root may always, so it
+// becomes another user first.
+func readAsNobody(path string) {
+	if err := dropRoot(); err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	if file, err := os.Create(filepath.Join(filepath.Dir(path), "probe")); err == nil {
+		_ = file.Close()
+		fmt.Println("error: the directory is writable")
+		return
+	}
+	s, err := Open(context.Background(), Options{Path: path, ReadOnly: true})
+	if err != nil {
+		e := perigee.AsError(err)
+		fmt.Printf("%s: %s\n", e.Class, e.Error())
+		return
+	}
+	rows, err := s.Usage(context.Background(), perigee.UsageQuery{})
+	if err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	var calls int64
+	for _, r := range rows {
+		calls += r.Calls
+	}
+	fmt.Println(calls, "calls")
+	_ = s.Close()
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean nothing here")
+	}
+	kill := func(t *testing.T, path string) {
+		cmd := child(t, "write until killed", path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewScanner(out).Scan()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, path string)
+		want    func(out string) bool
+	}{
+		{"no daemon ever ran", func(*testing.T, string) {},
+			func(out string) bool { return strings.HasPrefix(out, "not_found: no calls recorded yet") }},
+		{"a daemon ran and ended", func(t *testing.T, path string) {
+			s, err := Open(t.Context(), Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustSave(t, s, fullCall("a"), fullCall("b"))
+			mustClose(t, s)
+		}, func(out string) bool { return out == "2 calls\n" }},
+		{"a daemon is running", func(t *testing.T, path string) {
+			mustSave(t, open(t, path), fullCall("a"), fullCall("b"), fullCall("c"))
+		}, func(out string) bool { return out == "3 calls\n" }},
+		{"a daemon was killed", kill,
+			func(out string) bool { return strings.HasSuffix(out, "0 calls\n") && out != "0 calls\n" }},
+		{"its log has lost its index", func(t *testing.T, path string) {
+			kill(t, path)
+			if err := os.Remove(path + "-shm"); err != nil {
+				t.Fatal(err)
+			}
+		}, func(out string) bool {
+			return strings.HasPrefix(out, "unavailable: ") && strings.Contains(out, "writable")
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "data")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, "perigee.db")
+			test.prepare(t, path)
+			openToAll(t, filepath.Dir(root), root, dir, path, path+"-wal", path+"-shm")
+			if err := os.Chmod(dir, 0o555); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+			out, err := child(t, "read", path).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !test.want(string(out)) {
+				t.Errorf("the reader said %q", out)
+			}
+		})
+	}
+}
+
+// openToAll lets another user get to the files and read them, as far as they exist.
+func openToAll(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			continue
+		}
+		mode := os.FileMode(0o444)
+		if info.IsDir() {
+			mode = 0o755
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package sqlstore
+
+func dropRoot() error { return nil }

@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// microsPerDay turns a call's start into the number of its UTC day, in a way that every engine computes alike.
+const microsPerDay = 24 * 60 * 60 * 1_000_000
+
+const tokensFirst = "sum(input_tokens + output_tokens) DESC, 1"
+
+// Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
+// calls; failed and cut-off ones are errors, canceled ones are not. An unknown By is of perigee.ClassInvalid.
+func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	var group, order string
+	switch q.By {
+	case perigee.ByModel, "":
+		group, order = "model", tokensFirst
+	case perigee.ByAccount:
+		group, order = "account", tokensFirst
+	case perigee.ByKey:
+		group, order = "client_key", tokensFirst
+	case perigee.ByClient:
+		group, order = "client_name", tokensFirst
+	case perigee.ByDay:
+		group, order = "time_us / "+strconv.Itoa(microsPerDay), "1"
+	default:
+		return nil, perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", q.By).
+			WithNext("use one of %s, %s, %s, %s, %s", perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay)
+	}
+	rows, err := s.usage(ctx, q, group, order)
+	if err != nil {
+		return nil, s.explain("sum up usage in", err)
+	}
+	if q.By == perigee.ByDay {
+		err = nameDays(rows)
+	}
+	return rows, err
+}
+
+func (s *Store) usage(ctx context.Context, q perigee.UsageQuery, group, order string) ([]perigee.UsageRow, error) {
+	var where conditions
+	if !q.Since.IsZero() {
+		where.add("time_us >= ", q.Since.UnixMicro())
+	}
+	if !q.Until.IsZero() {
+		where.add("time_us < ", q.Until.UnixMicro())
+	}
+	if q.Key != "" {
+		where.add("client_key = ", q.Key)
+	}
+	query := `SELECT ` + group + `, count(*),
+			sum(input_tokens), sum(cached_tokens), sum(output_tokens), sum(thinking_tokens),
+			sum(CASE WHEN outcome IN ('failed', 'cut_off') THEN 1 ELSE 0 END)
+		FROM calls` + where.String() + ` GROUP BY 1 ORDER BY ` + order
+	found, err := s.read.QueryContext(ctx, query, where.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	var rows []perigee.UsageRow
+	for found.Next() {
+		var r perigee.UsageRow
+		err := found.Scan(&r.Group, &r.Calls, &r.InputTokens, &r.CachedTokens, &r.OutputTokens, &r.ThinkingTokens, &r.Errors)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, found.Err()
+}
+
+// nameDays writes 2026-01-31 for the number of a day.
+func nameDays(rows []perigee.UsageRow) error {
+	for i := range rows {
+		day, err := strconv.ParseInt(rows[i].Group, 10, 64)
+		if err != nil {
+			return fmt.Errorf("number of a day: %w", err)
+		}
+		rows[i].Group = time.UnixMicro(day * microsPerDay).UTC().Format(time.DateOnly)
+	}
+	return nil
+}
+
+// conditions collects the WHERE of a query and numbers its arguments.
+type conditions struct {
+	parts []string
+	args  []any
+}
+
+// add adds a comparison with one value, or with a row of several.
+func (c *conditions) add(comparison string, values ...any) {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = c.arg(v)
+	}
+	list := strings.Join(names, ", ")
+	if len(values) > 1 {
+		list = "(" + list + ")"
+	}
+	c.parts = append(c.parts, comparison+list)
+}
+
+// arg adds a value and returns its name in the query.
+func (c *conditions) arg(v any) string {
+	c.args = append(c.args, v)
+	return "$" + strconv.Itoa(len(c.args))
+}
+
+func (c *conditions) String() string {
+	if len(c.parts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.parts, " AND ")
+}
