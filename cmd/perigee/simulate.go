@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"perigee/internal/config"
@@ -86,6 +87,9 @@ func serveSimulator(ctx context.Context, env *environment, sim *simulator.Server
 	}
 	server := &http.Server{Handler: sim, ReadHeaderTimeout: 10 * time.Second}
 	env.say("simulating the provider on http://%s (GET / explains)", l.Addr())
+	for line := range strings.Lines(simulator.Hint) {
+		env.say("%s", strings.TrimSpace(line))
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

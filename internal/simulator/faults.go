@@ -1,0 +1,362 @@
+package simulator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Fault is one thing that goes wrong, and for which calls.
+type Fault struct {
+	When When `yaml:"when" json:"when"`
+	// Times is how often it happens; 0 means every time it matches.
+	Times int `yaml:"times" json:"times,omitempty"`
+	// Do names what happens; see FaultNames.
+	Do string `yaml:"do" json:"do"`
+	// Delay is the retry delay of a 429, the pace of slow, the length of a hang (0: until the client gives up).
+	Delay Duration `yaml:"delay" json:"delay,omitzero"`
+	// AfterChunks is where in the stream it happens, for those that happen mid-stream.
+	AfterChunks int `yaml:"after_chunks" json:"after_chunks,omitempty"`
+	// Message replaces the usual text of an error.
+	Message string `yaml:"message" json:"message,omitempty"`
+}
+
+// When says which calls a fault is for. An empty field matches everything; text fields match as a
+// part of the value ("sandbox" matches every sandbox host, "streamGenerateContent" every stream).
+type When struct {
+	Host    string     `yaml:"host" json:"host,omitempty"`
+	Path    string     `yaml:"path" json:"path,omitempty"`
+	Method  string     `yaml:"method" json:"method,omitempty"` // the word after the colon, exactly: generateContent
+	Account string     `yaml:"account" json:"account,omitempty"`
+	Model   string     `yaml:"model" json:"model,omitempty"`
+	Call    *CallRange `yaml:"call" json:"call,omitempty"`   // counts the calls that match the fields above
+	Every   int        `yaml:"every" json:"every,omitempty"` // every n-th of them
+}
+
+// stage is the point in the order of checks where a fault strikes, so that for example a quota error only
+// meets requests that would have been answered.
+type stage int
+
+const (
+	stageFront    stage = iota + 1 // before anything is looked at
+	stageAuth                      // where credentials and account are checked
+	stageModel                     // where version and model are checked
+	stageCapacity                  // after all rules of the request
+	stageQuota                     // after capacity
+	stageReply                     // shapes the answer itself
+)
+
+// faultKinds is every fault there is, with its stage and the line that documents it.
+var faultKinds = map[string]struct {
+	stage stage
+	about string
+}{
+	"hang":                 {stageFront, "no answer, not even headers, for delay or until the client gives up"},
+	"reset":                {stageFront, "TCP reset: at once, or after after_chunks chunks"},
+	"internal_500":         {stageFront, "500 INTERNAL"},
+	"unavailable_503":      {stageFront, "503 UNAVAILABLE without details"},
+	"deadline_504":         {stageFront, "504 DEADLINE_EXCEEDED"},
+	"bad_gateway_html":     {stageFront, "502 with an HTML page"},
+	"array_error":          {stageFront, "500 wrapped in an array of one"},
+	"unauthorized":         {stageAuth, "401 UNAUTHENTICATED"},
+	"invalid_grant":        {stageAuth, "400 invalid_grant on /token, 401 elsewhere"},
+	"validation_required":  {stageAuth, "403 VALIDATION_REQUIRED with a link"},
+	"banned":               {stageAuth, "403 ACCOUNT_DISABLED"},
+	"forbidden":            {stageAuth, "403 without details"},
+	"service_disabled":     {stageAuth, "403 SERVICE_DISABLED"},
+	"not_found":            {stageModel, "404 NOT_FOUND"},
+	"version_too_old":      {stageModel, "404 as for an outdated client"},
+	"capacity":             {stageCapacity, "503 MODEL_CAPACITY_EXHAUSTED"},
+	"capacity_429":         {stageCapacity, "429 MODEL_CAPACITY_EXHAUSTED"},
+	"overloaded_529":       {stageCapacity, "529"},
+	"rate_limit":           {stageQuota, "429 RATE_LIMIT_EXCEEDED, delay (479.417207ms)"},
+	"quota_exhausted":      {stageQuota, "429 QUOTA_EXHAUSTED, delay (1h16m0.667923083s)"},
+	"bare_429":             {stageQuota, "429 without details"},
+	"insufficient_credits": {stageQuota, "429 INSUFFICIENT_G1_CREDITS_BALANCE"},
+	"hang_after_headers":   {stageReply, "200 and headers, then nothing for delay or until the client gives up"},
+	"error_mid_stream":     {stageReply, "an error object after after_chunks chunks"},
+	"error_in_200":         {stageReply, "a normal answer that says the client version is no longer supported"},
+	"empty_200":            {stageReply, "200 without candidates"},
+	"late_usage":           {stageReply, "usage in a chunk of its own after the finish reason"},
+	"no_finish":            {stageReply, "the stream ends without finish reason"},
+	"split_utf8":           {stageReply, "writes that end inside a character"},
+	"missing_newline":      {stageReply, "the last event has no line end"},
+	"lf_only":              {stageReply, "lines end with LF"},
+	"crlf":                 {stageReply, "lines end with CRLF (as always)"},
+	"slow":                 {stageReply, "delay (50ms) between chunks"},
+	"cumulative_thoughts":  {stageReply, "each thought chunk repeats those before"},
+	"missing_args":         {stageReply, "function calls without args"},
+	"invalid_json_chunk":   {stageReply, "one line that is not JSON after after_chunks chunks"},
+}
+
+// FaultNames lists what Fault.Do may be.
+func FaultNames() []string { return slices.Sorted(maps.Keys(faultKinds)) }
+
+// UnmarshalYAML checks the name where the line number is still known.
+func (f *Fault) UnmarshalYAML(node *yaml.Node) error {
+	type plain Fault
+	// node.Decode forgets KnownFields, hence the check by hand.
+	if err := knownKeys(node, "when", "times", "do", "delay", "after_chunks", "message"); err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == "when" {
+			if err := knownKeys(node.Content[i+1], "host", "path", "method", "account", "model", "call", "every"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := node.Decode((*plain)(f)); err != nil {
+		return err
+	}
+	if _, known := faultKinds[f.Do]; !known {
+		return fmt.Errorf("line %d: unknown fault %q, want one of %s", node.Line, f.Do, strings.Join(FaultNames(), ", "))
+	}
+	if f.Times < 0 || f.AfterChunks < 0 || f.Delay < 0 || f.When.Every < 0 {
+		return fmt.Errorf("line %d: fault %s has a negative number", node.Line, f.Do)
+	}
+	return nil
+}
+
+func knownKeys(node *yaml.Node, known ...string) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: want a mapping with the keys %s", node.Line, strings.Join(known, ", "))
+	}
+	for i := 0; i < len(node.Content); i += 2 {
+		if key := node.Content[i]; !slices.Contains(known, key.Value) {
+			return fmt.Errorf("line %d: unknown key %q, want one of %s", key.Line, key.Value, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// faultSet is the faults in force with their counts.
+type faultSet struct {
+	mu     sync.Mutex
+	faults []*armedFault
+}
+
+type armedFault struct {
+	Fault
+	matched int // calls that matched When, without Call and Every
+	struck  int
+}
+
+func (s *faultSet) add(faults ...Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, fault := range faults {
+		s.faults = append(s.faults, &armedFault{Fault: fault})
+	}
+}
+
+func (s *faultSet) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// FaultState is a fault in force as the admin endpoint lists it.
+type FaultState struct {
+	Fault
+	Matched int `json:"matched"`
+	Struck  int `json:"struck"`
+}
+
+func (s *faultSet) list() []FaultState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	states := make([]FaultState, 0, len(s.faults))
+	for _, fault := range s.faults {
+		states = append(states, FaultState{fault.Fault, fault.matched, fault.struck})
+	}
+	return states
+}
+
+// pick counts the call at every fault that matches it and returns those due, in order.
+func (s *faultSet) pick(call *Call) []*armedFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []*armedFault
+	for _, fault := range s.faults {
+		if !fault.When.matches(call) {
+			continue
+		}
+		fault.matched++
+		n := fault.matched
+		if (fault.When.Call == nil || fault.When.Call.has(n)) && (fault.When.Every == 0 || n%fault.When.Every == 0) {
+			due = append(due, fault)
+		}
+	}
+	return due
+}
+
+// claim takes one use of the fault; it says false when Times of them are gone.
+func (s *faultSet) claim(fault *armedFault) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fault.Times > 0 && fault.struck >= fault.Times {
+		return false
+	}
+	fault.struck++
+	return true
+}
+
+func (w When) matches(call *Call) bool {
+	_, method, _ := strings.Cut(call.Path, ":")
+	return strings.Contains(call.Host, w.Host) && strings.Contains(call.Path, w.Path) &&
+		strings.Contains(call.Account, w.Account) && strings.Contains(call.Model, w.Model) &&
+		(w.Method == "" || w.Method == method || w.Method == call.Method)
+}
+
+// struckAt returns the fault of this call that strikes between two stages, claimed, or nil.
+func (x *exchange) struckAt(from, to stage) *Fault {
+	for _, fault := range x.due {
+		at := faultKinds[fault.Do].stage
+		if fault.Do == "reset" && fault.AfterChunks > 0 {
+			at = stageReply
+		}
+		if at < from || at > to || !x.server.faults.claim(fault) {
+			continue
+		}
+		x.call.Fault = fault.Do
+		return &fault.Fault
+	}
+	return nil
+}
+
+// strike lets the faults between two stages happen; true means that the call is over.
+func (x *exchange) strike(from, to stage) bool {
+	fault := x.struckAt(from, to)
+	if fault == nil {
+		return false
+	}
+	switch fault.Do {
+	case "hang":
+		x.hang(time.Duration(fault.Delay))
+	case "reset":
+		x.reset()
+	case "bad_gateway_html":
+		x.w.Header().Set("Content-Type", "text/html; charset=UTF-8")
+		x.w.WriteHeader(http.StatusBadGateway)
+		fmt.Fprintf(x.w, "<!DOCTYPE html>\n<html lang=en>\n<title>Error 502 (Server Error)!!1</title>\n<p>%s\n</html>\n",
+			cmp.Or(fault.Message, "The server encountered a temporary error and could not complete your request."))
+	case "array_error":
+		e := x.faultError(fault)
+		x.call.Rule = e.Rule
+		writeJSON(x.w, e.HTTP, []any{e.body()})
+	case "invalid_grant":
+		x.call.Rule = "fault.invalid_grant"
+		if x.r.URL.Path != "/token" {
+			x.writeError(unauthenticated("fault.invalid_grant"))
+			break
+		}
+		x.writeTokenError(http.StatusBadRequest, "invalid_grant", cmp.Or(fault.Message, revoked))
+	default:
+		x.writeError(x.faultError(fault))
+	}
+	return true
+}
+
+// faultError is the body of those faults that are a status.
+func (x *exchange) faultError(fault *Fault) *statusError {
+	now, model := x.server.now(), cmp.Or(x.call.Model, "unknown")
+	delay := time.Duration(fault.Delay)
+	rule := "fault." + fault.Do
+	var e *statusError
+	switch fault.Do + x.surface() {
+	case "rate_limit on v1beta":
+		e = officialExhausted(model, "PerMinute", cmp.Or(delay, 479417207*time.Nanosecond))
+	case "quota_exhausted on v1beta":
+		e = officialExhausted(model, "PerDay", cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond))
+	case "capacity on v1beta":
+		e = refuse(http.StatusServiceUnavailable, "UNAVAILABLE", rule, "The model is overloaded. Please try again later.")
+	default:
+		e = x.privateError(fault.Do, model, now, delay, rule)
+	}
+	e.Rule = rule
+	e.Message = cmp.Or(fault.Message, e.Message)
+	return e
+}
+
+// surface tells the official API apart, whose errors look different in places.
+func (x *exchange) surface() string {
+	if strings.HasPrefix(x.r.URL.Path, "/v1beta/") {
+		return " on v1beta"
+	}
+	return ""
+}
+
+// privateError is a status fault as the private gateway words it.
+func (x *exchange) privateError(do, model string, now time.Time, delay time.Duration, rule string) *statusError {
+	var e *statusError
+	switch do {
+	case "unauthorized":
+		e = unauthenticated(rule)
+	case "validation_required":
+		e = validationRequired()
+	case "banned":
+		e = banned()
+	case "forbidden":
+		e = forbidden(rule)
+	case "service_disabled":
+		e = serviceDisabled("sim-disabled")
+	case "not_found", "version_too_old":
+		e = notFound(rule)
+	case "capacity":
+		e = noCapacity(http.StatusServiceUnavailable, "UNAVAILABLE", model, rule)
+	case "capacity_429":
+		e = noCapacity(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", model, rule)
+	case "overloaded_529":
+		e = refuse(529, "UNAVAILABLE", rule, "The model is overloaded. Please try again later.")
+	case "rate_limit":
+		e = exhausted("RATE_LIMIT_EXCEEDED", model, now, cmp.Or(delay, 479417207*time.Nanosecond), rule)
+	case "quota_exhausted":
+		e = exhausted("QUOTA_EXHAUSTED", model, now, cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond), rule)
+	case "bare_429":
+		e = bareExhausted(rule)
+	case "insufficient_credits":
+		e = insufficientCredits(model)
+	case "unavailable_503":
+		e = refuse(http.StatusServiceUnavailable, "UNAVAILABLE", rule, "The service is currently unavailable.")
+	case "deadline_504":
+		e = refuse(http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", rule, "Deadline expired before operation could complete.")
+	default: // internal_500, array_error, error_mid_stream
+		e = refuse(http.StatusInternalServerError, "INTERNAL", rule, "Internal error encountered.")
+	}
+	return e
+}
+
+// hang blocks for d, or until the client goes away or the server closes when d is 0; then it cuts the connection.
+func (x *exchange) hang(d time.Duration) {
+	if d > 0 {
+		_ = x.server.sleep(x.r.Context(), d)
+	} else {
+		select {
+		case <-x.r.Context().Done():
+		case <-x.server.closed:
+		}
+	}
+	x.reset()
+}
+
+// reset cuts the connection so that a TCP client sees a reset rather than an orderly end.
+func (x *exchange) reset() {
+	conn, _, err := http.NewResponseController(x.w).Hijack()
+	if err != nil { // HTTP/2 or a recorder: the nearest thing there is
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+	x.w.hijacked = true
+}

@@ -1,0 +1,259 @@
+package simulator
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"perigee/internal/simulator/rules"
+)
+
+// defaultPace is that of the fault slow.
+const defaultPace = 50 * time.Millisecond
+
+const outdatedText = "This version of Antigravity is no longer supported. Please update to receive the latest features!"
+
+// replyFaults claims every fault that shapes the answer; several may work together.
+func (x *exchange) replyFaults() map[string]*Fault {
+	struck := map[string]*Fault{}
+	for _, fault := range x.due {
+		at := faultKinds[fault.Do].stage
+		if at != stageReply && (fault.Do != "reset" || fault.AfterChunks == 0) {
+			continue
+		}
+		if _, twice := struck[fault.Do]; !twice && x.server.faults.claim(fault) {
+			struck[fault.Do] = &fault.Fault
+			x.call.Fault = fault.Do
+		}
+	}
+	return struck
+}
+
+// strikeSmall lets the faults from a stage on happen to a call that is not about content. Of those that shape an
+// answer only a few make sense there; the others wait for a call they are meant for.
+func (x *exchange) strikeSmall(from stage) bool {
+	if x.strike(from, stageQuota) {
+		return true
+	}
+	for _, fault := range x.due {
+		switch fault.Do {
+		case "slow", "empty_200", "hang_after_headers":
+		default:
+			continue
+		}
+		if !x.server.faults.claim(fault) {
+			continue
+		}
+		x.call.Fault = fault.Do
+		switch fault.Do {
+		case "slow":
+			return x.server.sleep(x.r.Context(), cmp.Or(time.Duration(fault.Delay), defaultPace)) != nil
+		case "empty_200":
+			writeJSON(x.w, http.StatusOK, struct{}{})
+		case "hang_after_headers":
+			x.hangAfterHeaders(time.Duration(fault.Delay), false)
+		}
+		return true
+	}
+	return false
+}
+
+// answer composes the reply and sends it, whole or as a stream.
+func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rules.Parsed, stream, outdated bool) {
+	q := x.server.ask(surface, model, parsed, x.body)
+	r := q.compose()
+	faults := x.replyFaults()
+	if fault := faults["error_in_200"]; fault != nil {
+		r.candidates = []candidate{{parts: []part{textPart(cmp.Or(fault.Message, outdatedText))}, finish: "STOP"}}
+	} else if outdated {
+		x.call.Rule = "client.version"
+		r.candidates = []candidate{{parts: []part{textPart(outdatedText)}, finish: "STOP"}}
+	}
+	r.apply(faults)
+
+	count := counter{prompt: promptTokens(parsed), cached: x.server.cache.cached(model.ID, parsed),
+		thoughtsCountedAsCandidates: x.server.switches.UsageCandidatesIncludeThoughts}
+	head := response{ModelVersion: model.ID, ResponseID: q.responseID()}
+	pack := func(r response) []byte { return encode(r) }
+	if surface == rules.V1Internal {
+		head.CreateTime = x.server.now().UTC().Format("2006-01-02T15:04:05.000000Z")
+		trace := q.traceID()
+		x.w.Header().Set("X-Cloudaicompanion-Trace-Id", trace)
+		pack = func(r response) []byte { return encode(wrapped{r, trace}) }
+	}
+	x.w.Header().Set("Server-Timing", "gfet4t7; dur=1")
+
+	switch {
+	case faults["hang_after_headers"] != nil:
+		x.hangAfterHeaders(time.Duration(faults["hang_after_headers"].Delay), stream)
+	case stream:
+		var chunks [][]byte
+		if faults["empty_200"] == nil {
+			for _, chunk := range q.responses(r, count, head) {
+				chunks = append(chunks, pack(chunk))
+			}
+		}
+		x.stream(chunks, r.delivery.pace, faults)
+	case faults["empty_200"] != nil:
+		x.sendWhole(pack(response{}), faults)
+	default:
+		x.sendWhole(pack(q.whole(r, count, head)), faults)
+	}
+}
+
+// apply lets faults change how and what the reply says.
+func (r *reply) apply(faults map[string]*Fault) {
+	if faults["late_usage"] != nil {
+		r.delivery.usage = usageLate
+	}
+	if slow := faults["slow"]; slow != nil {
+		r.delivery.pace = cmp.Or(time.Duration(slow.Delay), defaultPace)
+	}
+	r.delivery.noFinish = faults["no_finish"] != nil
+	r.delivery.cumulativeThoughts = faults["cumulative_thoughts"] != nil
+	for _, c := range r.candidates {
+		if faults["missing_args"] != nil {
+			withoutArgs(c.parts)
+		}
+		if faults["split_utf8"] != nil {
+			makeMultibyte(c.parts)
+		}
+	}
+}
+
+func (x *exchange) hangAfterHeaders(d time.Duration, stream bool) {
+	x.startAnswer(stream)
+	_ = http.NewResponseController(x.w).Flush()
+	x.hang(d)
+}
+
+func (x *exchange) sse() bool {
+	return cmp.Or(x.r.URL.Query().Get("alt"), x.r.URL.Query().Get("$alt")) == "sse"
+}
+
+func (x *exchange) startAnswer(stream bool) {
+	if stream && x.sse() {
+		x.w.Header().Set("Content-Type", "text/event-stream")
+	} else {
+		x.w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	}
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// sendWhole writes an answer that is not streamed; the faults that need a stream do their nearest.
+func (x *exchange) sendWhole(body []byte, faults map[string]*Fault) {
+	if fault := faults["error_mid_stream"]; fault != nil {
+		body = encode(x.faultError(fault).body())
+	}
+	if faults["invalid_json_chunk"] != nil {
+		body = body[:len(body)/2]
+	}
+	if slow := faults["slow"]; slow != nil && x.server.sleep(x.r.Context(), cmp.Or(time.Duration(slow.Delay), defaultPace)) != nil {
+		return
+	}
+	x.startAnswer(false)
+	if faults["reset"] != nil {
+		x.w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(x.w).Flush()
+		x.reset()
+		return
+	}
+	x.write(append(body, '\n'), faults["split_utf8"] != nil)
+}
+
+// emitter writes the chunks of a stream in one of two framings.
+type emitter struct {
+	x     *exchange
+	sse   bool
+	eol   string
+	split bool
+	sent  int
+}
+
+// stream writes the chunks: as events with alt=sse, else as a JSON array, as Google's endpoints do.
+func (x *exchange) stream(chunks [][]byte, pace time.Duration, faults map[string]*Fault) {
+	e := &emitter{x: x, sse: x.sse(), eol: "\r\n", split: faults["split_utf8"] != nil}
+	if faults["lf_only"] != nil {
+		e.eol = "\n"
+	}
+	x.startAnswer(true)
+	if !e.sse {
+		x.write([]byte("["), false)
+	}
+	cut := func(name string, sent int) *Fault {
+		if fault := faults[name]; fault != nil && sent == min(fault.AfterChunks, len(chunks)) {
+			return fault
+		}
+		return nil
+	}
+	for i := range len(chunks) + 1 {
+		if cut("reset", i) != nil {
+			x.reset()
+			return
+		}
+		if fault := cut("error_mid_stream", i); fault != nil {
+			e.emit(encode(x.faultError(fault).body()), false)
+			break
+		}
+		if cut("invalid_json_chunk", i) != nil {
+			e.emit([]byte(`{"response": {"candidates": [`), false)
+		}
+		if i == len(chunks) {
+			break
+		}
+		if i > 0 && pace > 0 && x.server.sleep(x.r.Context(), pace) != nil {
+			return
+		}
+		e.emit(chunks[i], i == len(chunks)-1 && faults["missing_newline"] != nil)
+	}
+	if !e.sse {
+		x.write([]byte("]"+e.eol), false)
+	}
+}
+
+// emit writes one chunk; bare leaves its line end away.
+func (e *emitter) emit(chunk []byte, bare bool) {
+	var line strings.Builder
+	if e.sse {
+		line.WriteString("data: ")
+		line.Write(chunk)
+		if !bare {
+			line.WriteString(e.eol + e.eol)
+		}
+	} else {
+		if e.sent > 0 {
+			line.WriteString("," + e.eol)
+		}
+		line.Write(chunk)
+	}
+	e.sent++
+	e.x.write([]byte(line.String()), e.split)
+}
+
+// write sends bytes at once. split ends a write inside every character of more than one byte.
+func (x *exchange) write(b []byte, split bool) {
+	controller := http.NewResponseController(x.w)
+	for split && len(b) > 0 {
+		i := 0
+		for i < len(b) && b[i] < utf8.RuneSelf {
+			i++
+		}
+		if i == len(b) {
+			break
+		}
+		x.w.Write(b[:i+1])
+		_ = controller.Flush()
+		b = b[i+1:]
+		// what is left of the character goes with the next write
+		rest := 0
+		for rest < len(b) && !utf8.RuneStart(b[rest]) {
+			rest++
+		}
+		x.w.Write(b[:rest])
+		b = b[rest:]
+	}
+	x.w.Write(b)
+	_ = controller.Flush()
+}

@@ -1,0 +1,38 @@
+package simulator
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Hint is Usage in three lines, for a terminal.
+const Hint = `answers follow directives in the last user text, such as [[text: hello]], [[think: plan]] or [[call: read_file {"path":"a"}]]
+without directives: "use NAME" calls a declared function, anything else is quoted back
+all directives, routes and faults: GET /
+`
+
+// Usage explains in plain text how to drive the simulator. It is served at GET / and printed by "perigee simulate".
+func Usage() string {
+	var b strings.Builder
+	b.WriteString("This is the perigee simulator: a strict stand-in for the provider. No model runs here.\n\n" +
+		"It answers to what the last user text says, anywhere in it:\n")
+	for _, d := range directiveHelp {
+		fmt.Fprintf(&b, "  %-34s %s\n", d.form, d.about)
+	}
+	b.WriteString("Without directives it calls a declared function that the text tells it to (\"use NAME\", \"call NAME {json}\"),\n" +
+		"says what a tool answered, fills a JSON schema, or repeats the beginning of the text.\n\n" +
+		"Routes: POST /token, GET /o/oauth2/v2/auth, GET /oauth2/v2/userinfo, POST /v1internal:METHOD,\n" +
+		"GET /v1beta/models, POST /v1beta/models/MODEL:METHOD (any API key unless keys are configured).\n" +
+		"Sign-in without a browser: POST /token with grant_type=refresh_token and one of these refresh tokens:\n")
+	for _, a := range DefaultAccounts() {
+		fmt.Fprintf(&b, "  %s (%s)\n", a.RefreshToken, a.Email)
+	}
+	b.WriteString("\nFaults, for a script (--script) or POST /simulator/faults, for example\n" +
+		"  {\"when\": {\"method\": \"streamGenerateContent\", \"call\": \"2-3\"}, \"times\": 1, \"do\": \"rate_limit\", \"delay\": \"2s\"}\n" +
+		"when: host, path, method, account, model, call (3 or \"2-4\"), every. With: times, delay, after_chunks, message. do:\n")
+	for _, name := range FaultNames() {
+		fmt.Fprintf(&b, "  %-22s %s\n", name, faultKinds[name].about)
+	}
+	b.WriteString("\nAlso: GET /simulator/calls, POST /simulator/clock {\"advance\": \"1h\"}, POST /simulator/reset.\n")
+	return b.String()
+}
