@@ -1,0 +1,89 @@
+package gemini
+
+import (
+	"io"
+
+	"perigee"
+	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/sse"
+)
+
+// An answer is one response on its way to the caller.
+type answer struct {
+	upstream *Upstream
+	frames   bool // the caller speaks this dialect and wants the provider's own chunks
+	decoder  dialect.Decoder
+	events   []perigee.Event
+	yield    func(perigee.Event, error) bool
+	left     bool // the caller went away
+}
+
+func (a *answer) stream(r *sse.Reader, alive func()) error {
+	for {
+		ev, err := r.Next()
+		if err == io.EOF {
+			return a.end()
+		}
+		if err != nil {
+			return err
+		}
+		alive()
+		if len(ev.Data) == 0 || string(ev.Data) == "[DONE]" {
+			continue
+		}
+		if err := a.chunk(ev.Data); err != nil || a.left {
+			return err
+		}
+	}
+}
+
+func (a *answer) whole(r io.Reader) error {
+	body, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
+	if err != nil {
+		return err
+	}
+	if len(body) > maxAnswer {
+		return perigee.Errorf(perigee.ClassUnavailable, "the provider's answer is larger than %d MiB", maxAnswer>>20)
+	}
+	if err := a.chunk(body); err != nil || a.left {
+		return err
+	}
+	return a.end()
+}
+
+func (a *answer) chunk(data []byte) error {
+	events, err := a.decoder.Decode(a.events[:0], data)
+	if err != nil {
+		return err
+	}
+	a.events = events
+	if len(events) > 0 && events[0].Kind == perigee.EventStart {
+		events[0].Upstream = a.upstream.opts.Name
+		if !a.send(events[0]) {
+			return nil
+		}
+		events = events[1:]
+	}
+	if a.frames && !a.send(perigee.Event{Kind: perigee.EventFrame, Frame: data}) {
+		return nil
+	}
+	for i := range events {
+		if !a.send(events[i]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (a *answer) send(ev perigee.Event) bool {
+	a.left = !a.yield(ev, nil)
+	return !a.left
+}
+
+// end judges a response that came to its end: one that never said why it stopped was cut short.
+func (a *answer) end() error {
+	if a.decoder.Finished() {
+		return nil
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "the provider's answer ended before it was finished")
+}

@@ -1,0 +1,57 @@
+package gemini
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"perigee"
+)
+
+var (
+	errFirstByte = errors.New("no answer within limits.first_byte")
+	errIdle      = errors.New("no sign of life within limits.idle")
+)
+
+// explain says what went wrong in terms of this upstream: an error of the provider's gets its address, an
+// error of the network its class.
+func (u *Upstream) explain(ctx context.Context, model string, err error) error {
+	if e, ok := errors.AsType[*perigee.Error](err); ok {
+		c := *e
+		c.Upstream, c.Model = u.opts.Name, model
+		if c.Class == perigee.ClassUnauthenticated && c.Next == "" {
+			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
+			c.Next = "check the keys of this upstream in the configuration"
+		}
+		return &c
+	}
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model, Cause: err}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle):
+		e.Status = http.StatusGatewayTimeout
+		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
+	case cause != nil:
+		e.Class = perigee.ClassCanceled
+		e.Message = "the call was canceled"
+	default:
+		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", u.opts.Name, withoutURL(err))
+	}
+	return e
+}
+
+// withoutURL drops the method and address that net/http puts around an error; the upstream's name says it
+// better.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func (u *Upstream) garbled(model string, err error) error {
+	return &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model,
+		Message: fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err), Cause: err}
+}

@@ -1,0 +1,136 @@
+package gemini
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"perigee"
+	dialect "perigee/internal/dialect/gemini"
+)
+
+// newTransport keeps connections for reuse, many to one host, and leaves bodies as they are: a compressed
+// event stream arrives in lumps.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true,
+	}
+}
+
+// call makes a call that is answered in one piece.
+func (u *Upstream) call(ctx context.Context, model, method string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := watch(cancel, u.opts.FirstByte, errFirstByte)
+	defer dog.stop()
+	resp, err := u.post(ctx, model, method, body)
+	if err != nil {
+		return nil, u.explain(ctx, model, err)
+	}
+	return u.read(ctx, resp, model)
+}
+
+func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := watch(cancel, u.opts.FirstByte, errFirstByte)
+	defer dog.stop()
+	resp, err := u.do(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, u.explain(ctx, "", err)
+	}
+	return u.read(ctx, resp, "")
+}
+
+func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) ([]byte, error) {
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, u.explain(ctx, model, err)
+	}
+	if err := dialect.CheckAnswer(raw); err != nil {
+		return nil, u.explain(ctx, model, err)
+	}
+	return raw, nil
+}
+
+func (u *Upstream) post(ctx context.Context, model, method string, body []byte) (*http.Response, error) {
+	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body)
+}
+
+// do sends a request with one key after the other until one of them is good. The response it returns has
+// status 200.
+func (u *Upstream) do(ctx context.Context, method, target string, body []byte) (*http.Response, error) {
+	var last error
+	for _, key := range u.keys.order(u.opts.Now()) {
+		resp, err := u.try(ctx, method, target, body, key)
+		if err == nil {
+			return resp, nil
+		}
+		last = err
+		refused, ok := errors.AsType[*perigee.Error](err)
+		if !ok || !u.keys.blame(key, refused, u.opts.Now()) {
+			return nil, err
+		}
+		u.opts.Logger.Warn("key gave way to the next", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
+	}
+	return nil, last
+}
+
+func (u *Upstream) try(ctx context.Context, method, target string, body []byte, key *key) (*http.Response, error) {
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, reader)
+	if err != nil {
+		return nil, err
+	}
+	// Headers are made from scratch: nothing of the inbound client leaks.
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if u.opts.UserAgent != "" {
+		req.Header.Set("User-Agent", u.opts.UserAgent)
+	}
+	req.Header.Set("X-Goog-Api-Key", key.secret.Reveal())
+	resp, err := u.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	e := dialect.DecodeError(resp.StatusCode, explanation)
+	if e.Retry == 0 {
+		e.Retry = retryAfter(resp.Header.Get("Retry-After"), u.opts.Now())
+	}
+	return nil, e
+}
+
+// retryAfter reads the header in both its forms.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}
