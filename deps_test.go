@@ -27,7 +27,7 @@ var rooms = []room{
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
 
 	// The pure middle: bytes to words and back.
-	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
 	{"perigee/internal/dialect/openai", []string{"perigee"}, "dialects are pure"},
 	{"perigee/internal/dialect/anthropic", []string{"perigee"}, "dialects are pure"},
 
@@ -37,7 +37,7 @@ var rooms = []room{
 
 	// Edges.
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
-	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/sse"}, "it serves every dialect and knows no upstream"},
+	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},
 	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},
 	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},
@@ -45,7 +45,7 @@ var rooms = []room{
 
 	// Who knows all.
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/...", "golang.org/x/sys"}, "the only package that knows all others"},
-	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools"}, "what tests share"},
+	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
 	{"perigee/bench", []string{"perigee/internal/..."}, "measures from outside"},
 }

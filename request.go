@@ -42,7 +42,8 @@ type Request struct {
 	Model  string // as the client named it; routing replaces it with the upstream's name for it
 	Stream bool   // the client wants the answer piece by piece
 
-	prompt *lazyPrompt
+	prompt    *lazyPrompt
+	rewritten bool // the prompt is not what Body says
 }
 
 type lazyPrompt struct {
@@ -74,6 +75,17 @@ func (r *Request) WithModel(model string) *Request {
 	c.Model = model
 	return &c
 }
+
+// WithPrompt returns a copy of r that asks something else. Its bytes no longer say what is asked.
+func (r *Request) WithPrompt(p *Prompt) *Request {
+	c := *r
+	c.prompt = &lazyPrompt{decode: func() (*Prompt, error) { return p, nil }}
+	c.rewritten = true
+	return &c
+}
+
+// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on as it is.
+func (r *Request) Verbatim(d Dialect) bool { return r.Dialect == d && !r.rewritten }
 
 // A Prompt is what the model is asked: the conversation, the tools it may call, how it should generate.
 type Prompt struct {

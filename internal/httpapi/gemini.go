@@ -10,7 +10,6 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/sse"
 )
 
 // geminiCall answers POST /v1beta/models/{model}:{method}.
@@ -107,10 +106,7 @@ func (c *call) geminiStream(origin perigee.Origin, model string) error {
 		return err
 	}
 	query := c.r.URL.Query()
-	if query.Get("alt") == "sse" || query.Get("$alt") == "sse" {
-		return c.stream(req, &gemini.Encoder{}, sseFraming{})
-	}
-	return c.stream(req, &gemini.Encoder{}, &arrayFraming{})
+	return c.stream(req, &gemini.Stream{SSE: query.Get("alt") == "sse" || query.Get("$alt") == "sse"})
 }
 
 func (c *call) geminiCount(origin perigee.Origin, model string) error {
@@ -215,40 +211,4 @@ func (c *call) geminiModel() error {
 		}
 	}
 	return unknownModel(id, models)
-}
-
-// A sseFraming writes events as the provider does: data lines that end in CRLF.
-type sseFraming struct{}
-
-func (sseFraming) contentType() string { return "text/event-stream" }
-
-func (sseFraming) chunk(dst, chunk []byte) []byte { return sse.AppendEvent(dst, "", chunk, true) }
-
-func (sseFraming) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", true) }
-
-func (sseFraming) end(dst []byte) []byte { return dst }
-
-// An arrayFraming writes chunks as the elements of one JSON array: what the provider does without alt=sse.
-type arrayFraming struct{ open bool }
-
-func (*arrayFraming) contentType() string { return "application/json; charset=utf-8" }
-
-func (f *arrayFraming) chunk(dst, chunk []byte) []byte {
-	if f.open {
-		dst = append(dst, ",\r\n"...)
-	} else {
-		dst = append(dst, '[')
-		f.open = true
-	}
-	return append(dst, chunk...)
-}
-
-// idle writes white space, which a JSON reader skips.
-func (f *arrayFraming) idle(dst []byte) []byte { return append(dst, '\n') }
-
-func (f *arrayFraming) end(dst []byte) []byte {
-	if !f.open {
-		dst = append(dst, '[')
-	}
-	return append(dst, "]\r\n"...)
 }

@@ -20,8 +20,9 @@ import (
 	"perigee"
 )
 
-// ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams.
-var ErrShutdown = errors.New("perigee is shutting down")
+// ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams. It is
+// a perigee.Error so that the record says why the call ended.
+var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shutting down").WithNext("try again when it is back")
 
 // Options are what a Server is built from. Upstream is required.
 type Options struct {

@@ -13,25 +13,21 @@ import (
 // writeLimit is how long a client may take to make room for more of its answer before it counts as gone.
 const writeLimit = 2 * time.Minute
 
-// A framing is how a dialect puts the chunks of a streamed answer on the wire.
-type framing interface {
-	contentType() string
-	chunk(dst, chunk []byte) []byte // one chunk of the answer
-	idle(dst []byte) []byte         // a sign of life that means nothing
-	end(dst []byte) []byte          // the end of the answer, after the last chunk or error
-}
-
-// An encoder turns the events of an answer into chunks.
-type encoder interface {
+// A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst; what an event
+// adds may be nothing.
+type streamEncoder interface {
+	ContentType() string
 	Encode(dst []byte, ev *perigee.Event) []byte
-	Close(dst []byte) []byte
+	End(dst []byte) []byte                                  // after the last event
+	Fail(dst []byte, status int, err *perigee.Error) []byte // instead of the end
+	Idle(dst []byte) []byte                                 // a sign of life that means nothing
 }
 
 // A streamWriter writes a streamed answer: the head when the first chunk comes or when the client has waited
 // so long that it needs a sign of life, then chunk by chunk, each sent at once.
 type streamWriter struct {
 	call    *call
-	framing framing
+	encoder streamEncoder
 	control *http.ResponseController
 
 	mu       sync.Mutex // the timer writes too
@@ -44,14 +40,15 @@ type streamWriter struct {
 }
 
 // stream answers with a stream of events.
-func (c *call) stream(req *perigee.Request, enc encoder, framing framing) error {
-	w := &streamWriter{call: c, framing: framing, control: http.NewResponseController(c.w)}
+func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
+	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w)}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}
+	w.mu.Lock() // keepAlive uses the timer, and may run before we have it
 	w.timer = time.AfterFunc(c.opts.KeepAlive, w.keepAlive)
+	w.mu.Unlock()
 	defer w.stop()
-	var chunk []byte
 	c.asked = true
 	for ev, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
 		if err != nil {
@@ -63,13 +60,11 @@ func (c *call) stream(req *perigee.Request, enc encoder, framing framing) error 
 		case perigee.EventNote:
 			w.note(ev.Note)
 		}
-		if chunk = enc.Encode(chunk[:0], &ev); len(chunk) > 0 {
-			if err := w.chunk(chunk); err != nil {
-				return nil // the client is gone: leaving the loop ends the call
-			}
+		if err := w.event(&ev); err != nil {
+			return nil // the client is gone: leaving the loop ends the call
 		}
 	}
-	w.finish(enc.Close(chunk[:0]))
+	w.finish()
 	return nil
 }
 
@@ -95,7 +90,7 @@ func (w *streamWriter) head() {
 	}
 	c.wrote = true
 	h := c.w.Header()
-	h.Set("Content-Type", w.framing.contentType())
+	h.Set("Content-Type", w.encoder.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
 	setNotes(h, w.notes)
@@ -117,24 +112,21 @@ func (c *call) note(notes []perigee.Note) {
 	setNotes(c.w.Header(), list)
 }
 
-func (w *streamWriter) chunk(chunk []byte) error {
+func (w *streamWriter) event(ev *perigee.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.buf = w.encoder.Encode(w.buf[:0], ev); len(w.buf) == 0 {
+		return nil
+	}
 	w.head()
-	w.buf = w.framing.chunk(w.buf[:0], chunk)
 	return w.flush()
 }
 
-func (w *streamWriter) finish(last []byte) {
+func (w *streamWriter) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.head()
-	w.buf = w.buf[:0]
-	if len(last) > 0 {
-		w.buf = w.framing.chunk(w.buf, last)
-	}
-	w.buf = w.framing.end(w.buf)
-	if len(w.buf) > 0 {
+	if w.buf = w.encoder.End(w.buf[:0]); len(w.buf) > 0 {
 		_ = w.flush()
 	}
 }
@@ -150,8 +142,7 @@ func (w *streamWriter) fail(err error) error {
 		return err
 	}
 	e := w.call.trouble(err)
-	w.buf = w.framing.chunk(w.buf[:0], encodeError[w.call.dialect](statusOf(e), e))
-	w.buf = w.framing.end(w.buf)
+	w.buf = w.encoder.Fail(w.buf[:0], statusOf(e), e)
 	_ = w.flush()
 	return nil
 }
@@ -183,7 +174,7 @@ func (w *streamWriter) keepAlive() {
 		return
 	}
 	w.head()
-	w.buf = w.framing.idle(w.buf[:0])
+	w.buf = w.encoder.Idle(w.buf[:0])
 	_ = w.flush()
 }
 

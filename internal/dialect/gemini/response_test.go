@@ -251,3 +251,30 @@ func FuzzDecodeChunk(f *testing.F) {
 		}
 	})
 }
+
+// How an answer looks on the wire, framed by us and with a frame of the provider's, with its end or with an error.
+func TestStreamFraming(t *testing.T) {
+	frame := perigee.Event{Kind: perigee.EventFrame, Frame: []byte("{\"a\":\n1}")}
+	text := perigee.Event{Kind: perigee.EventText, Text: "x"}
+	trouble := perigee.Errorf(perigee.ClassUnavailable, "gone")
+	for _, c := range []struct {
+		name   string
+		stream Stream
+		write  func(s *Stream, dst []byte) []byte
+		want   string
+	}{
+		{"events", Stream{SSE: true}, func(s *Stream, dst []byte) []byte { return s.End(s.Idle(s.Encode(dst, &frame))) },
+			"data: {\"a\":\r\ndata: 1}\r\n\r\n: keep-alive\r\n\r\n"},
+		{"array", Stream{}, func(s *Stream, dst []byte) []byte { return s.End(s.Encode(s.Idle(s.Encode(dst, &frame)), &frame)) },
+			"[{\"a\":\n1}\n,\r\n{\"a\":\n1}]\r\n"},
+		{"empty array", Stream{}, func(s *Stream, dst []byte) []byte { return s.End(dst) }, "[]\r\n"},
+		{"array that fails", Stream{}, func(s *Stream, dst []byte) []byte { return s.Fail(s.Encode(dst, &frame), 503, trouble) },
+			"[{\"a\":\n1},\r\n" + string(EncodeError(503, trouble)) + "]\r\n"},
+		{"ours", Stream{SSE: true}, func(s *Stream, dst []byte) []byte { return s.Encode(dst, &text) },
+			"data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"x\"}]},\"index\":0}]}\r\n\r\n"},
+	} {
+		if got := string(c.write(&c.stream, nil)); got != c.want {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, c.want)
+		}
+	}
+}

@@ -2,10 +2,12 @@ package gemini
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"perigee"
 )
@@ -21,6 +23,11 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		c := *e
 		c.Upstream, c.Model = u.opts.Name, model
+		c.Message = u.keys.redact(c.Message)
+		c.Details = slices.Clone(c.Details)
+		for i, detail := range c.Details {
+			c.Details[i] = json.RawMessage(u.keys.redact(string(detail)))
+		}
 		if c.Class == perigee.ClassUnauthenticated && c.Next == "" {
 			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
 			c.Next = "check the keys of this upstream in the configuration"
@@ -53,5 +60,5 @@ func withoutURL(err error) error {
 
 func (u *Upstream) garbled(model string, err error) error {
 	return &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model,
-		Message: fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err), Cause: err}
+		Message: u.keys.redact(fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err)), Cause: err}
 }

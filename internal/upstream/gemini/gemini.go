@@ -118,7 +118,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 // body returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
 // otherwise.
 func (u *Upstream) body(req *perigee.Request, method string) ([]byte, error) {
-	if req.Dialect == perigee.DialectGemini {
+	if req.Verbatim(perigee.DialectGemini) {
 		return withModel(req.Body, req.Model)
 	}
 	prompt, err := req.Prompt()

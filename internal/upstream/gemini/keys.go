@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,20 @@ func newKeyring(secrets []perigee.Secret) *keyring {
 		ring.keys = []*key{{number: 1}}
 	}
 	return ring
+}
+
+// minRedacted is how long a key must be to be looked for in texts: shorter ones are words.
+const minRedacted = 12
+
+// redact takes the keys out of what the provider said. Some repeat the key that they refuse, and what they say
+// goes to clients, into the record and into the log.
+func (r *keyring) redact(text string) string {
+	for _, k := range r.keys {
+		if secret := k.secret.Reveal(); len(secret) >= minRedacted {
+			text = strings.ReplaceAll(text, secret, k.secret.String())
+		}
+	}
+	return text
 }
 
 // order returns the keys to try: the rested ones as configured, then the resting ones, soonest first, since
