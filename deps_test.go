@@ -53,7 +53,9 @@ var rooms = []room{
 // TestDependencies holds the direction of the house: who imports what it may not, fails here with the reason.
 func TestDependencies(t *testing.T) {
 	for _, p := range listPackages(t) {
-		i := slices.IndexFunc(rooms, func(r room) bool { return r.path == p.ImportPath || strings.HasPrefix(p.ImportPath, r.path+"/") && r.path == "perigee/bench" })
+		i := slices.IndexFunc(rooms, func(r room) bool {
+			return r.path == p.ImportPath || strings.HasPrefix(p.ImportPath, r.path+"/") && r.path == "perigee/bench"
+		})
 		if i < 0 {
 			t.Errorf("package %s is not in the table of rooms; add it with what it may import, and why", p.ImportPath)
 			continue

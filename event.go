@@ -21,6 +21,7 @@ const (
 	EventBlob      // Blob: an image or a sound; Thought when it belongs to the thinking
 	EventPart      // Raw: a part that has no kind of its own, as JSON
 	EventGrounding // Raw: the provider's groundingMetadata
+	EventLogprobs  // Raw: the provider's logprobsResult
 	EventUsage     // Usage so far: replaces what was said before, never adds to it
 	EventNote      // Note
 	EventFinish    // Finish

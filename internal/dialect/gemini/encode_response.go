@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"slices"
+
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -40,7 +42,7 @@ func (e *Encoder) Encode(dst []byte, ev *perigee.Event) []byte {
 	w := writer{buf: dst}
 	w.open()
 	w.key("candidates")
-	w.list(1, func(int) { w.candidate(ev.Candidate, eventParts(ev), nil, groundingOf(ev)) })
+	w.list(1, func(int) { w.candidate(ev.Candidate, eventParts(ev), nil, metadataOf(ev)) })
 	e.tail(&w, nil)
 	w.close()
 	return w.buf
@@ -78,11 +80,11 @@ type Collector struct {
 }
 
 type collected struct {
-	index     int
-	parts     []perigee.Part
-	text      []byte // of the last part, while it still grows
-	finish    *perigee.Finish
-	grounding []byte
+	index    int
+	parts    []perigee.Part
+	text     []byte // of the last part, while it still grows
+	finish   *perigee.Finish
+	metadata perigee.Fields
 }
 
 // Add takes the next event.
@@ -97,8 +99,8 @@ func (c *Collector) Add(ev *perigee.Event) {
 		c.encoder.Encode(nil, ev)
 	case perigee.EventFinish:
 		c.candidate(ev.Candidate).finish = ev.Finish
-	case perigee.EventGrounding:
-		c.candidate(ev.Candidate).grounding = append([]byte(nil), ev.Raw...)
+	case perigee.EventGrounding, perigee.EventLogprobs:
+		c.candidate(ev.Candidate).describe(ev)
 	case perigee.EventNote:
 	default:
 		c.candidate(ev.Candidate).add(ev)
@@ -135,6 +137,17 @@ func (c *collected) add(ev *perigee.Event) {
 	}
 }
 
+// describe keeps the latest of each kind of metadata.
+func (c *collected) describe(ev *perigee.Event) {
+	for _, f := range metadataOf(ev) {
+		if i := slices.IndexFunc(c.metadata, func(m perigee.Field) bool { return m.Name == f.Name }); i >= 0 {
+			c.metadata[i] = f
+		} else {
+			c.metadata = append(c.metadata, f)
+		}
+	}
+}
+
 // settle gives the last part the text that was gathered for it.
 func (c *collected) settle() {
 	if n := len(c.parts); n > 0 && c.parts[n-1].Kind == perigee.PartText {
@@ -154,16 +167,20 @@ func (c *Collector) Bytes() []byte {
 	w.list(len(c.candidates), func(i int) {
 		k := &c.candidates[i]
 		k.settle()
-		w.candidate(k.index, k.parts, k.finish, k.grounding)
+		w.candidate(k.index, k.parts, k.finish, k.metadata)
 	})
 	c.encoder.tail(&w, c.encoder.usage)
 	w.close()
 	return w.buf
 }
 
-func groundingOf(ev *perigee.Event) []byte {
-	if ev.Kind == perigee.EventGrounding {
-		return ev.Raw
+// metadataOf returns what an event says about a candidate beside its content.
+func metadataOf(ev *perigee.Event) perigee.Fields {
+	switch ev.Kind {
+	case perigee.EventGrounding:
+		return perigee.Fields{{Name: "groundingMetadata", Value: ev.Raw}}
+	case perigee.EventLogprobs:
+		return perigee.Fields{{Name: "logprobsResult", Value: ev.Raw}}
 	}
 	return nil
 }
@@ -189,7 +206,7 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 	return []perigee.Part{p}
 }
 
-func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Finish, grounding []byte) {
+func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Finish, metadata perigee.Fields) {
 	w.open()
 	w.key("content")
 	w.content(&perigee.Content{Role: perigee.RoleModel, Parts: parts})
@@ -197,7 +214,7 @@ func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Fini
 		w.text("finishReason", finish.Reason)
 		w.text("finishMessage", finish.Message)
 	}
-	w.raw("groundingMetadata", grounding)
+	w.fields(metadata)
 	i := int64(index)
 	w.int("index", &i)
 	w.close()

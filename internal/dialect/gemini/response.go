@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"slices"
+
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -107,7 +109,11 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 			finish.Message = c.String()
 		case "groundingMetadata":
 			if raw := present(c); raw != nil {
-				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Raw: raw})
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Raw: slices.Clone(raw)})
+			}
+		case "logprobsResult":
+			if raw := present(c); raw != nil {
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Raw: slices.Clone(raw)})
 			}
 		}
 	}
@@ -138,8 +144,11 @@ func (r *response) part(c *rawjson.Cursor) {
 			e.Kind = perigee.EventText
 		}
 	case perigee.PartCall:
+		p.Call.Args = slices.Clone(p.Call.Args)
+		own(p.Call.Extra)
 		e.Kind, e.Call = perigee.EventCall, p.Call
 	case perigee.PartBlob:
+		own(p.Blob.Extra)
 		e.Kind, e.Blob = perigee.EventBlob, p.Blob
 	case perigee.PartOther:
 		if len(p.Extra) == 0 {
@@ -156,6 +165,13 @@ func (r *response) part(c *rawjson.Cursor) {
 		e.Kind, e.Raw = perigee.EventPart, w.buf
 	}
 	r.events = append(r.events, e)
+}
+
+// own copies values out of the chunk, whose bytes are overwritten by the next one while events are kept.
+func own(fields perigee.Fields) {
+	for i := range fields {
+		fields[i].Value = slices.Clone(fields[i].Value)
+	}
 }
 
 func decodeUsage(c *rawjson.Cursor) *perigee.Usage {

@@ -278,3 +278,20 @@ func TestStreamFraming(t *testing.T) {
 		}
 	}
 }
+
+// Events outlive the chunk that they were read from: an upstream reads the next one into the same bytes.
+func TestEventsDoNotShareTheChunk(t *testing.T) {
+	chunk := []byte(`{"candidates":[{"content":{"parts":[{"text":"a"},{"functionCall":{"name":"f","args":{"a":1},"novel":[1]}},{"inlineData":{"mimeType":"m","data":"d","novel":2}},{"executableCode":{"code":"1"}}]},"groundingMetadata":{"q":1},"logprobsResult":{"l":1}}]}`)
+	var d Decoder
+	events, err := d.Decode(nil, chunk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprintf("%+v %+v", events, *events[2].Call)
+	for i := range chunk {
+		chunk[i] = 'X'
+	}
+	if after := fmt.Sprintf("%+v %+v", events, *events[2].Call); after != before {
+		t.Errorf("before %s\nafter  %s", before, after)
+	}
+}
