@@ -8,11 +8,13 @@ type EventKind uint8
 // The kinds of events. A stream is any number of notes, one EventStart, then content, and at the end
 // EventFinish for each candidate; usage may come anywhere, and the last one seen is the true one.
 const (
+	// EventNothing says only that what More promised did not come.
+	EventNothing EventKind = iota
 	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are known.
-	EventStart EventKind = iota + 1
-	// EventFrame is the provider's own chunk in the client's dialect, yielded before the events that
-	// were read from it, and only to a client of that dialect. An encoder of that dialect writes
-	// frames and skips the content events, since all of them are inside; others skip frames.
+	EventStart
+	// EventFrame is the provider's own chunk in the client's dialect, with everything that it says: what
+	// clients of that dialect get instead of content events. Usage and finish still come as events, too,
+	// for those who watch.
 	EventFrame
 	EventText      // Text, and Signature when the provider sealed this text
 	EventThinking  // Text, and Signature when it came along
@@ -32,6 +34,7 @@ type Event struct {
 	Kind      EventKind
 	Candidate int // which of several answers; 0 unless more were asked for
 	Thought   bool
+	More      bool // another event follows without waiting: who writes may gather a few before flushing
 
 	Upstream   string // EventStart: the name of the upstream that answers
 	Model      string // EventStart: the model that really answers

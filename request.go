@@ -42,6 +42,9 @@ type Request struct {
 	Model  string // as the client named it; routing replaces it with the upstream's name for it
 	Stream bool   // the client wants the answer piece by piece
 
+	// NamesModel says that Body names the model as well, so that it cannot go on untouched to another one.
+	NamesModel bool
+
 	prompt    *lazyPrompt
 	rewritten bool // the prompt is not what Body says
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"perigee"
@@ -64,13 +65,40 @@ func (c *call) decoded(src io.Reader) (io.Reader, error) {
 
 var errTooLarge = errors.New("body too large")
 
-// readAll reads src into one buffer that grows with what has really arrived, not with what was announced.
+// trusted is how much must have arrived before room is made for all that was announced.
+const trusted = 256 << 10
+
+// bodies keeps the memory of bodies for the next ones. Agents send hundreds of kilobytes with each call, and
+// making room for them anew each time is what would keep the garbage collector busy.
+var bodies sync.Pool
+
+// maxPooled is up to which size it does.
+const maxPooled = 2 << 20
+
+// release gives back the memory of a body that nobody uses any more.
+func releaseBody(body []byte) {
+	if cap(body) <= maxPooled {
+		body = body[:0]
+		bodies.Put(&body)
+	}
+}
+
+// newBody returns an empty buffer with room for size bytes at least.
+func newBody(size int64) []byte {
+	if b, ok := bodies.Get().(*[]byte); ok && int64(cap(*b)) >= size {
+		return *b
+	}
+	return make([]byte, 0, size)
+}
+
+// readAll reads src into one buffer. A body that announces its size is copied once at most, and none gets room for
+// what it has only announced.
 func readAll(src io.Reader, announced, limit int64, progress func(received int)) ([]byte, error) {
 	size := int64(4 << 10)
 	if announced > 0 {
-		size = min(announced, deadlineStep)
+		size = min(announced, trusted)
 	}
-	buf := make([]byte, 0, size+1) // one byte more, so that the end is seen without growing
+	buf := newBody(size + 1) // one byte more, so that the end is seen without growing
 	told := 0
 	for {
 		n, err := src.Read(buf[len(buf):cap(buf)])
@@ -89,14 +117,11 @@ func readAll(src io.Reader, announced, limit int64, progress func(received int))
 			progress(told)
 		}
 		if len(buf) == cap(buf) {
-			grown := min(int64(cap(buf))*2, limit+1)
-			if announced > 0 {
-				grown = min(grown, announced+1)
+			room := min(int64(cap(buf))*2, limit+1)
+			if int64(len(buf)) <= announced {
+				room = announced + 1
 			}
-			grown = max(grown, int64(cap(buf))+512)
-			next := make([]byte, len(buf), grown)
-			copy(next, buf)
-			buf = next
+			buf = append(make([]byte, 0, max(room, int64(len(buf))+1)), buf...)
 		}
 	}
 }

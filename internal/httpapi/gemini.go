@@ -34,7 +34,9 @@ func (c *call) geminiCall() error {
 	if err != nil {
 		return err
 	}
-	return handle(c, c.origin(body), model)
+	err = handle(c, c.origin(body), model)
+	releaseBody(body)
+	return err
 }
 
 var geminiMethods = map[string]func(c *call, origin perigee.Origin, model string) error{

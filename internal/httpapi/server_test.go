@@ -72,7 +72,7 @@ func post(t *testing.T, c *http.Client, url string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// after yields nothing for a while.
+// quietFor does nothing for a while.
 func quietFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -241,4 +241,36 @@ func TestGoneClientEndsTheCall(t *testing.T) {
 			t.Errorf("the call ended with %v", err)
 		}
 	})
+}
+
+func TestGiganticHeadIsRefused(t *testing.T) {
+	tests := []struct{ name, path, version, want string }{
+		{"Gemini", "/v1beta/models", "", `"status":"INVALID_ARGUMENT"`},
+		{"OpenAI", "/v1/models", "", `"type":"invalid_request_error","param":null`},
+		{"Anthropic", "/v1/models", "2023-06-01", `{"type":"error","error":{"type":"invalid_request_error"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, client := serve(t, script(nil), t.Context())
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+test.path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Large", strings.Repeat("x", 100<<10))
+				if test.version != "" {
+					req.Header.Set("Anthropic-Version", test.version)
+				}
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = resp.Body.Close() }()
+				body, _ := io.ReadAll(resp.Body)
+				if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !strings.Contains(string(body), test.want) {
+					t.Errorf("got %d %s", resp.StatusCode, body)
+				}
+			})
+		})
+	}
 }

@@ -13,6 +13,9 @@ import (
 // writeLimit is how long a client may take to make room for more of its answer before it counts as gone.
 const writeLimit = 2 * time.Minute
 
+// gather is how many bytes are gathered, while more are at hand, before they are sent together.
+const gather = 32 << 10
+
 // A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst; what an event
 // adds may be nothing.
 type streamEncoder interface {
@@ -50,10 +53,12 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 	w.mu.Unlock()
 	defer w.stop()
 	c.asked = true
-	for ev, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
+	var ev perigee.Event // one for all, because its address goes to the encoder
+	for next, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
 		if err != nil {
 			return w.fail(err)
 		}
+		ev = next
 		switch ev.Kind {
 		case perigee.EventStart:
 			w.start(&ev)
@@ -115,20 +120,18 @@ func (c *call) note(notes []perigee.Note) {
 func (w *streamWriter) event(ev *perigee.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.buf = w.encoder.Encode(w.buf[:0], ev); len(w.buf) == 0 {
+	w.buf = w.encoder.Encode(w.buf, ev)
+	if len(w.buf) == 0 || (ev.More && len(w.buf) < gather) {
 		return nil
 	}
-	w.head()
 	return w.flush()
 }
 
 func (w *streamWriter) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.head()
-	if w.buf = w.encoder.End(w.buf[:0]); len(w.buf) > 0 {
-		_ = w.flush()
-	}
+	w.buf = w.encoder.End(w.buf)
+	_ = w.flush()
 }
 
 // fail ends the answer with an error: as an ordinary error answer while nothing has been sent, inside the
@@ -136,19 +139,20 @@ func (w *streamWriter) finish() {
 func (w *streamWriter) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.call.wrote {
+	if !w.call.wrote && len(w.buf) == 0 {
 		w.closed = true
 		setNotes(w.call.w.Header(), w.notes)
 		return err
 	}
 	e := w.call.trouble(err)
-	w.buf = w.encoder.Fail(w.buf[:0], statusOf(e), e)
+	w.buf = w.encoder.Fail(w.buf, statusOf(e), e)
 	_ = w.flush()
 	return nil
 }
 
-// flush sends the buffer on its way. A client that does not read for too long is given up.
+// flush sends what was gathered on its way, after the head. A client that does not read for too long is given up.
 func (w *streamWriter) flush() error {
+	w.head()
 	if w.err != nil {
 		return w.err
 	}
@@ -159,7 +163,7 @@ func (w *streamWriter) flush() error {
 	if _, w.err = w.call.w.Write(w.buf); w.err == nil {
 		w.err = w.control.Flush()
 	}
-	if cap(w.buf) > 64<<10 {
+	if w.buf = w.buf[:0]; cap(w.buf) > 2*gather {
 		w.buf = nil // one large chunk should not weigh on a long stream
 	}
 	w.timer.Reset(w.call.opts.KeepAlive)
@@ -173,8 +177,7 @@ func (w *streamWriter) keepAlive() {
 	if w.closed || w.call.r.Context().Err() != nil {
 		return
 	}
-	w.head()
-	w.buf = w.encoder.Idle(w.buf[:0])
+	w.buf = w.encoder.Idle(w.buf)
 	_ = w.flush()
 }
 

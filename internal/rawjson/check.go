@@ -24,9 +24,13 @@ const MaxDepth = 1000
 // It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
 // partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
 // than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
-func Check(data []byte) error {
+func Check(data []byte) error { return CheckMembers(data, nil) }
+
+// CheckMembers is Check, and tells visit of each member of the object that data is: its name as it stands in the text,
+// escapes and all, and the kind of its value. What is wrong with data may come after what visit was told.
+func CheckMembers(data []byte, visit func(name []byte, kind Kind)) error {
 	k := checkers.Get().(*checker)
-	k.data = data
+	k.data, k.visit = data, visit
 	var err error
 	if !k.document() {
 		k.blameEarlierDuplicate()
@@ -42,7 +46,7 @@ var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSee
 // release gives the checker back, without what only an unusual text needed.
 func (k *checker) release() {
 	const usual = 4096
-	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
+	k.data, k.visit, k.open, k.keys = nil, nil, k.open[:0], k.keys[:0]
 	if cap(k.keys) > usual {
 		k.keys = nil
 	}
@@ -57,7 +61,8 @@ func (k *checker) release() {
 
 // A checker walks over data once. Its methods return the offset after what they checked, or -1 after calling fail.
 type checker struct {
-	data []byte
+	data  []byte
+	visit func(name []byte, kind Kind) // nil: nobody wants to know
 
 	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
 	open []int
@@ -175,12 +180,17 @@ func (k *checker) key(i int, where string) int {
 	if i < 0 {
 		return i
 	}
-	k.keys = append(k.keys, newKey(k.data, start, i-1, escaped))
+	end := i - 1
+	k.keys = append(k.keys, newKey(k.data, start, end, escaped))
 	i = skipSpace(k.data, i)
 	if i >= len(k.data) || k.data[i] != ':' {
 		return k.unexpected(i, "where ':' should be")
 	}
-	return skipSpace(k.data, i+1)
+	i = skipSpace(k.data, i+1)
+	if k.visit != nil && len(k.open) == 1 && i < len(k.data) {
+		k.visit(k.data[start:end], kindOf[k.data[i]])
+	}
+	return i
 }
 
 // scalar checks the string, number or literal that starts at i.

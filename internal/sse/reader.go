@@ -82,6 +82,16 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// Ready says whether the next event has arrived already, so that Next will return it without waiting. It may say no
+// when the answer is yes: it knows only the plainest form of an event, one that begins with its data.
+func (r *Reader) Ready() bool {
+	rest := bytes.TrimLeft(r.buf[r.pos:], "\r\n")
+	if !bytes.HasPrefix(rest, []byte("data:")) {
+		return false
+	}
+	return bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\n\r\n"))
+}
+
 // dispatch returns the event, or err when there is none.
 func (r *Reader) dispatch(err error) (Event, error) {
 	if !r.hasData {

@@ -79,7 +79,12 @@ func ending(crlf bool) string {
 func appendLines(dst []byte, prefix string, text []byte, end string) []byte {
 	for {
 		dst = append(dst, prefix...)
-		i := bytes.IndexAny(text, "\r\n")
+		i := bytes.IndexByte(text, '\n')
+		if cr := bytes.IndexByte(text[:max(i, 0)], '\r'); i >= 0 && cr >= 0 {
+			i = cr
+		} else if i < 0 {
+			i = bytes.IndexByte(text, '\r')
+		}
 		if i < 0 {
 			dst = append(dst, text...)
 			return append(dst, end...)

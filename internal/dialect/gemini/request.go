@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -23,37 +24,43 @@ var requestShapes = map[string]rawjson.Kind{
 // DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body is
 // validated once and completely; the conversation in it is decoded only when Prompt is called.
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
-	if err := checkBody(origin.Body); err != nil {
+	namesModel, err := checkBody(origin.Body)
+	if err != nil {
 		return nil, err
 	}
 	origin.Dialect = perigee.DialectGemini
 	body := origin.Body
-	return perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
+	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
 		return DecodePrompt(body)
-	}), nil
+	})
+	req.NamesModel = namesModel
+	return req, nil
 }
 
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-func checkBody(body []byte) error {
-	if err := rawjson.Check(body); err != nil {
-		return invalidBody(err)
-	}
-	c := rawjson.NewCursor(body)
-	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
-		return invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
-	}
-	for key := range c.Object() {
-		want, known := requestShapes[camel(key)]
-		if got := c.Kind(); known && got != want && got != rawjson.Null {
-			return invalidBody(fmt.Errorf("%s: want %v, found %v", key, want, got))
+// checkBody validates a body in one pass, and says whether it names the model that the URL names, too.
+func checkBody(body []byte) (namesModel bool, err error) {
+	var wrong error
+	err = rawjson.CheckMembers(body, func(name []byte, kind rawjson.Kind) {
+		field := camel(name)
+		if want, known := requestShapes[field]; known && kind != want && kind != rawjson.Null && wrong == nil {
+			wrong = fmt.Errorf("%s: want %v, found %v", name, want, kind)
 		}
+		// Names with escapes in them are not worth a table: who writes those gets the slower way.
+		namesModel = namesModel || field == "model" || field == "generateContentRequest" || bytes.IndexByte(name, '\\') >= 0
+	})
+	if kind := rawjson.NewCursor(body).Kind(); err == nil && kind != rawjson.Object {
+		err = fmt.Errorf("want %v, found %v", rawjson.Object, kind)
 	}
-	if err := c.Err(); err != nil {
-		return invalidBody(err)
+	if err == nil {
+		err = wrong
 	}
-	return nil
+	if err != nil {
+		return false, invalidBody(err)
+	}
+	return namesModel, nil
 }
 
 func invalidBody(err error) *perigee.Error {

@@ -9,8 +9,13 @@ import (
 
 // A Decoder turns the chunks of one answer into events. Its zero value is ready.
 type Decoder struct {
+	// Outline leaves out what the answer says and tells only of its start, usage and finish: enough for those who
+	// watch a stream whose frames go on as they are.
+	Outline bool
+
 	started  bool
 	finished bool
+	chunk    response
 }
 
 // Finished says whether the answer has come to its end.
@@ -22,7 +27,8 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 	if err := rawjson.Check(chunk); err != nil {
 		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}
 	}
-	r := response{start: perigee.Event{Kind: perigee.EventStart}, events: events}
+	r := &d.chunk
+	*r = response{outline: d.Outline, start: perigee.Event{Kind: perigee.EventStart}, events: events}
 	at := len(events)
 	if !d.started {
 		// A place for the start event, which is complete only after the whole chunk was read.
@@ -46,6 +52,7 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 
 // A response is one chunk while it is read.
 type response struct {
+	outline  bool
 	events   []perigee.Event
 	start    perigee.Event
 	finished bool
@@ -96,6 +103,9 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		case "index":
 			index = int(c.Int64())
 		case "content":
+			if r.outline {
+				continue
+			}
 			for key := range c.Object() {
 				if string(key) == "parts" {
 					for range c.Array() {
@@ -108,11 +118,11 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		case "finishMessage":
 			finish.Message = c.String()
 		case "groundingMetadata":
-			if raw := present(c); raw != nil {
+			if raw := present(c); raw != nil && !r.outline {
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Raw: slices.Clone(raw)})
 			}
 		case "logprobsResult":
-			if raw := present(c); raw != nil {
+			if raw := present(c); raw != nil && !r.outline {
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Raw: slices.Clone(raw)})
 			}
 		}

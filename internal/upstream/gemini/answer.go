@@ -16,6 +16,8 @@ type answer struct {
 	events   []perigee.Event
 	yield    func(perigee.Event, error) bool
 	left     bool // the caller went away
+	more     bool // the next chunk is at hand
+	silent   bool // this chunk said nothing
 }
 
 func (a *answer) stream(r *sse.Reader, alive func()) error {
@@ -28,12 +30,19 @@ func (a *answer) stream(r *sse.Reader, alive func()) error {
 			return err
 		}
 		alive()
-		if len(ev.Data) == 0 || string(ev.Data) == "[DONE]" {
-			continue
+		promised := a.more
+		a.more = r.Ready()
+		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {
+			if err := a.chunk(ev.Data); err != nil || a.left {
+				return err
+			}
 		}
-		if err := a.chunk(ev.Data); err != nil || a.left {
-			return err
+		if promised && !a.more && a.silent {
+			if !a.send(perigee.Event{Kind: perigee.EventNothing}) {
+				return nil
+			}
 		}
+		a.silent = true
 	}
 }
 
@@ -64,10 +73,13 @@ func (a *answer) chunk(data []byte) error {
 		}
 		events = events[1:]
 	}
-	if a.frames && !a.send(perigee.Event{Kind: perigee.EventFrame, Frame: data}) {
-		return nil
+	if a.frames {
+		if !a.send(perigee.Event{Kind: perigee.EventFrame, Frame: data, More: a.more || len(events) > 0}) {
+			return nil
+		}
 	}
 	for i := range events {
+		events[i].More = a.more || i < len(events)-1
 		if !a.send(events[i]) {
 			return nil
 		}
@@ -76,6 +88,7 @@ func (a *answer) chunk(data []byte) error {
 }
 
 func (a *answer) send(ev perigee.Event) bool {
+	a.silent = false
 	a.left = !a.yield(ev, nil)
 	return !a.left
 }

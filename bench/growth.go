@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// growthSizes are the bodies that show whether cost grows with size, or faster.
+var growthSizes = []int{10 << 10, 100 << 10, 1 << 20, 10 << 20, 50 << 20}
+
+// A growth is what bodies of one size cost perigee, each time in a fresh process.
+type growth struct {
+	size int
+	cpu  time.Duration // per call
+	base int64         // resident before the first call
+	peak int64         // resident at most
+}
+
+// perByte is the CPU for one byte, in nanoseconds.
+func (g growth) perByte() float64 { return float64(g.cpu) / float64(g.size) }
+
+// times is how many bodies would fit into the memory that the calls took.
+func (g growth) times() float64 { return float64(g.peak-g.base) / float64(g.size) }
+
+func (b *bench) measureGrowth(ctx context.Context) error {
+	for _, size := range growthSizes {
+		fmt.Fprintf(os.Stderr, "bench:   %s\n", bytesText(int64(size)))
+		body := agentBody(size)
+		var runs []growth
+		for range b.plan.growthRuns {
+			g, err := b.grow(ctx, body)
+			if err != nil {
+				return fmt.Errorf("%s: %w", bytesText(int64(size)), err)
+			}
+			runs = append(runs, g)
+		}
+		b.report.growth = append(b.report.growth, growth{
+			size: size,
+			cpu:  median(each(runs, func(g growth) time.Duration { return g.cpu })),
+			base: median(each(runs, func(g growth) int64 { return g.base })),
+			peak: median(each(runs, func(g growth) int64 { return g.peak })),
+		})
+	}
+	return nil
+}
+
+// grow sends one body again and again to a fresh perigee, one call after the other.
+func (b *bench) grow(ctx context.Context, body []byte) (growth, error) {
+	g := growth{size: len(body)}
+	data, err := os.MkdirTemp(b.dir, "growth-")
+	if err != nil {
+		return g, err
+	}
+	p, err := b.startPerigee(ctx, data)
+	if err != nil {
+		return g, err
+	}
+	defer p.stop()
+	if g.base, err = p.memory("VmRSS"); err != nil {
+		return g, err
+	}
+	clients, err := dialCrowd(ctx, 1, p.addr, quickModel, body)
+	if err != nil {
+		return g, err
+	}
+	defer clients.close()
+	before, err := p.cpu()
+	if err != nil {
+		return g, err
+	}
+	calls := min(max(b.plan.growthLoad/len(body), 4), 1500)
+	samples, _, err := clients.ask(ctx, askLimit, calls)
+	if err != nil {
+		return g, err
+	}
+	after, err := p.cpu()
+	if err != nil {
+		return g, err
+	}
+	g.cpu = (after - before) / time.Duration(len(samples))
+	g.peak, err = p.memory("VmHWM")
+	return g, err
+}

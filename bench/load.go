@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// askLimit is how long one call may take. A call that takes longer is a bug, not a measurement.
+const askLimit = 30 * time.Second
+
+// turnCalls is how many calls a client makes in one turn at most.
+const turnCalls = 50_000
+
+// A client asks the same thing again and again on one connection. It writes a request that was made beforehand and
+// has no goroutines, because what it spends is noise in what it measures.
+type client struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	request []byte
+	answer  []byte // of the last call
+}
+
+// A sample is one call: until the first whole event, and until the end.
+type sample struct{ first, total time.Duration }
+
+func dial(ctx context.Context, addr, model string, body []byte) (*client, error) {
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf("POST /v1beta/models/%s:streamGenerateContent?alt=sse HTTP/1.1\r\nHost: %s\r\n"+
+		"User-Agent: bench/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", model, addr, len(body))
+	return &client{
+		conn: conn, reader: bufio.NewReader(conn),
+		request: append([]byte(head), body...), answer: make([]byte, 0, 32<<10),
+	}, nil
+}
+
+// ask makes one call and insists on the right answer: a wrong one may be quick.
+func (c *client) ask() (s sample, err error) {
+	start := time.Now()
+	if err := c.conn.SetDeadline(start.Add(askLimit)); err != nil {
+		return s, err
+	}
+	_, writeErr := c.conn.Write(c.request)
+	// Who refuses a request early answers it, too, and that says more than the broken connection.
+	resp, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
+		return s, errors.Join(writeErr, err)
+	}
+	defer resp.Body.Close()
+	c.answer = c.answer[:0]
+	for err == nil {
+		var n int
+		c.answer = slices.Grow(c.answer, 4<<10)
+		n, err = resp.Body.Read(c.answer[len(c.answer):cap(c.answer)])
+		c.answer = c.answer[:len(c.answer)+n]
+		if s.first == 0 && hasEvent(c.answer) {
+			s.first = time.Since(start)
+		}
+	}
+	s.total = time.Since(start)
+	switch events := bytes.Count(c.answer, []byte("data: ")); {
+	case err != io.EOF:
+		return s, err
+	case resp.StatusCode != http.StatusOK:
+		return s, fmt.Errorf("status %d: %.300s", resp.StatusCode, c.answer)
+	case events != chunkCount:
+		return s, fmt.Errorf("%d events instead of %d: %.300s", events, chunkCount, c.answer)
+	}
+	return s, nil
+}
+
+// hasEvent says whether the answer so far has a whole event.
+func hasEvent(answer []byte) bool {
+	return bytes.Contains(answer, []byte("\n\n")) || bytes.Contains(answer, []byte("\r\n\r\n"))
+}
+
+// A crowd is clients that ask at the same time.
+type crowd []*client
+
+func dialCrowd(ctx context.Context, size int, addr, model string, body []byte) (crowd, error) {
+	var clients crowd
+	for range size {
+		c, err := dial(ctx, addr, model, body)
+		if err != nil {
+			clients.close()
+			return nil, err
+		}
+		clients = append(clients, c)
+	}
+	return clients, nil
+}
+
+func (clients crowd) close() {
+	for _, c := range clients {
+		c.conn.Close()
+	}
+}
+
+// ask lets every client ask until the time is over, at least once and at most calls times. It returns all samples
+// and how long it took.
+func (clients crowd) ask(ctx context.Context, d time.Duration, calls int) ([]sample, time.Duration, error) {
+	var (
+		group   sync.WaitGroup
+		mu      sync.Mutex
+		samples []sample
+		failed  error
+	)
+	start := time.Now()
+	for _, c := range clients {
+		group.Go(func() {
+			var own []sample
+			var err error
+			for range calls {
+				var s sample
+				if s, err = c.ask(); err != nil {
+					break
+				}
+				own = append(own, s)
+				if time.Since(start) >= d || ctx.Err() != nil {
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			samples = append(samples, own...)
+			failed = errors.Join(failed, err)
+		})
+	}
+	group.Wait()
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	return samples, time.Since(start), failed
+}

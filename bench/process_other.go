@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "os/exec"
+
+// dieWithParent does nothing here; without /proc there is no measurement either.
+func dieWithParent(*exec.Cmd) {}

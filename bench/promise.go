@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A promise is a limit that perigee states, and what was measured.
+type promise struct {
+	what  string
+	limit string
+	found string
+	kept  bool
+}
+
+// steepest is how much more a byte may cost in the largest body than in a body of 1 MB for growth to count as
+// linear: caches get colder, but nothing may be done twice as often.
+const steepest = 1.5
+
+// promises judges the report. Each limit stands in one place only: here.
+func (r *report) promises() []promise {
+	var list []promise
+	atMost := func(what string, found, limit float64, format string) {
+		list = append(list, promise{what: what, limit: "≤ " + fmt.Sprintf(format, limit), found: fmt.Sprintf(format, found), kept: found <= limit})
+	}
+	for _, c := range r.cells {
+		if c.size != 100<<10 {
+			continue
+		}
+		if c.clients == 1 {
+			atMost("added time to first event, "+c.String(), c.added(perigee), 1.0, "%.2f ms")
+		}
+		atMost("CPU against ReverseProxy, "+c.String(), c.over(cpuRatio), 1.5, "%.2f")
+	}
+	w := r.weight
+	atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
+	atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
+	atMost("resident when idle, after load", megabytes(w.afterLoad), 30, "%.1f MB")
+	atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
+	for _, g := range r.growth {
+		if g.size >= 10<<20 { // below that the process itself is larger than the body
+			atMost("memory for a body of "+bytesText(int64(g.size)), g.times(), 4, "%.1f times")
+		}
+	}
+	if at, largest, ok := r.slope(); ok {
+		atMost(fmt.Sprintf("CPU per byte, %s against %s", bytesText(int64(largest.size)), bytesText(int64(at.size))),
+			largest.perByte()/at.perByte(), steepest, "%.2f")
+	}
+	return list
+}
+
+// slope returns the two growths that show whether cost is linear: 1 MB, where a call's fixed cost no longer counts,
+// and the largest.
+func (r *report) slope() (at, largest growth, ok bool) {
+	for _, g := range r.growth {
+		if g.size == 1<<20 {
+			at, ok = g, true
+		}
+		largest = g
+	}
+	return at, largest, ok
+}
+
+func (r *report) broken() bool {
+	for _, p := range r.promises() {
+		if !p.kept {
+			return true
+		}
+	}
+	return false
+}
+
+func megabytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestQuantile(t *testing.T) {
+	var hundred []int
+	for i := range 100 {
+		hundred = append(hundred, 100-i)
+	}
+	for _, test := range []struct {
+		values []int
+		q      float64
+		want   int
+	}{
+		{nil, 0.5, 0}, {[]int{7}, 0.99, 7}, {[]int{3, 1, 2}, 0.5, 2}, {hundred, 0.5, 51}, {hundred, 0.99, 100}, {hundred, 1, 100},
+	} {
+		if got := quantile(test.values, test.q); got != test.want {
+			t.Errorf("quantile(%v, %v) = %d, want %d", test.values, test.q, got, test.want)
+		}
+	}
+}
+
+// goodReport keeps every promise.
+func goodReport() *report {
+	r := &report{machine: "a machine", weight: weight{
+		binary: 18 << 20, firstStart: 20 * time.Millisecond, laterStart: 10 * time.Millisecond, idle: 14 << 20, afterLoad: 25 << 20,
+	}}
+	for _, c := range comparisons() {
+		for _, noise := range []time.Duration{0, 50, 1} { // the second round is an outlier that a median ignores
+			c.rounds = append(c.rounds, round{
+				direct:  {first50: 100 * time.Microsecond, rate: 5000},
+				proxy:   {first50: 200 * time.Microsecond, rate: 4000, cpu: 200 * time.Microsecond},
+				perigee: {first50: 300*time.Microsecond + noise*time.Millisecond/2, rate: 3000, cpu: 280*time.Microsecond + noise*time.Microsecond},
+			})
+		}
+		r.cells = append(r.cells, c)
+	}
+	for _, size := range growthSizes {
+		r.growth = append(r.growth, growth{size: size, cpu: time.Duration(size), base: 14 << 20, peak: 14<<20 + 3*int64(size)})
+	}
+	return r
+}
+
+func TestPromisesAreJudged(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(*report)
+		line  string // of the table, which must say so
+	}{
+		"all kept": {func(*report) {}, ""},
+		"slow": {func(r *report) {
+			for i := range r.cells[1].rounds {
+				r.cells[1].rounds[i][perigee].first50 = 1200 * time.Microsecond
+			}
+		}, "| added time to first event, 100 KB, one after the other | ≤ 1.00 ms | 1.10 ms | **broken** |"},
+		"costly": {func(r *report) {
+			for i := range r.cells[4].rounds {
+				r.cells[4].rounds[i][perigee].cpu = 400 * time.Microsecond
+			}
+		}, "| CPU against ReverseProxy, 100 KB, 16 at once | ≤ 1.50 | 2.00 | **broken** |"},
+		"slow start":  {func(r *report) { r.weight.firstStart = time.Second }, "| start, empty data directory | ≤ 100 ms | 1000 ms | **broken** |"},
+		"fat":         {func(r *report) { r.weight.idle = 31 << 20 }, "| resident when idle, after start | ≤ 30.0 MB | 31.0 MB | **broken** |"},
+		"stays fat":   {func(r *report) { r.weight.afterLoad = 40 << 20 }, "| resident when idle, after load | ≤ 30.0 MB | 40.0 MB | **broken** |"},
+		"large":       {func(r *report) { r.weight.binary = 41 << 20 }, "| binary, stripped | ≤ 40.0 MB | 41.0 MB | **broken** |"},
+		"copies":      {func(r *report) { r.growth[4].peak = 300 << 20 }, "| memory for a body of 50 MB | ≤ 4.0 times | 5.7 times | **broken** |"},
+		"not linear":  {func(r *report) { r.growth[4].cpu *= 2 }, "| CPU per byte, 50 MB against 1 MB | ≤ 1.50 | 2.00 | **broken** |"},
+		"small heavy": {func(r *report) { r.growth[0].peak = 40 << 20 }, ""}, // a process is more than a small body
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := goodReport()
+			test.spoil(r)
+			text := r.markdown()
+			if r.broken() != (test.line != "") || strings.Contains(text, "broken") != r.broken() || !strings.Contains(text, test.line) {
+				t.Errorf("broken: %v; want %q in\n%s", r.broken(), test.line, text)
+			}
+		})
+	}
+}
+
+func TestReportShowsAddedTimeAndRatio(t *testing.T) {
+	text := goodReport().markdown()
+	for _, line := range []string{
+		"| 100 KB | perigee | 0.80 |", // the median of 0.3, 25.3 and 0.8
+		"| 1 KB, 16 at once | 200 | 281 | 1.41 | 1.40 – 1.65 | 5000 | 4000 | 3000 |",
+		"| 50 MB | 52.43 | 1.00 | 14.0 | 164.0 | 3.0 |",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+func TestReplaceMeasured(t *testing.T) {
+	readme := "# before\n" + beginMark + "old\n" + endMark + "after\n"
+	got, err := replaceMeasured(readme, "new\n")
+	if want := "# before\n" + beginMark + "\nnew\n\n" + endMark + "after\n"; got != want || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	again, err := replaceMeasured(got, "new")
+	if again != got || err != nil {
+		t.Errorf("a second time: %q, %v", again, err)
+	}
+	for _, bad := range []string{"", beginMark, endMark + beginMark} {
+		if _, err := replaceMeasured(bad, "new"); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestSizeField(t *testing.T) {
+	text := "Name:\tperigee\nVmHWM:\t   10240 kB\nVmRSS:\t    8000 kB\n"
+	if n, err := sizeField(text, "VmRSS"); n != 8000<<10 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := sizeField(text, "VmSwap"); err == nil {
+		t.Error("no error for a field that is not there")
+	}
+}

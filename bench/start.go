@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// buildLimit is long enough for a machine that has never compiled SQLite.
+const buildLimit = 15 * time.Minute
+
+// build makes the binary that is measured, the way a release is built, and looks at its size.
+func (b *bench) build(ctx context.Context) error {
+	if b.binary == "" {
+		fmt.Fprintln(os.Stderr, "bench: building perigee; the first time this takes a few minutes")
+		ctx, cancel := context.WithTimeout(ctx, buildLimit)
+		defer cancel()
+		b.binary = filepath.Join(b.dir, "perigee")
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, "perigee/cmd/perigee")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+	}
+	info, err := os.Stat(b.binary)
+	if err != nil {
+		return err
+	}
+	b.report.weight.binary = info.Size()
+	return nil
+}
+
+// A weight is what perigee takes before it does anything.
+type weight struct {
+	binary     int64
+	firstStart time.Duration // with an empty data directory
+	laterStart time.Duration
+	idle       int64 // resident after a start
+	afterLoad  int64 // resident after the comparison and some quiet
+}
+
+// startPerigee runs perigee in front of the provider, with its data in a directory of its own or a given one.
+func (b *bench) startPerigee(ctx context.Context, data string) (*process, error) {
+	config := filepath.Join(data, "config.yaml")
+	if _, err := os.Stat(config); err != nil {
+		text := fmt.Sprintf("listen: 127.0.0.1:0\ndata_dir: %q\nlog: warn\nupstreams:\n  - {name: provider, kind: gemini, url: %q, keys: [bench-key-1234]}\n",
+			filepath.Join(data, "data"), "http://"+b.provider.addr)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return b.spawn(ctx, "perigee", b.binary, "serve", "--config", config)
+}
+
+// measureStart starts the provider, and then perigee again and again.
+func (b *bench) measureStart(ctx context.Context) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if b.provider, err = b.spawn(ctx, "provider", self, roleProvider); err != nil {
+		return err
+	}
+	var first, later []time.Duration
+	for range b.plan.starts {
+		data, err := os.MkdirTemp(b.dir, "start-")
+		if err != nil {
+			return err
+		}
+		for _, times := range []*[]time.Duration{&first, &later} {
+			p, err := b.startPerigee(ctx, data)
+			if err != nil {
+				return err
+			}
+			*times = append(*times, p.ready)
+			if err := b.firstAnswer(ctx, p); err != nil {
+				return err
+			}
+			p.stop()
+		}
+	}
+	b.report.weight.firstStart, b.report.weight.laterStart = median(first), median(later)
+	return b.measureIdle(ctx)
+}
+
+// firstAnswer makes sure that who says that it listens also answers.
+func (b *bench) firstAnswer(ctx context.Context, p *process) error {
+	c, err := dial(ctx, p.addr, quickModel, agentBody(1000))
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	_, err = c.ask()
+	return err
+}
+
+// measureIdle looks at the memory of a perigee that nobody has asked yet.
+func (b *bench) measureIdle(ctx context.Context) error {
+	data, err := os.MkdirTemp(b.dir, "idle-")
+	if err != nil {
+		return err
+	}
+	p, err := b.startPerigee(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	if err := pause(ctx, b.plan.settle); err != nil {
+		return err
+	}
+	b.report.weight.idle, err = p.memory("VmRSS")
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

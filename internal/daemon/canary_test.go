@@ -1,0 +1,281 @@
+package daemon_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+)
+
+// A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write differently.
+func canary(name string) string { return "canary/" + name + "+of=the;mine" }
+
+// All the places where a secret can be. Those that are wrong are somebody's secrets, too: a client that has not
+// been told about perigee sends its own.
+var canaries = []string{
+	canary("client-literal"), canary("client-env"), canary("client-file"), canary("client-reloaded"),
+	canary("upstream-literal"), canary("upstream-env"), canary("upstream-file"), canary("upstream-reloaded"),
+	canary("wrong-bearer"), canary("wrong-query"), canary("wrong-header"), canary("wrong-api-key"),
+	canary("misplaced"), canary("unquoted"), canary("oauth"),
+}
+
+// needles are the forms in which a secret could be found.
+func needles(secret string) map[string]string {
+	quoted, _ := json.Marshal(secret)
+	forms := map[string]string{
+		"plain": secret, "query": url.QueryEscape(secret), "path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
+		"json": strings.Trim(string(quoted), `"`), "quoted": strings.Trim(fmt.Sprintf("%q", secret), `"`),
+	}
+	// Inside a longer text base64 depends on where the secret begins; the characters at its ends belong to the
+	// neighbours as well.
+	for shift := range 3 {
+		padded := append(bytes.Repeat([]byte{'x'}, shift), secret...)
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+			text := encoding.EncodeToString(padded)
+			forms[fmt.Sprint(name, shift)] = text[shift+1 : len(text)-2]
+		}
+	}
+	return forms
+}
+
+// search reports every canary in what was written somewhere.
+func search(t *testing.T, where string, written []byte) {
+	t.Helper()
+	for _, secret := range canaries {
+		for form, needle := range needles(secret) {
+			if i := bytes.Index(written, []byte(needle)); i >= 0 {
+				t.Errorf("%s has %q (%s): …%q…", where, secret, form, written[max(0, i-100):min(len(written), i+100)])
+				break
+			}
+		}
+	}
+}
+
+// A notebook is a writer for several goroutines.
+type notebook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notebook) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notebook) bytes() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return bytes.Clone(n.text.Bytes())
+}
+
+// indiscreet is a provider that repeats the key it was given wherever it can, as some do when they refuse one. What
+// it does is in the model's name.
+func indiscreet(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		key := r.Header.Get("X-Goog-Api-Key")
+		quoted, _ := json.Marshal(key)
+		refuse := func(code int) string {
+			return fmt.Sprintf(`{"error":{"code":%d,"message":"Consumer 'api_key:%s' has been suspended.","status":"PERMISSION_DENIED",`+
+				`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"CONSUMER_SUSPENDED","metadata":{"consumer":%s}}]}}`, code, key, quoted)
+		}
+		switch _, what, _ := strings.Cut(r.URL.Path, "/models/"); {
+		case strings.HasPrefix(what, "refused"):
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, refuse(403))
+		case strings.HasPrefix(what, "unknown"):
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, refuse(404))
+		case strings.HasPrefix(what, "html"):
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = fmt.Fprintf(w, "<html>%s</html>", key)
+		case strings.HasPrefix(what, "moved"):
+			http.Redirect(w, r, "/elsewhere?key="+url.QueryEscape(key), http.StatusFound)
+		case strings.HasPrefix(what, "broken"):
+			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\ndata: %s\r\n\r\n", firstEvent, refuse(403))
+		case strings.HasPrefix(what, "cut"):
+			panic(http.ErrAbortHandler)
+		case strings.HasSuffix(what, "streamGenerateContent"):
+			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\n", lastEvent)
+		case what == "":
+			_, _ = io.WriteString(w, `{"models":[{"name":"models/good"}]}`)
+		case strings.HasSuffix(what, "countTokens"):
+			_, _ = io.WriteString(w, `{"totalTokens":1}`)
+		default:
+			_, _ = io.WriteString(w, lastEvent)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// visit makes every kind of call with every kind of key and returns all that the client got to see.
+func visit(t *testing.T, base string, keys []string) []byte {
+	t.Helper()
+	var seen bytes.Buffer
+	send := func(method, path, body string, header ...string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		_ = resp.Header.Write(&seen)
+		_, _ = io.Copy(&seen, resp.Body)
+	}
+	for _, key := range keys {
+		for _, model := range []string{"good", "refused", "unknown", "html", "moved", "broken", "cut"} {
+			for _, method := range []string{"generateContent", streaming, "streamGenerateContent", "countTokens", "embedContent"} {
+				send("POST", "/v1beta/models/"+model+":"+method, question, "X-Goog-Api-Key", key)
+			}
+		}
+		escaped := url.QueryEscape(key)
+		send("POST", "/v1beta/models/good:generateContent?key="+escaped+"&api_key="+escaped, question)
+		send("POST", "/v1beta/models/good:generateContent?key="+escaped, "{")
+		send("GET", "/v1beta/models?pageToken=x&key="+escaped, "", "Authorization", "Bearer "+key)
+		send("GET", "/v1/usage?by=key", "", "X-Api-Key", key)
+		send("GET", "/nonsense?key="+escaped, "", "Authorization", "Bearer "+key)
+		send("DELETE", "/v1beta/models?key="+escaped, "")
+		send("GET", "/health", "", "Origin", "https://example.com", "Authorization", "Bearer "+key, "Cookie", "key="+key)
+	}
+	return seen.Bytes()
+}
+
+func TestSecretsTurnUpNowhere(t *testing.T) {
+	t.Parallel()
+	provider := indiscreet(t)
+	dir, data := t.TempDir(), dataDir(t)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environment := map[string]string{"CLIENT": canary("client-env"), "UPSTREAM": canary("upstream-env")}
+	write("client", canary("client-file")+"\n")
+	write("upstream", canary("upstream-file")+"\n")
+	upstream := func(keys string) string {
+		return fmt.Sprintf("log: debug\nupstreams:\n  - {name: studio, kind: gemini, url: %q, keys: [%s]}\n", provider.URL, keys)
+	}
+	write("config.yaml", upstream(fmt.Sprintf("%q, env:UPSTREAM, file:upstream", canary("upstream-literal")))+
+		fmt.Sprintf("keys:\n  - {name: a, secret: %q}\n  - {name: b, secret: env:CLIENT}\n  - {name: c, secret: file:client}\n", canary("client-literal")))
+	src := config.Sources{
+		Path:  filepath.Join(dir, "config.yaml"),
+		Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": data},
+		Env:   func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
+	}
+	log, book := &notebook{}, make(logbook, 100_000)
+	text := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true})
+	g, err := launch(t.Context(), src, func(o *daemon.Options) {
+		o.Poll = 5 * time.Millisecond
+		o.Logger = slog.New(slog.NewMultiHandler(text, slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}), book))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	defer func() {
+		if !stopped {
+			g.Daemon.Stop(t.Context())
+		}
+	}()
+	wrong := []string{canary("wrong-bearer"), canary("wrong-query"), canary("wrong-header"), canary("wrong-api-key")}
+	search(t, "an answer", visit(t, g.URL(), append(wrong, canary("client-literal"), canary("client-env"), canary("client-file"))))
+
+	// Edits that do not hold: their secrets are in the wrong place, or not even YAML.
+	for _, bad := range []string{
+		upstream("[" + canary("misplaced") + "]"),
+		upstream("x") + "keys: " + canary("misplaced") + "\n",
+		upstream("x") + "keys:\n  - {name: a, secrte: \"" + canary("misplaced") + "\"}\n",
+		upstream("x") + "keys:\n  - {name: a, secret: {is: \"" + canary("misplaced") + "\"}}\n",
+		upstream("x") + "keys:\n  - {name: a, secret: \"" + canary("unquoted") + "}\n",
+		upstream("x") + "keys:\n  - name: a\n   secret: " + canary("unquoted") + ": [\n",
+		upstream("x") + "keys:\n  - {name: a, secret: \"" + canary("misplaced") + "\"}\n  - {name: b, secret: \"" + canary("misplaced") + "\"}\n",
+		"upstreams:\n  - {name: x, kind: antigravity, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
+		"upstreams:\n  - {name: x, kind: antigravity, accept_terms_risk: true, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
+		"store: {url: \"mysql://user:" + canary("misplaced") + "@localhost/\"}\n",
+	} {
+		write("config.yaml", bad)
+		book.line(t, "the last good one stays in force")
+	}
+	write("config.yaml", upstream(fmt.Sprintf("%q", canary("upstream-reloaded")))+fmt.Sprintf("keys: [{name: a, secret: %q}]\n", canary("client-reloaded")))
+	book.line(t, "configuration reloaded")
+	search(t, "an answer", visit(t, g.URL(), []string{canary("client-literal"), canary("client-reloaded")}))
+
+	searchFiles(t, data) // while the write-ahead log is there
+	g.Daemon.Stop(t.Context())
+	stopped = true
+	searchFiles(t, data)
+	if len(log.bytes()) < 10_000 || !bytes.Contains(log.bytes(), []byte("DEBUG")) {
+		t.Errorf("the log is too short to prove anything: %d bytes", len(log.bytes()))
+	}
+	search(t, "the log", log.bytes())
+
+	loaded, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	search(t, "config show", fmt.Appendf(nil, "%v\n%+v\n%#v\n%s", loaded.Values(), *loaded.Config, *loaded.Config, loaded.Warnings))
+}
+
+// searchFiles looks into every file under dir, also those that were deleted from a database but not overwritten.
+func searchFiles(t *testing.T, dir string) {
+	t.Helper()
+	found := 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found++
+		search(t, filepath.Base(path), content)
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("looked into %d files (%v)", found, err)
+	}
+}
+
+// The search finds what it is made for.
+func TestSearchFindsEveryForm(t *testing.T) {
+	t.Parallel()
+	secret := canaries[0]
+	for _, written := range []string{
+		secret, "key=" + url.QueryEscape(secret) + "&", base64.StdEncoding.EncodeToString([]byte("{\"key\":\"" + secret + "\"}")),
+		base64.URLEncoding.EncodeToString([]byte("x" + secret)), hex.EncodeToString([]byte(secret)),
+	} {
+		found := false
+		for _, needle := range needles(secret) {
+			found = found || strings.Contains(written, needle)
+		}
+		if !found {
+			t.Errorf("nothing was found in %q", written)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The variables that make the test program a daemon instead of a test.
+const (
+	childVariable = "DAEMON_TEST_DIR"
+	childConfig   = "DAEMON_TEST_CONFIG"
+)
+
+// runChild is the daemon in a process of its own: it says where it listens and runs until it is killed, or until
+// its parent is gone.
+func runChild() int {
+	g, err := launch(context.Background(), sources(os.Getenv(childConfig), os.Getenv(childVariable)), nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(g.URL())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	g.Daemon.Stop(context.Background())
+	return 0
+}
+
+type child struct {
+	command *exec.Cmd
+	url     string
+}
+
+// startChild runs a daemon in a process of its own.
+func startChild(t *testing.T, config, dir string) *child {
+	t.Helper()
+	c := &child{command: exec.Command(os.Args[0])}
+	c.command.Env = append(os.Environ(), childVariable+"="+dir, childConfig+"="+config)
+	c.command.Stderr = os.Stderr
+	if _, err := c.command.StdinPipe(); err != nil { // open as long as we are there
+		t.Fatal(err)
+	}
+	out, err := c.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.command.Process.Kill()
+		_ = c.command.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the daemon did not start: %v", err)
+	}
+	c.url = strings.TrimSpace(line)
+	return c
+}
+
+// kill ends the process without a warning.
+func (c *child) kill(t *testing.T) {
+	t.Helper()
+	if err := c.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.command.Wait() // it says that it was killed
+}

@@ -1,0 +1,116 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
+	"perigee/internal/sqlstore"
+)
+
+// A gateway is a daemon under test.
+type gateway struct {
+	*daemon.Daemon
+	cfg     *config.Config
+	address string
+}
+
+// URL is where it listens.
+func (g *gateway) URL() string { return g.address }
+
+// sources give a configuration that is not on disk.
+func sources(text, dir string) config.Sources {
+	return config.Sources{
+		Path:     "config.yaml",
+		Flags:    map[string]string{"listen": "127.0.0.1:0", "data_dir": dir},
+		Env:      func(string) (string, bool) { return "", false },
+		ReadFile: func(string) ([]byte, error) { return []byte(text), nil },
+	}
+}
+
+// launch starts a daemon under a configuration.
+func launch(ctx context.Context, src config.Sources, change func(*daemon.Options)) (*gateway, error) {
+	loaded, err := config.Load(src)
+	if err != nil {
+		return nil, err
+	}
+	opts := daemon.Options{Loaded: loaded, Sources: src, Version: "test"}
+	if change != nil {
+		change(&opts)
+	}
+	d, err := daemon.Start(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &gateway{d, loaded.Config, d.URL()}, nil
+}
+
+// Stop lets open calls finish and reads what was recorded.
+func (g *gateway) Stop(ctx context.Context) ([]perigee.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	g.Daemon.Stop(ctx)
+	return recorded(ctx, g.cfg.DataDir)
+}
+
+// recorded reads the calls in a data directory, the oldest first.
+func recorded(ctx context.Context, dir string) ([]perigee.Call, error) {
+	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(dir, "perigee.db"), ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	calls, err := store.Calls(ctx, sqlstore.CallQuery{Limit: 100_000})
+	return calls, errors.Join(err, store.Close())
+}
+
+// start starts a daemon for one test and stops it at its end.
+func start(t *testing.T, text string, change func(*daemon.Options)) *gateway {
+	t.Helper()
+	g, err := launch(t.Context(), sources(text, dataDir(t)), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		g.Daemon.Stop(ctx) // again, where the test did it: that must do no harm
+	})
+	return g
+}
+
+// dataDir is a directory with a short path, since sockets have little room for theirs.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "perigee")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestTranscripts(t *testing.T) {
+	runner := perigeetest.Runner{
+		Update: *update,
+		Start: func(ctx context.Context, setup perigeetest.Setup) (perigeetest.Gateway, error) {
+			return launch(ctx, sources(setup.Config, setup.Dir), func(o *daemon.Options) {
+				o.Now, o.NewID = setup.Clock.Now, setup.IDs.New
+				o.Logger = slog.New(slog.DiscardHandler)
+			})
+		},
+	}
+	runner.Run(t, "testdata/*/*.txtar")
+}

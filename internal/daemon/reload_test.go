@@ -1,0 +1,164 @@
+package daemon_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+)
+
+// A logbook is a slog.Handler that hands over every line.
+type logbook chan string
+
+func (b logbook) Enabled(context.Context, slog.Level) bool { return true }
+func (b logbook) WithAttrs([]slog.Attr) slog.Handler       { return b }
+func (b logbook) WithGroup(string) slog.Handler            { return b }
+
+func (b logbook) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	b <- line
+	return nil
+}
+
+// line waits for a line of the log that has all of the words.
+func (b logbook) line(t *testing.T, words ...string) string {
+	t.Helper()
+	for {
+		line := wait(t, b, "a line of the log with "+strings.Join(words, ", "))
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return line
+		}
+	}
+}
+
+// follow starts a daemon that follows a file, and returns a function that replaces the file.
+func follow(t *testing.T, text string) (*gateway, logbook, func(text string)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text)
+	src := config.Sources{
+		Path:  path,
+		Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": dataDir(t)},
+		Env:   func(string) (string, bool) { return "", false },
+	}
+	book := make(logbook, 10_000)
+	g, err := launch(t.Context(), src, func(o *daemon.Options) {
+		o.Poll = 5 * time.Millisecond
+		o.Logger = slog.New(book)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Daemon.Stop(context.Background()) })
+	return g, book, write
+}
+
+func TestKeysAndRoutesChangeWithoutRestart(t *testing.T) {
+	t.Parallel()
+	first, second := newStage(t), newStage(t)
+	close(second.goOn)
+	upstreams := "upstreams:\n" +
+		"  - {name: first, kind: gemini, url: \"" + first.URL + "\", keys: [studio-key]}\n" +
+		"  - {name: second, kind: gemini, url: \"" + second.URL + "\", keys: [studio-key]}\n"
+	g, book, write := follow(t, upstreams+"keys: [{name: old, secret: secret-old}]\n")
+	open := openStream(t, g, "secret-old")
+	wait(t, first.begun, "the first upstream to be asked")
+
+	write(upstreams + "keys: [{name: new, secret: secret-new}]\nmodels: {routes: [{match: \"*\", to: [second]}]}\n")
+	book.line(t, "configuration reloaded")
+	if got := status(t, g, streaming, "secret-old"); got != http.StatusUnauthorized {
+		t.Errorf("with the old key the status is %d", got)
+	}
+	resp := ask(t, g, streaming, "secret-new")
+	rest(t, resp)
+	if got := resp.Header.Get("X-Perigee-Upstream"); resp.StatusCode != http.StatusOK || got != "second" {
+		t.Errorf("the new key got %d from %q", resp.StatusCode, got)
+	}
+
+	// Who was in the middle of an answer is not disturbed, neither by the key that is gone nor by the route.
+	close(first.goOn)
+	if got := rest(t, open); got != "data: "+lastEvent+"\r\n\r\n" {
+		t.Errorf("the rest of the open stream is %q", got)
+	}
+}
+
+func TestBadEditKeepsTheLastGoodConfiguration(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	good := stage.config("keys: [{name: laptop, secret: secret-laptop}]\n")
+	g, book, write := follow(t, good)
+	for _, bad := range []string{
+		"keys: [",
+		stage.config("kyes: []\n"),
+		stage.config("keys: [{name: laptop, secret: \"env:NOT_SET\"}]\n"),
+		"upstreams:\n  - {name: x, kind: antigravity, accept_terms_risk: true, oauth: {client_id: id, client_secret: hush-hush}}\n",
+	} {
+		write(bad)
+		book.line(t, "the last good one stays in force", "error=")
+		if got := status(t, g, streaming, "secret-laptop"); got != http.StatusOK {
+			t.Errorf("after %q the status is %d", bad, got)
+		}
+		if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
+			t.Errorf("after %q the door is open: %d", bad, got)
+		}
+	}
+	write(stage.config("keys: [{name: laptop, secret: secret-second}]\n"))
+	book.line(t, "configuration reloaded")
+	if got := status(t, g, streaming, "secret-second"); got != http.StatusOK {
+		t.Errorf("after a good edit the status is %d", got)
+	}
+}
+
+// What a key has used of its limits is not given back by an edit.
+func TestReloadKeepsWhatKeysHaveUsed(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	text := "keys: [{name: laptop, secret: secret-laptop, rpm: 1}]\n"
+	g, book, write := follow(t, stage.config(text))
+	if got := status(t, g, streaming, "secret-laptop"); got != http.StatusOK {
+		t.Fatalf("the first status is %d", got)
+	}
+	write(stage.config(text + "strict: true\n"))
+	book.line(t, "configuration reloaded")
+	if got := status(t, g, streaming, "secret-laptop"); got != http.StatusTooManyRequests {
+		t.Errorf("after the edit the status is %d", got)
+	}
+}
+
+func TestWhatNeedsARestartSaysSo(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	g, book, write := follow(t, stage.config("log: info\n"))
+	write(stage.config("log: info\nstore: {url: \"postgres://localhost/perigee\"}\n"))
+	book.line(t, "take effect when perigee is started anew")
+	if got := status(t, g, streaming, ""); got != http.StatusOK {
+		t.Errorf("the status is %d", got)
+	}
+}

@@ -1,0 +1,177 @@
+package daemon_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"perigee"
+	"perigee/internal/sqlstore"
+)
+
+func TestClientThatLeavesEndsTheCallUpstream(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	resp := openStream(t, g, "")
+	_ = resp.Body.Close()
+	wait(t, stage.gone, "the provider to notice")
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCanceled || calls[0].Class != perigee.ClassCanceled {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
+
+func TestStopLetsOpenStreamsFinish(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	resp := openStream(t, g, "")
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		g.Daemon.Stop(ctx)
+	}()
+	until(t, "nobody new is let in", func() bool {
+		_, err := client.Get(g.URL() + "/health")
+		return err != nil
+	})
+	select {
+	case <-stopped:
+		t.Fatal("stopped with a stream open")
+	default:
+	}
+	close(stage.goOn)
+	if got := rest(t, resp); got != "data: "+lastEvent+"\r\n\r\n" {
+		t.Errorf("the rest of the stream is %q", got)
+	}
+	wait(t, stopped, "the daemon to stop")
+	calls, err := recorded(t.Context(), g.cfg.DataDir)
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeDone || calls[0].Usage.Output != 3 {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
+
+func TestStopCutsOffWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	resp := openStream(t, g, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the limit is over at once
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		g.Daemon.Stop(ctx)
+	}()
+	if got := rest(t, resp); !strings.HasPrefix(got, `data: {"error":{"code":503,"message":"perigee is shutting down`) {
+		t.Errorf("the stream ended with %q", got)
+	}
+	wait(t, stage.gone, "the provider to notice")
+	wait(t, stopped, "the daemon to stop")
+	calls, err := recorded(t.Context(), g.cfg.DataDir)
+	if err != nil || len(calls) != 1 {
+		t.Fatalf("recorded %+v (%v)", calls, err)
+	}
+	if c := calls[0]; c.Outcome != perigee.OutcomeCutOff || !strings.Contains(c.Error, "shutting down") {
+		t.Errorf("recorded as %s, %s: %s", c.Outcome, c.Class, c.Error)
+	}
+}
+
+// What a killed daemon left open, the next one marks.
+func TestKilledDaemonLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	dir := dataDir(t)
+	child := startChild(t, stage.config(""), dir)
+	resp := openStream(t, &gateway{address: child.url}, "")
+	until(t, "the open call is on disk", func() bool {
+		calls, err := recorded(t.Context(), dir)
+		return err == nil && len(calls) == 1 && calls[0].Outcome == perigee.OutcomeOpen
+	})
+	child.kill(t)
+	_ = resp.Body.Close()
+	g, err := launch(t.Context(), sources(stage.config(""), dir), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCutOff || calls[0].Error != "perigee ended before the call did" {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
+
+func TestTwoDaemonsDoNotShareADirectory(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	first, err := launch(t.Context(), sources("", dir), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := launch(t.Context(), sources("", dir), nil)
+	if err == nil {
+		second.Daemon.Stop(t.Context())
+		t.Fatal("the second one started")
+	}
+	if !strings.Contains(err.Error(), "another perigee") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("the error does not help: %v", err)
+	}
+	if status(t, first, "countTokens", "") != 200 {
+		t.Error("the first one does not answer any more")
+	}
+	first.Daemon.Stop(t.Context())
+	third, err := launch(t.Context(), sources("", dir), nil)
+	if err != nil {
+		t.Fatalf("the directory is not free again: %v", err)
+	}
+	third.Daemon.Stop(t.Context())
+}
+
+// A second start on a directory in use must not touch what is open there.
+func TestRefusedDaemonLeavesOpenCallsAlone(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	resp := openStream(t, g, "")
+	if second, err := launch(t.Context(), sources("", g.cfg.DataDir), nil); err == nil {
+		second.Daemon.Stop(t.Context())
+		t.Fatal("the second one started")
+	}
+	close(stage.goOn)
+	rest(t, resp)
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeDone {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
+
+func TestStartThatFailsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	blocker := dir + "/perigee.db"
+	if err := os.WriteFile(blocker, []byte("this is no database, and long enough to be sure of it"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "store: {url: \"postgres://localhost/perigee\"}\n"} {
+		if g, err := launch(t.Context(), sources(text, dir), nil); err == nil {
+			g.Daemon.Stop(t.Context())
+			t.Errorf("started with %q", text)
+		}
+	}
+	if err := os.Remove(blocker); err != nil {
+		t.Fatal(err)
+	}
+	g, err := launch(t.Context(), sources("", dir), nil)
+	if err != nil {
+		t.Fatalf("the lock was not given back: %v", err)
+	}
+	g.Daemon.Stop(t.Context())
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: blocker, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+}
