@@ -73,7 +73,7 @@ const trusted = 256 << 10
 var bodies sync.Pool
 
 // maxPooled is up to which size it does.
-const maxPooled = 2 << 20
+const maxPooled = 256 << 10
 
 // release gives back the memory of a body that nobody uses any more.
 func releaseBody(body []byte) {

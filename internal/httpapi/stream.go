@@ -13,6 +13,9 @@ import (
 // writeLimit is how long a client may take to make room for more of its answer before it counts as gone.
 const writeLimit = 2 * time.Minute
 
+// firstBuffer is room for a few chunks of an ordinary answer.
+const firstBuffer = 4 << 10
+
 // gather is how many bytes are gathered, while more are at hand, before they are sent together.
 const gather = 32 << 10
 
@@ -44,7 +47,7 @@ type streamWriter struct {
 
 // stream answers with a stream of events.
 func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
-	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w)}
+	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), buf: make([]byte, 0, firstBuffer)}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"slices"
 
 	"perigee"
@@ -20,6 +21,24 @@ type Decoder struct {
 
 // Finished says whether the answer has come to its end.
 func (d *Decoder) Finished() bool { return d.finished }
+
+// Passing checks a chunk in the middle of an answer and says whether it can be passed over: nothing in it matters to
+// those who watch an outline once the next chunk is here, since usage only counts where it is said last.
+func (d *Decoder) Passing(chunk []byte) bool {
+	if !d.Outline || !d.started {
+		return false
+	}
+	for _, word := range notable {
+		if bytes.Contains(chunk, word) {
+			return false
+		}
+	}
+	return rawjson.Check(chunk) == nil
+}
+
+// notable are the words without which a chunk is nothing but content and running totals. They leave out the letters
+// that the two spellings of a field differ in.
+var notable = [][]byte{[]byte("inish"), []byte("lock"), []byte(`"error"`)}
 
 // Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON,
 // or that reports an error, gives that error; the events before it still count.

@@ -61,6 +61,10 @@ func (a *answer) whole(r io.Reader) error {
 }
 
 func (a *answer) chunk(data []byte) error {
+	if a.more && a.decoder.Passing(data) {
+		a.send(perigee.Event{Kind: perigee.EventFrame, Frame: data, More: true})
+		return nil
+	}
 	events, err := a.decoder.Decode(a.events[:0], data)
 	if err != nil {
 		return err
