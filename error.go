@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -53,7 +54,7 @@ func (e *Error) Error() string {
 	if e.Next == "" {
 		return e.Message
 	}
-	return e.Message + "; " + e.Next
+	return strings.TrimRight(e.Message, ".") + "; " + e.Next
 }
 
 // Unwrap returns the cause.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"perigee/internal/config"
+	"perigee/internal/daemon"
 )
 
 var configCommand = command{
@@ -29,6 +30,9 @@ func configure(_ context.Context, env *environment, args []string) error {
 	}
 	what := args[0]
 	var src config.Sources
+	if what == "show" {
+		src.Spare = noSecrets
+	}
 	set := flags(env, &src.Path)
 	asJSON := set.Bool("json", false, "")
 	switch what {
@@ -53,9 +57,12 @@ func configure(_ context.Context, env *environment, args []string) error {
 		env.say("%s", warning)
 	}
 	if what == "check" {
+		if err := daemon.Supports(loaded.Config); err != nil {
+			return err
+		}
 		where := loaded.Path
 		if where == "" {
-			where = "no file; the defaults"
+			where = "there is no file at " + loaded.Searched + "; these are the defaults"
 		}
 		_, err := fmt.Fprintf(env.stdout, "ok: %s\n", where)
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/daemon"
 	"perigee/internal/names"
 )
 
@@ -91,6 +92,9 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*config.Problems](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
+		return exitUsage
+	}
 	if errors.Is(err, errNoDaemon) {
 		return exitNoDaemon
 	}
@@ -130,7 +134,7 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 }
 
 func help(env *environment, args []string) error {
-	if len(args) > 0 {
+	if len(args) > 0 && args[0] != "help" {
 		for _, c := range commands() {
 			if c.name == args[0] {
 				fmt.Fprint(env.stdout, c.usage)
@@ -162,6 +166,9 @@ func flags(env *environment, configPath *string) *flag.FlagSet {
 	return set
 }
 
+// noSecrets is for commands that never use one: they work in a shell that does not have them.
+func noSecrets(string) bool { return true }
+
 // parse reads flags and refuses what is left over beyond a number of arguments.
 func parse(env *environment, set *flag.FlagSet, args []string, positional int) error {
 	name := env.command.name
@@ -169,6 +176,14 @@ func parse(env *environment, set *flag.FlagSet, args []string, positional int) e
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(env.stdout, env.command.usage)
 		return err
+	}
+	if unknown, ok := strings.CutPrefix(fmt.Sprint(err), "flag provided but not defined: -"); ok {
+		var known []string
+		set.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		if near := names.Nearest(strings.TrimLeft(unknown, "-"), known, 1); len(near) > 0 {
+			return usagef("%s: no flag --%s; did you mean --%s?", name, strings.TrimLeft(unknown, "-"), near[0])
+		}
+		return usagef("%s: no flag --%s; perigee help %s tells more", name, strings.TrimLeft(unknown, "-"), name)
 	}
 	if err != nil {
 		return usagef("%s: %v; perigee help %s tells more", name, err, name)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 	"time"
 
 	"perigee/internal/config"
@@ -47,9 +49,18 @@ func models(ctx context.Context, env *environment, args []string) error {
 	if err := knownUpstream(loaded.Config, *upstream); err != nil {
 		return err
 	}
+	if *upstream != "" {
+		only := *loaded.Config
+		only.Upstreams = slices.DeleteFunc(slices.Clone(only.Upstreams), func(u config.Upstream) bool { return u.Name != *upstream })
+		only.Models.Routes = nil
+		loaded.Config = &only
+	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	found, err := daemon.Models(ctx, daemon.Options{Loaded: loaded, Version: programVersion()})
+	found, err := daemon.Models(ctx, daemon.Options{
+		Loaded: loaded, Version: programVersion(),
+		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		return err
 	}
@@ -62,10 +73,17 @@ func models(ctx context.Context, env *environment, args []string) error {
 	return list(env, *asJSON, rows,
 		column[modelRow]{"MODEL", func(r modelRow) any { return r.ID }},
 		column[modelRow]{"UPSTREAM", func(r modelRow) any { return r.Upstream }},
-		column[modelRow]{"CONTEXT", func(r modelRow) any { return r.Context }},
-		column[modelRow]{"OUTPUT", func(r modelRow) any { return r.Output }},
+		column[modelRow]{"CONTEXT", func(r modelRow) any { return orUnknown(r.Context) }},
+		column[modelRow]{"OUTPUT", func(r modelRow) any { return orUnknown(r.Output) }},
 		column[modelRow]{"THINKING", func(r modelRow) any { return yesNo(r.Thinking) }},
 	)
+}
+
+func orUnknown(n int64) any {
+	if n == 0 {
+		return "-"
+	}
+	return n
 }
 
 func yesNo(b bool) string {

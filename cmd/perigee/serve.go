@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,6 +42,10 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	}
 	if *listen != "" {
 		src.Flags["listen"] = *listen
+	}
+	if *simulate {
+		// Nobody is asked upstream; who may come in is still checked.
+		src.Spare = func(key string) bool { return strings.HasPrefix(key, "upstreams[") }
 	}
 	loaded, err := config.Load(src)
 	if err != nil {

@@ -44,7 +44,7 @@ func simulate(ctx context.Context, env *environment, args []string) error {
 	if !httpapi.IsLoopback(*listen) {
 		return usagef("simulate: %s is not a loopback address; use 127.0.0.1:PORT", *listen)
 	}
-	loaded, err := config.Load(config.Sources{Path: configPath})
+	loaded, err := config.Load(config.Sources{Path: configPath, Spare: noSecrets})
 	if err != nil {
 		return err
 	}

@@ -22,20 +22,20 @@ var usageCommand = command{
 	summary: "show what was spent",
 	run:     usage,
 	usage: `  perigee usage
-  perigee usage --by day --since 2026-01-01T00:00:00Z --json
+  perigee usage --by day --since 2026-01-01 --json
 
 Sums up the recorded calls, with or without a running daemon. Input includes cached tokens, output includes
 thinking.
 
   --by WHAT        model, account, key, client or day (default model)
-  --since TIME     only calls from then on, as RFC 3339
+  --since TIME     only calls from then on: a day (UTC), or a time as RFC 3339
   --until TIME     only calls before then
   --json           a JSON array
 `,
 }
 
 func usage(ctx context.Context, env *environment, args []string) error {
-	var src config.Sources
+	src := config.Sources{Spare: noSecrets}
 	var q perigee.UsageQuery
 	set := flags(env, &src.Path)
 	set.StringVar(&q.By, "by", perigee.ByModel, "")
@@ -54,7 +54,10 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		}
 		t, err := time.Parse(time.RFC3339, *text)
 		if err != nil {
-			return usagef("usage: %q is not a time; write it as 2026-01-31T00:00:00Z", *text)
+			t, err = time.Parse(time.DateOnly, *text)
+		}
+		if err != nil {
+			return usagef("usage: %q is not a time; write it as 2026-01-31 or 2026-01-31T00:00:00Z", *text)
 		}
 		*at = t
 	}

@@ -22,6 +22,10 @@ type Sources struct {
 	Environ  func() []string              // all of it as NAME=value, to find misspelt names; nil: os.Environ, or nothing when Env is set
 	ReadFile func(string) ([]byte, error) // nil: os.ReadFile, but no more than a configuration may hold
 
+	// Spare says of which keys the secret will not be used, so that a reference that leads nowhere is no problem
+	// there; nil: of none. The secret is then a word that nobody can present.
+	Spare func(key string) bool
+
 	HomeDir   string // empty: from the system
 	ConfigDir string // empty: from the system
 
@@ -33,10 +37,12 @@ type Sources struct {
 type Loaded struct {
 	Config   *Config
 	Path     string            // the file; empty when there is none
+	Searched string            // where it was looked for
 	Warnings []string          // what is allowed but unwise, one sentence each
 	Origins  map[string]Origin // by key, as in Value; keys that nobody set are missing
 
 	inputs []input
+	unset  map[string]bool
 }
 
 // An input is a file that was read, or looked for, on the way to a configuration.
@@ -73,13 +79,14 @@ func load(src Sources) (*Loaded, *Problems, []input) {
 		return nil, &l.problems, l.inputs
 	}
 	l.warnAboutReadableSecrets()
-	return &Loaded{Config: l.config, Path: l.path, Warnings: l.warnings, Origins: l.origins, inputs: l.inputs}, nil, l.inputs
+	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: l.warnings, Origins: l.origins, inputs: l.inputs, unset: l.unset}, nil, l.inputs
 }
 
 // A loader is one run of Load.
 type loader struct {
 	src      Sources
 	path     string // of the file; empty when there is none
+	searched string
 	config   *Config
 	origins  map[string]Origin
 	bad      map[string]bool // keys with a value that was refused: no follow-up problems about them
@@ -88,6 +95,7 @@ type loader struct {
 	inputs   []input
 
 	envNames map[string]bool // what env: refers to
+	unset    map[string]bool // keys of secrets that lead nowhere and are spared
 	literals []string        // keys of secrets that stand in the file themselves
 	visited  int             // nodes of the tree, an alias counted each time it is followed
 }
@@ -104,7 +112,7 @@ func newLoader(src Sources) *loader {
 	}
 	return &loader{
 		src: src, config: new(Config),
-		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool),
+		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool), unset: make(map[string]bool),
 	}
 }
 
@@ -112,6 +120,7 @@ func newLoader(src Sources) *loader {
 // some of it was not even understood.
 func (l *loader) readFile() bool {
 	path, named := l.src.file()
+	l.searched = path
 	if path == "" {
 		return true
 	}

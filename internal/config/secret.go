@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,21 @@ const maxSecretFile = 64 << 10
 
 // resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
 func (l *loader) resolveSecret(text, key string, origin Origin) (string, bool) {
+	if l.src.Spare == nil || !l.src.Spare(key) {
+		return l.findSecret(text, key, origin)
+	}
+	before := len(l.problems.List)
+	value, ok := l.findSecret(text, key, origin)
+	if !ok && (strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")) {
+		l.problems.List = l.problems.List[:before]
+		delete(l.bad, key)
+		l.unset[key] = true
+		return rand.Text(), true
+	}
+	return value, ok
+}
+
+func (l *loader) findSecret(text, key string, origin Origin) (string, bool) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
 		return l.secretFromEnv(name, key, origin)
 	}

@@ -52,7 +52,11 @@ func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string) []V
 		}
 		return list
 	}
-	return append(list, Value{Key: key, Value: text(v), Origin: origin})
+	value := text(v)
+	if l.unset[key] {
+		value = "[not set]"
+	}
+	return append(list, Value{Key: key, Value: value, Origin: origin})
 }
 
 // text writes a value as one would in the file.

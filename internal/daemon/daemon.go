@@ -68,8 +68,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		}
 	}()
 	cfg := opts.Loaded.Config
-	if !cfg.Store.URL.IsZero() {
-		return nil, fmt.Errorf("store.url: this version keeps everything in SQLite; leave store.url empty")
+	if err := Supports(cfg); err != nil && !opts.Simulate {
+		return nil, err
 	}
 	if d.house, err = newHouse(cfg, opts); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 
 func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("data_dir: %w", err)
+		return noDataDir(err)
 	}
 	if d.lock, err = lockDir(cfg.DataDir); err != nil {
 		return err
@@ -109,6 +109,10 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	return nil
 }
 
+func noDataDir(err error) error {
+	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
+}
+
 // DatabasePath is where calls are kept.
 func DatabasePath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.db") }
 
@@ -117,7 +121,7 @@ func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "
 
 func (d *Daemon) listen(cfg *config.Config) (err error) {
 	if d.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen: %w; another program may have the port: choose one with --listen", err)
+		return fmt.Errorf("%w; another program may have the port: choose one with --listen", err)
 	}
 	d.tcp = d.serve(d.listener, d.api)
 	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
@@ -229,6 +233,7 @@ func settings(cfg *config.Config) httpapi.Settings {
 		Strict:      cfg.Strict,
 		Loopback:    httpapi.IsLoopback(cfg.Listen),
 		Default:     cfg.Models.Default,
+		Aliases:     cfg.Models.Aliases,
 	}
 	for _, k := range cfg.Keys {
 		s.Keys = append(s.Keys, httpapi.Key{

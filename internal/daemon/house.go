@@ -90,6 +90,25 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 	return p, err
 }
 
+// A ConfigError is a configuration that holds but asks for what this version has not got.
+type ConfigError struct{ message string }
+
+func (e *ConfigError) Error() string { return e.message }
+
+// Supports returns the first thing that a configuration asks for and that this version has not got, as a
+// *ConfigError.
+func Supports(cfg *config.Config) error {
+	if !cfg.Store.URL.IsZero() {
+		return &ConfigError{"store.url: this version keeps everything in SQLite; leave store.url empty"}
+	}
+	for _, u := range cfg.Upstreams {
+		if u.Kind != config.KindGemini && u.Kind != config.KindSimulator {
+			return &ConfigError{fmt.Sprintf("upstream %s: this version of perigee cannot use kind %s; kind gemini, with an API key, is the recommended source", u.Name, u.Kind)}
+		}
+	}
+	return nil
+}
+
 // build makes the upstream that a configuration describes.
 func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 	r := room{config: u, limits: limits}
@@ -112,7 +131,7 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 		up := gemini.New(options)
 		r.upstream, r.close = up, func() { _ = up.Close(); _ = sim.Close() }
 	default:
-		return room{}, fmt.Errorf("upstream %s: this version of perigee cannot use kind %s; kind gemini, with an API key, is the recommended source", u.Name, u.Kind)
+		return room{}, &ConfigError{fmt.Sprintf("upstream %s: unknown kind %s", u.Name, u.Kind)}
 	}
 	return r, nil
 }

@@ -33,7 +33,7 @@ func listenSocket(path string) (net.Listener, error) {
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "perigee.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("data_dir: %w", err)
+		return nil, noDataDir(err)
 	}
 	if err := lockFile(f); err != nil {
 		owner := make([]byte, 32)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,6 +40,7 @@ var exact = map[int]bool{
 	http.StatusRequestEntityTooLarge:       true,
 	http.StatusUnsupportedMediaType:        true,
 	http.StatusRequestHeaderFieldsTooLarge: true,
+	http.StatusInternalServerError:         true,
 	http.StatusBadGateway:                  true,
 	http.StatusGatewayTimeout:              true,
 }
@@ -77,7 +79,11 @@ func (c *call) fail(err error) {
 		level = slog.LevelDebug // there is a line about it already
 	}
 	c.opts.Logger.Log(c.r.Context(), level, "refused", "call", c.id, "method", c.r.Method, "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message)
-	c.writeJSON(status, encodeError[c.dialect](status, e))
+	body := encodeError[c.dialect](status, e)
+	if c.array {
+		body = slices.Concat([]byte("["), body, []byte("]"))
+	}
+	c.writeJSON(status, body)
 }
 
 // retryAfter is the header of that name: whole seconds, at least one, also when nobody knows.

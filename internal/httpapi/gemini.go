@@ -103,12 +103,14 @@ func (c *call) geminiGenerate(origin perigee.Origin, model string) error {
 }
 
 func (c *call) geminiStream(origin perigee.Origin, model string) error {
+	query := c.r.URL.Query()
+	events := query.Get("alt") == "sse" || query.Get("$alt") == "sse"
+	c.array = !events
 	req, err := c.geminiRequest(origin, model, true)
 	if err != nil {
 		return err
 	}
-	query := c.r.URL.Query()
-	return c.stream(req, &gemini.Stream{SSE: query.Get("alt") == "sse" || query.Get("$alt") == "sse"})
+	return c.stream(req, &gemini.Stream{SSE: events})
 }
 
 func (c *call) geminiCount(origin perigee.Origin, model string) error {
@@ -204,7 +206,13 @@ func (c *call) geminiModel() error {
 	if err != nil {
 		return err
 	}
-	id := gemini.ModelID(c.rest)
+	id, method, called := strings.Cut(gemini.ModelID(c.rest), ":")
+	if called {
+		c.w.Header().Set("Allow", http.MethodPost)
+		e := perigee.Errorf(perigee.ClassInvalid, "GET is not possible for %s", shorten(method)).WithNext("use POST")
+		e.Status = http.StatusMethodNotAllowed
+		return e
+	}
 	for i := range models {
 		if models[i].ID == id {
 			c.describe(models[i].Upstream, id)

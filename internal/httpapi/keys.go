@@ -93,7 +93,8 @@ func (c *call) admit(model string) (release func(), err error) {
 	if model == "" {
 		model = c.state.Default
 	}
-	if !k.mayAsk(model) {
+	// A pattern may mean the name that the client uses, or the model behind it.
+	if !k.mayAsk(model) && !k.mayAsk(c.state.Aliases[model]) {
 		return nil, perigee.Errorf(perigee.ClassForbidden, "the key %s may not ask the model %q", k.Name, shorten(model)).
 			WithNext("its models in perigee's configuration list the patterns that it may")
 	}
@@ -118,7 +119,8 @@ func (k *guardedKey) enter(now time.Time) (release func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if k.Concurrency > 0 && u.active >= k.Concurrency {
-		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has %d calls open, as many as it may", k.Name, u.active)
+		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has %d calls open, as many as it may", k.Name, u.active).
+			WithNext("wait for one to end, or raise its concurrency")
 		e.Retry = time.Second
 		return nil, e
 	}
@@ -129,7 +131,8 @@ func (k *guardedKey) enter(now time.Time) (release func(), err error) {
 		}
 		u.refilled = now
 		if u.allowed < 1 {
-			e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute", k.Name, k.RPM)
+			e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute", k.Name, k.RPM).
+				WithNext("wait a little, or raise its rpm")
 			e.Retry = time.Duration((1 - u.allowed) / rate)
 			return nil, e
 		}
@@ -165,7 +168,8 @@ func (k *guardedKey) checkTokens(ctx context.Context, usage perigee.UsageReader,
 	if u.spent < k.TokensPerDay {
 		return nil
 	}
-	e := perigee.Errorf(perigee.ClassExhausted, "the key %s has spent its %d tokens of the day", k.Name, k.TokensPerDay)
+	e := perigee.Errorf(perigee.ClassExhausted, "the key %s has spent its %d tokens of the day", k.Name, k.TokensPerDay).
+		WithNext("wait for tomorrow (UTC), or raise its tokens_per_day")
 	e.Retry = midnight.Add(24 * time.Hour).Sub(now)
 	return e
 }

@@ -32,6 +32,9 @@ func (c *call) usage() error {
 	}
 	query := c.r.URL.Query()
 	q := perigee.UsageQuery{By: query.Get("by")}
+	if c.key != nil {
+		q.Key = c.key.Name // what others spend is not its business
+	}
 	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		if v := query.Get(name); v != "" {
 			t, err := time.Parse(time.RFC3339, v)

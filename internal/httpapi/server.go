@@ -43,6 +43,7 @@ type Settings struct {
 	Strict      bool
 	Loopback    bool   // listening on a loopback address: only loopback names are accepted as Host
 	Default     string // the model of requests that name none
+	Aliases     map[string]string
 }
 
 // A Server answers HTTP. It is safe for concurrent use.
@@ -50,6 +51,7 @@ type Server struct {
 	opts     Options
 	settings atomic.Pointer[state]
 	active   atomic.Int64
+	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
 
 // A state is the settings with what was worked out from them.
@@ -115,6 +117,7 @@ type call struct {
 	trusted bool
 	key     *guardedKey // the key that was presented; nil when none is required
 	wrote   bool        // the head of the answer is out
+	array   bool        // errors come as the one element of an array, as answers would
 	asked   bool        // the call went on to the upstream, which records how it ends
 }
 
@@ -162,7 +165,10 @@ func (c *call) answer() error {
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}
-	if limit := c.state.Concurrency; limit > 0 && route.access != public && c.active.Load() > int64(limit) {
+	if route.access != public {
+		defer c.calls.Add(-1)
+	}
+	if limit := c.state.Concurrency; route.access != public && c.calls.Add(1) > int64(limit) && limit > 0 {
 		e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
 			WithNext("try again, or raise limits.concurrency")
 		e.Retry = time.Second

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/names"
 )
 
 // A list of models is good for modelsFresh; an upstream that could not give one is asked again after
@@ -125,17 +124,17 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	return list
 }
 
-// nearest names the models that look like the one that nobody has.
-func (r *Router) nearest(ctx context.Context, model string) []string {
+// known lists the names that can be asked, or nothing when nobody can tell in time.
+func (r *Router) known(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	models, err := r.Models(ctx)
 	if err != nil {
 		return nil
 	}
-	var known []string
+	var list []string
 	for _, m := range models {
-		known = append(known, m.ID)
+		list = append(list, m.ID)
 	}
-	return names.Nearest(model, known, 3)
+	return list
 }

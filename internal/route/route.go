@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,12 +266,16 @@ func (r *Router) verdict(ctx context.Context, model string, failed failures) err
 	for _, f := range failed {
 		asked = append(asked, f.upstream)
 	}
+	known := r.known(ctx)
+	if slices.Contains(known, model) {
+		return failed[0].err // the model is there: something else about the request was not found
+	}
 	e := perigee.Errorf(perigee.ClassNotFound, "no model %q at %s", shorten(model), strings.Join(asked, ", "))
 	e.Upstream, e.Model = failed[0].upstream, model
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
 	}
-	if near := r.nearest(ctx, model); len(near) > 0 {
+	if near := names.Nearest(model, known, 3); len(near) > 0 {
 		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
 	}
 	return e.WithNext("perigee models lists what there is")

@@ -187,7 +187,7 @@ func (s *faultSet) pick(call *Call) []*armedFault {
 	defer s.mu.Unlock()
 	var due []*armedFault
 	for _, fault := range s.faults {
-		if !fault.When.matches(call) {
+		if call.Path == "/" || !fault.When.matches(call) {
 			continue
 		}
 		fault.matched++

@@ -99,7 +99,7 @@ func (s *Store) openWritable(ctx context.Context) error {
 		return err
 	}
 	if applied > 0 {
-		s.logger.InfoContext(ctx, "database schema brought up to date", "path", s.path, "version", latest(migrations))
+		s.logger.DebugContext(ctx, "database schema brought up to date", "path", s.path, "version", latest(migrations))
 	}
 	s.save, err = s.write.PrepareContext(ctx, saveCall)
 	return err

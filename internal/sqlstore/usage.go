@@ -21,7 +21,8 @@ func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usag
 	var group, order string
 	switch q.By {
 	case perigee.ByModel, "":
-		group, order = "model", tokensFirst
+		// A call that was cut off before anybody answered still says what was asked.
+		group, order = "CASE WHEN model = '' THEN model_asked ELSE model END", tokensFirst
 	case perigee.ByAccount:
 		group, order = "account", tokensFirst
 	case perigee.ByKey:

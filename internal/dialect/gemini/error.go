@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,6 +27,17 @@ var rpcNames = map[perigee.Class]string{
 	perigee.ClassInternal:        "INTERNAL",
 }
 
+// rpcName is the name that goes with an error; some statuses say more than its class.
+func rpcName(status int, class perigee.Class) string {
+	switch {
+	case status == 504 && class == perigee.ClassUnavailable:
+		return "DEADLINE_EXCEEDED"
+	case status == 500 && class == perigee.ClassUnavailable:
+		return "INTERNAL"
+	}
+	return rpcNames[class]
+}
+
 // EncodeError writes an error as a google.rpc.Status with the given HTTP status. The provider's own
 // details stay; the class stands in an ErrorInfo of our domain beside them.
 func EncodeError(status int, err *perigee.Error) []byte {
@@ -36,7 +48,7 @@ func EncodeError(status int, err *perigee.Error) []byte {
 	code := int64(status)
 	w.int("code", &code)
 	w.text("message", err.Error())
-	w.text("status", rpcNames[err.Class])
+	w.text("status", rpcName(status, err.Class))
 	w.key("details")
 	w.list(len(err.Details)+1, func(i int) {
 		if i < len(err.Details) {
@@ -87,7 +99,7 @@ func DecodeError(status int, body []byte) *perigee.Error {
 		reasons = decodeStatus(rawjson.NewCursor(body), e)
 	}
 	if e.Message == "" {
-		e.Message = "the provider answered with an error that it did not explain"
+		e.Message = fmt.Sprintf("the provider answered with status %d and did not explain it", status)
 	}
 	e.Class = classOfStatus(e.Status)
 	refine(e, reasons)
@@ -175,7 +187,7 @@ func refine(e *perigee.Error, reasons []string) {
 		switch reason {
 		case "API_KEY_INVALID", "API_KEY_EXPIRED":
 			e.Class = perigee.ClassUnauthenticated
-		case "QUOTA_EXHAUSTED":
+		case "QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE":
 			e.Class = perigee.ClassExhausted
 		case "MODEL_CAPACITY_EXHAUSTED":
 			e.Class = perigee.ClassCapacity

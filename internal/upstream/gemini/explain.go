@@ -17,6 +17,15 @@ var (
 	errIdle      = errors.New("no sign of life within limits.idle")
 )
 
+// nextSteps are for errors of the provider's, which seldom say what to do.
+var nextSteps = map[perigee.Class]string{
+	perigee.ClassForbidden:   "check what the API key of this upstream may do",
+	perigee.ClassExhausted:   "wait for the quota to come back, or add another key or upstream",
+	perigee.ClassRateLimited: "wait a little, or add another key or upstream",
+	perigee.ClassCapacity:    "try again, or ask another model",
+	perigee.ClassUnavailable: "try again; if it lasts, the provider is in trouble",
+}
+
 // explain says what went wrong in terms of this upstream: an error of the provider's gets its address, an
 // error of the network its class.
 func (u *Upstream) explain(ctx context.Context, model string, err error) error {
@@ -32,6 +41,9 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 			c.Message = fmt.Sprintf("upstream %s: the provider refused the API key: %s", u.opts.Name, c.Message)
 			c.Next = "check the keys of this upstream in the configuration"
 		}
+		if c.Next == "" {
+			c.Next = nextSteps[c.Class]
+		}
 		return &c
 	}
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model, Cause: err}
@@ -40,11 +52,13 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle):
 		e.Status = http.StatusGatewayTimeout
 		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
+		e.Next = "try again, or allow more time"
 	case cause != nil:
 		e.Class = perigee.ClassCanceled
 		e.Message = "the call was canceled"
 	default:
 		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", u.opts.Name, withoutURL(err))
+		e.Next = "check its url and the network, or try again"
 	}
 	return e
 }

@@ -125,6 +125,9 @@ func (u *Upstream) do(ctx context.Context, method, target string, body *sent) (*
 		if !ok || !u.keys.blame(key, refused, u.opts.Now()) {
 			return nil, err
 		}
+		if len(u.keys.keys) == 1 {
+			return nil, err
+		}
 		u.opts.Logger.Warn("key gave way to the next", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
 	}
 	return nil, last
