@@ -9,7 +9,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: run build test lint unit cross bench fuzz e2e update clean
 
-## run: build, serve from the simulator, and print a curl line that works
+## run: build, serve (from the simulator, unless an upstream is configured), and print a curl line that works
 run: build
 	@echo "perigee answers here as soon as it listens; in another terminal:"
 	@echo "  curl -s http://$(LISTEN)/v1beta/models/gemini-3-flash:generateContent -d '{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hello\"}]}]}'"
