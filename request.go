@@ -256,8 +256,8 @@ func (f Fields) Get(name string) json.RawMessage {
 type EmbedRequest struct {
 	Origin
 	Model  string
-	Batch  bool // the client used the call for many
-	Inputs []EmbedInput
+	Batch  bool         // the client used the call for many
+	Inputs []EmbedInput // nil in the Gemini dialect, where Body goes on as it is
 }
 
 // An EmbedInput is one thing to embed.

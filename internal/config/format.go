@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"unicode"
 )
+
+// maxName is how long the name of a key or an upstream may be: it goes into headers and tables.
+const maxName = 100
 
 // checkFormat says what is wrong with a text that has to be more than any text.
 func checkFormat(format, text string) error {
@@ -27,6 +31,9 @@ func checkFormat(format, text string) error {
 		}
 		if format == "name" && text == "" {
 			return errors.New("expected a name")
+		}
+		if format == "name" && len(text) > maxName {
+			return fmt.Errorf("expected a name of at most %d characters", maxName)
 		}
 	case "header":
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -73,6 +74,10 @@ func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) 
 		return "", false
 	}
 	path = l.besideFile(path, origin)
+	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
+		l.refuse(origin, key, fmt.Sprintf("secret file %s is not an ordinary file", filepath.Clean(path)), "")
+		return "", false
+	}
 	content, err := l.read(path, maxSecretFile)
 	if err != nil {
 		message := reason(err)

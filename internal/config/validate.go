@@ -92,6 +92,9 @@ func (l *loader) checkOpenDoor() {
 	}
 }
 
+// maxAliasSteps is how many aliases may stand for each other in a row. It bounds the work of looking for circles.
+const maxAliasSteps = 16
+
 // checkAliases follows each alias to its end.
 func (l *loader) checkAliases() {
 	aliases := l.config.Models.Aliases
@@ -103,6 +106,10 @@ func (l *loader) checkAliases() {
 		}
 		seen := []string{name}
 		for next, ok := aliases[name]; ok; next, ok = aliases[next] {
+			if len(seen) > maxAliasSteps {
+				l.problem(key, fmt.Sprintf("models.aliases: %s leads over more than %d other names", name, maxAliasSteps), "name the model itself")
+				break
+			}
 			if slices.Contains(seen, next) {
 				// Of all the names on a circle, one is enough to report it.
 				if next == name && name == slices.Min(seen) {

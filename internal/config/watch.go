@@ -75,6 +75,8 @@ func (w *watcher) poll(now time.Time) {
 	w.pending, w.seen = nil, inputs
 	w.looks = nil // there may be other files now, which have not been looked at before they were read
 	switch {
+	case w.path != "" && emptied(inputs, w.path):
+		w.onBad(fmt.Errorf("%s is empty; what it said stays in force until it says something again", w.path))
 	case problems != nil:
 		w.onBad(problems)
 	case w.path != "" && loaded.Path == "":
@@ -90,6 +92,13 @@ func (w *watcher) poll(now time.Time) {
 func passing(inputs []input) bool {
 	nothing := sha256.Sum256(nil) // which is also the sum of what could not be read
 	return slices.ContainsFunc(inputs, func(in input) bool { return in.sum == nothing })
+}
+
+// emptied says whether a file is there and has nothing in it. A file that lost its content must not open a door that
+// its keys had closed, any more than one that is gone.
+func emptied(inputs []input, path string) bool {
+	nothing := sha256.Sum256(nil)
+	return slices.ContainsFunc(inputs, func(in input) bool { return in.path == path && !in.missing && in.sum == nothing })
 }
 
 func (w *watcher) look(now time.Time) []look {

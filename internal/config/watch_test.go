@@ -184,8 +184,10 @@ func TestWatchOverlooksAMomentOfEmptiness(t *testing.T) {
 	w.expect("good warn")
 	write(t, w.path, "")
 	w.expect()
-	w.expect("good info") // it is meant
+	w.expect("is empty; what it said stays in force") // losing its keys must not open a door
 	w.expect()
+	write(t, w.path, "log: error\n")
+	w.expect("good error")
 }
 
 func TestWatchFollowsSecretFiles(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"perigee"
@@ -22,6 +23,10 @@ const SimulatorName = "simulator"
 type house struct {
 	opts    Options
 	current atomic.Pointer[plan]
+
+	// The simulator is one for all plans, so that a reload does not cut its streams.
+	simulator func() (*simulator.Server, error)
+	closeSim  func()
 }
 
 // A plan is the routing of one configuration.
@@ -41,6 +46,14 @@ type room struct {
 
 func newHouse(cfg *config.Config, opts Options) (*house, error) {
 	h := &house{opts: opts}
+	h.closeSim = func() {}
+	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
+		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
+		if err == nil {
+			h.closeSim = func() { _ = sim.Close() }
+		}
+		return sim, err
+	})
 	return h, h.rebuild(cfg)
 }
 
@@ -122,14 +135,14 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 		r.upstream, r.close = up, func() { _ = up.Close() }
 	case config.KindSimulator:
 		// The simulator speaks the official API over pipes, so a call to it takes the way of a real one.
-		sim, err := simulator.New(simulator.Options{Now: h.opts.Now, Logger: h.opts.Logger, Seed: "perigee"})
+		sim, err := h.simulator()
 		if err != nil {
 			return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 		}
 		options.URL, options.Transport = "http://simulator", sim.Transport()
 		options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
 		up := gemini.New(options)
-		r.upstream, r.close = up, func() { _ = up.Close(); _ = sim.Close() }
+		r.upstream, r.close = up, func() { _ = up.Close() }
 	default:
 		return room{}, &ConfigError{fmt.Sprintf("upstream %s: unknown kind %s", u.Name, u.Kind)}
 	}
@@ -148,8 +161,7 @@ func (p *plan) find(u config.Upstream, limits config.Limits) (room, bool) {
 	return room{}, false
 }
 
-// closeExcept closes the upstreams that another plan does not go on using. Open calls to a provider are not
-// disturbed; the simulator goes and takes its own along.
+// closeExcept closes the upstreams that another plan does not go on using. Their open calls are not disturbed.
 func (p *plan) closeExcept(other *plan) {
 	for _, r := range p.rooms {
 		if _, kept := other.find(r.config, r.limits); !kept {
@@ -162,6 +174,7 @@ func (h *house) close() {
 	if p := h.current.Load(); p != nil {
 		p.closeExcept(nil)
 	}
+	h.closeSim()
 }
 
 func (h *house) simulated() bool { return h.current.Load().builtin }

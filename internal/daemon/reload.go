@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"perigee/internal/config"
+	"perigee/internal/httpapi"
 )
 
 // follow watches the configuration until the daemon stops.
@@ -22,6 +23,11 @@ func (d *Daemon) follow() {
 // restart is needed.
 func (d *Daemon) apply(loaded *config.Loaded) {
 	cfg, first := loaded.Config, d.opts.Loaded.Config
+	if len(cfg.Keys) == 0 && !httpapi.IsLoopback(d.listener.Addr().String()) {
+		d.opts.Logger.Error("the new configuration has no keys, and this listener can be reached from other machines; the last good one stays in force",
+			"listen", d.listener.Addr().String())
+		return
+	}
 	if err := d.house.rebuild(cfg); err != nil {
 		d.opts.Logger.Error("the new configuration cannot be used; the last good one stays in force", "error", err)
 		return

@@ -18,7 +18,7 @@ import (
 const minRate = 16 << 10
 
 // deadlineStep is after how many bytes the deadline of a body is moved on.
-const deadlineStep = 1 << 20
+const deadlineStep = 64 << 10
 
 // readBody reads the whole request body within the limits of size and time.
 func (c *call) readBody() ([]byte, error) {
@@ -26,21 +26,41 @@ func (c *call) readBody() ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	src, err := c.decoded(http.MaxBytesReader(c.w, c.r.Body, limit))
+	plain := io.Reader(http.MaxBytesReader(c.w, c.r.Body, limit))
+	src, err := c.decoded(plain)
 	if err != nil {
-		return nil, err
+		return nil, c.bodyError(err, limit)
 	}
 	control := http.NewResponseController(c.w)
 	start := time.Now()
-	_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace)) // not every writer can; then there is no limit
-	body, err := readAll(src, c.r.ContentLength, limit, func(received int) {
+	announced := c.r.ContentLength
+	if src != plain {
+		announced = -1 // it says how much arrives, not how much comes out of it
+	}
+	body, err := readAll(src, announced, limit, func(received int) {
 		_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace + time.Duration(received/minRate)*time.Second))
 	})
 	if err != nil {
 		return nil, c.bodyError(err, limit)
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	c.settled()
 	return body, nil
+}
+
+// expectBody starts the time within which the body of a request must begin to arrive, whoever reads it in the end.
+func (c *call) expectBody() {
+	if c.r.ContentLength != 0 {
+		c.unread = true
+		// Not every writer can; then there is no limit.
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.opts.BodyGrace))
+	}
+}
+
+// settled ends that time. A deadline that stayed would end the call, because net/http goes on reading to see
+// whether the client leaves.
+func (c *call) settled() {
+	c.unread = false
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 }
 
 // decoded undoes a content encoding. The size limit then counts twice: for what arrives and for what comes
@@ -51,10 +71,10 @@ func (c *call) decoded(src io.Reader) (io.Reader, error) {
 		return src, nil
 	case "gzip":
 		z, err := gzip.NewReader(src)
-		if err != nil {
+		if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, perigee.Errorf(perigee.ClassInvalid, "the body is not gzip, although it says so")
 		}
-		return z, nil
+		return z, err
 	default:
 		e := perigee.Errorf(perigee.ClassInvalid, "the content encoding %q is not known here", shorten(encoding)).
 			WithNext("send the body as it is, or as gzip")
@@ -136,7 +156,9 @@ func tooLarge(limit int64) error {
 // bodyError says what was wrong with a body that could not be read. The rest of it is not waited for, so the
 // connection cannot be used again.
 func (c *call) bodyError(err error, limit int64) error {
-	c.w.Header().Set("Connection", "close")
+	if e, ok := errors.AsType[*perigee.Error](err); ok {
+		return e
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errTooLarge) {
 		return tooLarge(limit)
 	}

@@ -66,6 +66,9 @@ func (c *call) fail(err error) {
 	e := c.trouble(err)
 	status := statusOf(e)
 	h := c.w.Header()
+	if c.unread {
+		h.Set("Connection", "close") // net/http would wait for the rest of the body before it answers
+	}
 	c.describe(e.Upstream, e.Model)
 	h.Set("X-Perigee-Class", string(e.Class))
 	if status == http.StatusTooManyRequests || e.Retry > 0 {
@@ -86,12 +89,16 @@ func (c *call) fail(err error) {
 	c.writeJSON(status, body)
 }
 
+// longestWait is the most that a client is told to wait; quotas come back within weeks.
+const longestWait = 30 * 24 * time.Hour
+
 // retryAfter is the header of that name: whole seconds, at least one, also when nobody knows.
 func retryAfter(e *perigee.Error) string {
 	wait := e.Retry
 	if wait <= 0 && e.Class == perigee.ClassExhausted {
 		wait = time.Minute
 	}
+	wait = min(wait, longestWait)
 	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
 }
 
@@ -126,5 +133,14 @@ func (c *call) writeJSON(status int, body []byte) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	c.wrote = true
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // a client that is gone cannot be told
+	control := http.NewResponseController(c.w)
+	for piece := range slices.Chunk(body, writePiece) {
+		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer can; then there is no limit
+		if _, err := c.w.Write(piece); err != nil {
+			return // a client that is gone cannot be told
+		}
+	}
 }
+
+// writePiece is how much of a large answer a client must take within writeLimit.
+const writePiece = 256 << 10

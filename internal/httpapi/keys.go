@@ -38,6 +38,15 @@ type keyUse struct {
 	asked    time.Time
 }
 
+// refill gives a key whose limit was changed a full bucket.
+func (u *keyUse) refill(before, now int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if before != now {
+		u.allowed, u.refilled = float64(now), time.Time{}
+	}
+}
+
 // spentFresh is how long a reading of the tokens spent today is believed.
 const spentFresh = 2 * time.Second
 
@@ -48,6 +57,7 @@ func guardKeys(keys []Key, before []*guardedKey) []*guardedKey {
 		for _, old := range before {
 			if old.Name == k.Name {
 				g.use = old.use
+				g.use.refill(old.RPM, k.RPM)
 			}
 		}
 		list = append(list, g)
@@ -65,7 +75,7 @@ func (c *call) authenticate() error {
 	for _, offer := range offers {
 		digest := sha256.Sum256([]byte(offer))
 		for _, k := range c.state.keys {
-			if subtle.ConstantTimeCompare(digest[:], k.digest[:]) == 1 {
+			if subtle.ConstantTimeCompare(digest[:], k.digest[:]) == 1 && (c.key == nil || c.key.expired(c.opts.Now())) {
 				c.key = k
 			}
 		}
@@ -77,11 +87,15 @@ func (c *call) authenticate() error {
 		}
 		return e.WithNext("send one of the keys in perigee's configuration as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=")
 	}
-	if !c.key.Expires.IsZero() && !c.opts.Now().Before(c.key.Expires) {
+	if c.key.expired(c.opts.Now()) {
 		return perigee.Errorf(perigee.ClassUnauthenticated, "the key %s expired at %s", c.key.Name, c.key.Expires.Format(time.RFC3339)).
 			WithNext("set a later expires for it in perigee's configuration")
 	}
 	return nil
+}
+
+func (k *guardedKey) expired(now time.Time) bool {
+	return !k.Expires.IsZero() && !now.Before(k.Expires)
 }
 
 // admit applies the limits of the key to a call for a model. The caller calls release when the call is over.

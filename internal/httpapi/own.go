@@ -20,7 +20,10 @@ func (c *call) health() error {
 
 // ignore takes what a client sends and does nothing with it.
 func (c *call) ignore() error {
-	_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20))
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
+		return c.bodyError(err, 1<<20)
+	}
+	c.settled()
 	c.writeJSON(http.StatusOK, []byte(`{}`))
 	return nil
 }

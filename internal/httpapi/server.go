@@ -116,6 +116,7 @@ type call struct {
 	dialect perigee.Dialect
 	trusted bool
 	key     *guardedKey // the key that was presented; nil when none is required
+	unread  bool        // the body, or the rest of it, has not been read
 	wrote   bool        // the head of the answer is out
 	array   bool        // errors come as the one element of an array, as answers would
 	asked   bool        // the call went on to the upstream, which records how it ends
@@ -128,6 +129,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.path = cleanPath(r.URL.Path)
 	c.dialect = dialectOf(c.path, r.Header)
 	w.Header().Set("X-Perigee-Call", c.id)
+	c.expectBody()
 	defer c.survive()
 	if err := c.answer(); err != nil {
 		c.fail(err)

@@ -1,6 +1,9 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +11,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -272,5 +276,96 @@ func TestGiganticHeadIsRefused(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A few kilobytes of gzip that hold megabytes are read in linear time, and within the limit on what comes out.
+func TestCompressedBodies(t *testing.T) {
+	inside := []byte(`{"contents":[` + strings.Repeat(`{"role":"user","parts":[]},`, 200_000) + `{}]}`)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(inside)
+	_ = z.Close()
+	for _, c := range []struct {
+		limit int64
+		want  int
+	}{{int64(len(inside)), http.StatusOK}, {int64(len(inside)) - 1, http.StatusRequestEntityTooLarge}} {
+		settings := httpapi.Settings{MaxBody: c.limit, Loopback: true}
+		server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, settings))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent", bytes.NewReader(packed.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Encoding", "gzip")
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("limit %d: %s", c.limit, resp.Status)
+		}
+		server.Close()
+	}
+}
+
+// Whoever is refused hears so at once, also when the body that was announced never comes.
+func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
+	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true, Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("right-key")}}}
+	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}, BodyGrace: time.Hour}, settings))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1beta/models/m:generateContent HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nx-api-key: wrong-key\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized || !resp.Close {
+		t.Errorf("%s, close %v", resp.Status, resp.Close)
+	}
+}
+
+// A key that is good is good, whatever else the client sends along.
+func TestAnExpiredKeyBesideAGoodOne(t *testing.T) {
+	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true, Keys: []httpapi.Key{
+		{Name: "new", Secret: perigee.NewSecret("new-secret")},
+		{Name: "old", Secret: perigee.NewSecret("old-secret"), Expires: time.Unix(1, 0)},
+	}}
+	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, settings))
+	defer server.Close()
+	for _, headers := range []map[string]string{
+		{"Authorization": "Bearer new-secret", "X-Goog-Api-Key": "old-secret"},
+		{"Authorization": "Bearer old-secret", "X-Goog-Api-Key": "new-secret"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent", strings.NewReader(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range headers {
+			req.Header.Set(name, value)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%v: %s", headers, resp.Status)
+		}
+	}
+}
+
+// answering is an upstream that always says ok.
+type answering struct{}
+
+func (answering) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		_ = yield(perigee.Event{Kind: perigee.EventText, Text: "ok"}, nil) &&
+			yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
 	}
 }

@@ -189,9 +189,6 @@ func (w *streamWriter) stop() {
 	defer w.mu.Unlock()
 	w.closed = true
 	w.timer.Stop()
-	if !w.deadline.IsZero() {
-		_ = w.control.SetWriteDeadline(time.Time{}) // the connection may serve another request
-	}
 }
 
 // A collector gathers the events of an answer for a client that does not stream.

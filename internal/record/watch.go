@@ -137,7 +137,7 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 	call.Outcome = outcome
 	call.Duration = w.recorder.now().Sub(w.start)
 	call.FirstByte = w.firstByte
-	call.Model, call.Upstream = w.model, w.upstream
+	call.Model, call.Upstream = clip(w.model, maxName), w.upstream
 	call.Finish = w.finish
 	call.Usage = w.usage
 	if len(w.notes) > 0 {

@@ -1,61 +1,23 @@
 package gemini
 
 import (
-	"fmt"
 	"strconv"
 
 	"perigee"
 	"perigee/internal/rawjson"
 )
 
-// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set.
+// embedShapes are the members of an embedding request whose kind is checked before anything is sent.
+var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests": rawjson.Array}
+
+// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The bytes go on as they
+// are, so what is to be embedded is not taken out of them.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
-	if err := rawjson.Check(origin.Body); err != nil {
-		return nil, invalidBody(err)
+	if _, err := checkShapes(origin.Body, embedShapes); err != nil {
+		return nil, err
 	}
 	origin.Dialect = perigee.DialectGemini
-	c := rawjson.NewCursor(origin.Body)
-	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
-		return nil, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
-	}
-	req := &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}
-	if !batch {
-		req.Inputs = []perigee.EmbedInput{decodeEmbedInput(c)}
-	} else {
-		for key := range c.Object() {
-			if string(key) != "requests" {
-				continue
-			}
-			for range c.Array() {
-				req.Inputs = append(req.Inputs, decodeEmbedInput(c))
-			}
-		}
-	}
-	if err := c.Err(); err != nil {
-		return nil, invalidBody(err)
-	}
-	return req, nil
-}
-
-func decodeEmbedInput(c *rawjson.Cursor) perigee.EmbedInput {
-	var in perigee.EmbedInput
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "content":
-			in.Content = decodeContent(c)
-		case "taskType":
-			in.TaskType = c.String()
-		case "title":
-			in.Title = c.String()
-		case "outputDimensionality":
-			in.Dimensions = c.Int64()
-		case "model":
-			c.Skip() // the URL names it
-		default:
-			in.Extra = keep(in.Extra, name, c)
-		}
-	}
-	return in
+	return &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}, nil
 }
 
 // EncodeEmbed writes the body of batchEmbedContents.

@@ -75,7 +75,6 @@ func (e *Encoder) tail(w *writer, usage *perigee.Usage) {
 type Collector struct {
 	encoder    Encoder
 	frame      []byte
-	frames     int
 	candidates []collected
 }
 
@@ -89,12 +88,12 @@ type collected struct {
 
 // Add takes the next event.
 func (c *Collector) Add(ev *perigee.Event) {
+	if c.frame != nil {
+		return // everything is in there
+	}
 	switch ev.Kind {
 	case perigee.EventFrame:
-		c.frames++
-		if c.frames == 1 {
-			c.frame = append([]byte(nil), ev.Frame...)
-		}
+		c.frame = append([]byte(nil), ev.Frame...)
 	case perigee.EventStart, perigee.EventUsage:
 		c.encoder.Encode(nil, ev)
 	case perigee.EventFinish:
@@ -158,7 +157,7 @@ func (c *collected) settle() {
 
 // Bytes returns the whole answer.
 func (c *Collector) Bytes() []byte {
-	if c.frames == 1 {
+	if c.frame != nil {
 		return c.frame
 	}
 	w := writer{}

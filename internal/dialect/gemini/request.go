@@ -24,7 +24,7 @@ var requestShapes = map[string]rawjson.Kind{
 // DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body is
 // validated once and completely; the conversation in it is decoded only when Prompt is called.
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
-	namesModel, err := checkBody(origin.Body)
+	namesModel, err := checkShapes(origin.Body, requestShapes)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +40,13 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkBody validates a body in one pass, and says whether it names the model that the URL names, too.
-func checkBody(body []byte) (namesModel bool, err error) {
+// checkShapes validates a body in one pass, looks at the kinds of its members, and says whether it names the model that
+// the URL names, too.
+func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, err error) {
 	var wrong error
 	err = rawjson.CheckMembers(body, func(name []byte, kind rawjson.Kind) {
 		field := camel(name)
-		if want, known := requestShapes[field]; known && kind != want && kind != rawjson.Null && wrong == nil {
+		if want, known := shapes[field]; known && kind != want && kind != rawjson.Null && wrong == nil {
 			wrong = fmt.Errorf("%s: want %v, found %v", name, want, kind)
 		}
 		// Names with escapes in them are not worth a table: who writes those gets the slower way.
@@ -376,13 +377,22 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 		case "model":
 			rewrite(c)
 		case "generateContentRequest":
+			if c.Kind() != rawjson.Object {
+				continue
+			}
 			for key := range c.Object() {
 				if string(key) == "model" {
 					rewrite(c)
 				}
 			}
 		case "requests":
+			if c.Kind() != rawjson.Array {
+				continue
+			}
 			for range c.Array() {
+				if c.Kind() != rawjson.Object {
+					continue
+				}
 				for key := range c.Object() {
 					if string(key) == "model" {
 						rewrite(c)
@@ -392,7 +402,7 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 		}
 	}
 	if err := c.Err(); err != nil {
-		return nil, fmt.Errorf("rewrite model: %w", err)
+		return nil, invalidBody(err)
 	}
 	if len(edits) == 0 {
 		return body, nil

@@ -44,7 +44,7 @@ var notable = [][]byte{[]byte("inish"), []byte("lock"), []byte(`"error"`)}
 // or that reports an error, gives that error; the events before it still count.
 func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
 	if err := rawjson.Check(chunk); err != nil {
-		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}
+		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON: " + err.Error(), Cause: err}
 	}
 	r := &d.chunk
 	*r = response{outline: d.Outline, start: perigee.Event{Kind: perigee.EventStart}, events: events}
@@ -54,6 +54,9 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 		r.events = append(r.events, perigee.Event{})
 	}
 	c := rawjson.NewCursor(chunk)
+	if kind := c.Kind(); kind != rawjson.Object {
+		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent %v where an answer should be", kind)
+	}
 	r.read(c)
 	if err := c.Err(); err != nil {
 		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer of unknown shape: " + err.Error(), Cause: err}
@@ -101,7 +104,9 @@ func (r *response) read(c *rawjson.Cursor) {
 				}
 			}
 		case "error":
-			r.failure = DecodeError(0, c.Raw())
+			if raw := present(c); raw != nil {
+				r.failure = DecodeError(0, raw)
+			}
 		}
 	}
 	if blocked != "" {
@@ -223,6 +228,10 @@ func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
 		case "cachedContentTokenCount":
 			cached = c.Int64()
 		}
+	}
+	// No answer has a trillion tokens. What says so would spoil every sum that it is part of.
+	for _, n := range []*int64{&prompt, &candidates, &thoughts, &tools, &total, &cached} {
+		*n = min(max(*n, 0), 1<<40)
 	}
 	input := prompt + tools
 	// Some answers leave candidatesTokenCount out; the total then tells what was generated.

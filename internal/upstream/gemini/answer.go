@@ -20,8 +20,9 @@ type answer struct {
 	silent   bool // this chunk said nothing
 }
 
-func (a *answer) stream(r *sse.Reader, alive func()) error {
+func (a *answer) stream(r *sse.Reader, dog *watchdog) error {
 	for {
+		dog.busy.Store(false)
 		ev, err := r.Next()
 		if err == io.EOF {
 			return a.end()
@@ -29,7 +30,8 @@ func (a *answer) stream(r *sse.Reader, alive func()) error {
 		if err != nil {
 			return err
 		}
-		alive()
+		dog.busy.Store(true)
+		dog.reset(a.upstream.opts.Idle, errIdle)
 		promised := a.more
 		a.more = r.Ready()
 		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {

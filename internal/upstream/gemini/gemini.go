@@ -106,7 +106,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		frames := req.Dialect == perigee.DialectGemini
 		out := answer{upstream: u, frames: frames, decoder: dialect.Decoder{Outline: frames}, yield: yield}
 		if req.Stream {
-			err = out.stream(sse.NewReader(resp.Body), func() { dog.reset(u.opts.Idle, errIdle) })
+			err = out.stream(sse.NewReader(resp.Body), dog)
 		} else {
 			err = out.whole(resp.Body)
 		}

@@ -188,3 +188,23 @@ func TestKeyring(t *testing.T) {
 		t.Errorf("all have rested: %s", got)
 	}
 }
+
+// A caller that takes its time with an event is not the provider's silence.
+func TestIdleDoesNotCountTheCallersTime(t *testing.T) {
+	chunk := `data: {"candidates":[{"content":{"parts":[{"text":"ok"}]}}]}` + "\n\n"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, chunk+"data: "+finished+"\n\n")
+	}))
+	defer server.Close()
+	u := New(Options{Name: "s", URL: server.URL, Idle: 20 * time.Millisecond})
+	defer u.Close()
+	busy := time.NewTimer(100 * time.Millisecond)
+	for _, err := range u.Stream(t.Context(), request(t, true)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-busy.C // the caller is busy for longer than the limit, with each event
+		busy.Reset(30 * time.Millisecond)
+	}
+}

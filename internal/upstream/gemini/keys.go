@@ -70,6 +70,9 @@ func (r *keyring) order(now time.Time) []*key {
 	return order
 }
 
+// maxRest is after how long a key is tried again in any case: providers have been wrong about it.
+const maxRest = time.Hour
+
 // blame says whether an error is the key's own, and lets that key rest for a while.
 func (r *keyring) blame(k *key, err *perigee.Error, now time.Time) bool {
 	var rest time.Duration
@@ -85,6 +88,6 @@ func (r *keyring) blame(k *key, err *perigee.Error, now time.Time) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k.until = now.Add(rest)
+	k.until = now.Add(min(rest, maxRest))
 	return true
 }

@@ -163,10 +163,13 @@ func (u *Upstream) try(ctx context.Context, method, target string, body *sent, k
 	return nil, e
 }
 
+// longestRest is the most that a provider's word about when to come back is believed.
+const longestRest = 30 * 24 * time.Hour
+
 // retryAfter reads the header in both its forms.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+		return time.Duration(min(seconds, int(longestRest/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil && at.After(now) {
 		return at.Sub(now)

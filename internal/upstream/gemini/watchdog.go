@@ -2,14 +2,17 @@ package gemini
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
-// A watchdog cancels a call that has been quiet for too long.
+// A watchdog cancels a call when the provider has been quiet for too long. While the caller is busy with what it got,
+// the provider is not to blame.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	cause  error
+	busy   atomic.Bool
 }
 
 // watch cancels with cause after d, unless d is 0 or the dog is reset or stopped before.
@@ -28,8 +31,23 @@ func (w *watchdog) reset(d time.Duration, cause error) {
 	w.stop()
 	w.cause = cause
 	if d > 0 {
-		w.timer = time.AfterFunc(d, func() { w.cancel(cause) })
+		w.start(d, cause)
 	}
+}
+
+func (w *watchdog) start(d time.Duration, cause error) {
+	timer := make(chan *time.Timer, 1) // the function may run before AfterFunc has returned
+	t := time.AfterFunc(d, func() {
+		if !w.busy.Load() {
+			w.cancel(cause)
+			return
+		}
+		t := <-timer
+		timer <- t
+		t.Reset(d)
+	})
+	timer <- t
+	w.timer = t
 }
 
 func (w *watchdog) stop() {
