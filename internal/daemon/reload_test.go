@@ -49,6 +49,12 @@ func (b logbook) line(t *testing.T, words ...string) string {
 // follow starts a daemon that follows a file, and returns a function that replaces the file.
 func follow(t *testing.T, text string) (*gateway, logbook, func(text string)) {
 	t.Helper()
+	return followOn(t, text, map[string]string{"listen": "127.0.0.1:0"})
+}
+
+func followOn(t *testing.T, text string, flags map[string]string) (*gateway, logbook, func(text string)) {
+	t.Helper()
+	flags["data_dir"] = dataDir(t)
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -62,7 +68,7 @@ func follow(t *testing.T, text string) (*gateway, logbook, func(text string)) {
 	write(text)
 	src := config.Sources{
 		Path:  path,
-		Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": dataDir(t)},
+		Flags: flags,
 		Env:   func(string) (string, bool) { return "", false },
 	}
 	book := make(logbook, 10_000)
@@ -160,5 +166,17 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	book.line(t, "take effect when perigee is started anew")
 	if got := status(t, g, streaming, ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
+	}
+}
+
+// The listener stays where it is until the next start, so what a new configuration says about listening does not make
+// it safe to drop the keys.
+func TestReloadDoesNotOpenAListenerThatOthersCanReach(t *testing.T) {
+	t.Parallel()
+	g, book, write := followOn(t, "listen: 0.0.0.0:0\nkeys: [{name: laptop, secret: secret-laptop}]\n", map[string]string{})
+	write("listen: 127.0.0.1:0\n")
+	book.line(t, "has no keys", "can be reached from other machines")
+	if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
+		t.Errorf("the door is open: %d", got)
 	}
 }
