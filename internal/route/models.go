@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/models"
 )
 
 // A list of models is good for modelsFresh; an upstream that could not give one is asked again after
@@ -56,7 +58,7 @@ func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 		for _, m := range list.models {
 			if !seen[m.ID] && r.serves(r.opts.Targets[i].Name, m.ID) {
 				seen[m.ID] = true
-				all = append(all, m)
+				all = append(all, described(m))
 			}
 		}
 	}
@@ -66,33 +68,47 @@ func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	return append(all, r.aliases(all, seen)...), nil
 }
 
+// described completes what a provider says of a model with what is known about it. Where the provider says
+// something, that is so.
+func described(m perigee.Model) perigee.Model {
+	spec, ok := models.Lookup(m.ID)
+	if !ok {
+		return m
+	}
+	m.DisplayName = cmp.Or(m.DisplayName, spec.Name)
+	m.Context = cmp.Or(m.Context, spec.Context)
+	m.Output = cmp.Or(m.Output, spec.Output)
+	m.Thinking = m.Thinking || spec.Thinking.Possible()
+	return m
+}
+
 // serves says whether a model would be asked of this upstream at all.
 func (r *Router) serves(upstream, model string) bool {
-	_, targets, err := r.resolve(model)
-	return err == nil && slices.ContainsFunc(targets, func(t Target) bool { return t.Name == upstream })
+	found, err := r.resolve(model)
+	return err == nil && slices.ContainsFunc(found.targets, func(t Target) bool { return t.Name == upstream })
 }
 
 // aliases returns the aliased models under their other names, in order of name.
-func (r *Router) aliases(models []perigee.Model, seen map[string]bool) []perigee.Model {
-	var found []perigee.Model
+func (r *Router) aliases(list []perigee.Model, seen map[string]bool) []perigee.Model {
+	var aliased []perigee.Model
 	for alias := range r.opts.Aliases {
 		if seen[alias] {
 			continue
 		}
-		target, _, err := r.resolve(alias)
+		found, err := r.resolve(alias)
 		if err != nil {
 			continue
 		}
-		for _, m := range models {
-			if m.ID == target {
+		for _, m := range list {
+			if m.ID == found.model {
 				m.ID = alias
-				m.DisplayName = alias + " (" + target + ")"
-				found = append(found, m)
+				m.DisplayName = alias + " (" + found.model + ")"
+				aliased = append(aliased, m)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b perigee.Model) int { return strings.Compare(a.ID, b.ID) })
-	return found
+	slices.SortFunc(aliased, func(a, b perigee.Model) int { return strings.Compare(a.ID, b.ID) })
+	return aliased
 }
 
 // listOf returns what an upstream has, from the cache while it is fresh.
@@ -128,12 +144,12 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 func (r *Router) known(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
-	models, err := r.Models(ctx)
+	all, err := r.Models(ctx)
 	if err != nil {
 		return nil
 	}
 	var list []string
-	for _, m := range models {
+	for _, m := range all {
 		list = append(list, m.ID)
 	}
 	return list

@@ -2,7 +2,8 @@
 // order, and moves on to the next one when the first cannot serve, as long as nothing has been answered
 // yet. It is an Upstream around others.
 //
-// It does not look into requests or answers, and it knows upstreams only by name and ability.
+// Of a request it changes the model, and how much to think where the model's name says so; it does not look into
+// answers, and it knows upstreams only by name and ability.
 package route
 
 import (
@@ -69,31 +70,66 @@ func New(opts Options) (*Router, error) {
 	return &Router{opts: opts}, nil
 }
 
-// Stream asks the upstreams for the model, one after the other, until one answers.
+// Stream asks the upstreams for the model, one after the other, until one answers. When none of them has it, what
+// took its place is asked.
 func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		model, targets, err := r.resolve(req.Model)
+		found, err := r.resolve(req.Model)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
 		}
-		req := req.WithModel(model)
-		var failed failures
-		for i, target := range targets {
-			a := attempt{target: target.Name, model: model, yield: yield}
-			err := a.run(target.Upstream.Stream(ctx, req))
-			if err == nil {
-				return
-			}
-			failed = append(failed, failure{target.Name, err})
-			if a.answering || !movesOn(err) || i == len(targets)-1 {
-				break
-			}
-			r.opts.Logger.Warn("trying the next upstream", "call", req.ID, "model", model, "upstream", target.Name,
-				"class", perigee.AsError(err).Class, "error", err)
+		req, err := found.request(req)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
 		}
-		yield(perigee.Event{}, r.verdict(ctx, req.Model, failed))
+		model := found.model
+		failed, done := r.try(ctx, req, found.targets, nil, yield)
+		if done {
+			return
+		}
+		if nobodyHasIt(failed) {
+			for next := range r.replacements(ctx, found.model) {
+				note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next}
+				again, done := r.try(ctx, req.WithModel(next), r.targets(next), &note, yield)
+				if done {
+					return
+				}
+				if !nobodyHasIt(again) {
+					failed, model = again, next
+					break
+				}
+			}
+		}
+		yield(perigee.Event{}, r.verdict(ctx, model, failed))
 	}
+}
+
+// try asks the targets in order. It is done when one has answered, be it only in part; otherwise it says how they
+// failed.
+func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
+	for i, target := range targets {
+		a := attempt{target: target.Name, model: req.Model, yield: yield}
+		if note != nil {
+			a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
+		}
+		err := a.run(target.Upstream.Stream(ctx, req))
+		if err == nil {
+			return nil, true
+		}
+		if a.answering {
+			yield(perigee.Event{}, err)
+			return nil, true
+		}
+		failed = append(failed, failure{target.Name, err})
+		if !movesOn(err) || i == len(targets)-1 {
+			break
+		}
+		r.opts.Logger.Warn("trying the next upstream", "call", req.ID, "model", req.Model, "upstream", target.Name,
+			"class", perigee.AsError(err).Class, "error", err)
+	}
+	return failed, false
 }
 
 // An attempt is one upstream's try at a call. What it says before its first content is held back, because
@@ -155,34 +191,49 @@ func (a *attempt) release() bool {
 	return true
 }
 
-// CountTokens asks the first upstream of the model that can count.
+// CountTokens asks the first upstream of the model that can count, or of what took its place.
 func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	return first(ctx, r, req.Model, "count tokens", func(c perigee.TokenCounter, model string) (*perigee.TokenCount, error) {
+	ask := func(c perigee.TokenCounter, model string) (*perigee.TokenCount, error) {
 		return c.CountTokens(ctx, req.WithModel(model))
-	})
+	}
+	found, err := r.resolve(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	count, err := first(ctx, r, found, "count tokens", ask)
+	if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+		return count, err
+	}
+	for next := range r.replacements(ctx, found.model) {
+		if count, err := first(ctx, r, resolved{model: next, targets: r.targets(next)}, "count tokens", ask); err == nil {
+			return count, nil
+		}
+	}
+	return nil, err
 }
 
-// Embed asks the first upstream of the model that can embed.
+// Embed asks the first upstream of the model that can embed. Nothing takes a model's place here: vectors of two models
+// cannot be compared.
 func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	return first(ctx, r, req.Model, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
+	found, err := r.resolve(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	return first(ctx, r, found, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
 		return e.Embed(ctx, req.WithModel(model))
 	})
 }
 
 // first asks the upstreams of a model that have the ability A until one of them answers.
-func first[A, R any](ctx context.Context, r *Router, asked, what string, ask func(A, string) (R, error)) (R, error) {
+func first[A, R any](ctx context.Context, r *Router, found resolved, what string, ask func(A, string) (R, error)) (R, error) {
 	var none R
-	model, targets, err := r.resolve(asked)
-	if err != nil {
-		return none, err
-	}
 	var failed failures
-	for _, target := range targets {
+	for _, target := range found.targets {
 		able, ok := target.Upstream.(A)
 		if !ok {
 			continue
 		}
-		result, err := ask(able, model)
+		result, err := ask(able, found.model)
 		if err == nil {
 			return result, nil
 		}
@@ -192,34 +243,19 @@ func first[A, R any](ctx context.Context, r *Router, asked, what string, ask fun
 		}
 	}
 	if len(failed) == 0 {
-		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", model, what)
+		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, what)
 	}
-	return none, r.verdict(ctx, model, failed)
+	return none, r.verdict(ctx, found.model, failed)
 }
 
-// resolve turns what the client asked for into a model and the upstreams to ask for it.
-func (r *Router) resolve(asked string) (string, []Target, error) {
-	model := asked
-	if model == "" {
-		model = r.opts.Default
-	}
-	if model == "" {
-		return "", nil, perigee.Errorf(perigee.ClassInvalid, "the request names no model").
-			WithNext("name one, or set models.default in the configuration")
-	}
-	for range len(r.opts.Aliases) {
-		target, ok := r.opts.Aliases[model]
-		if !ok {
-			break
-		}
-		model = target
-	}
+// targets are the upstreams to ask for a model, in order.
+func (r *Router) targets(model string) []Target {
 	for _, rule := range r.opts.Rules {
 		if names.Match(rule.Match, model) {
-			return model, r.named(rule.To), nil
+			return r.named(rule.To)
 		}
 	}
-	return model, r.opts.Targets, nil
+	return r.opts.Targets
 }
 
 func (r *Router) named(list []string) []Target {
@@ -250,6 +286,13 @@ type failure struct {
 }
 
 type failures []failure
+
+// nobodyHasIt says whether all that is wrong is that something was not found.
+func nobodyHasIt(failed failures) bool {
+	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool {
+		return perigee.AsError(f.err).Class != perigee.ClassNotFound
+	})
+}
 
 // verdict is the error to report when nobody answered: the first that says more than "I have not got this
 // model", since that one can pass; and when nobody has the model, which ones there are.

@@ -85,7 +85,7 @@ func router(t *testing.T, opts Options) *Router {
 }
 
 func request(model string) *perigee.Request {
-	return perigee.NewRequest(perigee.Origin{ID: "c"}, model, true, nil)
+	return perigee.NewRequest(perigee.Origin{ID: "c"}, model, true, func() (*perigee.Prompt, error) { return &perigee.Prompt{}, nil })
 }
 
 // ask returns what a caller hears: who answered and what, and the error.

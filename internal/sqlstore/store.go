@@ -2,8 +2,8 @@
 // recorder writes to and the perigee.UsageReader behind `perigee usage`. The daemon opens it for writing;
 // commands may open it read-only beside a running daemon or without one.
 //
-// It keeps rows and knows nothing of how a call comes about. Rows hold names, counts and times: no keys,
-// no tokens and no bodies.
+// It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and times: no keys,
+// no tokens and no bodies. Responses hold what was said, because their clients asked for it to be kept.
 //
 // The engine is SQLite. What only SQLite needs is in sqlite.go and trouble.go; the statements themselves
 // are written so that PostgreSQL understands them too.

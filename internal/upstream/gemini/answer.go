@@ -5,6 +5,7 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/prepare"
 	"perigee/internal/sse"
 )
 
@@ -12,6 +13,7 @@ import (
 type answer struct {
 	upstream *Upstream
 	frames   bool // the caller speaks this dialect and wants the provider's own chunks
+	back     prepare.Back
 	decoder  dialect.Decoder
 	events   []perigee.Event
 	yield    func(perigee.Event, error) bool
@@ -85,6 +87,7 @@ func (a *answer) chunk(data []byte) error {
 		}
 	}
 	for i := range events {
+		a.back.Event(&events[i])
 		events[i].More = a.more || i < len(events)-1
 		if !a.send(events[i]) {
 			return nil

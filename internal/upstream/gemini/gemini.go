@@ -1,5 +1,6 @@
 // Package gemini is the upstream for the official Gemini API with one or more API keys. A request that came
-// in the Gemini dialect goes on as the bytes it came in; any other is written anew from its prompt.
+// in the Gemini dialect goes on as the bytes it came in; any other is written anew from its prompt, after
+// package prepare has made it one that the API accepts.
 //
 // It classifies what goes wrong but decides nothing: whether to try elsewhere is routing's business. The
 // one exception is its own keys, which nobody else knows: a key that is refused or used up gives way to the
@@ -17,6 +18,8 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/models"
+	"perigee/internal/prepare"
 	"perigee/internal/sse"
 )
 
@@ -85,12 +88,17 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		if req.Stream {
 			method = "streamGenerateContent?alt=sse"
 		}
-		body, err := u.body(req, method)
+		m, err := u.message(req, method)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
 		}
-		outgoing := &sent{body: body}
+		for i := range m.notes {
+			if !yield(perigee.Event{Kind: perigee.EventNote, Note: &m.notes[i]}, nil) {
+				return
+			}
+		}
+		outgoing := &sent{body: m.body}
 		defer outgoing.wait()
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -103,8 +111,9 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		}
 		defer resp.Body.Close()
 
-		frames := req.Dialect == perigee.DialectGemini
-		out := answer{upstream: u, frames: frames, decoder: dialect.Decoder{Outline: frames}, yield: yield}
+		// The provider's own chunks are no use to a client that knows its tools by other names.
+		frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
+		out := answer{upstream: u, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}, yield: yield}
 		if req.Stream {
 			err = out.stream(sse.NewReader(resp.Body), dog)
 		} else {
@@ -116,32 +125,44 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// body returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
+// A message is what is sent to the provider, what has to be undone in its answer, and what the client should
+// know about it.
+type message struct {
+	body  []byte
+	back  prepare.Back
+	notes []perigee.Note
+}
+
+// message returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
 // otherwise.
-func (u *Upstream) body(req *perigee.Request, method string) ([]byte, error) {
+func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if req.Verbatim(perigee.DialectGemini) {
+		m.body = req.Body
 		if req.NamesModel {
-			return dialect.RewriteModel(req.Body, req.Model)
+			m.body, err = dialect.RewriteModel(req.Body, req.Model)
 		}
-		return req.Body, nil
+		return m, err
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
-		return nil, err
+		return m, err
 	}
+	prompt, m.back, m.notes = prepare.ForGemini(prompt, models.Of(req.Model))
 	if method == "countTokens" {
-		return dialect.EncodeCountRequest(prompt, req.Model), nil
+		m.body = dialect.EncodeCountRequest(prompt, req.Model)
+	} else {
+		m.body = dialect.EncodeRequest(prompt)
 	}
-	return dialect.EncodeRequest(prompt), nil
+	return m, nil
 }
 
 // CountTokens asks the API to count.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	body, err := u.body(req, "countTokens")
+	m, err := u.message(req, "countTokens")
 	if err != nil {
 		return nil, err
 	}
-	raw, err := u.call(ctx, req.Model, "countTokens", &sent{body: body})
+	raw, err := u.call(ctx, req.Model, "countTokens", &sent{body: m.body})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,162 @@
+// Package models is what perigee knows about models by their names: how much fits in and comes out, how they can be
+// told to think, which family they belong to and what to ask when a name is gone. Routing reads suffixes with it and
+// completes lists, preparation for a provider keeps requests within a model's limits, and signatures are kept apart
+// by family.
+//
+// It is a table and a few rules about names. It knows no upstream: what can really be asked is for the providers'
+// own lists to say, and those win wherever they say something.
+package models
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Family groups models that share a set of rules.
+type Family string
+
+// The families.
+const (
+	Claude    Family = "claude"
+	Gemini    Family = "gemini-3" // 3 and newer: function calls come back with their signatures
+	Gemini2   Family = "gemini-2" // 2.5 and older
+	GPTOSS    Family = "gpt-oss"
+	Image     Family = "image"
+	Embedding Family = "embedding"
+	Other     Family = ""
+)
+
+// Seal names the kind of thought signature that the models of a family issue and take: models with the same seal
+// take each other's. It is empty for families without signatures.
+func (f Family) Seal() string {
+	switch f {
+	case Claude:
+		return "claude"
+	case Gemini, Gemini2, Image:
+		return "gemini"
+	}
+	return ""
+}
+
+// A Spec is what is known about a model. Zero limits are unknown limits.
+type Spec struct {
+	ID       string
+	Name     string // for people
+	Family   Family
+	Context  int64 // tokens that fit in
+	Output   int64 // tokens that can come out
+	In, Out  []string
+	Thinking Thinking
+
+	// Instead is what to ask when nobody has this model: its successor, or its name at the other source. Embedding
+	// models have none, because the vectors of two models cannot be compared.
+	Instead string
+}
+
+// Thinking is how a model can be told how much to think. Levels go from the least to the most; a model with neither
+// levels nor budgets does not think.
+type Thinking struct {
+	Min, Max int64 // budgets in tokens; Max 0: the model takes none
+	Zero     bool  // budget 0 turns thinking off
+	Dynamic  bool  // budget -1 leaves it to the model
+	Levels   []string
+}
+
+// Possible says whether the model thinks at all.
+func (t Thinking) Possible() bool { return t.Max > 0 || len(t.Levels) > 0 }
+
+// Lookup returns what is known about exactly this model. The slices in it are shared and not to be changed.
+func Lookup(id string) (Spec, bool) {
+	i, ok := index[id]
+	if !ok {
+		return Spec{}, false
+	}
+	return table[i], true
+}
+
+// Of returns what is known about a model, or else what its name suggests.
+func Of(id string) Spec {
+	if spec, ok := Lookup(id); ok {
+		return spec
+	}
+	return Guess(id)
+}
+
+// All lists the known models.
+func All() []Spec { return slices.Clone(table) }
+
+// Guess says what a name suggests. A dated or otherwise longer name of a known model is taken for that model; for
+// the rest only the family and the ways of thinking are guessed, because a wrong limit is worse than none.
+func Guess(id string) Spec {
+	name := strings.ToLower(id)
+	for i := len(name) - 1; i > 0; i-- {
+		if name[i] != '-' && name[i] != '@' && name[i] != ':' {
+			continue
+		}
+		if spec, ok := Lookup(name[:i]); ok && sameKind(spec, name[i:]) {
+			spec.ID, spec.Name, spec.Instead = id, "", ""
+			return spec
+		}
+	}
+	spec := guessFamily(name)
+	spec.ID = id
+	return spec
+}
+
+// sameKind keeps a longer name from passing for a model of another kind: gemini-2.5-flash-image is no gemini-2.5-flash.
+func sameKind(spec Spec, rest string) bool {
+	return spec.Family == Image || spec.Family == Embedding ||
+		!strings.Contains(rest, "image") && !strings.Contains(rest, "embedding") && !speaks(rest) && !strings.Contains(rest, "-lite")
+}
+
+// speaks says whether a name is that of a model for speech, which neither thinks on demand nor calls functions.
+func speaks(name string) bool {
+	return strings.Contains(name, "tts") || strings.Contains(name, "native-audio") || strings.Contains(name, "live")
+}
+
+func guessFamily(name string) Spec {
+	pro := strings.Contains(name, "pro")
+	switch {
+	case strings.Contains(name, "embedding"):
+		return Spec{Family: Embedding, In: text, Out: vector}
+	case strings.Contains(name, "claude"):
+		return Spec{Family: Claude, In: textImage, Out: text, Thinking: claudeThinking}
+	case strings.Contains(name, "gpt-oss"):
+		return Spec{Family: GPTOSS, In: text, Out: text}
+	case strings.Contains(name, "image") || strings.Contains(name, "banana"):
+		return Spec{Family: Image, In: textImage, Out: textImage}
+	case !strings.HasPrefix(name, "gemini"):
+		return Spec{Family: Other, In: text, Out: text}
+	case generation(name) < 2:
+		return Spec{Family: Gemini2, In: media, Out: text}
+	case generation(name) == 2:
+		spec := Spec{Family: Gemini2, In: media, Out: text}
+		if strings.HasPrefix(name, "gemini-2.5") && !speaks(name) {
+			spec.Thinking = thinking25Flash
+			if pro {
+				spec.Thinking = thinking25Pro
+			}
+		}
+		return spec
+	case pro:
+		return Spec{Family: Gemini, In: media, Out: text, Thinking: Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowHigh}}
+	}
+	return Spec{Family: Gemini, In: media, Out: text, Thinking: Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowUp}}
+}
+
+// generation reads the number after gemini-. A name without one (gemini-pro-agent, gemini-flash-latest) is of the
+// newest generation.
+func generation(name string) int {
+	rest := strings.TrimPrefix(name, "gemini-")
+	n, digits := 0, 0
+	for digits < len(rest) && digits < 4 && rest[digits] >= '0' && rest[digits] <= '9' {
+		n = n*10 + int(rest[digits]-'0')
+		digits++
+	}
+	if digits == 0 {
+		return newest
+	}
+	return n
+}
+
+const newest = 3

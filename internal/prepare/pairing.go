@@ -1,0 +1,167 @@
+package prepare
+
+import (
+	"encoding/json"
+
+	"perigee"
+)
+
+// lost is the result of a call that has none: the client stopped it, or the user went on without waiting.
+var lost = json.RawMessage(`{"error":"the call was interrupted and has no result"}`)
+
+// pair puts the results of each call right behind it. What the model says in several contents in a row is one
+// content when calls are among it, because nothing may stand between a call and its result.
+func (g *gemini) pair(list []perigee.Content) []perigee.Content {
+	out := make([]perigee.Content, 0, len(list)+1)
+	var calls []*perigee.FunctionCall
+	joined := false // the last content of out has parts of several
+	for i := 0; i < len(list); {
+		if list[i].Role == perigee.RoleModel {
+			if len(calls) > 0 {
+				join(&out[len(out)-1], list[i].Parts, joined)
+				joined = true
+			} else {
+				out, joined = append(out, list[i]), false
+			}
+			calls = appendCalls(calls, &list[i])
+			i++
+			continue
+		}
+		from := i
+		for i < len(list) && list[i].Role != perigee.RoleModel {
+			i++
+		}
+		out = g.answer(out, list[from:i], calls)
+		calls = calls[:0]
+	}
+	return out
+}
+
+// join adds parts to a content. Parts that are still the client's are copied first.
+func join(c *perigee.Content, parts []perigee.Part, ours bool) {
+	if !ours {
+		c.Parts = append(make([]perigee.Part, 0, 2*(len(c.Parts)+len(parts))), c.Parts...)
+	}
+	c.Parts = append(c.Parts, parts...)
+}
+
+func appendCalls(calls []*perigee.FunctionCall, c *perigee.Content) []*perigee.FunctionCall {
+	for i := range c.Parts {
+		if c.Parts[i].Kind == perigee.PartCall {
+			calls = append(calls, c.Parts[i].Call)
+		}
+	}
+	return calls
+}
+
+// answer appends what the user says after calls: the results first and in the order of the calls, then everything
+// else where it stood.
+func (g *gemini) answer(out, run []perigee.Content, calls []*perigee.FunctionCall) []perigee.Content {
+	if inOrder(run, calls) {
+		return append(out, run...)
+	}
+	var results []*perigee.FunctionResponse
+	for i := range run {
+		for j := range run[i].Parts {
+			if run[i].Parts[j].Kind == perigee.PartResponse {
+				results = append(results, run[i].Parts[j].Response)
+			}
+		}
+	}
+	chosen, used := g.match(calls, results)
+	first := perigee.Content{Role: perigee.RoleUser, Extra: run[0].Extra}
+	for _, r := range chosen {
+		first.Parts = append(first.Parts, perigee.Part{Kind: perigee.PartResponse, Response: r})
+	}
+	seen := 0
+	for i := range run {
+		c := first
+		if i > 0 {
+			c = perigee.Content{Role: perigee.RoleUser, Extra: run[i].Extra}
+		}
+		for _, part := range run[i].Parts {
+			if part.Kind == perigee.PartResponse {
+				seen++
+				if used[seen-1] {
+					continue
+				}
+				g.notes.add(perigee.NoteRepaired, "result without a call of tool "+g.clientName(part.Response.Name))
+				part = told("result of tool ", part.Response.Name, part.Response.Response)
+			}
+			c.Parts = append(c.Parts, part)
+		}
+		if len(c.Parts) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// inOrder says whether the run begins with exactly the results of the calls, and has no others.
+func inOrder(run []perigee.Content, calls []*perigee.FunctionCall) bool {
+	at := 0
+	for i := range run {
+		for j := range run[i].Parts {
+			if run[i].Parts[j].Kind != perigee.PartResponse {
+				continue
+			}
+			r := run[i].Parts[j].Response
+			if i > 0 || j != at || at >= len(calls) || r.Name != calls[at].Name || calls[at].ID != "" && r.ID != calls[at].ID {
+				return false
+			}
+			at++
+		}
+	}
+	return at == len(calls)
+}
+
+// match finds the result of each call: by id, then by name. It returns one for every call, made up where there is
+// none, and says which results were used.
+func (g *gemini) match(calls []*perigee.FunctionCall, results []*perigee.FunctionResponse) (chosen []*perigee.FunctionResponse, used []bool) {
+	chosen, used = make([]*perigee.FunctionResponse, len(calls)), make([]bool, len(results))
+	take := func(key func(*perigee.FunctionResponse) string, of func(*perigee.FunctionCall) string) {
+		open := map[string][]int{}
+		for i, r := range results {
+			if k := key(r); k != "" && !used[i] {
+				open[k] = append(open[k], i)
+			}
+		}
+		for i, call := range calls {
+			k := of(call)
+			if queue := open[k]; chosen[i] == nil && len(queue) > 0 {
+				open[k] = queue[1:]
+				chosen[i], used[queue[0]] = g.fit(call, results[queue[0]]), true
+			}
+		}
+	}
+	take(func(r *perigee.FunctionResponse) string { return r.ID }, func(c *perigee.FunctionCall) string { return c.ID })
+	take(func(r *perigee.FunctionResponse) string { return r.Name }, func(c *perigee.FunctionCall) string { return c.Name })
+	for i, call := range calls {
+		if chosen[i] == nil {
+			g.notes.add(perigee.NoteRepaired, "missing result of tool "+g.clientName(call.Name))
+			chosen[i] = &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Response: lost}
+		}
+	}
+	return chosen, used
+}
+
+// fit makes a result name its call.
+func (g *gemini) fit(call *perigee.FunctionCall, r *perigee.FunctionResponse) *perigee.FunctionResponse {
+	if r.ID == call.ID && r.Name == call.Name {
+		return r
+	}
+	if r.ID != "" && call.ID != "" && r.ID != call.ID {
+		g.notes.add(perigee.NoteRepaired, "id of the result of tool "+g.clientName(call.Name))
+	}
+	c := *r
+	c.ID, c.Name = call.ID, call.Name
+	return &c
+}
+
+// clientName is the name of a tool in the client's words.
+func (g *gemini) clientName(wire string) string {
+	if name, ok := g.names.back[wire]; ok {
+		wire = name
+	}
+	return clip(wire)
+}

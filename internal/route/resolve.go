@@ -1,0 +1,108 @@
+package route
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"perigee"
+	"perigee/internal/models"
+)
+
+// A resolved is what the name that a client used stands for.
+type resolved struct {
+	model    string
+	thinking *perigee.Thinking // what the name says about thinking; nil: nothing
+	targets  []Target
+}
+
+// resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may stand for aliases
+// and for names with a suffix, and a suffix may stand behind an alias; the client's own suffix wins.
+func (r *Router) resolve(asked string) (resolved, error) {
+	found := resolved{model: asked}
+	if found.model == "" {
+		found.model = r.opts.Default
+	}
+	if found.model == "" {
+		return found, perigee.Errorf(perigee.ClassInvalid, "the request names no model").
+			WithNext("name one, or set models.default in the configuration")
+	}
+	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
+		if target, ok := r.opts.Aliases[found.model]; ok {
+			found.model = target
+			continue
+		}
+		base, thinking := models.Split(found.model, r.knows)
+		if thinking == nil {
+			break
+		}
+		found.model = base
+		if found.thinking == nil {
+			found.thinking = thinking
+		}
+	}
+	found.targets = r.targets(found.model)
+	return found, nil
+}
+
+// knows says whether there is a model of this name, as far as that can be said without asking anybody.
+func (r *Router) knows(id string) bool {
+	if _, ok := r.opts.Aliases[id]; ok {
+		return true
+	}
+	if _, ok := models.Lookup(id); ok {
+		return true
+	}
+	r.models.mu.Lock()
+	defer r.models.mu.Unlock()
+	for _, list := range r.models.lists {
+		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// request makes the request one for the model, with the thinking that its name asks for instead of what the body
+// says; whether the client wants to see it is the body's alone.
+func (f *resolved) request(req *perigee.Request) (*perigee.Request, error) {
+	req = req.WithModel(f.model)
+	if f.thinking == nil {
+		return req, nil
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	changed := *prompt
+	thinking := perigee.Thinking{Budget: f.thinking.Budget, Level: f.thinking.Level}
+	if said := prompt.Generation.Thinking; said != nil {
+		thinking.Include, thinking.Extra = said.Include, said.Extra
+	}
+	changed.Generation.Thinking = &thinking
+	return req.WithPrompt(&changed), nil
+}
+
+// replacements are the models to ask when nobody has one, in order: its successors and its names elsewhere, as far as
+// somebody lists them or nobody can tell. There are none for a model that somebody does list: then it was something
+// else that was not found.
+func (r *Router) replacements(ctx context.Context, model string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		spec, _ := models.Lookup(model)
+		if spec.Instead == "" {
+			return
+		}
+		known := r.known(ctx)
+		seen := []string{}
+		for ; spec.Instead != "" && !slices.Contains(known, model); spec, _ = models.Lookup(spec.Instead) {
+			// Some stand for each other: the line ends where it would come back.
+			if spec.Instead == model || slices.Contains(seen, spec.Instead) {
+				return
+			}
+			seen = append(seen, spec.Instead)
+			if (known == nil || slices.Contains(known, spec.Instead)) && !yield(spec.Instead) {
+				return
+			}
+		}
+	}
+}

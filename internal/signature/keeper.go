@@ -1,0 +1,97 @@
+package signature
+
+import (
+	"context"
+	"iter"
+
+	"perigee"
+	"perigee/internal/models"
+)
+
+// A Keeper is an Upstream that remembers the signatures in answers and gives back those that requests have lost. It
+// also sees to it that every call has an id to be remembered by. It can do what the upstream inside can.
+type Keeper struct {
+	next   perigee.Upstream
+	memory *Memory
+}
+
+var (
+	_ perigee.Upstream     = (*Keeper)(nil)
+	_ perigee.TokenCounter = (*Keeper)(nil)
+	_ perigee.Embedder     = (*Keeper)(nil)
+	_ perigee.ModelLister  = (*Keeper)(nil)
+)
+
+// Around returns a Keeper around next.
+func (m *Memory) Around(next perigee.Upstream) *Keeper { return &Keeper{next: next, memory: m} }
+
+// Stream asks the upstream inside. A request in the provider's own dialect gets its stream as it is.
+func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	if req.Dialect == perigee.DialectGemini {
+		return k.next.Stream(ctx, req)
+	}
+	return func(yield func(perigee.Event, error) bool) {
+		seal := models.Of(req.Model).Family.Seal()
+		restored, err := k.restored(ctx, req, seal)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
+		w := watch{memory: k.memory, seal: seal, call: req.ID}
+		defer w.end()
+		for ev, err := range k.next.Stream(ctx, restored) {
+			if err == nil {
+				w.see(&ev)
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// restored returns the request with the signatures that the model should see.
+func (k *Keeper) restored(ctx context.Context, req *perigee.Request, seal string) (*perigee.Request, error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	if p := k.memory.restore(ctx, prompt, seal); p != prompt {
+		return req.WithPrompt(p), nil
+	}
+	return req, nil
+}
+
+// CountTokens asks the upstream inside, about the request that Stream would make.
+func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	counter, ok := k.next.(perigee.TokenCounter)
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "this upstream counts no tokens")
+	}
+	if req.Dialect == perigee.DialectGemini {
+		return counter.CountTokens(ctx, req)
+	}
+	restored, err := k.restored(ctx, req, models.Of(req.Model).Family.Seal())
+	if err != nil {
+		return nil, err
+	}
+	return counter.CountTokens(ctx, restored)
+}
+
+// Embed asks the upstream inside.
+func (k *Keeper) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+	embedder, ok := k.next.(perigee.Embedder)
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "this upstream makes no embeddings")
+	}
+	return embedder.Embed(ctx, req)
+}
+
+// Models asks the upstream inside. One that cannot say has none to list.
+func (k *Keeper) Models(ctx context.Context) ([]perigee.Model, error) {
+	lister, ok := k.next.(perigee.ModelLister)
+	if !ok {
+		return nil, nil
+	}
+	return lister.Models(ctx)
+}

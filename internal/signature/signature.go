@@ -1,0 +1,149 @@
+// Package signature keeps the seals that providers put on their thinking. A provider wants a seal back with the part
+// that it came on, and most clients of other APIs have no place for it: they lose it, and with it the model's train of
+// thought. A Memory remembers each seal by the id of the call, or by the text, that it came with; a Keeper is an
+// Upstream around an upstream that gives it back. The daemon puts one around every upstream, behind routing, all with
+// the same Memory.
+//
+// Requests in the provider's own dialect pass untouched: their clients have a place for the seal, and know best. What
+// a provider demands in place of a seal that nobody remembers is not decided here.
+package signature
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"perigee"
+)
+
+// Options say how much is remembered. Zero values mean defaults.
+type Options struct {
+	Keep     time.Duration // how long after its last use; 0: 48 hours
+	MaxBytes int           // of memory; 0: 16 MiB
+	MaxCount int           // of entries in memory; 0: 100,000
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+const (
+	defaultKeep  = 48 * time.Hour
+	defaultBytes = 16 << 20
+	defaultCount = 100_000
+
+	// forget is how long it is believed that the store has not got something: another process may write to it.
+	forget = 5 * time.Minute
+	// findTime bounds how long a request waits for the store. Without an answer it goes on as it came.
+	findTime = time.Second
+)
+
+// A Memory remembers signatures: the latest in memory, and all of them in a store where there is one. It is safe for
+// concurrent use.
+type Memory struct {
+	opts   Options
+	cache  cache
+	store  perigee.SignatureStore
+	writer *writer
+}
+
+// NewMemory returns an empty memory.
+func NewMemory(opts Options) *Memory {
+	if opts.Keep <= 0 {
+		opts.Keep = defaultKeep
+	}
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = defaultBytes
+	}
+	if opts.MaxCount <= 0 {
+		opts.MaxCount = defaultCount
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Memory{opts: opts, cache: cache{maxBytes: opts.MaxBytes, maxCount: opts.MaxCount}}
+}
+
+// KeepIn makes the memory outlast the process. It is called at most once, before the memory is used; then who made
+// the memory closes it, before the store.
+func (m *Memory) KeepIn(store perigee.SignatureStore) {
+	m.store = store
+	m.writer = startWriter(store, m.opts.Logger)
+}
+
+// Close writes what is not in the store yet. While the store fails it tries until ctx ends.
+func (m *Memory) Close(ctx context.Context) error {
+	if m.writer == nil {
+		return nil
+	}
+	return m.writer.close(ctx)
+}
+
+// put remembers a signature under a key.
+func (m *Memory) put(key, value, seal string) {
+	s := perigee.Signature{Key: key, Value: value, Seal: seal, Expires: m.opts.Now().Add(m.opts.Keep)}
+	m.cache.put(s, false)
+	if m.writer != nil {
+		m.writer.put(s)
+	}
+}
+
+// remember keeps a signature under a key, and what kind it is under its own.
+func (m *Memory) remember(key, value, seal string) {
+	m.put(key, value, seal)
+	m.put(sealKey(value), "", seal)
+}
+
+// A found is what is known under some keys.
+type found map[string]perigee.Signature
+
+// find looks the keys up, first in memory and then, all that are missing at once, in the store.
+func (m *Memory) find(ctx context.Context, keys []string) found {
+	now := m.opts.Now()
+	result := found{}
+	var missing []string
+	for _, key := range keys {
+		s, known, absent := m.cache.get(key, now)
+		switch {
+		case absent:
+		case known:
+			result[key] = s
+		default:
+			missing = append(missing, key)
+		}
+	}
+	if m.store != nil && len(missing) > 0 {
+		m.load(ctx, missing, result, now)
+	}
+	m.renew(result, now)
+	return result
+}
+
+func (m *Memory) load(ctx context.Context, keys []string, result found, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	stored, err := m.store.FindSignatures(ctx, keys)
+	if err != nil {
+		m.opts.Logger.Warn("signatures cannot be read for now", "error", err)
+		return
+	}
+	for _, s := range stored {
+		m.cache.put(s, false)
+		result[s.Key] = s
+	}
+	for _, key := range keys {
+		if _, ok := result[key]; !ok {
+			m.cache.put(perigee.Signature{Key: key, Expires: now.Add(forget)}, true)
+		}
+	}
+}
+
+// renew keeps what a conversation still uses from expiring in the middle of it.
+func (m *Memory) renew(result found, now time.Time) {
+	for _, s := range result {
+		if s.Expires.Sub(now) < m.opts.Keep/2 {
+			m.put(s.Key, s.Value, s.Seal)
+		}
+	}
+}

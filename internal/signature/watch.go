@@ -1,0 +1,145 @@
+package signature
+
+import (
+	"fmt"
+
+	"perigee"
+)
+
+// A watch follows one answer and remembers the signatures in it.
+type watch struct {
+	memory     *Memory
+	seal       string // of the model that answers; empty: it has no signatures
+	call       string // the id of the request
+	calls      int
+	candidates []candidate
+}
+
+// A candidate is one of the answers. Its blocks are what clients see: thinking, text, calls, one after the other.
+type candidate struct {
+	kind      perigee.EventKind // of the open block; 0: none
+	id        string            // of the open call
+	signature string            // that came with the open block
+	block     textDigest        // its text, from the second block of a kind on
+	whole     [2]joined         // some clients get all thinking as one, and all text
+}
+
+// A joined is all the text of one kind. While there is one block of it, it is also that block.
+type joined struct {
+	digest    textDigest
+	blocks    int
+	signature string // the last that came with any of it
+}
+
+// see takes note of an event, and gives a call an id if it has none.
+func (w *watch) see(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventCall:
+		w.number(ev)
+	case perigee.EventText, perigee.EventThinking, perigee.EventSignature, perigee.EventFinish:
+	default:
+		return
+	}
+	if w.seal == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
+		return
+	}
+	for len(w.candidates) <= ev.Candidate {
+		w.candidates = append(w.candidates, candidate{})
+	}
+	c := &w.candidates[ev.Candidate]
+	switch ev.Kind {
+	case perigee.EventFinish:
+		w.finish(c)
+		return
+	case perigee.EventCall:
+		w.close(c)
+		c.kind, c.id = ev.Kind, ev.Call.ID
+	case perigee.EventText, perigee.EventThinking:
+		w.text(c, ev)
+	}
+	if ev.Signature != "" {
+		w.sealed(c, ev.Signature)
+	}
+}
+
+const maxCandidates = 8
+
+// number gives a call an id that no other call has: the request's, and which of its calls it is.
+func (w *watch) number(ev *perigee.Event) {
+	w.calls++
+	if ev.Call == nil || ev.Call.ID != "" {
+		return
+	}
+	call := *ev.Call
+	call.ID = fmt.Sprintf("call_%s_%d", w.call, w.calls)
+	ev.Call = &call
+}
+
+func (w *watch) text(c *candidate, ev *perigee.Event) {
+	j := &c.whole[joinedIndex(ev.Kind)]
+	if c.kind != ev.Kind {
+		w.close(c)
+		c.kind = ev.Kind
+		j.blocks++
+	}
+	j.digest.write(ev.Text)
+	if j.blocks > 1 {
+		c.block.write(ev.Text)
+	}
+}
+
+func joinedIndex(kind perigee.EventKind) int {
+	if kind == perigee.EventThinking {
+		return 1
+	}
+	return 0
+}
+
+// sealed notes the signature of the open block. Calls are complete, so theirs can be remembered at once.
+func (w *watch) sealed(c *candidate, signature string) {
+	switch c.kind {
+	case perigee.EventCall:
+		w.memory.remember(callKey(c.id), signature, w.seal)
+	case perigee.EventText, perigee.EventThinking:
+		c.signature = signature
+		c.whole[joinedIndex(c.kind)].signature = signature
+	default:
+		w.memory.put(sealKey(signature), "", w.seal) // it came with nothing, but it is genuine
+	}
+}
+
+// close ends the open block.
+func (w *watch) close(c *candidate) {
+	if c.signature != "" {
+		text := &c.block
+		if j := &c.whole[joinedIndex(c.kind)]; j.blocks == 1 {
+			text = &j.digest
+		}
+		w.rememberText(c.kind, text, c.signature)
+	}
+	c.kind, c.id, c.signature = 0, "", ""
+	c.block.reset()
+}
+
+func (w *watch) rememberText(kind perigee.EventKind, d *textDigest, signature string) {
+	if key := textKey(kind, w.seal, d); key != "" {
+		w.memory.remember(key, signature, w.seal)
+	}
+}
+
+// finish ends an answer.
+func (w *watch) finish(c *candidate) {
+	w.close(c)
+	for _, kind := range []perigee.EventKind{perigee.EventText, perigee.EventThinking} {
+		if j := &c.whole[joinedIndex(kind)]; j.blocks > 1 && j.signature != "" {
+			w.rememberText(kind, &j.digest, j.signature)
+		}
+	}
+}
+
+// end takes note of answers that broke off: a client may still send back what it got.
+func (w *watch) end() {
+	for i := range w.candidates {
+		w.finish(&w.candidates[i])
+	}
+}

@@ -1,0 +1,161 @@
+package signature
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+const (
+	linger       = 50 * time.Millisecond // how long signatures gather before they are written together
+	maxQueue     = 10_000                // signatures kept while the store fails
+	firstBackoff = time.Second           // after the store has failed; twice as long each time
+	lastBackoff  = 30 * time.Second
+)
+
+// A writer is the one goroutine that writes signatures to the store.
+type writer struct {
+	store  perigee.SignatureStore
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	queue  []perigee.Signature
+	closed bool
+
+	wake    chan struct{} // holds one token when signatures may be waiting
+	closing chan struct{}
+	done    chan struct{}
+	failure error           // of the store; the goroutine's until done
+	ctx     context.Context // of the store's work
+	giveUp  context.CancelFunc
+}
+
+func startWriter(store perigee.SignatureStore, logger *slog.Logger) *writer {
+	w := &writer{store: store, logger: logger, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	w.ctx, w.giveUp = context.WithCancel(context.Background())
+	go w.run()
+	return w
+}
+
+// put queues a signature and never waits for the store.
+func (w *writer) put(s perigee.Signature) {
+	w.mu.Lock()
+	if !w.closed && len(w.queue) < maxQueue {
+		w.queue = append(w.queue, s)
+	}
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close writes what is waiting and ends the goroutine. It gives up when ctx ends.
+func (w *writer) close(ctx context.Context) error {
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if first {
+		close(w.closing)
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	w.giveUp()
+	<-w.done
+	if w.failure != nil {
+		return perigee.Errorf(perigee.ClassUnavailable, "some signatures were not kept: %w", w.failure)
+	}
+	return nil
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	for open := true; open; {
+		select {
+		case <-w.wake:
+			open = w.wait(linger)
+		case <-w.closing:
+			open = false
+		}
+		for backoff := firstBackoff; !w.write(); backoff = min(2*backoff, lastBackoff) {
+			// Closing does not wait for the usual pace, nor does it try faster than the store can fail.
+			if !w.wait(backoff) {
+				open = false
+				if !w.pause(firstBackoff / 10) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// wait waits for d and says whether the writer is to go on; closing cuts it short.
+func (w *writer) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.closing:
+		return false
+	}
+}
+
+// pause waits for d, and returns false when the time to try is over.
+func (w *writer) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// write writes what is waiting. What the store does not take waits on.
+func (w *writer) write() (ok bool) {
+	w.mu.Lock()
+	batch := w.queue
+	w.queue = nil
+	w.mu.Unlock()
+	if len(batch) == 0 {
+		return true
+	}
+	err := w.store.SaveSignatures(w.ctx, latest(batch))
+	if err != nil {
+		w.mu.Lock()
+		w.queue = append(batch, w.queue...)
+		w.queue = w.queue[max(0, len(w.queue)-maxQueue):]
+		w.mu.Unlock()
+	}
+	switch {
+	case err != nil && w.failure == nil:
+		w.logger.Warn("signatures cannot be kept for now", "error", err)
+	case err == nil && w.failure != nil:
+		w.logger.Info("signatures are kept again")
+	}
+	w.failure = err
+	return err == nil
+}
+
+// latest keeps the last signature of each key.
+func latest(batch []perigee.Signature) []perigee.Signature {
+	at := make(map[string]int, len(batch))
+	var list []perigee.Signature
+	for _, s := range batch {
+		if i, ok := at[s.Key]; ok {
+			list[i] = s
+			continue
+		}
+		at[s.Key] = len(list)
+		list = append(list, s)
+	}
+	return list
+}

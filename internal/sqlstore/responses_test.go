@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+func keptResponse(id, key string) *perigee.StoredResponse {
+	return &perigee.StoredResponse{
+		ID: id, Key: key, Created: noon, Expires: noon.Add(30 * 24 * time.Hour),
+		Input: []byte(`[{"type":"message","content":"später"}]`), Output: []byte(`[]`), Response: []byte(`{"id":"` + id + `"}`),
+	}
+}
+
+// responseStore opens a store whose clock the test moves.
+func responseStore(t *testing.T) (*Store, *time.Time) {
+	t.Helper()
+	now := noon
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, &now
+}
+
+func mustKeep(t *testing.T, s *Store, r *perigee.StoredResponse) {
+	t.Helper()
+	if err := s.SaveResponse(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResponseComesBackAsItWasSaved(t *testing.T) {
+	s, _ := responseStore(t)
+	want := keptResponse("resp_1", "laptop")
+	mustKeep(t, s, want)
+	got, err := s.Response(t.Context(), "laptop", "resp_1")
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v)\nwant %+v", got, err, want)
+	}
+}
+
+func TestLaterResponseReplacesTheEarlier(t *testing.T) {
+	s, _ := responseStore(t)
+	mustKeep(t, s, keptResponse("resp_1", "laptop"))
+	later := keptResponse("resp_1", "laptop")
+	later.Response = []byte(`{"status":"completed"}`)
+	mustKeep(t, s, later)
+	got, err := s.Response(t.Context(), "laptop", "resp_1")
+	if err != nil || string(got.Response) != `{"status":"completed"}` {
+		t.Errorf("got %+v (%v)", got, err)
+	}
+}
+
+func TestResponsesThatCannotBeSeen(t *testing.T) {
+	s, now := responseStore(t)
+	mustKeep(t, s, keptResponse("resp_1", "laptop"))
+	mustKeep(t, s, keptResponse("resp_open", ""))
+	missing := func(key, id string) {
+		t.Helper()
+		if _, err := s.Response(t.Context(), key, id); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%s read %s: %v", key, id, err)
+		}
+		if err := s.DeleteResponse(t.Context(), key, id); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%s deleted %s: %v", key, id, err)
+		}
+	}
+	missing("desk", "resp_1")
+	missing("", "resp_1")
+	missing("laptop", "resp_open")
+	missing("laptop", "resp_2")
+	*now = noon.Add(30 * 24 * time.Hour)
+	missing("laptop", "resp_1")
+}
+
+func TestDeletedResponseIsGone(t *testing.T) {
+	s, _ := responseStore(t)
+	mustKeep(t, s, keptResponse("resp_1", "laptop"))
+	if err := s.DeleteResponse(t.Context(), "laptop", "resp_1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Response(t.Context(), "laptop", "resp_1"); perigee.AsError(err).Class != perigee.ClassNotFound {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestSavingClearsAwayTheExpired(t *testing.T) {
+	s, now := responseStore(t)
+	mustKeep(t, s, keptResponse("resp_old", "laptop"))
+	*now = noon.Add(31 * 24 * time.Hour)
+	fresh := keptResponse("resp_new", "laptop")
+	fresh.Expires = now.Add(time.Hour)
+	mustKeep(t, s, fresh)
+	var rows int
+	if err := s.read.QueryRowContext(context.Background(), `SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows are left (%v), want the new one only", rows, err)
+	}
+}
