@@ -1,10 +1,11 @@
-// Package openai is the OpenAI dialect. It is pure: no network, no clock, no globals that change.
 package openai
 
 import (
 	"encoding/json"
+	"errors"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // errorTypes are the words that this dialect has for the classes.
@@ -19,11 +20,16 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// EncodeError writes an error in the shape of this dialect; the class stands in code.
+// EncodeError writes an error in the shape of this dialect; the class stands in code, and in param the place in the
+// request where a value has the wrong type.
 func EncodeError(_ int, err *perigee.Error) []byte {
 	kind, ok := errorTypes[err.Class]
 	if !ok {
 		kind = "server_error"
+	}
+	var param *string
+	if wrong, ok := errors.AsType[*rawjson.TypeError](err); ok && wrong.Path != "" {
+		param = &wrong.Path
 	}
 	type body struct {
 		Message string  `json:"message"`
@@ -33,6 +39,6 @@ func EncodeError(_ int, err *perigee.Error) []byte {
 	}
 	raw, _ := json.Marshal(struct {
 		Error body `json:"error"`
-	}{body{Message: err.Error(), Type: kind, Code: string(err.Class)}})
+	}{body{Message: err.Error(), Type: kind, Param: param, Code: string(err.Class)}})
 	return raw
 }

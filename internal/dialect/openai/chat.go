@@ -1,0 +1,157 @@
+package openai
+
+import (
+	"fmt"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A ChatRequest is a request of the Chat Completions API, and how its answer is to look.
+type ChatRequest struct {
+	*perigee.Request
+	Style ChatStyle
+}
+
+// A ChatStyle is what a request decides about the form of its answer.
+type ChatStyle struct {
+	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in the others
+	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
+	Custom    []string // tools that are custom ones to the client and functions to the model
+	Cite      bool     // the answer may come with sources
+}
+
+// DecodeChat reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
+func DecodeChat(origin perigee.Origin) (*ChatRequest, error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, invalidBody(err)
+	}
+	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
+		return nil, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	d := &chatDecoder{c: c}
+	d.talk.notes, d.talk.prompt = &d.notes, &d.prompt
+	for key := range c.Object() {
+		d.field(key)
+	}
+	if err := c.Err(); err != nil {
+		return nil, invalidBody(err)
+	}
+	d.finish()
+	if d.err != nil {
+		return nil, d.err
+	}
+	origin.Dialect = perigee.DialectOpenAIChat
+	origin.Notes = append(origin.Notes, d.notes.list...)
+	if d.session != "" {
+		origin.Client.Session = d.session
+	}
+	prompt := &d.prompt
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	return &ChatRequest{Request: req, Style: d.style}, nil
+}
+
+// A chatDecoder is a body while it is read. The members may come in any order, so what depends on others is
+// worked out in finish.
+type chatDecoder struct {
+	c      *rawjson.Cursor
+	notes  notes
+	err    *perigee.Error // the first thing that is wrong beyond types
+	prompt perigee.Prompt
+	talk   chatTalk
+	calls  []perigee.Part // of the message that is read: memory for the next one
+	style  ChatStyle
+
+	model    string
+	stream   bool
+	session  string
+	choice   chatToolChoice
+	thinking chatThinking
+	maxOld   *int64 // max_tokens
+	logprobs bool
+	topProbs *int64
+	detail   string // the finest image_url.detail so far
+}
+
+// refuse makes the request an error, the first of them counts.
+func (d *chatDecoder) refuse(format string, args ...any) {
+	if d.err == nil {
+		d.err = invalid(format, args...)
+	}
+}
+
+// field reads one member of the body. A null is a member that is not there.
+func (d *chatDecoder) field(key []byte) {
+	if d.c.Kind() == rawjson.Null {
+		return
+	}
+	name := string(key)
+	if d.basic(name) || d.sampling(name) || d.format(name) || d.tooling(name) || d.reasoning(name) || d.bookkeeping(name) {
+		return
+	}
+	d.notes.unknown("", key)
+}
+
+func (d *chatDecoder) basic(name string) bool {
+	switch name {
+	case "model":
+		d.model = strings.TrimPrefix(d.c.String(), "models/")
+	case "messages":
+		for i := range d.c.Array() {
+			d.message(i)
+		}
+		d.talk.end()
+	case "stream":
+		d.stream = d.c.Bool()
+	case "stream_options":
+		for key := range d.c.Object() {
+			switch string(key) {
+			case "include_usage":
+				d.style.Usage = d.c.Bool()
+			case "include_obfuscation": // padding against eavesdroppers, which TLS to loopback does not need
+			default:
+				d.notes.unknown("stream_options.", key)
+			}
+		}
+	case "extra_body": // SDKs merge it into the body; who writes HTTP by hand may not know that
+		for key := range d.c.Object() {
+			d.field(key)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// bookkeeping reads what concerns the vendor's platform and not the model.
+func (d *chatDecoder) bookkeeping(name string) bool {
+	switch name {
+	case "prompt_cache_key":
+		d.session = d.c.String()
+	case "user", "safety_identifier", "metadata", "prompt_cache_retention", "prediction":
+		// Names for the vendor's own records, and hints that make an answer faster but no different.
+	case "store":
+		if d.c.Bool() {
+			d.notes.dropped("store")
+		}
+	case "service_tier":
+		if tier := d.c.String(); tier != "auto" && tier != "default" {
+			d.notes.dropped("service_tier")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// finish works out what depends on several members.
+func (d *chatDecoder) finish() {
+	if d.talk.seen == 0 {
+		d.refuse("messages: want at least one message")
+		return
+	}
+	d.finishTools()
+	d.finishGeneration()
+}

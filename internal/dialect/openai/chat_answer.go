@@ -1,0 +1,168 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A ChatAnswer is what all chunks of an answer share.
+type ChatAnswer struct {
+	ID      string // of the answer: chatcmpl-…
+	Created int64  // Unix time
+	Model   string // as the client asked for it; what really answers replaces it
+	Style   ChatStyle
+}
+
+// appendHead appends the members that open every object of this API.
+func (a *ChatAnswer) appendHead(dst []byte, object string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = rawjson.AppendString(dst, a.ID)
+	dst = append(dst, `,"object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = strconv.AppendInt(dst, a.Created, 10)
+	dst = append(dst, `,"model":`...)
+	return rawjson.AppendString(dst, a.Model)
+}
+
+// A chatCall is a call in an answer and the provider's signature over it.
+type chatCall struct {
+	*perigee.FunctionCall
+	signature string
+}
+
+// appendCall appends one of tool_calls; in a stream it has an index.
+func (s *ChatStyle) appendCall(dst []byte, call chatCall, index int) []byte {
+	dst = append(dst, '{')
+	if index >= 0 {
+		dst = append(dst, `"index":`...)
+		dst = strconv.AppendInt(dst, int64(index), 10)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"id":`...)
+	dst = rawjson.AppendString(dst, call.ID)
+	if slices.Contains(s.Custom, call.Name) {
+		dst = append(dst, `,"type":"custom","custom":{"name":`...)
+		dst = rawjson.AppendString(dst, call.Name)
+		dst = append(dst, `,"input":`...)
+		dst = rawjson.AppendString(dst, unwrap("input", call.Args))
+		dst = append(dst, '}')
+	} else {
+		dst = append(dst, `,"type":"function","function":`...)
+		dst = appendFunctionCall(dst, call.FunctionCall)
+	}
+	if call.signature != "" {
+		dst = append(dst, ',')
+		dst = appendSeals(dst, chatSeals{text: call.signature})
+	}
+	return append(dst, '}')
+}
+
+// appendFunctionCall appends the name and the arguments, which this dialect wants as a text.
+func appendFunctionCall(dst []byte, call *perigee.FunctionCall) []byte {
+	args := string(call.Args)
+	if args == "" {
+		args = "{}"
+	}
+	dst = append(dst, `{"name":`...)
+	dst = rawjson.AppendString(dst, call.Name)
+	dst = append(dst, `,"arguments":`...)
+	dst = rawjson.AppendString(dst, args)
+	return append(dst, '}')
+}
+
+// appendSeals appends the member extra_content, from which the decoder reads signatures back.
+func appendSeals(dst []byte, s chatSeals) []byte {
+	dst = append(dst, `"extra_content":{"google":{`...)
+	if s.text != "" {
+		dst = append(dst, `"thought_signature":`...)
+		dst = rawjson.AppendString(dst, s.text)
+	}
+	if s.reasoning != "" {
+		if s.text != "" {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"reasoning_signature":`...)
+		dst = rawjson.AppendString(dst, s.reasoning)
+	}
+	return append(dst, "}}"...)
+}
+
+// appendImage appends one of images, a member that several vendors have added to this API.
+func appendImage(dst []byte, blob *perigee.Blob, index int) []byte {
+	dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
+	dst = rawjson.AppendString(dst, "data:"+blob.MIME+";base64,"+blob.Data)
+	dst = append(dst, `},"index":`...)
+	dst = strconv.AppendInt(dst, int64(index), 10)
+	return append(dst, '}')
+}
+
+// appendAnnotations appends the list of sources.
+func appendAnnotations(dst []byte, list []citation) []byte {
+	dst = append(dst, '[')
+	for i, c := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"type":"url_citation","url_citation":{"start_index":`...)
+		dst = strconv.AppendInt(dst, int64(c.start), 10)
+		dst = append(dst, `,"end_index":`...)
+		dst = strconv.AppendInt(dst, int64(c.end), 10)
+		dst = append(dst, `,"url":`...)
+		dst = rawjson.AppendString(dst, c.url)
+		dst = append(dst, `,"title":`...)
+		dst = rawjson.AppendString(dst, c.title)
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}
+
+// appendChatUsage appends a usage object.
+func appendChatUsage(dst []byte, u perigee.Usage) []byte {
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Input, 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Output, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Total(), 10)
+	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Cached, 10)
+	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Thinking, 10)
+	return append(dst, "}}"...)
+}
+
+// chatFinishes are the words of this dialect for the provider's reasons to stop; what is not here is stop.
+var chatFinishes = map[string]string{
+	"MAX_TOKENS":               "length",
+	"SAFETY":                   "content_filter",
+	"RECITATION":               "content_filter",
+	"LANGUAGE":                 "content_filter",
+	"BLOCKLIST":                "content_filter",
+	"PROHIBITED_CONTENT":       "content_filter",
+	"SPII":                     "content_filter",
+	"MODEL_ARMOR":              "content_filter",
+	"IMAGE_SAFETY":             "content_filter",
+	"IMAGE_PROHIBITED_CONTENT": "content_filter",
+	"IMAGE_RECITATION":         "content_filter",
+}
+
+// finishReason says why a choice ended. Calls are the reason whatever else the provider says, because clients act
+// on nothing else. An answer that ends without a word and without a reason was withheld.
+func (s *ChatStyle) finishReason(c *chatChoice) string {
+	switch {
+	case c.callCount > 0 && s.Functions:
+		return "function_call"
+	case c.callCount > 0:
+		return "tool_calls"
+	case c.finish == "OTHER" && !c.begun:
+		return "content_filter"
+	}
+	if word := chatFinishes[c.finish]; word != "" {
+		return word
+	}
+	return "stop"
+}

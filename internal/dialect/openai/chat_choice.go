@@ -1,0 +1,111 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"perigee"
+)
+
+// A chatChoice is what is known of one of the answers while it comes.
+type chatChoice struct {
+	index     int
+	begun     bool // there was content
+	last      perigee.EventKind
+	callCount int
+	images    int
+	seals     chatSeals
+	grounding json.RawMessage // the latest there was
+	text      []byte          // what the sources refer to
+	finish    string          // the provider's word
+
+	// What a whole answer gathers and a stream has sent.
+	reasoning []byte
+	calls     []chatCall
+	pictures  []byte // the items of images
+	logprobs  []byte // the items of logprobs.content
+}
+
+// chatChoices are the choices of an answer, in the order in which they began.
+type chatChoices []*chatChoice
+
+// at returns the choice with the given index. There are as many as the client asked for, which is few.
+func (list *chatChoices) at(index int) *chatChoice {
+	for _, c := range *list {
+		if c.index == index {
+			return c
+		}
+	}
+	c := &chatChoice{index: index}
+	*list = append(*list, c)
+	return c
+}
+
+// A chatContent is what an event adds to the message. The zero value adds nothing.
+type chatContent struct {
+	text      string
+	reasoning string
+	call      *perigee.FunctionCall
+	image     *perigee.Blob
+	seals     bool   // the seals of the choice have changed
+	signature string // of the call, or of the call before
+	logprobs  json.RawMessage
+}
+
+// take reads what an event of content adds to the choice. ok: it adds something.
+func (c *chatChoice) take(ev *perigee.Event) (add chatContent, ok bool) {
+	kind := ev.Kind
+	switch kind {
+	case perigee.EventText, perigee.EventThinking:
+		if ev.Text == "" && ev.Signature == "" {
+			return add, false
+		}
+		if kind == perigee.EventText {
+			add.text = ev.Text
+		} else {
+			add.reasoning = ev.Text
+		}
+	case perigee.EventPart:
+		if add.text = codeText(ev.Raw); add.text == "" {
+			return add, false
+		}
+		kind = perigee.EventText
+	case perigee.EventCall:
+		if ev.Call == nil {
+			return add, false
+		}
+		add.call, add.signature = ev.Call, ev.Signature
+	case perigee.EventBlob:
+		if ev.Blob == nil || ev.Thought { // a draft
+			return add, false
+		}
+		add.image = ev.Blob
+	case perigee.EventLogprobs:
+		add.logprobs = ev.Raw
+		c.begun = c.begun || len(ev.Raw) > 0
+		return add, len(ev.Raw) > 0
+	case perigee.EventSignature:
+		kind = c.last
+		if kind == perigee.EventCall {
+			add.signature = ev.Signature
+			return add, ev.Signature != ""
+		}
+	default:
+		return add, false
+	}
+	c.begun, c.last = true, kind
+	add.seals = c.seal(kind, ev.Signature)
+	return add, true
+}
+
+// seal keeps a signature that belongs to the text or to the thinking.
+func (c *chatChoice) seal(kind perigee.EventKind, signature string) bool {
+	switch {
+	case signature == "" || kind == perigee.EventCall:
+		return false
+	case kind == perigee.EventThinking:
+		c.seals.reasoning = signature
+	default:
+		c.seals.text = signature
+	}
+	return true
+}

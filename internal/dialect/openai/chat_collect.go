@@ -1,0 +1,150 @@
+package openai
+
+import (
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A ChatCollector makes one chat.completion object out of a stream of events.
+type ChatCollector struct {
+	answer  ChatAnswer
+	choices chatChoices
+	usage   perigee.Usage
+}
+
+// NewChatCollector returns the collector for one answer.
+func NewChatCollector(answer ChatAnswer) *ChatCollector { return &ChatCollector{answer: answer} }
+
+// Add takes the next event.
+func (w *ChatCollector) Add(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventFrame, perigee.EventNote:
+		return
+	case perigee.EventStart:
+		if ev.Model != "" {
+			w.answer.Model = ev.Model
+		}
+		return
+	case perigee.EventUsage:
+		if ev.Usage != nil {
+			w.usage = *ev.Usage
+		}
+		return
+	}
+	c := w.choices.at(ev.Candidate)
+	switch ev.Kind {
+	case perigee.EventGrounding:
+		c.grounding = ev.Raw
+	case perigee.EventFinish:
+		if ev.Finish != nil {
+			c.finish = ev.Finish.Reason
+		}
+	default:
+		if add, ok := c.take(ev); ok {
+			c.add(&add)
+		}
+	}
+}
+
+// add gathers what an event added.
+func (c *chatChoice) add(add *chatContent) {
+	c.text = append(c.text, add.text...)
+	c.reasoning = append(c.reasoning, add.reasoning...)
+	switch {
+	case add.call != nil:
+		c.calls = append(c.calls, chatCall{add.call, add.signature})
+		c.callCount++
+	case add.signature != "" && len(c.calls) > 0: // a seal that came after its call
+		c.calls[len(c.calls)-1].signature = add.signature
+	case add.image != nil:
+		if c.images > 0 {
+			c.pictures = append(c.pictures, ',')
+		}
+		c.pictures = appendImage(c.pictures, add.image, c.images)
+		c.images++
+	case add.logprobs != nil:
+		before := len(c.logprobs)
+		if before > 0 {
+			c.logprobs = append(c.logprobs, ',')
+		}
+		after := len(c.logprobs)
+		if c.logprobs = appendLogprobs(c.logprobs, add.logprobs); len(c.logprobs) == after {
+			c.logprobs = c.logprobs[:before]
+		}
+	}
+}
+
+// Bytes returns the whole answer.
+func (w *ChatCollector) Bytes() []byte {
+	if len(w.choices) == 0 {
+		w.choices.at(0)
+	}
+	dst := w.answer.appendHead(nil, "chat.completion")
+	dst = append(dst, `,"choices":[`...)
+	for i, c := range w.choices {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"index":`...)
+		dst = strconv.AppendInt(dst, int64(c.index), 10)
+		dst = append(dst, `,"message":`...)
+		dst = w.message(dst, c)
+		if len(c.logprobs) > 0 {
+			dst = append(dst, `,"logprobs":{"content":[`...)
+			dst = append(append(dst, c.logprobs...), `],"refusal":null}`...)
+		} else {
+			dst = append(dst, `,"logprobs":null`...)
+		}
+		dst = append(dst, `,"finish_reason":"`...)
+		dst = append(append(dst, w.answer.Style.finishReason(c)...), `"}`...)
+	}
+	dst = append(dst, `],"usage":`...)
+	return append(appendChatUsage(dst, w.usage), '}')
+}
+
+func (w *ChatCollector) message(dst []byte, c *chatChoice) []byte {
+	dst = append(dst, `{"role":"assistant","content":`...)
+	if len(c.text) == 0 && len(c.calls) > 0 {
+		dst = append(dst, "null"...)
+	} else {
+		dst = rawjson.AppendString(dst, string(c.text))
+	}
+	dst = append(dst, `,"refusal":null,"annotations":`...)
+	dst = appendAnnotations(dst, citations(string(c.text), c.grounding))
+	if len(c.reasoning) > 0 {
+		dst = append(dst, `,"reasoning_content":`...)
+		dst = rawjson.AppendString(dst, string(c.reasoning))
+	}
+	if len(c.pictures) > 0 {
+		dst = append(dst, `,"images":[`...)
+		dst = append(append(dst, c.pictures...), ']')
+	}
+	dst = w.calls(dst, c.calls)
+	if c.seals != (chatSeals{}) {
+		dst = appendSeals(append(dst, ','), c.seals)
+	}
+	return append(dst, '}')
+}
+
+// calls writes the calls as the request expects them. Who asked with functions gets the first as function_call.
+func (w *ChatCollector) calls(dst []byte, calls []chatCall) []byte {
+	if w.answer.Style.Functions && len(calls) > 0 {
+		dst = append(dst, `,"function_call":`...)
+		dst = appendFunctionCall(dst, calls[0].FunctionCall)
+		calls = calls[1:]
+	}
+	for i, call := range calls {
+		if i == 0 {
+			dst = append(dst, `,"tool_calls":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = w.answer.Style.appendCall(dst, call, -1)
+	}
+	if len(calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}

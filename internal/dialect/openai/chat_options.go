@@ -1,0 +1,208 @@
+package openai
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// maxStops is how many stop sequences the provider takes.
+const maxStops = 5
+
+// sampling reads the knobs that say how tokens are chosen and when to stop.
+func (d *chatDecoder) sampling(name string) bool {
+	g, c := &d.prompt.Generation, d.c
+	switch name {
+	case "temperature":
+		g.Temperature = new(c.Float64())
+	case "top_p":
+		g.TopP = new(c.Float64())
+	case "top_k":
+		g.TopK = new(c.Float64())
+	case "presence_penalty":
+		g.PresencePenalty = new(c.Float64())
+	case "frequency_penalty":
+		g.FrequencyPenalty = new(c.Float64())
+	case "max_completion_tokens":
+		g.MaxOutputTokens = new(c.Int64())
+	case "max_tokens":
+		d.maxOld = new(c.Int64())
+	case "n":
+		d.candidates(c.Int64())
+	case "seed":
+		d.seed(c.Int64())
+	case "stop":
+		d.stops()
+	case "logprobs":
+		d.logprobs = c.Bool()
+	case "top_logprobs":
+		d.topProbs = new(c.Int64())
+	case "logit_bias":
+		for range c.Object() {
+			d.notes.dropped("logit_bias")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *chatDecoder) candidates(n int64) {
+	switch {
+	case n < 1:
+		d.refuse("n: want at least 1, found %d", n)
+	case n > 1:
+		d.prompt.Generation.Candidates = &n
+	}
+}
+
+// seed makes the seed fit the 32 bits that the provider has for it.
+func (d *chatDecoder) seed(seed int64) {
+	if seed < math.MinInt32 || seed > math.MaxInt32 {
+		d.notes.mapped("seed")
+		seed = int64(int32(seed ^ seed>>32))
+	}
+	d.prompt.Generation.Seed = &seed
+}
+
+func (d *chatDecoder) stops() {
+	var stops []string
+	if d.c.Kind() == rawjson.Array {
+		for range d.c.Array() {
+			stops = append(stops, d.c.String())
+		}
+	} else {
+		stops = []string{d.c.String()}
+	}
+	for _, s := range stops {
+		switch {
+		case s == "": // stops nothing
+		case len(d.prompt.Generation.Stop) == maxStops:
+			d.notes.dropped("stop sequences after the fifth")
+		default:
+			d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
+		}
+	}
+}
+
+// format reads what the answer should be made of.
+func (d *chatDecoder) format(name string) bool {
+	switch name {
+	case "response_format":
+		d.responseFormat()
+	case "modalities":
+		d.modalities()
+	case "audio":
+		d.notes.dropped("audio")
+	case "verbosity":
+		if d.c.String() != "medium" { // the default
+			d.notes.dropped("verbosity")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *chatDecoder) responseFormat() {
+	var kind string
+	var schema json.RawMessage
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "type":
+			kind = d.c.String()
+		case "json_schema":
+			for key := range d.c.Object() {
+				switch string(key) {
+				case "schema":
+					schema = d.c.Raw()
+				case "name", "strict": // names the schema for the vendor's cache; the provider is always strict
+				case "description":
+					d.notes.dropped("response_format.json_schema.description")
+				default:
+					d.notes.unknown("response_format.json_schema.", key)
+				}
+			}
+		default:
+			d.notes.unknown("response_format.", key)
+		}
+	}
+	g := &d.prompt.Generation
+	switch kind {
+	case "text":
+	case "json_object":
+		g.ResponseMIME = "application/json"
+	case "json_schema":
+		g.ResponseMIME, g.ResponseJSON = "application/json", schema
+	default:
+		d.refuse("response_format.type: want text, json_object or json_schema, found %q", brief(kind))
+	}
+}
+
+// modalities: text alone is what every model does unasked.
+func (d *chatDecoder) modalities() {
+	var list []string
+	image := false
+	for range d.c.Array() {
+		switch kind := d.c.String(); kind {
+		case "text":
+			list = append(list, "TEXT")
+		case "image":
+			list = append(list, "IMAGE")
+			image = true
+		default:
+			d.notes.dropped("modalities " + brief(kind))
+		}
+	}
+	if image {
+		d.prompt.Generation.Modalities = list
+	}
+}
+
+// finishGeneration settles members that mean the same or need each other.
+func (d *chatDecoder) finishGeneration() {
+	g := &d.prompt.Generation
+	switch {
+	case g.MaxOutputTokens == nil:
+		g.MaxOutputTokens = d.maxOld
+	case d.maxOld != nil && *d.maxOld != *g.MaxOutputTokens:
+		d.notes.dropped("max_tokens")
+	}
+	switch {
+	case d.logprobs:
+		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
+		if d.topProbs != nil {
+			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: strconv.AppendInt(nil, *d.topProbs, 10)})
+		}
+	case d.topProbs != nil:
+		d.notes.dropped("top_logprobs")
+	}
+	switch d.detail {
+	case "low":
+		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_LOW"`)})
+	case "high":
+		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_HIGH"`)})
+	}
+	g.Thinking = d.thinking.value
+}
+
+// imageDetail keeps the finest detail that any image asks for: the provider has one for all of them.
+func (d *chatDecoder) imageDetail(detail string) {
+	switch detail {
+	case "", "auto":
+		detail = "auto"
+	case "low", "high":
+	default:
+		d.notes.dropped("messages[].content[].image_url.detail " + brief(detail))
+		return
+	}
+	if d.detail != "" && d.detail != detail {
+		d.notes.mapped("messages[].content[].image_url.detail")
+	}
+	if d.detail == "" || d.detail == "low" || detail == "high" {
+		d.detail = detail
+	}
+}

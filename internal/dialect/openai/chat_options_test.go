@@ -1,0 +1,114 @@
+package openai
+
+import (
+	"testing"
+
+	"perigee"
+)
+
+// What the knobs of a request become.
+func TestChatOptions(t *testing.T) {
+	config := func(members string) string {
+		return `{"contents":[` + geminiHi + `],"generationConfig":{` + members + `}}`
+	}
+	read := `"tools":[{"functionDeclarations":[{"name":"read"}]}]`
+	toolsOnly := `{"contents":[` + geminiHi + `],` + read + `}`
+	choice := func(calling string) string {
+		return `{"contents":[` + geminiHi + `],` + read + `,"toolConfig":{"functionCallingConfig":{` + calling + `}}}`
+	}
+	declare := `,"tools":[{"type":"function","function":{"name":"read"}}]`
+	thinking := func(members string) string { return config(`"thinkingConfig":{` + members + `}`) }
+	plain := turns(geminiHi)
+	for name, c := range map[string]struct{ more, want, notes string }{
+		"nulls":                      {`,"temperature":null,"tools":null,"stop":null,"response_format":null,"novelty":null`, plain, ""},
+		"unknown":                    {`,"novelty":1`, plain, "dropped novelty"},
+		"old and new limit":          {`,"max_tokens":5,"max_completion_tokens":6`, config(`"maxOutputTokens":6`), "dropped max_tokens"},
+		"old and new limit alike":    {`,"max_tokens":6,"max_completion_tokens":6`, config(`"maxOutputTokens":6`), ""},
+		"one answer":                 {`,"n":1`, plain, ""},
+		"a seed of 64 bits":          {`,"seed":9007199254740993`, config(`"seed":2097153`), "mapped seed"},
+		"one stop":                   {`,"stop":"END"`, config(`"stopSequences":["END"]`), ""},
+		"an empty stop":              {`,"stop":""`, plain, ""},
+		"six stops":                  {`,"stop":["1","2","3","4","5","6"]`, config(`"stopSequences":["1","2","3","4","5"]`), "dropped stop sequences after the fifth"},
+		"no bias":                    {`,"logit_bias":{}`, plain, ""},
+		"alternatives alone":         {`,"top_logprobs":2`, plain, "dropped top_logprobs"},
+		"alternatives":               {`,"logprobs":true,"top_logprobs":2`, config(`"responseLogprobs":true,"logprobs":2`), ""},
+		"text":                       {`,"response_format":{"type":"text"}`, plain, ""},
+		"an object":                  {`,"response_format":{"type":"json_object"}`, config(`"responseMimeType":"application/json"`), ""},
+		"a schema":                   {`,"response_format":{"json_schema":{"name":"x","schema":{"type":"object"}},"type":"json_schema"}`, config(`"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}`), ""},
+		"words":                      {`,"modalities":["text"]`, plain, ""},
+		"pictures":                   {`,"modalities":["image","text"]`, config(`"responseModalities":["IMAGE","TEXT"]`), ""},
+		"speech":                     {`,"modalities":["text","audio"],"audio":{"voice":"x"}`, plain, "dropped modalities audio; dropped audio"},
+		"usual words":                {`,"verbosity":"medium","store":false,"service_tier":"auto","parallel_tool_calls":true`, plain, ""},
+		"no thinking":                {`,"reasoning_effort":"none"`, thinking(`"thinkingBudget":0`), ""},
+		"some thinking":              {`,"reasoning_effort":"medium"`, thinking(`"includeThoughts":true,"thinkingLevel":"medium"`), ""},
+		"too much thinking":          {`,"reasoning_effort":"xhigh"`, thinking(`"includeThoughts":true,"thinkingLevel":"high"`), "mapped reasoning_effort xhigh"},
+		"a reasoning budget":         {`,"reasoning":{"max_tokens":7,"exclude":true}`, thinking(`"includeThoughts":false,"thinkingBudget":7`), ""},
+		"reasoning effort":           {`,"reasoning":{"effort":"low"}`, thinking(`"includeThoughts":true,"thinkingLevel":"low"`), ""},
+		"reasoning off":              {`,"reasoning":{"enabled":false}`, thinking(`"thinkingBudget":0`), ""},
+		"reasoning on":               {`,"reasoning":{"enabled":true,"summary":"auto"}`, thinking(`"includeThoughts":true`), "dropped reasoning.summary"},
+		"thinking off":               {`,"thinking":{"budget_tokens":5,"type":"disabled"}`, thinking(`"thinkingBudget":0`), ""},
+		"thinking on":                {`,"thinking":{"type":"enabled","budget_tokens":5}`, thinking(`"includeThoughts":true,"thinkingBudget":5`), ""},
+		"the exact one holds":        {`,"google":{"thinking_config":{"thinking_level":"low"}},"reasoning_effort":"high"`, thinking(`"thinkingLevel":"low"`), "dropped reasoning_effort"},
+		"the exact one holds, later": {`,"reasoning_effort":"high","extra_body":{"google":{"thinkingConfig":{"thinkingBudget":5,"novel":1}}}`, thinking(`"thinkingBudget":5`), "dropped google.thinking_config.novel; dropped reasoning_effort"},
+		"google":                     {`,"google":{"cached_content":"c/1","safety_settings":[],"thought_tag_marker":"think"}`, `{"contents":[` + geminiHi + `],"cachedContent":"c/1","safetySettings":[]}`, "dropped google.thought_tag_marker"},
+		"inside extra_body":          {`,"extra_body":{"top_k":5,"novelty":1}`, config(`"topK":5`), "dropped novelty"},
+
+		"a tool":                 {declare, toolsOnly, ""},
+		"auto":                   {declare + `,"tool_choice":"auto"`, toolsOnly, ""},
+		"none":                   {declare + `,"tool_choice":"none"`, choice(`"mode":"NONE"`), ""},
+		"required":               {declare + `,"tool_choice":"required"`, choice(`"mode":"ANY"`), ""},
+		"the choice first":       {`,"tool_choice":{"type":"function","function":{"name":"read"}}` + declare, choice(`"mode":"ANY","allowedFunctionNames":["read"]`), ""},
+		"some of the tools":      {declare + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"read"}}]}}`, choice(`"mode":"VALIDATED","allowedFunctionNames":["read"]`), ""},
+		"one of some":            {declare + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"read"}}]}}`, choice(`"mode":"ANY","allowedFunctionNames":["read"]`), ""},
+		"required without tools": {`,"tool_choice":"required"`, plain, "dropped tool_choice"},
+		"a function":             {`,"functions":[{"name":"read"}],"function_call":{"name":"read"}`, choice(`"mode":"ANY","allowedFunctionNames":["read"]`), ""},
+		"a strange member":       {`,"tools":[{"type":"function","cache_control":{},"function":{"name":"read","returns":{}}}]`, toolsOnly, "dropped tools[].cache_control; dropped tools[].function.returns"},
+		"a custom tool": {`,"tools":[{"type":"custom","custom":{"name":"patch","description":"d","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start"}}}}]`,
+			`{"contents":[` + geminiHi + `],"tools":[{"functionDeclarations":[{"name":"patch","description":"d","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text. It must match this lark grammar:\nstart"}},"required":["input"]}}]}]}`,
+			"mapped tools[].custom"},
+		"a search":                  {`,"web_search_options":{"user_location":{}}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}}]}`, "dropped web_search_options.user_location"},
+		"a search beside functions": {declare + `,"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read"}]}],"toolConfig":{"includeServerSideToolInvocations":true}}`, ""},
+		"the provider's tools":      {`,"tools":[{"google_search":{}},{"type":"url_context","url_context":{}},{"codeExecution":{"a":1}}],"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"urlContext":{}},{"codeExecution":{"a":1}}]}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) { checkChat(t, saying(c.more), c.want, c.notes) })
+	}
+}
+
+func TestChatImageDetail(t *testing.T) {
+	image := func(detail string) string {
+		return `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"` + detail + `}}`
+	}
+	part := `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`
+	for name, c := range map[string]struct{ first, second, want, notes string }{
+		"none":          {"", "", "", ""},
+		"auto":          {`,"detail":"auto"`, "", "", ""},
+		"low":           {`,"detail":"low"`, `,"detail":"low"`, "LOW", ""},
+		"high":          {`,"detail":"high"`, `,"detail":"high"`, "HIGH", ""},
+		"low and high":  {`,"detail":"low"`, `,"detail":"high"`, "HIGH", "mapped messages[].content[].image_url.detail"},
+		"high and none": {`,"detail":"high"`, ``, "HIGH", "mapped messages[].content[].image_url.detail"},
+		"low and none":  {`,"detail":"low"`, ``, "", "mapped messages[].content[].image_url.detail"},
+		"none and low":  {``, `,"detail":"low"`, "", "mapped messages[].content[].image_url.detail"},
+		"another":       {`,"detail":"ultra"`, ``, "", "dropped messages[].content[].image_url.detail ultra"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := `{"contents":[` + userTurn(part, part) + `]`
+			if c.want != "" {
+				want += `,"generationConfig":{"mediaResolution":"MEDIA_RESOLUTION_` + c.want + `"}`
+			}
+			checkChat(t, talking(`{"role":"user","content":[`+image(c.first)+`,`+image(c.second)+`]}`), want+`}`, c.notes)
+		})
+	}
+}
+
+func TestChatEnvelope(t *testing.T) {
+	req, err := DecodeChat(perigee.Origin{ID: "1", Dialect: "x", Body: []byte(saying(`,"stream":true,"stream_options":{"include_usage":true,"novel":1},"prompt_cache_key":"s-1"`))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req.ID != "1" || req.Model != "m" || !req.Stream || !req.Style.Usage || req.Dialect != perigee.DialectOpenAIChat || req.Client.Session != "s-1" {
+		t.Errorf("got %+v", req.Origin)
+	}
+	if got := noteText(req.Notes); got != "dropped stream_options.novel" {
+		t.Errorf("notes %q", got)
+	}
+}

@@ -1,0 +1,166 @@
+package openai
+
+import (
+	"fmt"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// content reads the content of the i-th message: a text, or a list of parts.
+func (d *chatDecoder) content(i int, m *chatMessage) {
+	switch d.c.Kind() {
+	case rawjson.String:
+		if m.role == "" || m.role == "tool" || m.role == "function" {
+			m.quoted = d.c.Raw()
+		} else {
+			m.text = d.c.String()
+		}
+	case rawjson.Array:
+		for j := range d.c.Array() {
+			m.parts = d.part(m.parts, func() string { return place(i, "content", j) })
+		}
+	default:
+		d.c.Bytes() // a type error
+	}
+}
+
+func place(message int, list string, part int) string {
+	return fmt.Sprintf("messages[%d].%s[%d]", message, list, part)
+}
+
+// A chatPart is one part while it is read. Its type may come last.
+type chatPart struct {
+	kind     string
+	text     string
+	refusal  string
+	url      string
+	data     string
+	format   string
+	filename string
+	fileID   string
+}
+
+// part appends the next part to parts. Empty texts say nothing, and some models refuse them.
+func (d *chatDecoder) part(parts []perigee.Part, where func() string) []perigee.Part {
+	if d.c.Kind() == rawjson.String { // a list of texts, which the API does not document
+		if text := d.c.String(); text != "" {
+			parts = append(parts, perigee.Part{Text: text})
+		}
+		return parts
+	}
+	var p chatPart
+	for key := range d.c.Object() {
+		if d.c.Kind() != rawjson.Null {
+			d.partField(key, &p)
+		}
+	}
+	if d.c.Err() != nil {
+		return parts
+	}
+	switch p.kind {
+	case "text", "refusal":
+		if p.refusal != "" {
+			d.notes.mapped("messages[].content[].refusal")
+			p.text = p.refusal
+		}
+		if p.text == "" {
+			return parts
+		}
+		return append(parts, perigee.Part{Text: p.text})
+	case "image_url", "video_url", "input_audio", "file":
+		part, err := d.medium(&p)
+		if err != nil {
+			d.refuse("%s.%s: %w", where(), p.kind, err)
+			return parts
+		}
+		return append(parts, part)
+	}
+	d.refuse("%s.type: want text, image_url, input_audio, file or refusal, found %q", where(), brief(p.kind))
+	return parts
+}
+
+func (d *chatDecoder) partField(key []byte, p *chatPart) {
+	switch string(key) {
+	case "type":
+		p.kind = string(d.c.Bytes())
+	case "text":
+		p.text = d.c.String()
+	case "refusal":
+		p.refusal = d.c.String()
+	case "image_url", "video_url":
+		d.mediaField(string(key), p)
+	case "input_audio":
+		for key := range d.c.Object() {
+			switch string(key) {
+			case "data":
+				p.data = d.c.String()
+			case "format":
+				p.format = d.c.String()
+			default:
+				d.notes.unknown("messages[].content[].input_audio.", key)
+			}
+		}
+	case "file":
+		for key := range d.c.Object() {
+			switch string(key) {
+			case "file_data":
+				p.data = d.c.String()
+			case "filename":
+				p.filename = d.c.String()
+			case "file_id":
+				p.fileID = d.c.String()
+			default:
+				d.notes.unknown("messages[].content[].file.", key)
+			}
+		}
+	case "index": // of images in an answer that came from here
+	default:
+		d.notes.unknown("messages[].content[].", key)
+	}
+}
+
+// mediaField reads {"url": …, "detail": …}, or the URL alone, as some clients write it.
+func (d *chatDecoder) mediaField(name string, p *chatPart) {
+	if d.c.Kind() == rawjson.String {
+		p.url = d.c.String()
+		return
+	}
+	detail := ""
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "url":
+			p.url = d.c.String()
+		case "detail":
+			detail = d.c.String()
+		default:
+			d.notes.unknown("messages[].content[]."+name+".", key)
+		}
+	}
+	if name == "image_url" {
+		d.imageDetail(detail)
+	}
+}
+
+// medium makes a part of an image, a video, a sound or a file.
+func (d *chatDecoder) medium(p *chatPart) (perigee.Part, error) {
+	switch {
+	case p.kind == "image_url":
+		return mediaPart(p.url, "image/jpeg")
+	case p.kind == "video_url":
+		return mediaPart(p.url, "video/mp4")
+	case p.kind == "input_audio" && p.data != "" && p.format != "":
+		return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: audioMIME(p.format), Data: p.data}}, nil
+	case p.kind == "input_audio":
+		return perigee.Part{}, invalid("want data and format")
+	case p.fileID != "" && p.data == "":
+		return perigee.Part{}, invalid("file_id names a file that perigee does not have").WithNext("send it as file_data")
+	case p.data == "":
+		return perigee.Part{}, invalid("want file_data")
+	}
+	mime := mimeOf(p.filename, "application/pdf")
+	if part, err := mediaPart(p.data, mime); err == nil || len(p.data) > 5 && p.data[:5] == "data:" {
+		return part, err
+	}
+	return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.data}}, nil
+}

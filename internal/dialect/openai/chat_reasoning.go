@@ -1,0 +1,171 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A chatThinking is how much the model is to think. There are four ways to say it; the more exact one holds.
+type chatThinking struct {
+	value *perigee.Thinking
+	field string // that said it
+	rank  int
+}
+
+// The ranks of the four ways.
+const (
+	rankEffort = iota + 1
+	rankReasoning
+	rankThinking
+	rankGoogle
+)
+
+func (d *chatDecoder) think(rank int, field string, value *perigee.Thinking) {
+	if value == nil {
+		return
+	}
+	t := &d.thinking
+	if t.rank > rank {
+		d.notes.dropped(field)
+		return
+	}
+	if t.rank > 0 {
+		d.notes.dropped(t.field)
+	}
+	*t = chatThinking{value: value, field: field, rank: rank}
+}
+
+// reasoning reads the members that govern thinking, and the provider's own ones.
+func (d *chatDecoder) reasoning(name string) bool {
+	switch name {
+	case "reasoning_effort":
+		d.think(rankEffort, name, d.effort(name, d.c.String()))
+	case "reasoning":
+		d.think(rankReasoning, name, d.reasoningObject())
+	case "thinking":
+		d.think(rankThinking, name, d.thinkingObject())
+	case "google":
+		d.google()
+	default:
+		return false
+	}
+	return true
+}
+
+// effort turns a word for effort into a level. The provider has none above high.
+func (d *chatDecoder) effort(field, word string) *perigee.Thinking {
+	switch word {
+	case "none":
+		return &perigee.Thinking{Budget: new(int64(0))}
+	case "minimal", "low", "medium", "high":
+		return &perigee.Thinking{Include: new(true), Level: word}
+	case "xhigh", "max":
+		d.notes.mapped(field + " " + word)
+		return &perigee.Thinking{Include: new(true), Level: "high"}
+	case "auto", "default":
+		return &perigee.Thinking{Include: new(true)}
+	}
+	d.refuse("%s: want none, minimal, low, medium, high or xhigh, found %q", field, brief(word))
+	return nil
+}
+
+// reasoningObject reads the object that routers of several vendors' models take in place of reasoning_effort.
+func (d *chatDecoder) reasoningObject() *perigee.Thinking {
+	var t *perigee.Thinking
+	var budget *int64
+	include := true
+	for key := range d.c.Object() {
+		if d.c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "effort":
+			t = d.effort("reasoning.effort", d.c.String())
+		case "max_tokens":
+			budget = new(d.c.Int64())
+		case "exclude":
+			include = !d.c.Bool()
+		case "enabled":
+			if !d.c.Bool() {
+				budget = new(int64(0))
+			}
+		default:
+			d.notes.unknown("reasoning.", key)
+		}
+	}
+	if budget != nil || t == nil {
+		t = &perigee.Thinking{Budget: budget}
+	}
+	if t.Budget == nil || *t.Budget != 0 {
+		t.Include = &include
+	}
+	return t
+}
+
+// thinkingObject reads {"type": "enabled", "budget_tokens": 1024}.
+func (d *chatDecoder) thinkingObject() *perigee.Thinking {
+	t := &perigee.Thinking{Include: new(true)}
+	for key := range d.c.Object() {
+		if d.c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			if d.c.String() == "disabled" {
+				return &perigee.Thinking{Budget: new(int64(0))}
+			}
+		case "budget_tokens":
+			t.Budget = new(d.c.Int64())
+		default:
+			d.notes.unknown("thinking.", key)
+		}
+	}
+	return t
+}
+
+// google reads what the provider's own OpenAI-compatible API takes as extra_body.google.
+func (d *chatDecoder) google() {
+	for key := range d.c.Object() {
+		if d.c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "thinking_config", "thinkingConfig":
+			d.think(rankGoogle, "google.thinking_config", d.thinkingConfig())
+		case "cached_content", "cachedContent":
+			d.extra("cachedContent", d.c.Raw())
+		case "safety_settings", "safetySettings":
+			d.extra("safetySettings", d.c.Raw())
+		default:
+			d.notes.unknown("google.", key)
+		}
+	}
+}
+
+func (d *chatDecoder) extra(name string, value json.RawMessage) {
+	if d.prompt.Extra.Get(name) == nil {
+		d.prompt.Extra = append(d.prompt.Extra, perigee.Field{Name: name, Value: value})
+	}
+}
+
+func (d *chatDecoder) thinkingConfig() *perigee.Thinking {
+	t := &perigee.Thinking{}
+	for key := range d.c.Object() {
+		if d.c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "include_thoughts", "includeThoughts":
+			t.Include = new(d.c.Bool())
+		case "thinking_budget", "thinkingBudget":
+			t.Budget = new(d.c.Int64())
+		case "thinking_level", "thinkingLevel":
+			t.Level = d.c.String()
+		default:
+			d.notes.unknown("google.thinking_config.", key)
+		}
+	}
+	return t
+}

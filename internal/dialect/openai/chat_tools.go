@@ -1,0 +1,244 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// tooling reads the tools and how they may be used.
+func (d *chatDecoder) tooling(name string) bool {
+	switch name {
+	case "tools":
+		for i := range d.c.Array() {
+			d.tool(i)
+		}
+	case "functions":
+		d.style.Functions = true
+		for range d.c.Array() {
+			d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: d.function("functions[].")})
+		}
+	case "tool_choice", "function_call":
+		d.toolChoice(name)
+	case "parallel_tool_calls":
+		if !d.c.Bool() {
+			d.notes.dropped("parallel_tool_calls")
+		}
+	case "web_search_options":
+		for key := range d.c.Object() {
+			d.notes.unknown("web_search_options.", key)
+		}
+		d.builtin("googleSearch", nil)
+	default:
+		return false
+	}
+	return true
+}
+
+// tool reads one of tools: a function, a custom tool, or one of the provider's own under its name.
+func (d *chatDecoder) tool(i int) {
+	var kind string
+	var function *perigee.Function
+	custom, builtin := false, false
+	for key := range d.c.Object() {
+		if d.c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			kind = d.c.String()
+		case "function":
+			function = d.function("tools[].function.")
+		case "custom":
+			function, custom = d.customTool(), true
+		case "google_search", "googleSearch":
+			builtin = true
+			d.builtin("googleSearch", d.c.Raw())
+		case "url_context", "urlContext":
+			builtin = true
+			d.builtin("urlContext", d.c.Raw())
+		case "code_execution", "codeExecution":
+			builtin = true
+			d.builtin("codeExecution", d.c.Raw())
+		default:
+			d.notes.unknown("tools[].", key)
+		}
+	}
+	switch {
+	case builtin:
+	case function == nil || kind != "function" && kind != "custom" && kind != "":
+		d.refuse("tools[%d]: want a tool of type function or custom, found type %q", i, brief(kind))
+	default:
+		if custom {
+			d.style.Custom = append(d.style.Custom, function.Name)
+			d.notes.mapped("tools[].custom")
+		}
+		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: function})
+	}
+}
+
+// builtin adds a tool of the provider's. Their answers come with sources.
+func (d *chatDecoder) builtin(name string, config json.RawMessage) {
+	if len(config) == 0 || config[0] != '{' {
+		config = json.RawMessage("{}")
+	}
+	d.style.Cite = true
+	for _, t := range d.prompt.Tools {
+		if t.Builtin == name {
+			return
+		}
+	}
+	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: name, Config: config})
+}
+
+// function reads a declaration. Its schema is JSON Schema, which the provider takes as it is; strict asks for
+// what the provider does anyway.
+func (d *chatDecoder) function(path string) *perigee.Function {
+	f := &perigee.Function{JSONSchema: true}
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "name":
+			f.Name = d.c.String()
+		case "description":
+			f.Description = d.c.String()
+		case "parameters":
+			if d.c.Kind() != rawjson.Null {
+				f.Parameters = d.c.Raw()
+			}
+		case "strict":
+		default:
+			d.notes.unknown(path, key)
+		}
+	}
+	return f
+}
+
+// customTool reads a tool that takes free text and declares it as a function with one parameter. A grammar for
+// the text becomes part of the parameter's description.
+func (d *chatDecoder) customTool() *perigee.Function {
+	f := &perigee.Function{JSONSchema: true}
+	about := "The input of the tool, as plain text."
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "name":
+			f.Name = d.c.String()
+		case "description":
+			f.Description = d.c.String()
+		case "format":
+			if syntax, definition := d.grammar(); definition != "" {
+				about += " It must match this " + syntax + " grammar:\n" + definition
+			}
+		default:
+			d.notes.unknown("tools[].custom.", key)
+		}
+	}
+	f.Parameters = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string","description":`)
+	f.Parameters = rawjson.AppendString(f.Parameters, about)
+	f.Parameters = append(f.Parameters, `}},"required":["input"]}`...)
+	return f
+}
+
+func (d *chatDecoder) grammar() (syntax, definition string) {
+	for key := range d.c.Object() {
+		if string(key) == "grammar" {
+			syntax, definition = readPair(d.c, "syntax", "definition")
+		}
+	}
+	return syntax, definition
+}
+
+// A chatToolChoice is what tool_choice asks for.
+type chatToolChoice struct {
+	field   string
+	mode    string
+	allowed []string
+}
+
+// toolChoice reads tool_choice or the older function_call.
+func (d *chatDecoder) toolChoice(field string) {
+	choice := chatToolChoice{field: field}
+	if d.c.Kind() == rawjson.String {
+		switch word := d.c.String(); word {
+		case "auto":
+		case "none":
+			choice.mode = perigee.ToolModeNone
+		case "required":
+			choice.mode = perigee.ToolModeAny
+		default:
+			d.refuse("%s: want auto, none, required or an object, found %q", field, brief(word))
+		}
+		d.choice = choice
+		return
+	}
+	choice.mode = perigee.ToolModeAny
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "type":
+		case "name": // of function_call
+			choice.allowed = append(choice.allowed, d.c.String())
+		case "function", "custom":
+			choice.allowed = append(choice.allowed, d.toolName())
+		case "allowed_tools":
+			d.allowedTools(&choice)
+		default:
+			d.notes.unknown(field+".", key)
+		}
+	}
+	d.choice = choice
+}
+
+// allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model free to answer
+// in words and limits what it may call.
+func (d *chatDecoder) allowedTools(choice *chatToolChoice) {
+	for key := range d.c.Object() {
+		switch string(key) {
+		case "mode":
+			if d.c.String() != "required" {
+				choice.mode = perigee.ToolModeValidated
+			}
+		case "tools":
+			for range d.c.Array() {
+				for key := range d.c.Object() {
+					switch string(key) {
+					case "type":
+					case "function", "custom":
+						choice.allowed = append(choice.allowed, d.toolName())
+					default:
+						d.notes.unknown("tool_choice.allowed_tools.tools[].", key)
+					}
+				}
+			}
+		default:
+			d.notes.unknown("tool_choice.allowed_tools.", key)
+		}
+	}
+}
+
+func (d *chatDecoder) toolName() string {
+	name, _ := readPair(d.c, "name", "")
+	return name
+}
+
+// finishTools turns the choice into a tool config. Without functions there is nothing to choose among.
+func (d *chatDecoder) finishTools() {
+	functions, builtins := false, false
+	for _, t := range d.prompt.Tools {
+		functions = functions || t.Function != nil
+		builtins = builtins || t.Function == nil
+	}
+	if !functions {
+		if d.choice.mode == perigee.ToolModeAny || d.choice.mode == perigee.ToolModeValidated {
+			d.notes.dropped(d.choice.field)
+		}
+		return
+	}
+	var config perigee.ToolConfig
+	config.Mode, config.Allowed = d.choice.mode, d.choice.allowed
+	if builtins { // without this, the provider does not take them together
+		config.Extra = perigee.Fields{{Name: "includeServerSideToolInvocations", Value: json.RawMessage("true")}}
+	}
+	if config.Mode != "" || builtins {
+		d.prompt.ToolConfig = &config
+	}
+}

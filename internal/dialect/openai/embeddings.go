@@ -1,0 +1,125 @@
+package openai
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the vectors as base64
+// instead of numbers.
+func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, false, invalidBody(err)
+	}
+	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object {
+		return nil, false, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	var notes notes
+	var inputs []string
+	var dimensions int64
+	var problem *perigee.Error
+	req = &perigee.EmbedRequest{Batch: true}
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "model":
+			req.Model = strings.TrimPrefix(c.String(), "models/")
+		case "input":
+			inputs, problem = embedInputs(c)
+		case "dimensions":
+			dimensions = c.Int64()
+		case "encoding_format":
+			packed = c.String() == "base64"
+		case "user": // for the vendor's records
+		default:
+			notes.unknown("", key)
+		}
+	}
+	switch {
+	case c.Err() != nil:
+		return nil, false, invalidBody(c.Err())
+	case problem != nil:
+		return nil, false, problem
+	case len(inputs) == 0:
+		return nil, false, invalid("input: want a text or a list of texts")
+	}
+	for _, text := range inputs {
+		content := perigee.Content{Parts: []perigee.Part{{Text: text}}}
+		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
+	}
+	origin.Dialect = perigee.DialectOpenAIChat
+	origin.Notes = append(origin.Notes, notes.list...)
+	req.Origin = origin
+	return req, packed, nil
+}
+
+// embedInputs reads one text or several. Texts that the client has cut into tokens of another vendor's models mean
+// nothing here.
+func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
+	if c.Kind() == rawjson.String {
+		return []string{c.String()}, nil
+	}
+	var texts []string
+	for range c.Array() {
+		if kind := c.Kind(); kind == rawjson.Number || kind == rawjson.Array {
+			return nil, invalid("input: tokens cannot be turned back into text here").WithNext("send the text itself")
+		}
+		texts = append(texts, c.String())
+	}
+	return texts, nil
+}
+
+// EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of little-endian 32-bit
+// numbers when packed is set.
+func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
+	dst := []byte(`{"object":"list","data":[`)
+	var raw []byte
+	for i, vector := range e.Vectors {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"object":"embedding","index":`...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		dst = append(dst, `,"embedding":`...)
+		if packed {
+			raw = raw[:0]
+			for _, v := range vector {
+				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+			}
+			dst = append(dst, '"')
+			dst = base64.StdEncoding.AppendEncode(dst, raw)
+			dst = append(dst, '"')
+		} else {
+			dst = appendVector(dst, vector)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `],"model":`...)
+	dst = rawjson.AppendString(dst, e.Model)
+	dst = append(dst, `,"usage":{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, e.Usage.Input, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, e.Usage.Total(), 10)
+	return append(dst, "}}"...)
+}
+
+func appendVector(dst []byte, vector []float32) []byte {
+	dst = append(dst, '[')
+	for i, v := range vector {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+	}
+	return append(dst, ']')
+}

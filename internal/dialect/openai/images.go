@@ -1,0 +1,209 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// maxImages is how many pictures this API draws at once.
+const maxImages = 10
+
+// DecodeImages reads the body of POST /v1/images/generations as a request to a model that draws. count is how many
+// pictures the client wants; the models draw one for each time they are asked.
+func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, 0, invalidBody(err)
+	}
+	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object {
+		return nil, 0, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	d := &imageDecoder{c: c, count: 1}
+	for key := range c.Object() {
+		if c.Kind() != rawjson.Null {
+			d.field(key)
+		}
+	}
+	switch {
+	case c.Err() != nil:
+		return nil, 0, invalidBody(c.Err())
+	case d.err == nil && d.text == "":
+		d.err = invalid("prompt: want a text")
+	}
+	if d.err != nil {
+		return nil, 0, d.err
+	}
+	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: d.text}}}}}
+	prompt.Generation.Modalities = []string{"IMAGE"}
+	if d.config != nil {
+		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}
+	}
+	origin.Dialect = perigee.DialectOpenAIChat
+	origin.Notes = append(origin.Notes, d.notes.list...)
+	req = perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
+	return req, int(d.count), nil
+}
+
+type imageDecoder struct {
+	c      *rawjson.Cursor
+	notes  notes
+	err    *perigee.Error
+	model  string
+	text   string
+	count  int64
+	config json.RawMessage
+}
+
+func (d *imageDecoder) refuse(format string, args ...any) {
+	if d.err == nil {
+		d.err = invalid(format, args...)
+	}
+}
+
+func (d *imageDecoder) field(key []byte) {
+	switch name := string(key); name {
+	case "model":
+		d.model = strings.TrimPrefix(d.c.String(), "models/")
+	case "prompt":
+		d.text = d.c.String()
+	case "n":
+		if d.count = d.c.Int64(); d.count < 1 || d.count > maxImages {
+			d.refuse("n: want 1 to %d, found %d", maxImages, d.count)
+		}
+	case "size":
+		d.size(d.c.String())
+	case "response_format":
+		if format := d.c.String(); format != "b64_json" {
+			d.refuse("response_format: pictures come as b64_json only, not as %q", brief(format))
+		}
+	case "stream":
+		if d.c.Bool() {
+			d.refuse("stream: pictures come whole, not in a stream")
+		}
+	case "quality", "background", "moderation", "style", "output_format", "output_compression", "partial_images":
+		if d.c.Kind() != rawjson.String || d.c.String() != "auto" {
+			d.notes.dropped(name)
+		}
+	case "user": // for the vendor's records
+	default:
+		d.notes.unknown("", key)
+	}
+}
+
+// ratios are the shapes that the models draw.
+var ratios = []struct{ width, height int }{
+	{1, 1}, {2, 3}, {3, 2}, {3, 4}, {4, 3}, {4, 5}, {5, 4}, {9, 16}, {16, 9}, {21, 9},
+}
+
+// size turns pixels into the nearest shape there is, and into the next size for what is larger than the models draw
+// unasked.
+func (d *imageDecoder) size(size string) {
+	if size == "auto" {
+		return
+	}
+	w, h, _ := strings.Cut(strings.ToLower(size), "x")
+	width, errWidth := strconv.Atoi(w)
+	height, errHeight := strconv.Atoi(h)
+	if errWidth != nil || errHeight != nil || width < 1 || height < 1 {
+		d.refuse("size: want auto or a size such as 1024x1024, found %q", brief(size))
+		return
+	}
+	best := ratios[0]
+	off := func(r struct{ width, height int }) float64 {
+		return math.Abs(math.Log(float64(width) * float64(r.height) / (float64(height) * float64(r.width))))
+	}
+	for _, r := range ratios {
+		if off(r) < off(best) {
+			best = r
+		}
+	}
+	if off(best) > 0.01 {
+		d.notes.mapped("size")
+	}
+	d.config = fmt.Appendf(nil, `{"aspectRatio":"%d:%d"`, best.width, best.height)
+	switch longest := max(width, height); {
+	case longest > 3000:
+		d.config = append(d.config, `,"imageSize":"4K"`...)
+	case longest > 1800:
+		d.config = append(d.config, `,"imageSize":"2K"`...)
+	}
+	d.config = append(d.config, '}')
+}
+
+// Images gathers the pictures of one or more answers.
+type Images struct {
+	Created int64 // Unix time
+
+	data   []byte // the items of data
+	count  int
+	text   string // what the model said instead
+	finish string
+	usage  perigee.Usage // of the answers before
+	latest perigee.Usage // of the answer that comes
+}
+
+// Add takes the next event.
+func (w *Images) Add(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventStart:
+		w.next()
+	case perigee.EventText:
+		w.text += ev.Text
+	case perigee.EventFinish:
+		w.finish = ev.Finish.Reason
+	case perigee.EventUsage:
+		w.latest = *ev.Usage
+	case perigee.EventBlob:
+		if ev.Thought { // a draft
+			return
+		}
+		if w.count > 0 {
+			w.data = append(w.data, ',')
+		}
+		w.data = append(w.data, `{"b64_json":`...)
+		w.data = rawjson.AppendString(w.data, ev.Blob.Data)
+		w.data = append(w.data, '}')
+		w.count++
+	}
+}
+
+// next adds up the usage of the answer that is over.
+func (w *Images) next() {
+	w.usage.Input += w.latest.Input
+	w.usage.Output += w.latest.Output
+	w.latest = perigee.Usage{}
+}
+
+// Err is why there is no picture, if there is none.
+func (w *Images) Err() error {
+	switch {
+	case w.count > 0:
+		return nil
+	case chatFinishes[w.finish] == "content_filter":
+		return invalid("the model did not draw this: %s", w.finish).WithNext("ask for something else")
+	case w.text != "":
+		return invalid("the model answered in words: %s", brief(w.text)).WithNext("ask a model that draws")
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "the model drew nothing").WithNext("try again")
+}
+
+// Bytes returns the whole answer.
+func (w *Images) Bytes() []byte {
+	w.next()
+	dst := strconv.AppendInt([]byte(`{"created":`), w.Created, 10)
+	dst = append(dst, `,"data":[`...)
+	dst = append(dst, w.data...)
+	dst = append(dst, `],"usage":{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, w.usage.Input, 10)
+	dst = append(dst, `,"output_tokens":`...)
+	dst = strconv.AppendInt(dst, w.usage.Output, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, w.usage.Total(), 10)
+	return append(dst, "}}"...)
+}

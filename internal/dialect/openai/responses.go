@@ -1,0 +1,268 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A ResponseFinder finds an answer that was kept, by its id, for a client that goes on from it. What it returns
+// for an unknown id is of ClassNotFound.
+type ResponseFinder func(id string) (*perigee.StoredResponse, error)
+
+// A Responses is a request of the Responses API: what is asked, and what its answer has to repeat.
+type Responses struct {
+	*perigee.Request
+	Store      bool
+	Background bool
+
+	previous    string
+	earlier     [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
+	input       json.RawMessage    // as it came: a string or an array
+	references  []json.RawMessage  // what the item_references of input stand for, in their order
+	echo        [len(responsesEcho)]json.RawMessage
+	tools       *responsesTools
+	showSummary bool // the client wants to read the thinking
+	showSeals   bool // the client wants the thinking back in a form that it can send again
+	showSources bool // of a web search
+	searches    bool // the model may search the web
+}
+
+// DecodeResponses reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
+// one may have to be found first; find may be nil where none is stored.
+func DecodeResponses(origin perigee.Origin, find ResponseFinder) (*Responses, error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, responsesInvalid("", err)
+	}
+	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object {
+		return nil, responsesInvalid("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	d := &responsesDecoder{find: find, out: &Responses{Store: true, tools: &responsesTools{}}, prompt: &perigee.Prompt{}}
+	d.fields(c)
+	if err := c.Err(); err != nil {
+		return nil, responsesInvalid("", err)
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	if err := d.conversation(); err != nil {
+		return nil, err
+	}
+	if d.session != "" {
+		origin.Client.Session = d.session
+	}
+	origin.Dialect = perigee.DialectOpenAIResponses
+	origin.Notes = append(origin.Notes, d.notes.list...)
+	prompt := d.prompt
+	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	return d.out, nil
+}
+
+// A responsesDecoder is a body while it is read.
+type responsesDecoder struct {
+	find   ResponseFinder
+	out    *Responses
+	prompt *perigee.Prompt
+	notes  notes
+	err    error // the first thing that cannot be had
+
+	model        string
+	stream       bool
+	session      string
+	instructions string
+	rawTools     json.RawMessage
+	rawChoice    json.RawMessage
+	logprobs     bool
+	topLogprobs  int64
+	thinking     bool // the client said something about reasoning
+	effort       string
+
+	turns responsesTurns
+	seals map[string]string // call id to signature, from the reasoning items
+	known responsesIndex    // stored items that were looked at
+}
+
+// fields reads the top level. What stands in an order of its own (tools before the conversation that calls them,
+// earlier turns before later ones) is only found here and read afterwards.
+func (d *responsesDecoder) fields(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		name := string(key)
+		if i := responsesEchoIndex(name); i >= 0 && c.Kind() != rawjson.Null {
+			at := *c // a look ahead: the value is read again below
+			d.out.echo[i] = responsesEchoOf(name, at.Raw())
+		}
+		if c.Kind() == rawjson.Null {
+			continue // the same as absent, for every field
+		}
+		switch name {
+		case "model":
+			d.model = c.String()
+		case "input":
+			d.out.input = c.Raw()
+		case "instructions":
+			d.instructions = c.String()
+		case "tools":
+			d.rawTools = responsesKind(c, rawjson.Array)
+		case "tool_choice":
+			d.rawChoice = c.Raw()
+		case "previous_response_id":
+			d.out.previous = c.String()
+		case "stream":
+			d.stream = c.Bool()
+		case "store":
+			d.out.Store = c.Bool()
+		case "background":
+			d.out.Background = c.Bool()
+		case "prompt_cache_key":
+			d.session = c.String()
+		case "conversation", "prompt":
+			c.Skip()
+			d.refuse(name, "perigee keeps no %ss", "send the whole input, or go on with previous_response_id", name)
+		default:
+			if !d.knob(c, name) && !d.option(c, name) {
+				c.Skip()
+				d.notes.unknown("", key)
+			}
+		}
+	}
+}
+
+// conversation reads what fields found, in the order in which it builds on each other.
+func (d *responsesDecoder) conversation() error {
+	if d.out.Background && !d.out.Store {
+		d.refuse("background", "an answer that is made in the background has to be stored", "leave store: false out")
+	}
+	// A client that has nothing stored can go on only with what it is given.
+	d.out.showSeals = d.out.showSeals || !d.out.Store
+	d.generation()
+	d.instruct(d.instructions)
+	if d.rawTools != nil {
+		d.tools("tools", d.rawTools, "")
+	}
+	if err := d.earlierTurns(); err != nil {
+		return err
+	}
+	if err := d.ownInput(); err != nil {
+		return err
+	}
+	if d.err != nil {
+		return d.err
+	}
+	d.prompt.Contents = d.turns.close()
+	d.prompt.Tools = d.out.tools.declared
+	d.toolChoice()
+	if d.err != nil {
+		return d.err
+	}
+	if len(d.prompt.Contents) == 0 {
+		return d.onlyInstructions()
+	}
+	return nil
+}
+
+// instruct adds to what the model is told beforehand.
+func (d *responsesDecoder) instruct(text string) {
+	if text == "" {
+		return
+	}
+	if d.prompt.System == nil {
+		d.prompt.System = &perigee.Content{}
+	}
+	d.prompt.System.Parts = append(d.prompt.System.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
+}
+
+// onlyInstructions makes a question of a request that has none: the provider wants one.
+func (d *responsesDecoder) onlyInstructions() error {
+	if d.prompt.System == nil {
+		return responsesInvalid("input", fmt.Errorf("nothing is asked"))
+	}
+	d.notes.mapped("input[].role")
+	d.prompt.Contents = []perigee.Content{{Role: perigee.RoleUser, Parts: d.prompt.System.Parts}}
+	d.prompt.System = nil
+	return nil
+}
+
+// earlierTurns puts the conversation that is gone on from before the new input. What had to be said about it was
+// said when it was new.
+func (d *responsesDecoder) earlierTurns() error {
+	if d.out.previous == "" {
+		return nil
+	}
+	stored, err := d.findResponse(d.out.previous)
+	if err != nil {
+		return err
+	}
+	d.out.earlier = [2]json.RawMessage{stored.Input, stored.Output}
+	said := d.notes
+	defer func() { d.notes = said }()
+	for _, items := range d.out.earlier {
+		c := rawjson.NewCursor(items)
+		d.items(c)
+		if err := c.Err(); err != nil {
+			return perigee.Errorf(perigee.ClassInternal, "the stored response %s is damaged: %w", d.out.previous, err)
+		}
+	}
+	return d.err
+}
+
+func (d *responsesDecoder) findResponse(id string) (*perigee.StoredResponse, error) {
+	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Previous response with id '%s' not found.", brief(id)),
+		Next:  "send the whole input instead",
+		Cause: &responsesProblem{param: "previous_response_id", code: "previous_response_not_found"}}
+	if d.find == nil {
+		return nil, missing
+	}
+	stored, err := d.find(id)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		return nil, missing
+	}
+	return stored, err
+}
+
+func (d *responsesDecoder) ownInput() error {
+	if d.out.input == nil {
+		return nil
+	}
+	c := rawjson.NewCursor(d.out.input)
+	switch c.Kind() {
+	case rawjson.String:
+		d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
+	default:
+		d.items(c)
+	}
+	if err := c.Err(); err != nil {
+		return responsesInvalid("input", err)
+	}
+	return d.err
+}
+
+// refuse remembers the first thing that makes the request impossible.
+func (d *responsesDecoder) refuse(param, format, next string, args ...any) {
+	if d.err == nil {
+		d.err = &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Next: next,
+			Cause: &responsesProblem{param: param}}
+	}
+}
+
+// responsesKind reads a value that has to be of a kind, and nothing of what is in it.
+func responsesKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
+	switch got := c.Kind(); {
+	case got == rawjson.Null:
+		c.Skip()
+		return nil
+	case got == want:
+		return c.Raw()
+	case want == rawjson.Array:
+		for range c.Array() { // fails, and says where
+		}
+	default:
+		for range c.Object() {
+		}
+	}
+	return nil
+}
+
+func responsesPtr[T any](v T) *T { return &v }

@@ -1,0 +1,93 @@
+package openai
+
+import (
+	"encoding/json"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"perigee"
+	"perigee/internal/dialect/gemini"
+)
+
+func FuzzDecodeResponses(f *testing.F) {
+	for _, rule := range ResponsesRules() {
+		f.Add([]byte(rule.Example))
+	}
+	if archive, err := txtar.ParseFile("testdata/responses_clients.txtar"); err == nil {
+		for _, file := range archive.Files {
+			if len(file.Data) < 4000 {
+				f.Add(file.Data)
+			}
+		}
+	}
+	stored := &perigee.StoredResponse{
+		Input:  []byte(`[{"id":"msg_1_i0","type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]`),
+		Output: []byte(`[{"id":"fc_1_0","type":"function_call","call_id":"c1","name":"f","arguments":"{}"}]`),
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := DecodeResponses(perigee.Origin{Body: body}, func(string) (*perigee.StoredResponse, error) { return stored, nil })
+		if err != nil {
+			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid && e.Class != perigee.ClassNotFound {
+				t.Fatalf("%s: %v", e.Class, err)
+			}
+			if !json.Valid(EncodeResponsesError(400, perigee.AsError(err))) {
+				t.Fatalf("the error is no JSON: %v", err)
+			}
+			return
+		}
+		prompt, err := req.Prompt()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := gemini.EncodeRequest(prompt); !json.Valid(out) {
+			t.Fatalf("not JSON: %s", out)
+		}
+		if items := req.InputItems("call-1"); !json.Valid(items) {
+			t.Fatalf("not JSON: %s", items)
+		}
+		runResponses(t, req, []perigee.Event{thoughtEvent("hm", ""), textEvent("x"), finishEvent("STOP")})
+	})
+}
+
+// FuzzResponsesStream feeds the encoder with events in any order: each byte of the script is one, with a piece of
+// the text.
+func FuzzResponsesStream(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "some text\n\"with\" é", `{"input":"x"}`, byte(0))
+	f.Add([]byte{2, 2, 5, 2, 4, 4, 1}, "a", `{`, byte(3))
+	f.Add([]byte{1, 7, 8, 9, 1, 7}, "a\xffb", `null`, byte(7))
+	bodies := []string{`"store":false`, `"store":true`, `"include":["reasoning.encrypted_content"]`, `"reasoning":{"summary":"auto"}`}
+	f.Fuzz(func(t *testing.T, script []byte, text, raw string, options byte) {
+		body := `{"input":"hi",` + bodies[options&3] + `,"tools":[{"type":"custom","name":"patch"},{"type":"web_search"},{"type":"tool_search","execution":"client"}]}`
+		req, _ := decodeResponses(t, body)
+		if !json.Valid([]byte(raw)) {
+			raw = `{}`
+		}
+		var events []perigee.Event
+		for i, b := range script {
+			piece := text[min(len(text), i%7):]
+			ev := perigee.Event{Kind: perigee.EventKind(b%13 + 1), Text: piece, Model: "m", Thought: b&64 != 0}
+			if b&32 != 0 {
+				ev.Signature = "c2VhbA=="
+			}
+			switch ev.Kind {
+			case perigee.EventFrame:
+				ev.Frame = []byte(raw)
+			case perigee.EventCall:
+				ev.Call = &perigee.FunctionCall{ID: piece, Name: []string{"patch", "tool_search", "other"}[i%3], Args: json.RawMessage(raw)}
+			case perigee.EventBlob:
+				ev.Blob = &perigee.Blob{MIME: text, Data: piece}
+			case perigee.EventPart, perigee.EventGrounding, perigee.EventLogprobs:
+				ev.Raw = json.RawMessage(raw)
+			case perigee.EventUsage:
+				ev.Usage = &perigee.Usage{Input: int64(b)}
+			case perigee.EventNote:
+				ev.Note = &perigee.Note{}
+			case perigee.EventFinish:
+				ev.Finish = &perigee.Finish{Reason: text, Message: piece}
+			}
+			events = append(events, ev)
+		}
+		runResponses(t, req, events)
+	})
+}

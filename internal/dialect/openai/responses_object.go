@@ -1,0 +1,215 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A responsesWriter appends JSON.
+type responsesWriter struct{ buf []byte }
+
+func (w *responsesWriter) lit(s string) { w.buf = append(w.buf, s...) }
+func (w *responsesWriter) raw(b []byte) { w.buf = append(w.buf, b...) }
+func (w *responsesWriter) str(s string) { w.buf = rawjson.AppendString(w.buf, s) }
+func (w *responsesWriter) int(n int64)  { w.buf = strconv.AppendInt(w.buf, n, 10) }
+
+// responsesEcho are the members of a response that repeat the request, and what they say when it did not. They stand
+// in the order of the API's own examples.
+var responsesEcho = [...]struct{ name, absent string }{
+	{"instructions", `null`},
+	{"max_output_tokens", `null`},
+	{"max_tool_calls", `null`},
+	{"frequency_penalty", `0`},
+	{"parallel_tool_calls", `true`},
+	{"presence_penalty", `0`},
+	{"previous_response_id", `null`},
+	{"prompt_cache_key", `null`},
+	{"prompt_cache_retention", `null`},
+	{"reasoning", `{"effort":null,"summary":null}`},
+	{"safety_identifier", `null`},
+	{"temperature", `1`},
+	{"text", `{"format":{"type":"text"},"verbosity":"medium"}`},
+	{"tool_choice", `"auto"`},
+	{"tools", `[]`},
+	{"top_logprobs", `0`},
+	{"top_p", `1`},
+	{"user", `null`},
+	{"metadata", `{}`},
+}
+
+func responsesEchoIndex(name string) int {
+	for i := range responsesEcho {
+		if responsesEcho[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// responsesEchoOf makes a value of the request into one of the response: on one line, because it travels in events, and with
+// the members that a response always has.
+func responsesEchoOf(name string, raw json.RawMessage) json.RawMessage {
+	raw = responsesOneLine(raw)
+	switch name {
+	case "reasoning":
+		return responsesFill(raw, "effort", `null`, "summary", `null`)
+	case "text":
+		return responsesFill(raw, "format", `{"type":"text"}`, "verbosity", `"medium"`)
+	}
+	return raw
+}
+
+func responsesOneLine(raw json.RawMessage) json.RawMessage {
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	var line bytes.Buffer
+	if json.Compact(&line, raw) != nil {
+		return json.RawMessage("null") // it passed the check, so this cannot be
+	}
+	return line.Bytes()
+}
+
+// responsesFill returns an object with its own members, and those of two that it lacks.
+func responsesFill(raw json.RawMessage, first, firstValue, second, secondValue string) json.RawMessage {
+	c := rawjson.NewCursor(raw)
+	w := responsesWriter{buf: []byte("{")}
+	for key := range c.Object() {
+		switch string(key) {
+		case first:
+			firstValue = ""
+		case second:
+			secondValue = ""
+		}
+		w.member(string(key), c.Raw())
+	}
+	if c.Err() != nil {
+		return raw // the decoder says what is wrong with it
+	}
+	if firstValue != "" {
+		w.member(first, []byte(firstValue))
+	}
+	if secondValue != "" {
+		w.member(second, []byte(secondValue))
+	}
+	w.lit("}")
+	return w.buf
+}
+
+// member appends a member to the object that is open.
+func (w *responsesWriter) member(name string, value []byte) {
+	if w.buf[len(w.buf)-1] != '{' {
+		w.lit(",")
+	}
+	w.str(name)
+	w.lit(":")
+	w.raw(value)
+}
+
+// A responsesStatus is how an answer stands.
+type responsesStatus string
+
+const (
+	responsesQueued     responsesStatus = "queued"
+	responsesInProgress responsesStatus = "in_progress"
+	responsesCompleted  responsesStatus = "completed"
+	responsesIncomplete responsesStatus = "incomplete"
+	responsesFailed     responsesStatus = "failed"
+	responsesCancelled  responsesStatus = "cancelled"
+)
+
+// A responsesAnswer is what a response says of itself.
+type responsesAnswer struct {
+	id         string
+	created    time.Time
+	completed  time.Time // zero: not yet
+	status     responsesStatus
+	incomplete string // why
+	errorCode  string
+	errorText  string
+	model      string
+	usage      *perigee.Usage
+}
+
+// object appends the response with the items of output, which come without brackets.
+func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte) {
+	w.lit(`{"id":`)
+	w.str(a.id)
+	w.lit(`,"object":"response","created_at":`)
+	w.int(a.created.Unix())
+	w.lit(`,"status":`)
+	w.str(string(a.status))
+	w.lit(`,"background":`)
+	w.buf = strconv.AppendBool(w.buf, r.Background)
+	w.lit(`,"completed_at":`)
+	if a.completed.IsZero() {
+		w.lit(`null`)
+	} else {
+		w.int(a.completed.Unix())
+	}
+	w.problem(a)
+	w.lit(`,"model":`)
+	w.str(a.model)
+	w.lit(`,"output":[`)
+	w.raw(output)
+	w.lit(`],"service_tier":"default","store":`)
+	w.buf = strconv.AppendBool(w.buf, r.Store)
+	w.lit(`,"truncation":"disabled"`)
+	for i := range responsesEcho {
+		value := r.echo[i]
+		if value == nil {
+			value = json.RawMessage(responsesEcho[i].absent)
+		}
+		w.lit(`,"`)
+		w.lit(responsesEcho[i].name)
+		w.lit(`":`)
+		w.raw(value)
+	}
+	w.usage(a.usage)
+	w.lit(`}`)
+}
+
+func (w *responsesWriter) problem(a *responsesAnswer) {
+	w.lit(`,"error":`)
+	if a.errorCode == "" {
+		w.lit(`null`)
+	} else {
+		w.lit(`{"code":`)
+		w.str(a.errorCode)
+		w.lit(`,"message":`)
+		w.str(a.errorText)
+		w.lit(`}`)
+	}
+	w.lit(`,"incomplete_details":`)
+	if a.incomplete == "" {
+		w.lit(`null`)
+	} else {
+		w.lit(`{"reason":`)
+		w.str(a.incomplete)
+		w.lit(`}`)
+	}
+}
+
+func (w *responsesWriter) usage(u *perigee.Usage) {
+	w.lit(`,"usage":`)
+	if u == nil {
+		w.lit(`null`)
+		return
+	}
+	w.lit(`{"input_tokens":`)
+	w.int(u.Input)
+	w.lit(`,"input_tokens_details":{"cached_tokens":`)
+	w.int(u.Cached)
+	w.lit(`,"cache_write_tokens":0},"output_tokens":`)
+	w.int(u.Output)
+	w.lit(`,"output_tokens_details":{"reasoning_tokens":`)
+	w.int(u.Thinking)
+	w.lit(`},"total_tokens":`)
+	w.int(u.Total())
+	w.lit(`}`)
+}

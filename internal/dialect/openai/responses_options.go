@@ -1,0 +1,170 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// knob reads how the model should generate.
+func (d *responsesDecoder) knob(c *rawjson.Cursor, name string) bool {
+	g := &d.prompt.Generation
+	switch name {
+	case "temperature":
+		g.Temperature = responsesPtr(c.Float64())
+	case "top_p":
+		g.TopP = responsesPtr(c.Float64())
+	case "presence_penalty":
+		g.PresencePenalty = responsesPtr(c.Float64())
+	case "frequency_penalty":
+		g.FrequencyPenalty = responsesPtr(c.Float64())
+	case "max_output_tokens":
+		g.MaxOutputTokens = responsesPtr(c.Int64())
+	case "top_logprobs":
+		d.topLogprobs = c.Int64()
+	case "text":
+		d.text(c)
+	case "reasoning":
+		d.reasoning(c)
+	case "include":
+		d.include(c)
+	default:
+		return false
+	}
+	return true
+}
+
+// option reads what asks nothing of the model, and what only some values of cannot be done.
+func (d *responsesDecoder) option(c *rawjson.Cursor, name string) bool {
+	switch name {
+	case "metadata", "client_metadata":
+		responsesKind(c, rawjson.Object)
+	case "user", "safety_identifier", "prompt_cache_retention":
+		_ = c.String()
+	case "parallel_tool_calls":
+		if !c.Bool() {
+			d.notes.dropped(name)
+		}
+	case "truncation":
+		if c.String() != "disabled" {
+			d.notes.dropped(name)
+		}
+	case "service_tier":
+		if tier := c.String(); tier != "auto" && tier != "default" {
+			d.notes.dropped(name)
+		}
+	case "stream_options":
+		for key := range c.Object() {
+			if string(key) != "include_obfuscation" { // which would only pad the events
+				d.notes.unknown(name+".", key)
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *responsesDecoder) text(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		switch string(key) {
+		case "format":
+			d.format(c)
+		case "verbosity":
+			if v := c.String(); v != "" && v != "medium" {
+				d.notes.dropped("text.verbosity")
+			}
+		default:
+			d.notes.unknown("text.", key)
+		}
+	}
+}
+
+func (d *responsesDecoder) format(c *rawjson.Cursor) {
+	var kind string
+	var schema json.RawMessage
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			kind = c.String()
+		case "schema":
+			schema = responsesKind(c, rawjson.Object)
+		case "name", "strict": // a label, and a promise that the provider makes anyway
+		case "description":
+			if c.String() != "" {
+				d.notes.dropped("text.format.description")
+			}
+		default:
+			d.notes.unknown("text.format.", key)
+		}
+	}
+	switch kind {
+	case "json_schema":
+		d.prompt.Generation.ResponseMIME, d.prompt.Generation.ResponseJSON = "application/json", schema
+	case "json_object":
+		d.prompt.Generation.ResponseMIME = "application/json"
+	case "text", "":
+	default:
+		d.refuse("text.format", "there is no text format %q", "use text, json_object or json_schema", kind)
+	}
+}
+
+func (d *responsesDecoder) reasoning(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "effort":
+			d.effort, d.thinking = c.String(), true
+		case "summary", "generate_summary":
+			d.out.showSummary, d.thinking = true, true
+			if v := c.String(); v != "auto" {
+				d.notes.mapped("reasoning." + string(key))
+			}
+		case "context":
+			// What the client sends of earlier reasoning is what the model gets, whatever this says.
+			if v := c.String(); v == "current_turn" {
+				d.notes.dropped("reasoning.context")
+			}
+		default:
+			d.notes.unknown("reasoning.", key)
+		}
+	}
+}
+
+func (d *responsesDecoder) include(c *rawjson.Cursor) {
+	for range c.Array() {
+		switch v := c.Bytes(); string(v) {
+		case "reasoning.encrypted_content":
+			d.out.showSeals, d.thinking = true, true
+		case "message.output_text.logprobs":
+			d.logprobs = true
+		case "web_search_call.action.sources":
+			d.out.showSources = true
+		case "message.input_image.image_url", "computer_call_output.output.image_url": // always there
+		default:
+			d.notes.unknown("include ", v)
+		}
+	}
+}
+
+// generation turns what was gathered about thinking and probabilities into knobs.
+func (d *responsesDecoder) generation() {
+	g := &d.prompt.Generation
+	switch {
+	case d.effort == "none":
+		g.Thinking = &perigee.Thinking{Budget: responsesPtr(int64(0))}
+	case d.thinking:
+		// Thinking that nobody reads is still carried: without it a tool loop cannot go on with some models.
+		g.Thinking = &perigee.Thinking{Include: responsesPtr(true), Level: d.effort}
+	}
+	if d.logprobs || d.topLogprobs > 0 {
+		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
+		if d.topLogprobs > 0 {
+			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: fmt.Append(nil, d.topLogprobs)})
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package openai
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// newID names the next item.
+func (s *ResponsesStream) newID(prefix string) string {
+	return prefix + "_" + s.call + "_" + strconv.Itoa(s.items)
+}
+
+// where appends the members that say which item an event is about.
+func (s *ResponsesStream) where() {
+	s.w.lit(`,"item_id":`)
+	s.w.str(s.id)
+	s.w.lit(`,"output_index":`)
+	s.w.int(int64(s.items))
+}
+
+// added announces the item that begins now.
+func (s *ResponsesStream) added(write func(w *responsesWriter)) {
+	if s.event("response.output_item.added") {
+		s.w.lit(`,"output_index":`)
+		s.w.int(int64(s.items))
+		s.w.lit(`,"item":`)
+		write(&s.w)
+		s.send()
+	}
+}
+
+// step sends an event that says nothing but how far an item is.
+func (s *ResponsesStream) step(name string) {
+	if s.event(name) {
+		s.where()
+		s.send()
+	}
+}
+
+// done ends an item: the client gets it whole, and it is part of the answer from now on.
+func (s *ResponsesStream) done(write func(w *responsesWriter)) {
+	w := responsesWriter{buf: s.output}
+	if len(w.buf) > 0 {
+		w.lit(",")
+	}
+	from := len(w.buf)
+	write(&w)
+	s.output = w.buf
+	item := s.output[from:]
+	if s.event("response.output_item.done") {
+		s.w.lit(`,"output_index":`)
+		s.w.int(int64(s.items))
+		s.w.lit(`,"item":`)
+		s.w.raw(item)
+		s.send()
+	}
+	if s.keepsApart() && s.open != responsesReasoning {
+		s.keep(item)
+	}
+	s.items++
+	s.open = responsesNothing
+}
+
+// keep adds an item to what the next turn gets.
+func (s *ResponsesStream) keep(item []byte) {
+	if len(s.kept) > 0 {
+		s.kept = append(s.kept, ',')
+	}
+	s.kept = append(s.kept, item...)
+}
+
+// escape adds text to the open part and returns its JSON form, without quotes.
+func (s *ResponsesStream) escape(text string) []byte {
+	from := len(s.text)
+	s.text = rawjson.AppendString(s.text, text)
+	inner := s.text[from+1 : len(s.text)-1]
+	copy(s.text[from:], inner)
+	s.text = s.text[:from+len(inner)]
+	return s.text[from:]
+}
+
+// closeItem ends the open item, if there is one.
+func (s *ResponsesStream) closeItem() {
+	switch s.open {
+	case responsesMessage:
+		s.closeMessage()
+	case responsesReasoning:
+		s.closeReasoning()
+	}
+}
+
+func (s *ResponsesStream) addText(text string) {
+	if text == "" {
+		return
+	}
+	if s.open != responsesMessage {
+		s.closeItem()
+		s.openMessage()
+	}
+	delta := s.escape(text)
+	if s.req.searches {
+		s.plain = append(s.plain, text...)
+	}
+	if s.event("response.output_text.delta") {
+		s.where()
+		s.w.lit(`,"content_index":0,"delta":"`)
+		s.w.raw(delta)
+		s.w.lit(`","logprobs":[]`)
+		s.send()
+	}
+}
+
+func (s *ResponsesStream) openMessage() {
+	s.open, s.id = responsesMessage, s.newID("msg")
+	s.text, s.plain = s.text[:0], s.plain[:0]
+	s.added(func(w *responsesWriter) {
+		w.lit(`{"id":`)
+		w.str(s.id)
+		w.lit(`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
+	})
+	if s.event("response.content_part.added") {
+		s.where()
+		s.w.lit(`,"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`)
+		s.send()
+	}
+}
+
+func (s *ResponsesStream) closeMessage() {
+	annotations := s.annotate()
+	if s.event("response.output_text.done") {
+		s.where()
+		s.w.lit(`,"content_index":0,"text":"`)
+		s.w.raw(s.text)
+		s.w.lit(`","logprobs":[`)
+		s.w.raw(s.logprobs)
+		s.w.lit(`]`)
+		s.send()
+	}
+	part := func(w *responsesWriter) {
+		w.lit(`{"type":"output_text","annotations":[`)
+		w.raw(annotations)
+		w.lit(`],"logprobs":[`)
+		w.raw(s.logprobs)
+		w.lit(`],"text":"`)
+		w.raw(s.text)
+		w.lit(`"}`)
+	}
+	if s.event("response.content_part.done") {
+		s.where()
+		s.w.lit(`,"content_index":0,"part":`)
+		part(&s.w)
+		s.send()
+	}
+	status := responsesCompleted
+	if s.answer.status == responsesIncomplete {
+		status = responsesIncomplete
+	}
+	s.done(func(w *responsesWriter) {
+		w.lit(`{"id":`)
+		w.str(s.id)
+		w.lit(`,"type":"message","status":"` + string(status) + `","content":[`)
+		part(w)
+		w.lit(`],"role":"assistant"}`)
+	})
+	s.logprobs = s.logprobs[:0]
+}
+
+func (s *ResponsesStream) addLogprobs(result json.RawMessage) {
+	before := len(s.logprobs)
+	if before > 0 {
+		s.logprobs = append(s.logprobs, ',')
+	}
+	from := len(s.logprobs)
+	if s.logprobs = appendLogprobs(s.logprobs, result); len(s.logprobs) == from {
+		s.logprobs = s.logprobs[:before]
+	}
+}
+
+// A responsesCall is a call in the client's words.
+type responsesCall struct {
+	responsesTool
+	callID string
+	text   string // arguments, or input
+}
+
+func (s *ResponsesStream) addCall(call *perigee.FunctionCall, signature string) {
+	if call == nil {
+		return
+	}
+	s.calls++
+	s.carrySeal(call.ID, signature)
+	c := responsesCall{responsesTool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
+	if c.text == "" {
+		c.text = "{}"
+	}
+	switch c.kind {
+	case responsesCustom:
+		s.id = s.newID("ctc")
+		c.text = unwrap("input", call.Args)
+		s.writeCall(&c, "custom_tool_call", "input", "response.custom_tool_call_input")
+	case responsesSearch:
+		s.id = s.newID("tsc")
+		s.writeToolSearch(&c)
+	default:
+		s.id = s.newID("fc")
+		s.writeCall(&c, "function_call", "arguments", "response.function_call_arguments")
+	}
+}
+
+func (s *ResponsesStream) writeCall(c *responsesCall, kind, member, event string) {
+	item := func(status responsesStatus, text string) func(w *responsesWriter) {
+		return func(w *responsesWriter) {
+			w.lit(`{"id":`)
+			w.str(s.id)
+			w.lit(`,"type":"` + kind + `","status":"` + string(status) + `","` + member + `":`)
+			w.str(text)
+			w.lit(`,"call_id":`)
+			w.str(c.callID)
+			w.lit(`,"name":`)
+			w.str(c.name)
+			if c.namespace != "" && c.namespace != responsesDefault {
+				w.lit(`,"namespace":`)
+				w.str(c.namespace)
+			}
+			w.lit(`}`)
+		}
+	}
+	s.added(item(responsesInProgress, ""))
+	if s.event(event + ".delta") {
+		s.where()
+		s.w.lit(`,"delta":`)
+		s.w.str(c.text)
+		s.send()
+	}
+	if s.event(event + ".done") {
+		s.where()
+		s.w.lit(`,"` + member + `":`)
+		s.w.str(c.text)
+		s.send()
+	}
+	s.done(item(responsesCompleted, c.text))
+}
+
+func (s *ResponsesStream) writeToolSearch(c *responsesCall) {
+	item := func(status responsesStatus, arguments string) func(w *responsesWriter) {
+		return func(w *responsesWriter) {
+			w.lit(`{"id":`)
+			w.str(s.id)
+			w.lit(`,"type":"tool_search_call","status":"` + string(status) + `","execution":"client","call_id":`)
+			w.str(c.callID)
+			w.lit(`,"arguments":` + arguments + `}`)
+		}
+	}
+	s.added(item(responsesInProgress, "{}"))
+	s.done(item(responsesCompleted, string(responsesOneLine(json.RawMessage(c.text)))))
+}
+
+// addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What belongs to the
+// thinking is a draft.
+func (s *ResponsesStream) addBlob(ev *perigee.Event) {
+	if ev.Blob == nil || ev.Thought {
+		return
+	}
+	s.closeItem()
+	s.id = s.newID("ig")
+	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
+	item := func(status responsesStatus, data string) func(w *responsesWriter) {
+		return func(w *responsesWriter) {
+			w.lit(`{"id":`)
+			w.str(s.id)
+			w.lit(`,"type":"image_generation_call","status":"` + string(status) + `","output_format":`)
+			w.str(format)
+			w.lit(`,"result":`)
+			if data == "" {
+				w.lit(`null`)
+			} else {
+				w.str(data)
+			}
+			w.lit(`}`)
+		}
+	}
+	s.added(item(responsesInProgress, ""))
+	s.step("response.image_generation_call.in_progress")
+	s.step("response.image_generation_call.generating")
+	s.step("response.image_generation_call.completed")
+	s.done(item(responsesCompleted, ev.Blob.Data))
+}

@@ -1,0 +1,160 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A responsesPart is one part of a message's content while it is read.
+type responsesPart struct {
+	kind, text                          string
+	image, detail                       string
+	fileID, fileData, fileURL, filename string
+	audioData, audioFormat              string
+}
+
+// content reads what a message says: a string, or an array of parts. Empty texts say nothing and are left out.
+func (d *responsesDecoder) content(c *rawjson.Cursor, add func(perigee.Part)) {
+	if c.Kind() == rawjson.String {
+		if text := c.String(); text != "" {
+			add(perigee.Part{Kind: perigee.PartText, Text: text})
+		}
+		return
+	}
+	for range c.Array() {
+		if p, ok := d.part(c); ok {
+			add(p)
+		}
+	}
+}
+
+// output reads what a tool answered, as a JSON string. What is no text goes beside the answer, which names it.
+func (d *responsesDecoder) output(c *rawjson.Cursor) json.RawMessage {
+	switch c.Kind() {
+	case rawjson.String:
+		return c.Raw()
+	case rawjson.Array:
+	default:
+		return rawjson.AppendString(nil, string(c.Raw()))
+	}
+	at := *c // an array of something else is kept as it is written
+	if raw := at.Raw(); !responsesIsContent(raw) {
+		c.Skip()
+		return rawjson.AppendString(nil, string(raw))
+	}
+	var text strings.Builder
+	for i := range c.Array() {
+		p, ok := d.part(c)
+		if !ok {
+			continue
+		}
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		if p.Kind == perigee.PartText {
+			text.WriteString(p.Text)
+			continue
+		}
+		fmt.Fprintf(&text, "[attachment %d: %s]", d.turns.attach(p), responsesMIME(&p))
+	}
+	return rawjson.AppendString(nil, text.String())
+}
+
+// responsesIsContent says whether an array has parts of content in it, by its first element.
+func responsesIsContent(raw []byte) bool {
+	c := rawjson.NewCursor(raw)
+	for range c.Array() {
+		if c.Kind() != rawjson.Object {
+			return false
+		}
+		for key := range c.Object() {
+			if string(key) == "type" && c.Kind() == rawjson.String {
+				return strings.HasPrefix(c.String(), "input_")
+			}
+		}
+		return false
+	}
+	return true
+}
+
+func responsesMIME(p *perigee.Part) string {
+	if p.Blob != nil {
+		return p.Blob.MIME
+	}
+	return p.File.MIME
+}
+
+func (d *responsesDecoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
+	var p responsesPart
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			p.kind = c.String()
+		case "text", "refusal":
+			p.text = c.String()
+		case "image_url":
+			p.image = c.String()
+		case "detail":
+			p.detail = c.String()
+		case "file_id":
+			p.fileID = c.String()
+		case "file_data":
+			p.fileData = c.String()
+		case "file_url":
+			p.fileURL = c.String()
+		case "filename":
+			p.filename = c.String()
+		case "input_audio":
+			p.audioData, p.audioFormat = readPair(c, "data", "format")
+		case "annotations", "logprobs", "prompt_cache_breakpoint", "parsed":
+			// What came with an earlier answer, and a hint that changes no answer.
+		default:
+			d.notes.unknown("input[].content[].", key)
+		}
+	}
+	if c.Err() != nil {
+		return perigee.Part{}, false
+	}
+	return d.partOf(&p)
+}
+
+func (d *responsesDecoder) partOf(p *responsesPart) (perigee.Part, bool) {
+	if p.detail != "" && p.detail != "auto" {
+		d.notes.dropped("input[].content[].detail")
+	}
+	var part perigee.Part
+	var err error
+	switch {
+	case p.fileID != "":
+		d.refuse("input[].content[].file_id", "perigee keeps no files", "send the data itself, or a URL")
+		return part, false
+	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
+		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
+	case p.kind == "input_image":
+		part, err = mediaPart(p.image, "image/jpeg")
+	case p.kind == "input_file" && p.fileURL != "":
+		part, err = mediaPart(p.fileURL, mimeOf(p.filename, "application/pdf"))
+	case p.kind == "input_file" && strings.HasPrefix(p.fileData, "data:"):
+		part, err = mediaPart(p.fileData, mimeOf(p.filename, "application/pdf"))
+	case p.kind == "input_file" && p.fileData != "":
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mimeOf(p.filename, "application/pdf"), Data: p.fileData}}
+	case p.kind == "input_file":
+		err = fmt.Errorf("want file_data or file_url")
+	case p.kind == "input_audio":
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: audioMIME(p.audioFormat), Data: p.audioData}}
+	default:
+		d.notes.unknown("input[].content", []byte("["+brief(p.kind)+"]"))
+		return part, false
+	}
+	if err != nil {
+		d.refuse("input[].content["+p.kind+"]", "%v", "", err)
+	}
+	return part, err == nil
+}

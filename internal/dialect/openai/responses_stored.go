@@ -1,0 +1,245 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/rawjson"
+)
+
+// ResponseID is the id of the response to a call. The ids of its items have the call's id in them, too, so that an
+// item alone is enough to find the response again.
+func ResponseID(call string) string { return "resp_" + call }
+
+// responsesIDOfItem is the id of the response that an item belongs to, if we named the item.
+func responsesIDOfItem(item string) string {
+	_, rest, _ := strings.Cut(item, "_")
+	if i := strings.LastIndexByte(rest, '_'); i > 0 {
+		return ResponseID(rest[:i])
+	}
+	return ""
+}
+
+func responsesSplit(items json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	c := rawjson.NewCursor(items)
+	for range c.Array() {
+		list = append(list, c.Raw())
+	}
+	return list
+}
+
+func responsesItemID(item json.RawMessage) (id string) {
+	c := rawjson.NewCursor(item)
+	for key := range c.Object() {
+		if string(key) == "id" && c.Kind() == rawjson.String {
+			return c.String()
+		}
+	}
+	return ""
+}
+
+// InputItems returns everything that the model was given, as an array of items that all have ids: the conversation
+// that was gone on from, then this request's own input.
+func (r *Responses) InputItems(call string) json.RawMessage {
+	w := responsesWriter{buf: []byte("[")}
+	for _, items := range r.earlier {
+		w.elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
+	}
+	c := rawjson.NewCursor(r.input)
+	references := r.references
+	if c.Kind() == rawjson.String {
+		w.comma()
+		w.message("msg_"+call+"_i0", c.String())
+	} else {
+		for i := range c.Array() {
+			references = w.inputItem(c, call, i, references)
+		}
+	}
+	w.lit("]")
+	return w.buf
+}
+
+// comma appends what separates elements of the array that is open.
+func (w *responsesWriter) comma() {
+	if w.buf[len(w.buf)-1] != '[' {
+		w.lit(",")
+	}
+}
+
+// elements appends one or more elements to the array that is open.
+func (w *responsesWriter) elements(list []byte) {
+	if len(list) > 0 {
+		w.comma()
+		w.raw(list)
+	}
+}
+
+func (w *responsesWriter) message(id, text string) {
+	w.lit(`{"id":`)
+	w.str(id)
+	w.lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`)
+	w.str(text)
+	w.lit(`}]}`)
+}
+
+// inputItem appends the next item of c with an id and a type. A reference becomes what it stands for; the rest of
+// the references is returned.
+func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
+	w.comma()
+	if c.Kind() == rawjson.String {
+		w.message(fmt.Sprintf("msg_%s_i%d", call, i), c.String())
+		return references
+	}
+	at := *c
+	item := responsesReadItem(&at)
+	if item.kind == "item_reference" && len(references) > 0 {
+		c.Skip()
+		w.raw(references[0])
+		return references[1:]
+	}
+	if item.kind == "" {
+		item.kind = "message"
+	}
+	if item.id == "" {
+		item.id = fmt.Sprintf("%s_%s_i%d", responsesPrefix(item.kind), call, i)
+	}
+	w.lit(`{"id":`)
+	w.str(item.id)
+	w.lit(`,"type":`)
+	w.str(item.kind)
+	for key := range c.Object() {
+		if name := string(key); name != "id" && name != "type" {
+			w.lit(",")
+			w.str(name)
+			w.lit(":")
+			w.itemMember(name, &item, c)
+		}
+	}
+	w.lit("}")
+	return references
+}
+
+// itemMember appends the value of a member. The content of a message is always an array of parts.
+func (w *responsesWriter) itemMember(name string, item *responsesItem, c *rawjson.Cursor) {
+	if item.kind != "message" || name != "content" || c.Kind() != rawjson.String {
+		w.raw(c.Raw())
+		return
+	}
+	kind := "input_text"
+	if item.role == "assistant" {
+		kind = "output_text"
+	}
+	w.lit(`[{"type":"` + kind + `","text":`)
+	w.raw(c.Raw())
+	w.lit(`}]`)
+}
+
+var responsesPrefixes = map[string]string{
+	"message": "msg", "function_call": "fc", "function_call_output": "fco", "custom_tool_call": "ctc",
+	"custom_tool_call_output": "ctco", "reasoning": "rs", "additional_tools": "at",
+}
+
+// responsesPrefix is what the ids of items of a type begin with.
+func responsesPrefix(kind string) string {
+	if prefix, ok := responsesPrefixes[kind]; ok {
+		return prefix
+	}
+	return "item"
+}
+
+// An ItemsQuery asks for a page of items.
+type ItemsQuery struct {
+	Limit     int
+	After     string // the id of the last item of the page before; empty: from the start
+	Ascending bool   // oldest first
+}
+
+// PageItems returns one page of an array of items as the API's list. It is false when there is no item After.
+func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
+	list := responsesSplit(items)
+	if !q.Ascending {
+		slices.Reverse(list)
+	}
+	if q.After != "" {
+		i := slices.IndexFunc(list, func(item json.RawMessage) bool { return responsesItemID(item) == q.After })
+		if i < 0 {
+			return nil, false
+		}
+		list = list[i+1:]
+	}
+	more := len(list) > q.Limit
+	if more {
+		list = list[:q.Limit]
+	}
+	w := responsesWriter{}
+	w.lit(`{"object":"list","data":[`)
+	for _, item := range list {
+		w.elements(item)
+	}
+	w.lit(`],"first_id":`)
+	w.endID(list, 0)
+	w.lit(`,"last_id":`)
+	w.endID(list, len(list)-1)
+	w.lit(`,"has_more":`)
+	w.lit(fmt.Sprint(more))
+	w.lit(`}`)
+	return w.buf, true
+}
+
+func (w *responsesWriter) endID(list []json.RawMessage, i int) {
+	if len(list) == 0 {
+		w.lit(`null`)
+		return
+	}
+	w.str(responsesItemID(list[i]))
+}
+
+// DeletedResponse says that a response is no more.
+func DeletedResponse(id string) []byte {
+	w := responsesWriter{}
+	w.lit(`{"id":`)
+	w.str(id)
+	w.lit(`,"object":"response","deleted":true}`)
+	return w.buf
+}
+
+// A ResponseState is what the keeper of responses has to know of one.
+type ResponseState struct {
+	Pending    bool // it was not finished when it was stored
+	Background bool
+}
+
+// StateOf reads the state of a response.
+func StateOf(response json.RawMessage) ResponseState {
+	var s ResponseState
+	c := rawjson.NewCursor(response)
+	for key := range c.Object() {
+		switch string(key) {
+		case "status":
+			status := responsesStatus(c.String())
+			s.Pending = status == responsesQueued || status == responsesInProgress
+		case "background":
+			s.Background = c.Bool()
+		}
+	}
+	return s
+}
+
+// CutOff returns a response that nobody works on any more as what it is: failed.
+func CutOff(response json.RawMessage) json.RawMessage {
+	var edits []rawjson.Edit
+	for name, value := range map[string]string{
+		"status": `"failed"`,
+		"error":  `{"code":"server_error","message":"perigee ended before the response did"}`,
+	} {
+		if start, end, ok := rawjson.Find(response, name); ok {
+			edits = append(edits, rawjson.Edit{Start: start, End: end, New: []byte(value)})
+		}
+	}
+	slices.SortFunc(edits, func(a, b rawjson.Edit) int { return a.Start - b.Start })
+	return rawjson.Splice(response, edits...)
+}

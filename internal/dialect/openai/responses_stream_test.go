@@ -1,0 +1,289 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+var responsesNow = func() time.Time { return time.Unix(1773480413, 0) }
+
+// played is a stream as a careful client reads it.
+type played struct {
+	names    []string
+	final    map[string]any // the response of the last event
+	output   []any          // the items, from their own events
+	texts    map[string]string
+	code     any // of the stream's error
+	finished bool
+}
+
+// play reads the events of a stream and fails where their order or their numbers are not the API's.
+func play(t testing.TB, stream []byte) *played {
+	t.Helper()
+	p := &played{texts: map[string]string{}}
+	open := -1
+	for i, frame := range strings.Split(strings.TrimSuffix(string(stream), "\n\n"), "\n\n") {
+		head, data, ok := strings.Cut(frame, "\ndata: ")
+		name, isEvent := strings.CutPrefix(head, "event: ")
+		if !ok || !isEvent || strings.Contains(data, "\n") {
+			t.Fatalf("frame %d is no event: %q", i, frame)
+		}
+		var ev map[string]any
+		if err := json.Unmarshal([]byte(data), &ev); err != nil {
+			t.Fatalf("event %d: %v in %s", i, err, data)
+		}
+		if ev["type"] != name || ev["sequence_number"] != float64(i) {
+			t.Fatalf("event %d is called %s and says %v, %v", i, name, ev["type"], ev["sequence_number"])
+		}
+		if p.finished {
+			t.Fatalf("%s after the end", name)
+		}
+		p.names = append(p.names, name)
+		if name == "error" {
+			p.code = ev["code"]
+		}
+		if response, ok := ev["response"].(map[string]any); ok {
+			p.final = response
+			p.finished = response["status"] != "in_progress"
+		}
+		if index, ok := ev["output_index"].(float64); ok && name != "response.output_item.added" && int(index) != open {
+			t.Fatalf("%s is about item %v, open is %d", name, index, open)
+		}
+		open = p.see(t, name, ev, open)
+	}
+	return p
+}
+
+func (p *played) see(t testing.TB, name string, ev map[string]any, open int) int {
+	id, _ := ev["item_id"].(string)
+	key := fmt.Sprint(id, ev["summary_index"])
+	switch {
+	case name == "response.output_item.added":
+		if open >= 0 || int(ev["output_index"].(float64)) != len(p.output) {
+			t.Fatalf("item %v begins while %d is open, after %d", ev["output_index"], open, len(p.output))
+		}
+		return len(p.output)
+	case name == "response.output_item.done":
+		p.output = append(p.output, ev["item"])
+		return -1
+	case strings.HasSuffix(name, ".delta"):
+		p.texts[key] += ev["delta"].(string)
+	case strings.HasSuffix(name, "text.done"):
+		p.same(t, name, p.texts[key], ev["text"])
+	case strings.HasSuffix(name, "arguments.done"):
+		p.same(t, name, p.texts[key], ev["arguments"])
+	case strings.HasSuffix(name, "input.done"):
+		p.same(t, name, p.texts[key], ev["input"])
+	}
+	return open
+}
+
+func (p *played) same(t testing.TB, name, deltas string, whole any) {
+	if deltas != whole {
+		t.Fatalf("%s: the deltas are %q, the whole is %q", name, deltas, whole)
+	}
+}
+
+// run encodes events both ways, and holds them against each other.
+func runResponses(t testing.TB, req *Responses, events []perigee.Event) *played {
+	t.Helper()
+	stream := req.NewStream("call-1", responsesNow(), responsesNow)
+	collector := req.NewCollector("call-1", responsesNow(), responsesNow)
+	var wire []byte
+	for i := range events {
+		wire = stream.Encode(wire, &events[i])
+		collector.Add(&events[i])
+	}
+	p := play(t, stream.End(wire))
+	if !p.finished {
+		t.Fatalf("the stream has no end: %v", p.names)
+	}
+	whole := collector.Bytes()
+	var want map[string]any
+	if err := json.Unmarshal(whole, &want); err != nil {
+		t.Fatalf("%v in %s", err, whole)
+	}
+	if a, b := fmt.Sprint(p.final), fmt.Sprint(want); a != b {
+		t.Fatalf("the stream ends with\n%s\nin one piece it is\n%s", a, b)
+	}
+	if a, b := fmt.Sprint(p.output), fmt.Sprint(p.final["output"]); len(p.output) > 0 && a != b {
+		t.Fatalf("the items are\n%s\nthe response has\n%s", a, b)
+	}
+	final, output := stream.Stored()
+	if req.Store && !bytes.Equal(final, whole) || !json.Valid(output) {
+		t.Fatalf("stored is %s\n%s", final, output)
+	}
+	return p
+}
+
+func textEvent(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
+func thoughtEvent(s, signature string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventThinking, Text: s, Signature: signature}
+}
+func callEvent(id, name, args, signature string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventCall, Signature: signature,
+		Call: &perigee.FunctionCall{ID: id, Name: name, Args: json.RawMessage(args)}}
+}
+func finishEvent(reason string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: reason}}
+}
+
+// The thinking and the seals that go out in an answer are in the prompt again when the client sends the answer's
+// items back.
+func TestResponsesSealsComeBack(t *testing.T) {
+	req, _ := decodeResponses(t, `{"input":"hi","store":false,"reasoning":{"summary":"auto"}}`)
+	p := runResponses(t, req, []perigee.Event{
+		{Kind: perigee.EventStart, Model: "m"},
+		thoughtEvent("one ", ""), thoughtEvent("two", "seal-1"), thoughtEvent("three", ""), {Kind: perigee.EventSignature, Signature: "seal-2"},
+		textEvent("Let me see."),
+		callEvent("c1", "read", `{"a":1}`, "seal-3"), callEvent("c2", "read", ``, ""), callEvent("c3", "read", `{}`, "seal-4"),
+		finishEvent("STOP"),
+	})
+	items, err := json.Marshal(p.final["output"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, prompt := decodeResponses(t, `{"input":[{"role":"user","content":"hi"},`+string(items[1:len(items)-1])+`]}`)
+	var got []string
+	for _, part := range prompt.Contents[1].Parts {
+		switch {
+		case part.Thought:
+			got = append(got, "thought "+part.Text+" "+part.Signature)
+		case part.Call != nil:
+			got = append(got, "call "+part.Call.ID+" "+string(part.Call.Args)+" "+part.Signature)
+		default:
+			got = append(got, "text "+part.Text)
+		}
+	}
+	want := []string{"thought one two seal-1", "thought three seal-2", "text Let me see.", `call c1 {"a":1} seal-3`, "call c2 {} ", "call c3 {} seal-4"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestChangedCarrierIsDropped(t *testing.T) {
+	carrier := responsesCarrier{thoughts: []responsesThought{{"hm", "seal"}}, calls: []responsesSeal{{"c1", "seal"}}}
+	whole := carrier.encode()
+	back, ok := responsesDecodeCarrier([]byte(whole))
+	if !ok || fmt.Sprint(*back) != fmt.Sprint(carrier) {
+		t.Fatalf("got %v, %v", back, ok)
+	}
+	for i := range len(whole) {
+		for _, b := range []byte{'A', 'z', '=', ' '} {
+			changed := whole[:i] + string(b) + whole[i+1:]
+			if _, ok := responsesDecodeCarrier([]byte(changed)); ok && changed != whole {
+				t.Errorf("%q passes for %q", changed, whole)
+			}
+		}
+		if _, ok := responsesDecodeCarrier([]byte(whole[:i])); ok {
+			t.Errorf("%q passes", whole[:i])
+		}
+	}
+}
+
+func TestResponsesFinish(t *testing.T) {
+	tests := []struct {
+		name         string
+		events       []perigee.Event
+		status, last string
+		detail       string
+	}{
+		{"an end", []perigee.Event{textEvent("x"), finishEvent("STOP")}, "completed", "response.completed", ""},
+		{"no word", []perigee.Event{textEvent("x")}, "completed", "response.completed", ""},
+		{"an unknown word", []perigee.Event{textEvent("x"), finishEvent("OTHER")}, "completed", "response.completed", ""},
+		{"the limit", []perigee.Event{textEvent("x"), finishEvent("MAX_TOKENS")}, "incomplete", "response.incomplete", "map[reason:max_output_tokens]"},
+		{"the limit after a call", []perigee.Event{callEvent("c", "f", "{}", ""), finishEvent("MAX_TOKENS")}, "completed", "response.completed", ""},
+		{"a filter", []perigee.Event{finishEvent("PROHIBITED_CONTENT")}, "incomplete", "response.incomplete", "map[reason:content_filter]"},
+		{"a blocked question", []perigee.Event{{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "OTHER", Message: "the prompt was blocked"}}}, "incomplete", "response.incomplete", "map[reason:content_filter]"},
+		{"a call that cannot be read", []perigee.Event{finishEvent("MALFORMED_FUNCTION_CALL")}, "failed", "response.failed", ""},
+		{"that after a call", []perigee.Event{callEvent("c", "f", "{}", ""), finishEvent("MALFORMED_FUNCTION_CALL")}, "completed", "response.completed", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			req, _ := decodeResponses(t, `{"input":"hi"}`)
+			p := runResponses(t, req, test.events)
+			detail := ""
+			if p.final["incomplete_details"] != nil {
+				detail = fmt.Sprint(p.final["incomplete_details"])
+			}
+			if p.final["status"] != test.status || p.names[len(p.names)-1] != test.last || detail != test.detail {
+				t.Errorf("got %v, %s, %s", p.final["status"], p.names[len(p.names)-1], detail)
+			}
+			if (p.final["error"] != nil) != (test.status == "failed") {
+				t.Errorf("the error is %v", p.final["error"])
+			}
+		})
+	}
+}
+
+// An answer in the making that fails is told twice: to who reads the stream and to who follows the response.
+func TestResponsesFailure(t *testing.T) {
+	tests := []struct{ class, status, code string }{
+		{"rate_limited", "failed", "rate_limit_exceeded"},
+		{"exhausted", "failed", "insufficient_quota"},
+		{"invalid", "failed", "invalid_prompt"},
+		{"unavailable", "failed", "server_error"},
+		{"canceled", "cancelled", "server_error"},
+	}
+	for _, test := range tests {
+		t.Run(test.class, func(t *testing.T) {
+			req, _ := decodeResponses(t, `{"input":"hi"}`)
+			s := req.NewStream("call-1", responsesNow(), responsesNow)
+			ev := textEvent("half")
+			wire := s.Encode(nil, &ev)
+			p := play(t, s.Fail(wire, 500, perigee.Errorf(perigee.Class(test.class), "it broke")))
+			if n := len(p.names); p.names[n-2] != "error" || p.names[n-1] != "response.failed" || p.final["status"] != test.status {
+				t.Errorf("got %v, %v", p.names, p.final["status"])
+			}
+			if failure, _ := p.final["error"].(map[string]any); p.code != test.code || test.status == "failed" && failure["code"] != test.code {
+				t.Errorf("the stream says %v, the response %v", p.code, p.final["error"])
+			}
+		})
+	}
+}
+
+// A body with line ends in it must not break the events that repeat it.
+func TestEchoStaysOnOneLine(t *testing.T) {
+	req, _ := decodeResponses(t, "{\n \"input\": \"hi\",\n \"tools\": [\n  {\"type\": \"function\", \"name\": \"read\"}\r\n ],\n \"metadata\": {\n \"a\": \"b\"}, \"reasoning\":{\n\"effort\":\n\"low\"}\n}")
+	p := runResponses(t, req, []perigee.Event{textEvent("x"), finishEvent("STOP")})
+	if fmt.Sprint(p.final["tools"]) != "[map[name:read type:function]]" || fmt.Sprint(p.final["reasoning"]) != "map[effort:low summary:<nil>]" {
+		t.Errorf("got %v", p.final)
+	}
+}
+
+// Tools of the same name in several places stay apart, there and back.
+func TestFlatNamesAreUnique(t *testing.T) {
+	req, prompt := decodeResponses(t, `{"input":"hi","store":false,"tools":[
+		{"type":"namespace","name":"functions","tools":[{"type":"function","name":"a__b"}]},
+		{"type":"namespace","name":"a","tools":[{"type":"function","name":"b"},{"type":"custom","name":"c"}]},
+		{"type":"function","name":"a__b"},{"type":"function","name":"a__b"}]}`)
+	var events []perigee.Event
+	var flat []string
+	for i, tool := range prompt.Tools {
+		flat = append(flat, tool.Function.Name)
+		events = append(events, callEvent(fmt.Sprint("c", i), tool.Function.Name, `{"input":"x"}`, ""))
+	}
+	p := runResponses(t, req, events)
+	var got []string
+	for _, item := range p.output {
+		m := item.(map[string]any)
+		got = append(got, fmt.Sprint(m["type"], " ", m["namespace"], " ", m["name"]))
+	}
+	want := []string{"function_call <nil> a__b", "function_call a b", "custom_tool_call a c", "function_call <nil> a__b"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the model knows %q, the client gets\n%q\nwant\n%q", flat, got, want)
+	}
+	for i := range flat {
+		for j := range i {
+			if flat[i] == flat[j] {
+				t.Errorf("two tools are called %s", flat[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A responsesToolKind says as what kind of item the call of a tool reaches the client.
+type responsesToolKind uint8
+
+const (
+	responsesFunction responsesToolKind = iota
+	responsesCustom                     // takes free text
+	responsesSearch                     // tool_search: the client looks for more tools
+)
+
+// A responsesTool is a tool as the client knows it, and the one name that the model knows it by.
+type responsesTool struct {
+	kind      responsesToolKind
+	namespace string
+	name      string
+	flat      string
+}
+
+// responsesTools are the tools of a request.
+type responsesTools struct {
+	declared []perigee.Tool
+	list     []responsesTool
+	byFlat   map[string]int
+	byName   map[[2]string]int // namespace and name
+	anywhere map[string]int    // name, whatever the namespace: the first one
+}
+
+// responsesDefault is the namespace that the vendor's models have all plain functions in. A call from there comes
+// without a namespace.
+const responsesDefault = "functions"
+
+// add gives a tool its flat name. It is nil when there is such a tool already.
+func (t *responsesTools) add(kind responsesToolKind, namespace, name string) *responsesTool {
+	if t.byFlat == nil {
+		t.byFlat, t.byName, t.anywhere = map[string]int{}, map[[2]string]int{}, map[string]int{}
+	}
+	key := [2]string{namespace, name}
+	if _, ok := t.byName[key]; ok {
+		return nil
+	}
+	flat := responsesFlat(namespace, name)
+	for base, n := flat, len(t.list); ; n++ {
+		if _, taken := t.byFlat[flat]; !taken {
+			break
+		}
+		flat = base + "_" + strconv.Itoa(n)
+	}
+	i := len(t.list)
+	t.list = append(t.list, responsesTool{kind, namespace, name, flat})
+	t.byFlat[flat], t.byName[key] = i, i
+	if _, ok := t.anywhere[name]; !ok {
+		t.anywhere[name] = i
+	}
+	return &t.list[i]
+}
+
+func responsesFlat(namespace, name string) string {
+	if namespace == "" || namespace == responsesDefault {
+		return name
+	}
+	return namespace + "__" + name
+}
+
+// flat is the name that the model knows a tool by. A call that names no namespace may mean any.
+func (t *responsesTools) flat(namespace, name string) string {
+	if i, ok := t.byName[[2]string{namespace, name}]; ok {
+		return t.list[i].flat
+	}
+	if i, ok := t.anywhere[name]; ok && namespace == "" {
+		return t.list[i].flat
+	}
+	return responsesFlat(namespace, name)
+}
+
+// called is the tool that the model means by a name.
+func (t *responsesTools) called(flat string) responsesTool {
+	if i, ok := t.byFlat[flat]; ok {
+		return t.list[i]
+	}
+	return responsesTool{name: flat, flat: flat}
+}
+
+// A responsesDeclaration is one element of tools, its members found.
+type responsesDeclaration struct {
+	kind, name, description, execution string
+	parameters, format, tools          json.RawMessage
+	other                              []string
+}
+
+func responsesReadDeclaration(c *rawjson.Cursor) responsesDeclaration {
+	var t responsesDeclaration
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			t.kind = c.String()
+		case "name":
+			t.name = c.String()
+		case "description":
+			t.description = c.String()
+		case "execution":
+			t.execution = c.String()
+		case "parameters":
+			t.parameters = responsesKind(c, rawjson.Object)
+		case "format":
+			t.format = responsesKind(c, rawjson.Object)
+		case "tools":
+			t.tools = responsesKind(c, rawjson.Array)
+		case "strict", "defer_loading":
+			// The provider keeps to schemas anyway, and every tool is shown at once.
+		case "external_web_access":
+			if !c.Bool() {
+				t.other = append(t.other, string(key))
+			}
+		default:
+			t.other = append(t.other, string(key))
+		}
+	}
+	return t
+}
+
+// toolList reads an array of tools into a namespace.
+func (d *responsesDecoder) toolList(c *rawjson.Cursor, namespace string) {
+	for i := range c.Array() {
+		t := responsesReadDeclaration(c)
+		if c.Err() != nil || d.err != nil {
+			return
+		}
+		if t.kind == "" || t.name == "" && (t.kind == "function" || t.kind == "custom" || t.kind == "namespace") {
+			d.refuse(fmt.Sprintf("tools[%d]", i), "want a type, and a name where the type has one", "")
+			return
+		}
+		d.tool(&t, namespace)
+	}
+}
+
+func (d *responsesDecoder) tool(t *responsesDeclaration, namespace string) {
+	where := "tools[]."
+	switch {
+	case t.kind == "function":
+		d.declare(responsesFunction, namespace, &perigee.Function{
+			Name: t.name, Description: t.description, Parameters: t.parameters, JSONSchema: true,
+		})
+	case t.kind == "custom":
+		d.notes.mapped("tools[custom] " + brief(t.name))
+		d.declare(responsesCustom, namespace, responsesFreeText(t))
+	case t.kind == "tool_search" && t.execution == "client":
+		d.notes.mapped("tools[tool_search]")
+		d.declare(responsesSearch, "", &perigee.Function{
+			Name: "tool_search", Description: t.description, Parameters: t.parameters, JSONSchema: true,
+		})
+	case t.kind == "namespace" && namespace == "":
+		where = "tools[namespace]."
+		d.namespace(t)
+	case strings.HasPrefix(t.kind, "web_search"):
+		where = "tools[web_search]."
+		d.webSearch()
+	default:
+		d.notes.unknown("tools", []byte("["+brief(t.kind)+"]"))
+		return
+	}
+	for _, name := range t.other {
+		d.notes.unknown(where, []byte(name))
+	}
+}
+
+// declare lets the model know of a function.
+func (d *responsesDecoder) declare(kind responsesToolKind, namespace string, f *perigee.Function) {
+	tool := d.out.tools.add(kind, namespace, f.Name)
+	if tool == nil {
+		d.notes.dropped("tools[] second " + brief(f.Name))
+		return
+	}
+	if tool.flat != f.Name && namespace == "" {
+		d.notes.add(perigee.NoteRenamed, "tools[] "+brief(f.Name))
+	}
+	f.Name = tool.flat
+	d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Function: f})
+}
+
+// namespace declares the tools of a group. What is said of the group goes to the model once, with the instructions.
+func (d *responsesDecoder) namespace(t *responsesDeclaration) {
+	if t.name != responsesDefault {
+		d.notes.add(perigee.NoteRenamed, "tools[namespace] "+brief(t.name))
+		if t.description != "" {
+			d.instruct("Tools whose names begin with " + t.name + "__: " + t.description)
+		}
+	}
+	if t.tools != nil {
+		d.tools("tools["+brief(t.name)+"].tools", t.tools, t.name)
+	}
+}
+
+func (d *responsesDecoder) webSearch() {
+	d.out.searches = true
+	if !slices.ContainsFunc(d.out.tools.declared, func(t perigee.Tool) bool { return t.Builtin == "googleSearch" }) {
+		d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Builtin: "googleSearch", Config: json.RawMessage("{}")})
+	}
+}
+
+// responsesFreeText declares a tool that takes free text as a function with one string. A grammar for the text can
+// only be asked for.
+func responsesFreeText(t *responsesDeclaration) *perigee.Function {
+	about := "The input of the tool, as plain text."
+	if t.format != nil {
+		c := rawjson.NewCursor(t.format)
+		if syntax, definition := readPair(c, "syntax", "definition"); definition != "" {
+			about += " It must match this " + syntax + " grammar:\n" + definition
+		}
+	}
+	schema := rawjson.AppendString([]byte(`{"type":"object","properties":{"input":{"type":"string","description":`), about)
+	schema = append(schema, `}},"required":["input"]}`...)
+	return &perigee.Function{Name: t.name, Description: t.description, Parameters: schema, JSONSchema: true}
+}
+
+// toolChoice reads which tools the model may, must or must not call, after all of them are known.
+func (d *responsesDecoder) toolChoice() {
+	if d.rawChoice == nil {
+		return
+	}
+	c := rawjson.NewCursor(d.rawChoice)
+	if c.Kind() == rawjson.String {
+		switch word := c.String(); word {
+		case "auto":
+		case "none":
+			d.choose(perigee.ToolModeNone, nil)
+		case "required":
+			d.choose(perigee.ToolModeAny, nil)
+		default:
+			d.refuse("tool_choice", "there is no choice %q", "use auto, none, required or an object", brief(word))
+		}
+		return
+	}
+	var kind, name, namespace, mode string
+	var allowed []string
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			kind = c.String()
+		case "name":
+			name = c.String()
+		case "namespace":
+			namespace = c.String()
+		case "mode":
+			mode = c.String()
+		case "tools":
+			allowed = d.allowedTools(c)
+		default:
+			d.notes.unknown("tool_choice.", key)
+		}
+	}
+	if err := c.Err(); err != nil {
+		d.err = responsesInvalid("tool_choice", err)
+		return
+	}
+	switch kind {
+	case "function", "custom":
+		d.choose(perigee.ToolModeAny, []string{d.out.tools.flat(namespace, name)})
+	case "allowed_tools":
+		d.allow(mode, allowed)
+	default:
+		d.notes.unknown("tool_choice", []byte("["+brief(kind)+"]"))
+	}
+}
+
+func (d *responsesDecoder) allowedTools(c *rawjson.Cursor) []string {
+	allowed := []string{}
+	for range c.Array() {
+		t := responsesItem{}
+		for key := range c.Object() {
+			switch string(key) {
+			case "type":
+				t.kind = c.String()
+			case "name":
+				t.name = c.String()
+			case "namespace":
+				t.namespace = c.String()
+			}
+		}
+		if t.kind != "function" && t.kind != "custom" {
+			d.notes.unknown("tool_choice.tools", []byte("["+brief(t.kind)+"]"))
+			continue
+		}
+		allowed = append(allowed, d.out.tools.flat(t.namespace, t.name))
+	}
+	return allowed
+}
+
+// allow limits the model to some of the tools. One that may also answer in words is not told of the others.
+func (d *responsesDecoder) allow(mode string, allowed []string) {
+	if mode == "required" {
+		d.choose(perigee.ToolModeAny, allowed)
+		return
+	}
+	want := map[string]bool{}
+	for _, name := range allowed {
+		want[name] = true
+	}
+	d.prompt.Tools = slices.DeleteFunc(slices.Clone(d.prompt.Tools), func(t perigee.Tool) bool {
+		return t.Function != nil && !want[t.Function.Name]
+	})
+}
+
+// choose sets the mode, where there are functions to choose among.
+func (d *responsesDecoder) choose(mode string, allowed []string) {
+	if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil }) {
+		if mode != perigee.ToolModeNone {
+			d.notes.dropped("tool_choice")
+		}
+		return
+	}
+	d.prompt.ToolConfig = &perigee.ToolConfig{Mode: mode, Allowed: allowed}
+}
+
+// tools reads a list of tools that stands at a place of its own.
+func (d *responsesDecoder) tools(param string, raw json.RawMessage, namespace string) {
+	c := rawjson.NewCursor(raw)
+	d.toolList(c, namespace)
+	if err := c.Err(); err != nil && d.err == nil {
+		d.err = responsesInvalid(param, err)
+	}
+}
