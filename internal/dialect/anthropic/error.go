@@ -1,11 +1,12 @@
-// Package anthropic is the Anthropic Messages dialect. It is pure: no network, no clock, no globals that
-// change.
 package anthropic
 
 import (
-	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // errorTypes are the words that this dialect has for the classes.
@@ -21,26 +22,59 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
+// An unsupported is the cause of an error that clients of this dialect can work around when they are told in
+// these words.
+type unsupported struct {
+	code  string
+	field string
+}
+
+func (u *unsupported) Error() string { return u.code }
+
+// threadRefused tells a client that keeps its conversation on the server to send it whole instead: the official
+// libraries do so by themselves when they read this code.
+func threadRefused() *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid,
+		Message: "thread: conversations are not kept here", Next: "send the whole conversation with each request",
+		Cause: &unsupported{code: "thread_unsupported_request", field: "thread"}}
+}
+
 // EncodeError writes an error in the shape of this dialect; the class stands in details.
 func EncodeError(status int, err *perigee.Error) []byte {
 	kind, ok := errorTypes[err.Class]
 	switch {
-	case status == 413:
+	case status == http.StatusRequestEntityTooLarge:
 		kind = "request_too_large"
+	case status == http.StatusGatewayTimeout:
+		kind = "timeout_error"
 	case !ok:
 		kind = "api_error"
 	}
-	type details struct {
-		Class perigee.Class `json:"class"`
+	dst := append([]byte(nil), `{"type":"error","error":{"type":`...)
+	dst = rawjson.AppendString(dst, kind)
+	dst = append(dst, `,"message":`...)
+	dst = rawjson.AppendString(dst, errorMessage(err))
+	dst = append(dst, `,"details":{"class":`...)
+	dst = rawjson.AppendString(dst, string(err.Class))
+	if u, ok := errors.AsType[*unsupported](err.Cause); ok {
+		dst = append(dst, `,"error_code":`...)
+		dst = rawjson.AppendString(dst, u.code)
+		dst = append(dst, `,"unsupported":[`...)
+		dst = append(rawjson.AppendString(dst, u.field), ']')
 	}
-	type body struct {
-		Type    string  `json:"type"`
-		Message string  `json:"message"`
-		Details details `json:"details"`
+	return append(dst, "}}}"...)
+}
+
+// tooLong is how the provider says that a conversation does not fit.
+var tooLong = regexp.MustCompile(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
+
+// errorMessage says what went wrong. Agents recognise a conversation that has grown too long, and compact it, by
+// the words of this API.
+func errorMessage(err *perigee.Error) string {
+	if err.Class == perigee.ClassInvalid {
+		if m := tooLong.FindStringSubmatch(err.Message); m != nil {
+			return "prompt is too long: " + m[1] + " tokens > " + m[2] + " maximum"
+		}
 	}
-	raw, _ := json.Marshal(struct {
-		Type  string `json:"type"`
-		Error body   `json:"error"`
-	}{"error", body{Type: kind, Message: err.Error(), Details: details{err.Class}}})
-	return raw
+	return err.Error()
 }

@@ -1,0 +1,268 @@
+package anthropic
+
+import (
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A block is one content block with the members of all kinds side by side: which of them count is known
+// only when its type has been read, and that may stand anywhere.
+type block struct {
+	kind      []byte
+	text      string
+	thinking  string
+	signature string
+	id        string
+	name      string
+	answers   string // tool_use_id
+	title     string
+	context   string
+	input     []byte
+	content   []byte
+	source    []byte
+	tool      []byte
+	failed    bool // is_error
+}
+
+func (d *decoder) block(c *rawjson.Cursor, m *message) {
+	var b block
+	d.readBlock(c, &b)
+	if c.Err() != nil {
+		return
+	}
+	switch string(b.kind) {
+	case "text":
+		m.parts = appendText(m.parts, b.text)
+	case "image":
+		m.parts = d.media(m.parts, b.source, "source", "image/jpeg")
+	case "document":
+		m.parts = d.document(m.parts, &b)
+	case "search_result":
+		m.parts = appendText(m.parts, d.searchResult(&b))
+	case "tool_use":
+		d.toolUse(m, &b)
+	case "tool_result":
+		d.toolResult(m, &b)
+	case "thinking":
+		m.parts, m.seal = openSeal(m.parts, &b, m.seal)
+	case "tool_addition", "tool_removal":
+		d.toolChange(&b)
+	case "fallback": // says which of Anthropic's models went on; nothing for the model to know
+	case "redacted_thinking", "container_upload", "mcp_tool_listing":
+		d.notes.add(perigee.NoteDropped, string(b.kind)+" blocks")
+	default:
+		m.parts = d.history(m.parts, &b)
+	}
+}
+
+func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			b.kind = c.Bytes()
+		case "text":
+			b.text = c.String()
+		case "thinking":
+			b.thinking = c.String()
+		case "signature":
+			b.signature = c.String()
+		case "id":
+			b.id = c.String()
+		case "name", "tool_name":
+			b.name = c.String()
+		case "tool_use_id":
+			b.answers = c.String()
+		case "title":
+			b.title = c.String()
+		case "context":
+			b.context = c.String()
+		case "input":
+			b.input = c.Raw()
+		case "content":
+			b.content = c.Raw()
+		case "source":
+			b.source = c.Raw()
+		case "tool":
+			b.tool = c.Raw()
+		case "is_error":
+			b.failed = c.Bool()
+		case "citations":
+			d.citations(c)
+		case "cache_control", "caller", "toolset_name", "data", "file_id", "tools", "mcp_server_name",
+			"encrypted_content", "tool_changes", "from", "to", "trigger", "server_name", "tabs", "state_changes":
+			// Caching is the provider's own, and the rest belongs to blocks that are noted as a whole.
+		default:
+			d.notes.dropped("messages[].content[].", key)
+		}
+	}
+}
+
+// citations: a list stands in the history and repeats what the text says; an object asks for citations of a
+// document, which the provider does not give.
+func (d *decoder) citations(c *rawjson.Cursor) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
+		if string(key) == "enabled" && c.Bool() {
+			d.notes.add(perigee.NoteDropped, "messages[].content[].citations")
+		}
+	}
+}
+
+// inside reads a value that was put aside, and gives errors in it the path that they have in the request.
+func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor)) {
+	if raw == nil {
+		return
+	}
+	c := rawjson.NewCursor(raw)
+	read(c)
+	err, ok := c.Err().(*rawjson.TypeError)
+	if !ok {
+		return
+	}
+	path := d.at.field(field)
+	if err.Path != "" && err.Path[0] != '[' {
+		path += "."
+	}
+	d.fail(invalid((&rawjson.TypeError{Path: path + err.Path, Want: err.Want, Got: err.Got}).Error()))
+}
+
+// A source is where the data of an image or a document is.
+type source struct {
+	kind    []byte
+	mime    string
+	data    string
+	url     string
+	content []byte
+}
+
+func (d *decoder) source(raw []byte, field string) source {
+	var s source
+	d.inside(raw, field, func(c *rawjson.Cursor) {
+		for key := range c.Object() {
+			switch string(key) {
+			case "type":
+				s.kind = c.Bytes()
+			case "media_type":
+				s.mime = c.String()
+			case "data":
+				s.data = c.String()
+			case "url":
+				s.url = c.String()
+			case "content":
+				s.content = c.Raw()
+			}
+		}
+	})
+	return s
+}
+
+// media appends an image, or a document that is no text.
+func (d *decoder) media(parts []perigee.Part, raw []byte, field, mime string) []perigee.Part {
+	return d.sourced(parts, d.source(raw, field), field, mime)
+}
+
+func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []perigee.Part {
+	if d.err != nil {
+		return parts
+	}
+	switch string(s.kind) {
+	case "base64":
+		if s.mime == "" {
+			s.mime = mime
+		}
+		return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: s.mime, Data: s.data}})
+	case "url":
+		if data, ok := strings.CutPrefix(s.url, "data:"); ok {
+			head, data, _ := strings.Cut(data, ",")
+			given, base64 := strings.CutSuffix(head, ";base64")
+			if base64 {
+				return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: given, Data: data}})
+			}
+		}
+		return append(parts, perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: mimeOf(s.url, mime), URI: s.url}})
+	case "file":
+		d.fail(invalid(d.at.field(field) + ": files that were uploaded to Anthropic cannot be reached from here").
+			WithNext("send the data itself, as a source of type base64"))
+	default:
+		d.fail(invalid(d.at.field(field) + ": unknown type of source: " + fieldName(s.kind)).WithNext("use base64 or url"))
+	}
+	return parts
+}
+
+// mimes are what the ends of URLs say.
+var mimes = map[string]string{
+	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
+	"pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "html": "text/html",
+}
+
+// mimeOf guesses what a URL leads to.
+func mimeOf(url, otherwise string) string {
+	path, _, _ := strings.Cut(url, "?")
+	if mime, ok := mimes[strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])]; ok {
+		return mime
+	}
+	return otherwise
+}
+
+// document appends a document, with what is said about it before it.
+func (d *decoder) document(parts []perigee.Part, b *block) []perigee.Part {
+	about := labelled("Document: ", b.title, b.context)
+	s := d.source(b.source, "source")
+	switch string(s.kind) {
+	case "text":
+		return appendText(parts, labelled("", about, s.data))
+	case "content":
+		var text string
+		var media []perigee.Part
+		d.inside(s.content, "source.content", func(c *rawjson.Cursor) { text, media = d.plain(c, media) })
+		return append(appendText(parts, labelled("", about, text)), media...)
+	}
+	return d.sourced(appendText(parts, about), s, "source", "application/pdf")
+}
+
+// labelled joins what there is of a title and a text with a line between them.
+func labelled(label, title, text string) string {
+	switch {
+	case title == "":
+		return text
+	case text == "":
+		return label + title
+	}
+	return label + title + "\n" + text
+}
+
+// searchResult renders a result of the client's own search.
+func (d *decoder) searchResult(b *block) string {
+	var from, text string
+	d.inside(b.source, "source", func(c *rawjson.Cursor) { from = c.String() })
+	d.inside(b.content, "content", func(c *rawjson.Cursor) { text, _ = d.plain(c, nil) })
+	return labelled("", labelled("Search result: ", b.title, labelled("Source: ", from, "")), text)
+}
+
+// toolUse appends a call, with the seal that waited for it.
+func (d *decoder) toolUse(m *message, b *block) {
+	call := &perigee.FunctionCall{ID: b.id, Name: b.name, Args: d.arguments(b.input)}
+	d.calls.list = append(d.calls.list, call)
+	m.parts = append(m.parts, perigee.Part{Kind: perigee.PartCall, Call: call, Signature: m.seal})
+	m.seal, m.calls = "", true
+}
+
+// arguments wraps what is not an object into one, so that one bad call does not end the conversation.
+func (d *decoder) arguments(input []byte) []byte {
+	switch {
+	case input == nil:
+		return []byte("{}")
+	case input[0] == '{':
+		return input
+	}
+	d.notes.add(perigee.NoteRepaired, "messages[].content[].input")
+	wrapped := append([]byte(`{"arguments":`), input...)
+	return append(wrapped, '}')
+}

@@ -1,0 +1,178 @@
+package anthropic
+
+import (
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A Collector makes one whole message out of a stream of events, for callers that do not stream.
+type Collector struct {
+	encoder encoder
+	content []byte
+}
+
+// NewCollector returns the collector for an answer.
+func NewCollector(answer *Answer) *Collector {
+	return &Collector{encoder: encoder{answer: answer, out: &whole{}}}
+}
+
+// Add takes the next event.
+func (c *Collector) Add(ev *perigee.Event) { c.content = c.encoder.event(c.content, ev) }
+
+// Bytes returns the message.
+func (c *Collector) Bytes() []byte {
+	e := &c.encoder
+	c.content = e.end(c.content)
+	dst := make([]byte, 0, len(c.content)+512)
+	dst = append(dst, '{')
+	dst = e.appendHead(dst)
+	dst = append(dst, `,"content":[`...)
+	dst = append(dst, c.content...)
+	dst = append(dst, `],`...)
+	dst = e.appendStop(dst)
+	dst = append(dst, `,"usage":`...)
+	return append(appendUsage(dst, &e.usage, e.searches), '}')
+}
+
+// appendHead appends the members with which every message begins.
+func (e *encoder) appendHead(dst []byte) []byte {
+	model := e.model
+	if model == "" {
+		model = e.answer.Model
+	}
+	dst = append(dst, `"id":`...)
+	dst = rawjson.AppendString(dst, "msg_"+e.answer.ID)
+	dst = append(dst, `,"type":"message","role":"assistant","model":`...)
+	return rawjson.AppendString(dst, model)
+}
+
+// appendStop appends why the answer ended. A refusal says in the provider's words what it was about.
+func (e *encoder) appendStop(dst []byte) []byte {
+	reason, sequence := e.stop()
+	dst = append(dst, `"stop_reason":`...)
+	dst = rawjson.AppendString(dst, reason)
+	dst = append(dst, `,"stop_sequence":`...)
+	if sequence == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = rawjson.AppendString(dst, sequence)
+	}
+	if reason == "refusal" {
+		dst = append(dst, `,"stop_details":{"type":"refusal","category":null,"explanation":`...)
+		why := e.finish.Reason
+		if e.finish.Message != "" {
+			why += ": " + e.finish.Message
+		}
+		dst = append(rawjson.AppendString(dst, why), '}')
+	}
+	return dst
+}
+
+// appendUsage appends what was spent. What came from the provider's cache is counted apart.
+func appendUsage(dst []byte, u *perigee.Usage, searches int) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, max(0, u.Input-u.Cached), 10)
+	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Cached, 10)
+	dst = append(dst, `,"output_tokens":`...)
+	dst = strconv.AppendInt(dst, u.Output, 10)
+	if u.Thinking > 0 {
+		dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
+		dst = append(strconv.AppendInt(dst, u.Thinking, 10), '}')
+	}
+	if searches > 0 {
+		dst = append(dst, `,"server_tool_use":{"web_search_requests":`...)
+		dst = strconv.AppendInt(dst, int64(searches), 10)
+		dst = append(dst, `,"web_fetch_requests":0}`...)
+	}
+	return append(dst, '}')
+}
+
+// whole is the sink that writes blocks as the elements of content.
+type whole struct{ cited, sealed bool }
+
+func (w *whole) comma(dst []byte, index int) []byte {
+	w.cited, w.sealed = false, false
+	if index > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+func (w *whole) open(dst []byte, index int, kind blockKind) []byte {
+	dst = w.comma(dst, index)
+	if kind == thought {
+		return append(dst, `{"type":"thinking","thinking":""`...)
+	}
+	return append(dst, `{"type":"text","text":""`...)
+}
+
+// more lets the string at the end of dst grow.
+func (w *whole) more(dst []byte, _ int, _ blockKind, s string) []byte {
+	// The opening quote of the new piece falls on the last byte before the closing quote of the old one,
+	// which is put back.
+	last := len(dst) - 2
+	kept := dst[last]
+	dst = rawjson.AppendString(dst[:last], s)
+	dst[last] = kept
+	return dst
+}
+
+func (w *whole) seal(dst []byte, _ int, signature string) []byte {
+	w.sealed = true
+	dst = append(dst, `,"signature":`...)
+	return rawjson.AppendString(dst, signature)
+}
+
+func (w *whole) cite(dst []byte, _ int, c *citation) []byte {
+	if w.cited {
+		dst = append(dst, ',')
+	} else {
+		dst = append(dst, `,"citations":[`...)
+	}
+	w.cited = true
+	return c.append(dst)
+}
+
+func (w *whole) close(dst []byte, _ int, kind blockKind) []byte {
+	if w.cited {
+		dst = append(dst, ']')
+	}
+	if kind == thought && !w.sealed {
+		dst = append(dst, `,"signature":""`...)
+	}
+	return append(dst, '}')
+}
+
+func (w *whole) call(dst []byte, index int, kind, id, name string, input []byte) []byte {
+	dst = append(w.comma(dst, index), '{')
+	dst = append(appendCall(dst, kind, id, name), input...)
+	return append(dst, '}')
+}
+
+func (w *whole) result(dst []byte, index int, kind, id string, content []byte) []byte {
+	return appendResult(w.comma(dst, index), kind, id, content)
+}
+
+// appendCall appends the members of a tool_use block up to the value of its input.
+func appendCall(dst []byte, kind, id, name string) []byte {
+	dst = append(dst, `"type":`...)
+	dst = rawjson.AppendString(dst, kind)
+	dst = append(dst, `,"id":`...)
+	dst = rawjson.AppendString(dst, id)
+	dst = append(dst, `,"name":`...)
+	dst = rawjson.AppendString(dst, name)
+	return append(dst, `,"input":`...)
+}
+
+func appendResult(dst []byte, kind, id string, content []byte) []byte {
+	dst = append(dst, `{"type":`...)
+	dst = rawjson.AppendString(dst, kind)
+	dst = append(dst, `,"tool_use_id":`...)
+	dst = rawjson.AppendString(dst, id)
+	dst = append(dst, `,"content":`...)
+	dst = append(dst, content...)
+	return append(dst, '}')
+}

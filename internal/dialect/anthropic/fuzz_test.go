@@ -1,0 +1,78 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"testing"
+
+	"perigee"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/rawjson"
+)
+
+// FuzzDecodeRequest: whatever comes, it is refused as invalid or becomes a prompt that can be sent.
+func FuzzDecodeRequest(f *testing.F) {
+	for _, rule := range Rules() {
+		f.Add([]byte(rule.Example))
+	}
+	f.Add(agentBody(2000))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, _, err := DecodeRequest(perigee.Origin{Body: body})
+		if err != nil {
+			if perigee.AsError(err).Class != perigee.ClassInvalid {
+				t.Fatalf("%s: %v", body, err)
+			}
+			return
+		}
+		prompt, err := req.Prompt()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rawjson.Check(gemini.EncodeRequest(prompt)); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		EstimateTokens(prompt)
+	})
+}
+
+// FuzzAnswer: whatever events come, a client makes the same valid message of the stream and of the whole.
+func FuzzAnswer(f *testing.F) {
+	f.Add(uint8(1), "tskcCbgpfTu", "text", "seal", `{"webSearchQueries":["q"],"groundingChunks":[{"web":{"uri":"u"}}],"groundingSupports":[{"segment":{"text":"t"},"groundingChunkIndices":[0,9,-1]}]}`)
+	f.Add(uint8(2), "kkstp", "\xff\n", "", `{"codeExecutionResult":{"outcome":"x","output":"y"}}`)
+	f.Add(uint8(3), "CCu", "{", "perigee.1.call.", `{"executableCode":{"code":"1"}}`)
+	f.Fuzz(func(t *testing.T, display uint8, kinds, text, seal, raw string) {
+		if len(kinds) > 50 {
+			return
+		}
+		var events []perigee.Event
+		for i, k := range []byte(kinds) {
+			ev := perigee.Event{Text: text, Signature: seal, More: i%3 == 0, Thought: k == 'B'}
+			switch k {
+			case 't':
+				ev.Kind = perigee.EventText
+			case 'k':
+				ev.Kind = perigee.EventThinking
+			case 's':
+				ev.Kind = perigee.EventSignature
+			case 'c':
+				ev.Kind, ev.Call = perigee.EventCall, &perigee.FunctionCall{ID: text, Name: text}
+			case 'C':
+				ev.Kind, ev.Call = perigee.EventCall, &perigee.FunctionCall{Args: json.RawMessage(raw)}
+			case 'b', 'B':
+				ev.Kind, ev.Blob = perigee.EventBlob, &perigee.Blob{MIME: text, Data: raw}
+			case 'g':
+				ev.Kind, ev.Raw = perigee.EventGrounding, json.RawMessage(raw)
+			case 'p':
+				ev.Kind, ev.Raw = perigee.EventPart, json.RawMessage(raw)
+			case 'u':
+				ev.Kind, ev.Usage = perigee.EventUsage, &perigee.Usage{Input: int64(i), Cached: int64(len(text)), Output: 3, Thinking: 1}
+			case 'f':
+				ev.Kind, ev.Finish = perigee.EventFinish, &perigee.Finish{Reason: "SAFETY", Message: text}
+			default:
+				ev.Kind = perigee.EventKind(k % 20)
+				ev.Call, ev.Usage, ev.Finish, ev.Blob = &perigee.FunctionCall{}, &perigee.Usage{}, &perigee.Finish{}, &perigee.Blob{}
+			}
+			events = append(events, ev)
+		}
+		both(t, Answer{ID: "1", Thinking: Display(display % 4), Stop: []string{text}}, events)
+	})
+}

@@ -1,0 +1,192 @@
+package anthropic
+
+import (
+	"strconv"
+	"strings"
+
+	"perigee/internal/rawjson"
+)
+
+// A citation is one place of the web that a piece of the answer rests on.
+type citation struct {
+	url, title, cited string
+}
+
+// append appends the citation as this dialect writes it. The provider gives no handle for citing again.
+func (c *citation) append(dst []byte) []byte {
+	dst = append(dst, `{"type":"web_search_result_location","cited_text":`...)
+	dst = rawjson.AppendString(dst, c.cited)
+	dst = append(dst, `,"url":`...)
+	dst = rawjson.AppendString(dst, c.url)
+	dst = append(dst, `,"title":`...)
+	dst = rawjson.AppendString(dst, c.title)
+	return append(dst, `,"encrypted_index":""}`...)
+}
+
+// cite puts the citations of the answer on its open text.
+func (e *encoder) cite(dst []byte) []byte {
+	g := readGrounding(e.ground)
+	for _, s := range g.supports {
+		for _, i := range s.chunks {
+			if i < 0 || i >= int64(len(g.chunks)) {
+				continue
+			}
+			c := g.chunks[i]
+			c.cited = s.text
+			dst = e.out.cite(dst, e.index, &c)
+		}
+	}
+	return dst
+}
+
+// searched writes the searches behind the answer, and what they found, as the blocks that this API has for them.
+func (e *encoder) searched(dst []byte) []byte {
+	g := readGrounding(e.ground)
+	if len(g.queries) == 0 && len(g.chunks) == 0 {
+		return dst
+	}
+	e.searches = max(1, len(g.queries))
+	input := append([]byte(nil), `{"query":`...)
+	input = append(rawjson.AppendString(input, strings.Join(g.queries, "; ")), '}')
+	dst = e.serverUse(dst, "web_search", input)
+	found := []byte{'['}
+	for i, c := range g.chunks {
+		if i > 0 {
+			found = append(found, ',')
+		}
+		found = append(found, `{"type":"web_search_result","url":`...)
+		found = rawjson.AppendString(found, c.url)
+		found = append(found, `,"title":`...)
+		found = rawjson.AppendString(found, c.title)
+		found = append(found, `,"encrypted_content":"","page_age":null}`...)
+	}
+	return e.serverResult(dst, "web_search_tool_result", append(found, ']'))
+}
+
+// serverUse writes the use of a tool that the provider has run itself.
+func (e *encoder) serverUse(dst []byte, name string, input []byte) []byte {
+	dst = e.close(dst)
+	e.servers++
+	e.server = "srvtoolu_" + e.answer.ID + "_" + strconv.Itoa(e.servers)
+	dst = e.out.call(dst, e.index, "server_tool_use", e.server, name, input)
+	e.index++
+	return dst
+}
+
+// serverResult writes what came of it.
+func (e *encoder) serverResult(dst []byte, kind string, content []byte) []byte {
+	dst = e.close(dst)
+	dst = e.out.result(dst, e.index, kind, e.server, content)
+	e.index++
+	return dst
+}
+
+// part writes what has no event of its own: code that the provider ran, and its output; anything else as JSON.
+func (e *encoder) part(dst []byte, raw []byte) []byte {
+	c := rawjson.NewCursor(raw)
+	for key := range c.Object() {
+		switch string(key) {
+		case "executableCode":
+			input := append([]byte(nil), `{"code":`...)
+			input = append(rawjson.AppendString(input, member(c, "code")), '}')
+			return e.serverUse(dst, "code_execution", input)
+		case "codeExecutionResult":
+			return e.serverResult(dst, "code_execution_tool_result", codeResult(c.Raw()))
+		}
+	}
+	return e.say(dst, "```json\n"+string(raw)+"\n```\n")
+}
+
+func codeResult(raw []byte) []byte {
+	output := member(rawjson.NewCursor(raw), "output")
+	outcome := member(rawjson.NewCursor(raw), "outcome")
+	out, trouble, code := output, "", "0"
+	if outcome != "OUTCOME_OK" && outcome != "" {
+		out, trouble, code = "", output, "1"
+	}
+	dst := append([]byte(nil), `{"type":"code_execution_result","stdout":`...)
+	dst = rawjson.AppendString(dst, out)
+	dst = append(dst, `,"stderr":`...)
+	dst = rawjson.AppendString(dst, trouble)
+	dst = append(dst, `,"return_code":`...)
+	dst = append(dst, code...)
+	return append(dst, `,"content":[]}`...)
+}
+
+// member reads one string out of an object.
+func member(c *rawjson.Cursor, name string) (value string) {
+	for key := range c.Object() {
+		if string(key) == name && c.Kind() == rawjson.String {
+			value = c.String()
+		}
+	}
+	return value
+}
+
+// grounding is what the provider says about its searches.
+type grounding struct {
+	queries  []string
+	chunks   []citation
+	supports []support
+}
+
+// A support is a piece of the answer and the chunks that it rests on.
+type support struct {
+	text   string
+	chunks []int64
+}
+
+func readGrounding(raw []byte) grounding {
+	var g grounding
+	c := rawjson.NewCursor(raw)
+	for key := range c.Object() {
+		switch string(key) {
+		case "webSearchQueries":
+			for range c.Array() {
+				g.queries = append(g.queries, c.String())
+			}
+		case "groundingChunks":
+			for range c.Array() {
+				g.chunks = append(g.chunks, readChunk(c))
+			}
+		case "groundingSupports":
+			for range c.Array() {
+				g.supports = append(g.supports, readSupport(c))
+			}
+		}
+	}
+	return g
+}
+
+func readChunk(c *rawjson.Cursor) (found citation) {
+	for range c.Object() { // web, retrievedContext, maps: one of them
+		for key := range c.Object() {
+			switch string(key) {
+			case "uri":
+				found.url = c.String()
+			case "title":
+				found.title = c.String()
+			}
+		}
+	}
+	return found
+}
+
+func readSupport(c *rawjson.Cursor) (s support) {
+	for key := range c.Object() {
+		switch string(key) {
+		case "segment":
+			s.text = member(c, "text")
+		case "groundingChunkIndices":
+			for range c.Array() {
+				s.chunks = append(s.chunks, c.Int64())
+			}
+		}
+	}
+	return s
+}
+
+// namesSequence says whether a message quotes a stop sequence.
+func namesSequence(message, sequence string) bool {
+	return sequence != "" && (strings.Contains(message, strconv.Quote(sequence)) || strings.Contains(message, "`"+sequence+"`"))
+}

@@ -1,0 +1,96 @@
+package anthropic
+
+import (
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// history appends, as text, a block that tells what Anthropic's own servers did: searches, fetched pages, code
+// that ran, a summary of what was compacted. The model is told what it was, though not in the form that it knows.
+func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
+	kind := string(b.kind)
+	told := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"
+	if !told {
+		d.notes.add(perigee.NoteDropped, fieldName(b.kind)+" blocks")
+		return parts
+	}
+	d.notes.add(perigee.NoteMapped, fieldName(b.kind)+" blocks")
+	title := "Result of " + strings.ReplaceAll(strings.TrimSuffix(kind, "_tool_result"), "_", " ") + ":"
+	raw := b.content
+	switch {
+	case kind == "compaction":
+		title = "Summary of the conversation so far:"
+	case strings.HasSuffix(kind, "tool_use"):
+		title, raw = "Used "+strings.ReplaceAll(b.name, "_", " ")+":", b.input
+	}
+	text := []byte(title)
+	d.inside(raw, "content", func(c *rawjson.Cursor) { text = tell(text, c, "") })
+	return appendText(parts, string(text))
+}
+
+// tell appends the strings and numbers of a value, line by line, each with the name of its member.
+func tell(dst []byte, c *rawjson.Cursor, name string) []byte {
+	switch c.Kind() {
+	case rawjson.Object:
+		for key := range c.Object() {
+			switch string(key) {
+			case "type", "id", "tool_use_id", "cache_control", "data", "file_id", "media_type", "encrypted_content", "encrypted_stdout":
+				// They mean nothing to a reader.
+			case "source":
+				dst = tellSource(dst, c)
+			default:
+				dst = tell(dst, c, string(key))
+			}
+		}
+	case rawjson.Array:
+		for range c.Array() {
+			dst = tell(dst, c, name)
+		}
+	case rawjson.String:
+		if s := c.String(); s != "" {
+			dst = append(tellName(dst, name), s...)
+		}
+	case rawjson.Number, rawjson.Bool:
+		dst = append(tellName(dst, name), c.Raw()...)
+	default:
+		c.Skip()
+	}
+	return dst
+}
+
+// tellSource appends the text of a document; other data is only named.
+func tellSource(dst []byte, c *rawjson.Cursor) []byte {
+	if c.Kind() != rawjson.Object {
+		return tell(dst, c, "source")
+	}
+	var kind, mime, data string
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			kind = c.String()
+		case "media_type":
+			mime = c.String()
+		case "data":
+			data = c.String()
+		case "url", "content":
+			dst = tell(dst, c, string(key))
+		}
+	}
+	switch {
+	case kind == "text":
+		dst = append(append(dst, '\n'), data...)
+	case mime != "":
+		dst = append(tellName(dst, "document"), mime...)
+	}
+	return dst
+}
+
+func tellName(dst []byte, name string) []byte {
+	dst = append(dst, '\n')
+	if name == "" || name == "text" || name == "content" {
+		return dst // the value speaks for itself
+	}
+	return append(append(dst, name...), ": "...)
+}

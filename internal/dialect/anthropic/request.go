@@ -1,0 +1,315 @@
+package anthropic
+
+import (
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A Display says what a client wants to see of the model's thinking.
+type Display uint8
+
+// The displays.
+const (
+	DisplayDefault Display = iota // it did not say: thinking is shown if some comes
+	DisplayFull                   // it asked for thinking
+	DisplayOmitted                // it asked for thinking, and for its seals only
+	DisplayNone                   // it asked for no thinking
+)
+
+// An Answer is what the encoders must know of the request that they answer. Decoding fills in what the
+// request says; the caller adds the rest.
+type Answer struct {
+	ID       string // of the call; ids of messages and of server tools are made from it
+	Model    string // as the client named it, for an upstream that does not say who answers
+	Thinking Display
+	Stop     []string
+
+	// SaveImage keeps a generated image, or a sound, and returns where the client can get it. Without it
+	// the data itself stands in the link.
+	SaveImage func(mime, base64 string) (url string)
+}
+
+// DecodeRequest reads the body of /v1/messages or /v1/messages/count_tokens, all of it. What was changed
+// or dropped is in the request's Notes; errors are of class invalid and name the place.
+func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
+	if err := rawjson.Check(origin.Body); err != nil {
+		return nil, nil, invalid("invalid JSON: " + err.Error())
+	}
+	c := rawjson.NewCursor(origin.Body)
+	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
+		return nil, nil, invalid("the body is " + got.String() + ", not an object")
+	}
+	var d decoder
+	d.request(c)
+	if err := d.failure(c); err != nil {
+		return nil, nil, err
+	}
+	if err := d.finish(); err != nil {
+		return nil, nil, err
+	}
+	origin.Dialect = perigee.DialectAnthropic
+	origin.Notes = append(slices.Clip(origin.Notes), d.notes.list...)
+	if d.session != "" {
+		origin.Client.Session = d.session
+	}
+	prompt := &d.prompt
+	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display, Stop: prompt.Generation.Stop}
+	return perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil }), answer, nil
+}
+
+func invalid(message string) *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: message}
+}
+
+// A decoder reads one request. The first thing that is wrong ends up in err or in the cursor's own error,
+// after which everything else is read past.
+type decoder struct {
+	prompt   perigee.Prompt
+	notes    notes
+	err      *perigee.Error
+	model    string
+	session  string
+	stream   bool
+	messages bool // there was a member of this name
+
+	thinking thinking
+	display  Display
+	effort   string
+	choice   choice
+	removed  map[string]bool // tools that the conversation withdrew
+
+	system []perigee.Part // of the request
+	later  []later        // of system messages inside the conversation
+	turn   turn
+	calls  calls
+	open   bool // the last turn of the model has calls that wait for results
+	at     place
+
+	lastUser int // which message was the user's last
+}
+
+func (d *decoder) failure(c *rawjson.Cursor) error {
+	if d.err != nil {
+		return d.err
+	}
+	if err := c.Err(); err != nil {
+		return invalid(err.Error())
+	}
+	return nil
+}
+
+func (d *decoder) fail(e *perigee.Error) {
+	if d.err == nil {
+		d.err = e
+	}
+}
+
+func (d *decoder) request(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		if d.err != nil {
+			return
+		}
+		if c.Kind() == rawjson.Null {
+			continue // absent, everywhere in this API
+		}
+		if !d.conversation(c, key) && !d.generation(c, key) && !d.service(c, key) {
+			d.notes.dropped("", key)
+		}
+	}
+}
+
+// conversation reads the members that say what is asked.
+func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
+	switch string(key) {
+	case "model":
+		d.model = c.String()
+	case "messages":
+		d.messages = true
+		for i := range c.Array() {
+			if d.err != nil {
+				break
+			}
+			d.message(c, i)
+		}
+		d.flush()
+	case "system":
+		d.readSystem(c)
+	case "tools":
+		for range c.Array() {
+			d.tool(c)
+		}
+	case "tool_choice":
+		d.toolChoice(c)
+	default:
+		return false
+	}
+	return true
+}
+
+// readSystem reads the system prompt: a text, or blocks of text.
+func (d *decoder) readSystem(c *rawjson.Cursor) {
+	if c.Kind() == rawjson.String {
+		d.system = appendText(d.system, c.String())
+		return
+	}
+	for range c.Array() {
+		for key := range c.Object() {
+			switch string(key) {
+			case "text":
+				d.system = appendText(d.system, c.String())
+			case "type":
+				if kind := c.Bytes(); string(kind) != "text" {
+					d.notes.dropped("system[] ", kind)
+				}
+			case "cache_control", "citations":
+			default:
+				d.notes.dropped("system[].", key)
+			}
+		}
+	}
+}
+
+// generation reads the knobs.
+func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
+	g := &d.prompt.Generation
+	switch string(key) {
+	case "max_tokens":
+		g.MaxOutputTokens = new(c.Int64())
+	case "temperature":
+		g.Temperature = new(c.Float64())
+	case "top_p":
+		g.TopP = new(c.Float64())
+	case "top_k":
+		g.TopK = new(c.Float64())
+	case "stop_sequences":
+		for range c.Array() {
+			g.Stop = append(g.Stop, c.String())
+		}
+	case "thinking":
+		d.readThinking(c)
+	case "output_config":
+		d.outputConfig(c)
+	case "output_format":
+		d.outputFormat(c, "output_format")
+	case "stream":
+		d.stream = c.Bool()
+	default:
+		return false
+	}
+	return true
+}
+
+// service reads the members that are about Anthropic's service and not about the answer.
+func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
+	switch string(key) {
+	case "metadata":
+		for key := range c.Object() {
+			if string(key) == "user_id" {
+				d.session = sessionOf(c.String())
+			} else {
+				d.notes.dropped("metadata.", key)
+			}
+		}
+	case "cache_control", "betas", "service_tier", "user_profile_id", "workspace_id":
+		// Caching is the provider's own; the others say who pays.
+	case "context_management":
+		d.contextManagement(c)
+	case "speed":
+		if string(c.Bytes()) != "standard" {
+			d.notes.dropped("", key)
+		}
+	case "mcp_servers", "fallbacks":
+		if c.Kind() != rawjson.Array || !emptyList(c) {
+			d.notes.dropped("", key)
+		}
+	case "thread":
+		d.fail(threadRefused())
+	case "compaction":
+		d.fail(invalid("compaction: conversations cannot be compacted here").WithNext("send the conversation without it"))
+	default:
+		return false
+	}
+	return true
+}
+
+func emptyList(c *rawjson.Cursor) bool {
+	empty := true
+	for range c.Array() {
+		empty = false
+	}
+	return empty
+}
+
+// contextManagement looks for edits whose effect somebody would miss. Clearing old thinking is none: the
+// provider keeps no more of it than it needs.
+func (d *decoder) contextManagement(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		if string(key) != "edits" {
+			d.notes.dropped("context_management.", key)
+			continue
+		}
+		for range c.Array() {
+			for key := range c.Object() {
+				if string(key) != "type" {
+					continue
+				}
+				if kind := c.Bytes(); !strings.HasPrefix(string(kind), "clear_thinking_") {
+					d.notes.dropped("context_management.edits[] ", kind)
+				}
+			}
+		}
+	}
+}
+
+// maxSession keeps what a client calls its conversation to a size that fits a row.
+const maxSession = 128
+
+// sessionOf finds the conversation in a user_id. Claude Code puts it there as JSON, older versions of it
+// at the end of a longer name; from everybody else the whole is what we have.
+func sessionOf(user string) string {
+	if strings.HasPrefix(user, "{") && rawjson.Check([]byte(user)) == nil {
+		c := rawjson.NewCursor([]byte(user))
+		for key := range c.Object() {
+			if string(key) == "session_id" && c.Kind() == rawjson.String {
+				user = c.String()
+			}
+		}
+	} else if i := strings.LastIndex(user, "_session_"); i >= 0 {
+		user = user[i+len("_session_"):]
+	}
+	if len(user) > maxSession {
+		user = strings.ToValidUTF8(user[:maxSession], "")
+	}
+	return user
+}
+
+// finish puts together what could only be decided after everything was read.
+func (d *decoder) finish() error {
+	if !d.messages {
+		return invalid("messages: Field required")
+	}
+	if len(d.prompt.Contents) == 0 {
+		return invalid("messages: at least one message with content is required")
+	}
+	for _, l := range d.later {
+		if !l.clears || l.message > d.lastUser {
+			d.system = append(d.system, l.part)
+		}
+	}
+	if len(d.system) > 0 {
+		d.prompt.System = &perigee.Content{Parts: d.system}
+	}
+	d.settleTools()
+	d.settleThinking()
+	return nil
+}
+
+func appendText(parts []perigee.Part, text string) []perigee.Part {
+	if text == "" {
+		return parts // the provider refuses parts with nothing in them, and nothing is lost
+	}
+	return append(parts, perigee.Part{Kind: perigee.PartText, Text: text})
+}

@@ -1,0 +1,45 @@
+package anthropic
+
+import (
+	"slices"
+	"testing"
+
+	"perigee"
+)
+
+// TestRulesTellTheTruth decodes each example and compares what happened with what the table says.
+func TestRulesTellTheTruth(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rule := range Rules() {
+		t.Run(rule.Field, func(t *testing.T) {
+			if seen[rule.Field] || rule.Becomes == "" {
+				t.Error("twice in the table, or without an explanation")
+			}
+			seen[rule.Field] = true
+			req, _, err := DecodeRequest(perigee.Origin{Body: []byte(rule.Example)})
+			if rule.Handling == perigee.HandlingRefused {
+				if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid {
+					t.Errorf("%s is not refused: %v", rule.Example, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", rule.Example, err)
+			}
+			switch rule.Handling {
+			case perigee.HandlingCarried, perigee.HandlingAccepted:
+				if len(req.Notes) > 0 {
+					t.Errorf("%s: there are notes: %v", rule.Example, req.Notes)
+				}
+			default:
+				named := slices.ContainsFunc(req.Notes, func(n perigee.Note) bool {
+					same := n.Action == string(rule.Handling) || n.Action == perigee.NoteRepaired && rule.Handling == perigee.HandlingMapped
+					return same && n.Subject == rule.Field
+				})
+				if len(req.Notes) != 1 || !named {
+					t.Errorf("%s: want one note that %s was %s, got %v", rule.Example, rule.Field, rule.Handling, req.Notes)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package anthropic
+
+import (
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// thinking is the member of that name, until it is known what else was asked.
+type thinking struct {
+	kind   string
+	budget *int64
+}
+
+func (d *decoder) readThinking(c *rawjson.Cursor) {
+	d.display = DisplayFull
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			d.thinking.kind = c.String()
+		case "budget_tokens":
+			d.thinking.budget = new(c.Int64())
+		case "display":
+			switch display := c.Bytes(); string(display) {
+			case "omitted":
+				d.display = DisplayOmitted
+			case "summarized":
+			default:
+				d.notes.mapped("", []byte("thinking.display"))
+			}
+		case "block_binding": // what to do with thinking of another conversation; there is no such check here
+		default:
+			d.notes.dropped("thinking.", key)
+		}
+	}
+}
+
+func (d *decoder) outputConfig(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "effort":
+			d.effort = c.String()
+		case "format":
+			d.outputFormat(c, "output_config.format")
+		default:
+			d.notes.dropped("output_config.", key)
+		}
+	}
+}
+
+// outputFormat reads the schema that the answer must follow.
+func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			if kind := c.Bytes(); string(kind) != "json_schema" {
+				d.notes.dropped(where+" ", kind)
+			}
+		case "schema":
+			if c.Kind() == rawjson.Null {
+				continue
+			}
+			g := &d.prompt.Generation
+			g.ResponseMIME, g.ResponseJSON = "application/json", c.Raw()
+		default:
+			d.notes.dropped(where+".", key)
+		}
+	}
+}
+
+// levels are the provider's words for efforts. The provider has none beyond high.
+var levels = map[string]string{"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+// dynamic is the budget with which the provider's models decide for themselves.
+const dynamic = -1
+
+// settleThinking brings thinking and effort together. A budget and a level exclude each other at the provider:
+// the budget is the more exact of the two.
+func (d *decoder) settleThinking() {
+	t := &perigee.Thinking{Include: new(true)}
+	switch kind := d.thinking.kind; {
+	case kind == "" && d.effort == "":
+		return // the model's own habit
+	case kind == "":
+		t.Include = nil
+		d.level(t)
+	case kind == "disabled":
+		d.display = DisplayNone
+		t.Include, t.Budget = new(false), new(int64(0))
+	case kind == "enabled" && d.thinking.budget != nil:
+		t.Budget = d.thinking.budget
+	default:
+		if kind != "adaptive" && kind != "enabled" {
+			d.notes.mapped("", []byte("thinking.type"))
+		}
+		d.level(t)
+	}
+	if d.effort != "" && t.Level == "" {
+		d.notes.dropped("", []byte("output_config.effort"))
+	}
+	d.prompt.Generation.Thinking = t
+}
+
+// level sets how much to think from the effort that was asked for, and leaves it to the model when none was.
+func (d *decoder) level(t *perigee.Thinking) {
+	if d.effort == "" {
+		t.Budget = new(int64(dynamic))
+		return
+	}
+	level, known := levels[d.effort]
+	if !known {
+		level = "high"
+	}
+	if level != d.effort {
+		d.notes.mapped("", []byte("output_config.effort"))
+	}
+	t.Level = level
+}

@@ -1,0 +1,196 @@
+package anthropic
+
+import (
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A declaration is one element of tools with the members of all kinds side by side.
+type declaration struct {
+	kind        string
+	name        string
+	description string
+	schema      []byte
+	examples    []byte
+	width       int64
+	height      int64
+	remote      bool // only code on Anthropic's servers may call it
+	limits      []string
+}
+
+func (d *decoder) tool(c *rawjson.Cursor) {
+	var t declaration
+	d.readDeclaration(c, &t)
+	if c.Err() != nil {
+		return
+	}
+	if t.remote {
+		d.notes.add(perigee.NoteMapped, "tools[].allowed_callers")
+	}
+	if t.kind == "" || t.kind == "custom" {
+		d.declare(&t)
+		return
+	}
+	if schema, description := clientTool(&t); schema != "" {
+		t.schema, t.description = []byte(schema), description
+		d.declare(&t)
+		return
+	}
+	builtin := serverTool(t.kind)
+	if builtin == "" {
+		d.notes.dropped("tools[] ", []byte(t.kind))
+		return
+	}
+	for _, limit := range t.limits {
+		d.notes.add(perigee.NoteDropped, "tools[]."+limit)
+	}
+	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: builtin, Config: []byte("{}")})
+}
+
+func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
+	for key := range c.Object() {
+		if c.Kind() == rawjson.Null {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			t.kind = c.String()
+		case "name":
+			t.name = c.String()
+		case "description":
+			t.description = c.String()
+		case "input_schema":
+			t.schema = c.Raw()
+		case "input_examples":
+			t.examples = c.Raw()
+		case "display_width_px":
+			t.width = c.Int64()
+		case "display_height_px":
+			t.height = c.Int64()
+		case "allowed_callers":
+			t.remote = true
+			for range c.Array() {
+				t.remote = t.remote && string(c.Bytes()) != "direct"
+			}
+		case "max_uses", "allowed_domains", "blocked_domains", "user_location", "max_content_tokens", "url_sources", "max_characters":
+			t.limits = append(t.limits, string(key))
+		case "cache_control", "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
+			"response_inclusion", "use_cache", "citations", "caching":
+			// Arguments always come whole and follow the schema as well as the model can; a tool that may
+			// wait to be found is found at once.
+		case "model", "max_tokens", "configs", "default_config", "mcp_server_name", "tools":
+			// Of kinds that are noted as a whole.
+		default:
+			d.notes.dropped("tools[].", key)
+		}
+	}
+}
+
+// declare adds a function of the client's.
+func (d *decoder) declare(t *declaration) {
+	f := &perigee.Function{Name: t.name, Description: t.description, Parameters: t.schema, JSONSchema: true}
+	if len(t.examples) > 0 && string(t.examples) != "[]" {
+		d.notes.add(perigee.NoteMapped, "tools[].input_examples")
+		f.Description = labelled("", f.Description, "Examples of input: "+string(t.examples))
+	}
+	for _, limit := range t.limits {
+		d.notes.add(perigee.NoteDropped, "tools[]."+limit)
+	}
+	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f})
+}
+
+// serverTool is the provider's name for a tool of Anthropic's servers, whatever the date at the end of its type.
+func serverTool(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "web_search_"):
+		return "googleSearch"
+	case strings.HasPrefix(kind, "web_fetch_"):
+		return "urlContext"
+	case strings.HasPrefix(kind, "code_execution_"):
+		return "codeExecution"
+	}
+	return ""
+}
+
+// toolChange adds a tool in the middle of a conversation, or withdraws one.
+func (d *decoder) toolChange(b *block) {
+	d.inside(b.tool, "tool", func(c *rawjson.Cursor) {
+		var kind, name string
+		for key := range c.Object() {
+			switch string(key) {
+			case "type":
+				kind = c.String()
+			case "name":
+				name = c.String()
+			case "definition":
+				d.tool(c)
+			}
+		}
+		switch {
+		case kind == "tool_definition":
+		case kind != "tool_reference":
+			d.notes.add(perigee.NoteDropped, string(b.kind)+" blocks")
+		case d.removed == nil:
+			d.removed = map[string]bool{name: string(b.kind) == "tool_removal"}
+		default: // an addition of a tool that was declared anyway only undoes a removal
+			d.removed[name] = string(b.kind) == "tool_removal"
+		}
+	})
+}
+
+// A choice is tool_choice.
+type choice struct{ kind, name string }
+
+func (d *decoder) toolChoice(c *rawjson.Cursor) {
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			d.choice.kind = c.String()
+		case "name":
+			d.choice.name = c.String()
+		case "disable_parallel_tool_use":
+			if c.Bool() {
+				d.notes.add(perigee.NoteDropped, "tool_choice.disable_parallel_tool_use")
+			}
+		default:
+			d.notes.dropped("tool_choice.", key)
+		}
+	}
+}
+
+// settleTools applies what was said about tools to the tools that there are. The provider refuses a choice
+// without functions to choose from.
+func (d *decoder) settleTools() {
+	if len(d.removed) > 0 {
+		d.prompt.Tools = slices.DeleteFunc(d.prompt.Tools, func(t perigee.Tool) bool {
+			return t.Function != nil && d.removed[t.Function.Name]
+		})
+	}
+	config := &perigee.ToolConfig{}
+	switch d.choice.kind {
+	case "":
+		return
+	case "auto":
+		config.Mode = perigee.ToolModeAuto
+	case "any":
+		config.Mode = perigee.ToolModeAny
+	case "tool":
+		config.Mode, config.Allowed = perigee.ToolModeAny, []string{d.choice.name}
+	case "none":
+		config.Mode = perigee.ToolModeNone
+	default:
+		d.notes.add(perigee.NoteDropped, "tool_choice.type")
+		return
+	}
+	possible := slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool {
+		return t.Function != nil && (d.choice.kind != "tool" || t.Function.Name == d.choice.name)
+	})
+	if possible {
+		d.prompt.ToolConfig = config
+	} else if d.choice.kind == "any" || d.choice.kind == "tool" {
+		d.notes.add(perigee.NoteDropped, "tool_choice")
+	}
+}
