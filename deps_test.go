@@ -28,15 +28,20 @@ var rooms = []room{
 
 	// The pure middle: bytes to words and back.
 	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
-	{"perigee/internal/dialect/openai", []string{"perigee"}, "dialects are pure"},
-	{"perigee/internal/dialect/anthropic", []string{"perigee"}, "dialects are pure"},
+	{"perigee/internal/dialect/openai", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
+	{"perigee/internal/dialect/anthropic", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+
+	// What the house knows about models, and does about it.
+	{"perigee/internal/models", []string{"perigee"}, "a table of models and rules about their names"},
+	{"perigee/internal/prepare", []string{"perigee", "perigee/internal/models"}, "preparing a prompt is pure"},
 
 	// Upstreams around upstreams.
-	{"perigee/internal/route", []string{"perigee", "perigee/internal/names"}, "routing knows upstreams by ability only"},
+	{"perigee/internal/route", []string{"perigee", "perigee/internal/models", "perigee/internal/names"}, "routing knows upstreams by ability only"},
+	{"perigee/internal/signature", []string{"perigee", "perigee/internal/models"}, "signatures are kept around any upstream, in any store"},
 	{"perigee/internal/record", []string{"perigee"}, "recording watches any upstream, into any store"},
 
 	// Edges.
-	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
+	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},
 	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},

@@ -77,9 +77,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
+	d.house.signatures.KeepIn(d.store)
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 	}, settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -196,11 +197,19 @@ func (d *Daemon) release(ctx context.Context) {
 		_ = d.listener.Close()
 	}
 	d.background.Wait()
+	if d.api != nil {
+		d.api.Close()
+	}
 	ctx, done := context.WithTimeout(ctx, 10*time.Second)
 	defer done()
 	if d.recorder != nil {
 		if err := d.recorder.Close(ctx); err != nil {
 			d.opts.Logger.Error("some calls could not be recorded", "error", err)
+		}
+	}
+	if d.house != nil {
+		if err := d.house.signatures.Close(ctx); err != nil {
+			d.opts.Logger.Error("models may lose their train of thought", "error", err)
 		}
 	}
 	if d.store != nil {

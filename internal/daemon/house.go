@@ -11,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/route"
+	"perigee/internal/signature"
 	"perigee/internal/simulator"
 	"perigee/internal/upstream/gemini"
 )
@@ -21,8 +22,9 @@ const SimulatorName = "simulator"
 // A house is the routing that is in force, which a new configuration replaces while calls go on. It is the
 // Upstream that everything in front of routing sees.
 type house struct {
-	opts    Options
-	current atomic.Pointer[plan]
+	opts       Options
+	signatures *signature.Memory // of all upstreams, also of those to come
+	current    atomic.Pointer[plan]
 
 	// The simulator is one for all plans, so that a reload does not cut its streams.
 	simulator func() (*simulator.Server, error)
@@ -45,7 +47,7 @@ type room struct {
 }
 
 func newHouse(cfg *config.Config, opts Options) (*house, error) {
-	h := &house{opts: opts}
+	h := &house{opts: opts, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
 		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
@@ -93,7 +95,7 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 			}
 		}
 		p.rooms = append(p.rooms, r)
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: r.upstream})
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: h.signatures.Around(r.upstream)})
 	}
 	for _, r := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: r.Match, To: r.To})

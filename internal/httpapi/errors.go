@@ -39,6 +39,7 @@ var exact = map[int]bool{
 	http.StatusRequestTimeout:              true,
 	http.StatusRequestEntityTooLarge:       true,
 	http.StatusUnsupportedMediaType:        true,
+	http.StatusUpgradeRequired:             true,
 	http.StatusRequestHeaderFieldsTooLarge: true,
 	http.StatusInternalServerError:         true,
 	http.StatusBadGateway:                  true,
@@ -56,9 +57,10 @@ func statusOf(e *perigee.Error) int {
 }
 
 var encodeError = map[perigee.Dialect]func(status int, err *perigee.Error) []byte{
-	perigee.DialectGemini:     gemini.EncodeError,
-	perigee.DialectOpenAIChat: openai.EncodeError,
-	perigee.DialectAnthropic:  anthropic.EncodeError,
+	perigee.DialectGemini:          gemini.EncodeError,
+	perigee.DialectOpenAIChat:      openai.EncodeError,
+	perigee.DialectOpenAIResponses: openai.EncodeResponsesError,
+	perigee.DialectAnthropic:       anthropic.EncodeError,
 }
 
 // fail answers with an error, in the shape of the dialect that was called.

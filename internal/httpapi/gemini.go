@@ -220,5 +220,5 @@ func (c *call) geminiModel() error {
 			return nil
 		}
 	}
-	return unknownModel(id, models)
+	return unknownModel(id, "/v1beta/models", models)
 }

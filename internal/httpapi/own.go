@@ -82,7 +82,8 @@ func (c *call) models() ([]perigee.Model, error) {
 	return allowed, nil
 }
 
-func unknownModel(id string, models []perigee.Model) error {
+// unknownModel is the error about a model that is not in the list at path.
+func unknownModel(id, path string, models []perigee.Model) error {
 	var known []string
 	for _, m := range models {
 		known = append(known, m.ID)
@@ -91,7 +92,7 @@ func unknownModel(id string, models []perigee.Model) error {
 	if near := names.Nearest(id, known, 3); len(near) > 0 {
 		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
 	}
-	return e.WithNext("GET /v1beta/models lists what there is")
+	return e.WithNext("GET %s lists what there is", path)
 }
 
 // clientOf names the program that asks, from its User-Agent: "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".

@@ -29,6 +29,15 @@ var routes = []route{
 	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
 	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
 	{path: "/v1beta/models/*", methods: methods{http.MethodGet: (*call).geminiModel, http.MethodPost: (*call).geminiCall}},
+	{path: "/v1/chat/completions", methods: methods{http.MethodPost: (*call).chatCompletions}},
+	{path: "/v1/embeddings", methods: methods{http.MethodPost: (*call).embeddings}},
+	{path: "/v1/images/generations", methods: methods{http.MethodPost: (*call).imageGenerations}},
+	{path: "/v1/messages", methods: methods{http.MethodPost: (*call).anthropicMessages}},
+	{path: "/v1/messages/count_tokens", methods: methods{http.MethodPost: (*call).anthropicCount}},
+	{path: "/v1/responses", methods: methods{http.MethodPost: (*call).responses, http.MethodGet: (*call).responsesSocket}},
+	{path: "/v1/responses/*", methods: methods{http.MethodGet: (*call).responsesRead, http.MethodPost: (*call).responsesAct, http.MethodDelete: (*call).responsesDelete}},
+	{path: "/v1/models", methods: methods{http.MethodGet: (*call).vendorModels}},
+	{path: "/v1/models/*", methods: methods{http.MethodGet: (*call).vendorModel}},
 	{path: "/v1/usage", methods: methods{http.MethodGet: (*call).usage}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
@@ -66,7 +75,9 @@ func dialectOf(path string, header http.Header) perigee.Dialect {
 	switch {
 	case strings.HasPrefix(path, "/v1beta/"):
 		return perigee.DialectGemini
-	case header.Get("Anthropic-Version") != "":
+	case path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
+		return perigee.DialectOpenAIResponses
+	case header.Get("Anthropic-Version") != "", path == "/v1/messages", strings.HasPrefix(path, "/v1/messages/"):
 		return perigee.DialectAnthropic
 	}
 	return perigee.DialectOpenAIChat

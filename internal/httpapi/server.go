@@ -28,6 +28,7 @@ var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shu
 type Options struct {
 	Upstream  perigee.Upstream
 	Usage     perigee.UsageReader
+	Responses perigee.ResponseStore // nil: nothing is kept between calls
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string
@@ -51,6 +52,7 @@ type Server struct {
 	opts     Options
 	settings atomic.Pointer[state]
 	active   atomic.Int64
+	behind   background
 	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
 

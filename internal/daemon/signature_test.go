@@ -1,0 +1,116 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"perigee/internal/daemon"
+)
+
+// send posts a body and returns the answer, which must be good.
+func send(t *testing.T, g *gateway, path, body string) map[string]any {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := rest(t, resp)
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("got status %d: %s\nto %s", resp.StatusCode, raw, body)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal([]byte(raw), &answer); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return answer
+}
+
+// A signature that a client lost is given back even when perigee was started anew in between.
+func TestSignaturesOutlastARestart(t *testing.T) {
+	const signature = "EjQKMgExampleSignatureOfACallThatIsLongEnoughToBeReal0123456789ABCDEF"
+	var mu sync.Mutex
+	var asked []string
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		asked = append(asked, string(body))
+		mu.Unlock()
+		_, _ = fmt.Fprint(w, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read"},"thoughtSignature":"`+signature+`"}],"role":"model"},"finishReason":"STOP"}]}`)
+	}))
+	t.Cleanup(func() {
+		provider.CloseClientConnections()
+		provider.Close()
+	})
+	dir := dataDir(t)
+	for i, body := range []string{
+		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"}]}`,
+		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"text"}]}`,
+	} {
+		g, err := launch(t.Context(), sources(oneUpstream(provider.URL), dir), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, g, "/v1/chat/completions", body)
+		if _, err := g.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(asked[i], signature); got != (i == 1) {
+			t.Errorf("request %d: the signature is there: %v\n%s", i+1, got, asked[i])
+		}
+	}
+}
+
+// The strict simulator accepts what an agent without any idea of signatures sends, turn after turn, from old models to
+// new ones and with tools whose names it would refuse.
+func TestAnAgentLoopAgainstTheStrictSimulator(t *testing.T) {
+	g := start(t, "", func(o *daemon.Options) { o.Simulate = true })
+	for _, model := range []string{"gemini-2.5-pro", "gemini-2.5-flash-lite", "gemini-3-flash", "gemini-3-pro-preview", "gemini-3-flash(high)", "gemini-2.5-flash-low"} {
+		t.Run(model, func(t *testing.T) {
+			messages := []any{map[string]any{"role": "user", "content": `[[call: _1st_read {"path":"a"}]][[call: write {"path":"b"}]][[then]][[call: write {"path":"c"}]][[then]][[text: all done]]`}}
+			for range 4 {
+				body, err := json.Marshal(map[string]any{
+					"model": model, "messages": messages, "max_tokens": 200000, "reasoning_effort": "medium",
+					"tools": []any{tool("1st/read"), tool("write"), tool("write")},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer := send(t, g, "/v1/chat/completions", string(body))
+				message := answer["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+				calls, _ := message["tool_calls"].([]any)
+				if len(calls) == 0 {
+					if text, _ := message["content"].(string); !strings.Contains(text, "all done") {
+						t.Errorf("ended with %q", text)
+					}
+					return
+				}
+				for _, c := range calls {
+					delete(c.(map[string]any), "extra_content") // most clients lose it
+				}
+				messages = append(messages, map[string]any{"role": "assistant", "content": message["content"], "tool_calls": calls})
+				for _, c := range calls {
+					if name := c.(map[string]any)["function"].(map[string]any)["name"]; name != "1st/read" && name != "write" {
+						t.Errorf("the client is asked to call %v", name)
+					}
+					messages = append(messages, map[string]any{"role": "tool", "tool_call_id": c.(map[string]any)["id"], "content": "ok"})
+				}
+			}
+			t.Error("the loop does not end")
+		})
+	}
+}
+
+func tool(name string) map[string]any {
+	return map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{"type": "object", "properties": map[string]any{"path": map[string]any{"type": "string"}}}}}
+}

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"perigee"
+	"perigee/internal/dialect/openai"
+)
+
+// chatCompletions answers POST /v1/chat/completions.
+func (c *call) chatCompletions() error {
+	c.dialect = perigee.DialectOpenAIChat
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	req, err := openai.DecodeChat(c.origin(body))
+	if err != nil {
+		return err
+	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	release, err := c.admit(req.Model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.checkStrict(req.Notes); err != nil {
+		return err
+	}
+	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
+	if req.Stream {
+		return c.stream(req.Request, openai.NewChatStream(answer))
+	}
+	return c.whole(c.r.Context(), req.Request, openai.NewChatCollector(answer))
+}
+
+// embeddings answers POST /v1/embeddings.
+func (c *call) embeddings() error {
+	c.dialect = perigee.DialectOpenAIChat
+	embedder, ok := c.opts.Upstream.(perigee.Embedder)
+	if !ok {
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
+	}
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	req, packed, err := openai.DecodeEmbeddings(c.origin(body))
+	if err != nil {
+		return err
+	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	release, err := c.admit(req.Model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.checkStrict(req.Notes); err != nil {
+		return err
+	}
+	c.note(req.Notes)
+	c.asked = true
+	vectors, err := embedder.Embed(c.r.Context(), req)
+	if err != nil {
+		return err
+	}
+	c.describe(vectors.Upstream, vectors.Model)
+	c.writeJSON(http.StatusOK, openai.EncodeEmbeddings(vectors, packed))
+	return nil
+}
+
+// imageGenerations answers POST /v1/images/generations. Each picture is a call of its own to the model, one after
+// the other, since models that draw give one answer at a time.
+func (c *call) imageGenerations() error {
+	c.dialect = perigee.DialectOpenAIChat
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	req, count, err := openai.DecodeImages(c.origin(body))
+	if err != nil {
+		return err
+	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	release, err := c.admit(req.Model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.checkStrict(req.Notes); err != nil {
+		return err
+	}
+	images := &openai.Images{Created: c.start.Unix()}
+	notes := req.Notes
+	c.asked = true
+	for i := range count {
+		one := *req
+		if i > 0 {
+			one.ID = c.opts.NewID() // the record keeps one row for each
+		}
+		for ev, err := range c.opts.Upstream.Stream(c.r.Context(), &one) {
+			if err != nil {
+				c.note(notes)
+				return err
+			}
+			switch ev.Kind {
+			case perigee.EventStart:
+				c.describe(ev.Upstream, ev.Model)
+			case perigee.EventNote:
+				notes = append(notes, *ev.Note)
+			}
+			images.Add(&ev)
+		}
+	}
+	c.note(notes)
+	if err := images.Err(); err != nil {
+		return err
+	}
+	c.writeJSON(http.StatusOK, images.Bytes())
+	return nil
+}

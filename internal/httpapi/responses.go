@@ -1,0 +1,345 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/dialect/openai"
+)
+
+// responseLife is how long an answer can be gone on from, as in the API that this follows.
+const responseLife = 30 * 24 * time.Hour
+
+// saveTime is how long writing an answer down may take before the client gets it all the same.
+const saveTime = 10 * time.Second
+
+// responses answers POST /v1/responses.
+func (c *call) responses() error {
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	req, err := openai.DecodeResponses(c.origin(body), c.findResponse)
+	if err != nil {
+		return err
+	}
+	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
+	if c.opts.Responses == nil && req.Store {
+		req.Store = false
+		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
+	}
+	if err := c.checkStrict(req.Notes); err != nil {
+		return err
+	}
+	release, err := c.admit(req.Model)
+	if err != nil {
+		return err
+	}
+	switch {
+	case req.Background && !req.Store:
+		release()
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
+	case req.Background && !req.Stream:
+		return c.responsesBackground(req, release)
+	}
+	defer release()
+	if req.Stream {
+		return c.responsesStream(req)
+	}
+	into := req.NewCollector(c.id, c.start, c.opts.Now)
+	return c.whole(c.r.Context(), req.Request, keptCollector{into, func() { c.keep(req, into.Stored) }})
+}
+
+// keyName is whose answers the client may see.
+func (c *call) keyName() string {
+	if c.key == nil {
+		return ""
+	}
+	return c.key.Name
+}
+
+// findResponse finds an answer of this client's that it goes on from.
+func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
+	if c.opts.Responses == nil {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "nothing is stored here")
+	}
+	if c.behind.find(id, c.keyName()) != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the response %s is still being made", shorten(id)).
+			WithNext("wait until GET /v1/responses/%s says that it is completed", shorten(id))
+	}
+	return c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
+}
+
+// A keptStream writes the answer down before the client is told that it is complete, so that it can be gone on from
+// at once.
+type keptStream struct {
+	*openai.ResponsesStream
+	keep func()
+}
+
+func (k keptStream) End(dst []byte) []byte {
+	dst = k.ResponsesStream.End(dst)
+	k.keep()
+	return dst
+}
+
+func (k keptStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	dst = k.ResponsesStream.Fail(dst, status, err)
+	k.keep()
+	return dst
+}
+
+// A keptCollector does the same for an answer in one piece.
+type keptCollector struct {
+	*openai.ResponsesCollector
+	keep func()
+}
+
+func (k keptCollector) Bytes() []byte {
+	body := k.ResponsesCollector.Bytes()
+	k.keep()
+	return body
+}
+
+// keep stores an answer, if the client wants that. A store that fails does not take the answer from the client.
+func (c *call) keep(req *openai.Responses, stored func() (response, output json.RawMessage)) {
+	if !req.Store {
+		return
+	}
+	response, output := stored()
+	if err := c.save(req, response, output); err != nil {
+		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
+	}
+}
+
+func (c *call) save(req *openai.Responses, response, output json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), saveTime)
+	defer cancel()
+	return c.opts.Responses.SaveResponse(ctx, &perigee.StoredResponse{
+		ID: openai.ResponseID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(responseLife),
+		Input: req.InputItems(c.id), Output: output, Response: response,
+	})
+}
+
+// responsesStream answers with a stream. One in the background can be cancelled by its name, and is stored however
+// it ends.
+func (c *call) responsesStream(req *openai.Responses) error {
+	into := req.NewStream(c.id, c.start, c.opts.Now)
+	if !req.Background {
+		return c.stream(req.Request, keptStream{into, func() { c.keep(req, into.Stored) }})
+	}
+	ctx, running, err := c.behind.enter(c.r.Context(), openai.ResponseID(c.id), c.keyName())
+	if err != nil {
+		return err
+	}
+	defer running.leave()
+	c.r = c.r.WithContext(ctx)
+	_, begun := req.NewCollector(c.id, c.start, c.opts.Now).Waiting()
+	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
+		return err
+	}
+	kept := false
+	encoder := keptStream{into, func() {
+		kept = true
+		c.keep(req, into.Stored)
+		running.settle() // who cancelled it does not wait until the client has read the rest
+	}}
+	err = c.stream(req.Request, encoder)
+	if !kept { // the client went away, or there was nothing to tell it but the error
+		e := c.trouble(errCancelled)
+		if err != nil {
+			e = c.trouble(err)
+		}
+		encoder.Fail(nil, 0, e)
+	}
+	return err
+}
+
+// responsesBackground answers at once and goes on without the client.
+func (c *call) responsesBackground(req *openai.Responses, release func()) error {
+	id := openai.ResponseID(c.id)
+	ctx, running, err := c.behind.enter(context.WithoutCancel(c.r.Context()), id, c.keyName())
+	if err != nil {
+		release()
+		return err
+	}
+	into := req.NewCollector(c.id, c.start, c.opts.Now)
+	queued, begun := into.Waiting()
+	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
+		running.leave()
+		release()
+		return err
+	}
+	c.asked = true
+	go func() {
+		defer running.leave()
+		defer release()
+		c.finishBehind(ctx, req, into)
+	}()
+	c.note(req.Notes)
+	c.writeJSON(http.StatusOK, queued)
+	return nil
+}
+
+// finishBehind makes an answer that nobody waits for, and stores it however it ends.
+func (c *call) finishBehind(ctx context.Context, req *openai.Responses, into *openai.ResponsesCollector) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.opts.Logger.Error("panic behind a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
+			into.Fail(nil, 0, perigee.Errorf(perigee.ClassInternal, "internal error"))
+			c.keep(req, into.Stored)
+		}
+	}()
+	for ev, err := range c.opts.Upstream.Stream(ctx, req.Request) {
+		if err != nil {
+			into.Fail(nil, 0, behindTrouble(ctx, err))
+			c.keep(req, into.Stored)
+			return
+		}
+		into.Add(&ev)
+	}
+	into.Bytes()
+	c.keep(req, into.Stored)
+}
+
+// behindTrouble is why an answer in the background ended: what ended its context says more than that it ended.
+func behindTrouble(ctx context.Context, err error) *perigee.Error {
+	e := perigee.AsError(err)
+	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {
+		return cause
+	}
+	return e
+}
+
+// responsesSocket answers clients that would rather have a socket. They go on with POST when they are told to.
+func (c *call) responsesSocket() error {
+	if strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+		e := perigee.Errorf(perigee.ClassInvalid, "perigee speaks no WebSocket here").WithNext("use POST /v1/responses, with stream: true")
+		e.Status = http.StatusUpgradeRequired
+		return e
+	}
+	c.w.Header().Set("Allow", http.MethodPost)
+	e := perigee.Errorf(perigee.ClassInvalid, "there is no list of responses").WithNext("use POST, or GET /v1/responses/{id}")
+	e.Status = http.StatusMethodNotAllowed
+	return e
+}
+
+// stored loads the answer that the path names, and what of it the path asks for.
+func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
+	id, what, _ := strings.Cut(c.rest, "/")
+	if c.opts.Responses == nil {
+		return nil, "", perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
+	}
+	r, err = c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, "", err
+	}
+	if openai.StateOf(r.Response).Pending && c.behind.find(id, c.keyName()) == nil {
+		r.Response = openai.CutOff(r.Response)
+	}
+	return r, what, nil
+}
+
+// responsesRead answers GET /v1/responses/{id} and GET /v1/responses/{id}/input_items.
+func (c *call) responsesRead() error {
+	r, what, err := c.stored()
+	if err != nil {
+		return err
+	}
+	query := c.r.URL.Query()
+	switch {
+	case what == "input_items":
+		return c.inputItems(r)
+	case what != "":
+		return c.noSuchPath()
+	case query.Get("stream") == "true":
+		return perigee.Errorf(perigee.ClassUnimplemented, "a stored response comes in one piece").WithNext("leave ?stream=true out")
+	}
+	c.writeJSON(http.StatusOK, r.Response)
+	return nil
+}
+
+func (c *call) noSuchPath() error {
+	return perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", c.r.Method, shorten(c.path))
+}
+
+// The page sizes of the API.
+const (
+	defaultItems = 20
+	maxItems     = 100
+)
+
+func (c *call) inputItems(r *perigee.StoredResponse) error {
+	query := c.r.URL.Query()
+	q := openai.ItemsQuery{Limit: defaultItems, After: query.Get("after")}
+	if v := query.Get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxItems {
+			return perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", shorten(v), maxItems)
+		}
+		q.Limit = n
+	}
+	switch order := query.Get("order"); order {
+	case "", "desc":
+	case "asc":
+		q.Ascending = true
+	default:
+		return perigee.Errorf(perigee.ClassInvalid, "order %q is neither asc nor desc", shorten(order))
+	}
+	page, ok := openai.PageItems(r.Input, q)
+	if !ok {
+		return perigee.Errorf(perigee.ClassNotFound, "Item with id '%s' not found.", shorten(q.After))
+	}
+	c.writeJSON(http.StatusOK, page)
+	return nil
+}
+
+// responsesAct answers POST /v1/responses/{id}/cancel.
+func (c *call) responsesAct() error {
+	id, what, _ := strings.Cut(c.rest, "/")
+	if what != "cancel" {
+		return c.noSuchPath()
+	}
+	if running := c.behind.find(id, c.keyName()); running != nil {
+		if err := running.stop(c.r.Context()); err != nil {
+			return err
+		}
+	}
+	r, _, err := c.stored()
+	if err != nil {
+		return err
+	}
+	if !openai.StateOf(r.Response).Background {
+		return perigee.Errorf(perigee.ClassInvalid, "Cannot cancel a synchronous response.").
+			WithNext("only responses that were made with background: true can be cancelled")
+	}
+	c.writeJSON(http.StatusOK, r.Response)
+	return nil
+}
+
+// responsesDelete answers DELETE /v1/responses/{id}.
+func (c *call) responsesDelete() error {
+	if c.opts.Responses == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
+	}
+	if strings.Contains(c.rest, "/") {
+		return c.noSuchPath()
+	}
+	if running := c.behind.find(c.rest, c.keyName()); running != nil {
+		if err := running.stop(c.r.Context()); err != nil {
+			return err
+		}
+	}
+	if err := c.opts.Responses.DeleteResponse(c.r.Context(), c.keyName(), c.rest); err != nil {
+		return err
+	}
+	c.writeJSON(http.StatusOK, openai.DeletedResponse(c.rest))
+	return nil
+}
