@@ -43,7 +43,7 @@ type later struct {
 }
 
 func (d *decoder) message(c *rawjson.Cursor, i int) {
-	var m message
+	m := message{parts: d.parts[:0]}
 	d.at = place{message: i}
 	for key := range c.Object() {
 		switch string(key) {
@@ -60,6 +60,7 @@ func (d *decoder) message(c *rawjson.Cursor, i int) {
 		}
 	}
 	if d.err == nil && c.Err() == nil {
+		d.parts, m.parts = m.parts, slices.Clone(m.parts)
 		d.place(&m)
 	}
 }

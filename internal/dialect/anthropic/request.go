@@ -55,7 +55,7 @@ func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	if d.session != "" {
 		origin.Client.Session = d.session
 	}
-	prompt := &d.prompt
+	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display, Stop: prompt.Generation.Stop}
 	return perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil }), answer, nil
 }
@@ -84,6 +84,7 @@ type decoder struct {
 	system []perigee.Part // of the request
 	later  []later        // of system messages inside the conversation
 	turn   turn
+	parts  []perigee.Part // of the message being read; reused for the next
 	calls  calls
 	open   bool // the last turn of the model has calls that wait for results
 	at     place

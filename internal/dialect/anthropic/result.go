@@ -18,9 +18,11 @@ type result struct {
 func (d *decoder) toolResult(m *message, b *block) {
 	order, name := d.calls.find(b.answers)
 	before := len(d.turn.media) + len(m.media)
-	response := []byte(`{"output":`)
+	response := make([]byte, 0, len(b.content)+len(`{"output":""}`))
 	if b.failed {
-		response = []byte(`{"error":`)
+		response = append(response, `{"error":`...)
+	} else {
+		response = append(response, `{"output":`...)
 	}
 	if len(b.content) > 0 && b.content[0] == '"' {
 		response = append(response, b.content...) // a string is a string: no need to look inside
