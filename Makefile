@@ -55,7 +55,7 @@ e2e:
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
-	$(GO) test ./internal/config ./internal/daemon ./cmd/perigee -update
+	$(GO) test . ./internal/config ./internal/daemon ./cmd/perigee -update
 
 clean:
 	rm -rf bin

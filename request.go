@@ -2,6 +2,7 @@ package perigee
 
 import (
 	"encoding/json"
+	"strings"
 	"sync"
 )
 
@@ -24,6 +25,20 @@ type Origin struct {
 	Body    []byte
 	Client  Client
 	Notes   []Note // what the dialect had to change or drop while decoding
+	Strict  bool   // the owner wants nothing changed or dropped: who would have to, refuses
+}
+
+// Object returns the error for what would be changed or dropped, when the request is strict.
+func (o *Origin) Object(notes []Note) error {
+	if !o.Strict || len(notes) == 0 {
+		return nil
+	}
+	list := make([]string, len(notes))
+	for i, n := range notes {
+		list[i] = n.String()
+	}
+	return Errorf(ClassInvalid, "this request cannot be carried over whole: %s", strings.Join(list, "; ")).
+		WithNext("leave that out, or set strict: false")
 }
 
 // A Client is who asks.

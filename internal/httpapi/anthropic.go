@@ -41,7 +41,7 @@ func (c *call) anthropicRequest() (*perigee.Request, *anthropic.Answer, error) {
 	req.Notes = append(req.Notes, slices.DeleteFunc(queryNotes(c.r.URL), func(n perigee.Note) bool {
 		return n.Subject == "query parameter beta"
 	})...)
-	return req, answer, c.checkStrict(req.Notes)
+	return req, answer, req.Object(req.Notes)
 }
 
 // estimated is what a count that nobody has really made is marked with.

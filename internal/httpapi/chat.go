@@ -24,7 +24,7 @@ func (c *call) chatCompletions() error {
 		return err
 	}
 	defer release()
-	if err := c.checkStrict(req.Notes); err != nil {
+	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
@@ -55,7 +55,7 @@ func (c *call) embeddings() error {
 		return err
 	}
 	defer release()
-	if err := c.checkStrict(req.Notes); err != nil {
+	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	c.note(req.Notes)
@@ -87,7 +87,7 @@ func (c *call) imageGenerations() error {
 		return err
 	}
 	defer release()
-	if err := c.checkStrict(req.Notes); err != nil {
+	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	images := &openai.Images{Created: c.start.Unix()}

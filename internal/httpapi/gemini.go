@@ -49,7 +49,7 @@ var geminiMethods = map[string]func(c *call, origin perigee.Origin, model string
 
 // origin describes where a request with this body came from.
 func (c *call) origin(body []byte) perigee.Origin {
-	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r)}
+	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r), Strict: c.state.Strict}
 	if c.key != nil {
 		o.Client.Key = c.key.Name
 	}
@@ -63,7 +63,7 @@ func (c *call) geminiRequest(origin perigee.Origin, model string, stream bool) (
 		return nil, err
 	}
 	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	return req, c.checkStrict(req.Notes)
+	return req, req.Object(req.Notes)
 }
 
 // queryNotes names the parameters of a URL that nobody reads.
@@ -79,19 +79,6 @@ func queryNotes(u *url.URL) []perigee.Note {
 	}
 	slices.SortFunc(notes, func(a, b perigee.Note) int { return strings.Compare(a.Subject, b.Subject) })
 	return notes
-}
-
-// checkStrict makes an error of notes where the owner wants nothing changed or dropped.
-func (c *call) checkStrict(notes []perigee.Note) error {
-	if !c.state.Strict || len(notes) == 0 {
-		return nil
-	}
-	var list []string
-	for _, n := range notes {
-		list = append(list, n.String())
-	}
-	return perigee.Errorf(perigee.ClassInvalid, "this request cannot be carried over whole: %s", strings.Join(list, "; ")).
-		WithNext("leave that out, or set strict: false")
 }
 
 func (c *call) geminiGenerate(origin perigee.Origin, model string) error {
@@ -143,7 +130,7 @@ func (c *call) geminiEmbed(origin perigee.Origin, model string) error {
 		return err
 	}
 	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	if err := c.checkStrict(req.Notes); err != nil {
+	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	c.note(req.Notes)

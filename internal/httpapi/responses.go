@@ -35,7 +35,7 @@ func (c *call) responses() error {
 		req.Store = false
 		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
 	}
-	if err := c.checkStrict(req.Notes); err != nil {
+	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	release, err := c.admit(req.Model)

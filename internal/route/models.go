@@ -20,10 +20,30 @@ const (
 	modelsWait  = 3 * time.Second
 )
 
-// A modelCache keeps what each upstream said it has.
+// A modelCache keeps what each upstream said it has. One caller asks an upstream; the others wait for what it says.
 type modelCache struct {
 	mu    sync.Mutex
-	lists map[string]modelList
+	lists map[string]*modelEntry
+}
+
+type modelEntry struct {
+	asking chan struct{} // holds one token: who has it may ask
+	modelList
+}
+
+// entry returns the place for an upstream's list.
+func (c *modelCache) entry(name string) *modelEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.lists[name]
+	if !ok {
+		e = &modelEntry{asking: make(chan struct{}, 1)}
+		if c.lists == nil {
+			c.lists = map[string]*modelEntry{}
+		}
+		c.lists[name] = e
+	}
+	return e
 }
 
 type modelList struct {
@@ -117,26 +137,25 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	if !ok {
 		return modelList{}
 	}
-	now := r.opts.Now()
-	r.models.mu.Lock()
-	list, known := r.models.lists[target.Name]
-	r.models.mu.Unlock()
-	if known && now.Before(list.until) {
-		return list
+	entry := r.models.entry(target.Name)
+	select {
+	case entry.asking <- struct{}{}:
+		defer func() { <-entry.asking }()
+	case <-ctx.Done():
+		return modelList{err: ctx.Err()}
 	}
+	now := r.opts.Now()
+	if now.Before(entry.until) {
+		return entry.modelList
+	}
+	var list modelList
 	list.models, list.err = lister.Models(ctx)
 	if list.until = now.Add(modelsFresh); list.err != nil {
 		list.until = now.Add(modelsRetry)
 	}
-	if ctx.Err() != nil {
-		return list // the caller went away: that says nothing about the upstream
+	if ctx.Err() == nil { // a caller that went away says nothing about the upstream
+		entry.modelList = list
 	}
-	r.models.mu.Lock()
-	defer r.models.mu.Unlock()
-	if r.models.lists == nil {
-		r.models.lists = map[string]modelList{}
-	}
-	r.models.lists[target.Name] = list
 	return list
 }
 

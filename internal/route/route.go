@@ -92,6 +92,9 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		if nobodyHasIt(failed) {
 			for next := range r.replacements(ctx, found.model) {
 				note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next}
+				if req.Object([]perigee.Note{note}) != nil {
+					break // not found is the truth
+				}
 				again, done := r.try(ctx, req.WithModel(next), r.targets(next), &note, yield)
 				if done {
 					return

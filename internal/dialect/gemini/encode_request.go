@@ -10,7 +10,7 @@ import (
 // EncodeRequest writes a prompt as the body of generateContent. Equal prompts give equal bytes: the order
 // of members is fixed, and nothing is escaped that need not be.
 func EncodeRequest(p *perigee.Prompt) []byte {
-	w := writer{buf: make([]byte, 0, 1024)}
+	w := writer{buf: make([]byte, 0, sizeOf(p))}
 	w.open()
 	if p.System != nil {
 		w.key("systemInstruction")
@@ -30,6 +30,42 @@ func EncodeRequest(p *perigee.Prompt) []byte {
 	w.fields(p.Extra)
 	w.close()
 	return w.buf
+}
+
+// sizeOf guesses how long a prompt is when it is written, so that it is written into one piece of memory. Escapes make
+// texts of code about a sixteenth longer.
+func sizeOf(p *perigee.Prompt) int {
+	size := 1024
+	for i := range p.Contents {
+		size += contentSize(&p.Contents[i])
+	}
+	if p.System != nil {
+		size += contentSize(p.System)
+	}
+	for _, t := range p.Tools {
+		size += len(t.Config) + 64
+		if t.Function != nil {
+			size += len(t.Function.Name) + len(t.Function.Description)*17/16 + len(t.Function.Parameters) + 64
+		}
+	}
+	return size
+}
+
+func contentSize(c *perigee.Content) int {
+	size := 64
+	for i := range c.Parts {
+		part := &c.Parts[i]
+		size += 64 + len(part.Text)*17/16 + len(part.Signature)
+		switch part.Kind {
+		case perigee.PartBlob:
+			size += len(part.Blob.Data)
+		case perigee.PartCall:
+			size += len(part.Call.Args) + len(part.Call.Name) + len(part.Call.ID)
+		case perigee.PartResponse:
+			size += len(part.Response.Response) + len(part.Response.Name) + len(part.Response.ID)
+		}
+	}
+	return size
 }
 
 // A writer writes JSON objects member by member.

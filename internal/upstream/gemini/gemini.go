@@ -9,10 +9,12 @@ package gemini
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,40 +91,52 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			method = "streamGenerateContent?alt=sse"
 		}
 		m, err := u.message(req, method)
-		if err != nil {
-			yield(perigee.Event{}, err)
-			return
+		if err == nil {
+			err = u.ask(ctx, req, method, m, yield)
 		}
-		for i := range m.notes {
-			if !yield(perigee.Event{Kind: perigee.EventNote, Note: &m.notes[i]}, nil) {
-				return
+		if sealRefused(err) {
+			if repaired, ok := u.withoutSeals(req); ok {
+				err = u.ask(ctx, req, method, repaired, yield)
 			}
 		}
-		outgoing := &sent{body: m.body}
-		defer outgoing.wait()
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		dog := watch(cancel, u.opts.FirstByte, errFirstByte)
-		defer dog.stop()
-		resp, err := u.post(ctx, req.Model, method, outgoing)
 		if err != nil {
-			yield(perigee.Event{}, u.explain(ctx, req.Model, err))
-			return
-		}
-		defer resp.Body.Close()
-
-		// The provider's own chunks are no use to a client that knows its tools by other names.
-		frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
-		out := answer{upstream: u, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}, yield: yield}
-		if req.Stream {
-			err = out.stream(sse.NewReader(resp.Body), dog)
-		} else {
-			err = out.whole(resp.Body)
-		}
-		if err != nil && !out.left {
-			yield(perigee.Event{}, u.explain(ctx, req.Model, err))
+			yield(perigee.Event{}, err)
 		}
 	}
+}
+
+// ask sends a message and passes the answer on. The error it returns is for the caller to yield; nil also means that
+// the caller has left.
+func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string, m message, yield func(perigee.Event, error) bool) error {
+	for i := range m.notes {
+		if !yield(perigee.Event{Kind: perigee.EventNote, Note: &m.notes[i]}, nil) {
+			return nil
+		}
+	}
+	outgoing := &sent{body: m.body}
+	defer outgoing.wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := watch(cancel, u.opts.FirstByte, errFirstByte)
+	defer dog.stop()
+	resp, err := u.post(ctx, req.Model, method, outgoing)
+	if err != nil {
+		return u.explain(ctx, req.Model, err)
+	}
+	defer resp.Body.Close()
+
+	// The provider's own chunks are no use to a client that knows its tools by other names.
+	frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
+	out := answer{upstream: u, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}, yield: yield}
+	if req.Stream {
+		err = out.stream(sse.NewReader(resp.Body), dog)
+	} else {
+		err = out.whole(resp.Body)
+	}
+	if err != nil && !out.left {
+		return u.explain(ctx, req.Model, err)
+	}
+	return nil
 }
 
 // A message is what is sent to the provider, what has to be undone in its answer, and what the client should
@@ -148,6 +162,9 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 		return m, err
 	}
 	prompt, m.back, m.notes = prepare.ForGemini(prompt, models.Of(req.Model))
+	if err := req.Object(m.notes); err != nil {
+		return m, err
+	}
 	if method == "countTokens" {
 		m.body = dialect.EncodeCountRequest(prompt, req.Model)
 	} else {
@@ -179,32 +196,41 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 
 // Embed asks the API for vectors.
 func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	method, body := "batchEmbedContents", []byte(nil)
-	if req.Dialect == perigee.DialectGemini {
-		if !req.Batch {
-			method = "embedContent"
-		}
-		var err error
-		if body, err = dialect.RewriteModel(req.Body, req.Model); err != nil {
-			return nil, err
-		}
-	} else {
-		body = dialect.EncodeEmbed(req)
-	}
-	raw, err := u.call(ctx, req.Model, method, &sent{body: body})
-	if err != nil {
-		return nil, err
-	}
 	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
 	if req.Dialect == perigee.DialectGemini {
-		e.Raw = raw
-		return e, nil
+		method := "embedContent"
+		if req.Batch {
+			method = "batchEmbedContents"
+		}
+		body, err := dialect.RewriteModel(req.Body, req.Model)
+		if err != nil {
+			return nil, err
+		}
+		e.Raw, err = u.call(ctx, req.Model, method, &sent{body: body})
+		return e, err
 	}
-	if e.Vectors, err = dialect.DecodeEmbeddings(raw); err != nil {
-		return nil, u.garbled(req.Model, err)
+	// Other dialects allow more at once than this API takes.
+	for inputs := range slices.Chunk(req.Inputs, maxEmbedBatch) {
+		part := *req
+		part.Inputs = inputs
+		raw, err := u.call(ctx, req.Model, "batchEmbedContents", &sent{body: dialect.EncodeEmbed(&part)})
+		if err != nil {
+			return nil, err
+		}
+		vectors, err := dialect.DecodeEmbeddings(raw)
+		if err != nil {
+			return nil, u.garbled(req.Model, err)
+		}
+		if len(vectors) != len(inputs) {
+			return nil, u.garbled(req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(inputs)))
+		}
+		e.Vectors = append(e.Vectors, vectors...)
 	}
 	return e, nil
 }
+
+// maxEmbedBatch is how many inputs the API takes at once.
+const maxEmbedBatch = 100
 
 // Models asks the API for its list, all pages of it.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
