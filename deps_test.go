@@ -42,6 +42,8 @@ var rooms = []room{
 
 	// Edges.
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
+	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
+	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},
 	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -101,6 +103,30 @@ type Note struct {
 }
 
 func (n Note) String() string { return n.Action + " " + n.Subject }
+
+// LateNotes are notes that come up only while an answer is written, when who records the call cannot see them pass. All
+// methods may be called concurrently.
+type LateNotes struct {
+	mu   sync.Mutex
+	list []Note
+}
+
+// Add takes a note.
+func (l *LateNotes) Add(n Note) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, n)
+}
+
+// All returns what was noted so far. Nil has nothing.
+func (l *LateNotes) All() []Note {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
 
 // A Handling says what becomes of a field of a client's request.
 type Handling string

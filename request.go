@@ -26,6 +26,9 @@ type Origin struct {
 	Client  Client
 	Notes   []Note // what the dialect had to change or drop while decoding
 	Strict  bool   // the owner wants nothing changed or dropped: who would have to, refuses
+
+	// Late takes notes about the answer from who writes it, so that the record has them, too; nil: there are none.
+	Late *LateNotes
 }
 
 // Object returns the error for what would be changed or dropped, when the request is strict.

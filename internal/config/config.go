@@ -47,6 +47,9 @@ type Config struct {
 	// Which model is asked, and where.
 	Models Models `yaml:"models"`
 
+	// What is done about pictures and documents that clients only point at.
+	Media Media `yaml:"media"`
+
 	// Where accounts, usage and signatures are kept.
 	Store Store `yaml:"store"`
 
@@ -218,6 +221,19 @@ type Route struct {
 	// Names of upstreams. The next one is asked when the one before has not got the model, is exhausted, out
 	// of capacity or unreachable.
 	To []string `yaml:"to" required:"true" format:"name" example:"studio"`
+}
+
+// Media says what is done about pictures and documents that clients only point at.
+type Media struct {
+	// Whether perigee fetches http and https addresses in messages (OpenAI and Anthropic clients) and sends the
+	// provider the data (true), or passes the address on (false). Only public addresses are fetched.
+	Fetch bool `yaml:"fetch" default:"false"`
+
+	// Largest size of what is fetched for one request, all together.
+	Max Size `yaml:"max" default:"20MiB" min:"1" example:"20MiB"`
+
+	// Longest time to fetch one of them.
+	Timeout time.Duration `yaml:"timeout" default:"20s" min:"1s" example:"20s"`
 }
 
 // Store says where things are kept.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,7 +17,9 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
+	"perigee/internal/imagestore"
 	"perigee/internal/record"
 	"perigee/internal/sqlstore"
 )
@@ -32,6 +35,7 @@ type Options struct {
 	LogLevel *slog.LevelVar // follows the configuration when set
 	Now      func() time.Time
 	NewID    func() string
+	Random   io.Reader // where the names of images come from; nil: crypto/rand
 }
 
 // A Daemon is the gateway, listening.
@@ -80,8 +84,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.house.signatures.KeepIn(d.store)
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-	}, settings(cfg))
+		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -108,6 +112,15 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 		d.opts.Logger.Warn("calls were open when perigee ended the last time", "calls", cut)
 	}
 	return nil
+}
+
+// openImages returns the store of images, which sees to it that none is older than it should be.
+func (d *Daemon) openImages(cfg *config.Config) *imagestore.Store {
+	images := imagestore.New(imagestore.Options{
+		Dir: filepath.Join(cfg.DataDir, "images"), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
+	})
+	d.background.Go(images.Sweep)
+	return images
 }
 
 func noDataDir(err error) error {
@@ -235,7 +248,7 @@ func (u freshUsage) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.
 }
 
 // settings are the part of the configuration that the HTTP edge enforces.
-func settings(cfg *config.Config) httpapi.Settings {
+func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 	s := httpapi.Settings{
 		MaxBody:     int64(cfg.Limits.Body),
 		Concurrency: cfg.Limits.Concurrency,
@@ -243,6 +256,9 @@ func settings(cfg *config.Config) httpapi.Settings {
 		Loopback:    httpapi.IsLoopback(cfg.Listen),
 		Default:     cfg.Models.Default,
 		Aliases:     cfg.Models.Aliases,
+		Fetch: fetch.New(fetch.Options{
+			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version,
+		}),
 	}
 	for _, k := range cfg.Keys {
 		s.Keys = append(s.Keys, httpapi.Key{

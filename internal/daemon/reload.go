@@ -32,8 +32,8 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		d.opts.Logger.Error("the new configuration cannot be used; the last good one stays in force", "error", err)
 		return
 	}
-	next := settings(cfg)
-	next.Loopback = settings(first).Loopback // the listener stays where it is
+	next := d.settings(cfg)
+	next.Loopback = httpapi.IsLoopback(first.Listen) // the listener stays where it is
 	d.api.Apply(next)
 	SetLevel(d.opts.LogLevel, cfg.Log)
 	for _, w := range loaded.Warnings {

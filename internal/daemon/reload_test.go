@@ -180,3 +180,34 @@ func TestReloadDoesNotOpenAListenerThatOthersCanReach(t *testing.T) {
 		t.Errorf("the door is open: %d", got)
 	}
 }
+
+// Fetching can be forbidden and allowed while perigee runs. That it is allowed shows in how it refuses this machine.
+func TestFetchingChangesWithoutRestart(t *testing.T) {
+	t.Parallel()
+	provider := newStage(t)
+	close(provider.goOn)
+	g, book, write := follow(t, provider.config(""))
+	look := func() int {
+		t.Helper()
+		body := `{"model":"gemini-2.5-flash","stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/cat.png"}}]}]}`
+		resp, err := client.Post(g.URL()+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest(t, resp)
+		return resp.StatusCode
+	}
+	if got := look(); got != http.StatusOK {
+		t.Errorf("not allowed: got %d", got)
+	}
+	write(provider.config("media: {fetch: true}\n"))
+	book.line(t, "configuration reloaded")
+	if got := look(); got != http.StatusBadRequest {
+		t.Errorf("allowed: got %d", got)
+	}
+	write(provider.config("media: {fetch: false}\n"))
+	book.line(t, "configuration reloaded")
+	if got := look(); got != http.StatusOK {
+		t.Errorf("not allowed again: got %d", got)
+	}
+}

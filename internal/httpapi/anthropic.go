@@ -19,6 +19,9 @@ func (c *call) anthropicMessages() error {
 		return err
 	}
 	defer release()
+	if req, err = c.inline(req); err != nil {
+		return err
+	}
 	if req.Stream {
 		return c.stream(req, anthropic.NewStream(answer))
 	}
@@ -36,6 +39,10 @@ func (c *call) anthropicRequest() (*perigee.Request, *anthropic.Answer, error) {
 	req, answer, err := anthropic.DecodeRequest(c.origin(body))
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.opts.Images != nil {
+		req.Late = &perigee.LateNotes{}
+		answer.SaveImage = c.keepImages(req.Late)
 	}
 	// Clients of beta interfaces say so in the URL as well; what they ask for stands in the body.
 	req.Notes = append(req.Notes, slices.DeleteFunc(queryNotes(c.r.URL), func(n perigee.Note) bool {
@@ -59,6 +66,9 @@ func (c *call) anthropicCount() error {
 		return err
 	}
 	defer release()
+	if req, err = c.inline(req); err != nil {
+		return err
+	}
 	count, err := c.count(req)
 	if err != nil {
 		return err

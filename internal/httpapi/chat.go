@@ -27,6 +27,9 @@ func (c *call) chatCompletions() error {
 	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
+	if req.Request, err = c.inline(req.Request); err != nil {
+		return err
+	}
 	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
 	if req.Stream {
 		return c.stream(req.Request, openai.NewChatStream(answer))

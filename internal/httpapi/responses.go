@@ -42,6 +42,10 @@ func (c *call) responses() error {
 	if err != nil {
 		return err
 	}
+	if req.Request, err = c.inline(req.Request); err != nil {
+		release()
+		return err
+	}
 	switch {
 	case req.Background && !req.Store:
 		release()

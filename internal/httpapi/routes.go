@@ -32,6 +32,7 @@ var routes = []route{
 	{path: "/v1/chat/completions", methods: methods{http.MethodPost: (*call).chatCompletions}},
 	{path: "/v1/embeddings", methods: methods{http.MethodPost: (*call).embeddings}},
 	{path: "/v1/images/generations", methods: methods{http.MethodPost: (*call).imageGenerations}},
+	{path: "/v1/images/*", methods: methods{http.MethodGet: (*call).image}},
 	{path: "/v1/messages", methods: methods{http.MethodPost: (*call).anthropicMessages}},
 	{path: "/v1/messages/count_tokens", methods: methods{http.MethodPost: (*call).anthropicCount}},
 	{path: "/v1/responses", methods: methods{http.MethodPost: (*call).responses, http.MethodGet: (*call).responsesSocket}},

@@ -29,6 +29,7 @@ type Options struct {
 	Upstream  perigee.Upstream
 	Usage     perigee.UsageReader
 	Responses perigee.ResponseStore // nil: nothing is kept between calls
+	Images    ImageStore            // nil: images stand in the answer itself
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string
@@ -45,6 +46,7 @@ type Settings struct {
 	Loopback    bool   // listening on a loopback address: only loopback names are accepted as Host
 	Default     string // the model of requests that name none
 	Aliases     map[string]string
+	Fetch       MediaFetcher // nil: URLs of media go on as they are
 }
 
 // A Server answers HTTP. It is safe for concurrent use.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ type streamWriter struct {
 	timer    *time.Timer
 	buf      []byte
 	notes    []string
+	late     *perigee.LateNotes
 	deadline time.Time
 	err      error // of the connection: from then on nothing is written
 	closed   bool
@@ -47,7 +49,7 @@ type streamWriter struct {
 
 // stream answers with a stream of events.
 func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
-	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), buf: make([]byte, 0, firstBuffer)}
+	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), buf: make([]byte, 0, firstBuffer), late: req.Late}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}
@@ -101,8 +103,16 @@ func (w *streamWriter) head() {
 	h.Set("Content-Type", w.encoder.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
-	setNotes(h, w.notes)
+	setNotes(h, withLate(w.notes, w.late))
 	c.w.WriteHeader(http.StatusOK)
+}
+
+// withLate is notes and what the encoder has noted so far.
+func withLate(notes []string, late *perigee.LateNotes) []string {
+	for _, n := range late.All() {
+		notes = append(slices.Clip(notes), n.String())
+	}
+	return notes
 }
 
 func setNotes(h http.Header, notes []string) {
@@ -144,7 +154,7 @@ func (w *streamWriter) fail(err error) error {
 	defer w.mu.Unlock()
 	if !w.call.wrote && len(w.buf) == 0 {
 		w.closed = true
-		setNotes(w.call.w.Header(), w.notes)
+		setNotes(w.call.w.Header(), withLate(w.notes, w.late))
 		return err
 	}
 	e := w.call.trouble(err)
@@ -206,7 +216,7 @@ func (c *call) whole(ctx context.Context, req *perigee.Request, into collector) 
 	c.asked = true
 	for ev, err := range c.opts.Upstream.Stream(ctx, req) {
 		if err != nil {
-			setNotes(c.w.Header(), notes)
+			setNotes(c.w.Header(), withLate(notes, req.Late))
 			return err
 		}
 		switch ev.Kind {
@@ -217,7 +227,8 @@ func (c *call) whole(ctx context.Context, req *perigee.Request, into collector) 
 		}
 		into.Add(&ev)
 	}
-	setNotes(c.w.Header(), notes)
-	c.writeJSON(http.StatusOK, into.Bytes())
+	body := into.Bytes()
+	setNotes(c.w.Header(), withLate(notes, req.Late))
+	c.writeJSON(http.StatusOK, body)
 	return nil
 }

@@ -185,6 +185,23 @@ func TestRow(t *testing.T) {
 	})
 }
 
+// Who writes the answer may have something to say about it that no event says.
+func TestLateNotesAreRecorded(t *testing.T) {
+	var store memory
+	r := New(script{noted, start, text, finish}, Options{Store: &store})
+	req := request("c")
+	req.Late = &perigee.LateNotes{}
+	for event := range r.Stream(t.Context(), req) {
+		if event.Kind == perigee.EventFinish {
+			req.Late.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a link"})
+		}
+	}
+	mustClose(t, r)
+	if got, want := store.calls()["c"].Notes, []string{"renamed tool 1mcp.read", "mapped image to a link"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestErrorNamesUpstreamAndStatus(t *testing.T) {
 	var store memory
 	r := New(script{capacity}, Options{Store: &store})

@@ -16,6 +16,7 @@ type watch struct {
 	start    time.Time
 
 	notes     []perigee.Note
+	late      *perigee.LateNotes
 	model     string
 	upstream  string
 	finish    string
@@ -140,9 +141,9 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 	call.Model, call.Upstream = clip(w.model, maxName), w.upstream
 	call.Finish = w.finish
 	call.Usage = w.usage
-	if len(w.notes) > 0 {
-		call.Notes = make([]string, len(w.notes))
-		for i, note := range w.notes {
+	if notes := append(slices.Clip(w.notes), w.late.All()...); len(notes) > 0 {
+		call.Notes = make([]string, len(notes))
+		for i, note := range notes {
 			call.Notes[i] = clip(note.String(), maxText)
 		}
 	}

@@ -1,0 +1,211 @@
+// Package fetch gets the pictures and documents that clients only point at: an http or https URL in a message becomes
+// the data itself, because not every model can reach the web. It does so only where the owner has allowed it.
+//
+// A URL in a message may come from anybody whose words the client repeats, so nothing here trusts one: only public
+// addresses are reached, and what comes back is bounded in time, size and type. It keeps nothing between requests. The
+// HTTP edge calls it, between decoding a request and asking the upstream.
+package fetch
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// Options say what may be fetched. The zero value allows nothing.
+type Options struct {
+	Allow     bool
+	MaxBytes  int64         // of all media of one request together; 0: 20 MiB
+	Timeout   time.Duration // for each; 0: 20 s
+	UserAgent string        // empty: perigee
+
+	// For tests. Resolver looks names up; Permit names addresses that are reached although they are not public,
+	// at any port.
+	Resolver *net.Resolver
+	Permit   func(netip.AddrPort) bool
+}
+
+const (
+	defaultBytes   = 20 << 20
+	defaultTimeout = 20 * time.Second
+
+	maxURLs      = 16 // in one request
+	maxAtOnce    = 4
+	maxRedirects = 3
+)
+
+// A Fetcher fetches. It is safe for concurrent use and keeps no connections, so nobody need close it.
+type Fetcher struct {
+	opts   Options
+	client *http.Client
+}
+
+// New returns a Fetcher.
+func New(opts Options) *Fetcher {
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = defaultBytes
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = defaultTimeout
+	}
+	if opts.UserAgent == "" {
+		opts.UserAgent = "perigee"
+	}
+	f := &Fetcher{opts: opts}
+	dialer := &net.Dialer{Resolver: opts.Resolver, Control: f.checkAddress}
+	f.client = &http.Client{
+		CheckRedirect: checkRedirect,
+		Transport: &http.Transport{
+			Proxy:                  nil, // a proxy would resolve names itself, and reach what we may not
+			DialContext:            dialer.DialContext,
+			DisableKeepAlives:      true,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+	}
+	return f
+}
+
+// Inline returns a prompt in which the files on the web are data, or p itself when there are none or nothing may be
+// fetched. What the provider can reach by itself (its own files, videos on YouTube, gs: addresses) stays. p is not
+// changed. Each URL is fetched once, however often it stands there. The notes say where a server called a picture
+// something that it is not. Errors are of class invalid and name the host, except when ctx ended.
+func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Prompt, []perigee.Note, error) {
+	if !f.opts.Allow || p == nil {
+		return p, nil, nil
+	}
+	addresses := remoteFiles(p)
+	if len(addresses) == 0 {
+		return p, nil, nil
+	}
+	if len(addresses) > maxURLs {
+		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request points at %d files on the web, and at most %d are fetched", len(addresses), maxURLs).
+			WithNext("send some of them as data, or leave old ones out")
+	}
+	media, err := f.fetchAll(ctx, addresses)
+	if err != nil {
+		return nil, nil, err
+	}
+	var notes []perigee.Note
+	for _, address := range addresses {
+		if n := media[address].note; n != nil && !slices.Contains(notes, *n) {
+			notes = append(notes, *n)
+		}
+	}
+	return withMedia(p, media), notes, nil
+}
+
+// fetchAll fetches a few at a time. The first error ends the others.
+func (f *Fetcher) fetchAll(ctx context.Context, addresses []string) (map[string]*medium, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fetched := make([]*medium, len(addresses))
+	room := &budget{limit: f.opts.MaxBytes}
+	places := make(chan struct{}, maxAtOnce)
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-ctx.Done():
+				return
+			}
+			var err error
+			if fetched[i], err = f.fetch(ctx, address, room); err != nil {
+				cancel(err) // of no effect when the caller has left already: then that is the cause
+			}
+		})
+	}
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	media := make(map[string]*medium, len(addresses))
+	for i, address := range addresses {
+		media[address] = fetched[i]
+	}
+	return media, nil
+}
+
+// remoteFiles lists what is to be fetched, each once, in the order it is mentioned.
+func remoteFiles(p *perigee.Prompt) []string {
+	var list []string
+	collect := func(parts []perigee.Part) {
+		for i := range parts {
+			if part := &parts[i]; isRemote(part) && !slices.Contains(list, part.File.URI) {
+				list = append(list, part.File.URI)
+			}
+		}
+	}
+	if p.System != nil {
+		collect(p.System.Parts)
+	}
+	for i := range p.Contents {
+		collect(p.Contents[i].Parts)
+	}
+	return list
+}
+
+// isRemote says whether a part is a file that stands on the web and that the provider may not reach by itself.
+func isRemote(part *perigee.Part) bool {
+	if part.Kind != perigee.PartFile || part.File == nil {
+		return false
+	}
+	scheme, _, ok := strings.Cut(part.File.URI, "://")
+	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return false
+	}
+	u, err := url.Parse(part.File.URI)
+	return err != nil || !isProviders(u) // one that cannot be read is refused later
+}
+
+// youTube are the hosts whose videos the provider watches itself.
+var youTube = []string{"youtube.com", "www.youtube.com", "m.youtube.com", "youtu.be"}
+
+// isProviders says whether a URL is the provider's own.
+func isProviders(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	if host == "generativelanguage.googleapis.com" && strings.Contains(u.Path, "/files/") {
+		return true
+	}
+	return slices.Contains(youTube, host)
+}
+
+// withMedia returns a copy of p with data in place of files. What did not change is shared with p.
+func withMedia(p *perigee.Prompt, media map[string]*medium) *perigee.Prompt {
+	inlined := func(c perigee.Content) perigee.Content {
+		copied := false
+		for i := range c.Parts {
+			if !isRemote(&c.Parts[i]) {
+				continue
+			}
+			if !copied {
+				c.Parts, copied = slices.Clone(c.Parts), true
+			}
+			part := &c.Parts[i]
+			m := media[part.File.URI]
+			part.Blob = &perigee.Blob{MIME: m.mime, Data: m.data, Extra: part.File.Extra}
+			part.Kind, part.File = perigee.PartBlob, nil
+		}
+		return c
+	}
+	next := *p
+	if p.System != nil {
+		system := inlined(*p.System)
+		next.System = &system
+	}
+	next.Contents = slices.Clone(p.Contents)
+	for i := range next.Contents {
+		next.Contents[i] = inlined(next.Contents[i])
+	}
+	return &next
+}

@@ -1,0 +1,150 @@
+package fetch
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"perigee"
+)
+
+// A medium is something that was fetched.
+type medium struct {
+	mime string
+	data string // base64
+	note *perigee.Note
+}
+
+// A budget is how many bytes all media of a request may have together. They take from it as they arrive.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+var (
+	errTooLarge = errors.New("too large")
+	errSlow     = errors.New("too slow")
+)
+
+// A metered reader takes what it reads out of a budget.
+type metered struct {
+	io.Reader
+	room *budget
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	if m.room.used.Add(int64(n)) > m.room.limit {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// fetch gets one medium.
+func (f *Fetcher) fetch(ctx context.Context, address string, room *budget) (*medium, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "a URL in the request cannot be read").WithNext("write it as https://host/path")
+	}
+	if err := checkURL(u); err != nil {
+		return nil, f.trouble(ctx, u, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, errSlow)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, f.trouble(ctx, u, err)
+	}
+	req.Header.Set("User-Agent", f.opts.UserAgent)
+	req.Header.Set("Accept", "image/*, audio/*, video/*, application/pdf, text/plain")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, f.trouble(ctx, u, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := checkHead(resp, room); err != nil {
+		return nil, f.trouble(ctx, u, err)
+	}
+	m, err := read(resp, u, room)
+	if err != nil {
+		return nil, f.trouble(ctx, u, err)
+	}
+	return m, nil
+}
+
+func checkHead(resp *http.Response, room *budget) error {
+	switch encoding := resp.Header.Get("Content-Encoding"); {
+	case resp.StatusCode != http.StatusOK:
+		return refusal(strings.TrimSpace(fmt.Sprintf("its server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))))
+	case encoding != "" && !strings.EqualFold(encoding, "identity"): // gzip is undone and hidden by net/http
+		return refusal("its server sends it in an encoding that nobody asked for")
+	case resp.ContentLength > room.limit:
+		return errTooLarge
+	}
+	return nil
+}
+
+// sniffed is how much of a medium http.DetectContentType looks at.
+const sniffed = 512
+
+// read reads the body into base64 as it comes, so that no second copy of it is ever there.
+func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
+	body := metered{resp.Body, room}
+	head := make([]byte, sniffed)
+	n, err := io.ReadFull(body, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	head = head[:n]
+	mime, err := mediaType(resp.Header.Get("Content-Type"), head)
+	if err != nil {
+		return nil, err
+	}
+	m := &medium{mime: mime.is}
+	if mime.is != mime.said && mime.said != "" {
+		m.note = &perigee.Note{Action: perigee.NoteRepaired, Subject: fmt.Sprintf("type of a file from %s: %s is %s", u.Hostname(), mime.said, mime.is)}
+	}
+	var text strings.Builder
+	encoder := base64.NewEncoder(base64.StdEncoding, &text)
+	_, _ = encoder.Write(head) // into memory
+	if _, err := io.Copy(encoder, body); err != nil {
+		return nil, err
+	}
+	_ = encoder.Close()
+	m.data = text.String()
+	return m, nil
+}
+
+// trouble says to the client what went wrong, and no more about the network than it needs to know. It names the host and
+// never the rest of the URL, which may hold a token.
+func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
+	reason, next := "it could not be reached", "send the data itself"
+	refused, wasRefused := errors.AsType[refusal](err)
+	_, unknown := errors.AsType[*net.DNSError](err)
+	switch {
+	case wasRefused:
+		reason = refused.Error()
+	case errors.Is(err, errTooLarge):
+		reason = fmt.Sprintf("with it the files of this request are larger than %d bytes", f.opts.MaxBytes)
+		next = "send fewer or smaller ones, or raise media.max"
+	case errors.Is(context.Cause(ctx), errSlow):
+		reason = fmt.Sprintf("it did not arrive within %s", f.opts.Timeout)
+		next = "send the data itself, or raise media.timeout"
+	case unknown:
+		reason = "its name is not known"
+	}
+	host := u.Hostname()
+	if host == "" {
+		host = "a URL"
+	}
+	return &perigee.Error{
+		Class: perigee.ClassInvalid, Message: fmt.Sprintf("the file at %s cannot be fetched: %s", host, reason), Next: next, Cause: err,
+	}
+}

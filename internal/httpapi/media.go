@@ -1,0 +1,36 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+
+	"perigee"
+)
+
+// A MediaFetcher puts data in place of the files on the web that a prompt points at, as far as it may. It returns the same
+// prompt when there was nothing to do, and never changes the one it was given.
+type MediaFetcher interface {
+	Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Prompt, []perigee.Note, error)
+}
+
+// inline fetches what a request points at. It is for the dialects whose clients expect any URL to work; clients of the
+// Gemini dialect mean what they write. It comes after admit, so that a key that may not ask cannot make perigee fetch.
+func (c *call) inline(req *perigee.Request) (*perigee.Request, error) {
+	if c.state.Fetch == nil {
+		return req, nil
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	inlined, notes, err := c.state.Fetch.Inline(c.r.Context(), prompt)
+	if err != nil {
+		return nil, err
+	}
+	if inlined == prompt {
+		return req, nil
+	}
+	req = req.WithPrompt(inlined)
+	req.Notes = append(slices.Clip(req.Notes), notes...)
+	return req, req.Object(notes)
+}
