@@ -30,6 +30,7 @@ var rooms = []room{
 	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
 	{"perigee/internal/dialect/openai", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
 	{"perigee/internal/dialect/anthropic", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+	{"perigee/internal/dialect/roundtrip", nil, "only tests, which hold the dialects against each other"},
 
 	// What the house knows about models, and does about it.
 	{"perigee/internal/models", []string{"perigee"}, "a table of models and rules about their names"},

@@ -17,12 +17,21 @@ func (g *gemini) contents() {
 			list = append(list, c)
 		}
 	}
+	if g.spec.Family == models.Claude {
+		list = g.closed(list)
+	}
 	list = g.pair(list)
 	if len(list) > 0 && list[0].Role == perigee.RoleModel {
-		// The provider takes an empty text here, and the model makes nothing of it.
+		// The provider takes an empty text here, and the model makes nothing of it. Only Claude wants to be told something.
 		first := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText}}}
+		if g.spec.Family == models.Claude {
+			first.Parts[0] = goOn
+		}
 		list = slices.Insert(list, 0, first)
 		g.notes.add(perigee.NoteRepaired, "conversation that began with the model")
+	}
+	if g.spec.Family == models.Claude {
+		list = g.forClaude(list)
 	}
 	g.sign(list)
 	g.prompt.Contents = list
@@ -64,7 +73,7 @@ func (g *gemini) cleanPart(p perigee.Part, model bool) (perigee.Part, bool) {
 	if p.Signature != "" && (!model || p.Kind == perigee.PartResponse || isSentinel(p.Signature) && p.Kind != perigee.PartCall) {
 		p.Signature = ""
 	}
-	if empty(p) || p.Thought && p.Signature == "" && p.Kind == perigee.PartText {
+	if g.empty(p) || p.Thought && p.Signature == "" && p.Kind == perigee.PartText {
 		return p, false // thinking that is not sealed means nothing to the model
 	}
 	switch p.Kind {

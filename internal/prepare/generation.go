@@ -137,9 +137,9 @@ func (g *gemini) fitBudget(want *perigee.Thinking) {
 		return
 	}
 	fitting := min(max(budget, can.Min), can.Max)
-	if limit := g.prompt.Generation.MaxOutputTokens; limit != nil && *limit > 0 && fitting >= *limit {
-		fitting = max(*limit/2, can.Min) // half of it is left for the answer, if the model can think so little
-		if fitting >= *limit && can.Zero {
+	if limit := g.outputLimit(); limit > 0 && fitting >= limit {
+		fitting = max(limit/2, can.Min) // half of it is left for the answer, if the model can think so little
+		if fitting >= limit && can.Zero {
 			fitting = 0
 		}
 	}
@@ -147,6 +147,18 @@ func (g *gemini) fitBudget(want *perigee.Thinking) {
 		g.notes.add(perigee.NoteMapped, fmt.Sprintf("thinking budget %d to %d", budget, fitting))
 		want.Budget = new(fitting)
 	}
+}
+
+// outputLimit is how long the answer may be, thinking included; 0: nobody says. Claude goes by its own limit where the
+// client has none.
+func (g *gemini) outputLimit() int64 {
+	if limit := g.prompt.Generation.MaxOutputTokens; limit != nil {
+		return *limit
+	}
+	if g.spec.Family == models.Claude {
+		return g.spec.Output
+	}
+	return 0
 }
 
 func (g *gemini) budgetToLevel(budget int64) string {

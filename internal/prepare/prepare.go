@@ -8,6 +8,7 @@ package prepare
 
 import (
 	"slices"
+	"strings"
 
 	"perigee"
 	"perigee/internal/models"
@@ -72,7 +73,7 @@ func (g *gemini) system() {
 	if system == nil {
 		return
 	}
-	parts := withoutEmpty(system.Parts)
+	parts := without(system.Parts, g.empty)
 	if len(parts) != len(system.Parts) {
 		system = &perigee.Content{Role: system.Role, Parts: parts, Extra: system.Extra}
 	}
@@ -93,17 +94,14 @@ func (g *gemini) system() {
 	g.prompt.System = system
 }
 
-func withoutEmpty(parts []perigee.Part) []perigee.Part {
-	if !slices.ContainsFunc(parts, empty) {
-		return parts
-	}
-	return slices.DeleteFunc(slices.Clone(parts), empty)
-}
-
-// empty says whether a part carries nothing: the provider refuses some of these and ignores the others.
-func empty(p perigee.Part) bool {
+// empty says whether a part carries nothing: the provider refuses some of these and ignores the others. To Claude white
+// space is nothing, too.
+func (g *gemini) empty(p perigee.Part) bool {
 	switch p.Kind {
 	case perigee.PartText:
+		if g.spec.Family == models.Claude && !p.Thought {
+			return strings.TrimSpace(p.Text) == ""
+		}
 		return p.Text == "" && p.Signature == "" && len(p.Extra) == 0
 	case perigee.PartBlob:
 		return p.Blob == nil

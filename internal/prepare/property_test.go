@@ -17,14 +17,14 @@ import (
 
 // Whatever a client sends as a conversation, the provider's rules have nothing against what we make of it.
 func TestTheProviderAcceptsWhatWePrepare(t *testing.T) {
-	for _, id := range []string{"gemini-2.5-pro", "gemini-3-flash", "gemini-2.5-flash", "gemini-3-pro-preview", "gemini-2.5-flash-lite"} {
+	for _, id := range []string{"gemini-2.5-pro", "gemini-3-flash", "gemini-2.5-flash", "gemini-3-pro-preview", "gemini-2.5-flash-lite", "claude-sonnet-4-6"} {
 		i := slices.IndexFunc(rules.ModelTable(), func(m rules.Model) bool { return m.ID == id })
 		if i < 0 {
 			t.Fatalf("the rules do not know %s", id)
 		}
 		model := rules.ModelTable()[i]
 		t.Run(id, rapid.MakeCheck(func(t *rapid.T) {
-			p := anyPrompt(t)
+			p := anyPrompt(t, sealOf(id))
 			before := string(wire.EncodeRequest(p))
 			out, back, _ := ForGemini(p, models.Of(id))
 			body := wire.EncodeRequest(out)
@@ -72,15 +72,23 @@ func checkNames(t *rapid.T, p, out *perigee.Prompt, back Back) {
 }
 
 var (
-	toolNames  = rapid.SampledFrom([]string{"f", "g", "h", "read file", "read_file", "1st", "_1st", "mcp.a:b", "mcp/a", "mcp\\a", "", strings.Repeat("n", 70)})
-	callIDs    = rapid.SampledFrom([]string{"", "", "a", "b", "c", "toolu:1"})
-	signatures = rapid.SampledFrom([]string{"", "", "", rules.GeminiSignature, sentinel})
+	toolNames = rapid.SampledFrom([]string{"f", "g", "h", "read file", "read_file", "1st", "_1st", "mcp.a:b", "mcp/a", "mcp\\a", "", strings.Repeat("n", 70)})
+	callIDs   = rapid.SampledFrom([]string{"", "", "a", "b", "c", "toolu:1"})
 )
 
-func anyPrompt(t *rapid.T) *perigee.Prompt {
-	p := &perigee.Prompt{Contents: rapid.SliceOfN(rapid.Custom(anyContent), 0, 12).Draw(t, "contents")}
+// sealOf is a signature that the model takes: others have been taken away before.
+func sealOf(model string) string {
+	if models.Of(model).Family == models.Claude {
+		return rules.ClaudeSignature
+	}
+	return rules.GeminiSignature
+}
+
+func anyPrompt(t *rapid.T, seal string) *perigee.Prompt {
+	content := func(t *rapid.T) perigee.Content { return anyContent(t, seal) }
+	p := &perigee.Prompt{Contents: rapid.SliceOfN(rapid.Custom(content), 0, 12).Draw(t, "contents")}
 	if rapid.Bool().Draw(t, "system") {
-		p.System = &perigee.Content{Parts: []perigee.Part{{Text: rapid.SampledFrom([]string{"", "be brief"}).Draw(t, "system text")}}}
+		p.System = &perigee.Content{Parts: []perigee.Part{{Text: rapid.SampledFrom([]string{"", " ", "be brief"}).Draw(t, "system text")}}}
 	}
 	p.Tools = rapid.SliceOfN(rapid.Custom(anyTool), 0, 8).Draw(t, "tools")
 	if rapid.Bool().Draw(t, "tool config") {
@@ -113,18 +121,19 @@ func anyTool(t *rapid.T) perigee.Tool {
 	return perigee.Tool{Function: &perigee.Function{Name: toolNames.Draw(t, "function")}}
 }
 
-func anyContent(t *rapid.T) perigee.Content {
+func anyContent(t *rapid.T, seal string) perigee.Content {
+	part := func(t *rapid.T) perigee.Part { return anyPart(t, seal) }
 	return perigee.Content{
 		Role:  rapid.SampledFrom([]string{"user", "model", "model", ""}).Draw(t, "role"),
-		Parts: rapid.SliceOfN(rapid.Custom(anyPart), 0, 5).Draw(t, "parts"),
+		Parts: rapid.SliceOfN(rapid.Custom(part), 0, 5).Draw(t, "parts"),
 	}
 }
 
-func anyPart(t *rapid.T) perigee.Part {
-	p := perigee.Part{Signature: signatures.Draw(t, "signature")}
+func anyPart(t *rapid.T, seal string) perigee.Part {
+	p := perigee.Part{Signature: rapid.SampledFrom([]string{"", "", "", seal, sentinel}).Draw(t, "signature")}
 	switch rapid.IntRange(0, 6).Draw(t, "part") {
 	case 0:
-		p.Text = rapid.SampledFrom([]string{"", "hello"}).Draw(t, "text")
+		p.Text = rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text")
 	case 1:
 		p.Text, p.Thought = "hm", true
 	case 2, 3:

@@ -148,6 +148,7 @@ var chatFinishes = map[string]string{
 	"IMAGE_SAFETY":             "content_filter",
 	"IMAGE_PROHIBITED_CONTENT": "content_filter",
 	"IMAGE_RECITATION":         "content_filter",
+	"JAILBREAK":                "content_filter",
 }
 
 // finishReason says why a choice ended. Calls are the reason whatever else the provider says, because clients act

@@ -15,6 +15,7 @@ var responsesFinishes = map[string]string{
 	"IMAGE_PROHIBITED_CONTENT": "content_filter",
 	"IMAGE_RECITATION":         "content_filter",
 	"MODEL_ARMOR":              "content_filter",
+	"JAILBREAK":                "content_filter",
 }
 
 // responsesMishaps are ends that an agent should try again after, rather than take for the answer.

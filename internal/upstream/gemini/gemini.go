@@ -150,7 +150,7 @@ type message struct {
 // message returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
 // otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
-	if req.Verbatim(perigee.DialectGemini) {
+	if asItCame(req) {
 		m.body = req.Body
 		if req.NamesModel {
 			m.body, err = dialect.RewriteModel(req.Body, req.Model)
@@ -171,6 +171,12 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 		m.body = dialect.EncodeRequest(prompt)
 	}
 	return m, nil
+}
+
+// asItCame says whether the client's own bytes can be sent: they are in this dialect, and the model is one that the
+// dialect was made for. Claude behind the same API has rules that clients of it do not know.
+func asItCame(req *perigee.Request) bool {
+	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
 // CountTokens asks the API to count.

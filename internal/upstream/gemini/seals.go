@@ -26,7 +26,7 @@ func (u *Upstream) withoutSeals(req *perigee.Request) (message, bool) {
 	}
 	var m message
 	prompt, m.back, m.notes = prepare.ForGemini(prepare.WithoutSeals(prompt), models.Of(req.Model))
-	if !req.Verbatim(perigee.DialectGemini) {
+	if !asItCame(req) {
 		m.notes = nil // they were said with the first attempt
 	}
 	m.notes = append(m.notes, perigee.Note{Action: perigee.NoteRepaired, Subject: "thought signatures that the provider refused"})
