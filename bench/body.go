@@ -9,30 +9,23 @@ import (
 
 // agentBody makes a request of exactly size bytes, at least 1,000, that looks like a coding agent's: instructions,
 // tools with schemas, and a history of tool calls whose results are source code. It is the same every time.
-func agentBody(size int) []byte {
+func agentBody(d *dialect, model string, size int) []byte {
 	var b bytes.Buffer
 	b.Grow(size + 4096)
-	fmt.Fprintf(&b, `{"systemInstruction":{"role":"user","parts":[{"text":%s}]},"tools":[{"functionDeclarations":[`, quote(instructions(size/12)))
-	for i := range min(30, size/3000) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(tool(i))
+	tools := make([]tool, min(30, size/3000))
+	for i := range tools {
+		tools[i] = agentTool(i)
 	}
-	b.WriteString(`]}],"contents":[{"role":"user","parts":[{"text":"Why does the test hang – and what is the smallest fix?"}]}`)
-
-	ending := `,"generationConfig":{"temperature":1,"topP":0.95,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":8192}}}`
-	last := func(text string) string {
-		return `,{"role":"user","parts":[{"text":"Go on. ` + text + `"}]}]` + ending
-	}
-	for turn := 0; ; turn++ {
-		next := toolTurn(turn, min(4000, size/8))
-		if b.Len()+len(next)+len(last("")) > size {
+	b.WriteString(d.shape.open(model, instructions(size/12), tools))
+	ending := len(d.shape.close(""))
+	for n := 0; ; n++ {
+		turn := d.shape.turn(n, fmt.Sprintf("/src/store/file_%d.go", n), sourceCode(n, min(4000, size/8)))
+		if b.Len()+len(turn)+ending > size {
 			break
 		}
-		b.WriteString(next)
+		b.WriteString(turn)
 	}
-	b.WriteString(last(filler(size - b.Len() - len(last("")))))
+	b.WriteString(d.shape.close(filler(size - b.Len() - ending)))
 	return b.Bytes()
 }
 
@@ -52,19 +45,22 @@ func instructions(n int) string {
 	return s.String()
 }
 
-// tool declares one function.
-func tool(i int) string {
+// agentTool is the tool with the given number.
+func agentTool(i int) tool {
 	verbs := []string{"read", "write", "edit", "search", "list", "run"}
 	nouns := []string{"file", "files", "directory", "process", "page"}
 	name := fmt.Sprintf("%s_%s_%d", verbs[i%len(verbs)], nouns[i%len(nouns)], i)
-	return fmt.Sprintf(`{"name":%q,"description":"Does what %s says and returns the lines it touched.\n\nUse it when the path is known; \"globs\" are for search.",`+
-		`"parameters":{"type":"OBJECT","properties":{"path":{"type":"STRING","description":"The absolute path, e.g. \"/src/main.go\""},`+
-		`"offset":{"type":"INTEGER","description":"First line, from 1"},"limit":{"type":"INTEGER","description":"Number of lines"},`+
-		`"mode":{"type":"STRING","enum":["text","binary","auto"]},"patterns":{"type":"ARRAY","items":{"type":"STRING"}}},"required":["path"]}}`, name, name)
+	return tool{
+		name:        name,
+		description: "Does what " + name + " says and returns the lines it touched.\n\nUse it when the path is known; \"globs\" are for search.",
+		parameters: `{"type":"object","properties":{"path":{"type":"string","description":"The absolute path, e.g. \"/src/main.go\""},` +
+			`"offset":{"type":"integer","description":"First line, from 1"},"limit":{"type":"integer","description":"Number of lines"},` +
+			`"mode":{"type":"string","enum":["text","binary","auto"]},"patterns":{"type":"array","items":{"type":"string"}}},"required":["path"],"additionalProperties":false}`,
+	}
 }
 
-// toolTurn is a model's call of a tool and the tool's answer with about n bytes of code.
-func toolTurn(turn, n int) string {
+// sourceCode is about n bytes of code, others in each turn.
+func sourceCode(turn, n int) string {
 	var code strings.Builder
 	for line := 0; code.Len() < n; line++ {
 		switch (turn + line) % 4 {
@@ -78,8 +74,7 @@ func toolTurn(turn, n int) string {
 			code.WriteString("\treturn r, nil\n}\n\n")
 		}
 	}
-	return fmt.Sprintf(`,{"role":"model","parts":[{"text":"I look at the next file.\n"},{"functionCall":{"name":"read_file_0","args":{"path":"/src/store/file_%d.go","offset":1,"limit":200}}}]}`+
-		`,{"role":"user","parts":[{"functionResponse":{"name":"read_file_0","response":{"output":%s}}}]}`, turn, quote(code.String()))
+	return code.String()
 }
 
 // filler is n bytes that mean nothing and need no escapes.

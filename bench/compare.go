@@ -4,20 +4,27 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
-// The targets, in the order of every list of them. Direct is the provider itself.
+// The places in the comparison with a bare proxy. Direct is the provider itself, and the first in every comparison.
 const (
 	direct = iota
 	proxy
 	perigee
-	targetCount
 )
 
-var targetNames = [targetCount]string{"direct", "ReverseProxy", "perigee"}
+var targetNames = []string{"direct", "ReverseProxy", "perigee"}
 
-// A cell is one comparison: the same calls to all targets.
+// A target is who is asked, and in which dialect.
+type target struct {
+	name    string
+	process *process
+	dialect *dialect
+}
+
+// A cell is one comparison: the same conversation for all targets.
 type cell struct {
 	size    int // of the body
 	clients int
@@ -38,7 +45,7 @@ func (c *cell) String() string {
 
 // A round is one turn for each target, close together in time, so that what else the machine does hits all of
 // them alike.
-type round [targetCount]turn
+type round []turn
 
 // A turn is what asking one target for a while has shown.
 type turn struct {
@@ -58,72 +65,95 @@ func comparisons() []*cell {
 	}
 }
 
-// measureCost compares perigee with the bare proxy and with no proxy at all.
+// translations are the cells in which the dialects that perigee rewrites are compared with the provider.
+func translations() []*cell {
+	return []*cell{{size: 1 << 10, clients: 1}, {size: 100 << 10, clients: 1}, {size: 1 << 20, clients: 1}}
+}
+
+// measureCost compares perigee with the bare proxy and with no proxy at all, and then its dialects with the
+// provider. One perigee answers all of it, so that what stays in its memory is what all of it leaves.
 func (b *bench) measureCost(ctx context.Context) error {
 	targets, err := b.startTargets(ctx)
 	if err != nil {
 		return err
 	}
-	for _, c := range comparisons() {
-		fmt.Fprintf(os.Stderr, "bench:   %v\n", c)
-		if err := b.compare(ctx, c, targets); err != nil {
+	b.report.cells = comparisons()
+	for _, c := range b.report.cells {
+		if err := b.compare(ctx, c, targets, b.plan.turn); err != nil {
 			return fmt.Errorf("%v: %w", c, err)
 		}
-		b.report.cells = append(b.report.cells, c)
+	}
+	targets[proxy].process.stop()
+	rewriting := []target{targets[direct]}
+	for _, d := range translated {
+		rewriting = append(rewriting, target{d.name, targets[perigee].process, d})
+	}
+	b.report.translations = translations()
+	for _, c := range b.report.translations {
+		if err := b.compare(ctx, c, rewriting, b.plan.translatedTurn); err != nil {
+			return fmt.Errorf("dialects, %v: %w", c, err)
+		}
 	}
 	if err := pause(ctx, b.plan.idle); err != nil {
 		return err
 	}
-	b.report.weight.afterLoad, err = targets[perigee].memory("VmRSS")
-	targets[proxy].stop()
-	targets[perigee].stop()
+	b.report.weight.afterLoad, err = targets[perigee].process.memory("VmRSS")
+	targets[perigee].process.stop()
 	return err
 }
 
-func (b *bench) startTargets(ctx context.Context) (targets [targetCount]*process, err error) {
+func (b *bench) startTargets(ctx context.Context) ([]target, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return targets, err
+		return nil, err
 	}
 	data, err := os.MkdirTemp(b.dir, "cost-")
 	if err != nil {
-		return targets, err
+		return nil, err
 	}
-	targets[direct] = b.provider
-	if targets[proxy], err = b.spawn(ctx, "ReverseProxy", self, roleProxy, b.provider.addr); err != nil {
-		return targets, err
+	bare, err := b.spawn(ctx, targetNames[proxy], self, roleProxy, b.provider.addr)
+	if err != nil {
+		return nil, err
 	}
-	targets[perigee], err = b.startPerigee(ctx, data)
-	return targets, err
+	ours, err := b.startPerigee(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	return []target{
+		direct:  {targetNames[direct], b.provider, gemini},
+		proxy:   {targetNames[proxy], bare, gemini},
+		perigee: {targetNames[perigee], ours, gemini},
+	}, nil
 }
 
 // compare fills a cell. The order of the targets changes from round to round, so that none of them always comes
 // after the same other one.
-func (b *bench) compare(ctx context.Context, c *cell, targets [targetCount]*process) error {
-	body, asked := agentBody(c.size), quickModel
+func (b *bench) compare(ctx context.Context, c *cell, targets []target, d time.Duration) error {
+	fmt.Fprintf(os.Stderr, "bench:   %v: %s\n", c, names(targets))
+	model := quickModel
 	if c.paced {
-		asked = pacedModel
+		model = pacedModel
 	}
-	var crowds [targetCount]crowd
-	for i, target := range targets {
-		clients, err := dialCrowd(ctx, c.clients, target.addr, asked, body)
+	crowds := make([]crowd, len(targets))
+	for i, t := range targets {
+		clients, err := dialCrowd(ctx, c.clients, t.process.addr, newQuestion(t.dialect, model, c.size))
 		if err != nil {
 			return err
 		}
 		defer clients.close()
 		// The first calls open connections behind the proxy and are not counted.
-		if _, _, err := clients.ask(ctx, b.plan.turn/4, turnCalls); err != nil {
-			return fmt.Errorf("%s: %w", targetNames[i], err)
+		if _, _, err := clients.ask(ctx, d/4, turnCalls); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
 		}
 		crowds[i] = clients
 	}
 	for n := range b.plan.rounds {
-		var r round
+		r := make(round, len(targets))
 		for step := range targets {
-			i := (n + step) % targetCount
+			i := (n + step) % len(targets)
 			var err error
-			if r[i], err = takeTurn(ctx, targets[i], crowds[i], b.plan.turn); err != nil {
-				return fmt.Errorf("%s: %w", targetNames[i], err)
+			if r[i], err = takeTurn(ctx, targets[i].process, crowds[i], d); err != nil {
+				return fmt.Errorf("%s: %w", targets[i].name, err)
 			}
 		}
 		c.rounds = append(c.rounds, r)
@@ -162,7 +192,16 @@ func (c *cell) added(target int) float64 {
 	return c.over(func(r round) float64 { return milliseconds(r[target].first50 - r[direct].first50) })
 }
 
+// addedTail is the same of the slowest call in a hundred.
+func (c *cell) addedTail(target int) float64 {
+	return c.over(func(r round) float64 { return milliseconds(r[target].first99 - r[direct].first99) })
+}
+
 // cpuRatio is how much more CPU a call costs perigee than the bare proxy, in one round.
 func cpuRatio(r round) float64 { return float64(r[perigee].cpu) / float64(r[proxy].cpu) }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func names(targets []target) string {
+	return strings.Join(each(targets, func(t target) string { return t.name }), ", ")
+}

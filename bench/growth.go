@@ -10,12 +10,13 @@ import (
 // growthSizes are the bodies that show whether cost grows with size, or faster.
 var growthSizes = []int{10 << 10, 100 << 10, 1 << 20, 10 << 20, 50 << 20}
 
-// A growth is what bodies of one size cost perigee, each time in a fresh process.
+// A growth is what bodies of one size in one dialect cost perigee, each time in a fresh process.
 type growth struct {
-	size int
-	cpu  time.Duration // per call
-	base int64         // resident before the first call
-	peak int64         // resident at most
+	dialect string
+	size    int
+	cpu     time.Duration // per call
+	base    int64         // resident before the first call
+	peak    int64         // resident at most
 }
 
 // perByte is the CPU for one byte, in nanoseconds.
@@ -25,30 +26,33 @@ func (g growth) perByte() float64 { return float64(g.cpu) / float64(g.size) }
 func (g growth) times() float64 { return float64(g.peak-g.base) / float64(g.size) }
 
 func (b *bench) measureGrowth(ctx context.Context) error {
-	for _, size := range growthSizes {
-		fmt.Fprintf(os.Stderr, "bench:   %s\n", bytesText(int64(size)))
-		body := agentBody(size)
-		var runs []growth
-		for range b.plan.growthRuns {
-			g, err := b.grow(ctx, body)
-			if err != nil {
-				return fmt.Errorf("%s: %w", bytesText(int64(size)), err)
+	for _, d := range dialects {
+		fmt.Fprintf(os.Stderr, "bench:   %s\n", d.name)
+		for _, size := range growthSizes {
+			q := newQuestion(d, quickModel, size)
+			var runs []growth
+			for range b.plan.growthRuns {
+				g, err := b.grow(ctx, q)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", d.name, bytesText(int64(size)), err)
+				}
+				runs = append(runs, g)
 			}
-			runs = append(runs, g)
+			b.report.growth = append(b.report.growth, growth{
+				dialect: d.name,
+				size:    size,
+				cpu:     median(each(runs, func(g growth) time.Duration { return g.cpu })),
+				base:    median(each(runs, func(g growth) int64 { return g.base })),
+				peak:    median(each(runs, func(g growth) int64 { return g.peak })),
+			})
 		}
-		b.report.growth = append(b.report.growth, growth{
-			size: size,
-			cpu:  median(each(runs, func(g growth) time.Duration { return g.cpu })),
-			base: median(each(runs, func(g growth) int64 { return g.base })),
-			peak: median(each(runs, func(g growth) int64 { return g.peak })),
-		})
 	}
 	return nil
 }
 
 // grow sends one body again and again to a fresh perigee, one call after the other.
-func (b *bench) grow(ctx context.Context, body []byte) (growth, error) {
-	g := growth{size: len(body)}
+func (b *bench) grow(ctx context.Context, q question) (growth, error) {
+	g := growth{size: len(q.body)}
 	data, err := os.MkdirTemp(b.dir, "growth-")
 	if err != nil {
 		return g, err
@@ -61,7 +65,7 @@ func (b *bench) grow(ctx context.Context, body []byte) (growth, error) {
 	if g.base, err = p.memory("VmRSS"); err != nil {
 		return g, err
 	}
-	clients, err := dialCrowd(ctx, 1, p.addr, quickModel, body)
+	clients, err := dialCrowd(ctx, 1, p.addr, q)
 	if err != nil {
 		return g, err
 	}
@@ -70,7 +74,7 @@ func (b *bench) grow(ctx context.Context, body []byte) (growth, error) {
 	if err != nil {
 		return g, err
 	}
-	calls := min(max(b.plan.growthLoad/len(body), 4), 1500)
+	calls := min(max(b.plan.growthLoad/g.size, 4), 1000)
 	samples, _, err := clients.ask(ctx, askLimit, calls)
 	if err != nil {
 		return g, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,23 +24,36 @@ const turnCalls = 50_000
 type client struct {
 	conn    net.Conn
 	reader  *bufio.Reader
+	dialect *dialect
 	request []byte
 	answer  []byte // of the last call
 }
 
-// A sample is one call: until the first whole event, and until the end.
+// A sample is one call: until the first whole event with text, and until the end.
 type sample struct{ first, total time.Duration }
 
-func dial(ctx context.Context, addr, model string, body []byte) (*client, error) {
+// A question is what a client asks: a model, in a dialect, with a body.
+type question struct {
+	dialect *dialect
+	model   string
+	body    []byte
+}
+
+// newQuestion is the question that an agent would ask with a body of the given size.
+func newQuestion(d *dialect, model string, size int) question {
+	return question{d, model, agentBody(d, model, size)}
+}
+
+func dial(ctx context.Context, addr string, q question) (*client, error) {
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Sprintf("POST /v1beta/models/%s:streamGenerateContent?alt=sse HTTP/1.1\r\nHost: %s\r\n"+
-		"User-Agent: bench/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", model, addr, len(body))
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n"+
+		"User-Agent: bench/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", q.dialect.url(q.model), addr, len(q.body))
 	return &client{
-		conn: conn, reader: bufio.NewReader(conn),
-		request: append([]byte(head), body...), answer: make([]byte, 0, 32<<10),
+		conn: conn, reader: bufio.NewReader(conn), dialect: q.dialect,
+		request: append([]byte(head), q.body...), answer: make([]byte, 0, 32<<10),
 	}, nil
 }
 
@@ -64,34 +76,27 @@ func (c *client) ask() (s sample, err error) {
 		c.answer = slices.Grow(c.answer, 4<<10)
 		n, err = resp.Body.Read(c.answer[len(c.answer):cap(c.answer)])
 		c.answer = c.answer[:len(c.answer)+n]
-		if s.first == 0 && hasEvent(c.answer) {
+		if s.first == 0 && c.dialect.begun(c.answer) {
 			s.first = time.Since(start)
 		}
 	}
 	s.total = time.Since(start)
-	switch events := bytes.Count(c.answer, []byte("data: ")); {
+	switch {
 	case err != io.EOF:
 		return s, err
 	case resp.StatusCode != http.StatusOK:
 		return s, fmt.Errorf("status %d: %.300s", resp.StatusCode, c.answer)
-	case events != chunkCount:
-		return s, fmt.Errorf("%d events instead of %d: %.300s", events, chunkCount, c.answer)
 	}
-	return s, nil
-}
-
-// hasEvent says whether the answer so far has a whole event.
-func hasEvent(answer []byte) bool {
-	return bytes.Contains(answer, []byte("\n\n")) || bytes.Contains(answer, []byte("\r\n\r\n"))
+	return s, c.dialect.check(c.answer)
 }
 
 // A crowd is clients that ask at the same time.
 type crowd []*client
 
-func dialCrowd(ctx context.Context, size int, addr, model string, body []byte) (crowd, error) {
+func dialCrowd(ctx context.Context, size int, addr string, q question) (crowd, error) {
 	var clients crowd
 	for range size {
-		c, err := dial(ctx, addr, model, body)
+		c, err := dial(ctx, addr, q)
 		if err != nil {
 			clients.close()
 			return nil, err

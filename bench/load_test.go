@@ -21,7 +21,7 @@ func serveTest(t *testing.T, h http.HandlerFunc) string {
 
 func TestClientTakesTheProvidersAnswer(t *testing.T) {
 	addr := serveTest(t, provide)
-	clients, err := dialCrowd(t.Context(), 3, addr, quickModel, agentBody(20<<10))
+	clients, err := dialCrowd(t.Context(), 3, addr, newQuestion(gemini, quickModel, 20<<10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestClientRefusesWrongAnswers(t *testing.T) {
 		}, "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := dial(t.Context(), serveTest(t, test.handler), quickModel, agentBody(1000))
+			c, err := dial(t.Context(), serveTest(t, test.handler), newQuestion(gemini, quickModel, 1000))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestClientRefusesWrongAnswers(t *testing.T) {
 }
 
 func TestCrowdStopsWhenItIsTold(t *testing.T) {
-	clients, err := dialCrowd(t.Context(), 2, serveTest(t, provide), quickModel, agentBody(1000))
+	clients, err := dialCrowd(t.Context(), 2, serveTest(t, provide), newQuestion(gemini, quickModel, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,24 +20,26 @@ import (
 
 // A plan says how long to measure.
 type plan struct {
-	rounds     int           // of every comparison
-	turn       time.Duration // how long one target is asked in one round
-	starts     int
-	settle     time.Duration // between a start and the look at its memory
-	idle       time.Duration // between the load and the look at what stayed
-	growthRuns int           // processes for each size
-	growthLoad int           // bytes sent to each of them, roughly
-	limit      time.Duration // for all measurements together: past it something hangs
+	rounds         int           // of every comparison
+	turn           time.Duration // how long one target is asked in one round
+	translatedTurn time.Duration // the same where dialects are compared
+	starts         int
+	settle         time.Duration // between a start and the look at its memory
+	idle           time.Duration // between the load and the look at what stayed
+	growthRuns     int           // processes for each size
+	growthLoad     int           // bytes sent to each of them, roughly
+	allocSizes     []int         // bodies whose allocations are counted
+	limit          time.Duration // for all measurements together: past it something hangs
 }
 
 var (
 	fullPlan = plan{
-		rounds: 9, turn: 600 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
-		growthRuns: 3, growthLoad: 150 << 20, limit: 8 * time.Minute,
+		rounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
+		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20}, limit: 10 * time.Minute,
 	}
 	shortPlan = plan{
-		rounds: 5, turn: 150 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
-		growthRuns: 1, growthLoad: 50 << 20, limit: 3 * time.Minute,
+		rounds: 5, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
+		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10}, limit: 3 * time.Minute,
 	}
 )
 
@@ -50,7 +52,7 @@ func main() {
 			exit(play(os.Args[2:]))
 		}
 	}
-	short := flag.Bool("short", false, "measure for about 25 seconds instead of 3 minutes; the figures are rougher")
+	short := flag.Bool("short", false, "measure for less than a minute instead of almost five; the figures are rougher")
 	check := flag.Bool("check", false, "exit with status 1 when a promise is broken")
 	write := flag.Bool("write", false, "put the report into bench/README.md, too")
 	binary := flag.String("binary", "", "measure this perigee instead of one built from the source")
@@ -65,7 +67,7 @@ func main() {
 	if *short {
 		chosen = shortPlan
 	}
-	broken, err := run(ctx, chosen, *binary, *write)
+	broken, err := run(ctx, chosen, *short, *binary, *write)
 	if err == nil && broken && *check {
 		err = errBroken
 	}
@@ -81,13 +83,13 @@ func exit(err error) {
 }
 
 // run measures everything and prints the report. It leaves neither processes nor files behind.
-func run(ctx context.Context, plan plan, binary string, write bool) (broken bool, err error) {
+func run(ctx context.Context, plan plan, short bool, binary string, write bool) (broken bool, err error) {
 	dir, err := os.MkdirTemp("", "perigee-bench-")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{plan: plan, dir: dir, binary: binary, report: report{machine: describeMachine(), short: plan == shortPlan}}
+	b := &bench{plan: plan, dir: dir, binary: binary, report: report{machine: describeMachine(), short: short}}
 	defer b.stopAll()
 	if err := b.build(ctx); err != nil {
 		return false, fmt.Errorf("build perigee: %w", err)
@@ -125,6 +127,7 @@ func (b *bench) measure(ctx context.Context) error {
 		run  func(context.Context) error
 	}{
 		{"starting", b.measureStart},
+		{"counting allocations", b.measureAllocations},
 		{"comparing", b.measureCost},
 		{"growing", b.measureGrowth},
 	}

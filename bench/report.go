@@ -9,11 +9,13 @@ import (
 
 // A report is everything that was measured.
 type report struct {
-	machine string
-	short   bool
-	weight  weight
-	cells   []*cell
-	growth  []growth
+	machine      string
+	short        bool
+	weight       weight
+	cells        []*cell // perigee, a bare proxy and the provider
+	translations []*cell // the provider, and perigee in each dialect that it rewrites
+	allocations  []allocation
+	growth       []growth
 }
 
 // markdown writes the report as tables.
@@ -26,6 +28,8 @@ func (r *report) markdown() string {
 	r.writePromises(&s)
 	r.writeLatency(&s)
 	r.writeCPU(&s)
+	r.writeTranslations(&s)
+	r.writeAllocations(&s)
 	r.writeWeight(&s)
 	r.writeGrowth(&s)
 	return s.String()
@@ -38,16 +42,19 @@ func table(s *strings.Builder, title string, columns ...string) {
 func (r *report) writePromises(s *strings.Builder) {
 	table(s, "Promises", "what", "promised", "found", "")
 	for _, p := range r.promises() {
-		verdict := "kept"
-		if !p.kept {
+		limit, verdict := p.limit, "kept"
+		switch {
+		case p.limit == "":
+			limit, verdict = "–", "for information"
+		case !p.kept:
 			verdict = "**broken**"
 		}
-		fmt.Fprintf(s, "| %s | %s | %s | %s |\n", p.what, p.limit, p.found, verdict)
+		fmt.Fprintf(s, "| %s | %s | %s | %s |\n", p.what, limit, p.found, verdict)
 	}
 }
 
 func (r *report) writeLatency(s *strings.Builder) {
-	table(s, "Time of a call, one after the other, ms", "body", "target", "first event p50", "p99", "whole p50", "p99", "added to first event p50")
+	table(s, "Time of a call in the Gemini dialect, one after the other, ms", "body", "target", "first event p50", "p99", "whole p50", "p99", "added to first event p50")
 	for _, c := range r.cells {
 		if c.clients != 1 {
 			continue
@@ -72,7 +79,7 @@ func (c *cell) time(target int, figure func(turn) time.Duration) float64 {
 }
 
 func (r *report) writeCPU(s *strings.Builder) {
-	table(s, "CPU of the proxy for a call, and calls per second",
+	table(s, "CPU of the proxy for a call in the Gemini dialect, and calls per second",
 		"calls", "ReverseProxy µs", "perigee µs", "ratio", "lowest – highest round", "direct /s", "ReverseProxy /s", "perigee /s")
 	for _, c := range r.cells {
 		cpu := func(target int) float64 {
@@ -82,6 +89,32 @@ func (r *report) writeCPU(s *strings.Builder) {
 		ratios := each(c.rounds, cpuRatio)
 		fmt.Fprintf(s, "| %v | %.0f | %.0f | %.2f | %.2f – %.2f | %.0f | %.0f | %.0f |\n", c, cpu(proxy), cpu(perigee),
 			median(ratios), slices.Min(ratios), slices.Max(ratios), rate(direct), rate(proxy), rate(perigee))
+	}
+}
+
+func (r *report) writeTranslations(s *strings.Builder) {
+	table(s, "The dialects that are rewritten, one call after the other",
+		"body", "dialect", "first event p50, ms", "p99", "added p50, ms", "p99", "whole p50, ms", "CPU, µs")
+	for _, c := range r.translations {
+		for i := range len(translated) + 1 {
+			name, added, tail, cpu := "direct, Gemini", "–", "–", "–"
+			if i != direct {
+				name, added, tail = translated[i-1].name, fmt.Sprintf("%.2f", c.added(i)), fmt.Sprintf("%.2f", c.addedTail(i))
+				cpu = fmt.Sprintf("%.0f", 1000*c.time(i, func(t turn) time.Duration { return t.cpu }))
+			}
+			fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %s | %s | %.2f | %s |\n", bytesText(int64(c.size)), name,
+				c.time(i, func(t turn) time.Duration { return t.first50 }),
+				c.time(i, func(t turn) time.Duration { return t.first99 }), added, tail,
+				c.time(i, func(t turn) time.Duration { return t.total50 }), cpu)
+		}
+	}
+}
+
+func (r *report) writeAllocations(s *strings.Builder) {
+	table(s, "Allocations of perigee's own code for a call", "body", "dialect", "number", "KB", "KB over body")
+	for _, a := range r.allocations {
+		fmt.Fprintf(s, "| %s | %s | %d | %.1f | %.1f |\n", bytesText(int64(a.size)), a.dialect, a.number,
+			float64(a.bytes)/(1<<10), float64(a.bytes)/float64(a.size))
 	}
 }
 
@@ -96,13 +129,13 @@ func (r *report) writeWeight(s *strings.Builder) {
 }
 
 func (r *report) writeGrowth(s *strings.Builder) {
-	table(s, "Cost as the body grows", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
+	table(s, "Cost as the body grows", "dialect", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
 	for _, g := range r.growth {
 		times := "–" // the process itself is many times a small body
 		if g.size >= 10<<20 {
 			times = fmt.Sprintf("%.1f", g.times())
 		}
-		fmt.Fprintf(s, "| %s | %.2f | %.2f | %.1f | %.1f | %s |\n", bytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, bytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
 			megabytes(g.base), megabytes(g.peak), times)
 	}
 }

@@ -88,7 +88,7 @@ func (b *bench) measureStart(ctx context.Context) (err error) {
 
 // firstAnswer makes sure that who says that it listens also answers.
 func (b *bench) firstAnswer(ctx context.Context, p *process) error {
-	c, err := dial(ctx, p.addr, quickModel, agentBody(1000))
+	c, err := dial(ctx, p.addr, newQuestion(gemini, quickModel, 1000))
 	if err != nil {
 		return err
 	}

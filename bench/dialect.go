@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// A dialect is one of the APIs that perigee serves: where and how the same conversation is written in it, and how
+// its answer is recognized.
+type dialect struct {
+	name  string
+	path  string // of a streaming call; %s is the model, where the path has it
+	shape shape
+
+	// Each chunk of the provider's text becomes exactly one event with piece in it, and end stands in the answer
+	// once it is complete.
+	piece, end string
+}
+
+// The dialects. The provider speaks the first of them.
+var (
+	gemini = &dialect{
+		name: "Gemini", path: "/v1beta/models/%s:streamGenerateContent?alt=sse", shape: geminiShape,
+		piece: `data: {"candidates"`, end: `"finishReason": "STOP"`,
+	}
+	chat = &dialect{
+		name: "Chat", path: "/v1/chat/completions", shape: chatShape,
+		piece: `"delta":{"content":`, end: "data: [DONE]\n\n",
+	}
+	responses = &dialect{
+		name: "Responses", path: "/v1/responses", shape: responsesShape,
+		piece: "event: response.output_text.delta\n", end: "event: response.completed\n",
+	}
+	messages = &dialect{
+		name: "Messages", path: "/v1/messages", shape: messagesShape,
+		piece: `"type":"text_delta"`, end: "event: message_stop\n",
+	}
+
+	dialects   = []*dialect{gemini, chat, responses, messages}
+	translated = dialects[1:] // those that perigee has to rewrite for the provider
+)
+
+// url is where to send a streaming call.
+func (d *dialect) url(model string) string {
+	if strings.Contains(d.path, "%s") {
+		return fmt.Sprintf(d.path, model)
+	}
+	return d.path
+}
+
+// begun says whether the answer so far has a whole event with text. What a dialect sends before that tells a client
+// nothing, so it does not count as an answer.
+func (d *dialect) begun(answer []byte) bool {
+	_, rest, ok := bytes.Cut(answer, []byte(d.piece))
+	return ok && (bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n")))
+}
+
+// check insists on the whole answer: a wrong one may be quick.
+func (d *dialect) check(answer []byte) error {
+	switch n := bytes.Count(answer, []byte(d.piece)); {
+	case n != chunkCount:
+		return fmt.Errorf("%d events instead of %d: %.300s", n, chunkCount, answer)
+	case !bytes.Contains(answer, []byte(d.end)):
+		return fmt.Errorf("no end: %.300s", answer[max(0, len(answer)-300):])
+	}
+	return nil
+}
