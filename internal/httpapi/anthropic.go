@@ -23,9 +23,12 @@ func (c *call) anthropicMessages() error {
 		return err
 	}
 	if req.Stream {
-		return c.stream(req, anthropic.NewStream(answer))
+		err = c.stream(req, anthropic.NewStream(answer))
+	} else {
+		err = c.whole(c.r.Context(), req, anthropic.NewCollector(answer))
 	}
-	return c.whole(c.r.Context(), req, anthropic.NewCollector(answer))
+	releaseBody(req.Body)
+	return err
 }
 
 // anthropicRequest reads the request. The model stands in the body, so the body is read before anything is

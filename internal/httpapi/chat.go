@@ -32,9 +32,12 @@ func (c *call) chatCompletions() error {
 	}
 	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
 	if req.Stream {
-		return c.stream(req.Request, openai.NewChatStream(answer))
+		err = c.stream(req.Request, openai.NewChatStream(answer))
+	} else {
+		err = c.whole(c.r.Context(), req.Request, openai.NewChatCollector(answer))
 	}
-	return c.whole(c.r.Context(), req.Request, openai.NewChatCollector(answer))
+	releaseBody(body)
+	return err
 }
 
 // embeddings answers POST /v1/embeddings.

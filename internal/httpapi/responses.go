@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -54,6 +55,9 @@ func (c *call) responses() error {
 		return c.responsesBackground(req, release)
 	}
 	defer release()
+	if cap(body) >= largeBody {
+		defer runtime.GC() // as releaseBody does; the body itself may still be pointed into
+	}
 	if req.Stream {
 		return c.responsesStream(req)
 	}

@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"iter"
+	"slices"
 )
 
 // A Kind is the sort of a JSON value.
@@ -219,7 +220,7 @@ func (c *Cursor) String() string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
-	c.scratch = appendUnescaped(c.scratch[:0], raw)
+	c.scratch = appendUnescaped(slices.Grow(c.scratch[:0], len(raw)), raw)
 	return string(c.scratch)
 }
 

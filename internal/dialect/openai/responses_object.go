@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -138,6 +139,11 @@ type responsesAnswer struct {
 
 // object appends the response with the items of output, which come without brackets.
 func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte) {
+	size := 2048 + len(output)
+	for i := range r.echo {
+		size += len(r.echo[i])
+	}
+	w.buf = slices.Grow(w.buf, size) // agents send long instructions and many tools, which come back in here
 	w.lit(`{"id":`)
 	w.str(a.id)
 	w.lit(`,"object":"response","created_at":`)
