@@ -51,7 +51,7 @@ fuzz:
 
 ## e2e: real client programs against a real daemon
 e2e:
-	@echo "e2e: no client programs are driven yet"
+	$(GO) run ./e2e
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:

@@ -56,6 +56,7 @@ var rooms = []room{
 	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
 	{"perigee/bench", []string{"perigee/internal/..."}, "measures from outside"},
+	{"perigee/e2e", nil, "drives the built binary from outside"},
 }
 
 // TestDependencies holds the direction of the house: who imports what it may not, fails here with the reason.

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// An agent is a coding agent's program: how it is set up, asked, and made to use its tools.
+type agent struct {
+	name    string
+	install string
+	library string // whose version is pinned
+	model   string
+	missing string // a model that nobody has, with a name that the agent takes
+	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
+
+	prepare func(errand) error                            // writes the settings
+	command func(errand) invocation                       // asks the errand's prompt
+	answer  func(e errand, stdout []byte) (string, error) // the last words of the model, not those of the prompt
+
+	// The directives that make the simulated model use the agent's own tools.
+	shell func(command string) string
+	read  func(path string) string
+	look  func(path string) string
+}
+
+// An errand is one run of an agent, in a home and a folder of its own.
+type errand struct {
+	home, work string
+	base, key  string
+	model      string
+	prompt     string
+}
+
+// An invocation is how a program is started.
+type invocation struct {
+	argv  []string
+	env   []string
+	stdin string
+}
+
+// errandLimit is how long an agent may take; most of them retry for minutes when something is wrong.
+const errandLimit = 90 * time.Second
+
+var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
+
+func (a agent) client() client {
+	return client{
+		name: a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: agentScenarios,
+		run: func(ctx context.Context, s *stage, c client, r *report) {
+			for _, scenario := range c.scenarios {
+				r.add(c, scenario, a.try(ctx, s, scenario))
+			}
+		},
+	}
+}
+
+// try runs one scenario in a fresh home.
+func (a agent) try(ctx context.Context, s *stage, scenario string) error {
+	home, err := os.MkdirTemp(s.dir, "home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	e := errand{home: home, work: filepath.Join(home, "work"), base: s.simulated, key: s.key, model: a.model}
+	if err := os.Mkdir(e.work, 0o700); err != nil {
+		return err
+	}
+	switch scenario {
+	case question:
+		return a.asks(ctx, e)
+	case toolLoop:
+		return a.loops(ctx, e, a.shell("cat north.txt"))
+	case parallel:
+		return a.loops(ctx, e, a.shell("cat north.txt")+" "+a.read(filepath.Join(e.work, "south.txt")))
+	case image:
+		e.base = s.watched
+		return a.looks(ctx, e, s.witness)
+	case refusal:
+		return a.isRefused(ctx, e)
+	}
+	return fmt.Errorf("there is no scenario %q for agents", scenario)
+}
+
+func (a agent) asks(ctx context.Context, e errand) error {
+	wanted := newToken()
+	e.prompt = "[[text: it is " + wanted + "]]"
+	said, err := a.do(ctx, e)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(said, wanted) || strings.Contains(said, "[[") {
+		return fmt.Errorf("the agent says %q, not what the model said, which is %q", said, wanted)
+	}
+	return nil
+}
+
+// loops has the agent read files whose content only its tools can know, and which the model then quotes.
+func (a agent) loops(ctx context.Context, e errand, directives string) error {
+	var wanted []string
+	for _, name := range []string{"north.txt", "south.txt"} {
+		token := newToken()
+		if strings.Contains(directives, name) {
+			wanted = append(wanted, token)
+		}
+		if err := os.WriteFile(filepath.Join(e.work, name), []byte(token+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	e.prompt = directives
+	said, err := a.do(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, token := range wanted {
+		if !strings.Contains(said, token) {
+			return fmt.Errorf("the agent says %q, without %s, which its tool has read", said, token)
+		}
+	}
+	return nil
+}
+
+// looks has the agent open a picture, which must reach the provider.
+func (a agent) looks(ctx context.Context, e errand, w *witness) error {
+	path := filepath.Join(e.work, "picture.png")
+	if err := os.WriteFile(path, w.png, 0o600); err != nil {
+		return err
+	}
+	e.prompt = a.look(path)
+	said, err := a.do(ctx, e)
+	if err != nil {
+		return err
+	}
+	if said == "" {
+		return errors.New("the agent says nothing after it has seen the picture")
+	}
+	return w.pictureArrived()
+}
+
+// isRefused asks a model that nobody has. The agent must fail in time, and tell its user what is wrong.
+func (a agent) isRefused(ctx context.Context, e errand) error {
+	e.model, e.prompt = a.missing, "hello"
+	said, err := a.do(ctx, e)
+	switch {
+	case err == nil:
+		return fmt.Errorf("the agent is content, and says %q", said)
+	case errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), a.says):
+		return fmt.Errorf("the agent does not say %q when its model is missing: %w", a.says, err)
+	}
+	return nil
+}
+
+// do runs the agent and returns what it says at last.
+func (a agent) do(ctx context.Context, e errand) (string, error) {
+	if err := a.prepare(e); err != nil {
+		return "", fmt.Errorf("write the settings of the agent: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, errandLimit)
+	defer cancel()
+	how := a.command(e)
+	cmd := exec.CommandContext(ctx, how.argv[0], how.argv[1:]...)
+	cmd.Dir = e.work
+	cmd.Env = append([]string{"HOME=" + e.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + e.home, "TERM=dumb", "LANG=C.UTF-8"}, how.env...)
+	if how.stdin != "" {
+		cmd.Stdin = strings.NewReader(how.stdin)
+	}
+	endChildren := ownGroup(cmd) // agents start servers, which must not outlive them
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	endChildren()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, lastBytes(stdout.String()+"\n"+stderr.String(), 3000))
+	}
+	return a.answer(e, stdout.Bytes())
+}
+
+func newToken() string { return "tok" + rand.Text() }
+
+func lastBytes(text string, n int) string {
+	text = strings.TrimSpace(text)
+	return text[max(0, len(text)-n):]
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// agents are the coding agents, set up as their users would, minus everything that calls home.
+func agents() []client {
+	all := []agent{
+		claudeCode("claude code", "claude-sonnet-4-6", "claude-sonnet-4-99"),
+		// With a model that it does not know, it puts system messages between the others.
+		claudeCode("claude code gemini", "gemini-2.5-pro", "gemini-2.5-prq"),
+		codex(), geminiCLI(),
+	}
+	all = append(all, openCodes()...)
+	var clients []client
+	for _, a := range all {
+		clients = append(clients, a.client())
+	}
+	return clients
+}
+
+// call is the directive for one tool call.
+func call(tool string, arguments map[string]any) string {
+	encoded, err := json.Marshal(arguments)
+	if err != nil {
+		panic("e2e: arguments that are no JSON: " + err.Error())
+	}
+	return fmt.Sprintf("[[call: %s %s]]", tool, encoded)
+}
+
+func oneArgument(tool, argument string) func(string) string {
+	return func(value string) string { return call(tool, map[string]any{argument: value}) }
+}
+
+func writeSettings(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o600)
+}
+
+func claudeCode(name, model, missing string) agent {
+	return agent{
+		name: name, install: "claude", library: "@anthropic-ai/claude-code",
+		model: model, missing: missing, says: "issue with the selected model (" + missing + ")",
+		prepare: func(errand) error { return nil },
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{"node", cached("claude", "node_modules", "@anthropic-ai", "claude-code", "cli-wrapper.cjs"),
+					"-p", e.prompt, "--output-format", "json", "--allowedTools", "Bash", "Read"},
+				env: []string{
+					"ANTHROPIC_BASE_URL=" + e.base, "ANTHROPIC_API_KEY=" + e.key,
+					"ANTHROPIC_MODEL=" + e.model, "ANTHROPIC_DEFAULT_HAIKU_MODEL=gemini-3-flash",
+					"CLAUDE_CONFIG_DIR=" + filepath.Join(e.home, ".claude"), "IS_SANDBOX=1",
+					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
+				},
+			}
+		},
+		answer: jsonMember("result"),
+		shell:  oneArgument("Bash", "command"), read: oneArgument("Read", "file_path"), look: oneArgument("Read", "file_path"),
+	}
+}
+
+const codexConfig = `model = %q
+model_provider = "perigee"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+
+[model_providers.perigee]
+name = "perigee"
+base_url = "%s/v1"
+env_key = "PERIGEE_KEY"
+wire_api = "responses"
+
+[features]
+plugins = false
+apps = false
+remote_plugin = false
+plugin_sharing = false
+
+[analytics]
+enabled = false
+`
+
+func codex() agent {
+	last := func(e errand) string { return filepath.Join(e.home, "last.txt") }
+	return agent{
+		name: "codex", install: "codex", library: "@openai/codex",
+		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
+		prepare: func(e errand) error {
+			return writeSettings(filepath.Join(e.home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, e.model, e.base))
+		},
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{"node", cached("codex", "node_modules", "@openai", "codex", "bin", "codex.js"),
+					"exec", "--skip-git-repo-check", "--color", "never", "-o", last(e), e.prompt},
+				env: []string{"CODEX_HOME=" + filepath.Join(e.home, ".codex"), "PERIGEE_KEY=" + e.key},
+			}
+		},
+		answer: func(e errand, _ []byte) (string, error) {
+			said, err := os.ReadFile(last(e))
+			return string(said), err
+		},
+		shell: oneArgument("exec_command", "cmd"),
+		read:  func(path string) string { return call("exec_command", map[string]any{"cmd": "cat " + path}) },
+		look:  oneArgument("view_image", "path"),
+	}
+}
+
+func geminiCLI() agent {
+	return agent{
+		name: "gemini cli", install: "gemini", library: "@google/gemini-cli",
+		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
+		prepare: func(e errand) error {
+			return writeSettings(filepath.Join(e.home, ".gemini", "settings.json"),
+				`{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false}}`)
+		},
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{"node", cached("gemini", "node_modules", "@google", "gemini-cli", "bundle", "gemini.js"),
+					"-m", e.model, "--approval-mode", "yolo", "--output-format", "json", "-p", e.prompt},
+				env: []string{"GEMINI_API_KEY=" + e.key, "GOOGLE_GEMINI_BASE_URL=" + e.base,
+					"GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_CLI_NO_RELAUNCH=true"},
+			}
+		},
+		answer: jsonMember("response"),
+		shell:  oneArgument("run_shell_command", "command"), read: oneArgument("read_file", "file_path"), look: oneArgument("read_file", "file_path"),
+	}
+}
+
+// openCodes is one program that speaks all four dialects, each through another provider package that is
+// compiled into it.
+func openCodes() []agent {
+	return []agent{
+		openCode("openai-compatible", "/v1", "gemini-3-flash"),
+		openCode("openai", "/v1", "gemini-3-flash"),
+		openCode("anthropic", "/v1", "claude-sonnet-4-6"),
+		openCode("google", "/v1beta", "gemini-3-flash"),
+	}
+}
+
+func openCode(provider, path, model string) agent {
+	return agent{
+		name: "opencode " + provider, install: "opencode", library: "opencode-linux-x64",
+		model: model, missing: model + "x", says: "the nearest names are " + model,
+		prepare: func(e errand) error { return writeOpenCode(e, provider, path) },
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{cached("opencode", "node_modules", "opencode-linux-x64", "bin", "opencode"), "run", "--auto", "--format", "json"},
+				env: []string{
+					"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+					"OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_SHARE=1", "OPENCODE_PURE=1",
+				},
+				stdin: e.prompt, // an argument with spaces would be put in quotes, and its own quotes escaped
+			}
+		},
+		answer: openCodeAnswer,
+		shell: func(command string) string {
+			return call("bash", map[string]any{"command": command, "description": "reads"})
+		},
+		read: oneArgument("read", "filePath"), look: oneArgument("read", "filePath"),
+	}
+}
+
+func writeOpenCode(e errand, provider, path string) error {
+	type object = map[string]any
+	settings := object{
+		"model": "perigee/" + e.model, "small_model": "perigee/" + e.model,
+		"enabled_providers": []string{"perigee"}, "lsp": false, "formatter": false,
+		"provider": object{"perigee": object{
+			"npm":     "@ai-sdk/" + provider,
+			"options": object{"baseURL": e.base + path, "apiKey": e.key},
+			"models": object{e.model: object{
+				"attachment": true, "tool_call": true, "modalities": object{"input": []string{"text", "image"}, "output": []string{"text"}},
+			}},
+		}},
+	}
+	encoded, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	return writeSettings(filepath.Join(e.work, "opencode.json"), string(encoded))
+}
+
+// openCodeAnswer joins the texts among its events, one per line.
+func openCodeAnswer(_ errand, stdout []byte) (string, error) {
+	var said []string
+	for line := range bytes.Lines(stdout) {
+		var event struct {
+			Type string
+			Part struct{ Text string }
+		}
+		if json.Unmarshal(line, &event) == nil && event.Type == "text" {
+			said = append(said, event.Part.Text)
+		}
+	}
+	if said == nil {
+		return "", fmt.Errorf("no text among its events: %s", lastBytes(string(stdout), 1500))
+	}
+	return strings.Join(said, "\n"), nil
+}
+
+// jsonMember reads the answer out of the object that an agent prints.
+func jsonMember(name string) func(errand, []byte) (string, error) {
+	return func(_ errand, stdout []byte) (string, error) {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(stdout, &object); err != nil {
+			return "", fmt.Errorf("its output is no JSON: %w: %s", err, lastBytes(string(stdout), 1500))
+		}
+		var said string
+		if err := json.Unmarshal(object[name], &said); err != nil {
+			return "", fmt.Errorf("its output has no text in %q: %s", name, lastBytes(string(stdout), 1500))
+		}
+		return said, nil
+	}
+}

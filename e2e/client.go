@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"slices"
+)
+
+// A client is a program, or one way to use a library, that speaks to perigee.
+type client struct {
+	name      string
+	version   string
+	install   string // the folder of the cache that it needs
+	scenarios []string
+
+	// run tells the report the outcome of every scenario of c, even when the client itself cannot run.
+	run func(ctx context.Context, s *stage, c client, r *report)
+}
+
+// What is asked of every client, by the names that stand in the report.
+const (
+	question  = "question"
+	toolLoop  = "tool loop"
+	parallel  = "parallel tools"
+	image     = "image"
+	refusal   = "error"
+	rateLimit = "rate limit"
+	toolRun   = "tool runner" // Anthropic's own loop, which speaks differently from one written by hand
+)
+
+func allClients() []client {
+	return slices.Concat(javascriptSDKs(), goSDKs(), agents())
+}
+
+// choose keeps the clients and scenarios that the pattern finds in "client: scenario".
+func choose(clients []client, only *regexp.Regexp) []client {
+	var chosen []client
+	for _, c := range clients {
+		c.scenarios = slices.DeleteFunc(slices.Clone(c.scenarios), func(scenario string) bool {
+			return !only.MatchString(c.name + ": " + scenario)
+		})
+		if len(c.scenarios) > 0 {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,63 @@
+// Command gosdk is the client of the Go SDKs in the end-to-end runs. It is a module of its own, so that these
+// SDKs are no dependencies of perigee. The driver starts it with the name of a client, and reads one line per
+// scenario: "pass NAME" or "fail NAME: why".
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A scenario is one thing that a client does, and the name it has in the report.
+type scenario struct {
+	name string
+	run  func(context.Context) error
+}
+
+func main() {
+	clients := map[string][]scenario{
+		"chat": chatScenarios(), "responses": responsesScenarios(), "anthropic": anthropicScenarios(), "genai": genaiScenarios(),
+	}
+	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|anthropic|genai")
+		os.Exit(2)
+	}
+	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")
+	for _, s := range clients[os.Args[1]] {
+		if !slices.Contains(wanted, s.name) {
+			continue
+		}
+		if err := limitTime(s.run); err != nil {
+			fmt.Printf("fail %s: %s\n", s.name, strings.ReplaceAll(err.Error(), "\n", " | "))
+		} else {
+			fmt.Printf("pass %s\n", s.name)
+		}
+	}
+}
+
+func limitTime(run func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the SDK or its use panicked: %v", p)
+		}
+	}()
+	return run(ctx)
+}
+
+// inTurn runs steps until one fails.
+func inTurn(steps ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, step := range steps {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

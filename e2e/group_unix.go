@@ -1,0 +1,21 @@
+//go:build unix
+
+package main
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup puts a command that is not started yet into a process group of its own, which ends with its context
+// or when the returned function is called.
+func ownGroup(cmd *exec.Cmd) (end func()) {
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = kill
+	return func() {
+		if cmd.Process != nil {
+			_ = kill() // there may be nobody left
+		}
+	}
+}

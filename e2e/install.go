@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Each folder of npm/ is installed on its own, so that an agent which cannot be had takes nothing else down.
+const goInstall = "gosdk"
+
+func cached(elements ...string) string {
+	root, err := filepath.Abs(filepath.Join("e2e", ".cache"))
+	if err != nil {
+		panic("e2e: no working directory: " + err.Error()) // which run has looked at already
+	}
+	return filepath.Join(append([]string{root}, elements...)...)
+}
+
+// install makes the cache hold what the clients need. It returns why for what it could not install.
+func install(ctx context.Context, clients []client, out io.Writer) (missing map[string]string) {
+	missing = map[string]string{}
+	var done []string
+	for _, c := range clients {
+		if slices.Contains(done, c.install) {
+			continue
+		}
+		done = append(done, c.install)
+		start := time.Now()
+		fresh, err := installOne(ctx, c.install)
+		switch {
+		case err != nil:
+			missing[c.install] = err.Error()
+			fmt.Fprintf(out, "cannot install %s: %v\n", c.install, err)
+		case fresh:
+			fmt.Fprintf(out, "installed %s (%.1fs)\n", c.install, time.Since(start).Seconds())
+		}
+	}
+	return missing
+}
+
+func installOne(ctx context.Context, name string) (fresh bool, err error) {
+	if name == goInstall {
+		return true, buildGoSDKs(ctx)
+	}
+	return installPackages(ctx, name)
+}
+
+// installPackages runs npm ci unless the cache has what the lock file says. Install scripts are not run: none
+// of these clients needs one.
+func installPackages(ctx context.Context, name string) (fresh bool, err error) {
+	source, target := filepath.Join("e2e", "npm", name), cached(name)
+	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
+	if err != nil {
+		return false, err
+	}
+	mark := filepath.Join(target, "installed-lock.json") // written last, so a broken install is done again
+	if have, err := os.ReadFile(mark); err == nil && bytes.Equal(have, lock) {
+		return false, nil
+	}
+	if err := os.RemoveAll(target); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return false, err
+	}
+	for _, file := range []string{"package.json", "package-lock.json"} {
+		if err := copyFile(filepath.Join(source, file), filepath.Join(target, file)); err != nil {
+			return false, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd.Dir = target
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return false, fmt.Errorf("npm ci: %w: %s", err, firstLines(string(output), 4))
+	}
+	return true, os.WriteFile(mark, lock, 0o644)
+}
+
+// buildGoSDKs builds the client of the Go SDKs, which is a module of its own so that perigee's stays small.
+func buildGoSDKs(ctx context.Context) error {
+	if err := os.MkdirAll(cached(goInstall), 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", cached(goInstall, "gosdk"), ".")
+	cmd.Dir = filepath.Join("e2e", "gosdk")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, firstLines(string(output), 4))
+	}
+	return nil
+}
+
+// buildPerigee builds the binary that is driven, unless one is given.
+func buildPerigee(ctx context.Context, given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	binary := cached("perigee")
+	if output, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/perigee").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build perigee: %w: %s", err, firstLines(string(output), 10))
+	}
+	return binary, nil
+}
+
+// pinnedPackage is the version that package.json asks for.
+func pinnedPackage(install, name string) string {
+	var manifest struct {
+		Dependencies map[string]string
+	}
+	data, err := os.ReadFile(filepath.Join("e2e", "npm", install, "package.json"))
+	if err != nil || json.Unmarshal(data, &manifest) != nil {
+		return "?"
+	}
+	version := manifest.Dependencies[name]
+	if at := strings.LastIndex(version, "@"); at >= 0 {
+		version = version[at+1:] // an alias: npm:NAME@VERSION
+	}
+	return version
+}
+
+// pinnedModule is the version that the go.mod of the Go SDKs asks for.
+func pinnedModule(path string) string {
+	data, err := os.ReadFile(filepath.Join("e2e", "gosdk", "go.mod"))
+	if err != nil {
+		return "?"
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), path+" v"); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return "?"
+}
+
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
+}
+
+func firstLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[:min(n, len(lines))], " | ")
+}

@@ -1,0 +1,129 @@
+// Command e2e drives real client programs against a real perigee: the SDKs of OpenAI, Anthropic and Google for
+// JavaScript and Go, the Vercel AI SDK, Claude Code, Codex, Gemini CLI and OpenCode. Each asks a question, runs
+// a tool loop, a parallel one, sends a picture and meets an error.
+//
+// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 1.5 GB), and
+// so needs a package registry once. It is called by "make e2e", and imports nothing of perigee: it starts the
+// binary that was built from this tree, and looks at it from outside.
+//
+//	go run ./e2e [-only PATTERN] [-perigee BINARY] [-list]
+//
+// The clients run in a network namespace that has only loopback, where the system allows one, because several
+// of them call home when they start.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	passed, err := run(ctx, os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+	}
+	if err != nil || !passed {
+		stop()
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	only    *regexp.Regexp // of "client: scenario"
+	perigee string         // the binary to drive; built from this tree when empty
+	list    bool
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("e2e", flag.ContinueOnError)
+	only := flags.String("only", "", "run only what matches this regular expression, as in 'codex' or 'image'")
+	flags.StringVar(&o.perigee, "perigee", "", "drive this binary instead of building one")
+	flags.BoolVar(&o.list, "list", false, "say what would run, and end")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	o.only, err = regexp.Compile("(?i)" + *only)
+	return o, err
+}
+
+// run does everything and says whether nothing failed.
+func run(ctx context.Context, args []string, out io.Writer) (passed bool, err error) {
+	opts, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return true, nil // the flags have been told
+	case err != nil:
+		return false, err
+	}
+	if _, err := os.Stat(filepath.Join("e2e", "npm")); err != nil {
+		return false, fmt.Errorf("run this from the root of the repository: %w", err)
+	}
+	wanted := choose(allClients(), opts.only)
+	if len(wanted) == 0 {
+		return false, fmt.Errorf("nothing matches %s; -list says what there is", opts.only)
+	}
+	if opts.list {
+		list(out, wanted)
+		return true, nil
+	}
+
+	if missing, ok := insideSandbox(); ok {
+		return drive(ctx, wanted, missing, os.Getenv(perigeeVariable), out)
+	}
+	missing := install(ctx, wanted, out)
+	binary, err := buildPerigee(ctx, opts.perigee)
+	if err != nil {
+		return false, err
+	}
+	if ran, passed, err := enterSandbox(ctx, args, missing, binary, out); ran {
+		return passed, err
+	}
+	return drive(ctx, wanted, missing, binary, out)
+}
+
+// drive runs the scenarios against the daemons it starts, and reports.
+func drive(ctx context.Context, wanted []client, missing map[string]string, binary string, out io.Writer) (bool, error) {
+	report := newReport(out)
+	runnable := 0
+	for _, c := range wanted {
+		if missing[c.install] == "" {
+			runnable++
+		}
+	}
+	var s *stage
+	if runnable > 0 {
+		var err error
+		if s, err = newStage(ctx, binary, wanted); err != nil {
+			return false, err
+		}
+		defer s.close()
+	}
+	for _, c := range wanted {
+		if reason := missing[c.install]; reason != "" {
+			report.skip(c, reason)
+			continue
+		}
+		c.run(ctx, s, c, report)
+	}
+	report.finish()
+	return report.failed == 0, nil
+}
+
+func list(out io.Writer, clients []client) {
+	for _, c := range clients {
+		for _, scenario := range c.scenarios {
+			fmt.Fprintf(out, "%s: %s\n", c.name, scenario)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// An outcome is one row of the report.
+type outcome struct {
+	client   client
+	scenario string
+	result   string // pass, FAIL or skip
+	reason   string
+}
+
+// A report collects outcomes and tells each as it comes.
+type report struct {
+	out      io.Writer
+	outcomes []outcome
+	failed   int
+	last     time.Time
+}
+
+func newReport(out io.Writer) *report { return &report{out: out, last: time.Now()} }
+
+// add tells how a scenario went; a nil error is a pass.
+func (r *report) add(c client, scenario string, err error) {
+	o := outcome{client: c, scenario: scenario, result: "pass"}
+	if err != nil {
+		o.result, o.reason = "FAIL", err.Error()
+		r.failed++
+	}
+	r.append(o)
+}
+
+// skip tells that a client could not be installed.
+func (r *report) skip(c client, reason string) {
+	for _, scenario := range c.scenarios {
+		r.append(outcome{client: c, scenario: scenario, result: "skip", reason: reason})
+	}
+}
+
+func (r *report) append(o outcome) {
+	r.outcomes = append(r.outcomes, o)
+	now := time.Now()
+	fmt.Fprintf(r.out, "%s  %s %s: %s  (%.1fs)\n", o.result, o.client.name, o.client.version, o.scenario, now.Sub(r.last).Seconds())
+	if o.result == "FAIL" {
+		fmt.Fprintf(r.out, "      %s\n", strings.ReplaceAll(strings.TrimSpace(o.reason), "\n", "\n      "))
+	}
+	r.last = now
+}
+
+// finish writes the table, why clients were skipped, and the closing line that scripts read.
+func (r *report) finish() {
+	fmt.Fprintln(r.out)
+	table := tabwriter.NewWriter(r.out, 0, 8, 1, ' ', 0)
+	fmt.Fprintln(table, "client\t| version\t| scenario\t| result")
+	count := map[string]int{}
+	var reasons []string
+	for _, o := range r.outcomes {
+		fmt.Fprintf(table, "%s\t| %s\t| %s\t| %s\n", o.client.name, o.client.version, o.scenario, o.result)
+		count[o.result]++
+		if line := fmt.Sprintf("skipped %s: %s", o.client.name, o.reason); o.result == "skip" && !slices.Contains(reasons, line) {
+			reasons = append(reasons, line)
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(r.out)
+	for _, line := range reasons {
+		fmt.Fprintln(r.out, line)
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", count["pass"], count["FAIL"], count["skip"])
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const sdkInstall = "sdks"
+
+var sdkScenarios = []string{question, toolLoop, parallel, image, refusal, rateLimit}
+
+// javascriptSDKs are the libraries that clients/*.mjs use, each dialect of each as a client of its own.
+func javascriptSDKs() []client {
+	withRunner := append(slices.Clone(sdkScenarios), toolRun)
+	return []client{
+		javascript("openai js chat", "openai", sdkScenarios, "openai.mjs", "chat"),
+		javascript("openai js responses", "openai", sdkScenarios, "openai.mjs", "responses"),
+		javascript("anthropic js", "@anthropic-ai/sdk", withRunner, "anthropic.mjs", "@anthropic-ai/sdk"),
+		javascript("anthropic js 0.x", "anthropic-sdk-0", withRunner, "anthropic.mjs", "anthropic-sdk-0"),
+		javascript("genai js", "@google/genai", sdkScenarios, "genai.mjs"),
+		javascript("ai sdk openai", "ai", sdkScenarios, "ai.mjs", "openai"),
+		javascript("ai sdk openai chat", "ai", sdkScenarios, "ai.mjs", "openai-chat"),
+		javascript("ai sdk openai-compatible", "ai", sdkScenarios, "ai.mjs", "openai-compatible"),
+		javascript("ai sdk anthropic", "ai", sdkScenarios, "ai.mjs", "anthropic"),
+		javascript("ai sdk google", "ai", sdkScenarios, "ai.mjs", "google"),
+	}
+}
+
+func javascript(name, library string, scenarios []string, script string, args ...string) client {
+	return client{
+		name: name, version: pinnedPackage(sdkInstall, library), install: sdkInstall, scenarios: scenarios,
+		run: func(ctx context.Context, s *stage, c client, r *report) {
+			// Modules are looked for beside the script, so the scripts go where the modules are.
+			for _, file := range []string{"scenario.mjs", script} {
+				if err := copyFile(filepath.Join("e2e", "clients", file), cached(sdkInstall, file)); err != nil {
+					r.addAll(c, err)
+					return
+				}
+			}
+			runScript(ctx, s, c, r, append([]string{"node", cached(sdkInstall, script)}, args...))
+		},
+	}
+}
+
+func goSDKs() []client {
+	withRunner := append(slices.Clone(sdkScenarios), toolRun)
+	return []client{
+		golang("openai go chat", "github.com/openai/openai-go/v3", sdkScenarios, "chat"),
+		golang("openai go responses", "github.com/openai/openai-go/v3", sdkScenarios, "responses"),
+		golang("anthropic go", "github.com/anthropics/anthropic-sdk-go", withRunner, "anthropic"),
+		golang("genai go", "google.golang.org/genai", sdkScenarios, "genai"),
+	}
+}
+
+func golang(name, module string, scenarios []string, arg string) client {
+	return client{
+		name: name, version: pinnedModule(module), install: goInstall, scenarios: scenarios,
+		run: func(ctx context.Context, s *stage, c client, r *report) {
+			runScript(ctx, s, c, r, []string{cached(goInstall, "gosdk"), arg})
+		},
+	}
+}
+
+// runScript runs a client that does all its scenarios in one process and tells a line about each.
+func runScript(ctx context.Context, s *stage, c client, r *report, argv []string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = []string{
+		"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"),
+		"PERIGEE_SIMULATED=" + s.simulated, "PERIGEE_WATCHED=" + s.watched, "PERIGEE_WITNESS=" + s.witness.url,
+		"PERIGEE_KEY=" + s.key, "PERIGEE_LIMITED_KEY=" + s.limitedKey(),
+		"PERIGEE_PICTURE=" + base64.StdEncoding.EncodeToString(s.witness.png),
+		"PERIGEE_SCENARIOS=" + strings.Join(c.scenarios, ","),
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.addAll(c, err)
+		return
+	}
+	waiting := slices.Clone(c.scenarios)
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		scenario, failure, ok := parseLine(lines.Text())
+		at := slices.Index(waiting, scenario)
+		if !ok || at < 0 {
+			continue
+		}
+		waiting = slices.Delete(waiting, at, at+1)
+		r.add(c, scenario, failure)
+	}
+	err = cmd.Wait()
+	for _, scenario := range waiting {
+		r.add(c, scenario, fmt.Errorf("the client ended without a result (%v): %s", err, firstLines(stderr.String(), 8)))
+	}
+}
+
+// parseLine reads "pass NAME" or "fail NAME: why".
+func parseLine(line string) (scenario string, failure error, ok bool) {
+	if scenario, ok := strings.CutPrefix(line, "pass "); ok {
+		return scenario, nil, true
+	}
+	if rest, ok := strings.CutPrefix(line, "fail "); ok {
+		scenario, why, _ := strings.Cut(rest, ": ")
+		return scenario, errors.New(why), true
+	}
+	return "", nil, false
+}
+
+// addAll tells that no scenario of a client could run.
+func (r *report) addAll(c client, err error) {
+	for _, scenario := range c.scenarios {
+		r.add(c, scenario, err)
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A stage is what clients meet: two daemons. One answers from its built-in simulator, as "perigee serve
+// --simulate" does. The other has a provider behind it, a simulator in a process of its own with a witness in
+// between, and keys, some of which are good for one request a minute only.
+type stage struct {
+	simulated string
+	watched   string
+	witness   *witness
+	key       string
+
+	dir       string
+	processes []*process
+	limited   []string // keys that nobody has used yet
+}
+
+// newStage starts everything; there is one limited key for every client that wants to meet the limit.
+func newStage(ctx context.Context, binary string, clients []client) (*stage, error) {
+	dir, err := os.MkdirTemp("", "perigee-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{dir: dir, key: "e2e-client-key"}
+	for i := range clients {
+		s.limited = append(s.limited, fmt.Sprintf("e2e-limited-key-%d", i))
+	}
+	if err := s.open(ctx, binary); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context, binary string) (err error) {
+	if s.simulated, err = s.start(ctx, "simulated", binary, "serve", "--simulate", "--listen", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	provider, err := s.start(ctx, "provider", binary, "simulate", "--listen", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if s.witness, err = newWitness(provider); err != nil {
+		return err
+	}
+	config := filepath.Join(s.dir, "watched.yaml")
+	if err := os.WriteFile(config, []byte(s.config()), 0o600); err != nil {
+		return err
+	}
+	s.watched, err = s.start(ctx, "watched", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
+	return err
+}
+
+func (s *stage) config() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "upstreams:\n  - {name: witness, kind: gemini, url: %q, keys: [any]}\nkeys:\n  - {name: client, secret: %s}\n", s.witness.url, s.key)
+	for i, key := range s.limited {
+		fmt.Fprintf(&b, "  - {name: limited-%d, secret: %s, rpm: 1}\n", i, key)
+	}
+	return b.String()
+}
+
+// limitedKey gives a key that has its one request left.
+func (s *stage) limitedKey() string {
+	key := s.limited[0]
+	s.limited = s.limited[1:]
+	return key
+}
+
+func (s *stage) close() {
+	for _, p := range s.processes {
+		p.stop()
+	}
+	if s.witness != nil {
+		s.witness.close()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// A process is a perigee that was started and must be ended.
+type process struct {
+	cmd *exec.Cmd
+	log *os.File
+}
+
+func (p *process) stop() {
+	if p.cmd.Process.Signal(syscall.SIGTERM) != nil {
+		p.cmd.Process.Kill() // where there is no such signal
+	}
+	p.cmd.Wait()
+	p.log.Close()
+}
+
+// start runs a perigee until the stage is closed, and returns the address it says it listens on.
+func (s *stage) start(ctx context.Context, name, binary string, args ...string) (address string, err error) {
+	home := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return "", err
+	}
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "PERIGEE_DATA_DIR=" + filepath.Join(home, "data")}
+	cmd.Stdout = log
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("start perigee: %w", err)
+	}
+	s.processes = append(s.processes, &process{cmd, log})
+
+	found := make(chan string, 1)
+	go watchForAddress(stderr, log, found)
+	select {
+	case address = <-found:
+	case <-time.After(10 * time.Second):
+	}
+	if address == "" {
+		said, _ := os.ReadFile(log.Name())
+		return "", fmt.Errorf("perigee %s does not say within ten seconds where it listens: %s", args[0], firstLines(string(said), 5))
+	}
+	return address, nil
+}
+
+// listenAddress is in the first line of both serve and simulate.
+var listenAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+
+// watchForAddress copies what perigee says into the log, and sends the address of its first line that has one.
+func watchForAddress(said io.Reader, log io.Writer, found chan<- string) {
+	defer close(found)
+	lines := bufio.NewScanner(said)
+	sent := false
+	for lines.Scan() {
+		fmt.Fprintln(log, lines.Text())
+		if address := listenAddress.FindString(lines.Text()); address != "" && !sent {
+			found <- address
+			sent = true
+		}
+	}
+}
