@@ -22,6 +22,7 @@ func (c *call) anthropicMessages() error {
 	if req, err = c.inline(req); err != nil {
 		return err
 	}
+	settle(req.Body)
 	if req.Stream {
 		err = c.stream(req, anthropic.NewStream(answer))
 	} else {

@@ -101,6 +101,14 @@ const maxPooled = 256 << 10
 // of the time that such a call takes.
 const largeBody = 4 << 20
 
+// settle collects what decoding a large body has left over, before the conversation is written anew for the provider:
+// otherwise both would count towards the peak.
+func settle(body []byte) {
+	if cap(body) >= largeBody {
+		runtime.GC()
+	}
+}
+
 // releaseBody gives back the memory of a body that nobody uses any more. It is not called for a call that panicked or
 // that goes on behind the client's back.
 func releaseBody(body []byte) {

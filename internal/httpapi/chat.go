@@ -30,6 +30,7 @@ func (c *call) chatCompletions() error {
 	if req.Request, err = c.inline(req.Request); err != nil {
 		return err
 	}
+	settle(body)
 	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
 	if req.Stream {
 		err = c.stream(req.Request, openai.NewChatStream(answer))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -55,9 +54,8 @@ func (c *call) responses() error {
 		return c.responsesBackground(req, release)
 	}
 	defer release()
-	if cap(body) >= largeBody {
-		defer runtime.GC() // as releaseBody does; the body itself may still be pointed into
-	}
+	settle(body)
+	defer settle(body) // as releaseBody does; the body itself may still be pointed into
 	if req.Stream {
 		return c.responsesStream(req)
 	}
