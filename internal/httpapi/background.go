@@ -11,6 +11,9 @@ import (
 // maxBackground is how many answers are made at once for clients that do not wait for them.
 const maxBackground = 64
 
+// maxBackgroundOfKey is how many of them one key may have, where there are keys, so that none takes all places.
+const maxBackgroundOfKey = 16
+
 // errCancelled ends an answer that its client does not want any more.
 var errCancelled error = perigee.Errorf(perigee.ClassCanceled, "the response was cancelled")
 
@@ -41,6 +44,18 @@ func (b *background) enter(ctx context.Context, id, key string) (context.Context
 	}
 	if len(b.runs) >= maxBackground {
 		e := perigee.Errorf(perigee.ClassRateLimited, "%d answers are being made in the background already", len(b.runs)).
+			WithNext("wait for one of them, or ask without background")
+		e.Retry = 10 * time.Second
+		return nil, nil, e
+	}
+	of := 0
+	for _, r := range b.runs {
+		if r.key == key {
+			of++
+		}
+	}
+	if key != "" && of >= maxBackgroundOfKey {
+		e := perigee.Errorf(perigee.ClassRateLimited, "%d answers are being made in the background for this key already", of).
 			WithNext("wait for one of them, or ask without background")
 		e.Retry = 10 * time.Second
 		return nil, nil, e

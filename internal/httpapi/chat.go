@@ -94,6 +94,9 @@ func (c *call) imageGenerations() error {
 		return err
 	}
 	defer release()
+	if err := c.admitMore(count - 1); err != nil {
+		return err
+	}
 	if err := req.Object(req.Notes); err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (c *call) admit(model string) (release func(), err error) {
 		model = c.state.Default
 	}
 	// A pattern may mean the name that the client uses, or the model behind it.
-	if !k.mayAsk(model) && !k.mayAsk(c.state.Aliases[model]) {
+	if !k.mayAsk(model) && !k.mayAsk(c.behindAlias(model)) {
 		return nil, perigee.Errorf(perigee.ClassForbidden, "the key %s may not ask the model %q", k.Name, shorten(model)).
 			WithNext("its models in perigee's configuration list the patterns that it may")
 	}
@@ -116,6 +116,36 @@ func (c *call) admit(model string) (release func(), err error) {
 		return nil, err
 	}
 	return k.enter(c.opts.Now())
+}
+
+// behindAlias follows aliases to their end, as routing does.
+func (c *call) behindAlias(model string) string {
+	for range len(c.state.Aliases) {
+		next, ok := c.state.Aliases[model]
+		if !ok {
+			break
+		}
+		model = next
+	}
+	return model
+}
+
+// admitMore takes n further requests out of the key's bucket, for a call that makes several.
+func (c *call) admitMore(n int) error {
+	k := c.key
+	if k == nil || k.RPM == 0 || n <= 0 {
+		return nil
+	}
+	k.use.mu.Lock()
+	defer k.use.mu.Unlock()
+	if k.use.allowed < float64(n) {
+		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute, and this call makes %d more", k.Name, k.RPM, n).
+			WithNext("ask for fewer at once, or raise its rpm")
+		e.Retry = time.Duration((float64(n) - k.use.allowed) / (float64(k.RPM) / float64(time.Minute)))
+		return e
+	}
+	k.use.allowed -= float64(n)
+	return nil
 }
 
 func (k *guardedKey) mayAsk(model string) bool {

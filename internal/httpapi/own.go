@@ -75,7 +75,7 @@ func (c *call) models() ([]perigee.Model, error) {
 	}
 	var allowed []perigee.Model
 	for _, m := range models {
-		if c.key.mayAsk(m.ID) {
+		if c.key.mayAsk(m.ID) || c.key.mayAsk(c.behindAlias(m.ID)) {
 			allowed = append(allowed, m)
 		}
 	}

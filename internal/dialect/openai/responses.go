@@ -63,6 +63,9 @@ func DecodeResponses(origin perigee.Origin, find ResponseFinder) (*Responses, er
 
 // A responsesDecoder is a body while it is read.
 type responsesDecoder struct {
+	recalled     map[string]bool // what was brought back from the store
+	recalledSize int
+
 	find   ResponseFinder
 	out    *Responses
 	prompt *perigee.Prompt
@@ -193,6 +196,9 @@ func (d *responsesDecoder) earlierTurns() error {
 	}
 	stored, err := d.findResponse(d.out.previous)
 	if err != nil {
+		return err
+	}
+	if err := d.recall(d.out.previous, len(stored.Input)+len(stored.Output)); err != nil {
 		return err
 	}
 	d.out.earlier = [2]json.RawMessage{stored.Input, stored.Output}

@@ -273,6 +273,12 @@ func (d *responsesDecoder) reference(i int, item *responsesItem) {
 		}
 		return
 	}
+	if err := d.recall(item.id, len(raw)); err != nil {
+		if d.err == nil {
+			d.err = err
+		}
+		return
+	}
 	d.out.references = append(d.out.references, raw)
 	var meant responsesItem
 	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = responsesReadItem(c) })
@@ -280,6 +286,27 @@ func (d *responsesDecoder) reference(i int, item *responsesItem) {
 		return
 	}
 	d.item(i, &meant)
+}
+
+// maxRecalled is how much of what is stored one request may bring back. A reference is short and what it stands for is
+// not, so the limit on bodies does not cover it.
+const maxRecalled = 64 << 20
+
+// recall counts what a request brings back from the store, each item once.
+func (d *responsesDecoder) recall(id string, size int) error {
+	if d.recalled[id] {
+		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", brief(id)),
+			Next: "reference each item once", Cause: &responsesProblem{param: "input"}}
+	}
+	if d.recalled == nil {
+		d.recalled = map[string]bool{}
+	}
+	d.recalled[id] = true
+	if d.recalledSize += size; d.recalledSize > maxRecalled {
+		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413, Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
+			Next: "start a new one with a summary of it", Cause: &responsesProblem{param: "input"}}
+	}
+	return nil
 }
 
 // findItem finds a stored item: in the response that is gone on from, or in the one whose id is in the item's.
