@@ -18,15 +18,11 @@ func (c *call) chatCompletions() error {
 	if err != nil {
 		return err
 	}
-	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	release, err := c.admit(req.Model)
+	release, err := c.letIn(&req.Origin, req.Model)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := req.Object(req.Notes); err != nil {
-		return err
-	}
 	if req.Request, err = c.inline(req.Request); err != nil {
 		return err
 	}
@@ -56,15 +52,11 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
-	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	release, err := c.admit(req.Model)
+	release, err := c.letIn(&req.Origin, req.Model)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := req.Object(req.Notes); err != nil {
-		return err
-	}
 	c.note(req.Notes)
 	c.asked = true
 	vectors, err := embedder.Embed(c.r.Context(), req)
@@ -88,16 +80,12 @@ func (c *call) imageGenerations() error {
 	if err != nil {
 		return err
 	}
-	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	release, err := c.admit(req.Model)
+	release, err := c.letIn(&req.Origin, req.Model)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if err := c.admitMore(count - 1); err != nil {
-		return err
-	}
-	if err := req.Object(req.Notes); err != nil {
 		return err
 	}
 	images := &openai.Images{Created: c.start.Unix()}

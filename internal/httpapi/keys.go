@@ -118,6 +118,21 @@ func (c *call) admit(model string) (release func(), err error) {
 	return k.enter(c.opts.Now())
 }
 
+// letIn is admit for a request whose model stood in its body: it also accounts for the parameters of the URL, and
+// objects to what would be lost where the owner is strict.
+func (c *call) letIn(origin *perigee.Origin, model string) (release func(), err error) {
+	origin.Notes = append(origin.Notes, queryNotes(c.r.URL)...)
+	release, err = c.admit(model)
+	if err != nil {
+		return nil, err
+	}
+	if err := origin.Object(origin.Notes); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
 // behindAlias follows aliases to their end, as routing does.
 func (c *call) behindAlias(model string) string {
 	for range len(c.state.Aliases) {
