@@ -24,13 +24,22 @@ const MaxDepth = 1000
 // It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
 // partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
 // than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
-func Check(data []byte) error { return CheckMembers(data, nil) }
+func Check(data []byte) error { return check(data, nil, 0) }
 
 // CheckMembers is Check, and tells visit of each member of the object that data is: its name as it stands in the text,
 // escapes and all, and the kind of its value. What is wrong with data may come after what visit was told.
 func CheckMembers(data []byte, visit func(name []byte, kind Kind)) error {
+	return check(data, visit, 1)
+}
+
+// CheckNames is CheckMembers for the members of all objects in data, outer and inner ones.
+func CheckNames(data []byte, visit func(name []byte, kind Kind)) error {
+	return check(data, visit, MaxDepth)
+}
+
+func check(data []byte, visit func(name []byte, kind Kind), depth int) error {
 	k := checkers.Get().(*checker)
-	k.data, k.visit = data, visit
+	k.data, k.visit, k.visitDepth = data, visit, depth
 	var err error
 	if !k.document() {
 		k.blameEarlierDuplicate()
@@ -63,6 +72,8 @@ func (k *checker) release() {
 type checker struct {
 	data  []byte
 	visit func(name []byte, kind Kind) // nil: nobody wants to know
+	// visitDepth is how deep visit wants to look.
+	visitDepth int
 
 	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
 	open []int
@@ -187,7 +198,7 @@ func (k *checker) key(i int, where string) int {
 		return k.unexpected(i, "where ':' should be")
 	}
 	i = skipSpace(k.data, i+1)
-	if k.visit != nil && len(k.open) == 1 && i < len(k.data) {
+	if k.visit != nil && len(k.open) <= k.visitDepth && i < len(k.data) {
 		k.visit(k.data[start:end], kindOf[k.data[i]])
 	}
 	return i
@@ -226,52 +237,53 @@ func (k *checker) number(i int) int {
 // text checks a string from behind its opening quote to behind its closing one.
 func (k *checker) text(i int) (end int, escaped bool) {
 	data := k.data
-	// Most keys and many values end within eight bytes.
-	if i+8 <= len(data) {
-		if m := stops(binary.LittleEndian.Uint64(data[i:])); m != 0 {
-			if first := i + lowestLane(m); data[first] == '"' {
+	// Most keys and many values are short, and then a block is too much.
+	for word := i; word+8 <= len(data) && word < i+24; word += 8 {
+		if m := stops(binary.LittleEndian.Uint64(data[word:])); m != 0 {
+			if first := word + lowestLane(m); data[first] == '"' {
 				return first + 1, false
 			}
+			break
 		}
 	}
-	for {
-		marked, size := mark(data, i)
+	var m marks
+	for carry := uint64(0); ; {
+		block := i
+		size := m.mark(data, block)
 		if size == 0 {
 			return k.fail(len(data), "the text ends inside a string"), false
 		}
-		next := i + size
-		for marked != 0 {
-			at := i + bits.TrailingZeros64(marked)
-			c := data[at]
-			if c == '\\' && at+1 < len(data) && simpleEscape[data[at+1]] {
-				escaped = true
-				next = max(next, at+2) // what is escaped may be the first byte of the next block
-				lowest := marked & -marked
-				marked &^= lowest | lowest<<1
-				continue
-			}
-			if c == '"' {
-				return at + 1, escaped
-			}
-			escaped = escaped || c == '\\'
-			behind := k.unusual(at)
+		afterBackslash, next := m.escaped(carry)
+		ends := m.quotes &^ afterBackslash
+		unusual := m.others | afterBackslash&^m.short
+		i, carry = block+size, next
+		for unusual&before(ends) != 0 {
+			at := bits.TrailingZeros64(unusual)
+			behind := k.unusual(block+at, afterBackslash>>at&1 != 0)
 			if behind < 0 {
 				return behind, false
 			}
-			next = max(next, behind)
-			marked &= ^uint64(0) << uint(behind-i) // zero if the block ends before
+			if behind >= block+64 {
+				i, carry, ends = behind, 0, 0
+				break
+			}
+			rest := ^uint64(0) << uint(behind-block)
+			unusual, ends = unusual&rest, ends&rest
 		}
-		i = next
+		escaped = escaped || m.backslashes&before(ends) != 0
+		if ends != 0 {
+			return block + bits.TrailingZeros64(ends) + 1, escaped
+		}
 	}
 }
 
 // unusual checks what stands at i in a string, if that is neither plain ASCII nor a short escape, and returns what
 // comes behind.
-func (k *checker) unusual(i int) int {
-	switch c := k.data[i]; {
-	case c == '\\':
-		return k.escape(i)
-	case c < ' ':
+func (k *checker) unusual(i int, afterBackslash bool) int {
+	if afterBackslash {
+		return k.escape(i - 1)
+	}
+	if c := k.data[i]; c < ' ' {
 		return k.fail(i, "control character "+hexByte(c)+" in a string, where it needs an escape")
 	}
 	end := skipUTF8(k.data, i)

@@ -1,7 +1,6 @@
 package rawjson
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -23,40 +22,6 @@ func stops(x uint64) uint64 {
 }
 
 func lowestLane(m uint64) int { return bits.TrailingZeros64(m) >> 3 }
-
-// exactStops is stops without the spoilt lanes: every marked lane counts. Without their top bits, lanes cannot carry
-// into each other.
-func exactStops(x uint64) uint64 {
-	low := x &^ tops
-	notQuote := (low ^ lanes*'"') + lanes*0x7F
-	notBackslash := (low ^ lanes*'\\') + lanes*0x7F
-	notControl := low + lanes*(0x80-' ')
-	return (^(notQuote & notBackslash & notControl) | x) & tops
-}
-
-// mark finds the special bytes among the next 64: bit n of marked stands for data[i+n]. It looks at size bytes, fewer
-// than 64 only at the end of data. The words do not depend on each other, so the processor works on several at once;
-// going from one special byte to the next by loads would make it wait each time.
-func mark(data []byte, i int) (marked uint64, size int) {
-	if i+64 <= len(data) {
-		b := (*[64]byte)(data[i:])
-		low := markWord(b[0:8]) | markWord(b[8:16])<<8 | markWord(b[16:24])<<16 | markWord(b[24:32])<<24
-		high := markWord(b[32:40]) | markWord(b[40:48])<<8 | markWord(b[48:56])<<16 | markWord(b[56:64])<<24
-		return high<<32 | low, 64
-	}
-	rest := data[min(i, len(data)):]
-	for n, c := range rest {
-		if c == '"' || c == '\\' || c < ' ' || c >= 0x80 {
-			marked |= 1 << n
-		}
-	}
-	return marked, len(rest)
-}
-
-// markWord marks eight bytes; the multiplication gathers the top bits of the lanes in one byte.
-func markWord(b []byte) uint64 {
-	return exactStops(binary.LittleEndian.Uint64(b)) * 0x0002040810204081 >> 56
-}
 
 // skipUTF8 returns the offset after the run of non-ASCII characters that starts at i. When the run is not valid UTF-8
 // it returns the complement (^) of the offset of the first bad sequence.

@@ -28,17 +28,20 @@ func (d *Decoder) Passing(chunk []byte) bool {
 	if !d.Outline || !d.started {
 		return false
 	}
-	for _, word := range notable {
-		if bytes.Contains(chunk, word) {
-			return false
-		}
-	}
-	return rawjson.Check(chunk) == nil
+	notable := false
+	err := rawjson.CheckNames(chunk, func(name []byte, _ rawjson.Kind) { notable = notable || isNotable(name) })
+	return err == nil && !notable
 }
 
-// notable are the words without which a chunk is nothing but content and running totals. They leave out the letters
-// that the two spellings of a field differ in.
-var notable = [][]byte{[]byte("inish"), []byte("lock"), []byte(`"error"`)}
+// isNotable tells the members without which a chunk is nothing but content and running totals, in both spellings. Who
+// writes a name with escapes is read, to be sure.
+func isNotable(name []byte) bool {
+	switch string(name) {
+	case "finishReason", "finish_reason", "promptFeedback", "prompt_feedback", "error":
+		return true
+	}
+	return bytes.IndexByte(name, '\\') >= 0
+}
 
 // Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON,
 // or that reports an error, gives that error; the events before it still count.

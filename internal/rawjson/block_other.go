@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package rawjson
+
+func markBlock(b *[64]byte, m *marks) { markWords(b, m) }
