@@ -25,6 +25,7 @@ var rooms = []room{
 	{"perigee/internal/names", nil, "compares names"},
 	{"perigee/internal/rawjson", nil, "reads and splices JSON"},
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
+	{"perigee/internal/upstream/wire", nil, "connections, whatever is said on them"},
 
 	// The pure middle: bytes to words and back.
 	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
@@ -42,7 +43,7 @@ var rooms = []room{
 	{"perigee/internal/record", []string{"perigee"}, "recording watches any upstream, into any store"},
 
 	// Edges.
-	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse"}, "its wire is the Gemini dialect over event streams"},
+	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect over event streams"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},

@@ -7,6 +7,7 @@ import (
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/prepare"
 	"perigee/internal/sse"
+	"perigee/internal/upstream/wire"
 )
 
 // An answer is one response on its way to the caller.
@@ -22,9 +23,9 @@ type answer struct {
 	silent   bool // this chunk said nothing
 }
 
-func (a *answer) stream(r *sse.Reader, dog *watchdog) error {
+func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
 	for {
-		dog.busy.Store(false)
+		dog.Busy(false)
 		ev, err := r.Next()
 		if err == io.EOF {
 			return a.end()
@@ -32,8 +33,8 @@ func (a *answer) stream(r *sse.Reader, dog *watchdog) error {
 		if err != nil {
 			return err
 		}
-		dog.busy.Store(true)
-		dog.reset(a.upstream.opts.Idle, errIdle)
+		dog.Busy(true)
+		dog.Reset(a.upstream.opts.Idle, wire.ErrIdle)
 		promised := a.more
 		a.more = r.Ready()
 		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {

@@ -10,11 +10,7 @@ import (
 	"slices"
 
 	"perigee"
-)
-
-var (
-	errFirstByte = errors.New("no answer within limits.first_byte")
-	errIdle      = errors.New("no sign of life within limits.idle")
+	"perigee/internal/upstream/wire"
 )
 
 // nextSteps are for errors of the provider's, which seldom say what to do.
@@ -49,7 +45,7 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model, Cause: err}
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle):
+	case errors.Is(cause, wire.ErrFirstByte), errors.Is(cause, wire.ErrIdle):
 		e.Status = http.StatusGatewayTimeout
 		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
 		e.Next = "try again, or allow more time"

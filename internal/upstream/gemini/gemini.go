@@ -23,6 +23,7 @@ import (
 	"perigee/internal/models"
 	"perigee/internal/prepare"
 	"perigee/internal/sse"
+	"perigee/internal/upstream/wire"
 )
 
 // DefaultURL is where the official API lives.
@@ -60,20 +61,13 @@ func New(opts Options) *Upstream {
 		opts.URL = DefaultURL
 	}
 	opts.URL = strings.TrimSuffix(opts.URL, "/")
-	if opts.Transport == nil {
-		opts.Transport = newTransport()
-	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	// Redirects are not followed: they would carry the key to wherever they point.
-	client := &http.Client{Transport: opts.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
-	return &Upstream{opts: opts, client: client, keys: newKeyring(opts.Keys)}
+	return &Upstream{opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
 }
 
 // Close drops idle connections.
@@ -113,12 +107,12 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 			return nil
 		}
 	}
-	outgoing := &sent{body: m.body}
-	defer outgoing.wait()
+	outgoing := wire.NewBody(m.body)
+	defer outgoing.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	dog := watch(cancel, u.opts.FirstByte, errFirstByte)
-	defer dog.stop()
+	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	defer dog.Stop()
 	resp, err := u.post(ctx, req.Model, method, outgoing)
 	if err != nil {
 		return u.explain(ctx, req.Model, err)
@@ -185,7 +179,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, err
 	}
-	raw, err := u.call(ctx, req.Model, "countTokens", &sent{body: m.body})
+	raw, err := u.call(ctx, req.Model, "countTokens", wire.NewBody(m.body))
 	if err != nil {
 		return nil, err
 	}
@@ -212,14 +206,14 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 		if err != nil {
 			return nil, err
 		}
-		e.Raw, err = u.call(ctx, req.Model, method, &sent{body: body})
+		e.Raw, err = u.call(ctx, req.Model, method, wire.NewBody(body))
 		return e, err
 	}
 	// Other dialects allow more at once than this API takes.
 	for inputs := range slices.Chunk(req.Inputs, maxEmbedBatch) {
 		part := *req
 		part.Inputs = inputs
-		raw, err := u.call(ctx, req.Model, "batchEmbedContents", &sent{body: dialect.EncodeEmbed(&part)})
+		raw, err := u.call(ctx, req.Model, "batchEmbedContents", wire.NewBody(dialect.EncodeEmbed(&part)))
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/upstream/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,7 +68,7 @@ func TestReusesOneHTTP2Connection(t *testing.T) {
 	}
 	server.StartTLS()
 	defer server.Close()
-	transport := newTransport()
+	transport := wire.NewTransport()
 	transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 	defer u.Close()

@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Why a watchdog cancels.
+var (
+	ErrFirstByte = errors.New("no answer within limits.first_byte")
+	ErrIdle      = errors.New("no sign of life within limits.idle")
+)
+
+// A Watchdog cancels a call when the provider has been quiet for too long. While the caller is busy with what it got,
+// the provider is not to blame.
+type Watchdog struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	cause  error
+	busy   atomic.Bool
+}
+
+// Watch cancels with cause after d, unless d is 0 or the dog is reset or stopped before.
+func Watch(cancel context.CancelCauseFunc, d time.Duration, cause error) *Watchdog {
+	w := &Watchdog{cancel: cancel}
+	w.Reset(d, cause)
+	return w
+}
+
+// Busy says whether the caller is at work, and the provider may be quiet for as long.
+func (w *Watchdog) Busy(busy bool) { w.busy.Store(busy) }
+
+// Reset starts the wait anew. Each cause has its own limit.
+func (w *Watchdog) Reset(d time.Duration, cause error) {
+	if w.timer != nil && w.cause == cause {
+		w.timer.Reset(d)
+		return
+	}
+	w.Stop()
+	w.cause = cause
+	if d > 0 {
+		w.start(d, cause)
+	}
+}
+
+func (w *Watchdog) start(d time.Duration, cause error) {
+	timer := make(chan *time.Timer, 1) // the function may run before AfterFunc has returned
+	t := time.AfterFunc(d, func() {
+		if !w.busy.Load() {
+			w.cancel(cause)
+			return
+		}
+		t := <-timer
+		timer <- t
+		t.Reset(d)
+	})
+	timer <- t
+	w.timer = t
+}
+
+// Stop ends the wait.
+func (w *Watchdog) Stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}
