@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"perigee"
@@ -55,12 +56,14 @@ func (c *call) responses() error {
 	}
 	defer release()
 	settle(body)
-	defer settle(body) // as releaseBody does; the body itself may still be pointed into
 	if req.Stream {
-		return c.responsesStream(req)
+		err = c.responsesStream(req)
+	} else {
+		into := req.NewCollector(c.id, c.start, c.opts.Now)
+		err = c.whole(c.r.Context(), req.Request, keptCollector{into, func() { c.keep(req, into.Stored) }})
 	}
-	into := req.NewCollector(c.id, c.start, c.opts.Now)
-	return c.whole(c.r.Context(), req.Request, keptCollector{into, func() { c.keep(req, into.Stored) }})
+	releaseBody(body) // what is stored of the request is a copy
+	return err
 }
 
 // keyName is whose answers the client may see.
@@ -85,21 +88,62 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 
 // A keptStream writes the answer down before the client is told that it is complete, so that it can be gone on from
 // at once.
+//
+// It also brings the memory that the events are written into: the first and the last of them repeat the request's tools
+// and instructions, so an ordinary buffer does not hold them.
 type keptStream struct {
 	*openai.ResponsesStream
 	keep func()
+	room []byte
 }
 
-func (k keptStream) End(dst []byte) []byte {
-	dst = k.ResponsesStream.End(dst)
+// eventRooms keeps that memory for the next stream, up to the size of the bodies that are kept.
+var eventRooms = sync.Pool{New: func() any { return new([]byte) }}
+
+func newKeptStream(into *openai.ResponsesStream, keep func()) *keptStream {
+	return &keptStream{into, keep, *eventRooms.Get().(*[]byte)}
+}
+
+// empty returns dst, or more room in its place when nothing of dst has to be kept. The writer has sent what it was
+// given before, since otherwise it would be in dst.
+func (k *keptStream) empty(dst []byte) []byte {
+	if len(dst) == 0 && cap(dst) < cap(k.room) {
+		return k.room[:0]
+	}
+	return dst
+}
+
+// filled remembers the room that an event needed.
+func (k *keptStream) filled(dst []byte) []byte {
+	if cap(dst) > cap(k.room) {
+		k.room = dst[:0]
+	}
+	return dst
+}
+
+func (k *keptStream) Encode(dst []byte, ev *perigee.Event) []byte {
+	return k.filled(k.ResponsesStream.Encode(k.empty(dst), ev))
+}
+
+func (k *keptStream) End(dst []byte) []byte {
+	dst = k.filled(k.ResponsesStream.End(k.empty(dst)))
 	k.keep()
 	return dst
 }
 
-func (k keptStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	dst = k.ResponsesStream.Fail(dst, status, err)
+func (k *keptStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	dst = k.filled(k.ResponsesStream.Fail(k.empty(dst), status, err))
 	k.keep()
 	return dst
+}
+
+// forget ends the use of the stream, after the last event was sent. It lets go of the request, which may be large: the
+// runtime keeps the timer of a stream, and with it the encoder, for some time after the timer was stopped.
+func (k *keptStream) forget() {
+	if room := k.room; cap(room) <= maxPooled {
+		eventRooms.Put(&room)
+	}
+	*k = keptStream{}
 }
 
 // A keptCollector does the same for an answer in one piece.
@@ -139,7 +183,9 @@ func (c *call) save(req *openai.Responses, response, output json.RawMessage) err
 func (c *call) responsesStream(req *openai.Responses) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
 	if !req.Background {
-		return c.stream(req.Request, keptStream{into, func() { c.keep(req, into.Stored) }})
+		encoder := newKeptStream(into, func() { c.keep(req, into.Stored) })
+		defer encoder.forget()
+		return c.stream(req.Request, encoder)
 	}
 	ctx, running, err := c.behind.enter(c.r.Context(), openai.ResponseID(c.id), c.keyName())
 	if err != nil {
@@ -152,11 +198,12 @@ func (c *call) responsesStream(req *openai.Responses) error {
 		return err
 	}
 	kept := false
-	encoder := keptStream{into, func() {
+	encoder := newKeptStream(into, func() {
 		kept = true
 		c.keep(req, into.Stored)
 		running.settle() // who cancelled it does not wait until the client has read the rest
-	}}
+	})
+	defer encoder.forget()
 	err = c.stream(req.Request, encoder)
 	if !kept { // the client went away, or there was nothing to tell it but the error
 		e := c.trouble(errCancelled)

@@ -33,17 +33,18 @@ type Responses struct {
 // DecodeResponses reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
 // one may have to be found first; find may be nil where none is stored.
 func DecodeResponses(origin perigee.Origin, find ResponseFinder) (*Responses, error) {
-	if err := rawjson.Check(origin.Body); err != nil {
+	members, err := responsesMembers(origin.Body)
+	if err != nil {
 		return nil, responsesInvalid("", err)
 	}
-	c := rawjson.NewCursor(origin.Body)
-	if got := c.Kind(); got != rawjson.Object {
+	if got := rawjson.NewCursor(origin.Body).Kind(); got != rawjson.Object {
 		return nil, responsesInvalid("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &responsesDecoder{find: find, out: &Responses{Store: true, tools: &responsesTools{}}, prompt: &perigee.Prompt{}}
-	d.fields(c)
-	if err := c.Err(); err != nil {
-		return nil, responsesInvalid("", err)
+	for i := range members {
+		if err := d.field(&members[i]); err != nil {
+			return nil, responsesInvalid(string(members[i].name), err)
+		}
 	}
 	if d.err != nil {
 		return nil, d.err
@@ -84,62 +85,63 @@ type responsesDecoder struct {
 	effort       string
 
 	turns responsesTurns
+	room  responsesRoom
 	seals map[string]string // call id to signature, from the reasoning items
 	known responsesIndex    // stored items that were looked at
 }
 
-// fields reads the top level. What stands in an order of its own (tools before the conversation that calls them,
-// earlier turns before later ones) is only found here and read afterwards.
-func (d *responsesDecoder) fields(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		name := string(key)
-		if i := responsesEchoIndex(name); i >= 0 && c.Kind() != rawjson.Null {
-			at := *c // a look ahead: the value is read again below
-			d.out.echo[i] = responsesEchoOf(name, at.Raw())
+// field reads one member of the body. What has a place of its own in the order (tools before the conversation that
+// calls them, earlier turns before later ones) is only kept here and read afterwards.
+func (d *responsesDecoder) field(m *responsesMember) error {
+	c := rawjson.NewCursor(m.value)
+	if c.Kind() == rawjson.Null {
+		return nil // the same as absent, for every field
+	}
+	if i := responsesEchoIndex(m.name); i >= 0 {
+		d.out.echo[i] = responsesEchoOf(responsesEcho[i].name, m.value)
+	}
+	switch string(m.name) {
+	case "model":
+		d.model = c.String()
+	case "input":
+		d.out.input = m.value
+	case "instructions":
+		d.instructions = c.String()
+	case "tools":
+		d.rawTools = m.value
+		if c.Kind() != rawjson.Array {
+			responsesKind(c, rawjson.Array) // fails
 		}
-		if c.Kind() == rawjson.Null {
-			continue // the same as absent, for every field
-		}
-		switch name {
-		case "model":
-			d.model = c.String()
-		case "input":
-			d.out.input = c.Raw()
-		case "instructions":
-			d.instructions = c.String()
-		case "tools":
-			d.rawTools = responsesKind(c, rawjson.Array)
-		case "tool_choice":
-			d.rawChoice = c.Raw()
-		case "previous_response_id":
-			d.out.previous = c.String()
-		case "stream":
-			d.stream = c.Bool()
-		case "store":
-			d.out.Store = c.Bool()
-		case "background":
-			d.out.Background = c.Bool()
-		case "prompt_cache_key":
-			d.session = c.String()
-		case "conversation", "prompt":
-			c.Skip()
-			d.refuse(name, "perigee keeps no %ss", "send the whole input, or go on with previous_response_id", name)
-		default:
-			if !d.knob(c, name) && !d.option(c, name) {
-				c.Skip()
-				d.notes.unknown("", key)
-			}
+	case "tool_choice":
+		d.rawChoice = m.value
+	case "previous_response_id":
+		d.out.previous = c.String()
+	case "stream":
+		d.stream = c.Bool()
+	case "store":
+		d.out.Store = c.Bool()
+	case "background":
+		d.out.Background = c.Bool()
+	case "prompt_cache_key":
+		d.session = c.String()
+	case "conversation", "prompt":
+		d.refuse(string(m.name), "perigee keeps no %ss", "send the whole input, or go on with previous_response_id", m.name)
+	default:
+		if !d.knob(c, m.name) && !d.option(c, m.name) {
+			d.notes.unknown("", m.name)
 		}
 	}
+	return c.Err()
 }
 
-// conversation reads what fields found, in the order in which it builds on each other.
+// conversation reads what field kept, in the order in which it builds on each other.
 func (d *responsesDecoder) conversation() error {
 	if d.out.Background && !d.out.Store {
 		d.refuse("background", "an answer that is made in the background has to be stored", "leave store: false out")
 	}
 	// A client that has nothing stored can go on only with what it is given.
 	d.out.showSeals = d.out.showSeals || !d.out.Store
+	d.room, d.turns = newResponsesRoom(len(d.out.input)), newResponsesTurns(len(d.out.input))
 	d.generation()
 	d.instruct(d.instructions)
 	if d.rawTools != nil {
@@ -239,10 +241,13 @@ func (d *responsesDecoder) ownInput() error {
 	default:
 		d.items(c)
 	}
+	if d.err != nil {
+		return d.err
+	}
 	if err := c.Err(); err != nil {
 		return responsesInvalid("input", err)
 	}
-	return d.err
+	return nil
 }
 
 // refuse remembers the first thing that makes the request impossible.

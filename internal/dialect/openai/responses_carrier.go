@@ -50,9 +50,12 @@ func responsesAppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// responsesBase64 takes only one form of the same bytes.
+var responsesBase64 = base64.StdEncoding.Strict()
+
 // responsesDecodeCarrier reads a carrier. What is not one of ours, or was changed on the way, is none.
 func responsesDecodeCarrier(text []byte) (*responsesCarrier, bool) {
-	b, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
+	b, err := responsesBase64.AppendDecode(nil, text)
 	if err != nil || len(b) < len(responsesMark)+responsesSum || !bytes.HasPrefix(b, []byte(responsesMark)) {
 		return nil, false
 	}
@@ -60,7 +63,7 @@ func responsesDecodeCarrier(text []byte) (*responsesCarrier, bool) {
 	if !bytes.Equal(sum[:responsesSum], b[len(b)-responsesSum:]) {
 		return nil, false
 	}
-	r := responsesReader{rest: body[len(responsesMark):]}
+	r := responsesReader{rest: string(body[len(responsesMark):])} // the one copy that all texts of it share
 	c := &responsesCarrier{}
 	for range r.count() {
 		c.thoughts = append(c.thoughts, responsesThought{r.text(), r.text()})
@@ -73,7 +76,7 @@ func responsesDecodeCarrier(text []byte) (*responsesCarrier, bool) {
 
 // A responsesReader reads what encode wrote. After the first thing that cannot be it reads nothing.
 type responsesReader struct {
-	rest []byte
+	rest string
 	bad  bool
 }
 
@@ -88,7 +91,7 @@ func (r *responsesReader) count() int {
 }
 
 func (r *responsesReader) number() uint64 {
-	n, size := binary.Uvarint(r.rest)
+	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
 	if size <= 0 || r.bad {
 		r.bad = true
 		return 0
@@ -99,7 +102,7 @@ func (r *responsesReader) number() uint64 {
 
 func (r *responsesReader) text() string {
 	n := r.count()
-	s := string(r.rest[:n])
+	s := r.rest[:n]
 	r.rest = r.rest[n:]
 	return s
 }
@@ -108,9 +111,7 @@ func (r *responsesReader) text() string {
 // cache behind us may know the seal of. A carrier of somebody else's means nothing to our models.
 func (d *responsesDecoder) reasoningItem(i int, item *responsesItem) {
 	if item.sealed != nil {
-		var sealed []byte
-		d.nested(i, "encrypted_content", item.sealed, func(c *rawjson.Cursor) { sealed = c.Bytes() })
-		carrier, ok := responsesDecodeCarrier(sealed)
+		carrier, ok := responsesDecodeCarrier(d.textOf(i, "encrypted_content", item.sealed))
 		if !ok {
 			d.notes.dropped("input[].encrypted_content")
 			return

@@ -10,14 +10,15 @@ import (
 )
 
 // A responsesItem is one item of the conversation, its members found but not yet read: what they mean depends on
-// the type, which may come last.
+// the type, which may come last. It points into the text that it was found in.
 type responsesItem struct {
 	kind      string
-	id        string
 	role      string
-	callID    string
-	name      string
-	namespace string
+	id        []byte
+	callID    []byte
+	name      []byte
+	namespace []byte
+	said      bool            // the content is in the conversation already
 	body      json.RawMessage // content, arguments, input, action …: what the item is about
 	output    json.RawMessage
 	summary   json.RawMessage
@@ -36,51 +37,84 @@ func (d *responsesDecoder) items(c *rawjson.Cursor) {
 			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
 			continue
 		}
-		item := responsesReadItem(c)
+		var item responsesItem
+		for key := range c.Object() {
+			switch {
+			case c.Kind() == rawjson.Null:
+			case string(key) == "content" && item.kind == "message" && item.role != "":
+				// Clients mostly say what it is before they say it: then it is read where it stands.
+				item.said = true
+				d.message(i, item.role, c)
+			default:
+				item.find(key, c)
+			}
+		}
 		if c.Err() == nil {
 			d.item(i, &item)
 		}
 	}
 }
 
-func responsesReadItem(c *rawjson.Cursor) responsesItem {
+// responsesFindItem finds the members of the next item.
+func responsesFindItem(c *rawjson.Cursor) responsesItem {
 	var item responsesItem
 	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "type":
-			item.kind = c.String()
-		case "id":
-			item.id = c.String()
-		case "role":
-			item.role = c.String()
-		case "call_id":
-			item.callID = c.String()
-		case "name":
-			item.name = c.String()
-		case "namespace":
-			item.namespace = c.String()
-		case "content", "arguments", "input", "action", "operation", "result":
-			item.body = c.Raw()
-		case "output":
-			item.output = c.Raw()
-		case "summary":
-			item.summary = c.Raw()
-		case "encrypted_content":
-			item.sealed = c.Raw()
-		case "tools":
-			item.tools = c.Raw()
-		case "status", "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
-			"pending_safety_checks", "acknowledged_safety_checks", "async",
-			"output_format", "background", "quality", "size", "revised_prompt":
-			// What an answer of ours, or an SDK, says about an item: nothing that the model would need again.
-		default:
-			item.other = append(item.other, string(key))
+		if c.Kind() != rawjson.Null {
+			item.find(key, c)
 		}
 	}
 	return item
+}
+
+// find takes one member of the item.
+func (item *responsesItem) find(key []byte, c *rawjson.Cursor) {
+	switch string(key) {
+	case "type":
+		item.kind = responsesWord(c)
+	case "role":
+		item.role = responsesWord(c)
+	case "id":
+		item.id = c.Bytes()
+	case "call_id":
+		item.callID = c.Bytes()
+	case "name":
+		item.name = c.Bytes()
+	case "namespace":
+		item.namespace = c.Bytes()
+	case "content", "arguments", "input", "action", "operation", "result":
+		item.body = c.Raw()
+	case "output":
+		item.output = c.Raw()
+	case "summary":
+		item.summary = c.Raw()
+	case "encrypted_content":
+		item.sealed = c.Raw()
+	case "tools":
+		item.tools = c.Raw()
+	case "status", "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
+		"pending_safety_checks", "acknowledged_safety_checks", "async",
+		"output_format", "background", "quality", "size", "revised_prompt":
+		// What an answer of ours, or an SDK, says about an item: nothing that the model would need again.
+	default:
+		item.other = append(item.other, string(key))
+	}
+}
+
+// responsesWords are the types and roles that conversations are full of.
+var responsesWords = [...]string{
+	"function_call", "function_call_output", "message", "reasoning", "user", "assistant", "input_text", "output_text",
+	"function", "custom_tool_call", "custom_tool_call_output", "developer", "system",
+}
+
+// responsesWord reads a type or a role without making a string of its own for each.
+func responsesWord(c *rawjson.Cursor) string {
+	raw := c.Bytes()
+	for _, word := range responsesWords {
+		if string(raw) == word {
+			return word
+		}
+	}
+	return string(raw)
 }
 
 // item adds one item to the conversation.
@@ -88,11 +122,11 @@ func (d *responsesDecoder) item(i int, item *responsesItem) {
 	known := true
 	switch item.kind {
 	case "message", "":
-		d.message(i, item)
+		d.wholeMessage(i, item)
 	case "function_call":
 		d.functionCall(i, item)
 	case "custom_tool_call":
-		d.call(item, d.out.tools.flat(item.namespace, item.name), wrap("input", d.jsonText(i, "input", item.body)))
+		d.call(item, d.nameOf(item), wrap("input", d.jsonText(i, "input", item.body)))
 	case "function_call_output", "custom_tool_call_output":
 		d.toolOutput(i, item)
 	case "reasoning":
@@ -106,8 +140,8 @@ func (d *responsesDecoder) item(i int, item *responsesItem) {
 	case "tool_search_output":
 		d.toolSearchOutput(i, item)
 	case "image_generation_call":
-		if data := d.textOf(i, "result", item.body); data != "" {
-			d.turns.model(perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: data}})
+		if data := d.textOf(i, "result", item.body); len(data) > 0 {
+			d.turns.model(perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: string(data)}})
 		}
 	default:
 		known = d.hostedItem(i, item)
@@ -134,7 +168,7 @@ func (d *responsesDecoder) hostedItem(i int, item *responsesItem) bool {
 	}
 	if call, ok := strings.CutSuffix(item.kind, "_output"); ok && responsesHosted[call] != "" {
 		d.notes.mapped("input[" + item.kind + "]")
-		if item.callID == "" {
+		if len(item.callID) == 0 {
 			item.callID = item.id // local_shell_call_output has no other
 		}
 		d.toolOutput(i, item)
@@ -156,8 +190,16 @@ func (d *responsesDecoder) nested(i int, member string, raw json.RawMessage, rea
 	}
 }
 
-func (d *responsesDecoder) textOf(i int, member string, raw json.RawMessage) (text string) {
-	d.nested(i, member, raw, func(c *rawjson.Cursor) { text = c.String() })
+// textOf reads a member that has to be a string. The result may point into raw.
+func (d *responsesDecoder) textOf(i int, member string, raw json.RawMessage) []byte {
+	if raw == nil {
+		return nil
+	}
+	c := rawjson.NewCursor(raw)
+	text := c.Bytes()
+	if err := c.Err(); err != nil && d.err == nil {
+		d.err = responsesInvalid(fmt.Sprintf("input[%d].%s", i, member), err)
+	}
 	return text
 }
 
@@ -166,26 +208,52 @@ func (d *responsesDecoder) jsonText(i int, member string, raw json.RawMessage) j
 	if len(raw) > 0 && raw[0] == '"' {
 		return raw
 	}
-	return rawjson.AppendString(nil, d.textOf(i, member, raw)) // empty, or an error
+	return rawjson.AppendString(nil, string(d.textOf(i, member, raw))) // empty, or an error
 }
 
-func (d *responsesDecoder) message(i int, item *responsesItem) {
-	var add func(perigee.Part)
-	switch item.role {
-	case "user":
-		add = d.turns.user
-	case "assistant":
-		add = d.turns.model
+// wholeMessage adds a message after all of its members were found, unless it was added on the way.
+func (d *responsesDecoder) wholeMessage(i int, item *responsesItem) {
+	switch {
+	case item.said:
+	case item.body == nil:
+		d.mayTalk(i, item.role)
+	default:
+		d.nested(i, "content", item.body, func(c *rawjson.Cursor) { d.message(i, item.role, c) })
+	}
+}
+
+// message adds a message of someone's, whose content comes next.
+func (d *responsesDecoder) message(i int, role string, c *rawjson.Cursor) {
+	if d.mayTalk(i, role) {
+		d.content(c, role)
+	}
+}
+
+// mayTalk says whether there is such a role.
+func (d *responsesDecoder) mayTalk(i int, role string) bool {
+	switch role {
+	case "user", "assistant":
 	case "system", "developer":
 		if d.turns.begun() {
-			d.notes.mapped("input[].role " + item.role)
+			d.notes.mapped("input[].role " + role)
 		}
-		add = d.instructPart
 	default:
-		d.refuse(fmt.Sprintf("input[%d].role", i), "there is no role %q", "use user, assistant, system or developer", brief(item.role))
-		return
+		d.refuse(fmt.Sprintf("input[%d].role", i), "there is no role %q", "use user, assistant, system or developer", brief(role))
+		return false
 	}
-	d.nested(i, "content", item.body, func(c *rawjson.Cursor) { d.content(c, add) })
+	return true
+}
+
+// say adds a part of a message.
+func (d *responsesDecoder) say(role string, p perigee.Part) {
+	switch role {
+	case "user":
+		d.turns.user(p)
+	case "assistant":
+		d.turns.model(p)
+	default:
+		d.instructPart(p)
+	}
 }
 
 // instructPart adds a part of a system message. The provider takes only words there.
@@ -199,24 +267,31 @@ func (d *responsesDecoder) instructPart(p perigee.Part) {
 }
 
 func (d *responsesDecoder) functionCall(i int, item *responsesItem) {
-	var args []byte
-	d.nested(i, "arguments", item.body, func(c *rawjson.Cursor) { args = c.Bytes() })
-	object, repaired := arguments(args)
+	object, repaired := arguments(d.textOf(i, "arguments", item.body))
 	if repaired {
 		d.notes.repaired("input[].arguments")
 	}
-	d.call(item, d.out.tools.flat(item.namespace, item.name), object)
+	d.call(item, d.nameOf(item), object)
+}
+
+// nameOf is the name that the model knows the tool of a call by.
+func (d *responsesDecoder) nameOf(item *responsesItem) string {
+	if tool := d.out.tools.find(string(item.namespace), string(item.name)); tool != nil {
+		return tool.flat
+	}
+	return responsesFlat(string(item.namespace), string(item.name))
 }
 
 // call adds a call to the model's turn, under the name that the model knows and with the seal that came back for it.
 func (d *responsesDecoder) call(item *responsesItem, name string, args json.RawMessage) {
-	if item.callID == "" {
-		item.callID = item.id
+	id := string(item.callID)
+	if id == "" {
+		id = string(item.id)
 	}
 	d.turns.call(perigee.Part{
 		Kind:      perigee.PartCall,
-		Call:      &perigee.FunctionCall{ID: item.callID, Name: name, Args: args},
-		Signature: d.seals[item.callID],
+		Call:      &perigee.FunctionCall{ID: id, Name: name, Args: args},
+		Signature: d.seals[id],
 	})
 }
 
@@ -232,24 +307,31 @@ func responsesObject(raw json.RawMessage) json.RawMessage {
 }
 
 func (d *responsesDecoder) toolOutput(i int, item *responsesItem) {
-	text := json.RawMessage(`""`)
-	d.nested(i, "output", item.output, func(c *rawjson.Cursor) { text = d.output(c) })
+	text := item.output // most of them are strings, which go on as they are
+	switch {
+	case text == nil:
+		text = json.RawMessage(`""`)
+	case text[0] != '"':
+		d.nested(i, "output", item.output, func(c *rawjson.Cursor) { text = d.output(c) })
+	}
 	d.answer(item, text)
 }
 
 // answer adds a tool's answer, a JSON string, to the user's turn.
 func (d *responsesDecoder) answer(item *responsesItem, text json.RawMessage) {
-	name := d.turns.nameOf(item.callID)
-	if name == "" {
-		name = d.out.tools.flat(item.namespace, item.name)
+	r := &perigee.FunctionResponse{Response: d.room.wrap("output", text)}
+	if call := d.turns.calls[string(item.callID)]; call != nil {
+		r.ID, r.Name = call.ID, call.Name
+	} else {
+		r.ID = string(item.callID)
 	}
-	if name == "" {
-		name = item.callID
+	if r.Name == "" {
+		r.Name = d.nameOf(item)
 	}
-	d.turns.answer(perigee.Part{
-		Kind:     perigee.PartResponse,
-		Response: &perigee.FunctionResponse{ID: item.callID, Name: name, Response: wrap("output", text)},
-	})
+	if r.Name == "" {
+		r.Name = r.ID
+	}
+	d.turns.answer(perigee.Part{Kind: perigee.PartResponse, Response: r})
 }
 
 // toolSearchOutput adds the tools that a search has found to those that the model may call.
@@ -262,91 +344,4 @@ func (d *responsesDecoder) toolSearchOutput(i int, item *responsesItem) {
 		found.WriteString(" " + t.flat)
 	}
 	d.answer(item, rawjson.AppendString(nil, found.String()))
-}
-
-// reference adds the item that a reference stands for.
-func (d *responsesDecoder) reference(i int, item *responsesItem) {
-	raw, err := d.findItem(item.id)
-	if err != nil {
-		if d.err == nil {
-			d.err = err
-		}
-		return
-	}
-	if err := d.recall(item.id, len(raw)); err != nil {
-		if d.err == nil {
-			d.err = err
-		}
-		return
-	}
-	d.out.references = append(d.out.references, raw)
-	var meant responsesItem
-	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = responsesReadItem(c) })
-	if meant.kind == "item_reference" { // stored items are not, so this one is damaged
-		return
-	}
-	d.item(i, &meant)
-}
-
-// maxRecalled is how much of what is stored one request may bring back. A reference is short and what it stands for is
-// not, so the limit on bodies does not cover it.
-const maxRecalled = 64 << 20
-
-// recall counts what a request brings back from the store, each item once.
-func (d *responsesDecoder) recall(id string, size int) error {
-	if d.recalled[id] {
-		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", brief(id)),
-			Next: "reference each item once", Cause: &responsesProblem{param: "input"}}
-	}
-	if d.recalled == nil {
-		d.recalled = map[string]bool{}
-	}
-	d.recalled[id] = true
-	if d.recalledSize += size; d.recalledSize > maxRecalled {
-		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413, Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
-			Next: "start a new one with a summary of it", Cause: &responsesProblem{param: "input"}}
-	}
-	return nil
-}
-
-// findItem finds a stored item: in the response that is gone on from, or in the one whose id is in the item's.
-func (d *responsesDecoder) findItem(id string) (json.RawMessage, error) {
-	if d.known == nil {
-		d.known = responsesIndex{}
-		d.known.add(d.out.earlier[0])
-		d.known.add(d.out.earlier[1])
-	}
-	if raw, ok := d.known[id]; ok {
-		return raw, nil
-	}
-	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Item with id '%s' not found.", brief(id)),
-		Next: "send the item itself, or leave store: false out of the request that made it", Cause: &responsesProblem{param: "input"}}
-	response := responsesIDOfItem(id)
-	if response == "" || d.find == nil {
-		return nil, missing
-	}
-	stored, err := d.find(response)
-	if e := perigee.AsError(err); e != nil {
-		if e.Class == perigee.ClassNotFound {
-			return nil, missing
-		}
-		return nil, e
-	}
-	d.known.add(stored.Output)
-	d.known.add(stored.Input)
-	if raw, ok := d.known[id]; ok {
-		return raw, nil
-	}
-	return nil, missing
-}
-
-// A responsesIndex finds items by their ids, so that many references into one response cost one look at it.
-type responsesIndex map[string]json.RawMessage
-
-func (x responsesIndex) add(items json.RawMessage) {
-	for _, item := range responsesSplit(items) {
-		if id := responsesItemID(item); id != "" {
-			x[id] = item
-		}
-	}
 }

@@ -43,9 +43,9 @@ var responsesEcho = [...]struct{ name, absent string }{
 	{"metadata", `{}`},
 }
 
-func responsesEchoIndex(name string) int {
+func responsesEchoIndex(name []byte) int {
 	for i := range responsesEcho {
-		if responsesEcho[i].name == name {
+		if responsesEcho[i].name == string(name) {
 			return i
 		}
 	}
@@ -137,13 +137,19 @@ type responsesAnswer struct {
 	usage      *perigee.Usage
 }
 
+// objectSize is about how long the response is with the items of output: agents send long instructions and many tools,
+// which come back in it.
+func (r *Responses) objectSize(output []byte) int {
+	size := 1024 + len(output)
+	for i := range r.echo {
+		size += len(responsesEcho[i].name) + max(len(r.echo[i]), len(responsesEcho[i].absent)) + len(`,"":`)
+	}
+	return size
+}
+
 // object appends the response with the items of output, which come without brackets.
 func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte) {
-	size := 2048 + len(output)
-	for i := range r.echo {
-		size += len(r.echo[i])
-	}
-	w.buf = slices.Grow(w.buf, size) // agents send long instructions and many tools, which come back in here
+	w.buf = slices.Grow(w.buf, r.objectSize(output))
 	w.lit(`{"id":`)
 	w.str(a.id)
 	w.lit(`,"object":"response","created_at":`)

@@ -9,9 +9,9 @@ import (
 )
 
 // knob reads how the model should generate.
-func (d *responsesDecoder) knob(c *rawjson.Cursor, name string) bool {
+func (d *responsesDecoder) knob(c *rawjson.Cursor, name []byte) bool {
 	g := &d.prompt.Generation
-	switch name {
+	switch string(name) {
 	case "temperature":
 		g.Temperature = responsesPtr(c.Float64())
 	case "top_p":
@@ -37,28 +37,28 @@ func (d *responsesDecoder) knob(c *rawjson.Cursor, name string) bool {
 }
 
 // option reads what asks nothing of the model, and what only some values of cannot be done.
-func (d *responsesDecoder) option(c *rawjson.Cursor, name string) bool {
-	switch name {
+func (d *responsesDecoder) option(c *rawjson.Cursor, name []byte) bool {
+	switch string(name) {
 	case "metadata", "client_metadata":
 		responsesKind(c, rawjson.Object)
 	case "user", "safety_identifier", "prompt_cache_retention":
 		_ = c.String()
 	case "parallel_tool_calls":
 		if !c.Bool() {
-			d.notes.dropped(name)
+			d.notes.dropped(string(name))
 		}
 	case "truncation":
 		if c.String() != "disabled" {
-			d.notes.dropped(name)
+			d.notes.dropped(string(name))
 		}
 	case "service_tier":
 		if tier := c.String(); tier != "auto" && tier != "default" {
-			d.notes.dropped(name)
+			d.notes.dropped(string(name))
 		}
 	case "stream_options":
 		for key := range c.Object() {
 			if string(key) != "include_obfuscation" { // which would only pad the events
-				d.notes.unknown(name+".", key)
+				d.notes.unknown("stream_options.", key)
 			}
 		}
 	default:

@@ -18,27 +18,23 @@ type responsesPart struct {
 }
 
 // content reads what a message says: a string, or an array of parts. Empty texts say nothing and are left out.
-func (d *responsesDecoder) content(c *rawjson.Cursor, add func(perigee.Part)) {
+func (d *responsesDecoder) content(c *rawjson.Cursor, role string) {
 	if c.Kind() == rawjson.String {
 		if text := c.String(); text != "" {
-			add(perigee.Part{Kind: perigee.PartText, Text: text})
+			d.say(role, perigee.Part{Kind: perigee.PartText, Text: text})
 		}
 		return
 	}
 	for range c.Array() {
 		if p, ok := d.part(c); ok {
-			add(p)
+			d.say(role, p)
 		}
 	}
 }
 
-// output reads what a tool answered, as a JSON string. What is no text goes beside the answer, which names it.
+// output reads what a tool answered, if that is no string, as a JSON string. What is no text goes beside the answer, which names it.
 func (d *responsesDecoder) output(c *rawjson.Cursor) json.RawMessage {
-	switch c.Kind() {
-	case rawjson.String:
-		return c.Raw()
-	case rawjson.Array:
-	default:
+	if c.Kind() != rawjson.Array {
 		return rawjson.AppendString(nil, string(c.Raw()))
 	}
 	at := *c // an array of something else is kept as it is written
@@ -96,7 +92,7 @@ func (d *responsesDecoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 		}
 		switch string(key) {
 		case "type":
-			p.kind = c.String()
+			p.kind = responsesWord(c)
 		case "text", "refusal":
 			p.text = c.String()
 		case "image_url":

@@ -45,7 +45,9 @@ func responsesItemID(item json.RawMessage) (id string) {
 // InputItems returns everything that the model was given, as an array of items that all have ids: the conversation
 // that was gone on from, then this request's own input.
 func (r *Responses) InputItems(call string) json.RawMessage {
-	w := responsesWriter{buf: []byte("[")}
+	// Most items come without an id and get one, which is short beside what they say.
+	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input)*9/8 + 1024
+	w := responsesWriter{buf: append(make([]byte, 0, size), '[')}
 	for _, items := range r.earlier {
 		w.elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
 	}
@@ -95,7 +97,7 @@ func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, refer
 		return references
 	}
 	at := *c
-	item := responsesReadItem(&at)
+	item := responsesFindItem(&at)
 	if item.kind == "item_reference" && len(references) > 0 {
 		c.Skip()
 		w.raw(references[0])
@@ -104,11 +106,12 @@ func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, refer
 	if item.kind == "" {
 		item.kind = "message"
 	}
-	if item.id == "" {
-		item.id = fmt.Sprintf("%s_%s_i%d", responsesPrefix(item.kind), call, i)
+	id := string(item.id)
+	if id == "" {
+		id = fmt.Sprintf("%s_%s_i%d", responsesPrefix(item.kind), call, i)
 	}
 	w.lit(`{"id":`)
-	w.str(item.id)
+	w.str(id)
 	w.lit(`,"type":`)
 	w.str(item.kind)
 	for key := range c.Object() {

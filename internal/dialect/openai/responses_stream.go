@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"perigee"
@@ -114,13 +115,20 @@ func (s *ResponsesStream) start() {
 		return
 	}
 	s.started = true
-	for _, name := range []string{"response.created", "response.in_progress"} {
-		if s.event(name) {
-			s.w.lit(`,"response":`)
-			s.req.object(&s.w, &s.answer, nil)
-			s.send()
-		}
+	if s.quiet {
+		return
 	}
+	s.w.buf = slices.Grow(s.w.buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
+	s.event("response.created")
+	s.w.lit(`,"response":`)
+	from := len(s.w.buf)
+	s.req.object(&s.w, &s.answer, nil)
+	response := s.w.buf[from:]
+	s.send()
+	s.event("response.in_progress")
+	s.w.lit(`,"response":`)
+	s.w.raw(response)
+	s.send()
 }
 
 // event begins an event, unless nobody listens.

@@ -33,6 +33,8 @@ type responsesTools struct {
 	declared []perigee.Tool
 	list     []responsesTool
 	byFlat   map[string]int
+
+	// What only namespaces and unknown names need; nil until then.
 	byName   map[[2]string]int // namespace and name
 	anywhere map[string]int    // name, whatever the namespace: the first one
 }
@@ -43,27 +45,72 @@ const responsesDefault = "functions"
 
 // add gives a tool its flat name. It is nil when there is such a tool already.
 func (t *responsesTools) add(kind responsesToolKind, namespace, name string) *responsesTool {
-	if t.byFlat == nil {
-		t.byFlat, t.byName, t.anywhere = map[string]int{}, map[[2]string]int{}, map[string]int{}
-	}
-	key := [2]string{namespace, name}
-	if _, ok := t.byName[key]; ok {
-		return nil
-	}
 	flat := responsesFlat(namespace, name)
-	for base, n := flat, len(t.list); ; n++ {
-		if _, taken := t.byFlat[flat]; !taken {
-			break
+	if _, taken := t.byFlat[flat]; taken { // only then it can be there already, or need another name
+		if t.exact(namespace, name) != nil {
+			return nil
 		}
-		flat = base + "_" + strconv.Itoa(n)
+		flat = t.unused(flat)
+	}
+	if t.byFlat == nil {
+		t.byFlat = map[string]int{}
 	}
 	i := len(t.list)
 	t.list = append(t.list, responsesTool{kind, namespace, name, flat})
-	t.byFlat[flat], t.byName[key] = i, i
-	if _, ok := t.anywhere[name]; !ok {
-		t.anywhere[name] = i
+	t.byFlat[flat] = i
+	if t.byName != nil {
+		t.index(i)
 	}
 	return &t.list[i]
+}
+
+// unused is a flat name like base that no tool has.
+func (t *responsesTools) unused(base string) string {
+	for n := len(t.list); ; n++ {
+		flat := base + "_" + strconv.Itoa(n)
+		if _, taken := t.byFlat[flat]; !taken {
+			return flat
+		}
+	}
+}
+
+// index lets a tool be found by its namespace and name.
+func (t *responsesTools) index(i int) {
+	tool := &t.list[i]
+	t.byName[[2]string{tool.namespace, tool.name}] = i
+	if _, ok := t.anywhere[tool.name]; !ok {
+		t.anywhere[tool.name] = i
+	}
+}
+
+// exact is the tool with this name in this namespace; nil: there is none.
+func (t *responsesTools) exact(namespace, name string) *responsesTool {
+	if namespace == "" { // most tools have none, and are known to the model by their own name
+		if i, ok := t.byFlat[name]; ok && t.list[i].namespace == "" && t.list[i].name == name {
+			return &t.list[i]
+		}
+	}
+	if t.byName == nil {
+		t.byName, t.anywhere = map[[2]string]int{}, map[string]int{}
+		for i := range t.list {
+			t.index(i)
+		}
+	}
+	if i, ok := t.byName[[2]string{namespace, name}]; ok {
+		return &t.list[i]
+	}
+	return nil
+}
+
+// find is the tool that a call means. One that names no namespace may mean any. nil: there is none.
+func (t *responsesTools) find(namespace, name string) *responsesTool {
+	if tool := t.exact(namespace, name); tool != nil {
+		return tool
+	}
+	if i, ok := t.anywhere[name]; ok && namespace == "" {
+		return &t.list[i]
+	}
+	return nil
 }
 
 func responsesFlat(namespace, name string) string {
@@ -73,13 +120,10 @@ func responsesFlat(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// flat is the name that the model knows a tool by. A call that names no namespace may mean any.
+// flat is the name that the model knows a tool by.
 func (t *responsesTools) flat(namespace, name string) string {
-	if i, ok := t.byName[[2]string{namespace, name}]; ok {
-		return t.list[i].flat
-	}
-	if i, ok := t.anywhere[name]; ok && namespace == "" {
-		return t.list[i].flat
+	if tool := t.find(namespace, name); tool != nil {
+		return tool.flat
 	}
 	return responsesFlat(namespace, name)
 }
@@ -107,7 +151,7 @@ func responsesReadDeclaration(c *rawjson.Cursor) responsesDeclaration {
 		}
 		switch string(key) {
 		case "type":
-			t.kind = c.String()
+			t.kind = responsesWord(c)
 		case "name":
 			t.name = c.String()
 		case "description":
@@ -280,19 +324,20 @@ func (d *responsesDecoder) toolChoice() {
 func (d *responsesDecoder) allowedTools(c *rawjson.Cursor) []string {
 	allowed := []string{}
 	for range c.Array() {
-		t := responsesItem{}
+		var t responsesTool
+		var kind string
 		for key := range c.Object() {
 			switch string(key) {
 			case "type":
-				t.kind = c.String()
+				kind = c.String()
 			case "name":
 				t.name = c.String()
 			case "namespace":
 				t.namespace = c.String()
 			}
 		}
-		if t.kind != "function" && t.kind != "custom" {
-			d.notes.unknown("tool_choice.tools", []byte("["+brief(t.kind)+"]"))
+		if kind != "function" && kind != "custom" {
+			d.notes.unknown("tool_choice.tools", []byte("["+brief(kind)+"]"))
 			continue
 		}
 		allowed = append(allowed, d.out.tools.flat(t.namespace, t.name))

@@ -12,17 +12,26 @@ import (
 // right behind their calls and each at its place.
 type responsesTurns struct {
 	contents []perigee.Content
-	names    map[string]string // call id to the function's name
+	calls    map[string]*perigee.FunctionCall // by id
 
-	// The user's turn that is open.
+	// The model's turn that is open, and the user's after it. Their memory is used again for the next ones.
+	spoken  []perigee.Part
 	answers []perigee.Part
 	media   []perigee.Part // that tools gave
 	rest    []perigee.Part
 }
 
+// usualTurn is how much agents send for each turn, or more.
+const usualTurn = 2 << 10
+
+// newResponsesTurns has room for the turns that a conversation of a size usually has.
+func newResponsesTurns(size int) responsesTurns {
+	return responsesTurns{contents: make([]perigee.Content, 0, 1+size/usualTurn)}
+}
+
 // begun says whether anything was said yet.
 func (t *responsesTurns) begun() bool {
-	return len(t.contents) > 0 || len(t.answers) > 0 || len(t.rest) > 0
+	return len(t.contents) > 0 || len(t.spoken) > 0 || len(t.answers) > 0 || len(t.rest) > 0
 }
 
 func (t *responsesTurns) user(p perigee.Part)   { t.rest = append(t.rest, p) }
@@ -36,28 +45,31 @@ func (t *responsesTurns) attach(p perigee.Part) int {
 
 func (t *responsesTurns) model(p perigee.Part) {
 	t.closeUser()
-	if n := len(t.contents); n > 0 && t.contents[n-1].Role == perigee.RoleModel {
-		t.contents[n-1].Parts = append(t.contents[n-1].Parts, p)
-		return
-	}
-	t.contents = append(t.contents, perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{p}})
+	t.spoken = append(t.spoken, p)
 }
 
 func (t *responsesTurns) call(p perigee.Part) {
-	if t.names == nil {
-		t.names = map[string]string{}
+	if t.calls == nil {
+		t.calls = map[string]*perigee.FunctionCall{}
 	}
-	t.names[p.Call.ID] = p.Call.Name
+	t.calls[p.Call.ID] = p.Call
 	t.model(p)
 }
 
-func (t *responsesTurns) nameOf(callID string) string { return t.names[callID] }
+// closeModel ends the model's turn, if one is open.
+func (t *responsesTurns) closeModel() {
+	if len(t.spoken) > 0 {
+		t.contents = append(t.contents, perigee.Content{Role: perigee.RoleModel, Parts: slices.Clone(t.spoken)})
+		t.spoken = t.spoken[:0]
+	}
+}
 
-// closeUser ends the user's turn, if one is open.
+// closeUser ends the user's turn, if one is open, and the model's turn before it.
 func (t *responsesTurns) closeUser() {
 	if len(t.answers) == 0 && len(t.media) == 0 && len(t.rest) == 0 {
 		return
 	}
+	t.closeModel()
 	t.sortAnswers()
 	t.contents = append(t.contents, perigee.Content{Role: perigee.RoleUser, Parts: slices.Concat(t.answers, t.media, t.rest)})
 	t.answers, t.media, t.rest = t.answers[:0], t.media[:0], t.rest[:0]
@@ -86,5 +98,6 @@ func (t *responsesTurns) sortAnswers() {
 // close ends the conversation and returns it.
 func (t *responsesTurns) close() []perigee.Content {
 	t.closeUser()
+	t.closeModel()
 	return t.contents
 }

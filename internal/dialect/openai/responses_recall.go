@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// reference adds the item that a reference stands for.
+func (d *responsesDecoder) reference(i int, item *responsesItem) {
+	id := string(item.id)
+	raw, err := d.findItem(id)
+	if err != nil {
+		if d.err == nil {
+			d.err = err
+		}
+		return
+	}
+	if err := d.recall(id, len(raw)); err != nil {
+		if d.err == nil {
+			d.err = err
+		}
+		return
+	}
+	d.out.references = append(d.out.references, raw)
+	var meant responsesItem
+	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = responsesFindItem(c) })
+	if meant.kind == "item_reference" { // stored items are not, so this one is damaged
+		return
+	}
+	d.item(i, &meant)
+}
+
+// maxRecalled is how much of what is stored one request may bring back. A reference is short and what it stands for is
+// not, so the limit on bodies does not cover it.
+const maxRecalled = 64 << 20
+
+// recall counts what a request brings back from the store, each item once.
+func (d *responsesDecoder) recall(id string, size int) error {
+	if d.recalled[id] {
+		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", brief(id)),
+			Next: "reference each item once", Cause: &responsesProblem{param: "input"}}
+	}
+	if d.recalled == nil {
+		d.recalled = map[string]bool{}
+	}
+	d.recalled[id] = true
+	if d.recalledSize += size; d.recalledSize > maxRecalled {
+		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413, Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
+			Next: "start a new one with a summary of it", Cause: &responsesProblem{param: "input"}}
+	}
+	return nil
+}
+
+// findItem finds a stored item: in the response that is gone on from, or in the one whose id is in the item's.
+func (d *responsesDecoder) findItem(id string) (json.RawMessage, error) {
+	if d.known == nil {
+		d.known = responsesIndex{}
+		d.known.add(d.out.earlier[0])
+		d.known.add(d.out.earlier[1])
+	}
+	if raw, ok := d.known[id]; ok {
+		return raw, nil
+	}
+	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Item with id '%s' not found.", brief(id)),
+		Next: "send the item itself, or leave store: false out of the request that made it", Cause: &responsesProblem{param: "input"}}
+	response := responsesIDOfItem(id)
+	if response == "" || d.find == nil {
+		return nil, missing
+	}
+	stored, err := d.find(response)
+	if e := perigee.AsError(err); e != nil {
+		if e.Class == perigee.ClassNotFound {
+			return nil, missing
+		}
+		return nil, e
+	}
+	d.known.add(stored.Output)
+	d.known.add(stored.Input)
+	if raw, ok := d.known[id]; ok {
+		return raw, nil
+	}
+	return nil, missing
+}
+
+// A responsesIndex finds items by their ids, so that many references into one response cost one look at it.
+type responsesIndex map[string]json.RawMessage
+
+func (x responsesIndex) add(items json.RawMessage) {
+	for _, item := range responsesSplit(items) {
+		if id := responsesItemID(item); id != "" {
+			x[id] = item
+		}
+	}
+}
