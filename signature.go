@@ -9,7 +9,7 @@ import (
 // client has lost it. The key says nothing of what was sealed.
 type Signature struct {
 	Key     string
-	Value   string // the seal, opaque; empty where only its kind is to be known
+	Value   string // the seal, opaque, or sealed thinking with its text; empty where only its kind is to be known
 	Seal    string // the kind of models that take it
 	Expires time.Time
 }

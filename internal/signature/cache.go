@@ -24,10 +24,10 @@ type entry struct {
 	absent bool // the store was asked and has nothing under this key
 }
 
-// overhead is about what an entry takes beside its strings.
+// overhead is about what a signature takes beside its strings.
 const overhead = 200
 
-func (e *entry) size() int { return len(e.Key) + len(e.Value) + overhead }
+func size(s perigee.Signature) int { return len(s.Key) + len(s.Value) + overhead }
 
 func (c *cache) put(s perigee.Signature, absent bool) {
 	c.mu.Lock()
@@ -42,32 +42,35 @@ func (c *cache) put(s perigee.Signature, absent bool) {
 		c.remove(old)
 	}
 	e := &entry{s, absent}
+	if size(e.Signature) > c.maxBytes {
+		return // it would drive out all others and not fit in either
+	}
 	c.entries[s.Key] = c.order.PushFront(e)
-	c.bytes += e.size()
+	c.bytes += size(e.Signature)
 	for c.bytes > c.maxBytes || c.order.Len() > c.maxCount {
 		c.remove(c.order.Back())
 	}
 }
 
 // get returns what is known under a key: something, that there is nothing, or neither.
-func (c *cache) get(key string, now time.Time) (s perigee.Signature, known, absent bool) {
+func (c *cache) get(key string, now time.Time) (s *perigee.Signature, known, absent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.entries[key]
 	if !ok {
-		return s, false, false
+		return nil, false, false
 	}
 	e := at.Value.(*entry)
 	if !now.Before(e.Expires) {
 		c.remove(at)
-		return s, false, false
+		return nil, false, false
 	}
 	c.order.MoveToFront(at)
-	return e.Signature, !e.absent, e.absent
+	return &e.Signature, !e.absent, e.absent
 }
 
 func (c *cache) remove(at *list.Element) {
 	e := c.order.Remove(at).(*entry)
 	delete(c.entries, e.Key)
-	c.bytes -= e.size()
+	c.bytes -= size(e.Signature)
 }

@@ -31,13 +31,12 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		return k.next.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
-		seal := models.Of(req.Model).Family.Seal()
-		restored, err := k.restored(ctx, req, seal)
+		restored, scope, err := k.restored(ctx, req)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
 		}
-		w := watch{memory: k.memory, seal: seal, call: req.ID}
+		w := watch{memory: k.memory, scope: scope, call: req.ID}
 		defer w.end()
 		for ev, err := range k.next.Stream(ctx, restored) {
 			if err == nil {
@@ -50,16 +49,17 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-// restored returns the request with the signatures that the model should see.
-func (k *Keeper) restored(ctx context.Context, req *perigee.Request, seal string) (*perigee.Request, error) {
+// restored returns the request with the signatures that the model should see, and the scope of what is remembered.
+func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.Request, *scope, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if p := k.memory.restore(ctx, prompt, seal); p != prompt {
-		return req.WithPrompt(p), nil
+	scope := newScope(req.Client, prompt, models.Of(req.Model).Family.Seal())
+	if p := k.memory.restore(ctx, prompt, scope); p != prompt {
+		return req.WithPrompt(p), scope, nil
 	}
-	return req, nil
+	return req, scope, nil
 }
 
 // CountTokens asks the upstream inside, about the request that Stream would make.
@@ -71,7 +71,7 @@ func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if req.Dialect == perigee.DialectGemini {
 		return counter.CountTokens(ctx, req)
 	}
-	restored, err := k.restored(ctx, req, models.Of(req.Model).Family.Seal())
+	restored, _, err := k.restored(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,12 @@ func request(dialect perigee.Dialect, model string, parts ...perigee.Part) *peri
 	return perigee.NewRequest(perigee.Origin{ID: "r1", Dialect: dialect}, model, true, func() (*perigee.Prompt, error) { return p, nil })
 }
 
+// testScope is where requests without a history of their own are.
+func testScope() *scope {
+	p, _ := request(perigee.DialectAnthropic, flash).Prompt()
+	return newScope(perigee.Client{}, p, "gemini")
+}
+
 // hear lets a keeper pass on what the source says, and returns what comes out.
 func hear(t *testing.T, k *Keeper, req *perigee.Request) (events []perigee.Event) {
 	t.Helper()
@@ -212,7 +218,7 @@ func TestGeminiPassesUntouched(t *testing.T) {
 // The prompt is shared by all that try it: what one upstream gets restored must not show in another's.
 func TestTheClientsPromptStays(t *testing.T) {
 	m := NewMemory(Options{})
-	m.remember(callKey("a"), "S1", "gemini")
+	m.remember(testScope().callKey("a"), "S1", "gemini")
 	req := request(perigee.DialectAnthropic, flash, partCall("a"), with(partText("x"), "unknown"))
 	before, _ := req.Prompt()
 	s := &source{}
@@ -255,7 +261,7 @@ func (c *counter) CountTokens(_ context.Context, req *perigee.Request) (*perigee
 // Counting is about the same request: a signature that the provider cannot read would be refused there, too.
 func TestCountingSeesWhatIsAsked(t *testing.T) {
 	m, c := NewMemory(Options{}), &counter{}
-	m.remember(callKey("a"), "S1", "gemini")
+	m.remember(testScope().callKey("a"), "S1", "gemini")
 	for dialect, want := range map[perigee.Dialect]string{perigee.DialectAnthropic: "S1 ", perigee.DialectGemini: " forged"} {
 		if _, err := m.Around(c).CountTokens(t.Context(), request(dialect, flash, partCall("a"), with(partText("x"), "forged"))); err != nil {
 			t.Fatal(err)
@@ -297,6 +303,10 @@ func TestManyAtOnce(t *testing.T) {
 				id := fmt.Sprint(i, j)
 				hear(t, m.Around(&source{events: []perigee.Event{signed(called(id), "S"+id), finish()}}), request(perigee.DialectAnthropic, flash))
 				if got := ask(t, m, flash, partCall(id)); got != "S"+id {
+					t.Errorf("got %q", got)
+				}
+				hear(t, m.Around(&source{events: []perigee.Event{thought(id), seal("C"), called("c" + id), called("d"), finish()}}), converse(opus, hi()))
+				if got := reaches(t, m, converse(opus, hi(), model(partCall("c"+id), partCall("d")), results("c"+id, "d"))); got != "("+id+"|C) c"+id+" d" {
 					t.Errorf("got %q", got)
 				}
 			}

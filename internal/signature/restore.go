@@ -14,62 +14,65 @@ type place struct {
 	own           string // where the kind of the signature that it has is remembered; empty: it has none
 }
 
-// restore returns the prompt with the signatures that a model with this seal should see: those that the client kept
-// and that are really its kind, and those that the client lost and we remember. The prompt itself stays as it is; it
-// is returned when nothing changes.
-func (m *Memory) restore(ctx context.Context, p *perigee.Prompt, seal string) *perigee.Prompt {
-	places := m.places(p, seal)
-	if len(places) == 0 {
+// restore returns the prompt with what a model with this seal should see: the signatures that the client kept and that
+// are really its kind, those that the client lost and we remember, and the thinking that it lost. The prompt itself
+// stays as it is; it is returned when nothing changes.
+func (m *Memory) restore(ctx context.Context, p *perigee.Prompt, s *scope) *perigee.Prompt {
+	places := listPlaces(p, s)
+	steps := listSteps(p, s)
+	if len(places) == 0 && len(steps) == 0 {
 		return p
 	}
-	keys := make([]string, 0, len(places))
-	for _, at := range places {
-		for _, key := range []string{at.key, at.own} {
-			if key != "" {
-				keys = append(keys, key)
-			}
-		}
-	}
-	known := m.find(ctx, keys)
-	out := p
-	copied := -1 // the last content whose parts are our own
+	known := m.find(ctx, keysOf(places, steps))
+	d := draft{was: p, now: p}
 	for _, at := range places {
 		was := p.Contents[at.content].Parts[at.part].Signature
-		is := choose(at, was, seal, known)
-		if is == was {
-			continue
+		if is := choose(at, was, s.seal, known); is != was {
+			d.parts(at.content)[at.part].Signature = is
 		}
-		if out == p {
-			c := *p
-			c.Contents = slices.Clone(p.Contents)
-			out = &c
-		}
-		if copied != at.content {
-			copied = at.content
-			out.Contents[copied].Parts = slices.Clone(out.Contents[copied].Parts)
-		}
-		out.Contents[at.content].Parts[at.part].Signature = is
 	}
-	return out
+	m.follow(ctx, steps, known)
+	for i := range steps {
+		steps[i].giveBack(&d, known)
+	}
+	return d.finished()
+}
+
+func keysOf(places []place, steps []step) []string {
+	keys := make([]string, 0, 2*len(places)+len(steps))
+	for i := range places {
+		if places[i].key != "" {
+			keys = append(keys, places[i].key)
+		}
+		if places[i].own != "" {
+			keys = append(keys, places[i].own)
+		}
+	}
+	for i := range steps {
+		keys = append(keys, steps[i].keys...)
+	}
+	return keys
 }
 
 // choose decides which signature a part gets.
 func choose(at place, was, seal string, known found) string {
-	if kind, ok := known[at.own]; was != "" && ok && kind.Seal == seal {
+	kind, seen := known[at.own]
+	seen = seen && was != ""
+	if seen && kind.Seal == seal {
 		return was
 	}
 	if s, ok := known[at.key]; ok && at.key != "" && s.Seal == seal {
 		return s.Value
 	}
-	if _, ok := known[at.own]; was != "" && !ok && plausible(was, seal) {
+	if was != "" && !seen && plausible(was, seal) {
 		return was
 	}
 	return ""
 }
 
-// places lists the parts of the model's that have a signature or may have lost one.
-func (m *Memory) places(p *perigee.Prompt, seal string) []place {
-	var list []place
+// listPlaces lists the parts of the model's that have a signature or may have lost one.
+func listPlaces(p *perigee.Prompt, s *scope) []place {
+	list := make([]place, 0, len(p.Contents))
 	var text textDigest
 	for i := range p.Contents {
 		if p.Contents[i].Role != perigee.RoleModel {
@@ -77,12 +80,9 @@ func (m *Memory) places(p *perigee.Prompt, seal string) []place {
 		}
 		for j := range p.Contents[i].Parts {
 			part := &p.Contents[i].Parts[j]
-			at := place{content: i, part: j}
+			at := place{content: i, part: j, key: s.partKey(part, &text)}
 			if part.Signature != "" {
 				at.own = sealKey(part.Signature)
-			}
-			if seal != "" {
-				at.key = partKey(part, seal, &text)
 			}
 			if at.key != "" || at.own != "" {
 				list = append(list, at)
@@ -93,10 +93,12 @@ func (m *Memory) places(p *perigee.Prompt, seal string) []place {
 }
 
 // partKey is where the signature of a part is remembered.
-func partKey(part *perigee.Part, seal string, text *textDigest) string {
+func (s *scope) partKey(part *perigee.Part, text *textDigest) string {
 	switch {
+	case !s.seals(part.Thought):
+		return ""
 	case part.Kind == perigee.PartCall && part.Call != nil && part.Call.ID != "":
-		return callKey(part.Call.ID)
+		return s.callKey(part.Call.ID)
 	case part.Kind == perigee.PartText && part.Text != "":
 		text.reset()
 		text.write(part.Text)
@@ -104,7 +106,41 @@ func partKey(part *perigee.Part, seal string, text *textDigest) string {
 		if part.Thought {
 			kind = perigee.EventThinking
 		}
-		return textKey(kind, seal, text)
+		return s.textKey(kind, text)
 	}
 	return ""
+}
+
+// A draft is a prompt that is changed without touching the one that it was: what changes is copied first.
+type draft struct {
+	was, now *perigee.Prompt
+	last     int  // the content whose parts were copied last, plus one
+	emptied  bool // a content has lost its last part
+}
+
+// contents returns the contents to change.
+func (d *draft) contents() []perigee.Content {
+	if d.now == d.was {
+		c := *d.was
+		c.Contents = slices.Clone(c.Contents)
+		d.now = &c
+	}
+	return d.now.Contents
+}
+
+// parts returns the parts of a content to change. Contents come in order.
+func (d *draft) parts(content int) []perigee.Part {
+	c := &d.contents()[content]
+	if d.last != content+1 {
+		d.last = content + 1
+		c.Parts = slices.Clone(c.Parts)
+	}
+	return c.Parts
+}
+
+func (d *draft) finished() *perigee.Prompt {
+	if d.emptied {
+		d.now.Contents = slices.DeleteFunc(d.now.Contents, func(c perigee.Content) bool { return len(c.Parts) == 0 })
+	}
+	return d.now
 }

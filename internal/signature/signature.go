@@ -4,6 +4,17 @@
 // Upstream around an upstream that gives it back. The daemon puts one around every upstream, behind routing, all with
 // the same Memory.
 //
+// Claude seals the thinking itself, so for its models the sealed thinking of an answer is remembered, too, by the id of
+// each call that came of it. While the model's turn goes on, a request that brings the call without the thinking gets it
+// back at the beginning of that step. Thinking that the client kept as it was stays; what it has altered, or lost the
+// seal of, makes place.
+//
+// Nobody gets what another has: what is remembered by id or text is found again only with the key that the client
+// presented when it was remembered. Texts that are short and ids that may be counted from one are, beyond that, bound to
+// their conversation, that is to its first system instruction and the user's first words. Ids that are certain to be one
+// of a kind are not, so that clients may shorten a conversation from its beginning. Models get only what comes from
+// models of their kind.
+//
 // Requests in the provider's own dialect pass untouched: their clients have a place for the seal, and know best. What
 // a provider demands in place of a seal that nobody remembers is not decided here.
 package signature
@@ -95,8 +106,8 @@ func (m *Memory) remember(key, value, seal string) {
 	m.put(sealKey(value), "", seal)
 }
 
-// A found is what is known under some keys.
-type found map[string]perigee.Signature
+// A found is what is known under some keys. Nobody changes what it points at.
+type found map[string]*perigee.Signature
 
 // find looks the keys up, first in memory and then, all that are missing at once, in the store.
 func (m *Memory) find(ctx context.Context, keys []string) found {
@@ -128,9 +139,9 @@ func (m *Memory) load(ctx context.Context, keys []string, result found, now time
 		m.opts.Logger.Warn("signatures cannot be read for now", "error", err)
 		return
 	}
-	for _, s := range stored {
-		m.cache.put(s, false)
-		result[s.Key] = s
+	for i := range stored {
+		m.cache.put(stored[i], false)
+		result[stored[i].Key] = &stored[i]
 	}
 	for _, key := range keys {
 		if _, ok := result[key]; !ok {

@@ -9,7 +9,7 @@ import (
 // A watch follows one answer and remembers the signatures in it.
 type watch struct {
 	memory     *Memory
-	seal       string // of the model that answers; empty: it has no signatures
+	scope      *scope // its seal is that of the model that answers; empty: it has no signatures
 	call       string // the id of the request
 	calls      int
 	candidates []candidate
@@ -22,6 +22,7 @@ type candidate struct {
 	signature string            // that came with the open block
 	block     textDigest        // its text, from the second block of a kind on
 	whole     [2]joined         // some clients get all thinking as one, and all text
+	train     train             // Claude's thinking, whole
 }
 
 // A joined is all the text of one kind. While there is one block of it, it is also that block.
@@ -40,7 +41,7 @@ func (w *watch) see(ev *perigee.Event) {
 	default:
 		return
 	}
-	if w.seal == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
+	if w.scope.seal == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
 		return
 	}
 	for len(w.candidates) <= ev.Candidate {
@@ -52,8 +53,14 @@ func (w *watch) see(ev *perigee.Event) {
 		w.finish(c)
 		return
 	case perigee.EventCall:
+		if ev.Call == nil {
+			return
+		}
 		w.close(c)
 		c.kind, c.id = ev.Kind, ev.Call.ID
+		if len(c.train.value) > 0 {
+			c.train.remember(w.memory, w.scope.thoughtsKey(c.id))
+		}
 	case perigee.EventText, perigee.EventThinking:
 		w.text(c, ev)
 	}
@@ -77,15 +84,29 @@ func (w *watch) number(ev *perigee.Event) {
 
 func (w *watch) text(c *candidate, ev *perigee.Event) {
 	j := &c.whole[joinedIndex(ev.Kind)]
-	if c.kind != ev.Kind {
+	if c.kind != ev.Kind || w.another(c, ev) {
 		w.close(c)
 		c.kind = ev.Kind
 		j.blocks++
+	}
+	thinking := ev.Kind == perigee.EventThinking
+	if !w.scope.seals(thinking) {
+		return
 	}
 	j.digest.write(ev.Text)
 	if j.blocks > 1 {
 		c.block.write(ev.Text)
 	}
+	if thinking && w.scope.seal == claude {
+		c.train.think(ev.Text)
+	}
+}
+
+// another says whether thinking that goes on is another block: Claude seals a block at its end. Gemini's seals may come
+// anywhere in a block.
+func (w *watch) another(c *candidate, ev *perigee.Event) bool {
+	return w.scope.seal == claude && ev.Kind == perigee.EventThinking && ev.Text != "" &&
+		c.signature != "" && c.signature != ev.Signature
 }
 
 func joinedIndex(kind perigee.EventKind) int {
@@ -97,14 +118,14 @@ func joinedIndex(kind perigee.EventKind) int {
 
 // sealed notes the signature of the open block. Calls are complete, so theirs can be remembered at once.
 func (w *watch) sealed(c *candidate, signature string) {
-	switch c.kind {
-	case perigee.EventCall:
-		w.memory.remember(callKey(c.id), signature, w.seal)
-	case perigee.EventText, perigee.EventThinking:
+	switch {
+	case !w.scope.seals(c.kind == perigee.EventThinking) || c.kind == 0:
+		w.memory.put(sealKey(signature), "", w.scope.seal) // it came with nothing of its own, but it is genuine
+	case c.kind == perigee.EventCall:
+		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.seal)
+	default:
 		c.signature = signature
 		c.whole[joinedIndex(c.kind)].signature = signature
-	default:
-		w.memory.put(sealKey(signature), "", w.seal) // it came with nothing, but it is genuine
 	}
 }
 
@@ -117,19 +138,25 @@ func (w *watch) close(c *candidate) {
 		}
 		w.rememberText(c.kind, text, c.signature)
 	}
+	if c.kind == perigee.EventThinking {
+		c.train.close(c.signature)
+	}
 	c.kind, c.id, c.signature = 0, "", ""
 	c.block.reset()
 }
 
 func (w *watch) rememberText(kind perigee.EventKind, d *textDigest, signature string) {
-	if key := textKey(kind, w.seal, d); key != "" {
-		w.memory.remember(key, signature, w.seal)
+	if key := w.scope.textKey(kind, d); key != "" {
+		w.memory.remember(key, signature, w.scope.seal)
 	}
 }
 
 // finish ends an answer.
 func (w *watch) finish(c *candidate) {
 	w.close(c)
+	if w.scope.seal == claude {
+		return // its seals are good for one block only
+	}
 	for _, kind := range []perigee.EventKind{perigee.EventText, perigee.EventThinking} {
 		if j := &c.whole[joinedIndex(kind)]; j.blocks > 1 && j.signature != "" {
 			w.rememberText(kind, &j.digest, j.signature)

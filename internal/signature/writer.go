@@ -12,6 +12,7 @@ import (
 const (
 	linger       = 50 * time.Millisecond // how long signatures gather before they are written together
 	maxQueue     = 10_000                // signatures kept while the store fails
+	maxWaiting   = 16 << 20              // bytes of them
 	firstBackoff = time.Second           // after the store has failed; twice as long each time
 	lastBackoff  = 30 * time.Second
 )
@@ -23,6 +24,7 @@ type writer struct {
 
 	mu     sync.Mutex
 	queue  []perigee.Signature
+	bytes  int // of the queue
 	closed bool
 
 	wake    chan struct{} // holds one token when signatures may be waiting
@@ -43,8 +45,9 @@ func startWriter(store perigee.SignatureStore, logger *slog.Logger) *writer {
 // put queues a signature and never waits for the store.
 func (w *writer) put(s perigee.Signature) {
 	w.mu.Lock()
-	if !w.closed && len(w.queue) < maxQueue {
+	if !w.closed && len(w.queue) < maxQueue && w.bytes+size(s) <= maxWaiting {
 		w.queue = append(w.queue, s)
+		w.bytes += size(s)
 	}
 	w.mu.Unlock()
 	select {
@@ -123,17 +126,14 @@ func (w *writer) pause(d time.Duration) bool {
 func (w *writer) write() (ok bool) {
 	w.mu.Lock()
 	batch := w.queue
-	w.queue = nil
+	w.queue, w.bytes = nil, 0
 	w.mu.Unlock()
 	if len(batch) == 0 {
 		return true
 	}
 	err := w.store.SaveSignatures(w.ctx, latest(batch))
 	if err != nil {
-		w.mu.Lock()
-		w.queue = append(batch, w.queue...)
-		w.queue = w.queue[max(0, len(w.queue)-maxQueue):]
-		w.mu.Unlock()
+		w.putBack(batch)
 	}
 	switch {
 	case err != nil && w.failure == nil:
@@ -143,6 +143,19 @@ func (w *writer) write() (ok bool) {
 	}
 	w.failure = err
 	return err == nil
+}
+
+// putBack puts a batch before what has come since. Beyond the limits the oldest are given up.
+func (w *writer) putBack(batch []perigee.Signature) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := append(batch, w.queue...)
+	first, bytes := len(list), 0
+	for first > 0 && len(list)-first < maxQueue && bytes+size(list[first-1]) <= maxWaiting {
+		first--
+		bytes += size(list[first])
+	}
+	w.queue, w.bytes = list[first:], bytes
 }
 
 // latest keeps the last signature of each key.

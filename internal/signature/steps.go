@@ -1,0 +1,152 @@
+package signature
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"perigee"
+)
+
+// A step is what the model did at once in the current turn: contents of its own in a row, which providers read as one
+// message, with calls in it.
+type step struct {
+	from, to int      // contents
+	keys     []string // of the thinking before each call, in order
+}
+
+// listSteps lists the steps of the current turn that may have lost their thinking. In a round of tools Claude goes on
+// only from the thinking that its turn began with; all of the turn's is restored, not only the first, because it is
+// one train of thought. Thinking of earlier turns is of no use to the model. With thinking turned off there may be none.
+func listSteps(p *perigee.Prompt, s *scope) []step {
+	if s.seal != claude || off(p.Generation.Thinking) {
+		return nil
+	}
+	var list []step
+	var keys []string
+	for i := currentTurn(p.Contents); i < len(p.Contents); i++ {
+		if p.Contents[i].Role != perigee.RoleModel {
+			continue
+		}
+		at, first := step{from: i, to: i + 1}, len(keys)
+		for at.to < len(p.Contents) && p.Contents[at.to].Role == perigee.RoleModel {
+			at.to++
+		}
+		for _, c := range p.Contents[at.from:at.to] {
+			for j := range c.Parts {
+				if call := c.Parts[j].Call; c.Parts[j].Kind == perigee.PartCall && call != nil && call.ID != "" {
+					keys = append(keys, s.thoughtsKey(call.ID))
+				}
+			}
+		}
+		if at.keys = keys[first:]; len(at.keys) > 0 {
+			list = append(list, at)
+		}
+		i = at.to
+	}
+	return list
+}
+
+func off(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget == 0 }
+
+// currentTurn is the index after the last thing that the user really said; results do not end a turn.
+func currentTurn(list []perigee.Content) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Role != perigee.RoleModel && !resultsOnly(list[i].Parts) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func resultsOnly(parts []perigee.Part) bool {
+	for i := range parts {
+		if parts[i].Kind != perigee.PartResponse {
+			return false
+		}
+	}
+	return len(parts) > 0
+}
+
+// follow adds to what is known the values that others point at. The call that they are remembered under is mostly in
+// the same step, but clients may leave calls out.
+func (m *Memory) follow(ctx context.Context, steps []step, known found) {
+	var more []string
+	for i := range steps {
+		for _, key := range steps[i].keys {
+			if at, ok := elsewhere(known[key]); ok && known[at] == nil {
+				more = append(more, at)
+			}
+		}
+	}
+	if more != nil {
+		maps.Copy(known, m.find(ctx, more))
+	}
+}
+
+// has says whether the step has this thinking before its first call, as it is.
+func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
+	n := 0
+	for _, c := range contents[at.from:at.to] {
+		for j := range c.Parts {
+			part := &c.Parts[j]
+			if part.Kind == perigee.PartCall {
+				return n == len(thinking)
+			}
+			if !isThought(*part) {
+				continue
+			}
+			if n == len(thinking) || part.Text != thinking[n].Text || part.Signature != thinking[n].Signature {
+				return false
+			}
+			n++
+		}
+	}
+	return n == len(thinking)
+}
+
+func isThought(p perigee.Part) bool { return p.Kind == perigee.PartText && p.Thought }
+
+// giveBack puts the thinking that is remembered at the beginning of the step. What the client kept of it stays only if it
+// is the same to the letter: a seal is good for the text that it came on, not for one that was trimmed or put together.
+func (at *step) giveBack(d *draft, known found) {
+	lost := at.remembered(known)
+	if lost == nil || at.has(lost, d.now.Contents) {
+		return
+	}
+	contents := d.contents()
+	for i := at.from; i < at.to; i++ {
+		parts := contents[i].Parts
+		if i > at.from && !slices.ContainsFunc(parts, isThought) {
+			continue
+		}
+		kept := make([]perigee.Part, 0, len(lost)+len(parts))
+		if i == at.from {
+			kept = append(kept, lost...)
+		}
+		for j := range parts {
+			if !isThought(parts[j]) {
+				kept = append(kept, parts[j])
+			}
+		}
+		contents[i].Parts = kept
+		d.emptied = d.emptied || len(kept) == 0
+	}
+}
+
+// remembered returns the thinking before the first call of which it is known.
+func (at *step) remembered(known found) []perigee.Part {
+	for _, key := range at.keys {
+		s := known[key]
+		if target, ok := elsewhere(s); ok {
+			s = known[target]
+		}
+		if s == nil || s.Seal != claude {
+			continue
+		}
+		if parts := thoughts(s.Value); parts != nil {
+			return parts
+		}
+	}
+	return nil
+}
