@@ -1,0 +1,43 @@
+package perigee
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name it.
+type SignIn struct {
+	Account
+	Refresh Secret    // the refresh token
+	Reason  string    // why the account is in its state, for a person
+	Added   time.Time // when it came into the pool: the order of a listing
+	// Generation grows with every change of the row, so that who writes knows whether the row is still what was read.
+	Generation int64
+}
+
+// The states of an account. Only the first can be used.
+const (
+	AccountReady        = "ready"
+	AccountSignedOut    = "signed_out"   // the provider no longer takes its refresh token
+	AccountVerification = "verification" // the provider wants the owner to prove something
+	AccountBanned       = "banned"
+)
+
+// ErrAccountChanged is what a write finds that is no longer about the row that was read: somebody has changed or
+// removed the account meanwhile.
+var ErrAccountChanged = errors.New("the account was changed meanwhile")
+
+// An AccountStore keeps accounts. Every write is durable when it returns.
+type AccountStore interface {
+	// SignIns returns the accounts of an upstream, or of all when it is empty, in the order in which they were added.
+	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
+	// AddSignIns adds accounts, and gives those that are there already a new refresh token and state; all or none. It
+	// says for each whether it is new.
+	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)
+	// ChangeSignIn writes everything of an account but its cooldowns, if its generation is still s.Generation;
+	// otherwise, also when it is gone, it returns ErrAccountChanged. It returns the new generation.
+	ChangeSignIn(ctx context.Context, s SignIn) (generation int64, err error)
+	// RemoveSignIn forgets an account and says whether there was one.
+	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)
+}

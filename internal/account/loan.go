@@ -1,0 +1,38 @@
+package account
+
+import (
+	"context"
+
+	"perigee"
+	"perigee/internal/models"
+)
+
+// A Want says what an account is borrowed for. The zero value is for calls that ask no model.
+type Want struct {
+	Model   string
+	Family  models.Family
+	Session string // calls of one session are best served by one account
+	Tried   int    // how often this call has borrowed before
+}
+
+// A Lender lends accounts to calls. Lend waits for one if that is worth it, and otherwise says why there is none, as a
+// *perigee.Error with the time after which there may be one.
+type Lender interface {
+	Lend(ctx context.Context, want Want) (Loan, error)
+}
+
+// A Loan is an account while a call has it.
+type Loan interface {
+	Email() string
+	Project() string
+	// CLI says that the account is used from its other pool, which takes a plainer envelope.
+	CLI() bool
+	// Why says why this account was chosen, for the call's trace.
+	Why() string
+	// Token returns an access token that is still good for a while.
+	Token(ctx context.Context) (perigee.Secret, error)
+	// Refused says that the provider did not take the token, so that Token gives another one.
+	Refused(token perigee.Secret)
+	// Done gives the account back, with what went wrong if something did. It is called once.
+	Done(v *Verdict)
+}

@@ -1,0 +1,188 @@
+package account
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// A Source is a sign-in that can be lent. All methods may be called concurrently, and none of them may call the pool.
+type Source interface {
+	SignIn() perigee.SignIn
+	// Token returns an access token that is still good for a while. An error of perigee.ClassUnauthenticated says that only a
+	// new sign-in helps, and one of perigee.ClassVerification that the owner has to verify the account: both stop it.
+	Token(ctx context.Context) (perigee.Secret, error)
+	Refused(token perigee.Secret)
+}
+
+// A CooldownStore keeps cooldowns for the next start, at which they come back in the sign-ins. One that is over replaces
+// the one that there was for the same family and pool.
+type CooldownStore interface {
+	SaveCooldown(ctx context.Context, upstream, email string, c perigee.Cooldown) error
+}
+
+// The ways to choose an account.
+const (
+	Sticky     = "sticky"      // stay with one while it is usable, because prompt caches are per account
+	RoundRobin = "round_robin" // take turns
+	Hybrid     = "hybrid"      // weigh health, pace, rest and quota
+)
+
+// The pools of quota that an account has.
+const (
+	PoolAntigravity = "antigravity"
+	PoolCLI         = "gemini-cli" // takes text models of the Gemini family only
+)
+
+// Options say how a Pool chooses.
+type Options struct {
+	Selection   string        // empty: Sticky
+	Pools       []string      // in the order in which they are tried; nil: PoolAntigravity, then PoolCLI
+	MaxWait     time.Duration // longest wait of one call, over all its loans; 0: never wait
+	SoftQuota   float64       // used fraction from which an account is spared while others are usable; 0 and 1: never
+	Concurrency int           // calls that an account may have at a time; 0: any number
+	// OnState is told when an account stops because of what the provider said, so that it can be stored. It is called by
+	// whoever gave the account back, after that has taken effect.
+	OnState func(email, state, reason string)
+	Store   CooldownStore    // nil: cooldowns are forgotten at the end
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: discard
+}
+
+// A Pool lends accounts. It knows which of them rest, for which models and until when, keeps sessions on their account,
+// and lets calls wait when nobody is usable but somebody will be soon. It never calls the provider; what it knows it learns
+// from the verdicts that come back with its loans and from ReportQuota.
+//
+// All methods may be called concurrently.
+type Pool struct {
+	opts  Options
+	clock clock
+	saver saver
+
+	mu       sync.Mutex
+	members  []*member // in the order of SetSources; member.index is the place
+	gauges   []gauge   // of members, for Hybrid
+	lanes    []*lane
+	busy     bitset // members that have as many loans as they may
+	sessions sessions
+	trails   trails
+	events   events
+	waiters  list.List // of *waiter, in the order in which they came
+	alarm    *time.Timer
+	changed  bool     // somebody may have become usable since waiters were last served
+	after    []func() // to be done without the lock
+}
+
+// NewPool returns a pool without accounts.
+func NewPool(opts Options) *Pool {
+	if opts.Selection == "" {
+		opts.Selection = Sticky
+	}
+	if opts.Pools == nil {
+		opts.Pools = []string{PoolAntigravity, PoolCLI}
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}}
+	p.saver.store, p.saver.logger = opts.Store, opts.Logger
+	return p
+}
+
+var _ Lender = (*Pool)(nil)
+
+// Lend lends an account that can be asked for what is wanted, and whose access token is good. A session stays with its
+// account while that is usable. When nobody is usable but somebody will be in time, Lend waits; those who came first
+// are served first. Otherwise the error is a *perigee.Error that says what the accounts wait for, with the time after
+// which to try again.
+func (p *Pool) Lend(ctx context.Context, want Want) (Loan, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a, err := p.begin(want)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		l, err := p.obtain(ctx, a)
+		if err != nil && a.tokenErr != nil {
+			return nil, a.tokenErr // it says more than that nobody is left
+		}
+		if err != nil {
+			return nil, err
+		}
+		if l.prepare(ctx, a) {
+			return l, nil
+		}
+		if a.over {
+			return nil, a.tokenErr
+		}
+	}
+}
+
+// asking is one Lend on its way.
+type asking struct {
+	want  Want
+	group group
+	lanes []*lane // in the order of the configured pools
+	trail trail   // what the call met before; zero on its first loan
+
+	began    instant
+	deadline instant // until when it may wait
+
+	overflow bool // the session's account is only busy, so the session stays bound to it
+
+	tokenErr      error // why the last account that was chosen has no access token
+	tokenFailures int
+	over          bool // tokenErr is the answer
+}
+
+func (p *Pool) begin(want Want) (*asking, error) {
+	a := &asking{want: want, group: groupOf(want)}
+	for _, l := range p.lanes {
+		if l.group == a.group {
+			a.lanes = append(a.lanes, l)
+		}
+	}
+	if len(a.lanes) == 0 {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "%s can only be asked from the pool %s", want.Model, PoolAntigravity).
+			WithNext("add %s to pools of this upstream in the configuration", PoolAntigravity)
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	a.began = p.clock.read()
+	a.trail = p.trails.follow(want, a.began)
+	a.deadline = a.began + max(0, p.opts.MaxWait-a.trail.waited)
+	return a, nil
+}
+
+// unlock ends a turn with the pool: it serves those who wait, if something has changed for them, and does what must be
+// done without the lock.
+func (p *Pool) unlock() {
+	p.settle()
+	after := p.after
+	p.after = nil
+	p.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
+// advance brings the pool up to the present: whose rest is over is usable again.
+func (p *Pool) advance() instant {
+	now := p.clock.read()
+	for len(p.events) > 0 && p.events[0].at <= now {
+		p.happen(p.events.pop(), now)
+	}
+	return now
+}
+
+// Close waits until all cooldowns are stored. The pool can be used as before.
+func (p *Pool) Close() { p.saver.wait() }

@@ -1,0 +1,181 @@
+package account
+
+import "time"
+
+// A finding is what comes of looking for an account.
+type finding int
+
+const (
+	found      finding = iota // there is a loan
+	waitForOne                // the account that is best for the call will be back in a moment
+	waitForAny                // nobody is usable now, but somebody will be in time
+	nobody                    // nobody will be in time
+)
+
+// probeEvery is how often at most a lane in which everybody rests may have a guessed rest cut short.
+const probeEvery = time.Minute
+
+// attempt looks for an account. Whom the call, its session or the lane is used to goes first; of the rest, those of
+// whom enough is left, in the order of the pools; then those that are spared.
+func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
+	if t := a.trail; t.brief {
+		if got, l := p.again(a, t.member, t.lane, why{code: whySame}, now); got != nobody {
+			return l, got
+		}
+	}
+	bound, ok := p.sessions.find(a.want.Session, a.group)
+	if ok && p.restsBriefly(bound.member, bound.lane, a, now) {
+		return nil, waitForOne
+	}
+	a.overflow = false
+	for _, spared := range []bool{false, true} {
+		if ok {
+			c := p.usable(bound.lane, a.want.Model, spared)
+			if bound.member.index >= 0 && c.has(bound.member.index) {
+				return p.lend(a, bound.member, bound.lane, why{code: whySession, spared: spared}, now), found
+			}
+		}
+		for _, l := range a.lanes {
+			if p.opts.Selection == Sticky && !spared && l.current != nil && p.restsBriefly(l.current, l, a, now) {
+				return nil, waitForOne
+			}
+			c := p.usable(l, a.want.Model, spared)
+			if i, w := p.pick(a, l, &c, now); i >= 0 {
+				w.spared = spared
+				return p.lend(a, p.members[i], l, w, now), found
+			}
+		}
+	}
+	return p.none(a, now)
+}
+
+// again lends the account that the call had before, or waits for it.
+func (p *Pool) again(a *asking, m *member, l *lane, w why, now instant) (finding, *loan) {
+	c := p.usable(l, a.want.Model, false)
+	switch {
+	case m.index >= 0 && c.has(m.index):
+		return found, p.lend(a, m, l, w, now)
+	case p.restsBriefly(m, l, a, now):
+		return waitForOne, nil
+	}
+	return nobody, nil
+}
+
+// restsBriefly says whether a member will be back so soon that the call should wait for it, although others may be usable.
+func (p *Pool) restsBriefly(m *member, l *lane, a *asking, now instant) bool {
+	r := &m.slots[l.id].rest
+	if !r.brief || !r.active(now) || r.until > a.deadline || p.busy.has(m.index) {
+		return false
+	}
+	at, _, ok := m.back(l, a.want.Model, now)
+	return ok && at == r.until && !l.spared[a.want.Model].has(m.index)
+}
+
+// onlyBusy says whether nothing but its own loans keeps a member from being lent. It is not worth leaving it for good.
+func (p *Pool) onlyBusy(m *member, l *lane, model string, now instant) bool {
+	at, _, ok := m.back(l, model, now)
+	return ok && at == now && p.busy.has(m.index) && !l.spared[model].has(m.index)
+}
+
+// none decides what becomes of a call for which nobody is usable.
+func (p *Pool) none(a *asking, now instant) (*loan, finding) {
+	if at, ok := p.earliest(a, now); ok && at <= a.deadline && a.deadline > now {
+		return nil, waitForAny
+	}
+	for _, l := range a.lanes {
+		if l.probedAt+probeEvery > now {
+			continue
+		}
+		for _, m := range p.members {
+			if p.worthProbing(m, l, a.want.Model, now) {
+				l.probedAt = now
+				return p.lend(a, m, l, why{code: whyProbe}, now), found
+			}
+		}
+	}
+	return nil, nobody
+}
+
+// earliest is when the first member is back.
+func (p *Pool) earliest(a *asking, now instant) (first instant, ok bool) {
+	for _, l := range a.lanes {
+		for _, m := range p.members {
+			if at, _, will := m.back(l, a.want.Model, now); will && (!ok || at < first) {
+				first, ok = at, true
+			}
+		}
+	}
+	return first, ok
+}
+
+// worthProbing says whether nothing but guesses keeps a member from being lent, and whether they are old enough to be
+// doubted. What the provider told is believed.
+func (p *Pool) worthProbing(m *member, l *lane, model string, now instant) bool {
+	if !m.inUse() || p.busy.has(m.index) {
+		return false
+	}
+	lacks := m.lacks[lacking{l.id, model}]
+	for _, r := range []*rest{&m.whole.rest, &m.slots[l.id].rest, &lacks} {
+		if r.active(now) && (r.told || r.since+probeEvery > now) {
+			return false
+		}
+	}
+	return true
+}
+
+// pick chooses from those who are usable in a lane; -1: there is nobody.
+func (p *Pool) pick(a *asking, l *lane, c *choice, now instant) (int, why) {
+	switch p.opts.Selection {
+	case RoundRobin:
+		i := c.next(l.turn)
+		if i >= 0 {
+			l.turn = i
+		}
+		return i, why{code: whyTurn}
+	case Hybrid:
+		if i, w := p.weigh(a, l, c, now); i >= 0 {
+			return i, w
+		}
+	}
+	return p.stay(a, l, c, now)
+}
+
+// stay is the sticky choice: the current account, or else the next one, which becomes the current one unless the current
+// one is only busy.
+func (p *Pool) stay(a *asking, l *lane, c *choice, now instant) (int, why) {
+	from := l.current
+	if from == nil || from.index < 0 {
+		i := c.next(l.turn)
+		if i >= 0 {
+			l.current = p.members[i]
+		}
+		return i, why{code: whyFirst}
+	}
+	if c.has(from.index) {
+		return from.index, why{code: whyStay}
+	}
+	i := c.next(from.index)
+	if i < 0 {
+		return i, why{}
+	}
+	if p.onlyBusy(from, l, a.want.Model, now) {
+		return i, why{code: whyOverflow}
+	}
+	at, kind, _ := from.back(l, a.want.Model, now)
+	l.current = p.members[i]
+	return i, why{code: whyMoved, from: from.email, kind: kind, until: p.clock.date(at, now)}
+}
+
+// lend gives a member to a call.
+func (p *Pool) lend(a *asking, m *member, l *lane, w why, now instant) *loan {
+	m.lent++
+	p.refresh(m, now)
+	p.gauges[m.index].spend(now)
+	if a.want.Session != "" && !a.overflow {
+		p.sessions.bind(a.want.Session, a.group, binding{m, l})
+	}
+	w.selection = p.opts.Selection
+	w.waited = now - a.began
+	return &loan{pool: p, member: m, source: m.source, lane: l, want: a.want, trail: a.trail, why: w, began: now,
+		waited: a.trail.waited + w.waited}
+}

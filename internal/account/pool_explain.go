@@ -1,0 +1,174 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/models"
+)
+
+// A Reason says whether an account would be lent for a model from one of its pools right now, and why or why not.
+type Reason struct {
+	Email  string    `json:"email"`
+	Pool   string    `json:"pool"`
+	Usable bool      `json:"usable"`
+	Chosen bool      `json:"chosen"` // the next call without a session gets this one
+	Why    string    `json:"why"`
+	Until  time.Time `json:"until,omitzero"` // when that changes by itself, if it does
+}
+
+// Explain says for each account and pool whether it would be lent for a model now, in the order in which they would be
+// chosen. It changes nothing.
+func (p *Pool) Explain(model string) []Reason {
+	a := &asking{want: Want{Model: model, Family: models.Of(model).Family}}
+	a.group = groupOf(a.want)
+	p.mu.Lock()
+	defer p.unlock()
+	now := p.advance()
+	var usable, spared, others []Reason
+	for _, l := range p.lanes {
+		if l.group != a.group {
+			continue
+		}
+		for _, m := range p.order(l, model, now) {
+			r := p.reason(m, l, model, now)
+			switch {
+			case !r.Usable:
+				others = append(others, r)
+			case l.spared[model].has(m.index):
+				spared = append(spared, r)
+			default:
+				usable = append(usable, r)
+			}
+		}
+	}
+	slices.SortStableFunc(others, func(a, b Reason) int { // those who never come back last
+		if a.Until.IsZero() != b.Until.IsZero() {
+			return cmp.Compare(b.Until.Unix(), a.Until.Unix())
+		}
+		return a.Until.Compare(b.Until)
+	})
+	list := slices.Concat(usable, spared, others)
+	if len(list) > 0 {
+		list[0].Chosen = list[0].Usable
+	}
+	return list
+}
+
+// order lists the members in the order in which a lane would choose them.
+func (p *Pool) order(l *lane, model string, now instant) []*member {
+	start := l.turn + 1
+	if cur := l.current; p.opts.Selection != RoundRobin && cur != nil && cur.index >= 0 {
+		start = cur.index
+	}
+	list := slices.Clone(p.members)
+	if start < len(list) {
+		list = slices.Concat(list[start:], list[:start])
+	}
+	if p.opts.Selection != Hybrid {
+		return list
+	}
+	quotaGroup := quotaIndex(l)
+	points := func(m *member) float64 {
+		g := &p.gauges[m.index]
+		s := g.score(quotaGroup, now)
+		if m == l.current {
+			s += stickiness
+		}
+		if !g.fit(now) {
+			s -= 1e6
+		}
+		return s
+	}
+	slices.SortStableFunc(list, func(a, b *member) int { return cmp.Compare(points(b), points(a)) })
+	return list
+}
+
+// reason says why a member is or is not usable in a lane.
+func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
+	r := Reason{Email: m.email, Pool: l.pool}
+	at, kind, ok := m.back(l, model, now)
+	switch {
+	case !ok && kind == KindNotFound:
+		r.Why, r.Until = "it does not have this model", p.clock.date(at, now)
+	case !ok:
+		r.Why = m.absence()
+	case at > now:
+		r.Why, r.Until = causes[kind].one, p.clock.date(at, now)
+		if causes[kind].one == "" {
+			r.Why = "it rests (" + string(kind) + ")"
+		}
+	case p.busy.has(m.index):
+		r.Why = causes[kindBusy].one
+	default:
+		r.Usable = true
+		r.Why = "usable"
+		if p.opts.Selection == Hybrid {
+			r.Why = fmt.Sprintf("usable, %.0f points", p.gauges[m.index].score(quotaIndex(l), now))
+		}
+		if q, known := m.quota[model]; known && l.pool == PoolAntigravity && q.until > now {
+			r.Why += fmt.Sprintf(", %.0f%% of its quota left", 100*q.fraction)
+		}
+		if l.spared[model].has(m.index) {
+			r.Why += ": spared while others are usable"
+			r.Until = p.clock.date(m.quota[model].until, now)
+		}
+	}
+	return r
+}
+
+// absence says why a member is not in use.
+func (m *member) absence() string {
+	why := cmp.Or(m.reason, m.signIn.Reason)
+	switch {
+	case !m.signIn.Enabled:
+		return "it is disabled; `perigee account enable` changes that"
+	case why != "":
+		return strings.ReplaceAll(m.state(), "_", " ") + ": " + why
+	}
+	return strings.ReplaceAll(m.state(), "_", " ")
+}
+
+// A cause is what keeps accounts from being lent, for a listing and for counting.
+type cause struct {
+	one   string // about one account
+	many  string // behind a number of accounts
+	class perigee.Class
+}
+
+var causes = map[Kind]cause{
+	KindQuota:           {"its quota is used up", "out of quota", perigee.ClassExhausted},
+	KindCredits:         {"its quota and credits are used up", "out of quota and credits", perigee.ClassExhausted},
+	KindRate:            {"it made too many calls in a short time", "over the rate limit", perigee.ClassRateLimited},
+	KindUnexplained:     {"it was refused without a reason", "refused without a reason", perigee.ClassRateLimited},
+	KindProject:         {"it may not use its project", "without use of their project", perigee.ClassForbidden},
+	KindUnauthenticated: {"its access token was refused", "with a refused access token", perigee.ClassUnauthenticated},
+	kindNoToken:         {"its access token could not be renewed", "without a new access token", perigee.ClassUnavailable},
+	kindBusy:            {"it has as many calls as it may have", "busy", perigee.ClassRateLimited},
+	KindNotFound:        {"it does not have this model", "without the model", perigee.ClassNotFound},
+
+	// Those who do not come back by themselves.
+	KindVerification: {many: "to be verified", class: perigee.ClassVerification},
+	KindSignedOut:    {many: "signed out", class: perigee.ClassUnauthenticated},
+	KindBan:          {many: "banned", class: perigee.ClassForbidden},
+	kindDisabled:     {many: "disabled", class: perigee.ClassUnauthenticated},
+}
+
+const kindDisabled Kind = "disabled"
+
+// gone is the kind of trouble of a member that is not in use.
+func (m *member) gone() Kind {
+	switch {
+	case !m.signIn.Enabled:
+		return kindDisabled
+	case m.state() == perigee.AccountVerification:
+		return KindVerification
+	case m.state() == perigee.AccountBanned:
+		return KindBan
+	}
+	return KindSignedOut
+}

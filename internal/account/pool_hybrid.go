@@ -1,0 +1,97 @@
+package account
+
+import "time"
+
+// What hybrid selection weighs, in points.
+const (
+	healthStart  = 70
+	healthMost   = 100
+	healthLeast  = 50 // with less an account is passed over while there are others
+	healthRegain = 2  // for each hour
+	healthServed = 1
+	healthLimit  = -10 // after a limit
+	healthFault  = -20 // after other trouble of the account
+
+	paceMost   = 50 // calls that an account can make at once
+	paceRegain = 6  // for each minute
+
+	longestIdle = time.Hour
+
+	weightHealth = 2   // for each point of health
+	weightPace   = 5   // for each hundredth of the pace
+	weightIdle   = 0.1 // for each second without a call
+	weightQuota  = 3   // for each hundredth of the quota; half of it when it is not known
+
+	// A call without a session stays where the last one went unless another account is better by so much.
+	stickiness = 150
+)
+
+// A gauge is what hybrid selection knows about a member. It moves by itself as time goes on.
+type gauge struct {
+	health    float64
+	healthAt  instant
+	pace      float64
+	paceAt    instant
+	usedAt    instant
+	quota     [len(quotaGroups)]float64 // what is left, from 0 to 1
+	quotaGood [len(quotaGroups)]instant // until when that is known
+}
+
+func newGauge(now instant) gauge {
+	return gauge{health: healthStart, healthAt: now, pace: paceMost, paceAt: now}
+}
+
+func (g *gauge) healthNow(now instant) float64 {
+	return min(healthMost, g.health+healthRegain*float64((now-g.healthAt)/time.Hour))
+}
+
+func (g *gauge) paceNow(now instant) float64 {
+	return min(paceMost, g.pace+paceRegain*(now-g.paceAt).Minutes())
+}
+
+func (g *gauge) heal(points float64, now instant) {
+	g.health, g.healthAt = max(0, min(healthMost, g.healthNow(now)+points)), now
+}
+
+func (g *gauge) spend(now instant) {
+	g.pace, g.paceAt = max(0, g.paceNow(now)-1), now
+	g.usedAt = now
+}
+
+// refund gives back what a call cost that was not answered.
+func (g *gauge) refund(now instant) { g.pace, g.paceAt = min(paceMost, g.paceNow(now)+1), now }
+
+func (g *gauge) score(quotaGroup int, now instant) float64 {
+	quota := 0.5
+	if quotaGroup >= 0 && g.quotaGood[quotaGroup] > now {
+		quota = g.quota[quotaGroup]
+	}
+	return weightHealth*g.healthNow(now) + weightPace*100/paceMost*g.paceNow(now) +
+		weightIdle*min(now-g.usedAt, longestIdle).Seconds() + weightQuota*100*quota
+}
+
+// fit says whether an account is in a state to be chosen for its points.
+func (g *gauge) fit(now instant) bool { return g.healthNow(now) >= healthLeast && g.paceNow(now) >= 1 }
+
+// weigh chooses the member with the most points; -1: nobody is fit. Sessions have a binding of their own to keep them on
+// their account, so a new one goes to the best.
+func (p *Pool) weigh(a *asking, l *lane, c *choice, now instant) (int, why) {
+	quotaGroup := quotaIndex(l)
+	best, most := -1, 0.0
+	c.all(func(i int) {
+		g := &p.gauges[i]
+		if s := g.score(quotaGroup, now); (best < 0 || s > most) && g.fit(now) {
+			best, most = i, s
+		}
+	})
+	if best < 0 {
+		return best, why{}
+	}
+	if cur := l.current; a.want.Session == "" && cur != nil && cur.index >= 0 && c.has(cur.index) && p.gauges[cur.index].fit(now) {
+		if s := p.gauges[cur.index].score(quotaGroup, now); s+stickiness >= most {
+			best, most = cur.index, s
+		}
+	}
+	l.current = p.members[best]
+	return best, why{code: whyWeighed, gauge: p.gauges[best], score: most}
+}

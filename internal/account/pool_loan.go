@@ -1,0 +1,190 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perigee"
+)
+
+// A loan is a member while a call has it.
+type loan struct {
+	pool   *Pool
+	member *member
+	source Source
+	lane   *lane
+	want   Want
+	trail  trail // what the call met before
+	why    why
+	began  instant
+	waited time.Duration // by the call, over all its loans
+	done   bool          // guarded by the pool's lock
+
+	token perigee.Secret // got ahead of time; zero once it was given out
+}
+
+func (l *loan) Email() string   { return l.member.email }
+func (l *loan) Project() string { return l.source.SignIn().ProjectID }
+func (l *loan) CLI() bool       { return l.lane.pool == PoolCLI }
+func (l *loan) Why() string     { return l.why.String() }
+
+func (l *loan) Token(ctx context.Context) (perigee.Secret, error) {
+	if token := l.token; !token.IsZero() {
+		l.token = perigee.Secret{}
+		return token, nil
+	}
+	return l.source.Token(ctx)
+}
+
+func (l *loan) Refused(token perigee.Secret) { l.source.Refused(token) }
+
+// Done gives the account back. If the pool knows better than the answer alone could tell what was wrong, it corrects the
+// verdict, so that the call does not go on to spend other accounts on the same cause.
+func (l *loan) Done(v *Verdict) {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	if l.done {
+		return
+	}
+	l.done = true
+	now := p.advance()
+	p.takeBack(l, now)
+	if v == nil {
+		p.answered(l, now)
+	} else {
+		p.blame(l, v, now)
+	}
+}
+
+// release gives back an account that was not used.
+func (l *loan) release() {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	now := p.advance()
+	p.takeBack(l, now)
+	p.refund(l.member, now)
+}
+
+func (p *Pool) takeBack(l *loan, now instant) {
+	l.member.lent--
+	p.refresh(l.member, now)
+}
+
+func (p *Pool) refund(m *member, now instant) {
+	if m.index >= 0 {
+		p.gauges[m.index].refund(now)
+	}
+}
+
+// maxTokenFailures is how many accounts one Lend tries whose tokens cannot be renewed for the moment. After so many it is
+// the sign-in server, and each may take long to find out.
+const maxTokenFailures = 3
+
+// prepare gets the access token, so that an account that has lost its sign-in is noticed while another can still take its
+// place. It says whether the loan is good; if not, it has been given back.
+func (l *loan) prepare(ctx context.Context, a *asking) bool {
+	token, err := l.source.Token(ctx)
+	if err == nil {
+		l.token = token
+		return true
+	}
+	a.tokenErr = err
+	if ctx.Err() != nil {
+		a.over = true
+		l.release()
+		return false
+	}
+	p, m := l.pool, l.member
+	p.mu.Lock()
+	defer p.unlock()
+	l.done = true
+	now := p.advance()
+	p.takeBack(l, now)
+	p.refund(m, now)
+	switch e := perigee.AsError(err); e.Class {
+	case perigee.ClassUnauthenticated:
+		p.stop(m, perigee.AccountSignedOut, e.Error())
+	case perigee.ClassVerification:
+		p.stop(m, perigee.AccountVerification, e.Error())
+	case perigee.ClassIdentity:
+		a.over = true // every account would be told the same
+	default:
+		a.tokenFailures++
+		a.over = a.tokenFailures == maxTokenFailures
+		a.deadline = now // what is left is to look whether another one has a token
+		p.restAfter(m, nil, &m.whole, failure{kind: kindNoToken, began: l.began}, now)
+	}
+	return false
+}
+
+// kindNoToken is why an account rests whose access token could not be renewed.
+const kindNoToken Kind = "no_token"
+
+// The reasons for a choice.
+type whyCode int
+
+const (
+	whyFirst whyCode = iota
+	whyStay
+	whyMoved
+	whyOverflow
+	whyTurn
+	whyWeighed
+	whySession
+	whySame
+	whyProbe
+)
+
+// why is the reason for a choice, kept so that it costs nothing until somebody asks.
+type why struct {
+	code      whyCode
+	selection string
+	spared    bool
+	waited    time.Duration
+
+	from  string // who was left, for what and until when
+	kind  Kind
+	until time.Time
+
+	gauge gauge
+	score float64
+}
+
+func (w why) String() string {
+	s := w.reason()
+	if w.spared {
+		s += "; nobody has more quota left"
+	}
+	if w.waited > 0 {
+		s += "; waited " + w.waited.Round(time.Millisecond).String()
+	}
+	return s
+}
+
+func (w why) reason() string {
+	switch w.code {
+	case whyStay:
+		return w.selection + ": the last call went here too"
+	case whyMoved:
+		if w.kind == "" || w.kind == kindBusy {
+			return fmt.Sprintf("%s: moved on from %s, which is not usable", w.selection, w.from)
+		}
+		return fmt.Sprintf("%s: moved on from %s, which rests until %s (%s)", w.selection, w.from, w.until.Format(time.DateTime), w.kind)
+	case whyOverflow:
+		return w.selection + ": the current account has as many calls as it may"
+	case whyTurn:
+		return w.selection + ": its turn"
+	case whyWeighed:
+		return fmt.Sprintf("%s: most points (%.0f)", w.selection, w.score)
+	case whySession:
+		return "the session stays with its account"
+	case whySame:
+		return "the same account again, after the pause that the provider asked for"
+	case whyProbe:
+		return "everybody rests: looking whether this one still has to"
+	}
+	return w.selection + ": the first that is usable"
+}

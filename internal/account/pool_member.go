@@ -1,0 +1,199 @@
+package account
+
+import (
+	"time"
+
+	"perigee"
+)
+
+// A member is an account in the pool, with all that the pool has learned about it.
+type member struct {
+	email  string
+	source Source
+	signIn perigee.SignIn // as SetSources found it
+	index  int            // place in Pool.members; -1: it was removed
+
+	stopped   string // the state that a verdict put it into; empty: none
+	reason    string // why
+	stoppedAs int64  // the generation of the sign-in that it was said about
+
+	lent  int
+	whole slot           // the account for everything
+	slots [maxLanes]slot // by lane
+	lacks map[lacking]rest
+	quota map[string]remainder // by model
+}
+
+// lacking names a model that an account does not have in a lane.
+type lacking struct {
+	lane  int
+	model string
+}
+
+// A rest is a time during which an account is left alone.
+type rest struct {
+	since instant
+	until instant // not after the present: it does not rest
+	kind  Kind    // why
+	told  bool    // the provider said how long; otherwise it is a guess, which may be probed
+	brief bool    // so short that it is better to wait than to lose the prompt cache
+	model string  // what was asked
+}
+
+func (r rest) active(now instant) bool { return r.until > now }
+
+// A slot is a rest that may come again and again.
+type slot struct {
+	rest
+	failures int     // in a row without a delay: how far up the Ladder it is
+	briefs   int     // brief rests in a row
+	failedAt instant // when the last failure was counted
+}
+
+// inUse says whether the account takes part at all.
+func (m *member) inUse() bool {
+	return m.index >= 0 && m.signIn.Enabled && m.state() == perigee.AccountReady
+}
+
+func (m *member) state() string {
+	switch {
+	case m.stopped != "":
+		return m.stopped
+	case m.signIn.State == "":
+		return perigee.AccountReady
+	}
+	return m.signIn.State
+}
+
+// back is when the member is usable in a lane again, and what it waits for; the present when only its own loans stand in
+// the way. It is not ok for those who do not come back by themselves.
+func (m *member) back(l *lane, model string, now instant) (at instant, kind Kind, ok bool) {
+	if !m.inUse() {
+		return 0, "", false
+	}
+	if r := m.lacks[lacking{l.id, model}]; r.active(now) {
+		return r.until, KindNotFound, false
+	}
+	at, kind = now, kindBusy
+	for _, r := range []*rest{&m.whole.rest, &m.slots[l.id].rest} {
+		if r.until > at {
+			at, kind = r.until, r.kind
+		}
+	}
+	return at, kind, true
+}
+
+// kindBusy is what nobody says but the pool: the account has as many calls as it may have.
+const kindBusy Kind = "busy"
+
+// refresh notes whether a member is ready in its lanes.
+func (p *Pool) refresh(m *member, now instant) {
+	if m.index < 0 {
+		return
+	}
+	free := m.inUse() && !m.whole.active(now)
+	for _, l := range p.lanes {
+		ready := free && !m.slots[l.id].active(now)
+		if ready && !l.ready.has(m.index) {
+			p.changed = true
+		}
+		l.ready.set(m.index, ready)
+	}
+	busy := p.opts.Concurrency > 0 && m.lent >= p.opts.Concurrency
+	if !busy && p.busy.has(m.index) {
+		p.changed = true
+	}
+	p.busy.set(m.index, busy)
+}
+
+// happen handles an event that is due.
+func (p *Pool) happen(e event, now instant) {
+	m := e.member
+	switch {
+	case m.index < 0:
+	case e.model == "":
+		p.refresh(m, now)
+	default:
+		if key := (lacking{e.lane.id, e.model}); m.lacks[key].until <= now {
+			delete(m.lacks, key)
+			p.mark(e.lane.lacking, e.model, m, false)
+		}
+		if m.quota[e.model].until <= now {
+			delete(m.quota, e.model)
+			p.mark(e.lane.spared, e.model, m, false)
+		}
+	}
+}
+
+// mark puts a member into the set of a model, or takes it out.
+func (p *Pool) mark(sets map[string]bitset, model string, m *member, on bool) {
+	s := sets[model]
+	if s.has(m.index) == on || m.index < 0 {
+		return
+	}
+	if s == nil {
+		s = newBitset(len(p.members))
+		sets[model] = s
+	}
+	s.set(m.index, on)
+	if !on {
+		p.changed = true
+		if s.empty() {
+			delete(sets, model)
+		}
+	}
+}
+
+// adopt takes over the cooldowns that a sign-in was stored with.
+func (p *Pool) adopt(m *member, now instant) {
+	for _, c := range m.signIn.Cooldowns {
+		d := min(c.Until.Sub(p.opts.Now()), MaxDelay)
+		if d <= 0 {
+			continue
+		}
+		r := rest{since: now, until: now + d, kind: Kind(c.Reason), told: true}
+		if c.Family == "" && c.Pool == "" {
+			m.whole.rest = r
+			p.events.push(event{at: r.until, member: m})
+		}
+		for _, l := range p.lanes {
+			if string(l.group) == c.Family && l.pool == c.Pool {
+				m.slots[l.id].rest = r
+				p.events.push(event{at: r.until, member: m, lane: l})
+			}
+		}
+	}
+}
+
+// cooldowns lists what a member rests from.
+func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
+	var list []perigee.Cooldown
+	add := func(family, pool string, r rest) {
+		if r.active(now) {
+			list = append(list, perigee.Cooldown{Family: family, Pool: pool, Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)})
+		}
+	}
+	add("", "", m.whole.rest)
+	for _, l := range p.lanes {
+		add(string(l.group), l.pool, m.slots[l.id].rest)
+	}
+	for key, r := range m.lacks {
+		add(key.model, p.lanes[key.lane].pool, r)
+	}
+	return list
+}
+
+// worthStoring is the shortest rest that is kept for the next start.
+const worthStoring = 30 * time.Second
+
+// keep stores a rest of a member as it is now, which may be that it is over.
+func (p *Pool) keep(m *member, l *lane, r rest, now instant) {
+	if p.opts.Store == nil {
+		return
+	}
+	c := perigee.Cooldown{Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)}
+	if l != nil {
+		c.Family, c.Pool = string(l.group), l.pool
+	}
+	p.saver.save(m.signIn.Upstream, m.email, c)
+}

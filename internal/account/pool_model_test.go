@@ -1,0 +1,367 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+
+	"pgregory.net/rapid"
+)
+
+// The model is the pool as one would explain it to somebody, without any index: it looks at every account each time.
+type poolModel struct {
+	opts     Options
+	accounts []*modelAccount
+	current  map[string]int // sticky: by lane
+	bound    map[string]boundTo
+}
+
+type boundTo struct {
+	account int
+	pool    string
+}
+
+type modelAccount struct {
+	enabled, banned bool
+	open            int
+	rests           map[string]modelRest // by lane
+	lacks           map[string]modelRest // by lane and model
+	quota           map[string]modelQuota
+}
+
+type modelRest struct {
+	since, until time.Time
+	kind         Kind
+	model        string
+}
+
+type modelQuota struct {
+	left  float64
+	until time.Time
+}
+
+func modelLane(w Want, pool string) string { return string(groupOf(w)) + "/" + pool }
+
+// free is when an account can be asked, as far as time decides; ok says whether time decides.
+func (m *poolModel) free(i int, w Want, pool string) (at time.Time, ok bool) {
+	a := m.accounts[i]
+	if !a.enabled || a.banned {
+		return at, false
+	}
+	at = a.rests[modelLane(w, pool)].until
+	if lacks := a.lacks[modelLane(w, pool)+w.Model].until; lacks.After(at) {
+		at = lacks
+	}
+	return at, true
+}
+
+func (m *poolModel) busy(i int) bool {
+	return m.opts.Concurrency > 0 && m.accounts[i].open >= m.opts.Concurrency
+}
+
+func (m *poolModel) usable(i int, w Want, pool string, now time.Time) bool {
+	at, ok := m.free(i, w, pool)
+	return ok && !at.After(now) && !m.busy(i)
+}
+
+func (m *poolModel) spared(i int, w Want, pool string, now time.Time) bool {
+	q, ok := m.accounts[i].quota[w.Model]
+	return ok && pool == PoolAntigravity && q.until.After(now) && q.left <= 1-m.opts.SoftQuota+1e-9
+}
+
+func (m *poolModel) pools(w Want) []string {
+	if groupOf(w) == groupGemini {
+		return m.opts.Pools
+	}
+	return []string{PoolAntigravity}
+}
+
+// anyUsable finds somebody who is usable, with or without those who are spared.
+func (m *poolModel) anyUsable(w Want, spared bool, now time.Time) bool {
+	for _, pool := range m.pools(w) {
+		for i := range m.accounts {
+			if m.usable(i, w, pool, now) && (spared || !m.spared(i, w, pool, now)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// outlook is when a call gets an account if nothing else happens, and whether it does.
+func (m *poolModel) outlook(w Want, now time.Time) (at time.Time, ok bool) {
+	deadline := now.Add(m.opts.MaxWait)
+	worthIt := false
+	for _, pool := range m.pools(w) {
+		for i, a := range m.accounts {
+			free, in := m.free(i, w, pool)
+			if !in {
+				continue
+			}
+			if lacks := a.lacks[modelLane(w, pool)+w.Model].until; !lacks.After(now) && !free.After(deadline) {
+				worthIt = true
+			}
+			if !m.busy(i) && (!ok || free.Before(at)) {
+				at, ok = free, true
+			}
+		}
+	}
+	if at.Before(now) {
+		at = now
+	}
+	return at, ok && (at.Equal(now) || worthIt && !at.After(deadline))
+}
+
+// A step is one thing that happens to the pool.
+type step struct {
+	What    string
+	Account int
+	Want    int
+	Session int
+	Loan    int
+	Seconds int
+	Left    float64
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%s account=%d want=%d session=%d loan=%d %ds left=%.2f", s.What, s.Account, s.Want, s.Session, s.Loan, s.Seconds, s.Left)
+}
+
+var steps = rapid.Custom(func(t *rapid.T) step {
+	return step{
+		What: rapid.SampledFrom([]string{"lend", "lend", "lend", "lend", "done", "done", "rate", "quota", "missing", "ban", "capacity",
+			"identity", "pass", "pass", "disable", "enable", "report", "clear"}).Draw(t, "what"),
+		Account: rapid.IntRange(0, 4).Draw(t, "account"),
+		Want:    rapid.IntRange(0, 3).Draw(t, "want"),
+		Session: rapid.IntRange(0, 3).Draw(t, "session"),
+		Loan:    rapid.IntRange(0, 9).Draw(t, "loan"),
+		Seconds: rapid.SampledFrom([]int{4, 10, 29, 45, 90, 1000}).Draw(t, "seconds"),
+		Left:    rapid.SampledFrom([]float64{0, 0.05, 0.1, 0.11, 0.5, 1}).Draw(t, "left"),
+	}
+})
+
+// A trial holds a pool against the model.
+type trial struct {
+	*poolRig
+	model poolModel
+	open  []*loan
+	fault string
+}
+
+func (x *trial) wrong(format string, args ...any) {
+	if x.fault == "" {
+		x.fault = fmt.Sprintf(format, args...)
+	}
+}
+
+func TestPoolAgainstItsModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		opts := Options{
+			Selection:   rapid.SampledFrom([]string{Sticky, RoundRobin, Hybrid}).Draw(rt, "selection"),
+			Pools:       rapid.SampledFrom([][]string{{PoolAntigravity}, {PoolAntigravity, PoolCLI}, {PoolCLI, PoolAntigravity}}).Draw(rt, "pools"),
+			MaxWait:     time.Duration(rapid.SampledFrom([]int{0, 30, 60}).Draw(rt, "max wait")) * time.Second,
+			SoftQuota:   0.9,
+			Concurrency: rapid.IntRange(0, 2).Draw(rt, "concurrency"),
+		}
+		accounts := rapid.IntRange(1, 5).Draw(rt, "accounts")
+		list := rapid.SliceOfN(steps, 1, 60).Draw(rt, "steps")
+		var fault string
+		// What is drawn was drawn: inside the bubble nothing may come from rapid.
+		synctest.Test(t, func(t *testing.T) {
+			x := &trial{poolRig: newPoolRig(t, accounts, opts), model: poolModel{opts: opts, current: map[string]int{}, bound: map[string]boundTo{}}}
+			for range accounts {
+				x.model.accounts = append(x.model.accounts, &modelAccount{enabled: true,
+					rests: map[string]modelRest{}, lacks: map[string]modelRest{}, quota: map[string]modelQuota{}})
+			}
+			for i, s := range list {
+				if x.take(s); x.fault != "" {
+					fault = fmt.Sprintf("step %d, %s: %s", i, s, x.fault)
+					return
+				}
+			}
+		})
+		if fault != "" {
+			rt.Fatal(fault)
+		}
+	})
+}
+
+// take does a step with the pool and the model.
+func (x *trial) take(s step) {
+	now := time.Now()
+	i := s.Account % len(x.model.accounts)
+	a, email := x.model.accounts[i], x.sources[i].signIn.Email
+	w := []Want{flash, {Model: "gemini-3-pro-low", Family: "gemini-3"}, opus, banana}[s.Want]
+	delay := time.Duration(s.Seconds) * time.Second
+	switch s.What {
+	case "lend":
+		if s.Session > 0 {
+			w.Session = fmt.Sprint("session ", s.Session)
+		}
+		x.lend(w)
+	case "done", "rate", "quota", "missing", "ban", "capacity", "identity":
+		x.finish(s.What, s.Loan, delay)
+	case "pass":
+		passes(delay)
+	case "disable", "enable":
+		a.enabled = s.What == "enable"
+		a.banned = a.banned && a.enabled
+		x.enable(i, false)
+		x.enable(i, a.enabled)
+		if a.enabled {
+			a.banned = false
+		}
+	case "report":
+		x.report(email, w.Model, s.Left)
+		a.quota = map[string]modelQuota{w.Model: {s.Left, now.Add(quotaAge)}}
+		lane := modelLane(w, PoolAntigravity)
+		if r := a.rests[lane]; r.kind == KindQuota && r.since.Before(now) && s.Left > 0 {
+			delete(a.rests, lane)
+		}
+	case "clear":
+		if err := x.Clear(email); err != nil {
+			x.wrong("%v", err)
+		}
+		clear(a.rests)
+		clear(a.lacks)
+	}
+}
+
+// finish gives a loan back.
+func (x *trial) finish(how string, which int, delay time.Duration) {
+	if len(x.open) == 0 {
+		return
+	}
+	which %= len(x.open)
+	l, now := x.open[which], time.Now()
+	x.open = slices.Delete(x.open, which, which+1)
+	a := x.model.accounts[l.member.index]
+	a.open--
+	lane := modelLane(l.want, l.lane.pool)
+	rests := func(kind Kind) *Verdict {
+		if until := now.Add(delay + grace); until.After(a.rests[lane].until) {
+			a.rests[lane] = modelRest{now, until, kind, l.want.Model}
+		}
+		return verdict(kind, delay)
+	}
+	var v *Verdict
+	switch how {
+	case "rate":
+		v = rests(KindRate)
+	case "quota":
+		v = rests(KindQuota)
+	case "missing":
+		v = verdict(KindNotFound, 0)
+		a.lacks[lane+l.want.Model] = modelRest{since: now, until: now.Add(notFoundRest)}
+	case "ban":
+		v = verdict(KindBan, 0)
+		a.banned = true
+	case "capacity":
+		v = verdict(KindCapacity, 0)
+	case "identity":
+		v = verdict(KindIdentity, 0)
+	default:
+		if r := a.lacks[lane+l.want.Model]; !r.since.IsZero() && !r.since.After(now) && l.began >= x.clock.read()-now.Sub(r.since) {
+			delete(a.lacks, lane+l.want.Model)
+		}
+	}
+	l.Done(v)
+}
+
+// lend borrows, and checks everything that can be said about who was chosen and when.
+func (x *trial) lend(w Want) {
+	m, began := &x.model, time.Now()
+	at, will := m.outlook(w, began)
+	got, err := x.Lend(x.t.Context(), w)
+	now := time.Now()
+	if err != nil {
+		e := perigee.AsError(err)
+		if will {
+			x.wrong("failed, although somebody is usable at %s: %v", at, err)
+		}
+		if (e.Class == perigee.ClassExhausted || e.Class == perigee.ClassRateLimited) && e.Retry <= 0 {
+			x.wrong("%s without a time", e.Class)
+		}
+		return
+	}
+	l := got.(*loan)
+	i, pool := l.member.index, l.lane.pool
+	if l.why.code == whyProbe {
+		x.checkProbe(l, will)
+	} else {
+		if !will || !now.Equal(cmp.Or(at, began)) {
+			x.wrong("%s was lent at %s, expected at %s (%t)", name(l), now, at, will)
+		}
+		x.checkChoice(l, i, pool, now)
+	}
+	m.accounts[i].open++
+	x.open = append(x.open, l)
+	if c := m.opts.Concurrency; c > 0 && m.accounts[i].open > c {
+		x.wrong("%s has %d loans", name(l), m.accounts[i].open)
+	}
+}
+
+// checkProbe checks a loan that cut a rest short.
+func (x *trial) checkProbe(l *loan, will bool) {
+	a := x.model.accounts[l.member.index]
+	told := a.rests[modelLane(l.want, l.lane.pool)].until.After(time.Now())
+	if will || told || !a.enabled || a.banned || x.model.busy(l.member.index) {
+		x.wrong("%s was probed", name(l))
+	}
+}
+
+func (x *trial) checkChoice(l *loan, i int, pool string, now time.Time) {
+	m, w := &x.model, l.want
+	if !m.usable(i, w, pool, now) {
+		x.wrong("%s is not usable (%s)", name(l), l.Why())
+		return
+	}
+	if m.spared(i, w, pool, now) && m.anyUsable(w, false, now) {
+		x.wrong("%s is spared, but others are usable (%s)", name(l), l.Why())
+	}
+	good := func(i int, pool string) bool { return m.usable(i, w, pool, now) && !m.spared(i, w, pool, now) }
+	lane := modelLane(w, pool)
+	bound, known := m.bound[w.Session+lane[:len(lane)-len(pool)]]
+	known = known && w.Session != ""
+	if known && good(bound.account, bound.pool) && bound != (boundTo{i, pool}) {
+		x.wrong("the session left %d in %s for %s (%s)", bound.account, bound.pool, name(l), l.Why())
+	}
+	if l.why.code != whySession {
+		x.checkOrder(l, i, pool, good)
+	}
+	stays := false
+	if known {
+		free, in := m.free(bound.account, w, bound.pool)
+		stays = in && !free.After(now) && m.busy(bound.account) && !m.spared(bound.account, w, bound.pool, now)
+	}
+	if !stays {
+		m.bound[w.Session+lane[:len(lane)-len(pool)]] = boundTo{i, pool}
+	}
+}
+
+// checkOrder checks that an earlier pool had nobody, and that sticky stayed where it was.
+func (x *trial) checkOrder(l *loan, i int, pool string, good func(i int, pool string) bool) {
+	m, w := &x.model, l.want
+	for _, earlier := range m.pools(w) {
+		if earlier == pool {
+			break
+		}
+		for j := range m.accounts {
+			if good(j, earlier) {
+				x.wrong("%s was chosen, although %d is usable from %s", name(l), j, earlier)
+			}
+		}
+	}
+	lane := modelLane(w, pool)
+	if last, ok := m.current[lane]; ok && m.opts.Selection == Sticky && good(last, pool) && last != i {
+		x.wrong("sticky left %d for %s (%s)", last, name(l), l.Why())
+	}
+	if l.why.code != whyOverflow {
+		m.current[lane] = i
+	}
+}

@@ -1,0 +1,109 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// A tally is how many accounts one cause keeps from being lent.
+type tally struct {
+	kind  Kind
+	count int
+	first instant // when the first of them is back; 0: it is not
+}
+
+// refusal is what a call is told for which there is nobody: what the accounts wait for, when the first is back, and what to
+// do. It names no account, as it goes to whoever made the call.
+func (p *Pool) refusal(a *asking, now instant) error {
+	if len(p.members) == 0 {
+		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithNext("run `perigee login`")
+	}
+	tallies := p.tally(a, now)
+	// The first to come back decides what kind of trouble it is, and else whatever is said first in the table of advice.
+	decisive := slices.MinFunc(tallies, func(x, y tally) int {
+		if (x.first == 0) != (y.first == 0) {
+			return cmp.Compare(y.first, x.first)
+		}
+		return cmp.Or(cmp.Compare(x.first, y.first), slices.Index(lasting[:], x.kind)-slices.Index(lasting[:], y.kind))
+	})
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: p.complaint(a, tallies, now), Model: a.want.Model}
+	if c, ok := causes[decisive.kind]; ok {
+		e.Class = c.class
+	}
+	if decisive.first == 0 {
+		e.Next = remedies[decisive.kind]
+		return e
+	}
+	e.Retry = max(decisive.first-now, time.Second)
+	e.Next = waiting(e.Retry, p.opts.Now()) + ", or add another account with `perigee login`"
+	if a.want.Model != "" {
+		e.Next += "; `perigee account explain " + a.want.Model + "` says more"
+	}
+	return e
+}
+
+// lasting are the causes that do not end by themselves, what can be done about most easily first.
+var lasting = [...]Kind{KindVerification, KindSignedOut, kindDisabled, KindNotFound, KindBan}
+
+var remedies = map[Kind]string{
+	KindVerification: "see with `perigee account list` which, and verify it in a browser that is signed in to it",
+	KindSignedOut:    "run `perigee login`",
+	kindDisabled:     "run `perigee account enable`",
+	KindNotFound:     "see with `perigee models` what can be asked",
+	KindBan:          "add another account with `perigee login`, or use another upstream",
+}
+
+// tally counts the accounts by what they wait for. One that waits for different things in different pools waits for
+// what ends first.
+func (p *Pool) tally(a *asking, now instant) []tally {
+	var list []tally
+	for _, m := range p.members {
+		kind, first := Kind(""), instant(0)
+		for _, l := range a.lanes {
+			at, k, ok := m.back(l, a.want.Model, now)
+			switch {
+			case ok && (first == 0 || at < first):
+				kind, first = k, at
+			case !ok && kind == "":
+				kind = k
+			}
+		}
+		if !m.inUse() {
+			kind = m.gone()
+		}
+		i := slices.IndexFunc(list, func(t tally) bool { return t.kind == kind })
+		if i < 0 {
+			i = len(list)
+			list = append(list, tally{kind: kind})
+		}
+		list[i].count++
+		if first > 0 && (list[i].first == 0 || first < list[i].first) {
+			list[i].first = first
+		}
+	}
+	return list
+}
+
+func (p *Pool) complaint(a *asking, tallies []tally, now instant) string {
+	parts := make([]string, len(tallies))
+	for i, t := range tallies {
+		says := causes[t.kind].many
+		if says == "" {
+			says = "resting (" + string(t.kind) + ")"
+		}
+		parts[i] = fmt.Sprintf("%d %s", t.count, says)
+		if t.first > now {
+			parts[i] += fmt.Sprintf(" (back in %s)", (t.first - now + time.Second - 1).Truncate(time.Second))
+		}
+	}
+	what := ""
+	if a.want.Model != "" {
+		what = " for " + a.want.Model
+	}
+	return fmt.Sprintf("no account is usable%s; of %d: %s", what, len(p.members), strings.Join(parts, ", "))
+}

@@ -1,0 +1,156 @@
+package account
+
+import (
+	"slices"
+
+	"perigee"
+)
+
+// SetSources says which accounts there are, in which order, and that their sign-ins may have changed. It takes effect at
+// once, also for those who wait. An account that was there before keeps what is known about it; one that the provider's
+// answers have stopped comes back when its sign-in has changed since and is ready, or was disabled in between. Of
+// several with the same address the first counts.
+func (p *Pool) SetSources(sources []Source) {
+	signIns := make([]perigee.SignIn, len(sources))
+	for i, s := range sources {
+		signIns[i] = s.SignIn()
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	now := p.advance()
+	known := make(map[string]*member, len(p.members))
+	gauges := make(map[*member]gauge, len(p.members))
+	for i, m := range p.members {
+		known[m.email], gauges[m] = m, p.gauges[i]
+		m.index = -1
+	}
+	p.members, p.gauges = nil, nil
+	for i, s := range signIns {
+		m := known[s.Email]
+		switch {
+		case m == nil:
+			m = &member{email: s.Email, source: sources[i], signIn: s}
+			known[s.Email], gauges[m] = m, newGauge(now)
+			p.adopt(m, now)
+		case m.index >= 0:
+			continue
+		default:
+			m.renew(sources[i], s)
+		}
+		m.index = len(p.members)
+		p.members = append(p.members, m)
+		p.gauges = append(p.gauges, gauges[m])
+	}
+	p.reindex(now)
+	p.changed = true
+}
+
+// renew takes over a sign-in that may have changed.
+func (m *member) renew(source Source, s perigee.SignIn) {
+	ready := s.State == "" || s.State == perigee.AccountReady
+	if !ready || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
+		m.stopped, m.reason = "", ""
+	}
+	m.source, m.signIn = source, s
+}
+
+// reindex makes all sets anew after members have got other places.
+func (p *Pool) reindex(now instant) {
+	p.busy = newBitset(len(p.members))
+	for _, l := range p.lanes {
+		l.ready = newBitset(len(p.members))
+		clear(l.lacking)
+		clear(l.spared)
+		l.turn = min(l.turn, len(p.members)-1)
+	}
+	for _, m := range p.members {
+		p.refresh(m, now)
+		for key, r := range m.lacks {
+			p.mark(p.lanes[key.lane].lacking, key.model, m, r.active(now))
+		}
+		for model, q := range m.quota {
+			p.spare(m, model, q, now)
+		}
+	}
+}
+
+// Use makes an account the one that sticky selection stays with from now on; sessions may move to it as well. It is for the
+// person who wants this account used, so what the account rests from is forgotten too.
+func (p *Pool) Use(email string) error {
+	p.mu.Lock()
+	defer p.unlock()
+	now := p.advance()
+	m := p.find(email)
+	if m == nil {
+		return unknown(email)
+	}
+	p.forget(m, now)
+	p.sessions = newSessions(maxSessions)
+	for _, l := range p.lanes {
+		l.current, l.turn = m, m.index-1
+	}
+	return nil
+}
+
+// Clear ends all rests of an account, or of all accounts when email is empty. If they still have to rest, the provider will
+// say so again.
+func (p *Pool) Clear(email string) error {
+	p.mu.Lock()
+	defer p.unlock()
+	now := p.advance()
+	m := p.find(email)
+	if m == nil && email != "" {
+		return unknown(email)
+	}
+	for _, each := range p.members {
+		if m == nil || m == each {
+			p.forget(each, now)
+		}
+	}
+	return nil
+}
+
+func (p *Pool) find(email string) *member {
+	i := slices.IndexFunc(p.members, func(m *member) bool { return m.email == email })
+	if i < 0 {
+		return nil
+	}
+	return p.members[i]
+}
+
+func unknown(email string) error {
+	return perigee.Errorf(perigee.ClassNotFound, "there is no account %s", email).WithNext("see `perigee account list`")
+}
+
+// forget ends all rests of a member.
+func (p *Pool) forget(m *member, now instant) {
+	for key := range m.lacks {
+		p.mark(p.lanes[key.lane].lacking, key.model, m, false)
+	}
+	clear(m.lacks)
+	for _, l := range p.lanes {
+		p.relieve(m, l, &m.slots[l.id], now)
+	}
+	p.relieve(m, nil, &m.whole, now)
+}
+
+func (p *Pool) relieve(m *member, l *lane, s *slot, now instant) {
+	s.failures, s.briefs = 0, 0
+	if s.active(now) {
+		p.wake(m, l, s, now)
+	}
+}
+
+// Status lists the accounts with what they rest from.
+func (p *Pool) Status() []perigee.Account {
+	p.mu.Lock()
+	now := p.advance()
+	list := make([]perigee.Account, len(p.members))
+	for i, m := range p.members {
+		list[i] = m.signIn.Account
+		list[i].State = m.state()
+		list[i].Cooldowns = p.cooldowns(m, now)
+	}
+	p.unlock()
+	return list
+}

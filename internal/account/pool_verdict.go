@@ -1,0 +1,249 @@
+package account
+
+import (
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// How long accounts rest.
+const (
+	longestBrief = 3 * time.Second        // a delay that is better waited for
+	maxBriefs    = 3                      // so often in a row
+	grace        = 500 * time.Millisecond // on top of what the provider says, which is a little early now and then
+	sameBurst    = 2 * time.Second        // failures within it count once: they were under way together
+	sameCause    = time.Minute            // within which two accounts that are refused without a reason are refused for the same one
+	notFoundRest = 10 * time.Minute
+	projectRest  = 10 * time.Minute
+	tokenRest    = time.Minute // after a new access token was refused as well
+)
+
+// A sighting is when something was seen, and with whom.
+type sighting struct {
+	member *member
+	at     instant
+}
+
+// answered notes that a call was answered. A call that was under way before the last failure proves nothing about the
+// time after it.
+func (p *Pool) answered(l *loan, now instant) {
+	m := l.member
+	l.lane.served = max(l.lane.served, l.began)
+	if m.index >= 0 {
+		p.gauges[m.index].heal(healthServed, now)
+	}
+	for _, s := range []*slot{&m.whole, &m.slots[l.lane.id]} {
+		if l.began <= s.failedAt {
+			continue
+		}
+		s.failures, s.briefs = 0, 0
+		if s.active(now) && !s.told {
+			p.wake(m, l.lane, s, now)
+		}
+	}
+	if key := (lacking{l.lane.id, l.want.Model}); m.lacks[key].active(now) && m.lacks[key].since <= l.began {
+		delete(m.lacks, key)
+		p.mark(l.lane.lacking, l.want.Model, m, false)
+	}
+}
+
+// blame makes a verdict felt by those whom it belongs to and nobody else.
+func (p *Pool) blame(l *loan, v *Verdict, now instant) {
+	m := l.member
+	p.refund(m, now)
+	kind := v.Kind
+	p.explain(l, v, now)
+	var brief bool
+	switch v.Blame {
+	case ScopeAccountFamily:
+		brief = p.limited(l, v, now)
+	case ScopeAccountModel:
+		p.lack(l, now)
+	case ScopeAccount:
+		p.fail(l, v, now)
+	default:
+		if v.Kind == KindForbidden && m.index >= 0 {
+			p.gauges[m.index].heal(healthFault, now)
+		}
+		return
+	}
+	if l.trail.kind == kind && l.trail.member != m && burns(kind) {
+		// Two accounts in a row were spent on the same cause: a third would be spent on it too.
+		v.Blame = ScopeNobody
+		return
+	}
+	p.trails.leave(l.want, trail{member: m, lane: l.lane, kind: kind, brief: brief, waited: l.waited, at: now})
+}
+
+// burns says whether a verdict costs the call, or even the owner, an account.
+func burns(kind Kind) bool {
+	switch kind {
+	case KindVerification, KindBan, KindIneligible, KindSignedOut, KindNotFound:
+		return true
+	}
+	return false
+}
+
+// explain tells a limit from a refusal of the client, which looks the same but is not the account's fault: another
+// account was just answered alike, or this one again although it has quota left.
+func (p *Pool) explain(l *loan, v *Verdict, now instant) {
+	if v.Kind != KindUnexplained {
+		return
+	}
+	m, s := l.member, &l.member.slots[l.lane.id]
+	seen := &l.lane.strange
+	alike := seen.member != nil && seen.member != m && now-seen.at < sameCause && l.lane.served < seen.at
+	again := s.failures > 0 && l.began > s.failedAt && s.kind == KindUnexplained && p.hasQuota(l, now)
+	if !alike && !again {
+		*seen = sighting{m, now}
+		return
+	}
+	*v = v.WithQuotaLeft()
+	for _, innocent := range []*member{seen.member, m} {
+		if innocent == nil {
+			continue
+		}
+		s := &innocent.slots[l.lane.id]
+		if s.kind == KindUnexplained && s.active(now) {
+			s.failures = 0
+			p.wake(innocent, l.lane, s, now)
+		}
+	}
+}
+
+// limited lets an account rest for the models of a lane, and says whether only for a moment.
+func (p *Pool) limited(l *loan, v *Verdict, now instant) (brief bool) {
+	m := l.member
+	f := failure{kind: v.Kind, delay: v.Delay, model: l.want.Model, began: l.began}
+	points := float64(healthLimit)
+	if v.Kind == KindProject {
+		f.guess, points = projectRest, healthFault
+	}
+	s := &m.slots[l.lane.id]
+	if p.restAfter(m, l.lane, s, f, now) && m.index >= 0 {
+		p.gauges[m.index].heal(points, now)
+	}
+	return s.brief
+}
+
+// A failure is a reason to let an account rest.
+type failure struct {
+	kind  Kind
+	delay time.Duration // as the provider told; 0: it did not
+	guess time.Duration // in its place; 0: the Ladder
+	model string
+	began instant // of the call that failed
+}
+
+// restAfter begins or extends a rest, and says whether the failure counts: of several that were under way together only
+// one does.
+func (p *Pool) restAfter(m *member, l *lane, s *slot, f failure, now instant) (counts bool) {
+	counts = s.failedAt == 0 || now-s.failedAt >= sameBurst && f.began > s.failedAt
+	told := f.delay > 0
+	d := min(f.delay, MaxDelay) + grace
+	if !told {
+		if counts {
+			s.failures++
+		}
+		if d = f.guess; d == 0 {
+			d = Ladder(max(s.failures, 1))
+		}
+	}
+	brief := told && f.delay <= longestBrief
+	if counts {
+		s.failedAt = now
+		s.briefs++
+		if !brief {
+			s.briefs = 0
+		}
+	}
+	switch {
+	case !s.active(now):
+	case told && !s.told: // it is known now
+	case s.told && !told, now+d <= s.until, !counts && !told:
+		return counts
+	}
+	s.rest = rest{since: now, until: now + d, kind: f.kind, told: told, model: f.model, brief: brief && s.briefs <= maxBriefs}
+	p.events.push(event{at: s.until, member: m, lane: l})
+	p.refresh(m, now)
+	p.changed = true // those who wait may wait in vain
+	if d >= worthStoring {
+		p.keep(m, l, s.rest, now)
+	}
+	logger, email := p.opts.Logger, m.email
+	p.after = append(p.after, func() { logger.Info("account rests", "account", email, "kind", f.kind, "model", f.model, "for", d) })
+	return counts
+}
+
+// wake ends a rest.
+func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
+	stored := s.until-s.since >= worthStoring
+	s.until, s.brief = now, false
+	if s == &m.whole {
+		l = nil
+	}
+	if stored {
+		p.keep(m, l, s.rest, now)
+	}
+	p.refresh(m, now)
+}
+
+// lack notes that an account does not have a model.
+func (p *Pool) lack(l *loan, now instant) {
+	m := l.member
+	if m.index < 0 {
+		return
+	}
+	if m.lacks == nil {
+		m.lacks = map[lacking]rest{}
+	}
+	r := rest{since: now, until: now + notFoundRest, kind: KindNotFound, model: l.want.Model}
+	m.lacks[lacking{l.lane.id, l.want.Model}] = r
+	p.mark(l.lane.lacking, l.want.Model, m, true)
+	p.events.push(event{at: r.until, member: m, lane: l.lane, model: l.want.Model})
+	p.changed = true
+}
+
+// fail is for trouble of the whole account.
+func (p *Pool) fail(l *loan, v *Verdict, now instant) {
+	m := l.member
+	if m.index >= 0 {
+		p.gauges[m.index].heal(healthFault, now)
+	}
+	var state string
+	switch v.Kind {
+	case KindVerification:
+		state = perigee.AccountVerification
+	case KindBan, KindIneligible:
+		state = perigee.AccountBanned
+	case KindSignedOut:
+		state = perigee.AccountSignedOut
+	default:
+		p.restAfter(m, nil, &m.whole, failure{kind: v.Kind, delay: v.Delay, guess: tokenRest, model: l.want.Model, began: l.began}, now)
+		return
+	}
+	reason := v.Error.Error()
+	if v.Link != "" && !strings.Contains(reason, v.Link) {
+		reason += " (" + v.Link + ")"
+	}
+	p.stop(m, state, reason)
+}
+
+// stop takes an account out of use until its sign-in is changed.
+func (p *Pool) stop(m *member, state, reason string) {
+	if m.stopped != "" || m.index < 0 {
+		return
+	}
+	m.stopped, m.reason = state, reason
+	m.stoppedAs = m.source.SignIn().Generation
+	p.refresh(m, p.clock.read())
+	p.changed = true
+	logger, told, email := p.opts.Logger, p.opts.OnState, m.email
+	p.after = append(p.after, func() {
+		logger.Warn("account stopped", "account", email, "state", state, "reason", reason)
+		if told != nil {
+			told(email, state, reason)
+		}
+	})
+}
