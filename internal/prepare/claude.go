@@ -87,8 +87,9 @@ func without(parts []perigee.Part, drop func(perigee.Part) bool) []perigee.Part 
 // identify gives each call an id that Claude takes and that no other call has, and its result the same one. The list is
 // paired: the results of the model's calls stand first in the content behind them, in the same order.
 func identify(list []perigee.Content) {
-	used := map[string]int{}
-	var calls []string // the ids of the calls that have no result yet
+	used := make(map[string]int, len(list)/2)
+	var calls []string // the ids of the calls of this round
+	answered := 0      // how many of them have a result
 	for i := range list {
 		owned := false
 		own := func() {
@@ -100,6 +101,9 @@ func identify(list []perigee.Content) {
 			switch part := &list[i].Parts[j]; part.Kind {
 			case perigee.PartCall:
 				id := freeID(used, part.Call.ID)
+				if answered == len(calls) {
+					calls, answered = calls[:0], 0
+				}
 				calls = append(calls, id)
 				if id != part.Call.ID {
 					own()
@@ -108,16 +112,16 @@ func identify(list []perigee.Content) {
 					list[i].Parts[j].Call = &call
 				}
 			case perigee.PartResponse:
-				if len(calls) == 0 {
+				if answered == len(calls) {
 					continue
 				}
-				if id := calls[0]; id != part.Response.ID {
+				if id := calls[answered]; id != part.Response.ID {
 					own()
 					response := *part.Response
 					response.ID = id
 					list[i].Parts[j].Response = &response
 				}
-				calls = calls[1:]
+				answered++
 			}
 		}
 	}
@@ -127,11 +131,12 @@ func identify(list []perigee.Content) {
 func freeID(used map[string]int, id string) string {
 	id = legalID(id)
 	for {
-		used[id]++
-		if used[id] == 1 {
+		n := used[id] + 1
+		used[id] = n
+		if n == 1 {
 			return id
 		}
-		next := id + "_" + strconv.Itoa(used[id])
+		next := id + "_" + strconv.Itoa(n)
 		if used[next] == 0 {
 			used[next] = 1
 			return next
@@ -143,10 +148,18 @@ func legalID(id string) string {
 	if id == "" {
 		return "call"
 	}
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
+	legal := func(r rune) bool {
+		return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	for i := range len(id) {
+		if !legal(rune(id[i])) {
+			return strings.Map(func(r rune) rune {
+				if legal(r) {
+					return r
+				}
+				return '_'
+			}, id)
 		}
-		return '_'
-	}, id)
+	}
+	return id
 }

@@ -150,12 +150,12 @@ func (g *gemini) fitBudget(want *perigee.Thinking) {
 }
 
 // outputLimit is how long the answer may be, thinking included; 0: nobody says. Claude goes by its own limit where the
-// client has none.
+// client has none, and so does everything at the gateway.
 func (g *gemini) outputLimit() int64 {
 	if limit := g.prompt.Generation.MaxOutputTokens; limit != nil {
 		return *limit
 	}
-	if g.spec.Family == models.Claude {
+	if g.spec.Family == models.Claude || g.within {
 		return g.spec.Output
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"perigee"
 )
@@ -15,6 +16,9 @@ const maxName = 64
 type names struct {
 	there map[string]string // the client's to the provider's, for the names that differ
 	back  map[string]string
+
+	narrow bool // dots and colons are not legal
+	fold   bool // declared names must differ by more than their case
 }
 
 // legal says whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
@@ -41,6 +45,19 @@ func legalAt(c byte, first bool) bool {
 	return false
 }
 
+// legal says whether a name can stay as it is.
+func (n *names) legal(name string) bool {
+	return legal(name) && (!n.narrow || !strings.ContainsAny(name, ".:"))
+}
+
+// key is what has to be different about two names.
+func (n *names) key(name string) string {
+	if n.fold {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
 // wire returns the name that the provider knows.
 func (n *names) wire(name string) string {
 	if n.there == nil {
@@ -58,28 +75,59 @@ func (n *names) collect(p *perigee.Prompt, note func(name string)) {
 	var illegal []string
 	seen := map[string]bool{}
 	visit := func(name string) {
-		if !legal(name) && !seen[name] {
+		if !n.legal(name) && !seen[name] {
 			seen[name] = true
 			illegal = append(illegal, name)
 		}
 	}
+	twins := n.twins(p)
+	for _, name := range twins {
+		seen[name] = true
+	}
+	illegal = append(illegal, twins...)
 	eachName(p, visit)
 	if len(illegal) == 0 {
 		return
 	}
 	taken := map[string]bool{}
 	eachName(p, func(name string) {
-		if legal(name) {
-			taken[name] = true
+		if n.legal(name) {
+			taken[n.key(name)] = true
 		}
 	})
 	n.there, n.back = map[string]string{}, map[string]string{}
 	for _, name := range illegal {
-		other := replacement(name, taken)
-		taken[other] = true
+		other := n.replacement(name, taken)
+		taken[n.key(other)] = true
 		n.there[name], n.back[other] = other, name
 		note(name)
 	}
+}
+
+// twins lists the declared functions whose names differ from an earlier one's by nothing but case.
+func (n *names) twins(p *perigee.Prompt) (list []string) {
+	if !n.fold {
+		return nil
+	}
+	first := make(map[string]string, len(p.Tools))
+	var listed map[string]bool
+	for i := range p.Tools {
+		f := p.Tools[i].Function
+		if f == nil || !n.legal(f.Name) {
+			continue
+		}
+		key := n.key(f.Name)
+		if other, ok := first[key]; !ok {
+			first[key] = f.Name
+		} else if other != f.Name && !listed[f.Name] {
+			if listed == nil {
+				listed = map[string]bool{}
+			}
+			listed[f.Name] = true
+			list = append(list, f.Name)
+		}
+	}
+	return list
 }
 
 func eachName(p *perigee.Prompt, visit func(string)) {
@@ -107,19 +155,19 @@ func eachName(p *perigee.Prompt, visit func(string)) {
 
 // replacement makes a legal name that still looks like the old one. Where that is taken, a digest of the old name
 // makes the difference, so that the same name gets the same replacement tomorrow.
-func replacement(name string, taken map[string]bool) string {
+func (n *names) replacement(name string, taken map[string]bool) string {
 	b := make([]byte, 0, maxName)
 	if name == "" || !legalAt(name[0], true) && legalAt(name[0], false) {
 		b = append(b, '_')
 	}
 	for i := 0; i < len(name) && len(b) < maxName; i++ {
-		if c := name[i]; legalAt(c, false) {
-			b = append(b, c)
-		} else {
-			b = append(b, '_')
+		c := name[i]
+		if !legalAt(c, false) || n.narrow && (c == '.' || c == ':') {
+			c = '_'
 		}
+		b = append(b, c)
 	}
-	if len(name) <= maxName && !taken[string(b)] {
+	if len(name) <= maxName && !taken[n.key(string(b))] {
 		return string(b)
 	}
 	sum := sha256.Sum256([]byte(name))
@@ -130,7 +178,7 @@ func replacement(name string, taken map[string]bool) string {
 			tail += strconv.Itoa(i)
 		}
 		candidate := string(b[:min(len(b), maxName-len(tail))]) + tail
-		if !taken[candidate] {
+		if !taken[n.key(candidate)] {
 			return candidate
 		}
 	}

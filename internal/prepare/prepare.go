@@ -2,16 +2,22 @@
 // within what the model knows, calls paired with their results, signatures where they are demanded. What a client of
 // another API could not know, or got wrong, is set right here instead of coming back as an error.
 //
+// ForGemini does this for the official API, ForAntigravity for the gateway behind Antigravity, which takes less and has
+// Claude behind it, too. A Repair says what the gateway refused nevertheless, so that a second attempt is another one.
+//
 // It is pure, never changes the prompt that it is given, and takes time linear in it. It reads no wire format: dialects
-// have done that before, and the upstream that calls it writes the result.
+// have done that before, and the upstream that calls it writes the result. What schemas have to look like is for package
+// schema to know.
 package prepare
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"perigee"
 	"perigee/internal/models"
+	"perigee/internal/schema"
 )
 
 // ForGemini returns the prompt as the official Gemini API takes it from a client of any dialect, what has to be undone
@@ -32,25 +38,38 @@ type gemini struct {
 	prompt perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
 	names  names
 	notes  notes
+	within bool // thinking has to end before the model's own limit where the client sets none
 }
 
 // Back turns what the provider says about the prepared prompt into what the client would say. Its zero value has
 // nothing to turn.
 type Back struct {
-	names map[string]string // as the provider knows them, to as the client does
+	names   map[string]string // as the provider knows them, to as the client does
+	fillers map[string]bool   // functions, as the provider knows them, whose arguments may have a placeholder
+	object  bool              // a call always has arguments
 }
 
-// Needed says whether Event can change anything.
-func (b Back) Needed() bool { return len(b.names) > 0 }
+// Needed says whether the provider's own words would be wrong for a client that speaks them, too.
+func (b Back) Needed() bool { return len(b.names) > 0 || len(b.fillers) > 0 }
 
-// Event gives a function call the name that the client knows. What the event points at is replaced, not changed.
+// Event gives a function call the name that the client knows, and the arguments that its own schema asks for. What the
+// event points at is replaced, not changed.
 func (b Back) Event(ev *perigee.Event) {
 	if ev.Kind != perigee.EventCall || ev.Call == nil {
 		return
 	}
-	if name, ok := b.names[ev.Call.Name]; ok {
-		call := *ev.Call
+	call := *ev.Call
+	name, renamed := b.names[call.Name]
+	if b.fillers[call.Name] {
+		call.Args = schema.TakeOutPlaceholder(call.Args)
+	}
+	if b.object && call.Args == nil {
+		call.Args = json.RawMessage(`{}`)
+	}
+	if renamed {
 		call.Name = name
+	}
+	if renamed || len(call.Args) != len(ev.Call.Args) {
 		ev.Call = &call
 	}
 }
