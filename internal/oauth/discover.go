@@ -1,0 +1,221 @@
+package oauth
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+// DiscoverOptions say whom to ask for projects.
+type DiscoverOptions struct {
+	Endpoints []string          // as configured; they are asked in reverse order
+	UserAgent string            // the gateway turns clients away by it
+	Transport http.RoundTripper // nil: http.DefaultTransport
+	Timeout   time.Duration     // of one call; 0: 30 s
+	Poll      time.Duration     // between two looks at an onboarding; 0: 5 s
+	Polls     int               // how often to look; 0: 10
+	Now       func() time.Time  // nil: time.Now
+	Logger    *slog.Logger      // nil: discard
+}
+
+// A Discoverer finds out for which project an account makes its calls, and has one made when there is none. It may be
+// used concurrently.
+type Discoverer struct {
+	opts DiscoverOptions
+	http caller
+}
+
+// NewDiscoverer returns a Discoverer. It calls nobody.
+func NewDiscoverer(opts DiscoverOptions) *Discoverer {
+	opts.Poll = cmp.Or(opts.Poll, 5*time.Second)
+	opts.Polls = cmp.Or(opts.Polls, 10)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	opts.Endpoints = slices.Clone(opts.Endpoints)
+	slices.Reverse(opts.Endpoints)
+	return &Discoverer{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
+}
+
+// A Project is what calls are made for, and on which terms.
+type Project struct {
+	ID       string
+	Tier     string // free-tier, standard-tier, g1-pro-tier …; the paid one if there is one
+	TierName string // for a person; may be empty
+	Made     bool   // the account was onboarded just now
+}
+
+// Progress says how far a discovery is.
+type Progress struct {
+	Stage string // StageLooking or StageOnboarding
+	Try   int    // of an onboarding, from 1
+	Tries int
+}
+
+// The stages of a discovery.
+const (
+	StageLooking    = "looking"
+	StageOnboarding = "onboarding"
+)
+
+// Discover returns the project of the account that an access token belongs to. An account that has none is onboarded to the
+// tier that the provider offers first; own is the project to give to tiers that want the user's own, and may be empty.
+// progress may be nil.
+//
+// When the provider refuses the account, the error wraps a *Refusal, with the Link where it is verified if that is what
+// is missing.
+func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own string, progress func(Progress)) (Project, error) {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	progress(Progress{Stage: StageLooking})
+	assist, err := d.load(ctx, access)
+	if err != nil {
+		return Project{}, err
+	}
+	if assist.project() != "" {
+		return assist.found(assist.project()), nil
+	}
+	tier, err := assist.choose(own, d.opts.Now())
+	if err != nil {
+		return Project{}, err
+	}
+	id, err := d.onboard(ctx, access, tier, own, progress)
+	if err != nil {
+		return Project{}, err
+	}
+	// Only now it says which terms are in force; a project that the onboarding kept to itself may be told here.
+	if after, err := d.load(ctx, access); err == nil {
+		assist = after
+	} else if id == "" {
+		return Project{}, err
+	}
+	if id = cmp.Or(id, assist.project()); id == "" {
+		return Project{}, perigee.Errorf(perigee.ClassUnavailable, "the provider has set the account up without a project").
+			WithNext("try again in a minute; if it stays, sign in to Antigravity itself with this account once")
+	}
+	found := assist.found(id)
+	found.Tier, found.Made = cmp.Or(found.Tier, tier.ID), true
+	return found, nil
+}
+
+// metadata names the protocol; the platform is left to the User-Agent, which is true.
+var metadata = json.RawMessage(`{"ideType":"ANTIGRAVITY","pluginType":"GEMINI"}`)
+
+func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistance, error) {
+	var answer assistance
+	err := d.call(ctx, access, "loadCodeAssist", map[string]any{"metadata": metadata}, &answer)
+	return &answer, err
+}
+
+// onboard asks for a project until it is there: the same call starts and polls. It returns no id when the provider did
+// not tell it.
+func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, own string, progress func(Progress)) (string, error) {
+	body := map[string]any{"tierId": tier.ID, "metadata": metadata}
+	if tier.OwnProject { // others refuse one
+		body["cloudaicompanionProject"] = own
+	}
+	for try := range d.opts.Polls {
+		if try > 0 {
+			if err := sleep(ctx, d.opts.Poll); err != nil {
+				return "", err
+			}
+		}
+		progress(Progress{Stage: StageOnboarding, Try: try + 1, Tries: d.opts.Polls})
+		var operation struct {
+			Done     bool            `json:"done"`
+			Error    json.RawMessage `json:"error"`
+			Response struct {
+				Project projectID `json:"cloudaicompanionProject"`
+			} `json:"response"`
+		}
+		if err := d.call(ctx, access, "onboardUser", body, &operation); err != nil {
+			return "", err
+		}
+		if len(operation.Error) > 0 && string(operation.Error) != "null" {
+			return "", d.failed(operation.Error)
+		}
+		if operation.Done {
+			return string(operation.Response.Project), nil
+		}
+	}
+	return "", perigee.Errorf(perigee.ClassUnavailable, "the provider is still setting the account up").
+		WithNext("try again in a minute")
+}
+
+// failed judges the error of an operation, which comes with status 200.
+func (d *Discoverer) failed(status json.RawMessage) error {
+	body, err := json.Marshal(map[string]json.RawMessage{"error": status})
+	if err == nil {
+		if verdict, ok := account.ClassifyStreamError(body, d.opts.Now()); ok {
+			return &Refusal{verdict}
+		}
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithNext("try again in a minute")
+}
+
+// call asks the endpoints one after the other until one answers, or refuses in the name of all. The first one's words are
+// those that count.
+func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method string, body, answer any) error {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var first error
+	for _, endpoint := range d.opts.Endpoints {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(endpoint, "/")+"/v1internal:"+method, bytes.NewReader(encoded))
+		if err != nil {
+			return perigee.Errorf(perigee.ClassInvalid, "the endpoint %q is no address", endpoint).
+				WithNext("check endpoints of this upstream in the configuration")
+		}
+		req.Header.Set("Authorization", "Bearer "+access.Reveal())
+		req.Header.Set("Content-Type", "application/json")
+		err = d.http.do(req, answer)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		d.opts.Logger.DebugContext(ctx, "endpoint did not answer", "method", method, "host", req.URL.Host, "error", err)
+		if first == nil {
+			first = err
+		}
+		if !othersMayAnswer(err) {
+			return err
+		}
+	}
+	if first == nil {
+		return perigee.Errorf(perigee.ClassInvalid, "there is no endpoint to ask").
+			WithNext("set endpoints of this upstream in the configuration")
+	}
+	return first
+}
+
+func othersMayAnswer(err error) bool {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return refusal.NextHost
+	}
+	return perigee.AsError(err).Class == perigee.ClassUnavailable
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,168 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/oauth/vscdb"
+)
+
+// The formats that are read. Files are told apart by what is in them, not by their names.
+const (
+	FormatList       = "list"       // [{"email", "refresh_token"}]
+	FormatAccounts   = "accounts"   // {"accounts": [{"email", "refresh_token"}], "active"}
+	FormatOpenCode   = "opencode"   // antigravity-accounts.json of the OpenCode plugin, versions 1 to 4
+	FormatCredential = "credential" // one credential with "type": "antigravity"
+	FormatIDE        = "state.vscdb"
+)
+
+// An Import is what a file has to say.
+type Import struct {
+	Format   string
+	Accounts []Imported // those that can be used, in the order of the file, each person once
+	Active   string     // the email of the account that was in use; may be empty
+	Lines    []Line     // one for each entry of the file
+}
+
+// Imported is an account from a file.
+type Imported struct {
+	Email     string // in lower case; empty: the file does not say, see Client.Identify
+	Refresh   perigee.Secret
+	ProjectID string // empty: to be discovered
+	Enabled   bool
+	State     string // perigee.AccountReady, or what the file knows against it
+	Reason    string
+	Added     time.Time // zero: the file does not say
+}
+
+// SignIn is the account as a store takes it.
+func (i Imported) SignIn(upstream string) perigee.SignIn {
+	return perigee.SignIn{
+		Account: perigee.Account{Email: i.Email, Upstream: upstream, Enabled: i.Enabled, ProjectID: i.ProjectID, State: i.State},
+		Refresh: i.Refresh, Reason: i.Reason, Added: i.Added,
+	}
+}
+
+// A Line reports on one entry of a file.
+type Line struct {
+	Where   string // "account 3"
+	Email   string // may be empty
+	Problem string // why it cannot be used; empty: it can
+	Note    string // what is worth knowing about it all the same
+}
+
+// maxImport bounds a file that is read as JSON; an account takes a few kilobytes at most.
+const maxImport = 16 << 20
+
+// ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the whole file is refused,
+// unless partial is true. A file that is refused for its entries is still returned, without accounts, for its Lines. Errors
+// name places in the file and never quote it.
+func ReadFile(ctx context.Context, path string, partial bool) (*Import, error) {
+	list, err := readAny(ctx, path)
+	if err != nil {
+		if e, ok := errors.AsType[*perigee.Error](err); ok {
+			return nil, perigee.Errorf(e.Class, "import %s: %s", path, e.Message).WithNext("%s", e.Next)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, perigee.Errorf(perigee.ClassInvalid, "import %s: %w", path, err).WithNext("check the path and that the file can be read")
+	}
+	return list, list.judge(path, partial)
+}
+
+func readAny(ctx context.Context, path string) (*Import, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, int64(len(vscdb.Magic))))
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	if string(data) == vscdb.Magic {
+		return readIDE(ctx, path)
+	}
+	rest, err := io.ReadAll(io.LimitReader(file, maxImport+1))
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	if data = append(data, rest...); len(data) > maxImport {
+		return nil, unusable("it is larger than %d MiB, which no list of accounts is", maxImport>>20)
+	}
+	return Parse(data)
+}
+
+// unwrapPath takes the path out of an error that will be told with it.
+func unwrapPath(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Parse reads accounts from the text of any of the JSON formats.
+func Parse(data []byte) (*Import, error) {
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	switch {
+	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
+		return nil, unusable("it is empty")
+	case data[0] != '[' && data[0] != '{':
+		return nil, unusable("it is not JSON, nor a database of the IDE")
+	}
+	return parseJSON(data)
+}
+
+func unusable(format string, args ...any) *perigee.Error {
+	return perigee.Errorf(perigee.ClassInvalid, format, args...).
+		WithNext("export the accounts again with the program that wrote the file")
+}
+
+// judge decides whether the accounts may be used.
+func (i *Import) judge(path string, partial bool) error {
+	var problems []string
+	for _, line := range i.Lines {
+		if line.Problem != "" {
+			problems = append(problems, line.Where+": "+line.Problem)
+		}
+	}
+	switch {
+	case len(i.Lines) == 0:
+		return perigee.Errorf(perigee.ClassInvalid, "import %s: there are no accounts in it", path).
+			WithNext("sign in with `perigee login`, or export them again")
+	case len(problems) == 0 || partial && len(i.Accounts) > 0:
+		return nil
+	}
+	i.Accounts = nil
+	what := fmt.Sprintf("%d of %d accounts cannot be used", len(problems), len(i.Lines))
+	const shown = 5
+	if len(problems) > shown {
+		problems = append(problems[:shown], "…")
+	}
+	err := perigee.Errorf(perigee.ClassInvalid, "import %s: %s (%s)", path, what, strings.Join(problems, "; "))
+	if len(i.Lines) == len(problems) {
+		return err.WithNext("sign in with `perigee login`")
+	}
+	return err.WithNext("put them right, or import the others with --partial")
+}
+
+// Identify finds out whose refresh token it is. The grant is good for calls, and has a new refresh token if the provider
+// replaced it: that is the one to keep.
+func (c *Client) Identify(ctx context.Context, refresh perigee.Secret) (email string, grant Grant, err error) {
+	if grant, err = c.Refresh(ctx, refresh); err != nil {
+		return "", Grant{}, err
+	}
+	if grant.Refresh.IsZero() {
+		grant.Refresh = refresh
+	}
+	email, err = c.Email(ctx, grant.Access)
+	return email, grant, err
+}

@@ -1,0 +1,216 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// LoginOptions say how a person signs in.
+type LoginOptions struct {
+	Client  *Client
+	Port    int           // of the callback; when it is taken the next free one; 0: any
+	Email   string        // the account to offer first; may be empty
+	Timeout time.Duration // how long the person may take; 0: 5 minutes
+}
+
+// A Login is a sign-in that waits for a person. There are two ways for the answer to come back, open at the same
+// time: the browser's callback to a loopback port, and pasting the address that the browser ended on, for browsers that
+// are on another machine.
+type Login struct {
+	URL         string // the page to open in a browser
+	RedirectURI string // where the browser ends
+
+	opts     LoginOptions
+	state    string
+	verifier string
+	server   *http.Server
+	serving  sync.WaitGroup
+	attempts chan attempt
+	over     chan struct{} // closed by Close
+	close    sync.Once
+}
+
+// SignedIn is who signed in.
+type SignedIn struct {
+	Email string
+	Grant Grant
+}
+
+// An attempt is an answer that came back, by whichever way.
+type attempt struct {
+	pasted
+	byHand bool
+	result chan<- error // what became of it
+}
+
+// StartLogin opens the callback. Wait or Close must be called.
+func StartLogin(opts LoginOptions) (*Login, error) {
+	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Minute)
+	listeners, port, err := listen(opts.Port)
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "no port for the callback of the sign-in: %w", err)
+	}
+	l := &Login{
+		RedirectURI: "http://localhost:" + strconv.Itoa(port) + callbackPath,
+		opts:        opts, state: rand.Text(), verifier: rand.Text() + rand.Text(), // 43 characters at least
+		attempts: make(chan attempt), over: make(chan struct{}),
+	}
+	challenge := sha256.Sum256([]byte(l.verifier))
+	l.URL, err = opts.Client.consentURL(ask{redirectURI: l.RedirectURI, state: l.state, email: opts.Email,
+		challenge: base64.RawURLEncoding.EncodeToString(challenge[:])})
+	if err != nil {
+		for _, listener := range listeners {
+			_ = listener.Close()
+		}
+		return nil, err
+	}
+	l.server = &http.Server{Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	l.server.SetKeepAlivesEnabled(false)
+	for _, listener := range listeners {
+		l.serving.Go(func() { _ = l.server.Serve(listener) }) // ends with Close
+	}
+	return l, nil
+}
+
+// morePorts is how many ports after the configured one are tried before any will do.
+const morePorts = 10
+
+// listen takes a port on the loopback addresses. Browsers differ in which of the two they think localhost is; the
+// second one is a courtesy.
+func listen(port int) (listeners []net.Listener, taken int, err error) {
+	var first net.Listener
+	for p := port; p != 0 && p < port+morePorts && p <= 65535; p++ {
+		if first, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p))); err == nil {
+			break
+		}
+	}
+	if first == nil {
+		if first, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
+			return nil, 0, err
+		}
+	}
+	listeners = append(listeners, first)
+	taken = first.Addr().(*net.TCPAddr).Port
+	if second, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(taken))); err == nil {
+		listeners = append(listeners, second)
+	}
+	return listeners, taken, nil
+}
+
+// Wait returns who signed in. It ends when ctx does, when the time is up, when the person declines, or when the provider
+// does not take the answer; a pasted code that is not good is told to who pasted it, and can be tried again. The callback
+// is closed when it returns.
+func (l *Login) Wait(ctx context.Context) (SignedIn, error) {
+	defer l.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, l.opts.Timeout, errTimeUp)
+	defer cancel()
+	for {
+		select {
+		case a := <-l.attempts:
+			who, err := l.redeem(ctx, a)
+			a.result <- err
+			if err == nil || !a.byHand || !pasteAgain(err) {
+				return who, err
+			}
+		case <-l.over:
+			return SignedIn{}, errOver
+		case <-ctx.Done():
+			if !errors.Is(context.Cause(ctx), errTimeUp) {
+				return SignedIn{}, ctx.Err()
+			}
+			return SignedIn{}, perigee.Errorf(perigee.ClassUnavailable, "nobody signed in within %v", l.opts.Timeout).
+				WithNext("run `perigee login` again; if the browser ends on a page that cannot be reached, paste its address")
+		}
+	}
+}
+
+var (
+	errTimeUp = errors.New("the time is up")
+	errOver   = perigee.Errorf(perigee.ClassUnavailable, "the sign-in is over").WithNext("run `perigee login` again")
+)
+
+// pasteAgain says whether another code may do. One that was given for another callback looks like a wrong OAuth client.
+func pasteAgain(err error) bool {
+	class := perigee.AsError(err).Class
+	return class == perigee.ClassUnauthenticated || class == perigee.ClassIdentity
+}
+
+// redeem turns an answer into a sign-in.
+func (l *Login) redeem(ctx context.Context, a attempt) (SignedIn, error) {
+	if a.denied != "" {
+		return SignedIn{}, perigee.Errorf(perigee.ClassForbidden, "the sign-in was declined (%s)", a.denied).
+			WithNext("run `perigee login` again and allow what the page asks for")
+	}
+	grant, err := l.opts.Client.exchange(ctx, a.code, l.verifier, l.RedirectURI)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	email, err := l.opts.Client.Email(ctx, grant.Access)
+	if err != nil {
+		return SignedIn{}, fmt.Errorf("who signed in: %w", err)
+	}
+	return SignedIn{Email: email, Grant: grant}, nil
+}
+
+// Paste takes what a person pasted: the address that the browser ended on, or the code alone. It returns when it is
+// clear what became of it; after an error of perigee.ClassInvalid, ClassUnauthenticated or ClassIdentity something else can
+// be pasted.
+func (l *Login) Paste(ctx context.Context, text string) error {
+	p, err := parsePasted(text)
+	if err != nil {
+		return err
+	}
+	// A code without a state was carried by hand, and is bound to this sign-in by its verifier.
+	if p.state != "" && !l.isOurs(p.state) {
+		return perigee.Errorf(perigee.ClassInvalid, "that address belongs to another sign-in").
+			WithNext("open the link of this one, and paste the address that the browser ends on")
+	}
+	return l.try(ctx, attempt{pasted: p, byHand: true})
+}
+
+func (l *Login) isOurs(state string) bool {
+	return subtle.ConstantTimeCompare([]byte(state), []byte(l.state)) == 1
+}
+
+// try hands an answer to Wait and returns what became of it.
+func (l *Login) try(ctx context.Context, a attempt) error {
+	result := make(chan error, 1)
+	a.result = result
+	select {
+	case l.attempts <- a:
+	case <-l.over:
+		return errOver
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return <-result // Wait answers whatever it took
+}
+
+// closeTime is how long the page that says how it ended may take to get to the browser.
+const closeTime = 2 * time.Second
+
+// Close ends the sign-in and frees its port.
+func (l *Login) Close() {
+	l.close.Do(func() {
+		close(l.over)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		if l.server.Shutdown(ctx) != nil {
+			_ = l.server.Close()
+		}
+	})
+	l.serving.Wait()
+}

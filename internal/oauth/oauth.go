@@ -1,0 +1,311 @@
+// Package oauth signs people in and keeps them signed in: it asks for consent (Login), turns codes and refresh tokens
+// into access tokens (Client, Tokens), finds the project that calls are made for (Discoverer), and reads and writes the
+// files in which sign-ins travel between programs (ReadFile, Export).
+//
+// It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
+// perigee.AccountStore, and what a refusal means is judged by package account. It holds no OAuth client of anybody: id and
+// secret come from the user's configuration. The account pool calls Tokens, the commands and the dashboard the rest.
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+// defaultScopes are what a sign-in is asked for unless Options say otherwise.
+var defaultScopes = []string{
+	"https://www.googleapis.com/auth/cloud-platform",
+	"https://www.googleapis.com/auth/userinfo.email",
+	"https://www.googleapis.com/auth/userinfo.profile",
+	"https://www.googleapis.com/auth/cclog",
+	"https://www.googleapis.com/auth/experimentsandconfigs",
+}
+
+// Options say where to sign in, and as which OAuth client.
+type Options struct {
+	AuthURL      string
+	TokenURL     string
+	UserinfoURL  string
+	ClientID     string
+	ClientSecret perigee.Secret
+	Scopes       []string          // nil: those that the gateway needs
+	UserAgent    string            // empty: Go's own
+	Transport    http.RoundTripper // nil: http.DefaultTransport
+	Timeout      time.Duration     // of one call; 0: 30 s
+	Now          func() time.Time  // nil: time.Now
+	Logger       *slog.Logger      // nil: discard
+}
+
+// A Client speaks to the sign-in server. It may be used concurrently. Its errors are *perigee.Error, hold no secret, and
+// when the server gave a reason wrap a *Refusal.
+type Client struct {
+	opts Options
+	http caller
+}
+
+// NewClient returns a client. It does not call anybody.
+func NewClient(opts Options) *Client {
+	if opts.Scopes == nil {
+		opts.Scopes = defaultScopes
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Client{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
+}
+
+// A Grant is what the sign-in server gives.
+type Grant struct {
+	Access   perigee.Secret
+	Refresh  perigee.Secret // empty after a refresh: the one before stays good
+	Lifetime time.Duration  // of Access, from when it was asked for
+	Scope    string
+}
+
+// A Refusal is an answer of the provider that is not a success, with what it means for the account.
+type Refusal struct{ account.Verdict }
+
+func (r *Refusal) Error() string { return r.Verdict.Error.Error() }
+
+// Unwrap returns the *perigee.Error.
+func (r *Refusal) Unwrap() error { return r.Verdict.Error }
+
+// StateOf says which state an account gets into by an error, and the reason for a person. An error that says nothing
+// about the account, such as a network that is down, gives ok false: it must not change any account.
+func StateOf(err error) (state, reason string, ok bool) {
+	refusal, found := errors.AsType[*Refusal](err)
+	if !found {
+		return "", "", false
+	}
+	switch refusal.Kind {
+	case account.KindSignedOut:
+		state = perigee.AccountSignedOut
+	case account.KindVerification:
+		state = perigee.AccountVerification
+	case account.KindBan, account.KindIneligible:
+		state = perigee.AccountBanned
+	default:
+		return "", "", false
+	}
+	return state, refusal.Error(), true
+}
+
+// An ask is what a person is asked on the consent page.
+type ask struct {
+	redirectURI string
+	state       string
+	challenge   string // of PKCE, S256
+	email       string // of the account to offer first; may be empty
+}
+
+// consentURL is the page where a person consents. It asks for a refresh token even if they have consented before: the
+// provider gives one only with the consent.
+func (c *Client) consentURL(a ask) (string, error) {
+	page, err := url.Parse(c.opts.AuthURL)
+	if err != nil || page.Host == "" {
+		return "", misconfigured("auth_url is %q, which is no address", c.opts.AuthURL)
+	}
+	if c.opts.ClientID == "" {
+		return "", misconfigured("there is no OAuth client to sign in with")
+	}
+	query := page.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "access_type": "offline", "prompt": "consent",
+		"client_id": c.opts.ClientID, "redirect_uri": a.redirectURI, "scope": strings.Join(c.opts.Scopes, " "),
+		"state": a.state, "code_challenge": a.challenge, "code_challenge_method": "S256",
+	} {
+		query.Set(name, value)
+	}
+	if a.email != "" {
+		query.Set("login_hint", a.email)
+	}
+	page.RawQuery = query.Encode()
+	return page.String(), nil
+}
+
+func misconfigured(format string, args ...any) *perigee.Error {
+	return perigee.Errorf(perigee.ClassInvalid, format, args...).
+		WithNext("check oauth of this upstream in the configuration")
+}
+
+// exchange turns the code of a consent into tokens.
+func (c *Client) exchange(ctx context.Context, code perigee.Secret, verifier, redirectURI string) (Grant, error) {
+	grant, err := c.token(ctx, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code.Reveal()}, "code_verifier": {verifier}, "redirect_uri": {redirectURI},
+	})
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
+		// What is not good here is the code, not an account.
+		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server does not take the code: it was used before, is too old, or belongs to another sign-in").
+			WithNext("run `perigee login` again")
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	if grant.Refresh.IsZero() {
+		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server gave no refresh token").
+			WithNext("remove the program's access at https://myaccount.google.com/permissions, then run `perigee login` again")
+	}
+	return grant, nil
+}
+
+// Refresh turns a refresh token into an access token.
+func (c *Client) Refresh(ctx context.Context, refresh perigee.Secret) (Grant, error) {
+	if refresh.IsZero() {
+		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "there is no refresh token").WithNext("run `perigee login`")
+	}
+	return c.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh.Reveal()}})
+}
+
+// token calls the token endpoint.
+func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
+	if c.opts.ClientID == "" {
+		return Grant{}, misconfigured("there is no OAuth client to sign in with")
+	}
+	form.Set("client_id", c.opts.ClientID)
+	if !c.opts.ClientSecret.IsZero() {
+		form.Set("client_secret", c.opts.ClientSecret.Reveal())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.opts.TokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return Grant{}, misconfigured("token_url is %q, which is no address", c.opts.TokenURL)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	var answer struct {
+		AccessToken  string      `json:"access_token"`
+		RefreshToken string      `json:"refresh_token"`
+		ExpiresIn    json.Number `json:"expires_in"`
+		Scope        string      `json:"scope"`
+	}
+	if err := c.http.do(req, &answer); err != nil {
+		return Grant{}, err
+	}
+	if answer.AccessToken == "" {
+		return Grant{}, senseless(req, errors.New("there is no access token in it"))
+	}
+	return Grant{Access: perigee.NewSecret(answer.AccessToken), Refresh: perigee.NewSecret(answer.RefreshToken),
+		Lifetime: lifetime(answer.ExpiresIn), Scope: answer.Scope}, nil
+}
+
+// An access token that does not say how long it is good gets what is usual; nobody's is good for longer than a day.
+const (
+	usualLifetime = time.Hour
+	maxLifetime   = 24 * time.Hour
+)
+
+func lifetime(seconds json.Number) time.Duration {
+	n, err := seconds.Float64()
+	if err != nil || n <= 0 {
+		return usualLifetime
+	}
+	return time.Duration(min(n, maxLifetime.Seconds()) * float64(time.Second))
+}
+
+// Email says whose access token it is, in lower case.
+func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.opts.UserinfoURL, nil)
+	if err != nil {
+		return "", misconfigured("userinfo_url is %q, which is no address", c.opts.UserinfoURL)
+	}
+	req.Header.Set("Authorization", "Bearer "+access.Reveal())
+	var answer struct {
+		Email string `json:"email"`
+	}
+	if err := c.http.do(req, &answer); err != nil {
+		return "", err
+	}
+	if !plausibleEmail(answer.Email) {
+		return "", senseless(req, errors.New("there is no e-mail address in it"))
+	}
+	return foldEmail(answer.Email), nil
+}
+
+// caller makes small HTTP calls with secrets in them.
+type caller struct {
+	client    *http.Client
+	timeout   time.Duration
+	userAgent string
+	now       func() time.Time
+}
+
+func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent string, now func() time.Time) caller {
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	return caller{timeout: timeout, userAgent: userAgent, now: now, client: &http.Client{
+		Transport: transport,
+		// A redirect would carry the secret to wherever it points.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// maxAnswer bounds what is read of an answer; the longest that make sense have a few kilobytes.
+const maxAnswer = 1 << 20
+
+// do sends a request and decodes the JSON of a successful answer.
+func (c caller) do(req *http.Request, answer any) error {
+	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
+	defer cancel()
+	if c.userAgent != "" {
+		req.Header.Set("User-Agent", c.userAgent)
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := c.client.Do(req.WithContext(ctx))
+	if err != nil {
+		return unreachable(req, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return unreachable(req, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return &Refusal{account.Classify(resp.StatusCode, resp.Header, body, c.now())}
+	}
+	if len(body) > maxAnswer {
+		return senseless(req, fmt.Errorf("it is longer than %d bytes", maxAnswer))
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return senseless(req, errors.New("it is not the JSON that was expected"))
+	}
+	return nil
+}
+
+// unreachable is trouble on the way. It says nothing about any account.
+func unreachable(req *http.Request, err error) error {
+	if req.Context().Err() != nil {
+		return req.Context().Err() // who asked has gone
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // its URL is more than anybody needs
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "%s cannot be reached: %w", req.URL.Host, err).
+		WithNext("check the network and try again")
+}
+
+func senseless(req *http.Request, err error) error {
+	return perigee.Errorf(perigee.ClassUnavailable, "%s sent an answer that makes no sense: %w", req.URL.Host, err).
+		WithNext("try again; if it stays, check that no proxy stands in the way")
+}
+
+func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// plausibleEmail refuses what cannot be an address, so that no junk becomes the name of an account.
+func plausibleEmail(email string) bool {
+	name, domain, found := strings.Cut(strings.TrimSpace(email), "@")
+	return found && name != "" && domain != "" && len(email) <= 254 && !strings.Contains(domain, "@") &&
+		!strings.ContainsFunc(name+domain, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`"<>\/|,;`, r) })
+}

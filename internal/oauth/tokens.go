@@ -1,0 +1,303 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+// How Tokens behaves in time.
+const (
+	refreshAhead  = 5 * time.Minute  // before its end a token is replaced, while calls still use it
+	aheadJitter   = time.Minute      // at most so much earlier, so that accounts do not all refresh at once
+	goodForAWhile = 30 * time.Second // a token with less left is not given out
+	pauseAhead    = 15 * time.Second // after a refresh ahead of time that did not work
+	flightTime    = 90 * time.Second // of one refresh with everything that it takes
+	saveTime      = 15 * time.Second // of keeping a rotated token, whatever else ends
+	maxRounds     = 4                // of finding that the sign-in was changed meanwhile
+)
+
+// Tokens gives out access tokens for one sign-in. It refreshes them when somebody asks and they are about to end, once
+// for all who ask, and never on its own. A refresh token that the provider replaced is in the store before the access token
+// that came with it is given out. An account whose refresh token is no longer accepted is stored as signed out; a
+// network that is down changes nothing.
+//
+// The clock may jump: age is what has passed by the monotonic clock or by the wall clock, whichever is more. The one stands
+// still while a machine sleeps, the other can be set back.
+//
+// All methods may be called concurrently.
+type Tokens struct {
+	client  *Client
+	store   perigee.AccountStore
+	elapsed func() time.Duration // monotonic
+	jitter  func() time.Duration
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	signIn  perigee.SignIn
+	held    held
+	flight  *flight       // nil: nobody refreshes
+	restful time.Duration // elapsed time before which nothing is refreshed ahead
+
+	// Only the flight uses these.
+	unsaved *held // came with a rotated token that could not be stored yet
+	rotated perigee.Secret
+	refused error // the answer to signIn.Refresh, when that is no longer accepted
+}
+
+// A flight is one refresh that any number of callers wait for.
+type flight struct {
+	done   chan struct{}
+	access perigee.Secret // after done
+	err    error
+}
+
+// held is an access token with its age.
+type held struct {
+	access   perigee.Secret
+	wall     time.Time     // when it was asked for, by the wall clock
+	mono     time.Duration // and by the monotonic clock
+	lifetime time.Duration
+	ahead    time.Duration // before the end it is replaced
+	margin   time.Duration // before the end it is not given out
+}
+
+// NewTokens returns a source of access tokens for a sign-in as it is stored. It calls nobody until it is asked.
+func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn) *Tokens {
+	start := time.Now()
+	t := &Tokens{client: client, store: store, signIn: signIn,
+		elapsed: func() time.Duration { return time.Since(start) },
+		jitter:  func() time.Duration { return rand.N(aheadJitter) }}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// Close ends a refresh that is under way, except for storing a token that has already come, and waits for it. Token
+// fails from then on.
+func (t *Tokens) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.cancel()
+	t.running.Wait()
+}
+
+// SignIn returns the sign-in as it was last seen in the store.
+func (t *Tokens) SignIn() perigee.SignIn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signIn
+}
+
+// Token returns an access token that is still good for a while. When ctx ends only this caller stops waiting. When the
+// sign-in is gone the error is of perigee.ClassUnauthenticated and says what to do.
+func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
+	if err := ctx.Err(); err != nil {
+		return perigee.Secret{}, err
+	}
+	t.mu.Lock()
+	left := t.held.lifetime - t.age(&t.held)
+	if left > t.held.margin {
+		if left <= t.held.ahead && t.flight == nil && t.elapsed() >= t.restful && !t.closed {
+			t.takeOff()
+		}
+		defer t.mu.Unlock()
+		return t.held.access, nil
+	}
+	if t.closed {
+		defer t.mu.Unlock()
+		return perigee.Secret{}, perigee.Errorf(perigee.ClassUnavailable, "the account %s is being put away", t.signIn.Email)
+	}
+	if t.flight == nil {
+		t.takeOff()
+	}
+	f := t.flight
+	t.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.access, f.err
+	case <-ctx.Done():
+		return perigee.Secret{}, ctx.Err()
+	}
+}
+
+// Refused says that the provider did not accept an access token although it should still be good. The next Token gets
+// another one. Of many who were refused with the same token only the first makes a difference.
+func (t *Tokens) Refused(access perigee.Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held.access.Equal(access.Reveal()) {
+		t.held = held{}
+	}
+}
+
+func (t *Tokens) age(h *held) time.Duration {
+	return max(t.elapsed()-h.mono, t.client.opts.Now().Round(0).Sub(h.wall))
+}
+
+// takeOff starts a refresh. The lock is held.
+func (t *Tokens) takeOff() {
+	f := &flight{done: make(chan struct{})}
+	t.flight = f
+	t.running.Go(func() {
+		ctx, cancel := context.WithTimeout(t.ctx, flightTime)
+		defer cancel()
+		h, err := t.renew(ctx)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.flight = nil
+		if err == nil {
+			t.held = *h
+			f.access = h.access
+		} else {
+			t.restful = t.elapsed() + pauseAhead
+			f.err = err
+			t.client.opts.Logger.Debug("access token not refreshed", "account", t.signIn.Email, "error", err)
+		}
+		close(f.done)
+	})
+}
+
+// errReplaced says that the stored sign-in has another refresh token than the one that was used.
+var errReplaced = errors.New("the sign-in was replaced meanwhile")
+
+// renew gets a new access token, with the refresh token that is stored if that is another than the one known here.
+func (t *Tokens) renew(ctx context.Context) (*held, error) {
+	for range maxRounds {
+		if t.unsaved == nil {
+			err := t.ask(ctx)
+			if errors.Is(err, errReplaced) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		h, err := t.keep(ctx)
+		if errors.Is(err, errReplaced) || err == nil && h.lifetime-t.age(h) <= h.margin { // it waited for the store too long
+			continue
+		}
+		return h, err
+	}
+	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than it can be refreshed", t.SignIn().Email)
+}
+
+// ask refreshes and leaves the answer in unsaved.
+func (t *Tokens) ask(ctx context.Context) error {
+	if t.refused != nil {
+		// Only another token can help, so the provider need not be asked about this one again.
+		err := t.look(ctx)
+		switch {
+		case errors.Is(err, errRemoved):
+			return err
+		case !errors.Is(err, errReplaced):
+			return t.refused
+		}
+		t.refused = nil
+	}
+	h := held{wall: t.client.opts.Now().Round(0), mono: t.elapsed()}
+	grant, err := t.client.Refresh(ctx, t.SignIn().Refresh)
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
+		// Another process may have had this token replaced.
+		if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+			return err
+		}
+		t.refused = err
+		t.signOut(ctx, refusal)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	h.access, h.lifetime = grant.Access, grant.Lifetime
+	h.ahead = min(refreshAhead+t.jitter(), grant.Lifetime/4)
+	h.margin = min(goodForAWhile, grant.Lifetime/8)
+	t.unsaved, t.rotated = &h, grant.Refresh
+	return nil
+}
+
+// keep stores a rotated token and gives out what came with it. When storing fails the answer stays in unsaved: it may be the
+// only one that knows the new token.
+func (t *Tokens) keep(ctx context.Context) (*held, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	h := t.unsaved
+	for range maxRounds {
+		s := t.SignIn()
+		if t.rotated.IsZero() || s.Refresh.Equal(t.rotated.Reveal()) {
+			t.unsaved = nil
+			return h, nil
+		}
+		s.Refresh = t.rotated
+		generation, err := t.store.ChangeSignIn(ctx, s)
+		if err == nil {
+			s.Generation = generation
+			t.know(s)
+			continue
+		}
+		if !errors.Is(err, perigee.ErrAccountChanged) {
+			return nil, perigee.Errorf(perigee.AsError(err).Class, "the new refresh token of %s cannot be stored: %w", s.Email, err)
+		}
+		// Somebody else's token is as good, and somebody relies on it.
+		if err := t.look(ctx); err != nil {
+			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+				t.unsaved = nil
+			}
+			return nil, err
+		}
+	}
+	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than its token can be stored", t.SignIn().Email)
+}
+
+var errRemoved = errors.New("the account was removed")
+
+// look takes the sign-in from the store. It returns errReplaced when that has another refresh token.
+func (t *Tokens) look(ctx context.Context) error {
+	known := t.SignIn()
+	list, err := t.store.SignIns(ctx, known.Upstream)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Email != known.Email {
+			continue
+		}
+		if s.Refresh.IsZero() { // it cannot be opened: what is known here is still the best
+			s.Refresh = known.Refresh
+		}
+		t.know(s)
+		if !s.Refresh.Equal(known.Refresh.Reveal()) {
+			return errReplaced
+		}
+		return nil
+	}
+	return perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")
+}
+
+func (t *Tokens) know(s perigee.SignIn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.signIn = s
+}
+
+// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next who tries will
+// find out again.
+func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
+	s := t.SignIn()
+	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()
+	generation, err := t.store.ChangeSignIn(ctx, s)
+	if err != nil {
+		t.client.opts.Logger.Debug("signed-out account not stored", "account", s.Email, "error", err)
+		return
+	}
+	s.Generation = generation
+	t.know(s)
+}

@@ -1,0 +1,144 @@
+package seal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"perigee"
+)
+
+// Options say where the key is.
+type Options struct {
+	Dir       string       // the data directory; made if it is missing
+	NoKeyring bool         // keep the key in a file, as PERIGEE_KEYRING=off in the environment does
+	Logger    *slog.Logger // nil: discard
+
+	ring ring // nil: that of the operating system
+}
+
+// Variable turns the keyring off when it is set to "off".
+const Variable = "PERIGEE_KEYRING"
+
+const (
+	fileName = "seal.key"
+	lockName = "seal.lock"
+)
+
+// patience is how long one start waits for another that is making the key.
+const patience = 10 * time.Second
+
+// Open finds the key of a data directory, or makes it. A key file counts before the keyring: it is there because at some
+// time there was no keyring to ask. Of several processes that start at once all get the same key.
+//
+// A key that was lost is replaced by a new one; what the lost one sealed then says so when it is opened. A key file that
+// cannot be read is an error, and stays as it is.
+func Open(ctx context.Context, opts Options) (*Key, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.ring == nil {
+		opts.ring = systemRing{}
+	}
+	if os.Getenv(Variable) == "off" {
+		opts.NoKeyring = true
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, trouble(err)
+	}
+	unlock, err := lock(ctx, filepath.Join(opts.Dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return opts.find(ctx)
+}
+
+func (o *Options) find(ctx context.Context) (*Key, error) {
+	path := filepath.Join(o.Dir, fileName)
+	account, err := accountOf(o.Dir)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	raw, err := readKey(path)
+	switch {
+	case err == nil:
+		return o.inFile(raw, account)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, trouble(err)
+	}
+	if !o.NoKeyring {
+		raw, err := keyInRing(ctx, o.ring, account)
+		if err == nil {
+			return newKey(raw, InKeyring)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		o.Logger.WarnContext(ctx, "no keyring to keep the key in, so it is in a file", "path", path, "error", err)
+	}
+	raw = make([]byte, keySize)
+	_, _ = rand.Read(raw) // never fails
+	if err := writeKey(path, raw); err != nil {
+		return nil, trouble(err)
+	}
+	return o.inFile(raw, account)
+}
+
+// inFile is a key from the file. What was sealed before there was a file was sealed with the one in the keyring.
+func (o *Options) inFile(raw []byte, account string) (*Key, error) {
+	k, err := newKey(raw, InFile)
+	if err == nil && !o.NoKeyring {
+		k.others = func() ([]byte, error) { return askRing(context.Background(), o.ring, account) }
+	}
+	return k, err
+}
+
+// accountOf names a data directory in the keyring, which is one for all of them.
+func accountOf(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real
+	}
+	sum := sha256.Sum256([]byte(abs))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+func trouble(err error) error {
+	if _, ok := errors.AsType[*perigee.Error](err); ok {
+		return err
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "the key that seals sign-ins: %w", err).
+		WithNext("make the data_dir and what is in it writable, or choose another one")
+}
+
+// lock keeps others out while the key is looked for. The end of the process unlocks, too.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if err = lockFile(file); err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			_ = file.Close()
+			return nil, perigee.Errorf(perigee.ClassUnavailable, "another perigee keeps the key to itself: %w", err).WithNext("try again")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// service is what the keyring calls us.
+const service = "perigee"
+
+// ringTime is how long the keyring may take: it may be asking a person who is not there.
+const ringTime = 2 * time.Second
+
+// A ring is a keyring. What it does not have is keyring.ErrNotFound.
+type ring interface {
+	Get(account string) (string, error)
+	Set(account, value string) error
+}
+
+type systemRing struct{}
+
+func (systemRing) Get(account string) (string, error) { return keyring.Get(service, account) }
+func (systemRing) Set(account, value string) error    { return keyring.Set(service, account, value) }
+
+// keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there are keyrings that
+// forget at once.
+func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
+	raw, err := askRing(ctx, r, account)
+	if !errors.Is(err, errGone) {
+		return raw, err
+	}
+	made := make([]byte, keySize)
+	_, _ = rand.Read(made) // never fails
+	_, err = limited(ctx, func() (struct{}, error) {
+		return struct{}{}, r.Set(account, base64.StdEncoding.EncodeToString(made))
+	})
+	if err != nil {
+		return nil, err
+	}
+	raw, err = askRing(ctx, r, account)
+	if err == nil && !bytes.Equal(raw, made) {
+		err = errors.New("the keyring gives another key than it was given")
+	}
+	return raw, err
+}
+
+// askRing takes the key from the keyring. The error is errGone when it is not there, and errLocked when it cannot be told.
+func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
+	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
+	if errors.Is(err, keyring.ErrNotFound) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLocked, err)
+	}
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil || len(raw) != keySize {
+		return nil, fmt.Errorf("%w: what it has is no key of ours", errLocked)
+	}
+	return raw, nil
+}
+
+// limited waits for the keyring as long as it may take. A keyring that hangs is left behind.
+func limited[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, ringTime)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := ask()
+		answered <- answer{value, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-ctx.Done():
+		var zero T
+		return zero, fmt.Errorf("the keyring did not answer: %w", ctx.Err())
+	}
+}
