@@ -40,6 +40,7 @@ type Error struct {
 	Retry   time.Duration // when trying again makes sense; 0: unknown
 
 	Upstream string            // where it happened, when it happened upstream
+	Account  string            // with which account; for the record, not for clients
 	Model    string            // the model that was asked there
 	Status   int               // the HTTP status to answer with when it says more than the class
 	Details  []json.RawMessage // the provider's own evidence (google.rpc details), untouched

@@ -37,6 +37,7 @@ type Event struct {
 	More      bool // another event follows without waiting: who writes may gather a few before flushing
 
 	Upstream   string // EventStart: the name of the upstream that answers
+	Account    string // EventStart: the account that it answers with, if it has several; for the record, not for clients
 	Model      string // EventStart: the model that really answers
 	ResponseID string // EventStart: the provider's id of the answer
 

@@ -19,6 +19,7 @@ type watch struct {
 	late      *perigee.LateNotes
 	model     string
 	upstream  string
+	account   string
 	finish    string
 	usage     perigee.Usage
 	firstByte time.Duration
@@ -56,6 +57,9 @@ func (w *watch) see(event *perigee.Event) {
 func (w *watch) seeStart(event *perigee.Event) {
 	if event.Upstream != "" {
 		w.upstream = event.Upstream
+	}
+	if event.Account != "" {
+		w.account = event.Account
 	}
 	if event.Model != "" {
 		w.model = event.Model
@@ -138,7 +142,7 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 	call.Outcome = outcome
 	call.Duration = w.recorder.now().Sub(w.start)
 	call.FirstByte = w.firstByte
-	call.Model, call.Upstream = clip(w.model, maxName), w.upstream
+	call.Model, call.Upstream, call.Account = clip(w.model, maxName), w.upstream, w.account
 	call.Finish = w.finish
 	call.Usage = w.usage
 	if notes := append(slices.Clip(w.notes), w.late.All()...); len(notes) > 0 {
@@ -155,6 +159,9 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 		}
 		if call.Upstream == "" {
 			call.Upstream = trouble.Upstream
+		}
+		if call.Account == "" {
+			call.Account = trouble.Account
 		}
 	}
 	w.recorder.writer.put(&w.row, call)

@@ -1,35 +1,41 @@
 package wire
 
 import (
-	"bytes"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
-// A Body is the body of a call on its way to the provider. The transport may go on reading it after it has
-// returned the response, so whoever owns the bytes waits until all readers are closed.
+// A Body is the body of a call on its way to the provider, in pieces that need not be put together. The transport may go
+// on reading it after it has returned the response, so whoever owns the bytes waits until all readers are closed.
 type Body struct {
-	bytes   []byte
+	pieces  net.Buffers
+	size    int64
 	readers sync.WaitGroup
 }
 
-// NewBody returns a body of these bytes, which nobody may change before Wait has returned.
-func NewBody(b []byte) *Body { return &Body{bytes: b} }
+// NewBody returns a body of these pieces, which nobody may change before Wait has returned.
+func NewBody(pieces ...[]byte) *Body {
+	b := &Body{pieces: pieces}
+	for _, p := range pieces {
+		b.size += int64(len(p))
+	}
+	return b
+}
 
 // Attach makes the bytes the body of a request. The transport may open it more than once: it sends a request again
 // when a connection turns out to have been closed before it was used.
 func (b *Body) Attach(req *http.Request) {
-	req.ContentLength = int64(len(b.bytes))
+	req.ContentLength = b.size
 	req.GetBody = func() (io.ReadCloser, error) { return b.open(), nil }
 	req.Body = b.open()
 }
 
 func (b *Body) open() io.ReadCloser {
 	b.readers.Add(1)
-	r := &bodyReader{close: sync.OnceFunc(b.readers.Done)}
-	r.Reset(b.bytes)
-	return r
+	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, close: sync.OnceFunc(b.readers.Done)}
 }
 
 // Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
@@ -37,8 +43,22 @@ func (b *Body) open() io.ReadCloser {
 func (b *Body) Wait() { b.readers.Wait() }
 
 type bodyReader struct {
-	bytes.Reader
+	net.Buffers
+	left  int64
 	close func()
+}
+
+func (r *bodyReader) Read(p []byte) (int, error) {
+	n, err := r.Buffers.Read(p)
+	r.left -= int64(n)
+	return n, err
+}
+
+// WriteTo writes what is left, without copying it.
+func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
+	n, err := r.Buffers.WriteTo(w)
+	r.left -= n
+	return n, err
 }
 
 func (r *bodyReader) Close() error {

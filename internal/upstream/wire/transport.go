@@ -56,7 +56,7 @@ type conn struct{ net.Conn }
 // ReadFrom is how net/http copies a body to a connection.
 func (c conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bodyReader); ok && int64(body.Len()) <= limited.N {
+		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {
 			return body.WriteTo(c.Conn) // all of it is in memory: there is nothing to copy
 		}
 	}

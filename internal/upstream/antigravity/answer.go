@@ -1,0 +1,287 @@
+package antigravity
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account"
+	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/prepare"
+	"perigee/internal/rawjson"
+	"perigee/internal/sse"
+	"perigee/internal/upstream/wire"
+)
+
+// An answer is one stream of the provider's on its way to the caller. As long as it says nothing it is held back, so
+// that something else can be tried.
+type answer struct {
+	call        *call
+	back        prepare.Back
+	search      *prepare.Search // calls of this tool are ours to answer
+	frames      bool            // the caller speaks this dialect and gets the provider's own chunks
+	acceptEmpty bool
+
+	decoder  dialect.Decoder
+	events   []perigee.Event
+	start    perigee.Event
+	usage    *perigee.Usage  // the last that was said
+	held     []perigee.Event // what is shown when the answer turns out to be one
+	text     string          // of an answer that may be a refusal in the model's words
+	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
+	step     step
+	more     bool // the next chunk is at hand
+	silent   bool // this chunk has shown nothing
+}
+
+func newAnswer(c *call, m *message) *answer {
+	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Back.Needed() && m.Search == nil
+	return &answer{call: c, back: m.Back, search: m.Search, frames: frames}
+}
+
+// reset forgets an attempt that came to nothing.
+func (a *answer) reset() {
+	*a = answer{call: a.call, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0]}
+}
+
+func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
+	for {
+		dog.Busy(false)
+		ev, err := r.Next()
+		if err == io.EOF {
+			return a.end()
+		}
+		if err != nil {
+			return err
+		}
+		dog.Busy(true)
+		dog.Reset(a.call.upstream.opts.Idle, wire.ErrIdle)
+		promised := a.more
+		a.more = r.Ready()
+		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {
+			if err := a.chunk(ev.Data); err != nil || a.call.left {
+				return err
+			}
+		}
+		if promised && !a.more && a.silent && a.call.begun {
+			a.send(perigee.Event{Kind: perigee.EventNothing})
+		}
+		a.silent = true
+	}
+}
+
+// chunk takes one event of the stream.
+func (a *answer) chunk(data []byte) error {
+	inner := unwrap(data)
+	events, err := a.decoder.Decode(a.events[:0], inner)
+	if err != nil {
+		if v, ok := account.ClassifyStreamError(data, a.call.upstream.opts.Now()); ok {
+			return &verdictError{v}
+		}
+		return err
+	}
+	a.events = events
+	if a.frames && !startsOnly(events) {
+		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: inner, More: a.more || len(events) > 0}, says(events))
+	}
+	for i := range events {
+		if a.call.left {
+			return nil
+		}
+		ev := events[i]
+		ev.More = a.more || i < len(events)-1
+		if err := a.event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwrap takes a chunk out of the gateway's envelope; some come without one.
+func unwrap(data []byte) []byte {
+	c := rawjson.NewCursor(data)
+	if c.Kind() != rawjson.Object {
+		return data
+	}
+	for key := range c.Object() {
+		if string(key) == "response" && c.Kind() == rawjson.Object {
+			return c.Raw()
+		}
+	}
+	return data
+}
+
+// says reports whether events have something in them that a client would show, or could not do without.
+func says(events []perigee.Event) bool {
+	return slices.ContainsFunc(events, func(ev perigee.Event) bool {
+		switch ev.Kind {
+		case perigee.EventStart, perigee.EventUsage, perigee.EventFinish, perigee.EventSignature:
+			return false
+		}
+		return true
+	})
+}
+
+func startsOnly(events []perigee.Event) bool {
+	return len(events) == 1 && events[0].Kind == perigee.EventStart
+}
+
+func (a *answer) event(ev perigee.Event) error {
+	a.back.Event(&ev)
+	switch ev.Kind {
+	case perigee.EventStart:
+		ev.Upstream, ev.Account = a.call.upstream.opts.Name, a.call.account
+		a.start = ev
+		return nil
+	case perigee.EventUsage:
+		a.usage = ev.Usage
+		total := *ev.Usage
+		add(&total, a.call.spent)
+		ev.Usage = &total
+		a.show(ev, false)
+		return nil
+	case perigee.EventFinish:
+		return a.finished(ev)
+	case perigee.EventThinking:
+		if ev.Text = a.unrepeated(ev.Candidate, ev.Text); ev.Text == "" {
+			if ev.Signature == "" {
+				return nil
+			}
+			ev.Kind = perigee.EventSignature
+		}
+	}
+	if ev.Kind != perigee.EventThinking && ev.Kind != perigee.EventSignature {
+		clear(a.thoughts) // what comes after this is another thought
+	}
+	if a.search != nil && !a.step.take(&ev, a.search.Name) {
+		return nil
+	}
+	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
+		a.text += ev.Text
+		if account.MayRefuse(a.text) {
+			a.hold(ev)
+			return nil
+		}
+	}
+	a.show(ev, ev.Kind != perigee.EventSignature)
+	return nil
+}
+
+// show passes an event on, unless the caller is one who gets chunks instead. As long as nothing has been said it is
+// held back.
+func (a *answer) show(ev perigee.Event, says bool) {
+	if a.frames {
+		switch ev.Kind {
+		case perigee.EventFrame, perigee.EventUsage, perigee.EventFinish, perigee.EventNothing:
+		default:
+			return
+		}
+	}
+	if !a.call.begun && !says {
+		a.hold(ev)
+		return
+	}
+	a.begin()
+	a.send(ev)
+}
+
+func (a *answer) hold(ev perigee.Event) {
+	ev.Frame = slices.Clone(ev.Frame)
+	ev.More = true
+	a.held = append(a.held, ev)
+}
+
+// begin shows what was held back. From here on the call cannot be tried again.
+func (a *answer) begin() {
+	if a.call.begun {
+		return
+	}
+	a.call.begun = true
+	a.start.Kind, a.start.More = perigee.EventStart, true
+	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
+	a.send(a.start)
+	for _, ev := range append(a.call.found, a.held...) {
+		a.send(ev)
+	}
+	a.call.found, a.held = nil, nil
+}
+
+func (a *answer) send(ev perigee.Event) {
+	a.silent = false
+	a.call.send(ev)
+}
+
+// finished takes the end of an answer. One that said nothing for no reason is none.
+func (a *answer) finished(ev perigee.Event) error {
+	if !a.call.begun {
+		if v, refused := account.ClassifyText(a.text); refused && a.text != "" {
+			return &verdictError{v}
+		}
+		if a.text == "" && !a.step.searches() && !a.acceptEmpty && forNoReason(ev.Finish.Reason) {
+			return errEmpty
+		}
+	}
+	if a.step.searches() {
+		return nil // we answer the model's question ourselves, and the answer goes on
+	}
+	a.begin()
+	a.send(ev)
+	return nil
+}
+
+// errEmpty is an answer without anything in it.
+var errEmpty = &verdictError{account.Verdict{Kind: kindEmpty, Blame: account.ScopeNobody,
+	Error: perigee.Errorf(perigee.ClassUnavailable, "the provider sent an answer without anything in it").WithNext("try again")}}
+
+// forNoReason says whether a finish reason does not explain why there is no answer.
+func forNoReason(reason string) bool {
+	switch strings.ToUpper(reason) {
+	case "STOP", "OTHER", "FINISH_REASON_UNSPECIFIED", "UNKNOWN", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "":
+		return true
+	}
+	return false
+}
+
+// end judges a stream that came to its end: one that never said why it stopped was cut short.
+func (a *answer) end() error {
+	switch {
+	case a.decoder.Finished():
+		return nil
+	case !a.call.begun && a.text == "":
+		return errEmpty
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "upstream %s: the answer ended before it was finished", a.call.upstream.opts.Name).
+		WithNext("try again")
+}
+
+// repeats is the shortest thought that a chunk is believed to repeat: shorter ones may begin alike by chance.
+const repeats = 24
+
+// unrepeated returns what is new in a piece of thinking. Some models send all of it again with every chunk.
+func (a *answer) unrepeated(candidate int, text string) string {
+	if candidate < 0 || candidate >= 8 {
+		return text
+	}
+	for len(a.thoughts) <= candidate {
+		a.thoughts = append(a.thoughts, "")
+	}
+	before := a.thoughts[candidate]
+	if len(before) >= repeats {
+		if fresh, ok := strings.CutPrefix(text, before); ok {
+			a.thoughts[candidate] = text
+			return fresh
+		}
+	}
+	if len(before) < repeats {
+		a.thoughts[candidate] = before + text
+	}
+	return text
+}
+
+func add(total *perigee.Usage, more perigee.Usage) {
+	total.Input += more.Input
+	total.Cached += more.Cached
+	total.Output += more.Output
+	total.Thinking += more.Thinking
+}

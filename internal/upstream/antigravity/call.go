@@ -1,0 +1,214 @@
+package antigravity
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/models"
+	"perigee/internal/prepare"
+)
+
+// A call is one request on its way through accounts, endpoints and repairs, until it is answered or nothing is left to
+// try.
+type call struct {
+	upstream *Upstream
+	req      *perigee.Request
+	spec     models.Spec
+	session  string
+	yield    func(perigee.Event, error) bool
+
+	left     bool            // the caller went away
+	begun    bool            // the caller has got something of an answer: from here on nothing is tried again
+	attempts int             // how often the provider was asked
+	account  string          // who was asked last
+	spent    perigee.Usage   // by what was answered before the round that is open
+	found    []perigee.Event // where searches have found something, until the answer begins
+	said     map[perigee.Note]bool
+}
+
+func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
+	return &call{upstream: u, req: req, spec: models.Of(req.Model), yield: yield, said: map[perigee.Note]bool{}}
+}
+
+// A message is a prepared request, written.
+type message struct {
+	prepare.Prepared
+	kind string
+	body []byte
+}
+
+// run answers the call. The error it returns is for the caller to yield; nil also means that the caller has left.
+func (c *call) run(ctx context.Context) error {
+	prompt, err := c.req.Prompt()
+	if err != nil {
+		return err
+	}
+	if c.spec.Family != models.Image {
+		c.session = sessionID(c.req.Client, prompt)
+	}
+	r := recovery{call: c, prompt: prompt, options: prepare.AntigravityOptions{
+		KeepThinking: c.upstream.opts.KeepThinking,
+		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family),
+	}}
+	for {
+		m := message{Prepared: prepare.ForAntigravity(prompt, c.spec, r.options), kind: requestType(c.spec)}
+		if err := c.req.Object(m.Notes); err != nil {
+			return err
+		}
+		for _, note := range m.Notes {
+			c.note(note)
+		}
+		m.body = encode(m.Prompt, c.session)
+		v := c.converse(ctx, m)
+		if v == nil || c.left {
+			return nil
+		}
+		if c.begun || !r.mend(ctx, v) {
+			return c.explain(v)
+		}
+	}
+}
+
+// note tells the caller what was changed, each thing once.
+func (c *call) note(note perigee.Note) {
+	if c.said[note] || c.left {
+		return
+	}
+	c.said[note] = true
+	c.send(perigee.Event{Kind: perigee.EventNote, Note: &note})
+}
+
+func (c *call) send(ev perigee.Event) bool {
+	if !c.left {
+		c.left = !c.yield(ev, nil)
+	}
+	return !c.left
+}
+
+// maxLoans bounds how many accounts one call tries. Who has more of them in trouble has other worries than this call.
+const maxLoans = 20
+
+// ask sends a message with one account after the other until one of them is answered. It returns nil for an answer, and
+// otherwise what went wrong last.
+func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdict {
+	want := account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+	for {
+		loan, err := c.upstream.opts.Accounts.Lend(ctx, want)
+		if err != nil {
+			return c.failed(ctx, err)
+		}
+		c.account = loan.Email()
+		v := c.askWith(ctx, loan, m, out)
+		loan.Done(v)
+		want.Tried++
+		if v == nil || c.begun || c.left || !belongsToAccount(v) || want.Tried == maxLoans {
+			return v
+		}
+		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
+	}
+}
+
+// belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.
+func belongsToAccount(v *account.Verdict) bool {
+	switch v.Blame {
+	case account.ScopeAccount, account.ScopeAccountFamily, account.ScopeAccountModel:
+		return true
+	}
+	return false
+}
+
+// How often an answer that says nothing is asked for again, and how long to wait before.
+const (
+	maxEmpty   = 2
+	emptyPause = 250 * time.Millisecond
+)
+
+// askWith sends a message with one account. A token that ran out early is renewed, and an answer that says nothing asked
+// for again.
+func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *account.Verdict {
+	for renewed, empty := false, 0; ; {
+		token, err := loan.Token(ctx)
+		if err != nil {
+			return c.failed(ctx, err)
+		}
+		out.acceptEmpty = empty == maxEmpty
+		v := c.askHosts(ctx, loan, token, m, out)
+		switch {
+		case v == nil || c.begun || c.left:
+			return v
+		case v.Kind == account.KindUnauthenticated && !renewed:
+			loan.Refused(token)
+			renewed = true
+		case v.Kind == kindEmpty && empty < maxEmpty:
+			if !pause(ctx, emptyPause<<empty) {
+				return v
+			}
+			empty++
+		default:
+			return v
+		}
+	}
+}
+
+// askHosts sends a message to one endpoint after the other. What the first of them says counts, unless it says nothing.
+func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Secret, m *message, out *answer) (first *account.Verdict) {
+	for _, host := range c.upstream.hosts.content(loan.CLI()) {
+		c.attempts++
+		e := envelope{project: loan.Project(), model: c.req.Model, kind: m.kind, cli: loan.CLI()}
+		if m.kind != typeSearch {
+			e.requestID = requestID(c.req.ID, c.attempts)
+		}
+		v := c.askHost(ctx, host, token, e, m.body, out)
+		if v == nil || c.begun || c.left || !v.NextHost || ctx.Err() != nil {
+			return v
+		}
+		if first == nil || first.Kind == kindUnreachable {
+			first = v
+		}
+	}
+	return first
+}
+
+// What package account has no word for, because no provider said it.
+const (
+	kindUnreachable account.Kind = "unreachable" // the endpoint could not be reached, or broke off
+	kindEmpty       account.Kind = "empty"       // an answer without anything in it
+	kindCanceled    account.Kind = "canceled"    // nobody waits any more
+	kindNoAccount   account.Kind = "no_account"  // nobody can be asked
+)
+
+// failed is the verdict about trouble that no answer of the provider's told of.
+func (c *call) failed(ctx context.Context, err error) *account.Verdict {
+	if v, ok := errors.AsType[*verdictError](err); ok {
+		return &v.Verdict
+	}
+	e := c.upstream.trouble(ctx, err)
+	v := &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e, Delay: e.Retry}
+	switch {
+	case e.Class == perigee.ClassCanceled:
+		v.Kind = kindCanceled
+	case e.Cause != nil && e.Class == perigee.ClassUnavailable:
+		v.Kind, v.Blame, v.NextHost = kindUnreachable, account.ScopeHost, true
+	}
+	return v
+}
+
+// A verdictError carries a verdict through code that knows errors only.
+type verdictError struct{ account.Verdict }
+
+func (v *verdictError) Error() string { return v.Verdict.Error.Error() }
+
+// pause waits, and says whether it waited to the end.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

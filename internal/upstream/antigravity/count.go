@@ -1,0 +1,40 @@
+package antigravity
+
+import (
+	"context"
+
+	"perigee"
+	"perigee/internal/account"
+	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/models"
+	"perigee/internal/prepare"
+	"perigee/internal/rawjson"
+)
+
+// CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models
+// would.
+func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	spec := models.Of(req.Model)
+	prepared := prepare.ForAntigravity(prompt, spec, prepare.AntigravityOptions{KeepThinking: u.opts.KeepThinking})
+	counted := *prepared.Prompt
+	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
+	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)
+	raw, err := u.control(ctx, "countTokens", func(account.Loan) []byte { return append(request, '}') })
+	if err != nil {
+		return nil, err
+	}
+	inner := unwrap(raw)
+	if err := rawjson.Check(inner); err != nil {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "upstream %s sent a count that cannot be read: %w", u.opts.Name, err)
+	}
+	count, err := dialect.DecodeTokenCount(inner)
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "upstream %s sent a count that cannot be read: %w", u.opts.Name, err)
+	}
+	count.Upstream, count.Model = u.opts.Name, req.Model
+	return count, nil
+}

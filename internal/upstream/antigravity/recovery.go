@@ -1,0 +1,71 @@
+package antigravity
+
+import (
+	"context"
+	"maps"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/prepare"
+)
+
+// A recovery mends what the provider refuses. Each call is mended once; only the search for tools whose schemas the
+// provider cannot read may take a few attempts more, because it knows each time what is wrong.
+type recovery struct {
+	call    *call
+	prompt  *perigee.Prompt
+	options prepare.AntigravityOptions
+	mended  bool
+	dropped int // tools that were left out
+}
+
+// repairs is what each refusal can be answered with.
+var repairs = map[account.Kind]prepare.Repair{
+	account.KindToolPairing:      prepare.RepairPairing,
+	account.KindThinkingOrder:    prepare.RepairThinkingOrder,
+	account.KindBadSignature:     prepare.RepairSignatures,
+	account.KindThinkingDisabled: prepare.RepairThinkingOff,
+	account.KindThinkingBudget:   prepare.RepairThinkingOff,
+	account.KindSchemaKeyword:    prepare.RepairSchemas,
+}
+
+// maxDropped is how many tools a call may do without.
+const maxDropped = 3
+
+// mend changes the options so that the request may be accepted, and says whether it found a way.
+func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
+	if !r.call.upstream.opts.SessionRecovery {
+		return false
+	}
+	repair, known := repairs[v.Kind]
+	switch {
+	case !known:
+		return false
+	case !r.mended:
+		r.mended = true
+		r.options.Repair = repair
+		r.call.upstream.opts.Logger.Info("request mended", "upstream", r.call.upstream.opts.Name, "kind", v.Kind)
+		return true
+	case v.Kind == account.KindSchemaKeyword && r.dropped < maxDropped:
+		return r.leaveOut(ctx, v)
+	}
+	return false
+}
+
+// leaveOut finds the tool that the provider refuses and does without it, in this call and in those that come.
+func (r *recovery) leaveOut(ctx context.Context, v *account.Verdict) bool {
+	bad := r.culprit(ctx, v)
+	if bad == nil {
+		return false
+	}
+	r.dropped++
+	without := maps.Clone(r.options.WithoutTools)
+	if without == nil {
+		without = map[string]bool{}
+	}
+	without[bad.Name] = true
+	r.options.WithoutTools = without
+	r.call.upstream.quarantine.add(bad, r.call.spec.Family)
+	r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", bad.Name)
+	return true
+}

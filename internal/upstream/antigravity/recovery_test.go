@@ -1,0 +1,131 @@
+package antigravity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	loop = `{"contents":[{"role":"user","parts":[{"text":"go on"}]},` +
+		`{"role":"model","parts":[{"functionCall":{"id":"c1","name":"read","args":{"p":"a"}}}]},` +
+		`{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"result":"text"}}}]}],` +
+		`"tools":[{"functionDeclarations":[{"name":"read","parameters":{"type":"object","properties":{"p":{"type":"string"}}}}]}],` +
+		`"generationConfig":{"maxOutputTokens":20000,"thinkingConfig":{"thinkingBudget":8000,"includeThoughts":true}}}`
+)
+
+// The refusals that are mended, each with what the caller is told. The provider refuses the first attempt whatever it
+// is, so that what is seen is the second.
+func TestKnownRefusalsAreMendedOnce(t *testing.T) {
+	for _, c := range []struct{ refusal, note string }{
+		{"messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: c1", "repaired pairing of tool calls and results that the provider refused"},
+		{"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`", "repaired order of thinking that the provider refused"},
+		{"messages.1.content.0: Invalid `signature` in `thinking` block", "repaired thought signatures that the provider refused"},
+		{"Corrupted thought signature.", "repaired thought signatures that the provider refused"},
+		{"When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`", "repaired thinking that the provider refused"},
+		{`Invalid JSON payload received. Unknown name "minLength" at 'request.tools[0].function_declarations[0].parameters': Cannot find field.`, "repaired tool schemas that the provider refused"},
+	} {
+		t.Run(c.note, func(t *testing.T) {
+			for _, recovery := range []bool{true, false} {
+				attempts := 0
+				var bodies []string
+				r := newRig(t, func(o *Options) {
+					o.SessionRecovery = recovery
+					o.Transport = refusing(o.Transport, func(body string) string {
+						bodies = append(bodies, body)
+						if attempts++; attempts == 1 {
+							return c.refusal
+						}
+						return ""
+					})
+				})
+				heard := r.hear(prompt(t, "claude-opus-4-6-thinking", loop))
+				mended := strings.Contains(heard, c.note) && strings.HasSuffix(heard, "finish STOP")
+				refused := strings.Contains(heard, "error invalid") && attempts == 1
+				if recovery && (!mended || bodies[0][150:] == bodies[1][150:]) || !recovery && !refused {
+					t.Errorf("recovery %v: %d attempts, heard %s\n%s", recovery, attempts, heard, strings.Join(bodies, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsRefusedTwiceIsAnError(t *testing.T) {
+	attempts := 0
+	r := newRig(t, func(o *Options) {
+		o.Transport = refusing(o.Transport, func(string) string { attempts++; return "Corrupted thought signature." })
+	})
+	heard := r.hear(prompt(t, "claude-opus-4-6-thinking", loop))
+	if attempts != 2 || !strings.Contains(heard, "error invalid: the model does not accept the thinking") {
+		t.Errorf("%d attempts, heard %s", attempts, heard)
+	}
+}
+
+// A tool set that stays refused loses the one tool that is the reason, found by asking with fewer and fewer of them,
+// or by what the provider says; the next call knows it from the start.
+func TestSchemaQuarantine(t *testing.T) {
+	const tools = 13
+	var declared strings.Builder
+	for i := range tools {
+		fmt.Fprintf(&declared, `,{"name":"tool_%d","parameters":{"type":"object","properties":{"p":{"type":"string","description":"of tool %d."}}}}`, i, i)
+	}
+	body := `{"contents":[{"role":"user","parts":[{"text":"[[text: hello]]"}]}],"tools":[{"functionDeclarations":[` + declared.String()[1:] + `]}]}`
+	for name, refusal := range map[string]string{
+		"by bisection": "The specified schema produces a constraint that has too many states for serving.",
+		"by its index": `Invalid JSON payload received. Unknown name "x" at 'request.tools[0].function_declarations[9].parameters': Cannot find field.`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			attempts := 0
+			r := newRig(t, func(o *Options) {
+				o.Transport = refusing(o.Transport, func(body string) string {
+					attempts++
+					if strings.Contains(body, `"tool_9"`) {
+						return refusal
+					}
+					return ""
+				})
+			})
+			heard := r.hear(prompt(t, "gemini-3-flash", body))
+			if !strings.Contains(heard, "tool_9") || !strings.HasSuffix(heard, "text hello; finish STOP") {
+				t.Errorf("heard %s", heard)
+			}
+			if limit := map[string]int{"by bisection": 7, "by its index": 3}[name]; attempts > limit {
+				t.Errorf("%d attempts, want at most %d", attempts, limit)
+			}
+			attempts = 0
+			if heard := r.hear(prompt(t, "gemini-3-flash", body)); attempts != 1 || !strings.Contains(heard, "tool_9") {
+				t.Errorf("the second time: %d attempts, heard %s", attempts, heard)
+			}
+		})
+	}
+}
+
+// Trap 28: a model that may search and call functions searches by calling one, and the answer goes on.
+func TestSearchBesideFunctions(t *testing.T) {
+	for _, model := range []string{"gemini-3-flash", "claude-opus-4-6-thinking"} {
+		t.Run(model, func(t *testing.T) {
+			r := newRig(t, nil)
+			heard := r.hear(prompt(t, model, `{"contents":[{"role":"user","parts":[{"text":"[[call: google_search {\"query\":\"go 1.26\"}]] [[then]] [[text: it is out]]"}]}],`+
+				`"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read","parameters":{"type":"object","properties":{"p":{"type":"string"}}}}]}]}`))
+			if !strings.Contains(heard, "grounding; text it is out; finish STOP") || strings.Contains(heard, "call google_search") || strings.Count(heard, "start") != 1 {
+				t.Errorf("heard %s\nasked %v", heard, r.provider.Calls())
+			}
+			if len(r.asked()) != 3 {
+				t.Errorf("asked %v", r.asked())
+			}
+		})
+	}
+}
+
+// An error in the words of the model, with status 200.
+func TestRefusalAsAnAnswer(t *testing.T) {
+	r := newRig(t, nil)
+	heard := r.hear(prompt(t, "gemini-3-flash", user("[[text: This version of Antigravity is no longer supported. Please update.]] [[chunks: 5]]")))
+	if heard != "error identity_refused: the provider no longer takes this client version" {
+		t.Errorf("heard %s", heard)
+	}
+	heard = r.hear(prompt(t, "gemini-3-flash", user("[[text: This version is fine]] [[chunks: 5]]")))
+	if !strings.Contains(heard, "text This version is fine") {
+		t.Errorf("heard %s", heard)
+	}
+}

@@ -1,0 +1,210 @@
+package antigravity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"perigee"
+	"perigee/internal/account"
+	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/simulator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A rig is the upstream in front of the provider's stand-in, with one account.
+type rig struct {
+	*Upstream
+	t        *testing.T
+	provider *simulator.Server
+	lender   *lender
+}
+
+func newRig(t *testing.T, change func(*Options), faults ...simulator.Fault) *rig {
+	t.Helper()
+	provider, err := simulator.New(simulator.Options{Seed: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Close() })
+	if err := provider.AddFaults(faults...); err != nil {
+		t.Fatal(err)
+	}
+	transport := provider.Transport()
+	l := &lender{token: access(t, transport)}
+	opts := Options{
+		Name: "gravity", Endpoints: []string{"https://daily.example", "https://autopush.example", "https://prod.example"},
+		Accounts: l, UserAgent: UserAgent("", "test"), SessionRecovery: true, Transport: transport,
+	}
+	if change != nil {
+		change(&opts)
+	}
+	u := New(opts)
+	t.Cleanup(func() { _ = u.Close(); transport.CloseIdleConnections() })
+	return &rig{Upstream: u, t: t, provider: provider, lender: l}
+}
+
+// access signs the simulator's first account in.
+func access(t *testing.T, transport http.RoundTripper) perigee.Secret {
+	t.Helper()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"sim-refresh-ada"}, "client_id": {"id"}, "client_secret": {"secret"}}
+	resp, err := (&http.Client{Transport: transport}).PostForm("https://oauth2.example/token", form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var grant struct {
+		AccessToken string `json:"access_token"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&grant); err != nil || grant.AccessToken == "" {
+		t.Fatal("no token", err)
+	}
+	return perigee.NewSecret(grant.AccessToken)
+}
+
+// A lender has one account, lends it as often as it is asked to, and keeps what it was told.
+type lender struct {
+	mu       sync.Mutex
+	token    perigee.Secret
+	refused  int
+	lent     int
+	most     int // how often one call may borrow; 0: once
+	verdicts []account.Kind
+}
+
+func (l *lender) Lend(_ context.Context, want account.Want) (account.Loan, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if want.Tried > l.most {
+		return nil, perigee.Errorf(perigee.ClassRateLimited, "no account is left")
+	}
+	l.lent++
+	return (*loan)(l), nil
+}
+
+type loan lender
+
+func (l *loan) Email() string                                 { return "ada@example.com" }
+func (l *loan) Project() string                               { return "sim-project-ada" }
+func (l *loan) Why() string                                   { return "the only one" }
+func (l *loan) CLI() bool                                     { return false }
+func (l *loan) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
+func (l *loan) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
+
+func (l *loan) Done(v *account.Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v == nil {
+		l.verdicts = append(l.verdicts, "")
+		return
+	}
+	l.verdicts = append(l.verdicts, v.Kind)
+}
+
+// prompt makes a request from a body in the Gemini dialect, as a client of another dialect would have asked it.
+func prompt(t *testing.T, model, body string) *perigee.Request {
+	t.Helper()
+	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call-1", Body: []byte(body)}, model, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Dialect = perigee.DialectOpenAIChat
+	return req
+}
+
+func user(text string) string {
+	quoted, _ := json.Marshal(text)
+	return `{"contents":[{"role":"user","parts":[{"text":` + string(quoted) + `}]}]}`
+}
+
+// hear makes a call and writes down what came, one word for each kind of event.
+func (r *rig) hear(req *perigee.Request) string {
+	r.t.Helper()
+	return strings.Join(listen(r.Stream(r.t.Context(), req)), "; ")
+}
+
+func listen(stream func(func(perigee.Event, error) bool)) (heard []string) {
+	say := func(format string, args ...any) { heard = append(heard, fmt.Sprintf(format, args...)) }
+	for ev, err := range stream {
+		if err != nil {
+			e := perigee.AsError(err)
+			say("error %s: %s", e.Class, strings.SplitN(e.Message, ":", 2)[0])
+			continue
+		}
+		switch ev.Kind {
+		case perigee.EventStart:
+			say("start %s %s", ev.Upstream, ev.Account)
+		case perigee.EventText:
+			if n := len(heard); n > 0 && strings.HasPrefix(heard[n-1], "text ") {
+				heard[n-1] += ev.Text
+				continue
+			}
+			say("text %s", ev.Text)
+		case perigee.EventThinking:
+			if n := len(heard); n > 0 && strings.HasPrefix(heard[n-1], "thinking ") {
+				heard[n-1] += ev.Text
+				continue
+			}
+			say("thinking %s", ev.Text)
+		case perigee.EventSignature:
+			say("signature")
+		case perigee.EventCall:
+			say("call %s %s", ev.Call.Name, ev.Call.Args)
+		case perigee.EventNote:
+			say("%v", ev.Note)
+		case perigee.EventGrounding:
+			say("grounding")
+		case perigee.EventFinish:
+			say("finish %s", ev.Finish.Reason)
+		case perigee.EventFrame:
+			say("frame %s", ev.Frame)
+		}
+	}
+	return heard
+}
+
+// asked lists the hosts that models were asked at, in order, each with the status of the answer.
+func (r *rig) asked() (list []string) {
+	for _, call := range r.provider.Calls() {
+		if strings.Contains(call.Path, "GenerateContent") {
+			list = append(list, fmt.Sprintf("%s %d", strings.TrimSuffix(call.Host, ".example"), call.Status))
+		}
+	}
+	return list
+}
+
+// A roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// refusing answers with a 400 of the given text as long as refuse says so, and otherwise asks the provider.
+func refusing(next http.RoundTripper, refuse func(body string) string) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		if !strings.Contains(req.URL.Path, "GenerateContent") {
+			return next.RoundTrip(req)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		_ = req.Body.Close()
+		if text := refuse(string(body)); text != "" {
+			quoted, _ := json.Marshal(text)
+			return &http.Response{StatusCode: 400, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+				Body: io.NopCloser(strings.NewReader(`{"error":{"code":400,"status":"INVALID_ARGUMENT","message":` + string(quoted) + `}}`))}, nil
+		}
+		again := req.Clone(req.Context())
+		again.Body = io.NopCloser(strings.NewReader(string(body)))
+		return next.RoundTrip(again)
+	})
+}

@@ -1,0 +1,226 @@
+package antigravity
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/models"
+	"perigee/internal/prepare"
+	"perigee/internal/rawjson"
+)
+
+// The gateway does not let a model search the web and call the client's functions in the same request. So the model gets
+// a function for searching, and when it calls that one we ask a searching model ourselves and let the first one go on.
+
+const (
+	// maxRounds is how often a model may search before it has to answer.
+	maxRounds = 8
+	// searchModel is asked to search where the provider does not name another one.
+	searchModel = "gemini-2.5-flash"
+)
+
+// A step is what the model has said in one round, as it has to be sent back when the round ends with a search.
+type step struct {
+	parts    []perigee.Part
+	searched []*perigee.FunctionCall
+	others   bool // functions of the client's were called, too
+}
+
+// searches says whether the round is over for the model but not for the client: nothing but searches is open.
+func (s *step) searches() bool { return len(s.searched) > 0 && !s.others }
+
+// take notes an event and says whether the client should see it.
+func (s *step) take(ev *perigee.Event, search string) bool {
+	if ev.Candidate != 0 {
+		return true
+	}
+	switch ev.Kind {
+	case perigee.EventText, perigee.EventThinking:
+		thought := ev.Kind == perigee.EventThinking
+		if n := len(s.parts); n > 0 && s.parts[n-1].Kind == perigee.PartText && s.parts[n-1].Thought == thought && s.parts[n-1].Signature == "" {
+			s.parts[n-1].Text += ev.Text
+			s.parts[n-1].Signature = ev.Signature
+			return true
+		}
+		s.parts = append(s.parts, perigee.Part{Kind: perigee.PartText, Text: ev.Text, Thought: thought, Signature: ev.Signature})
+	case perigee.EventSignature:
+		if n := len(s.parts); n > 0 && s.parts[n-1].Signature == "" {
+			s.parts[n-1].Signature = ev.Signature
+		}
+	case perigee.EventCall:
+		if ev.Call.Name != search {
+			s.others = true
+			return true
+		}
+		s.parts = append(s.parts, perigee.Part{Kind: perigee.PartCall, Call: ev.Call, Signature: ev.Signature})
+		s.searched = append(s.searched, ev.Call)
+		return false
+	}
+	return true
+}
+
+// converse asks the model, and goes on as long as it wants to search.
+func (c *call) converse(ctx context.Context, m message) *account.Verdict {
+	for round := 1; ; round++ {
+		out := newAnswer(c, &m)
+		if v := c.ask(ctx, &m, out); v != nil || c.left {
+			return v
+		}
+		if out.usage != nil {
+			add(&c.spent, *out.usage)
+		}
+		if out.step.others && len(out.step.searched) > 0 {
+			c.late(perigee.Note{Action: perigee.NoteDropped, Subject: "search beside other tool calls"})
+		}
+		if !out.step.searches() {
+			return nil
+		}
+		if round == maxRounds {
+			return &account.Verdict{Kind: account.KindOther, Blame: account.ScopeRequest,
+				Error: perigee.Errorf(perigee.ClassUnavailable, "the model did nothing but search, %d times", maxRounds).WithNext("ask again, or without search")}
+		}
+		prompt, v := c.searched(ctx, m.Prompt, &out.step, m.Search)
+		if v != nil {
+			return v
+		}
+		m.Prompt = prompt
+		m.body = encode(prompt, c.session)
+	}
+}
+
+// late notes what came up while the answer was written.
+func (c *call) late(n perigee.Note) {
+	if c.req.Late != nil {
+		c.req.Late.Add(n)
+	}
+}
+
+// searched returns the prompt with what the model said and what its searches found.
+func (c *call) searched(ctx context.Context, p *perigee.Prompt, s *step, search *prepare.Search) (*perigee.Prompt, *account.Verdict) {
+	results := perigee.Content{Role: perigee.RoleUser}
+	for _, call := range s.searched {
+		found, err := c.find(ctx, call.Args, search)
+		if err != nil {
+			return nil, err
+		}
+		results.Parts = append(results.Parts, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{
+			ID: call.ID, Name: call.Name, Response: found,
+		}})
+	}
+	next := *p
+	next.Contents = append(slices.Clone(p.Contents), perigee.Content{Role: perigee.RoleModel, Parts: s.parts}, results)
+	return &next, nil
+}
+
+// find makes one search. What it found goes to the model as the function's result; where it was found goes to the
+// client. A search that fails tells the model so, and does not fail the call.
+func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.Search) (json.RawMessage, *account.Verdict) {
+	query, urls := readQuery(args)
+	inner := &finding{}
+	sub := &call{
+		upstream: c.upstream, spec: models.Of(searchModel), said: map[perigee.Note]bool{},
+		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client}, searchModel, true, nil),
+		yield: inner.take,
+	}
+	prompt := prepare.SearchPrompt(query, urls, search)
+	m := message{Prepared: prepare.ForAntigravity(prompt, sub.spec, prepare.AntigravityOptions{}), kind: typeSearch}
+	m.body = encode(m.Prompt, "")
+	v := sub.ask(ctx, &m, newAnswer(sub, &m))
+	add(&c.spent, inner.usage)
+	switch {
+	case ctx.Err() != nil:
+		return nil, c.failed(ctx, ctx.Err())
+	case v != nil:
+		c.upstream.opts.Logger.Warn("search failed", "upstream", c.upstream.opts.Name, "kind", v.Kind)
+		return textMember("error", "the search failed: "+v.Error.Message), nil
+	}
+	if inner.grounding != nil {
+		c.show(perigee.Event{Kind: perigee.EventGrounding, Raw: withoutSupports(inner.grounding)})
+	}
+	return textMember("result", inner.text.String()), nil
+}
+
+// show passes on where a search has found something, as soon as there is an answer to show it with.
+func (c *call) show(ev perigee.Event) {
+	if c.begun {
+		c.send(ev)
+		return
+	}
+	ev.More = true
+	c.found = append(c.found, ev)
+}
+
+// A finding is the answer to a search.
+type finding struct {
+	text      strings.Builder
+	grounding json.RawMessage
+	usage     perigee.Usage
+}
+
+func (f *finding) take(ev perigee.Event, _ error) bool {
+	switch ev.Kind {
+	case perigee.EventText:
+		f.text.WriteString(ev.Text)
+	case perigee.EventGrounding:
+		f.grounding = ev.Raw
+	case perigee.EventUsage:
+		f.usage = *ev.Usage
+	}
+	return true
+}
+
+// readQuery reads the arguments of the function that prepare declared. A model may get them wrong; then all of them
+// are the query.
+func readQuery(args json.RawMessage) (query string, urls []string) {
+	if rawjson.Check(args) != nil {
+		return string(args), nil
+	}
+	c := rawjson.NewCursor(args)
+	if c.Kind() != rawjson.Object {
+		return string(args), nil
+	}
+	for key := range c.Object() {
+		switch {
+		case string(key) == "query" && c.Kind() == rawjson.String:
+			query = c.String()
+		case string(key) == "urls" && c.Kind() == rawjson.Array:
+			for range c.Array() {
+				if c.Kind() == rawjson.String {
+					urls = append(urls, c.String())
+				}
+			}
+		}
+	}
+	if query == "" && len(urls) == 0 {
+		query = string(args)
+	}
+	return query, urls
+}
+
+// withoutSupports leaves out which words of the search's answer each source is for: the client sees other words.
+func withoutSupports(grounding json.RawMessage) json.RawMessage {
+	c := rawjson.NewCursor(grounding)
+	out := []byte{'{'}
+	for key := range c.Object() {
+		name := string(key)
+		value := c.Raw()
+		if name == "groundingSupports" || name == "grounding_supports" {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = rawjson.AppendString(out, name)
+		out = append(append(out, ':'), value...)
+	}
+	return append(out, '}')
+}
+
+func textMember(name, text string) json.RawMessage {
+	out := append([]byte(`{"`), name...)
+	return append(rawjson.AppendString(append(out, `":`...), text), '}')
+}

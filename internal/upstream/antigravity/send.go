@@ -1,0 +1,158 @@
+package antigravity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/sse"
+	"perigee/internal/upstream/wire"
+)
+
+const (
+	// maxError is how much of an error's explanation is read.
+	maxError = 256 << 10
+	// maxAnswer is how much of an answer in one piece is read: lists and counts, no model's words.
+	maxAnswer = 16 << 20
+)
+
+const streamMethod = "streamGenerateContent?alt=sse"
+
+// askHost sends a request to one endpoint and passes the answer on.
+func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, request []byte, out *answer) *account.Verdict {
+	before, behind := e.around()
+	body := wire.NewBody(before, request, behind)
+	defer body.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := wire.Watch(cancel, c.upstream.opts.FirstByte, wire.ErrFirstByte)
+	defer dog.Stop()
+	resp, v := c.upstream.post(ctx, host, streamMethod, token, body)
+	if v != nil {
+		return v
+	}
+	defer resp.Body.Close()
+	out.reset()
+	if err := out.stream(sse.NewReader(resp.Body), dog); err != nil && !c.left {
+		return c.failed(ctx, err)
+	}
+	return nil
+}
+
+// post makes one call. Headers are made from scratch: nothing of the inbound client leaks.
+func (u *Upstream) post(ctx context.Context, host, method string, token perigee.Secret, body *wire.Body) (*http.Response, *account.Verdict) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/v1internal:"+method, nil)
+	if err != nil {
+		return nil, u.unreachable(ctx, host, err)
+	}
+	body.Attach(req)
+	req.Header.Set("Authorization", "Bearer "+token.Reveal())
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", u.opts.UserAgent)
+	if method == streamMethod {
+		req.Header.Set("Accept", "text/event-stream")
+	}
+	resp, err := u.client.Do(req)
+	if err != nil {
+		return nil, u.unreachable(ctx, host, err)
+	}
+	u.hosts.reachable(host)
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	v := account.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
+	return nil, &v
+}
+
+// call makes a call that is answered in one piece, to one endpoint after the other.
+func (u *Upstream) call(ctx context.Context, loan account.Loan, method string, request []byte) (answer []byte, first *account.Verdict) {
+	token, err := loan.Token(ctx)
+	if err != nil {
+		e := u.trouble(ctx, err)
+		return nil, &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e}
+	}
+	for _, host := range u.hosts.control() {
+		answer, v := u.callHost(ctx, host, method, token, request)
+		if v == nil {
+			return answer, nil
+		}
+		if first == nil || first.Kind == kindUnreachable {
+			first = v
+		}
+		if !v.NextHost || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+func (u *Upstream) callHost(ctx context.Context, host, method string, token perigee.Secret, request []byte) ([]byte, *account.Verdict) {
+	body := wire.NewBody(request)
+	defer body.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	defer dog.Stop()
+	resp, v := u.post(ctx, host, method, token, body)
+	if v != nil {
+		return nil, v
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, u.unreachable(ctx, host, err)
+	}
+	if v, bad := account.ClassifyStreamError(raw, u.opts.Now()); bad {
+		return nil, &v
+	}
+	return raw, nil
+}
+
+// unreachable is the verdict about an endpoint that could not be reached or broke off.
+func (u *Upstream) unreachable(ctx context.Context, host string, err error) *account.Verdict {
+	e := u.trouble(ctx, err)
+	if e.Class == perigee.ClassCanceled {
+		return &account.Verdict{Kind: kindCanceled, Blame: account.ScopeNobody, Error: e}
+	}
+	u.hosts.unreachable(host)
+	return &account.Verdict{Kind: kindUnreachable, Blame: account.ScopeHost, NextHost: true, Error: e}
+}
+
+// trouble says what went wrong where the provider did not say it.
+func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
+	if e, ok := errors.AsType[*perigee.Error](err); ok {
+		return e
+	}
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, wire.ErrFirstByte), errors.Is(cause, wire.ErrIdle):
+		e.Status = http.StatusGatewayTimeout
+		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
+		e.Next = "try again, or allow more time"
+	case cause != nil:
+		e.Class = perigee.ClassCanceled
+		e.Message = "the call was canceled"
+	default:
+		if address, ok := errors.AsType[*url.Error](err); ok {
+			err = address.Err // the upstream's name says it better
+		}
+		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", u.opts.Name, err)
+		e.Next = "check its endpoints and the network, or try again"
+	}
+	return e
+}
+
+// explain is what the caller is told about a verdict.
+func (c *call) explain(v *account.Verdict) error {
+	e := *v.Error
+	e.Upstream, e.Model, e.Account = c.upstream.opts.Name, c.req.Model, c.account
+	return &e
+}

@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A body in pieces arrives whole, over a bare connection, where nothing is copied, and over TLS.
+func TestBodyInPieces(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	pieces := [][]byte{[]byte("<"), large, nil, []byte("|"), large[:5000], []byte(">")}
+	want := bytes.Join(pieces, nil)
+	for name, start := range map[string]func(http.Handler) *httptest.Server{"bare": httptest.NewServer, "TLS": httptest.NewTLSServer} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan []byte, 2)
+			server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				if err != nil || r.ContentLength != int64(len(want)) {
+					t.Errorf("length %d, want %d; %v", r.ContentLength, len(want), err)
+				}
+				got <- b
+			}))
+			defer server.Close()
+			transport := NewTransport()
+			transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+			client := NewClient(transport)
+			defer client.CloseIdleConnections()
+			body := NewBody(pieces...)
+			for range 2 { // the second time on the connection of the first
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body.Attach(req)
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if b := <-got; !bytes.Equal(b, want) {
+					t.Errorf("%d bytes arrived, not the same as the %d that were sent", len(b), len(want))
+				}
+			}
+			body.Wait()
+		})
+	}
+}
