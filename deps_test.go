@@ -35,7 +35,9 @@ var rooms = []room{
 
 	// What the house knows about models, and does about it.
 	{"perigee/internal/models", []string{"perigee"}, "a table of models and rules about their names"},
-	{"perigee/internal/prepare", []string{"perigee", "perigee/internal/models"}, "preparing a prompt is pure"},
+	{"perigee/internal/schema", []string{"perigee", "perigee/internal/rawjson"}, "JSON Schema to what the provider accepts is pure"},
+	{"perigee/internal/prepare", []string{"perigee", "perigee/internal/models", "perigee/internal/rawjson", "perigee/internal/schema"}, "preparing a prompt is pure"},
+	{"perigee/internal/account", []string{"perigee", "perigee/internal/models"}, "judging answers and choosing accounts calls nobody"},
 
 	// Upstreams around upstreams.
 	{"perigee/internal/route", []string{"perigee", "perigee/internal/models", "perigee/internal/names"}, "routing knows upstreams by ability only"},
@@ -44,6 +46,10 @@ var rooms = []room{
 
 	// Edges.
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect over event streams"},
+	{"perigee/internal/upstream/antigravity", []string{"perigee", "perigee/internal/account", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/rawjson", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect in an envelope"},
+	{"perigee/internal/seal", []string{"perigee", "github.com/zalando/go-keyring", "golang.org/x/crypto", "golang.org/x/sys"}, "it seals secrets for whoever keeps them"},
+	{"perigee/internal/oauth/vscdb", []string{"modernc.org/sqlite"}, "it reads the IDE's own database, and nothing else does"},
+	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth/vscdb", "perigee/internal/rawjson"}, "signing in ends with an account, whoever uses it"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},

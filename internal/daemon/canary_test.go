@@ -215,7 +215,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		upstream("x") + "keys:\n  - name: a\n   secret: " + canary("unquoted") + ": [\n",
 		upstream("x") + "keys:\n  - {name: a, secret: \"" + canary("misplaced") + "\"}\n  - {name: b, secret: \"" + canary("misplaced") + "\"}\n",
 		"upstreams:\n  - {name: x, kind: antigravity, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
-		"upstreams:\n  - {name: x, kind: antigravity, accept_terms_risk: true, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
+		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
 		"store: {url: \"mysql://user:" + canary("misplaced") + "@localhost/\"}\n",
 	} {
 		write("config.yaml", bad)

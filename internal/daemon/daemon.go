@@ -36,6 +36,8 @@ type Options struct {
 	Now      func() time.Time
 	NewID    func() string
 	Random   io.Reader // where the names of images come from; nil: crypto/rand
+	// Transport is how sign-in and gateway are reached; nil: over the network.
+	Transport http.RoundTripper
 }
 
 // A Daemon is the gateway, listening.
@@ -75,10 +77,13 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := Supports(cfg); err != nil && !opts.Simulate {
 		return nil, err
 	}
-	if d.house, err = newHouse(cfg, opts); err != nil {
+	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if err := d.openStore(ctx, cfg); err != nil {
+	d.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
+		return openAccounts(d.base, cfg, d.store, opts)
+	}))
+	if err != nil {
 		return nil, err
 	}
 	d.house.signatures.KeepIn(d.store)

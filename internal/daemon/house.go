@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,8 @@ import (
 	"perigee/internal/route"
 	"perigee/internal/signature"
 	"perigee/internal/simulator"
+	"perigee/internal/sqlstore"
+	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
 )
 
@@ -24,6 +27,7 @@ const SimulatorName = "simulator"
 type house struct {
 	opts       Options
 	signatures *signature.Memory // of all upstreams, also of those to come
+	accounts   func() (*sqlstore.Accounts, error)
 	current    atomic.Pointer[plan]
 
 	// The simulator is one for all plans, so that a reload does not cut its streams.
@@ -43,11 +47,13 @@ type room struct {
 	config   config.Upstream
 	limits   config.Limits
 	upstream perigee.Upstream
+	roster   *roster // of an upstream that has accounts
 	close    func()
 }
 
-func newHouse(cfg *config.Config, opts Options) (*house, error) {
-	h := &house{opts: opts, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
+// newHouse builds the upstreams. accounts is called when one of them needs sign-ins.
+func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accounts, error)) (*house, error) {
+	h := &house{opts: opts, accounts: accounts, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
 		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
@@ -117,7 +123,9 @@ func Supports(cfg *config.Config) error {
 		return &ConfigError{"store.url: this version keeps everything in SQLite; leave store.url empty"}
 	}
 	for _, u := range cfg.Upstreams {
-		if u.Kind != config.KindGemini && u.Kind != config.KindSimulator {
+		switch u.Kind {
+		case config.KindGemini, config.KindAntigravity, config.KindSimulator:
+		default:
 			return &ConfigError{fmt.Sprintf("upstream %s: this version of perigee cannot use kind %s; kind gemini, with an API key, is the recommended source", u.Name, u.Kind)}
 		}
 	}
@@ -145,10 +153,30 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 		options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
 		up := gemini.New(options)
 		r.upstream, r.close = up, func() { _ = up.Close() }
+	case config.KindAntigravity:
+		return h.buildAntigravity(u, limits)
 	default:
 		return room{}, &ConfigError{fmt.Sprintf("upstream %s: unknown kind %s", u.Name, u.Kind)}
 	}
 	return r, nil
+}
+
+// buildAntigravity makes an upstream that has accounts.
+func (h *house) buildAntigravity(u config.Upstream, limits config.Limits) (room, error) {
+	accounts, err := h.accounts()
+	if err != nil {
+		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
+	}
+	roster, err := newRoster(context.Background(), u, accounts, h.opts.Transport, h.opts)
+	if err != nil {
+		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
+	}
+	up := antigravity.New(antigravity.Options{
+		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, UserAgent: userAgent(u, h.opts.Version),
+		KeepThinking: u.KeepThinking, SessionRecovery: u.SessionRecovery,
+		FirstByte: limits.FirstByte, Idle: limits.Idle, Transport: h.opts.Transport, Logger: h.opts.Logger, Now: h.opts.Now,
+	})
+	return room{config: u, limits: limits, upstream: up, roster: roster, close: func() { _ = up.Close(); roster.close() }}, nil
 }
 
 func (p *plan) find(u config.Upstream, limits config.Limits) (room, bool) {
@@ -199,10 +227,10 @@ func (h *house) Models(ctx context.Context) ([]perigee.Model, error) {
 
 // Models lists what can be asked under a configuration, without a daemon.
 func Models(ctx context.Context, opts Options) ([]perigee.Model, error) {
-	h, err := newHouse(opts.Loaded.Config, opts)
+	back, err := openBackDoor(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	defer h.close()
-	return h.Models(ctx)
+	defer back.close()
+	return back.house.Models(ctx)
 }

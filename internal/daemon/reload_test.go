@@ -122,7 +122,7 @@ func TestBadEditKeepsTheLastGoodConfiguration(t *testing.T) {
 		"keys: [",
 		stage.config("kyes: []\n"),
 		stage.config("keys: [{name: laptop, secret: \"env:NOT_SET\"}]\n"),
-		"upstreams:\n  - {name: x, kind: antigravity, accept_terms_risk: true, oauth: {client_id: id, client_secret: hush-hush}}\n",
+		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, oauth: {client_id: id, client_secret: hush-hush}}\n",
 	} {
 		write(bad)
 		book.line(t, "the last good one stays in force", "error=")

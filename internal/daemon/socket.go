@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // listenSocket listens where only the owner can connect. A socket that a killed daemon left behind is
@@ -28,6 +29,18 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// lockSoon locks a file, and tries again for a while: who has just ended may still be giving it up, and a process that is
+// being started elsewhere holds it for the moment until it becomes another program.
+func lockSoon(f *os.File) (err error) {
+	for range 20 {
+		if err = lockFile(f); err == nil {
+			return nil
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	return err
+}
+
 // lockDir makes sure that one daemon at a time uses a data directory. The lock goes with the process,
 // however it ends.
 func lockDir(dir string) (*os.File, error) {
@@ -35,7 +48,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, noDataDir(err)
 	}
-	if err := lockFile(f); err != nil {
+	if err := lockSoon(f); err != nil {
 		owner := make([]byte, 32)
 		n, _ := f.ReadAt(owner, 0)
 		_ = f.Close()
