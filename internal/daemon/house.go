@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/config"
 	"perigee/internal/route"
 	"perigee/internal/signature"
@@ -28,6 +29,7 @@ type house struct {
 	opts       Options
 	signatures *signature.Memory // of all upstreams, also of those to come
 	accounts   func() (*sqlstore.Accounts, error)
+	brief      bool // for one command: nothing goes on in the background
 	current    atomic.Pointer[plan]
 
 	// The simulator is one for all plans, so that a reload does not cut its streams.
@@ -52,8 +54,8 @@ type room struct {
 }
 
 // newHouse builds the upstreams. accounts is called when one of them needs sign-ins.
-func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accounts, error)) (*house, error) {
-	h := &house{opts: opts, accounts: accounts, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
+func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accounts, error), brief bool) (*house, error) {
+	h := &house{opts: opts, accounts: accounts, brief: brief, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
 		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
@@ -101,7 +103,11 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 			}
 		}
 		p.rooms = append(p.rooms, r)
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: h.signatures.Around(r.upstream)})
+		around := h.signatures.Around
+		if u.Kind == config.KindAntigravity {
+			around = h.signatures.AroundAll
+		}
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: around(r.upstream)})
 	}
 	for _, r := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: r.Match, To: r.To})
@@ -172,10 +178,14 @@ func (h *house) buildAntigravity(u config.Upstream, limits config.Limits) (room,
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
 	up := antigravity.New(antigravity.Options{
-		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, UserAgent: userAgent(u, h.opts.Version),
+		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, Everybody: roster.lendable, UserAgent: userAgent(u, h.opts.Version),
 		KeepThinking: u.KeepThinking, SessionRecovery: u.SessionRecovery,
 		FirstByte: limits.FirstByte, Idle: limits.Idle, Transport: h.opts.Transport, Logger: h.opts.Logger, Now: h.opts.Now,
 	})
+	roster.askQuota = func(ctx context.Context, s account.Source) ([]perigee.QuotaRow, error) {
+		return up.QuotaOf(ctx, s, slices.Contains(u.Pools, account.PoolCLI))
+	}
+	roster.watchQuota = !h.brief
 	return room{config: u, limits: limits, upstream: up, roster: roster, close: func() { _ = up.Close(); roster.close() }}, nil
 }
 

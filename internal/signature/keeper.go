@@ -13,6 +13,7 @@ import (
 type Keeper struct {
 	next   perigee.Upstream
 	memory *Memory
+	all    bool // requests in the provider's own dialect, too
 }
 
 var (
@@ -22,12 +23,24 @@ var (
 	_ perigee.ModelLister  = (*Keeper)(nil)
 )
 
-// Around returns a Keeper around next.
+// Around returns a Keeper around next, which is left alone with requests in its own dialect.
 func (m *Memory) Around(next perigee.Upstream) *Keeper { return &Keeper{next: next, memory: m} }
 
-// Stream asks the upstream inside. A request in the provider's own dialect gets its stream as it is.
+// AroundAll returns a Keeper around an upstream that writes every request anew, and tells of what it answers also when it
+// passes the provider's own chunks on. Then a client of the provider's own dialect need not know either whose signatures it
+// has kept.
+func (m *Memory) AroundAll(next perigee.Upstream) *Keeper {
+	return &Keeper{next: next, memory: m, all: true}
+}
+
+// passes says whether a request is none of our business.
+func (k *Keeper) passes(req *perigee.Request) bool {
+	return req.Dialect == perigee.DialectGemini && !k.all
+}
+
+// Stream asks the upstream inside.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if req.Dialect == perigee.DialectGemini {
+	if k.passes(req) {
 		return k.next.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
@@ -68,7 +81,7 @@ func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if !ok {
 		return nil, perigee.Errorf(perigee.ClassUnimplemented, "this upstream counts no tokens")
 	}
-	if req.Dialect == perigee.DialectGemini {
+	if k.passes(req) {
 		return counter.CountTokens(ctx, req)
 	}
 	restored, _, err := k.restored(ctx, req)

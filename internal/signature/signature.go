@@ -15,8 +15,8 @@
 // of a kind are not, so that clients may shorten a conversation from its beginning. Models get only what comes from
 // models of their kind.
 //
-// Requests in the provider's own dialect pass untouched: their clients have a place for the seal, and know best. What
-// a provider demands in place of a seal that nobody remembers is not decided here.
+// Requests in the provider's own dialect pass untouched where they go on as they came: their clients have a place for the
+// seal, and know best. What a provider demands in place of a seal that nobody remembers is not decided here.
 package signature
 
 import (

@@ -161,6 +161,9 @@ func checkResponseRole(r *request) *Refusal {
 }
 
 func checkMedia(r *request) *Refusal {
+	if r.in.Model.ID == "" {
+		return nil // the gateway counts tokens without being told for whom
+	}
 	if r.in.Model.Images {
 		return nil
 	}

@@ -168,16 +168,9 @@ func (a *answer) event(ev perigee.Event) error {
 	return nil
 }
 
-// show passes an event on, unless the caller is one who gets chunks instead. As long as nothing has been said it is
-// held back.
+// show passes an event on. As long as nothing has been said it is held back. Who gets chunks hears of their content as
+// well, for those who watch.
 func (a *answer) show(ev perigee.Event, says bool) {
-	if a.frames {
-		switch ev.Kind {
-		case perigee.EventFrame, perigee.EventUsage, perigee.EventFinish, perigee.EventNothing:
-		default:
-			return
-		}
-	}
 	if !a.call.begun && !says {
 		a.hold(ev)
 		return

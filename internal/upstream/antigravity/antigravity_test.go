@@ -118,7 +118,7 @@ func TestFramesForGeminiClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard := r.hear(req)
-	if !strings.HasPrefix(heard, `start gravity ada@example.com; frame {"candidates":[{"content":{"parts":[{"text":"hello"`) || strings.Contains(heard, "traceId") || !strings.HasSuffix(heard, "; finish STOP") {
+	if !strings.HasPrefix(heard, `start gravity ada@example.com; frame {"candidates":[{"content":{"parts":[{"text":"hello"`) || strings.Contains(heard, "traceId") || !strings.HasSuffix(heard, "; text hello; finish STOP") {
 		t.Errorf("heard %s", heard)
 	}
 }

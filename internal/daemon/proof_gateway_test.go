@@ -1,0 +1,43 @@
+package daemon_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What real clients send is acceptable to the Antigravity gateway, too, and without a second attempt: for that gateway
+// every request is prepared, also those in its own dialect.
+func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
+	t.Parallel()
+	g := startGravity(t, "keep_thinking: true")
+	replayed := 0
+	for _, r := range replays(t) {
+		if r.embeds() {
+			continue // it makes no vectors
+		}
+		for _, model := range []string{r.model, "gpt-oss-120b-medium"} {
+			if model != r.model && r.model != "gemini-3-flash" {
+				continue
+			}
+			t.Run(r.scenario+"/"+r.Name+"/"+model, func(t *testing.T) {
+				before := len(g.violations())
+				status, answer := r.send(t, g.gateway, model)
+				replayed++
+				if reason := refusals[r.scenario+"/"+r.Name+"/*"]; reason != "" {
+					if status != http.StatusBadRequest || !strings.Contains(answer, reason) {
+						t.Errorf("want a refusal with %s, got %d: %s", reason, status, clipped(answer))
+					}
+					return
+				}
+				if bad := g.violations()[before:]; status != http.StatusOK || len(bad) > 0 {
+					t.Errorf("status %d, violations %v: %s", status, bad, clipped(answer))
+				}
+				if r.streams() && strings.Contains(answer, `"error":{`) {
+					t.Errorf("the stream broke: %s", clipped(answer))
+				}
+			})
+		}
+	}
+	t.Logf("%d requests replayed", replayed)
+}
