@@ -104,7 +104,7 @@ var meanings = map[Kind]meaning{
 		next: "use this client with another upstream; an API key of the official Gemini API is the recommended one"},
 	KindOAuthClient: {class: perigee.ClassIdentity, blame: ScopeNobody,
 		says: "the sign-in server does not take the OAuth client of this upstream",
-		next: "check oauth of this upstream in the configuration: client_id, client_secret and redirect_port"},
+		next: "check oauth of this upstream in the configuration: client_id, client_secret and redirect_port; an account that another program signed in may need `perigee login`"},
 	KindVerification: {class: perigee.ClassVerification, blame: ScopeAccount,
 		says: "the provider wants the owner of this account to verify it",
 		next: "open {link} in a browser that is signed in to this account and no other, then try again"},

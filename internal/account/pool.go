@@ -65,14 +65,17 @@ type Pool struct {
 
 	mu       sync.Mutex
 	members  []*member // in the order of SetSources; member.index is the place
+	removed  []*member // those that still have loans out
 	gauges   []gauge   // of members, for Hybrid
 	lanes    []*lane
-	busy     bitset // members that have as many loans as they may
+	byGroup  map[group][]*lane // the same, in the order of the pools; never changed
+	busy     bitset            // members that have as many loans as they may
 	sessions sessions
 	trails   trails
 	events   events
 	waiters  list.List // of *waiter, in the order in which they came
 	alarm    *time.Timer
+	armed    bool
 	changed  bool     // somebody may have become usable since waiters were last served
 	after    []func() // to be done without the lock
 }
@@ -92,6 +95,10 @@ func NewPool(opts Options) *Pool {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}}
+	p.byGroup = map[group][]*lane{}
+	for _, l := range p.lanes {
+		p.byGroup[l.group] = append(p.byGroup[l.group], l)
+	}
 	p.saver.store, p.saver.logger = opts.Store, opts.Logger
 	return p
 }
@@ -139,18 +146,14 @@ type asking struct {
 
 	overflow bool // the session's account is only busy, so the session stays bound to it
 
-	tokenErr      error // why the last account that was chosen has no access token
+	tokenErr      error // why an account that was chosen has no access token for now
 	tokenFailures int
 	over          bool // tokenErr is the answer
 }
 
 func (p *Pool) begin(want Want) (*asking, error) {
 	a := &asking{want: want, group: groupOf(want)}
-	for _, l := range p.lanes {
-		if l.group == a.group {
-			a.lanes = append(a.lanes, l)
-		}
-	}
+	a.lanes = p.byGroup[a.group]
 	if len(a.lanes) == 0 {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "%s can only be asked from the pool %s", want.Model, PoolAntigravity).
 			WithNext("add %s to pools of this upstream in the configuration", PoolAntigravity)

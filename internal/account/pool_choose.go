@@ -27,7 +27,7 @@ func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 	if ok && p.restsBriefly(bound.member, bound.lane, a, now) {
 		return nil, waitForOne
 	}
-	a.overflow = false
+	a.overflow = ok && p.onlyBusy(bound.member, bound.lane, a.want.Model, now)
 	for _, spared := range []bool{false, true} {
 		if ok {
 			c := p.usable(bound.lane, a.want.Model, spared)
@@ -96,11 +96,13 @@ func (p *Pool) none(a *asking, now instant) (*loan, finding) {
 	return nil, nobody
 }
 
-// earliest is when the first member is back.
+// earliest is when the first member is back. A call that has met an account without a token does not wait for such ones,
+// only for others.
 func (p *Pool) earliest(a *asking, now instant) (first instant, ok bool) {
 	for _, l := range a.lanes {
 		for _, m := range p.members {
-			if at, _, will := m.back(l, a.want.Model, now); will && (!ok || at < first) {
+			at, kind, will := m.back(l, a.want.Model, now)
+			if will && (!ok || at < first) && (kind != kindNoToken || a.tokenErr == nil) {
 				first, ok = at, true
 			}
 		}
@@ -171,7 +173,7 @@ func (p *Pool) lend(a *asking, m *member, l *lane, w why, now instant) *loan {
 	m.lent++
 	p.refresh(m, now)
 	p.gauges[m.index].spend(now)
-	if a.want.Session != "" && !a.overflow {
+	if a.want.Session != "" && !a.overflow && w.code != whyProbe {
 		p.sessions.bind(a.want.Session, a.group, binding{m, l})
 	}
 	w.selection = p.opts.Selection

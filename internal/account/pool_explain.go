@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/models"
 )
 
 // A Reason says whether an account would be lent for a model from one of its pools right now, and why or why not.
@@ -24,16 +23,11 @@ type Reason struct {
 // Explain says for each account and pool whether it would be lent for a model now, in the order in which they would be
 // chosen. It changes nothing.
 func (p *Pool) Explain(model string) []Reason {
-	a := &asking{want: Want{Model: model, Family: models.Of(model).Family}}
-	a.group = groupOf(a.want)
 	p.mu.Lock()
 	defer p.unlock()
 	now := p.advance()
 	var usable, spared, others []Reason
-	for _, l := range p.lanes {
-		if l.group != a.group {
-			continue
-		}
+	for _, l := range p.byGroup[groupOf(Want{Model: model})] {
 		for _, m := range p.order(l, model, now) {
 			r := p.reason(m, l, model, now)
 			switch {
@@ -74,12 +68,11 @@ func (p *Pool) order(l *lane, model string, now instant) []*member {
 	}
 	quotaGroup := quotaIndex(l)
 	points := func(m *member) float64 {
-		g := &p.gauges[m.index]
-		s := g.score(quotaGroup, now)
+		s, fit := p.gauges[m.index].score(quotaGroup, now)
 		if m == l.current {
 			s += stickiness
 		}
-		if !g.fit(now) {
+		if !fit {
 			s -= 1e6
 		}
 		return s
@@ -108,7 +101,8 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 		r.Usable = true
 		r.Why = "usable"
 		if p.opts.Selection == Hybrid {
-			r.Why = fmt.Sprintf("usable, %.0f points", p.gauges[m.index].score(quotaIndex(l), now))
+			points, _ := p.gauges[m.index].score(quotaIndex(l), now)
+			r.Why = fmt.Sprintf("usable, %.0f points", points)
 		}
 		if q, known := m.quota[model]; known && l.pool == PoolAntigravity && q.until > now {
 			r.Why += fmt.Sprintf(", %.0f%% of its quota left", 100*q.fraction)

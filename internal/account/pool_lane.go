@@ -140,11 +140,13 @@ func (c *choice) next(behind int) int {
 	return -1
 }
 
-// all calls f with the index of each member of the choice.
-func (c *choice) all(f func(i int)) {
+// all goes through the members of the choice.
+func (c *choice) all(yield func(i int) bool) {
 	for i := range c.from {
 		for word := c.word(i); word != 0; word &= word - 1 {
-			f(i<<6 + bits.TrailingZeros64(word))
+			if !yield(i<<6 + bits.TrailingZeros64(word)) {
+				return
+			}
 		}
 	}
 }

@@ -91,9 +91,8 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 		l.token = token
 		return true
 	}
-	a.tokenErr = err
 	if ctx.Err() != nil {
-		a.over = true
+		a.over, a.tokenErr = true, err
 		l.release()
 		return false
 	}
@@ -110,11 +109,10 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 	case perigee.ClassVerification:
 		p.stop(m, perigee.AccountVerification, e.Error())
 	case perigee.ClassIdentity:
-		a.over = true // every account would be told the same
+		a.over, a.tokenErr = true, err // every account would be told the same
 	default:
 		a.tokenFailures++
-		a.over = a.tokenFailures == maxTokenFailures
-		a.deadline = now // what is left is to look whether another one has a token
+		a.over, a.tokenErr = a.tokenFailures == maxTokenFailures, err
 		p.restAfter(m, nil, &m.whole, failure{kind: kindNoToken, began: l.began}, now)
 	}
 	return false
@@ -149,7 +147,6 @@ type why struct {
 	kind  Kind
 	until time.Time
 
-	gauge gauge
 	score float64
 }
 

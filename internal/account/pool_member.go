@@ -1,6 +1,9 @@
 package account
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"perigee"
@@ -177,8 +180,11 @@ func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
 	for _, l := range p.lanes {
 		add(string(l.group), l.pool, m.slots[l.id].rest)
 	}
-	for key, r := range m.lacks {
-		add(key.model, p.lanes[key.lane].pool, r)
+	keys := slices.SortedFunc(maps.Keys(m.lacks), func(a, b lacking) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.lane, b.lane))
+	})
+	for _, key := range keys {
+		add(key.model, p.lanes[key.lane].pool, m.lacks[key])
 	}
 	return list
 }

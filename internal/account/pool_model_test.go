@@ -74,6 +74,13 @@ func (m *poolModel) spared(i int, w Want, pool string, now time.Time) bool {
 	return ok && pool == PoolAntigravity && q.until.After(now) && q.left <= 1-m.opts.SoftQuota+1e-9
 }
 
+// onlyBusy says whether an account would be chosen if it had fewer calls.
+func (m *poolModel) onlyBusy(i int, w Want, pool string) bool {
+	now := time.Now()
+	free, ok := m.free(i, w, pool)
+	return ok && !free.After(now) && m.busy(i) && !m.spared(i, w, pool, now)
+}
+
 func (m *poolModel) pools(w Want) []string {
 	if groupOf(w) == groupGemini {
 		return m.opts.Pools
@@ -160,35 +167,44 @@ func (x *trial) wrong(format string, args ...any) {
 }
 
 func TestPoolAgainstItsModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		opts := Options{
-			Selection:   rapid.SampledFrom([]string{Sticky, RoundRobin, Hybrid}).Draw(rt, "selection"),
-			Pools:       rapid.SampledFrom([][]string{{PoolAntigravity}, {PoolAntigravity, PoolCLI}, {PoolCLI, PoolAntigravity}}).Draw(rt, "pools"),
-			MaxWait:     time.Duration(rapid.SampledFrom([]int{0, 30, 60}).Draw(rt, "max wait")) * time.Second,
-			SoftQuota:   0.9,
-			Concurrency: rapid.IntRange(0, 2).Draw(rt, "concurrency"),
-		}
-		accounts := rapid.IntRange(1, 5).Draw(rt, "accounts")
-		list := rapid.SliceOfN(steps, 1, 60).Draw(rt, "steps")
-		var fault string
-		// What is drawn was drawn: inside the bubble nothing may come from rapid.
-		synctest.Test(t, func(t *testing.T) {
-			x := &trial{poolRig: newPoolRig(t, accounts, opts), model: poolModel{opts: opts, current: map[string]int{}, bound: map[string]boundTo{}}}
-			for range accounts {
-				x.model.accounts = append(x.model.accounts, &modelAccount{enabled: true,
-					rests: map[string]modelRest{}, lacks: map[string]modelRest{}, quota: map[string]modelQuota{}})
-			}
-			for i, s := range list {
-				if x.take(s); x.fault != "" {
-					fault = fmt.Sprintf("step %d, %s: %s", i, s, x.fault)
+	for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
+		for _, pools := range [][]string{{PoolAntigravity}, {PoolAntigravity, PoolCLI}, {PoolCLI, PoolAntigravity}} {
+			for concurrency := range 3 {
+				if t.Failed() {
 					return
 				}
+				t.Run(fmt.Sprint(selection, pools, concurrency), func(t *testing.T) {
+					opts := Options{Selection: selection, Pools: pools, SoftQuota: 0.9, Concurrency: concurrency}
+					rapid.Check(t, func(rt *rapid.T) {
+						opts.MaxWait = time.Duration(rapid.SampledFrom([]int{0, 30, 60}).Draw(rt, "max wait")) * time.Second
+						accounts := rapid.IntRange(1, 4).Draw(rt, "accounts")
+						list := rapid.SliceOfN(steps, 40, 120).Draw(rt, "steps")
+						// What is drawn was drawn: inside the bubble nothing may come from rapid.
+						var fault string
+						synctest.Test(t, func(t *testing.T) { fault = try(t, opts, accounts, list) })
+						if fault != "" {
+							rt.Fatal(fault)
+						}
+					})
+				})
 			}
-		})
-		if fault != "" {
-			rt.Fatal(fault)
 		}
-	})
+	}
+}
+
+// try takes steps until one of them shows that the pool is wrong.
+func try(t *testing.T, opts Options, accounts int, list []step) string {
+	x := &trial{poolRig: newPoolRig(t, accounts, opts), model: poolModel{opts: opts, current: map[string]int{}, bound: map[string]boundTo{}}}
+	for range accounts {
+		x.model.accounts = append(x.model.accounts, &modelAccount{enabled: true,
+			rests: map[string]modelRest{}, lacks: map[string]modelRest{}, quota: map[string]modelQuota{}})
+	}
+	for i, s := range list {
+		if x.take(s); x.fault != "" {
+			return fmt.Sprintf("step %d, %s: %s", i, s, x.fault)
+		}
+	}
+	return ""
 }
 
 // take does a step with the pool and the model.
@@ -277,6 +293,7 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 func (x *trial) lend(w Want) {
 	m, began := &x.model, time.Now()
 	at, will := m.outlook(w, began)
+	plan := x.Explain(w.Model)
 	got, err := x.Lend(x.t.Context(), w)
 	now := time.Now()
 	if err != nil {
@@ -298,6 +315,9 @@ func (x *trial) lend(w Want) {
 			x.wrong("%s was lent at %s, expected at %s (%t)", name(l), now, at, will)
 		}
 		x.checkChoice(l, i, pool, now)
+		if chosen := plan[0].Email + " " + plan[0].Pool; w.Session == "" && now.Equal(began) && chosen != l.Email()+" "+pool {
+			x.wrong("%s was chosen, but %s announced", name(l), chosen)
+		}
 	}
 	m.accounts[i].open++
 	x.open = append(x.open, l)
@@ -334,12 +354,7 @@ func (x *trial) checkChoice(l *loan, i int, pool string, now time.Time) {
 	if l.why.code != whySession {
 		x.checkOrder(l, i, pool, good)
 	}
-	stays := false
-	if known {
-		free, in := m.free(bound.account, w, bound.pool)
-		stays = in && !free.After(now) && m.busy(bound.account) && !m.spared(bound.account, w, bound.pool, now)
-	}
-	if !stays {
+	if !known || !m.onlyBusy(bound.account, w, bound.pool) {
 		m.bound[w.Session+lane[:len(lane)-len(pool)]] = boundTo{i, pool}
 	}
 }
@@ -361,7 +376,7 @@ func (x *trial) checkOrder(l *loan, i int, pool string, good func(i int, pool st
 	if last, ok := m.current[lane]; ok && m.opts.Selection == Sticky && good(last, pool) && last != i {
 		x.wrong("sticky left %d for %s (%s)", last, name(l), l.Why())
 	}
-	if l.why.code != whyOverflow {
+	if last, ok := m.current[lane]; !ok || !m.onlyBusy(last, w, pool) {
 		m.current[lane] = i
 	}
 }

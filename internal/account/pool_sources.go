@@ -18,31 +18,50 @@ func (p *Pool) SetSources(sources []Source) {
 	p.mu.Lock()
 	defer p.unlock()
 	now := p.advance()
-	known := make(map[string]*member, len(p.members))
-	gauges := make(map[*member]gauge, len(p.members))
-	for i, m := range p.members {
-		known[m.email], gauges[m] = m, p.gauges[i]
-		m.index = -1
-	}
-	p.members, p.gauges = nil, nil
+	known, gauges := p.dismiss()
 	for i, s := range signIns {
 		m := known[s.Email]
 		switch {
 		case m == nil:
 			m = &member{email: s.Email, source: sources[i], signIn: s}
-			known[s.Email], gauges[m] = m, newGauge(now)
+			known[s.Email] = m
 			p.adopt(m, now)
 		case m.index >= 0:
 			continue
 		default:
 			m.renew(sources[i], s)
 		}
+		g, ok := gauges[m]
+		if !ok {
+			g = newGauge(now)
+			m.stopped, m.reason = "", ""
+		}
 		m.index = len(p.members)
-		p.members = append(p.members, m)
-		p.gauges = append(p.gauges, gauges[m])
+		p.members, p.gauges = append(p.members, m), append(p.gauges, g)
+	}
+	for _, m := range known {
+		if m.index < 0 && m.lent > 0 {
+			p.removed = append(p.removed, m)
+		}
 	}
 	p.reindex(now)
 	p.changed = true
+}
+
+// dismiss empties the pool, and returns by their addresses those who were in it and those who had been removed but still
+// have loans out, as those count when they come back.
+func (p *Pool) dismiss() (known map[string]*member, gauges map[*member]gauge) {
+	known = make(map[string]*member, len(p.members))
+	gauges = make(map[*member]gauge, len(p.members))
+	for _, m := range p.removed {
+		known[m.email] = m
+	}
+	for i, m := range p.members {
+		known[m.email], gauges[m] = m, p.gauges[i]
+		m.index = -1
+	}
+	p.members, p.gauges, p.removed = nil, nil, nil
+	return known, gauges
 }
 
 // renew takes over a sign-in that may have changed.

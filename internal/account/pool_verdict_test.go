@@ -329,6 +329,8 @@ func TestAccountWithoutATokenIsReplacedBeforeTheCallSeesIt(t *testing.T) {
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("waited %s for a sign-in server that is down", waited)
 		}
+		l := r.take(opus) // c, whose token is taken from the sign-in server only now and then
+		l.Done(nil)
 		r.sources[1].fail(nil)
 		passes(2 * time.Second)
 		r.sees("back", r.ask(flash, nil), "b")

@@ -134,6 +134,7 @@ func (p *Pool) arm(now instant) {
 		return
 	}
 	d := p.events[0].at - now
+	p.armed = true
 	if p.alarm == nil {
 		p.alarm = time.AfterFunc(d, p.ring)
 	} else {
@@ -142,8 +143,9 @@ func (p *Pool) arm(now instant) {
 }
 
 func (p *Pool) disarm() {
-	if p.alarm != nil {
+	if p.armed {
 		p.alarm.Stop()
+		p.armed = false
 	}
 }
 

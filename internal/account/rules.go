@@ -57,7 +57,7 @@ var rules = []rule{
 	{name: "reason: rate", reasons: []string{"RATE_LIMIT_EXCEEDED"}, kind: KindRate},
 
 	// A refresh token belongs to the OAuth client that it was issued to; with another it is unauthorized_client.
-	{name: "oauth: signed out", oauth: []string{"invalid_grant", "unauthorized_client", "token_revoked"}, status: refusedToken, kind: KindSignedOut},
+	{name: "oauth: signed out", oauth: []string{"invalid_grant", "token_revoked"}, status: refusedToken, kind: KindSignedOut},
 	{name: "oauth: access token", oauth: []string{"invalid_token"}, status: refusedToken, kind: KindUnauthenticated},
 	{name: "oauth: trouble", oauth: []string{"temporarily_unavailable", "server_error", "internal_failure"}, kind: KindUnavailable},
 	{name: "oauth: client", oauth: []string{"*"}, status: refusedToken, kind: KindOAuthClient},
