@@ -25,9 +25,11 @@ func (r *rig) discoverer() *Discoverer {
 
 // hosts are those that were asked for a method, in order.
 func (r *rig) hosts(method string) (hosts []string) {
-	for _, call := range r.provider.Calls() {
-		if strings.HasSuffix(call.Path, ":"+method) {
-			host, _, _ := strings.Cut(call.Host, ".")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range r.sent {
+		if strings.HasSuffix(u.Path, ":"+method) {
+			host, _, _ := strings.Cut(u.Host, ".")
 			hosts = append(hosts, host)
 		}
 	}

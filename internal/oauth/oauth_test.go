@@ -37,7 +37,7 @@ func TestRefreshAnswers(t *testing.T) {
 	}{
 		{"revoked", 400, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, perigee.ClassUnauthenticated, account.KindSignedOut, perigee.AccountSignedOut},
 		{"revoked, as the other API says it", 400, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"invalid_grant: Bad Request"}}`, perigee.ClassUnauthenticated, account.KindSignedOut, perigee.AccountSignedOut},
-		{"issued to another client", 401, `{"error":"unauthorized_client","error_description":"Unauthorized"}`, perigee.ClassUnauthenticated, account.KindSignedOut, perigee.AccountSignedOut},
+		{"issued to another client", 401, `{"error":"unauthorized_client","error_description":"Unauthorized"}`, perigee.ClassIdentity, account.KindOAuthClient, ""},
 		{"a client that is not known", 401, `{"error":"invalid_client","error_description":"The OAuth client was not found."}`, perigee.ClassIdentity, account.KindOAuthClient, ""},
 		{"too often", 429, `{"error":"rate_limit_exceeded"}`, perigee.ClassRateLimited, account.KindRate, ""},
 		{"the server is in trouble", 500, `{"error":"internal_failure"}`, perigee.ClassUnavailable, account.KindUnavailable, ""},

@@ -45,7 +45,7 @@ func Open(ctx context.Context, opts Options) (*Key, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.ring == nil {
-		opts.ring = systemRing{}
+		opts.ring = platformRing()
 	}
 	if os.Getenv(Variable) == "off" {
 		opts.NoKeyring = true

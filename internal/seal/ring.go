@@ -7,6 +7,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/zalando/go-keyring"
@@ -28,6 +32,32 @@ type systemRing struct{}
 
 func (systemRing) Get(account string) (string, error) { return keyring.Get(service, account) }
 func (systemRing) Set(account, value string) error    { return keyring.Set(service, account, value) }
+
+// noRing is where there is no keyring to ask.
+type noRing struct{}
+
+var errNoRing = errors.New("there is no session bus")
+
+func (noRing) Get(string) (string, error) { return "", errNoRing }
+func (noRing) Set(string, string) error   { return errNoRing }
+
+// platformRing is the keyring of this machine. Where it is reached over a session bus, there has to be one: asking all the same
+// would start a bus of its own, which outlives us and has no keyring on it.
+func platformRing() ring {
+	switch runtime.GOOS {
+	case "windows", "darwin":
+		return systemRing{}
+	}
+	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+		return systemRing{}
+	}
+	for _, name := range []string{"bus", "dbus-session"} {
+		if _, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(os.Getuid()), name)); err == nil {
+			return systemRing{}
+		}
+	}
+	return noRing{}
+}
 
 // keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there are keyrings that
 // forget at once.

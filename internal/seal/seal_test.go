@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -198,7 +199,7 @@ func TestKeyStaysInTheKeyring(t *testing.T) {
 	keyring.MockInit()
 	t.Setenv(Variable, "")
 	dir := t.TempDir()
-	first := mustOpen(t, Options{Dir: dir})
+	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
 	sealed := mustSeal(t, first, "token", "a")
 	if first.Place() != InKeyring {
 		t.Errorf("it is in the %s", first.Place())
@@ -206,9 +207,9 @@ func TestKeyStaysInTheKeyring(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, fileName)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a key file, too: %v", err)
 	}
-	wantOpen(t, mustOpen(t, Options{Dir: dir}), sealed, "token", "a")
-	wantOpen(t, mustOpen(t, Options{Dir: dir + "/../" + filepath.Base(dir)}), sealed, "token", "a")
-	_, err := mustOpen(t, Options{Dir: t.TempDir()}).Open(sealed, "a")
+	wantOpen(t, mustOpen(t, Options{Dir: dir, ring: systemRing{}}), sealed, "token", "a")
+	wantOpen(t, mustOpen(t, Options{Dir: dir + "/../" + filepath.Base(dir), ring: systemRing{}}), sealed, "token", "a")
+	_, err := mustOpen(t, Options{Dir: t.TempDir(), ring: systemRing{}}).Open(sealed, "a")
 	wantError(t, err, perigee.ClassUnauthenticated, "the key that sealed a is gone", "sign in again with `perigee login`")
 }
 
@@ -224,17 +225,38 @@ func TestWithoutAKeyringThereIsAFile(t *testing.T) {
 	keyring.MockInitWithError(errors.New("no secret service"))
 	t.Cleanup(keyring.MockInit)
 	dir := t.TempDir()
-	first := mustOpen(t, Options{Dir: dir})
+	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
 	if first.Place() != InFile {
 		t.Errorf("it is in the %s", first.Place())
 	}
 	sealed := mustSeal(t, first, "token", "a")
 	keyring.MockInit() // now there is one, and the key stays where it is
-	again := mustOpen(t, Options{Dir: dir})
+	again := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
 	if again.Place() != InFile {
 		t.Errorf("it moved to the %s", again.Place())
 	}
 	wantOpen(t, again, sealed, "token", "a")
+}
+
+func TestWithoutASessionBusNobodyIsAsked(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the keyring is not on a bus here")
+	}
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+	if platformRing() != (systemRing{}) {
+		t.Error("a bus that is named is not asked")
+	}
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "autolaunch:")
+	if _, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(os.Getuid()))); err == nil {
+		t.Skip("there is a session, which may have a bus")
+	}
+	if platformRing() != (noRing{}) {
+		t.Error("a bus would be started")
+	}
+	t.Setenv(Variable, "")
+	if k := mustOpen(t, Options{Dir: t.TempDir()}); k.Place() != InFile {
+		t.Errorf("the key is in the %s", k.Place())
+	}
 }
 
 // forgetful takes everything and keeps nothing.

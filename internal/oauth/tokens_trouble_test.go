@@ -1,0 +1,179 @@
+package oauth
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/simulator"
+)
+
+func TestRotatedTokenThatCannotBeStoredIsNotLost(t *testing.T) {
+	inTime(t, rotating, func(t *testing.T, s *source) {
+		s.store.broken = perigee.Errorf(perigee.ClassUnavailable, "the disk is full").WithNext("free some space")
+		for range 5 {
+			_, err := s.Token(t.Context())
+			wantClass(t, err, perigee.ClassUnavailable)
+			if !errors.Is(err, s.store.broken) {
+				t.Errorf("it does not say why: %v", err)
+			}
+		}
+		s.wantAsked(t, 1)
+		s.store.broken = nil
+		s.must(t)
+		s.wantAsked(t, 1)
+		if s.store.only().Refresh == ada().Refresh {
+			t.Error("the new refresh token was lost")
+		}
+	})
+}
+
+func TestTokenThatWaitedTooLongForTheStoreIsReplaced(t *testing.T) {
+	inTime(t, rotating, func(t *testing.T, s *source) {
+		s.store.broken = errors.New("the disk is full")
+		if _, err := s.Token(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+		pass(2 * time.Hour)
+		s.store.broken = nil
+		s.must(t)
+		s.wantAsked(t, 2)
+	})
+}
+
+// TestStoredSignInThatChangedMeanwhile changes the account between reading it and storing its new token.
+func TestStoredSignInThatChangedMeanwhile(t *testing.T) {
+	tests := []struct {
+		name  string
+		other func(s *source)
+		check func(t *testing.T, s *source, err error)
+	}{
+		{"somebody disabled it", func(s *source) { s.store.edit(func(a *perigee.SignIn) { a.Enabled, a.ProjectID = false, "p" }) },
+			func(t *testing.T, s *source, err error) {
+				if got := s.store.only(); err != nil || got.Enabled || got.ProjectID != "p" || got.Refresh == ada().Refresh {
+					t.Errorf("got %v, %+v", err, got)
+				}
+				s.wantAsked(t, 1)
+			}},
+		{"somebody signed in anew", func(s *source) {
+			s.store.edit(func(a *perigee.SignIn) { a.Refresh = perigee.NewSecret("sim-refresh-bob") })
+		}, func(t *testing.T, s *source, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			email, err := s.rig.client.Email(t.Context(), s.must(t))
+			if err != nil || email != "bob@example.com" {
+				t.Errorf("the token is %s's, %v", email, err)
+			}
+			s.wantAsked(t, 2)
+		}},
+		{"somebody removed it", func(s *source) { _, _ = s.store.RemoveSignIn(t.Context(), "antigravity", "ada@example.com") },
+			func(t *testing.T, s *source, err error) {
+				wantClass(t, err, perigee.ClassUnauthenticated)
+				if len(s.store.list) != 0 {
+					t.Error("it came back")
+				}
+			}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inTime(t, rotating, func(t *testing.T, s *source) {
+				once := sync.OnceFunc(func() { test.other(s) })
+				s.store.before = once
+				_, err := s.Token(t.Context())
+				test.check(t, s, err)
+			})
+		})
+	}
+}
+
+func TestRevokedTokenSignsOut(t *testing.T) {
+	for _, shape := range []string{"oauth", "google"} {
+		inTime(t, simulator.Script{OAuthErrors: shape}, func(t *testing.T, s *source) {
+			s.fault("/token", "invalid_grant", 1)
+			_, err := s.Token(t.Context())
+			e := wantClass(t, err, perigee.ClassUnauthenticated)
+			if e.Next != "run `perigee login`" {
+				t.Errorf("next is %q", e.Next)
+			}
+			if got := s.store.only(); got.State != perigee.AccountSignedOut || got.Reason == "" || got.Refresh.IsZero() {
+				t.Errorf("stored %+v", got)
+			}
+			for range 3 {
+				_, err := s.Token(t.Context())
+				wantClass(t, err, perigee.ClassUnauthenticated)
+			}
+			s.wantAsked(t, 1) // asking again cannot help
+
+			s.store.edit(func(a *perigee.SignIn) {
+				a.Refresh, a.State = perigee.NewSecret("sim-refresh-bob"), perigee.AccountReady
+			})
+			s.must(t)
+			if got := s.store.only(); got.State != perigee.AccountReady {
+				t.Errorf("after a new sign-in: %+v", got)
+			}
+			_, _ = s.store.RemoveSignIn(t.Context(), "antigravity", "ada@example.com")
+		})
+	}
+}
+
+func TestRevokedTokenOfARemovedAccount(t *testing.T) {
+	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
+		s.fault("/token", "invalid_grant", 0)
+		_, _ = s.store.RemoveSignIn(t.Context(), "antigravity", "ada@example.com")
+		for range 2 {
+			_, err := s.Token(t.Context())
+			wantClass(t, err, perigee.ClassUnauthenticated)
+		}
+		if len(s.store.list) != 0 {
+			t.Error("it came back")
+		}
+	})
+}
+
+// TestTokenThatAnotherProcessRotated is what happens to two daemons on one store.
+func TestTokenThatAnotherProcessRotated(t *testing.T) {
+	inTime(t, rotating, func(t *testing.T, s *source) {
+		other := NewTokens(s.rig.client, s.store, s.store.only())
+		defer other.Close()
+		for range 4 {
+			if _, err := other.Token(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Hour)
+		}
+		s.must(t) // what it knows has long been replaced
+		if got := s.store.only(); got.State != perigee.AccountReady {
+			t.Errorf("it was taken for signed out: %+v", got)
+		}
+	})
+}
+
+// TestTroubleThatIsNotTheAccounts must not change any account.
+func TestTroubleThatIsNotTheAccounts(t *testing.T) {
+	for _, fault := range []string{"reset", "hang", "internal_500", "unavailable_503", "deadline_504", "bad_gateway_html", "array_error"} {
+		t.Run(fault, func(t *testing.T) {
+			inTime(t, rotating, func(t *testing.T, s *source) {
+				s.fault("/token", fault, 1)
+				_, err := s.Token(t.Context())
+				wantClass(t, err, perigee.ClassUnavailable)
+				if _, _, ok := StateOf(err); ok || s.store.writes != 0 {
+					t.Errorf("the account suffers from %v", err)
+				}
+				s.must(t)
+			})
+		})
+	}
+	t.Run("no secret of the client", func(t *testing.T) {
+		inTime(t, rotating, func(t *testing.T, s *source) {
+			s.rig.client.opts.ClientSecret = perigee.Secret{}
+			_, err := s.Token(t.Context())
+			e := wantClass(t, err, perigee.ClassIdentity)
+			if _, _, ok := StateOf(err); ok || s.store.writes != 0 || e.Next == "" {
+				t.Errorf("the account suffers from %v", err)
+			}
+		})
+	})
+}
