@@ -57,7 +57,7 @@ func refused(t rapid.TB, model string, body []byte) *rules.Refusal {
 	return refusal
 }
 
-// A keeper is what stands before the upstream in the daemon: it has seen the seals of both families, and takes away
+// newKeeper returns what stands before the upstream in the daemon: it has seen the seals of both families, and takes away
 // those that are not the model's.
 func newKeeper(t testing.TB) (vet func(p *perigee.Prompt, model string) *perigee.Prompt) {
 	t.Helper()

@@ -21,7 +21,7 @@ func prepared(t *testing.T, model, body string, opts AntigravityOptions) (string
 	return string(encoded), out
 }
 
-// same is how a body reads when it is written as the gateway gets it.
+// asSent is how a body reads when it is written as the gateway gets it.
 func asSent(t *testing.T, body string) string { return string(wire.EncodeRequest(prompt(t, body))) }
 
 // What the model calls comes back as the client declared it (traps 36, 43, 61 and 62).
