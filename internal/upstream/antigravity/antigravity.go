@@ -40,6 +40,7 @@ type Options struct {
 	Name            string // as the configuration calls it
 	Endpoints       []string
 	Accounts        account.Lender
+	Everybody       func() []account.Source // all accounts, lent or not; nil: their quota cannot be asked for
 	UserAgent       string
 	KeepThinking    bool
 	SessionRecovery bool
@@ -59,9 +60,10 @@ type Upstream struct {
 }
 
 var (
-	_ perigee.Upstream     = (*Upstream)(nil)
-	_ perigee.TokenCounter = (*Upstream)(nil)
-	_ perigee.ModelLister  = (*Upstream)(nil)
+	_ perigee.Upstream      = (*Upstream)(nil)
+	_ perigee.TokenCounter  = (*Upstream)(nil)
+	_ perigee.ModelLister   = (*Upstream)(nil)
+	_ perigee.QuotaReporter = (*Upstream)(nil)
 )
 
 // New returns an upstream. It connects when it is first asked.

@@ -1,8 +1,10 @@
 package antigravity
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"perigee"
@@ -53,15 +55,14 @@ func (c *call) run(ctx context.Context) error {
 		KeepThinking: c.upstream.opts.KeepThinking,
 		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family),
 	}}
+	m := c.message(prompt, r.options)
 	for {
-		m := message{Prepared: prepare.ForAntigravity(prompt, c.spec, r.options), kind: requestType(c.spec)}
 		if err := c.req.Object(m.Notes); err != nil {
 			return err
 		}
 		for _, note := range m.Notes {
 			c.note(note)
 		}
-		m.body = encode(m.Prompt, c.session)
 		v := c.converse(ctx, m)
 		if v == nil || c.left {
 			return nil
@@ -69,7 +70,20 @@ func (c *call) run(ctx context.Context) error {
 		if c.begun || !r.mend(ctx, v) {
 			return c.explain(v)
 		}
+		refused := m.body
+		for m = c.message(prompt, r.options); bytes.Equal(m.body, refused); m = c.message(prompt, r.options) {
+			if !r.goFurther(ctx, v) {
+				return c.explain(v)
+			}
+		}
 	}
+}
+
+// message prepares a prompt and writes it.
+func (c *call) message(p *perigee.Prompt, options prepare.AntigravityOptions) message {
+	m := message{Prepared: prepare.ForAntigravity(p, c.spec, options), kind: requestType(c.spec)}
+	m.body = encode(m.Prompt, c.session)
+	return m
 }
 
 // note tells the caller what was changed, each thing once.
@@ -95,13 +109,14 @@ const maxLoans = 20
 // otherwise what went wrong last.
 func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdict {
 	want := account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+	var v *account.Verdict
 	for {
 		loan, err := c.upstream.opts.Accounts.Lend(ctx, want)
 		if err != nil {
-			return c.failed(ctx, err)
+			return nobodyLeft(v, c.failed(ctx, err))
 		}
 		c.account = loan.Email()
-		v := c.askWith(ctx, loan, m, out)
+		v = c.askWith(ctx, loan, m, out)
 		loan.Done(v)
 		want.Tried++
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || want.Tried == maxLoans {
@@ -109,6 +124,22 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 		}
 		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
 	}
+}
+
+// nobodyLeft joins what the last account was told with why there is no other one.
+func nobodyLeft(last, nobody *account.Verdict) *account.Verdict {
+	if last == nil || nobody.Kind == kindCanceled {
+		return nobody
+	}
+	e := *nobody.Error
+	e.Message = strings.TrimRight(last.Error.Message, ".") + " (" + nobody.Error.Message + ")"
+	e.Status, e.Details = last.Error.Status, last.Error.Details
+	if last.Link != "" {
+		e.Next = last.Error.Next
+	}
+	joined := *nobody
+	joined.Error, joined.Link = &e, last.Link
+	return &joined
 }
 
 // belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.

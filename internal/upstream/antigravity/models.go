@@ -37,13 +37,7 @@ func (u *Upstream) control(ctx context.Context, method string, request func(acco
 	if err != nil {
 		return nil, err
 	}
-	raw, v := u.call(ctx, loan, method, request(loan))
-	if v != nil && v.Kind == account.KindUnauthenticated {
-		if token, err := loan.Token(ctx); err == nil {
-			loan.Refused(token)
-			raw, v = u.call(ctx, loan, method, request(loan))
-		}
-	}
+	raw, v := u.callFor(ctx, loan, method, request(loan))
 	loan.Done(v)
 	if v != nil {
 		e := *v.Error

@@ -52,6 +52,20 @@ func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
 	return false
 }
 
+// goFurther adds to a repair that changed nothing: preparing had done the same already. What is left to try then is to
+// do without the tool that is refused, or without thinking.
+func (r *recovery) goFurther(ctx context.Context, v *account.Verdict) bool {
+	const all = prepare.RepairSignatures | prepare.RepairThinkingOff
+	switch {
+	case v.Kind == account.KindSchemaKeyword:
+		return r.dropped < maxDropped && r.leaveOut(ctx, v)
+	case r.options.Repair&all == all:
+		return false
+	}
+	r.options.Repair |= all
+	return true
+}
+
 // leaveOut finds the tool that the provider refuses and does without it, in this call and in those that come.
 func (r *recovery) leaveOut(ctx context.Context, v *account.Verdict) bool {
 	bad := r.culprit(ctx, v)

@@ -1,0 +1,121 @@
+package antigravity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/models"
+	"perigee/internal/rawjson"
+)
+
+// Quota asks the gateway what each account that is in use has left. Accounts that cannot be asked are left out, unless
+// none can.
+func (u *Upstream) Quota(ctx context.Context) ([]perigee.Quota, error) {
+	if u.opts.Everybody == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "upstream %s does not say what its accounts have left", u.opts.Name)
+	}
+	var list []perigee.Quota
+	var failed error
+	for _, who := range u.opts.Everybody() {
+		signIn := who.SignIn()
+		if !signIn.Enabled || signIn.State != perigee.AccountReady {
+			continue
+		}
+		rows, err := u.QuotaOf(ctx, who, false)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		for _, row := range rows {
+			list = append(list, perigee.Quota{Account: row.Account, Model: row.Model, Remaining: row.Remaining, ResetsAt: row.ResetsAt})
+		}
+	}
+	if len(list) > 0 {
+		return list, nil
+	}
+	return nil, failed
+}
+
+// QuotaOf asks the gateway what one account has left, lent or not, in the pool that its own client uses, and when cli
+// says so in the other one as well. Asking costs no tokens.
+//
+// What only some of the endpoints tell is a bonus: without it there are no windows, or no rows of the other pool.
+func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([]perigee.QuotaRow, error) {
+	// The first token may bring the account its project; without one the gateway reports everything as full.
+	if _, err := who.Token(ctx); err != nil {
+		return nil, u.quotaTrouble(who, u.trouble(ctx, err))
+	}
+	project := append(rawjson.AppendString([]byte(`{"project":`), who.SignIn().ProjectID), '}')
+	ask := func(method string) ([]byte, *account.Verdict) { return u.callFor(ctx, &unlent{who}, method, project) }
+
+	raw, v := ask("fetchAvailableModels")
+	if v != nil {
+		return nil, u.quotaTrouble(who, v.Error)
+	}
+	rows, err := decodeModelQuota(raw)
+	if err != nil {
+		return nil, u.quotaTrouble(who, perigee.Errorf(perigee.ClassUnavailable, "its quota cannot be read: %w", err))
+	}
+	if raw, v := ask("retrieveUserQuotaSummary"); v == nil {
+		addWindows(rows, raw)
+	} else {
+		u.opts.Logger.Debug("no summary of the quota", "upstream", u.opts.Name, "kind", v.Kind)
+	}
+	if cli {
+		if raw, v := ask("retrieveUserQuota"); v == nil {
+			rows = append(rows, decodeCLIQuota(raw)...)
+		} else {
+			u.opts.Logger.Debug("no quota of the other pool", "upstream", u.opts.Name, "kind", v.Kind)
+		}
+	}
+	for i := range rows {
+		rows[i].Account, rows[i].Upstream = who.SignIn().Email, u.opts.Name
+	}
+	slices.SortStableFunc(rows, func(a, b perigee.QuotaRow) int { return strings.Compare(a.Model, b.Model) })
+	return rows, ctx.Err()
+}
+
+// callFor makes a call with one account, and once more when only its token was too old.
+func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string, request []byte) ([]byte, *account.Verdict) {
+	raw, v := u.call(ctx, loan, method, request)
+	if v != nil && v.Kind == account.KindUnauthenticated {
+		if token, err := loan.Token(ctx); err == nil {
+			loan.Refused(token)
+			raw, v = u.call(ctx, loan, method, request)
+		}
+	}
+	return raw, v
+}
+
+// quotaTrouble names the account that could not be asked: who asks about several must know which.
+func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error) error {
+	named := *e
+	named.Upstream, named.Account = u.opts.Name, who.SignIn().Email
+	named.Message = fmt.Sprintf("%s: %s", named.Account, named.Message)
+	return &named
+}
+
+// An unlent account is asked about itself. Nobody waits for it, and how it went changes nothing for those who do.
+type unlent struct{ account.Source }
+
+func (l *unlent) Email() string         { return l.SignIn().Email }
+func (l *unlent) Project() string       { return l.SignIn().ProjectID }
+func (l *unlent) CLI() bool             { return false }
+func (l *unlent) Why() string           { return "asked about its quota" }
+func (l *unlent) Done(*account.Verdict) {}
+
+// quotaGroup is the word that the summary has for models that share a quota; empty when it has none that is sure.
+func quotaGroup(model string) string {
+	switch models.Of(model).Family {
+	case models.Gemini, models.Gemini2:
+		return "gemini"
+	case models.Claude, models.GPTOSS:
+		return "3p"
+	}
+	return ""
+}
