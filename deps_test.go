@@ -52,7 +52,7 @@ var rooms = []room{
 	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth/vscdb", "perigee/internal/rawjson"}, "signing in ends with an account, whoever uses it"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
-	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names"}, "it serves every dialect and knows no upstream"},
+	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},
 	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},
 	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},

@@ -107,9 +107,10 @@ func (r *run) stop(ctx context.Context) error {
 	}
 }
 
-// Close ends the answers that are being made in the background, and waits until that is written down. The server
-// takes no more of them.
+// Close ends the answers that are being made in the background and over sockets, and waits until that is written down.
+// The server takes no more of them.
 func (s *Server) Close() {
+	s.sockets.cut()
 	s.behind.mu.Lock()
 	s.behind.closed = true
 	for _, r := range s.behind.runs {

@@ -27,24 +27,8 @@ func (c *call) responses() error {
 	if err != nil {
 		return err
 	}
-	req, err := openai.DecodeResponses(c.origin(body), c.findResponse)
+	req, release, err := c.openResponses(body, c.findResponse, nil)
 	if err != nil {
-		return err
-	}
-	req.Notes = append(req.Notes, queryNotes(c.r.URL)...)
-	if c.opts.Responses == nil && req.Store {
-		req.Store = false
-		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
-	}
-	if err := req.Object(req.Notes); err != nil {
-		return err
-	}
-	release, err := c.admit(req.Model)
-	if err != nil {
-		return err
-	}
-	if req.Request, err = c.inline(req.Request); err != nil {
-		release()
 		return err
 	}
 	switch {
@@ -64,6 +48,30 @@ func (c *call) responses() error {
 	}
 	releaseBody(body) // what is stored of the request is a copy
 	return err
+}
+
+// openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already. The
+// caller calls release when the answer is over.
+func (c *call) openResponses(body []byte, find openai.ResponseFinder, notes []perigee.Note) (req *openai.Responses, release func(), err error) {
+	if req, err = openai.DecodeResponses(c.origin(body), find); err != nil {
+		return nil, nil, err
+	}
+	req.Notes = append(append(req.Notes, notes...), queryNotes(c.r.URL)...)
+	if c.opts.Responses == nil && req.Store {
+		req.Store = false
+		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
+	}
+	if err := req.Object(req.Notes); err != nil {
+		return nil, nil, err
+	}
+	if release, err = c.admit(req.Model); err != nil {
+		return nil, nil, err
+	}
+	if req.Request, err = c.inline(req.Request); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return req, release, nil
 }
 
 // keyName is whose answers the client may see.
@@ -268,19 +276,6 @@ func behindTrouble(ctx context.Context, err error) *perigee.Error {
 	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {
 		return cause
 	}
-	return e
-}
-
-// responsesSocket answers clients that would rather have a socket. They go on with POST when they are told to.
-func (c *call) responsesSocket() error {
-	if strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
-		e := perigee.Errorf(perigee.ClassInvalid, "perigee speaks no WebSocket here").WithNext("use POST /v1/responses, with stream: true")
-		e.Status = http.StatusUpgradeRequired
-		return e
-	}
-	c.w.Header().Set("Allow", http.MethodPost)
-	e := perigee.Errorf(perigee.ClassInvalid, "there is no list of responses").WithNext("use POST, or GET /v1/responses/{id}")
-	e.Status = http.StatusMethodNotAllowed
 	return e
 }
 

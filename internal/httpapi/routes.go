@@ -15,6 +15,7 @@ type access uint8
 const (
 	client access = iota // a configured key, where there are any
 	public               // everybody who can connect
+	owner                // who has the admin token, or comes through the owner's socket
 )
 
 // A route is a path and what can be done there.
@@ -40,6 +41,10 @@ var routes = []route{
 	{path: "/v1/models", methods: methods{http.MethodGet: (*call).vendorModels}},
 	{path: "/v1/models/*", methods: methods{http.MethodGet: (*call).vendorModel}},
 	{path: "/v1/usage", methods: methods{http.MethodGet: (*call).usage}},
+	{path: "/v1/quota", methods: methods{http.MethodGet: (*call).quota}},
+	{path: "/v1/accounts", access: owner, methods: methods{http.MethodGet: (*call).accounts, http.MethodPost: (*call).importAccounts, http.MethodPatch: (*call).changeAccount, http.MethodDelete: (*call).removeAccount}},
+	{path: "/v1/accounts/use", access: owner, methods: methods{http.MethodPost: (*call).useAccount}},
+	{path: "/v1/accounts/status", access: owner, methods: methods{http.MethodGet: (*call).accountStatus}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
 }

@@ -30,6 +30,9 @@ type Options struct {
 	Usage     perigee.UsageReader
 	Responses perigee.ResponseStore // nil: nothing is kept between calls
 	Images    ImageStore            // nil: images stand in the answer itself
+	Control   perigee.Control       // nil: there are no accounts to manage
+	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
+	Admin     func(offer string) (bool, error)
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string
@@ -55,6 +58,8 @@ type Server struct {
 	settings atomic.Pointer[state]
 	active   atomic.Int64
 	behind   background
+	sockets  sockets
+	recent   recentAnswers
 	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
 
@@ -151,10 +156,8 @@ func (c *call) answer() error {
 		}
 	}
 	route, rest := findRoute(c.path)
-	if route == nil || route.access != public {
-		if err := c.authenticate(); err != nil {
-			return err
-		}
+	if err := c.authorize(route); err != nil {
+		return err
 	}
 	if route == nil {
 		return perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", c.r.Method, shorten(c.path)).
@@ -173,14 +176,24 @@ func (c *call) answer() error {
 	}
 	if route.access != public {
 		defer c.calls.Add(-1)
-	}
-	if limit := c.state.Concurrency; route.access != public && c.calls.Add(1) > int64(limit) && limit > 0 {
-		e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
-			WithNext("try again, or raise limits.concurrency")
-		e.Retry = time.Second
-		return e
+		if err := c.takePlace(); err != nil {
+			return err
+		}
 	}
 	return handle(c)
+}
+
+// takePlace counts a call among those that limits.concurrency is about. It is counted also when it is refused: the
+// caller gives the place back either way.
+func (c *call) takePlace() error {
+	limit := c.state.Concurrency
+	if c.calls.Add(1) <= int64(limit) || limit == 0 {
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
+		WithNext("try again, or raise limits.concurrency")
+	e.Retry = time.Second
+	return e
 }
 
 // survive turns a panic into an error answer, or into a cut connection when the answer had begun. The

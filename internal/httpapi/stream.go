@@ -190,8 +190,9 @@ func (w *streamWriter) keepAlive() {
 	if w.closed || w.call.r.Context().Err() != nil {
 		return
 	}
-	w.buf = w.encoder.Idle(w.buf)
-	_ = w.flush()
+	if w.buf = w.encoder.Idle(w.buf); len(w.buf) > 0 {
+		_ = w.flush()
+	}
 }
 
 func (w *streamWriter) stop() {

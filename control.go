@@ -1,0 +1,131 @@
+package perigee
+
+import (
+	"context"
+	"time"
+)
+
+// A Control is how the owner acts on a perigee, running or not: on its accounts, and on what they have left. Commands and
+// the admin routes use it. Errors are of ClassNotFound for an account or an upstream that is not there, and of
+// ClassInvalid for what makes no sense; nothing that it returns holds a token.
+type Control interface {
+	// Accounts lists the accounts in the order in which they are preferred, with what they rest from.
+	Accounts(ctx context.Context) ([]AccountRow, error)
+	// ImportAccounts adds accounts, and gives those that are there already a new refresh token. It changes nothing
+	// unless it can add all of them, or what can be used of them where Partial says so.
+	ImportAccounts(ctx context.Context, in AccountImport) ([]ImportedRow, error)
+	// EnableAccount says whether an account may be used. Enabling one that the provider has stopped means trying it
+	// again; who is signed out stays so.
+	EnableAccount(ctx context.Context, name AccountName, enabled bool) (AccountRow, error)
+	// RemoveAccount forgets an account and its refresh token. The provider is not told.
+	RemoveAccount(ctx context.Context, name AccountName) error
+	// UseAccount puts an account before all others, and ends what it rests from.
+	UseAccount(ctx context.Context, name AccountName) error
+	// ExplainAccounts says for each account whether it would be taken for a model now, in the order in which they would
+	// be chosen. Without a model it is about calls that ask none.
+	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
+	// Quota asks the provider what the accounts have left. It costs no tokens.
+	Quota(ctx context.Context) (QuotaList, error)
+}
+
+// An AccountName says which account. The upstream may be left out where only one has the email.
+type AccountName struct {
+	Email    string `json:"email"`
+	Upstream string `json:"upstream,omitempty"`
+}
+
+// An AccountRow is an account in a listing.
+type AccountRow struct {
+	Email     string        `json:"email"`
+	Upstream  string        `json:"upstream"`
+	Enabled   bool          `json:"enabled"`
+	ProjectID string        `json:"project_id"` // empty: not asked for yet
+	State     string        `json:"state"`
+	Reason    string        `json:"reason,omitempty"` // why it is in that state
+	Cooldowns []CooldownRow `json:"cooldowns"`
+}
+
+// A CooldownRow is a Cooldown in a listing.
+type CooldownRow struct {
+	Family string    `json:"family"`
+	Pool   string    `json:"pool"`
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
+}
+
+// An AccountImport is accounts to be added. The document is in any of the JSON formats in which accounts travel, tokens
+// in clear.
+type AccountImport struct {
+	Upstream string // empty: the only one that has accounts
+	Document []byte
+	Partial  bool // add those that can be used, and leave the others
+}
+
+// The results of an ImportedRow.
+const (
+	ImportAdded   = "added"
+	ImportRenewed = "renewed" // it was there, and has a new refresh token
+	ImportSkipped = "skipped"
+)
+
+// An ImportedRow says what became of an account of an AccountImport, or of an entry that is of no use.
+type ImportedRow struct {
+	Email    string `json:"email"`
+	Upstream string `json:"upstream"`
+	Result   string `json:"result"`
+	Where    string `json:"where,omitempty"` // of an entry that was skipped: "account 3"
+	Why      string `json:"why,omitempty"`   // it was skipped
+}
+
+// A ChoiceRow says whether an account would be taken right now, and why or why not.
+type ChoiceRow struct {
+	Email    string    `json:"email"`
+	Upstream string    `json:"upstream"`
+	Pool     string    `json:"pool"`
+	Usable   bool      `json:"usable"`
+	Chosen   bool      `json:"chosen"` // the next call gets this one
+	Why      string    `json:"why"`
+	Until    time.Time `json:"until,omitzero"` // when that changes by itself, if it does
+}
+
+// A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.
+type QuotaList struct {
+	Rows     []QuotaRow
+	Problems []string
+}
+
+// A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of the window that is the
+// scarcest, and ResetsAt is when that one is whole again.
+type QuotaRow struct {
+	Account   string        `json:"account"`
+	Upstream  string        `json:"upstream"`
+	Model     string        `json:"model"`
+	Pool      string        `json:"pool"`
+	Remaining float64       `json:"remaining"`
+	ResetsAt  time.Time     `json:"resets_at,omitzero"`
+	RunsOutAt time.Time     `json:"runs_out_at,omitzero"` // at the rate since a window began; zero: it lasts, it has, or nobody knows
+	Windows   []QuotaWindow `json:"windows,omitempty"`
+}
+
+// A QuotaWindow is one of the windows in which the provider counts. A call is refused when any of them is used up.
+type QuotaWindow struct {
+	Window    string        `json:"window"` // 5h, weekly
+	Length    time.Duration `json:"-"`      // 0: unknown
+	Remaining float64       `json:"remaining"`
+	ResetsAt  time.Time     `json:"resets_at,omitzero"`
+}
+
+// RunsOut is when the window will be used up if it is used on as it was since it began; zero when it will not be before
+// it is whole again, when it is already, or when there is no telling.
+func (w QuotaWindow) RunsOut(now time.Time) time.Time {
+	left := w.ResetsAt.Sub(now)
+	passed, used := w.Length-left, 1-w.Remaining
+	if w.Length == 0 || w.ResetsAt.IsZero() || w.Remaining <= 0 || left <= 0 || passed <= 0 || used <= 0 {
+		return time.Time{}
+	}
+	end := time.Duration(float64(passed) / used * w.Remaining)
+	if end >= left || end < 0 {
+		return time.Time{}
+	}
+	return now.Add(end)
+}

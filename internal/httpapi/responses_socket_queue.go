@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"perigee"
+)
+
+// What one socket may bring about at once. The first two are the API's.
+const (
+	maxSocketAnswers = 16 // being made
+	maxSocketStreams = 32 // with names
+	maxSocketWaiting = 32 // for their turn
+)
+
+// A socketQueue keeps what was asked over a socket in order: within a stream, one answer after the other; different
+// streams, and requests without a stream among themselves, do not wait for each other as long as there are places.
+type socketQueue struct {
+	mu      sync.Mutex
+	waiting []*socketRequest // in the order in which they came
+	bytes   int              // of those
+	busy    map[string]bool  // the streams that have an answer in the making; "" is the one without a name
+	names   map[string]bool  // all streams that there have been
+	end     *farewell        // set: nothing new is begun
+}
+
+// A farewell is how a socket is closed: after the answers that are being made, with an error for who asks meanwhile.
+type farewell struct {
+	err    *perigee.Error
+	code   websocket.StatusCode
+	reason string
+}
+
+var (
+	retiring  = farewell{err: socketTooOld, code: websocket.StatusNormalClosure, reason: "open another socket"}
+	goingAway = farewell{err: perigee.AsError(ErrShutdown), code: websocket.StatusGoingAway, reason: "perigee is shutting down"}
+)
+
+// add takes a request in, or says why not.
+func (q *socketQueue) add(r *socketRequest, maxBytes int64) *perigee.Error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end != nil {
+		return q.end.err
+	}
+	if r.stream != "" && !q.names[r.stream] {
+		if len(q.names) >= maxSocketStreams {
+			return tooManyStreams
+		}
+		if q.names == nil {
+			q.names = map[string]bool{}
+		}
+		q.names[r.stream] = true
+	}
+	if len(q.waiting) >= maxSocketWaiting || len(q.waiting) > 0 && int64(q.bytes+len(r.body)) > maxBytes {
+		e := perigee.Errorf(perigee.ClassRateLimited, "%d requests are waiting on this socket already", len(q.waiting)).
+			WithNext("wait for an answer before asking more")
+		e.Retry = time.Second
+		return e
+	}
+	q.waiting = append(q.waiting, r)
+	q.bytes += len(r.body)
+	return nil
+}
+
+// next takes the first request out whose turn it is; nil when there is none.
+func (q *socketQueue) next() *socketRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end != nil || len(q.busy) >= maxSocketAnswers {
+		return nil
+	}
+	i := slices.IndexFunc(q.waiting, func(r *socketRequest) bool { return !q.busy[r.stream] })
+	if i < 0 {
+		return nil
+	}
+	r := q.waiting[i]
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.bytes -= len(r.body)
+	if q.busy == nil {
+		q.busy = map[string]bool{}
+	}
+	q.busy[r.stream] = true
+	return r
+}
+
+// done says that an answer has ended.
+func (q *socketQueue) done(r *socketRequest) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.busy, r.stream)
+}
+
+// close begins nothing any more, and returns what was still waiting. The first farewell counts.
+func (q *socketQueue) close(f farewell) []*socketRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end == nil {
+		q.end = &f
+	}
+	left := q.waiting
+	q.waiting, q.bytes = nil, 0
+	return left
+}
+
+// closed returns how the socket is to be closed, once nothing is being made any more.
+func (q *socketQueue) closed() (farewell, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end == nil || len(q.busy) > 0 {
+		return farewell{}, false
+	}
+	return *q.end, true
+}
+
+// take answers a message, at once or when its turn comes.
+func (s *socket) take(message []byte) {
+	r, err := decodeSocketRequest(message)
+	if err == nil {
+		if e := s.queue.add(r, s.settings.Load().MaxBody); e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		s.refuse(r.stream, perigee.AsError(err))
+		releaseBody(message)
+		return
+	}
+	s.advance()
+}
+
+// advance begins the answers whose turn it is.
+func (s *socket) advance() {
+	for r := s.queue.next(); r != nil; r = s.queue.next() {
+		s.group.Go(func() {
+			s.answer(r)
+			s.queue.done(r)
+			s.advance()
+			select {
+			case s.idle <- struct{}{}:
+			default: // somebody will look anyway
+			}
+		})
+	}
+}
