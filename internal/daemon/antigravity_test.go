@@ -2,6 +2,8 @@ package daemon_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
@@ -37,7 +39,7 @@ func startGravity(t *testing.T, more string, faults ...simulator.Fault) *gravity
 		_ = provider.Close()
 	})
 	dir := dataDir(t)
-	signIn(t, dir, "gravity", "ada@example.com", "sim-refresh-ada")
+	signIn(t, dir, perigee.Account{Email: "ada@example.com", Upstream: "gravity", Enabled: true}, "sim-refresh-ada")
 	g, err := launch(t.Context(), sources(gravityConfig(server.URL, more), dir), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +61,7 @@ upstreams:
 }
 
 // signIn puts an account where the daemon keeps its own.
-func signIn(t *testing.T, dir, upstream, email, refresh string) {
+func signIn(t *testing.T, dir string, account perigee.Account, refresh string) {
 	t.Helper()
 	key, err := seal.Open(t.Context(), seal.Options{Dir: dir, NoKeyring: true})
 	if err != nil {
@@ -71,7 +73,7 @@ func signIn(t *testing.T, dir, upstream, email, refresh string) {
 	}
 	defer store.Close()
 	_, err = store.Accounts(key).AddSignIns(t.Context(), []perigee.SignIn{
-		{Account: perigee.Account{Email: email, Upstream: upstream, Enabled: true}, Refresh: perigee.NewSecret(refresh)},
+		{Account: account, Refresh: perigee.NewSecret(refresh)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,4 +88,18 @@ func (g *gravity) violations() (list []string) {
 		}
 	}
 	return list
+}
+
+// signInServer is a sign-in server that takes every refresh token, and gives always the same access token.
+func signInServer(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"access-of-ada","token_type":"Bearer","expires_in":3599}`)
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
 }

@@ -18,6 +18,7 @@ type backDoor struct {
 }
 
 func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
+	opts = opts.complete()
 	b = &backDoor{}
 	cfg := opts.Loaded.Config
 	b.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
@@ -30,7 +31,7 @@ func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
 		}
 		b.store = store
 		return openAccounts(ctx, cfg, store, opts)
-	}))
+	}), true)
 	if err != nil {
 		b.close()
 		return nil, err

@@ -40,6 +40,16 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
+func (o Options) complete() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
 // A Daemon is the gateway, listening.
 type Daemon struct {
 	opts     Options
@@ -60,12 +70,7 @@ type Daemon struct {
 // Start opens the store, builds the upstreams and listens. When it returns without an error, requests are
 // being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
+	opts = opts.complete()
 	d := &Daemon{opts: opts, failed: make(chan error, 2)}
 	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
@@ -82,14 +87,19 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	d.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
 		return openAccounts(d.base, cfg, d.store, opts)
-	}))
+	}), false)
 	if err != nil {
 		return nil, err
 	}
 	d.house.signatures.KeepIn(d.store)
+	admin := &adminToken{path: filepath.Join(cfg.DataDir, adminTokenName)}
+	if _, err := admin.read(); err != nil {
+		return nil, noDataDir(err)
+	}
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Control: control{d.house}, Admin: admin.opens,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -182,6 +192,17 @@ func (d *Daemon) URL() string { return "http://" + d.listener.Addr().String() }
 
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
 func (d *Daemon) Simulated() bool { return d.house.simulated() }
+
+// Advice is what the owner should know or do before the upstreams can answer, a line for each.
+func (d *Daemon) Advice() []string {
+	var lines []string
+	for _, r := range (control{d.house}).rosters() {
+		if len(r.everybody()) == 0 {
+			lines = append(lines, fmt.Sprintf("upstream %[1]s has no account yet; sign in with perigee login --upstream %[1]s, or perigee account import FILE", r.upstream))
+		}
+	}
+	return lines
+}
 
 // Failed delivers the error of a listener that broke.
 func (d *Daemon) Failed() <-chan error { return d.failed }

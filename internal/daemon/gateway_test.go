@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,6 +117,10 @@ func TestTranscripts(t *testing.T) {
 	runner := perigeetest.Runner{
 		Update: *update,
 		Start: func(ctx context.Context, setup perigeetest.Setup) (perigeetest.Gateway, error) {
+			if strings.Contains(setup.Config, "{{sign-in}}") {
+				signIn(t, setup.Dir, perigee.Account{Email: "ada@example.com", Upstream: "gravity", Enabled: true, ProjectID: "ada-project"}, "refresh-of-ada")
+				setup.Config = strings.ReplaceAll(setup.Config, "{{sign-in}}", signInServer(t))
+			}
 			return launch(ctx, sources(setup.Config, setup.Dir), func(o *daemon.Options) {
 				o.Now, o.NewID = setup.Clock.Now, setup.IDs.New
 				o.Logger = slog.New(slog.DiscardHandler)

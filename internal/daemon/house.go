@@ -41,6 +41,7 @@ type house struct {
 type plan struct {
 	router  *route.Router
 	rooms   []room
+	models  config.Models
 	builtin bool // the simulator answers because nothing else is configured
 }
 
@@ -84,7 +85,7 @@ func (h *house) rebuild(cfg *config.Config) error {
 
 func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 	upstreams := cfg.Upstreams
-	p := &plan{builtin: h.opts.Simulate || len(upstreams) == 0}
+	p := &plan{models: cfg.Models, builtin: h.opts.Simulate || len(upstreams) == 0}
 	rules := cfg.Models.Routes
 	if p.builtin {
 		upstreams = []config.Upstream{{Name: SimulatorName, Kind: config.KindSimulator}}

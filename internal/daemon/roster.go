@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,14 +25,23 @@ type roster struct {
 	discoverer *oauth.Discoverer
 	pool       *account.Pool
 	logger     *slog.Logger
+	now        func() time.Time
 
-	mu      sync.Mutex
-	sources []*source
+	askQuota   func(ctx context.Context, s account.Source) ([]perigee.QuotaRow, error)
+	watchQuota bool // look at it while accounts are used
+	base       context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+
+	mu       sync.Mutex
+	sources  []*source
+	readings map[string]reading // by email
 }
 
 // newRoster returns the accounts of an upstream, as they are stored now.
 func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, transport http.RoundTripper, opts Options) (*roster, error) {
-	r := &roster{upstream: u.Name, store: store, logger: opts.Logger}
+	r := &roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]reading{}}
+	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.client = newSignIn(u, transport, opts)
 	r.discoverer = newDiscoverer(u, transport, opts)
 	r.pool = account.NewPool(account.Options{
@@ -65,108 +76,100 @@ func userAgent(u config.Upstream, version string) string {
 
 // load makes the pool know what the store knows. Accounts that are still the same keep their tokens.
 func (r *roster) load(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	old := map[string]*source{}
 	for _, s := range r.sources {
 		old[s.SignIn().Email] = s
 	}
 	r.sources = r.sources[:0:0]
 	for _, signIn := range list {
-		if s := old[signIn.Email]; s != nil && s.tokens.SignIn().Generation == signIn.Generation {
+		s := old[signIn.Email]
+		if s != nil && s.adopt(signIn) {
 			delete(old, signIn.Email)
-			r.sources = append(r.sources, s)
-			continue
+		} else {
+			s = newSource(r, signIn)
 		}
-		r.sources = append(r.sources, &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn)})
+		r.sources = append(r.sources, s)
 	}
-	lendable := make([]account.Source, len(r.sources))
-	for i, s := range r.sources {
-		lendable[i] = s
-	}
-	r.pool.SetSources(lendable)
-	for _, s := range old {
-		go s.tokens.Close() // it may have to finish storing a token
+	r.pool.SetSources(asLendable(r.sources))
+	for email, s := range old {
+		delete(r.readings, email) // it may be another sign-in by now
+		if r.base.Err() == nil {
+			r.background.Go(s.tokens.Close) // it may have to finish storing a token
+		}
 	}
 	return nil
+}
+
+// everybody returns the accounts.
+func (r *roster) everybody() []*source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sources)
+}
+
+// lendable returns the accounts as the pool knows them.
+func (r *roster) lendable() []account.Source { return asLendable(r.everybody()) }
+
+func asLendable(sources []*source) []account.Source {
+	list := make([]account.Source, len(sources))
+	for i, s := range sources {
+		list[i] = s
+	}
+	return list
 }
 
 // stateChanged keeps what the provider said about an account.
 func (r *roster) stateChanged(email, state, reason string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	list, err := r.store.SignIns(ctx, r.upstream)
-	if err != nil {
-		r.logger.Warn("the state of an account cannot be kept", "upstream", r.upstream, "error", err)
-		return
-	}
-	for _, s := range list {
-		if s.Email != email || s.State == state {
-			continue
-		}
+	_, err := change(ctx, r.store, r.upstream, email, func(s *perigee.SignIn) bool {
+		differs := s.State != state || s.Reason != reason
 		s.State, s.Reason = state, reason
-		if _, err := r.store.ChangeSignIn(ctx, s); err != nil {
-			r.logger.Warn("the state of an account cannot be kept", "upstream", r.upstream, "error", err)
-		}
+		return differs
+	})
+	if err != nil && !errors.Is(err, errNoAccount) {
+		r.logger.Warn("the state of an account cannot be kept", "upstream", r.upstream, "error", err)
 	}
 }
 
+var errNoAccount = errors.New("there is no such account")
+
+// change edits an account as it is stored, and returns what it has become. An edit that returns false changes nothing.
+func change(ctx context.Context, store perigee.AccountStore, upstream, email string, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {
+	var err error
+	for range 5 { // others may be changing it, too
+		var list []perigee.SignIn
+		if list, err = store.SignIns(ctx, upstream); err != nil {
+			return perigee.SignIn{}, err
+		}
+		i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
+		if i < 0 {
+			return perigee.SignIn{}, errNoAccount
+		}
+		if !edit(&list[i]) {
+			return list[i], nil
+		}
+		if list[i].Generation, err = store.ChangeSignIn(ctx, list[i]); err == nil || !errors.Is(err, perigee.ErrAccountChanged) {
+			return list[i], err
+		}
+	}
+	return perigee.SignIn{}, err
+}
+
+// close ends what goes on in the background. Calls that have an account keep it.
 func (r *roster) close() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.sources {
+	r.cancel() // nothing is begun in the background from here on
+	r.mu.Unlock()
+	for _, s := range r.everybody() {
 		s.tokens.Close()
 	}
+	r.background.Wait()
 	r.pool.Close()
 }
-
-// A source is one account that can be lent.
-type source struct {
-	roster *roster
-	tokens *oauth.Tokens
-
-	mu      sync.Mutex
-	project string // found out since the sign-in was read
-}
-
-// SignIn returns the account as it was last seen.
-func (s *source) SignIn() perigee.SignIn {
-	signIn := s.tokens.SignIn()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if signIn.ProjectID == "" {
-		signIn.ProjectID = s.project
-	}
-	return signIn
-}
-
-// Token returns an access token. An account whose project nobody has asked for yet is asked for it first.
-func (s *source) Token(ctx context.Context) (perigee.Secret, error) {
-	token, err := s.tokens.Token(ctx)
-	if err != nil || s.SignIn().ProjectID != "" {
-		return token, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.project != "" {
-		return token, nil
-	}
-	project, err := s.roster.discoverer.Discover(ctx, token, "", nil)
-	if err != nil {
-		return perigee.Secret{}, err
-	}
-	s.project = project.ID
-	signIn := s.tokens.SignIn()
-	signIn.ProjectID = project.ID
-	if _, err := s.roster.store.ChangeSignIn(ctx, signIn); err != nil {
-		s.roster.logger.Warn("the project of an account cannot be kept", "upstream", s.roster.upstream, "error", err)
-	}
-	return token, nil
-}
-
-// Refused says that the provider did not take a token.
-func (s *source) Refused(token perigee.Secret) { s.tokens.Refused(token) }

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/oauth"
+)
+
+// A Login is a person on the way to becoming an account.
+type Login struct {
+	URL string // the page to open in a browser
+
+	upstream   string
+	login      *oauth.Login
+	discoverer *oauth.Discoverer
+}
+
+// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close.
+func StartLogin(opts Options, u config.Upstream, email string) (*Login, error) {
+	opts = opts.complete()
+	if u.OAuth.ClientID == "" || u.OAuth.ClientSecret.IsZero() {
+		return nil, &ConfigError{fmt.Sprintf("upstream %s: perigee has no OAuth client of its own; set oauth.client_id and oauth.client_secret "+
+			"(a secret may be written env:NAME or file:PATH), or bring a sign-in from another program with perigee account import", u.Name)}
+	}
+	login, err := oauth.StartLogin(oauth.LoginOptions{Client: newSignIn(u, opts.Transport, opts), Port: u.OAuth.RedirectPort, Email: email})
+	if err != nil {
+		return nil, err
+	}
+	return &Login{URL: login.URL, upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts.Transport, opts)}, nil
+}
+
+// Paste takes the address that the browser ended on, or the code in it. After an error something else can be pasted.
+func (l *Login) Paste(ctx context.Context, text string) error { return l.login.Paste(ctx, text) }
+
+// Close ends a sign-in that nobody waits for any more.
+func (l *Login) Close() { l.login.Close() }
+
+// A SignedIn is who signed in, and what the provider has to say about it.
+type SignedIn struct {
+	Email   string
+	Project string // empty: it will be asked for with the first call
+	Tier    string
+	Import  perigee.AccountImport // for Control.ImportAccounts
+
+	// State is perigee.AccountReady, or what keeps the account from being used, for which Trouble is the reason.
+	// An account that is ready can have a trouble, too: then its project is not known yet.
+	State   string
+	Trouble error
+	Link    string // where the account is verified, when that is what the provider wants
+}
+
+// Wait returns who signed in, with the project that calls will be made for. progress may be nil.
+func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, error) {
+	who, err := l.login.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if who.Grant.Refresh.IsZero() {
+		return nil, perigee.Errorf(perigee.ClassUnauthenticated, "the provider gave %s no refresh token", who.Email).
+			WithNext("run `perigee login` again and allow everything that the page asks for")
+	}
+	if progress == nil {
+		progress = func(string) {}
+	}
+	progress("signed in as " + who.Email + ", looking for its project")
+	s := &SignedIn{Email: who.Email, State: perigee.AccountReady}
+	project, err := l.discoverer.Discover(ctx, who.Grant.Access, "", func(p oauth.Progress) {
+		if p.Stage == oauth.StageOnboarding {
+			progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", p.Try, p.Tries))
+		}
+	})
+	s.Project, s.Tier, s.Trouble = project.ID, project.TierName, err
+	if s.Tier == "" {
+		s.Tier = project.Tier
+	}
+	if state, _, ok := oauth.StateOf(err); ok {
+		s.State = state
+	}
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		s.Link = refusal.Link
+	}
+	reason := ""
+	if s.State == perigee.AccountVerification {
+		reason = err.Error()
+		if s.Link != "" {
+			reason += " (" + s.Link + ")"
+		}
+	}
+	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: writeDocument([]perigee.SignIn{{
+		Account: perigee.Account{Email: who.Email, Enabled: true, ProjectID: project.ID, State: s.State},
+		Refresh: who.Grant.Refresh, Reason: reason,
+	}}, "")}
+	return s, ctx.Err()
+}

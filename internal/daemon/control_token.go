@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"perigee"
+)
+
+// An adminToken is what opens the admin routes to who comes over TCP: 32 random bytes in a file that only the owner can
+// read. Whoever deletes the file has a new one made.
+type adminToken struct {
+	path string
+	mu   sync.Mutex
+}
+
+const (
+	adminTokenName = "admin.token"
+	adminTokenMin  = 32 // characters; less was not made by us, or is damaged
+)
+
+// opens says whether an offer is the token. The file is looked at each time, so that it counts as it is now.
+func (a *adminToken) opens(offer string) (bool, error) {
+	token, err := a.read()
+	if err != nil {
+		return false, err
+	}
+	return token.Equal(offer), nil
+}
+
+// read returns the token, and makes one where there is none.
+func (a *adminToken) read() (perigee.Secret, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	raw, err := os.ReadFile(a.path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return perigee.Secret{}, err
+	}
+	if token := strings.TrimSpace(string(raw)); len(token) >= adminTokenMin {
+		return perigee.NewSecret(token), a.protect()
+	}
+	return a.make()
+}
+
+// protect takes back what somebody allowed others.
+func (a *adminToken) protect() error {
+	info, err := os.Stat(a.path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(a.path, 0o600)
+}
+
+// make writes a new token, whole or not at all.
+func (a *adminToken) make() (perigee.Secret, error) {
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	token := hex.EncodeToString(random)
+	f, err := os.CreateTemp(filepath.Dir(a.path), "."+adminTokenName+".*.tmp") // 0600
+	if err != nil {
+		return perigee.Secret{}, err
+	}
+	_, err = f.WriteString(token + "\n")
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), a.path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return perigee.Secret{}, err
+	}
+	return perigee.NewSecret(token), nil
+}

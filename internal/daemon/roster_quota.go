@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+const (
+	// quotaPause is how long a reading of an account's quota is good enough for choosing accounts, which looks
+	// only while calls are made.
+	quotaPause = 5 * time.Minute
+	// quotaFresh is how long it is good enough for whoever wants to see it.
+	quotaFresh = time.Minute
+	// quotaTime is how long asking for one account's may take.
+	quotaTime = 30 * time.Second
+)
+
+// A reading is what an account had left at a time.
+type reading struct {
+	rows []perigee.QuotaRow
+	at   time.Time
+}
+
+// used notes that an account is being used, and has a look at its quota if nobody has for a while. That costs no tokens,
+// and an account that nobody uses is never asked about; nor is one that there is no choice about.
+func (r *roster) used(s *source) {
+	if !r.watchQuota {
+		return
+	}
+	now := r.now()
+	s.mu.Lock()
+	due := s.looked.IsZero() || now.Sub(s.looked) >= quotaPause || now.Before(s.looked)
+	if due {
+		s.looked = now
+	}
+	s.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !due || len(r.sources) < 2 || r.base.Err() != nil {
+		return
+	}
+	r.background.Go(func() {
+		ctx, cancel := context.WithTimeout(r.base, quotaTime)
+		defer cancel()
+		if _, err := r.readQuota(ctx, s); err != nil && ctx.Err() == nil {
+			r.logger.Debug("the quota of an account cannot be read", "upstream", r.upstream, "error", err)
+		}
+	})
+}
+
+// readQuota asks what an account has left, and lets the pool know.
+func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, error) {
+	now := r.now()
+	s.mu.Lock()
+	s.looked = now
+	s.mu.Unlock()
+	rows, err := r.askQuota(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	email := s.SignIn().Email
+	r.mu.Lock()
+	r.readings[email] = reading{rows, now}
+	r.mu.Unlock()
+	var list []perigee.Quota
+	for _, row := range rows {
+		if row.Pool == account.PoolAntigravity {
+			list = append(list, perigee.Quota{Account: email, Model: row.Model, Remaining: row.Remaining, ResetsAt: row.ResetsAt})
+		}
+	}
+	r.pool.ReportQuota(email, list, now)
+	return rows, nil
+}
+
+// quota returns what an account has left, as of a moment ago at most.
+func (r *roster) quota(ctx context.Context, s *source) ([]perigee.QuotaRow, error) {
+	r.mu.Lock()
+	last, ok := r.readings[s.SignIn().Email]
+	r.mu.Unlock()
+	if age := r.now().Sub(last.at); ok && age >= 0 && age < quotaFresh {
+		return last.rows, nil
+	}
+	return r.readQuota(ctx, s)
+}

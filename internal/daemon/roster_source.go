@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/oauth"
+)
+
+// A source is one account that can be lent.
+type source struct {
+	roster *roster
+	tokens *oauth.Tokens
+	turn   chan struct{} // who holds its one place may discover the project
+
+	mu      sync.Mutex
+	stored  perigee.SignIn // as the roster found it last
+	project string         // found out since
+	looked  time.Time      // when the quota was last asked for
+}
+
+func newSource(r *roster, signIn perigee.SignIn) *source {
+	return &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn), turn: make(chan struct{}, 1), stored: signIn}
+}
+
+// adopt takes over what has changed about the account, unless that is its token: then it takes another source.
+func (s *source) adopt(signIn perigee.SignIn) bool {
+	if !s.tokens.SignIn().Refresh.Equal(signIn.Refresh.Reveal()) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = signIn
+	return true
+}
+
+// SignIn returns the account as it was last seen.
+func (s *source) SignIn() perigee.SignIn {
+	signIn := s.tokens.SignIn()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored.Generation > signIn.Generation {
+		signIn = s.stored
+	}
+	if signIn.ProjectID == "" {
+		signIn.ProjectID = s.project
+	}
+	return signIn
+}
+
+// Token returns an access token. An account whose project nobody has asked for yet is asked for it first.
+func (s *source) Token(ctx context.Context) (perigee.Secret, error) {
+	token, err := s.tokens.Token(ctx)
+	if err != nil {
+		return token, err
+	}
+	if s.SignIn().ProjectID == "" {
+		if err := s.discover(ctx, token); err != nil {
+			return perigee.Secret{}, err
+		}
+	}
+	s.roster.used(s)
+	return token, nil
+}
+
+// discover finds out the project of the account, once for all who need it. It may take as long as making one takes.
+func (s *source) discover(ctx context.Context, token perigee.Secret) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.SignIn().ProjectID != "" {
+		return nil
+	}
+	project, err := s.roster.discoverer.Discover(ctx, token, "", nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.project = project.ID
+	s.mu.Unlock()
+	_, err = change(ctx, s.roster.store, s.roster.upstream, s.tokens.SignIn().Email, func(signIn *perigee.SignIn) bool {
+		signIn.ProjectID = project.ID
+		return true
+	})
+	if err != nil && !errors.Is(err, errNoAccount) {
+		s.roster.logger.Warn("the project of an account cannot be kept", "upstream", s.roster.upstream, "error", err)
+	}
+	return nil
+}
+
+// Refused says that the provider did not take a token.
+func (s *source) Refused(token perigee.Secret) { s.tokens.Refused(token) }
