@@ -128,6 +128,7 @@ func (b *bench) measure(ctx context.Context) error {
 	}{
 		{"starting", b.measureStart},
 		{"counting allocations", b.measureAllocations},
+		{"preparing", b.measurePreparation},
 		{"comparing", b.measureCost},
 		{"growing", b.measureGrowth},
 	}

@@ -59,6 +59,18 @@ func (r *report) promises() []promise {
 				largest.perByte()/at.perByte(), steepest, "%.2f")
 		}
 	}
+	for _, p := range r.preparations {
+		if p.size == preparedSize {
+			atMost(fmt.Sprintf("preparing %s with %d tools, %s", bytesText(int64(p.size)), preparedTools, p.model), milliseconds(p.took), 1, "%.2f ms")
+		}
+	}
+	for i := range r.preparations {
+		if i+1 == len(r.preparations) || r.preparations[i+1].model != r.preparations[i].model { // the largest of a model
+			at, largest := r.preparations[i-1], r.preparations[i]
+			atMost(fmt.Sprintf("preparing, time per byte, %s against %s, %s", bytesText(int64(largest.size)), bytesText(int64(at.size)), at.model),
+				(float64(largest.took)/float64(largest.size))/(float64(at.took)/float64(at.size)), steepest, "%.2f")
+		}
+	}
 	return list
 }
 

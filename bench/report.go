@@ -15,6 +15,7 @@ type report struct {
 	cells        []*cell // perigee, a bare proxy and the provider
 	translations []*cell // the provider, and perigee in each dialect that it rewrites
 	allocations  []allocation
+	preparations []preparation
 	growth       []growth
 }
 
@@ -32,6 +33,7 @@ func (r *report) markdown() string {
 	r.writeAllocations(&s)
 	r.writeWeight(&s)
 	r.writeGrowth(&s)
+	r.writePreparations(&s)
 	return s.String()
 }
 
@@ -137,5 +139,12 @@ func (r *report) writeGrowth(s *strings.Builder) {
 		}
 		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, bytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
 			megabytes(g.base), megabytes(g.peak), times)
+	}
+}
+
+func (r *report) writePreparations(s *strings.Builder) {
+	table(s, fmt.Sprintf("Preparing a conversation with %d tools for the Antigravity gateway", preparedTools), "conversation", "model", "median, ms", "ns for a byte")
+	for _, p := range r.preparations {
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f |\n", bytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size))
 	}
 }
