@@ -89,7 +89,17 @@ func (r *Reader) Ready() bool {
 	if !bytes.HasPrefix(rest, []byte("data:")) {
 		return false
 	}
-	return bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\n\r\n"))
+	// The lines of the next event only: what is behind it is looked at when its turn comes.
+	for {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return false
+		}
+		rest = rest[end+1:]
+		if len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
+			return true
+		}
+	}
 }
 
 // dispatch returns the event, or err when there is none.

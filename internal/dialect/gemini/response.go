@@ -17,6 +17,9 @@ type Decoder struct {
 	started  bool
 	finished bool
 	chunk    response
+
+	notable bool // a member of the chunk that Passing looks at
+	look    func(name []byte, kind rawjson.Kind)
 }
 
 // Finished says whether the answer has come to its end.
@@ -28,9 +31,11 @@ func (d *Decoder) Passing(chunk []byte) bool {
 	if !d.Outline || !d.started {
 		return false
 	}
-	notable := false
-	err := rawjson.CheckNames(chunk, func(name []byte, _ rawjson.Kind) { notable = notable || isNotable(name) })
-	return err == nil && !notable
+	if d.look == nil { // made once, because every chunk comes here
+		d.look = func(name []byte, _ rawjson.Kind) { d.notable = d.notable || isNotable(name) }
+	}
+	d.notable = false
+	return rawjson.CheckNames(chunk, d.look) == nil && !d.notable
 }
 
 // isNotable tells the members without which a chunk is nothing but content and running totals, in both spellings. Who
