@@ -23,7 +23,7 @@ var rooms = []room{
 
 	// Leaves: pure, no knowledge of the product beyond its words.
 	{"perigee/internal/names", nil, "compares names"},
-	{"perigee/internal/rawjson", nil, "reads and splices JSON"},
+	{"perigee/internal/rawjson", []string{"golang.org/x/sys"}, "reads and splices JSON"},
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
 	{"perigee/internal/upstream/wire", nil, "connections, whatever is said on them"},
 

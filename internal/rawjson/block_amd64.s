@@ -70,11 +70,11 @@ GLOBL letterF<>(SB), RODATA|NOPTR, $16
 	ORQ  R10, DX;     \
 	ORQ  R11, DI
 
-// func markBlock(b *[64]byte, m *marks)
+// func markBlockSSE2(b *[64]byte, m *marks)
 //
 // Sixteen bytes at a time, with what every amd64 has. A byte is a control character when the smaller of it and 0x1F is
 // itself, and not ASCII when its top bit is set. Of the short escapes, b and f differ in one bit.
-TEXT ·markBlock(SB), NOSPLIT, $0-16
+TEXT ·markBlockSSE2(SB), NOSPLIT, $0-16
 	MOVQ b+0(FP), SI
 	MOVOU quote<>(SB), X5
 	MOVOU backslash<>(SB), X6
@@ -97,6 +97,74 @@ TEXT ·markBlock(SB), NOSPLIT, $0-16
 	GATHER(32)
 	MARK(48)
 	GATHER(48)
+
+	MOVQ m+8(FP), SI
+	MOVQ BX, marks_quotes(SI)
+	MOVQ CX, marks_backslashes(SI)
+	MOVQ DX, marks_others(SI)
+	MOVQ DI, marks_short(SI)
+	RET
+
+// What a byte is follows from both its halves: each has a table of what it may be part of, and what both allow, it is.
+// 1 is a quote, 2 a backslash, 4 a control character, 8, 32 and 64 are the rest of the short escapes.
+DATA byLowHalf<>+0(SB)/8, $0x04240444046D0404
+DATA byLowHalf<>+8(SB)/8, $0x0C24040604040404
+DATA byLowHalf<>+16(SB)/8, $0x04240444046D0404
+DATA byLowHalf<>+24(SB)/8, $0x0C24040604040404
+GLOBL byLowHalf<>(SB), RODATA|NOPTR, $32
+DATA byHighHalf<>+0(SB)/8, $0x4020020000090404
+DATA byHighHalf<>+8(SB)/8, $0x0000000000000000
+DATA byHighHalf<>+16(SB)/8, $0x4020020000090404
+DATA byHighHalf<>+24(SB)/8, $0x0000000000000000
+GLOBL byHighHalf<>(SB), RODATA|NOPTR, $32
+DATA lowHalf<>+0(SB)/8, $0x0F0F0F0F0F0F0F0F
+DATA lowHalf<>+8(SB)/8, $0x0F0F0F0F0F0F0F0F
+DATA lowHalf<>+16(SB)/8, $0x0F0F0F0F0F0F0F0F
+DATA lowHalf<>+24(SB)/8, $0x0F0F0F0F0F0F0F0F
+GLOBL lowHalf<>(SB), RODATA|NOPTR, $32
+DATA shortEscapes<>+0(SB)/8, $0x6A6A6A6A6A6A6A6A
+DATA shortEscapes<>+8(SB)/8, $0x6A6A6A6A6A6A6A6A
+DATA shortEscapes<>+16(SB)/8, $0x6A6A6A6A6A6A6A6A
+DATA shortEscapes<>+24(SB)/8, $0x6A6A6A6A6A6A6A6A
+GLOBL shortEscapes<>(SB), RODATA|NOPTR, $32
+
+// MARK32 marks 32 bytes: quotes in R8, backslashes in R9, others in R10, what is no short escape in R11.
+#define MARK32(offset) \
+	VMOVDQU offset(SI), Y0;  \
+	VPSRLW $4, Y0, Y1;       \
+	VPAND Y1, Y4, Y1;        \
+	VPSHUFB Y0, Y5, Y2;      \
+	VPSHUFB Y1, Y6, Y3;      \
+	VPAND Y2, Y3, Y2;        \
+	VPSLLW $7, Y2, Y1;       \
+	VPMOVMSKB Y1, R8;        \
+	VPSLLW $6, Y2, Y1;       \
+	VPMOVMSKB Y1, R9;        \
+	VPSLLW $5, Y2, Y1;       \
+	VPOR Y1, Y0, Y1;         \
+	VPMOVMSKB Y1, R10;       \
+	VPAND Y2, Y7, Y1;        \
+	VPCMPEQB Y1, Y8, Y1;     \
+	VPMOVMSKB Y1, R11
+
+// func markBlockAVX2(b *[64]byte, m *marks)
+TEXT ·markBlockAVX2(SB), NOSPLIT, $0-16
+	MOVQ b+0(FP), SI
+	VMOVDQU lowHalf<>(SB), Y4
+	VMOVDQU byLowHalf<>(SB), Y5
+	VMOVDQU byHighHalf<>(SB), Y6
+	VMOVDQU shortEscapes<>(SB), Y7
+	VPXOR Y8, Y8, Y8
+
+	MARK32(0)
+	MOVQ R8, BX
+	MOVQ R9, CX
+	MOVQ R10, DX
+	MOVQ R11, DI
+	MARK32(32)
+	VZEROUPPER
+	GATHER(32)
+	NOTQ DI
 
 	MOVQ m+8(FP), SI
 	MOVQ BX, marks_quotes(SI)

@@ -39,7 +39,7 @@ func TestMarksAgreeWithLookingAtEachByte(t *testing.T) {
 			}
 			after = c == '\\' && !after
 		}
-		for name, mark := range map[string]func(*[64]byte, *marks){"markBlock": markBlock, "markWords": markWords} {
+		for name, mark := range waysToMark() {
 			got := marks{1, 1, 1, 1}
 			mark(&b, &got)
 			escaped, next := got.escaped(carry)
