@@ -53,7 +53,7 @@ var rooms = []room{
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},
-	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite"}, "the only package that knows SQL"},
+	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file"},
 	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},
 	{"perigee/internal/simulator/rules", nil, "the provider's rules are judged independently of our codecs"},
@@ -62,7 +62,7 @@ var rooms = []room{
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/...", "golang.org/x/sys"}, "the only package that knows all others"},
 	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
-	{"perigee/bench", []string{"perigee/internal/..."}, "measures from outside"},
+	{"perigee/bench", []string{"perigee", "perigee/internal/..."}, "measures from outside"},
 	{"perigee/e2e", nil, "drives the built binary from outside"},
 }
 
