@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +22,8 @@ type agent struct {
 	model   string
 	missing string // a model that nobody has, with a name that the agent takes
 	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
+	sockets bool   // it must ask over a WebSocket
+	blind   bool   // it keeps pictures to itself, whatever way it asks
 
 	prepare func(errand) error                            // writes the settings
 	command func(errand) invocation                       // asks the errand's prompt
@@ -53,8 +56,12 @@ const errandLimit = 90 * time.Second
 var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
 
 func (a agent) client() client {
+	scenarios := slices.Clone(agentScenarios)
+	if a.blind {
+		scenarios = slices.DeleteFunc(scenarios, func(s string) bool { return s == image })
+	}
 	return client{
-		name: a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: agentScenarios,
+		name: a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: scenarios,
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			for _, scenario := range c.scenarios {
 				r.add(c, scenario, a.try(ctx, s, scenario))
@@ -74,6 +81,22 @@ func (a agent) try(ctx context.Context, s *stage, scenario string) error {
 	if err := os.Mkdir(e.work, 0o700); err != nil {
 		return err
 	}
+	if scenario == image {
+		e.base = s.watched
+	}
+	if !a.sockets {
+		return a.play(ctx, e, s.witness, scenario)
+	}
+	door, err := newDoor(e.base)
+	if err != nil {
+		return err
+	}
+	defer door.close()
+	e.base = door.url
+	return errors.Join(a.play(ctx, e, s.witness, scenario), door.used())
+}
+
+func (a agent) play(ctx context.Context, e errand, w *witness, scenario string) error {
 	switch scenario {
 	case question:
 		return a.asks(ctx, e)
@@ -82,8 +105,7 @@ func (a agent) try(ctx context.Context, s *stage, scenario string) error {
 	case parallel:
 		return a.loops(ctx, e, a.shell("cat north.txt")+" "+a.read(filepath.Join(e.work, "south.txt")))
 	case image:
-		e.base = s.watched
-		return a.looks(ctx, e, s.witness)
+		return a.looks(ctx, e, w)
 	case refusal:
 		return a.isRefused(ctx, e)
 	}

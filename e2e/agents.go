@@ -15,7 +15,7 @@ func agents() []client {
 		claudeCode("claude code", "claude-sonnet-4-6", "claude-sonnet-4-99"),
 		// With a model that it does not know, it puts system messages between the others.
 		claudeCode("claude code gemini", "gemini-2.5-pro", "gemini-2.5-prq"),
-		codex(), geminiCLI(),
+		codex("codex", false), codex("codex socket", true), copilot(), geminiCLI(),
 	}
 	all = append(all, openCodes()...)
 	var clients []client
@@ -77,6 +77,7 @@ name = "perigee"
 base_url = "%s/v1"
 env_key = "PERIGEE_KEY"
 wire_api = "responses"
+supports_websockets = %v
 
 [features]
 plugins = false
@@ -88,13 +89,14 @@ plugin_sharing = false
 enabled = false
 `
 
-func codex() agent {
+// codex falls back to HTTP after a few attempts when its sockets fail.
+func codex(name string, sockets bool) agent {
 	last := func(e errand) string { return filepath.Join(e.home, "last.txt") }
 	return agent{
-		name: "codex", install: "codex", library: "@openai/codex",
+		name: name, install: "codex", library: "@openai/codex", sockets: sockets,
 		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
 		prepare: func(e errand) error {
-			return writeSettings(filepath.Join(e.home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, e.model, e.base))
+			return writeSettings(filepath.Join(e.home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, e.model, e.base, sockets))
 		},
 		command: func(e errand) invocation {
 			return invocation{
@@ -110,6 +112,31 @@ func codex() agent {
 		shell: oneArgument("exec_command", "cmd"),
 		read:  func(path string) string { return call("exec_command", map[string]any{"cmd": "cat " + path}) },
 		look:  oneArgument("view_image", "path"),
+	}
+}
+
+// copilot asks over a WebSocket, which is the one of its ways that nobody else tries.
+func copilot() agent {
+	return agent{
+		name: "copilot socket", install: "copilot", library: "@github/copilot", sockets: true, blind: true,
+		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "Model 'gemini-2.5-prq' not found",
+		prepare: func(errand) error { return nil },
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{"node", cached("copilot", "node_modules", "@github", "copilot", "npm-loader.js"),
+					"-p", e.prompt, "--allow-all-tools", "--silent"},
+				env: []string{
+					"COPILOT_OFFLINE=true", "COPILOT_MODEL=" + e.model,
+					"COPILOT_PROVIDER_BASE_URL=" + e.base + "/v1", "COPILOT_PROVIDER_API_KEY=" + e.key,
+					"COPILOT_PROVIDER_WIRE_API=responses", "COPILOT_PROVIDER_TRANSPORT=websockets",
+				},
+			}
+		},
+		answer: func(_ errand, stdout []byte) (string, error) { return string(stdout), nil },
+		shell: func(command string) string {
+			return call("bash", map[string]any{"command": command, "description": "reads"})
+		},
+		read: oneArgument("view", "path"),
 	}
 }
 

@@ -20,10 +20,11 @@ type scenario struct {
 
 func main() {
 	clients := map[string][]scenario{
-		"chat": chatScenarios(), "responses": responsesScenarios(), "anthropic": anthropicScenarios(), "genai": genaiScenarios(),
+		"chat": chatScenarios(), "responses": responsesScenarios(), "socket": socketScenarios(),
+		"anthropic": anthropicScenarios(), "genai": genaiScenarios(),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|anthropic|genai")
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|genai")
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")

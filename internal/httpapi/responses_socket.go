@@ -63,6 +63,11 @@ func (c *call) responsesSocket() error {
 		return err
 	}
 	defer c.sockets.quit(s)
+	// A socket is not a call, only what is asked over it is.
+	c.active.Add(-1)
+	c.calls.Add(-1)
+	defer c.active.Add(1)
+	defer c.calls.Add(1)
 	c.wrote = true
 	w := &hijacker{ResponseWriter: c.w}
 	// Who asks was checked already, and differently for the owner.
@@ -72,7 +77,10 @@ func (c *call) responsesSocket() error {
 		return nil // the client was told
 	}
 	s.conn, s.raw = conn, w.conn
+	start := time.Now()
+	c.opts.Logger.Debug("socket opened", "call", c.id)
 	s.serve()
+	c.opts.Logger.Debug("socket closed", "call", c.id, "duration", time.Since(start))
 	return nil
 }
 
@@ -126,11 +134,6 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // serve reads messages until the socket is closed, by whomever. It returns when everything it began has ended.
 func (s *socket) serve() {
-	// A socket is not a call, only what is asked over it is.
-	s.active.Add(-1)
-	s.calls.Add(-1)
-	defer s.active.Add(1)
-	defer s.calls.Add(1)
 	defer s.recent.forget(s)
 	defer s.group.Wait()
 	defer func() { _ = s.conn.CloseNow() }()

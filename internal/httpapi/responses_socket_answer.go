@@ -73,18 +73,17 @@ func (c *call) answerSocket(s *socket, r *socketRequest) error {
 	req.Stream = true
 	settle(r.body)
 	into := req.NewStream(c.id, c.start, c.opts.Now)
-	encoder := newKeptStream(into, func() { c.keep(req, into.Stored) })
-	defer encoder.forget()
-	remembering := socketStream{encoder, func() {
+	encoder := &socketStream{newKeptStream(into, func() { c.keep(req, into.Stored) }), func() {
 		if !req.Store {
 			_, output := into.Stored()
 			s.recent.put(s, r.stream, &perigee.StoredResponse{ID: openai.ResponseID(c.id), Input: req.InputItems(c.id), Output: output})
 		}
 	}}
+	defer encoder.forget()
 	if r.warm {
-		err = c.warmUp(req, remembering)
+		err = c.warmUp(req, encoder)
 	} else {
-		err = c.stream(req.Request, remembering)
+		err = c.stream(req.Request, encoder)
 	}
 	releaseBody(r.body) // what is kept of the request is a copy
 	return err
@@ -106,7 +105,7 @@ type socketStream struct {
 	remember func()
 }
 
-func (s socketStream) End(dst []byte) []byte {
+func (s *socketStream) End(dst []byte) []byte {
 	dst = s.keptStream.End(dst)
 	if !bytes.Contains(dst, failedEvent) { // else it is gone on from the one before
 		s.remember()
@@ -117,7 +116,12 @@ func (s socketStream) End(dst []byte) []byte {
 // failedEvent is how the end of an answer begins that is none. Nothing that a model says has an end of line in it.
 var failedEvent = []byte("event: response.failed\n")
 
-func (s socketStream) Idle(dst []byte) []byte { return dst }
+func (s *socketStream) Idle(dst []byte) []byte { return dst }
+
+func (s *socketStream) forget() {
+	s.keptStream.forget()
+	*s = socketStream{}
+}
 
 // A socketWriter puts an answer on a socket that was made for HTTP, so that an answer is made in one way however it
 // travels: each event of the stream becomes a message, and an error the event that tells it.

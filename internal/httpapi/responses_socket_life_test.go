@@ -58,7 +58,7 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 		}
 		p.say(hello)
 		p.until("response.completed")
-		if len(pings) != 4 || pings[0] != 15*time.Second || pings[3] != time.Minute {
+		if len(pings) < 3 || pings[0] != 15*time.Second || pings[2] != 45*time.Second {
 			t.Errorf("pings at %v", pings)
 		}
 		quiet := make(chan struct{})
@@ -67,11 +67,11 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 			_, _, _ = p.conn.Read(context.Background()) // answers no pings either, but receives them
 		}()
 		quietFor(t.Context(), 10*time.Minute)
+		_ = p.conn.CloseNow()
+		<-quiet
 		if n := len(pings); n < 40 {
 			t.Errorf("%d pings after ten minutes", n)
 		}
-		_ = p.conn.CloseNow()
-		<-quiet
 	})
 }
 
@@ -186,7 +186,8 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 			}
 			ended <- time.Now()
 		})
-		p := openTable(t, endless, httpapi.Settings{}, nil).connect(t)
+		// The bubble's time stands still while a keep-alive waits for the writer's lock.
+		p := openTable(t, endless, httpapi.Settings{}, func(o *httpapi.Options) { o.KeepAlive = time.Hour }).connect(t)
 		start := time.Now()
 		p.say(hello)
 		if took := (<-ended).Sub(start); took < time.Minute || took > 3*time.Minute {
@@ -223,7 +224,7 @@ func TestMessageThatDoesNotArrive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Write([]byte(`{"type":`)); err != nil {
+		if _, err := w.Write([]byte(`{"input":"` + strings.Repeat("x", 8<<10))); err != nil { // more than waits for company
 			t.Fatal(err)
 		}
 		start := time.Now()

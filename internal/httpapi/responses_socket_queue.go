@@ -17,8 +17,8 @@ const (
 	maxSocketWaiting = 32 // for their turn
 )
 
-// A socketQueue keeps what was asked over a socket in order: within a stream, one answer after the other; different
-// streams, and requests without a stream among themselves, do not wait for each other as long as there are places.
+// A socketQueue keeps what was asked over a socket in order: within a stream, one answer after the other; streams do not
+// wait for each other as long as there are places. Requests that name no stream are one of their own.
 type socketQueue struct {
 	mu      sync.Mutex
 	waiting []*socketRequest // in the order in which they came

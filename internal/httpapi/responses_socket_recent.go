@@ -37,20 +37,23 @@ func (r *recentAnswers) put(s *socket, stream string, answer *perigee.StoredResp
 	if before := s.kept[stream]; before != nil {
 		r.drop(before)
 	}
-	if s.kept == nil {
-		s.kept = map[string]*recentAnswer{}
-	}
 	a := &recentAnswer{socket: s, stream: stream, answer: answer}
-	a.at = r.order.PushBack(a)
-	s.kept[stream] = a
-	r.bytes += a.size()
 	limit := r.limit
 	if limit == 0 {
 		limit = maxRecent
 	}
-	for r.bytes > limit {
+	if a.size() > limit {
+		return
+	}
+	for r.bytes+a.size() > limit {
 		r.drop(r.order.Front().Value.(*recentAnswer))
 	}
+	a.at = r.order.PushBack(a)
+	r.bytes += a.size()
+	if s.kept == nil {
+		s.kept = map[string]*recentAnswer{}
+	}
+	s.kept[stream] = a
 }
 
 func (r *recentAnswers) drop(a *recentAnswer) {
