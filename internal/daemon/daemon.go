@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,8 +198,12 @@ func (d *Daemon) Simulated() bool { return d.house.simulated() }
 func (d *Daemon) Advice() []string {
 	var lines []string
 	for _, r := range (control{d.house}).rosters() {
-		if len(r.everybody()) == 0 {
+		everybody := r.everybody()
+		switch {
+		case len(everybody) == 0:
 			lines = append(lines, fmt.Sprintf("upstream %[1]s has no account yet; sign in with perigee login --upstream %[1]s, or perigee account import FILE", r.upstream))
+		case !slices.ContainsFunc(everybody, (*source).inUse):
+			lines = append(lines, fmt.Sprintf("upstream %s has no account that can be used; perigee account list says why", r.upstream))
 		}
 	}
 	return lines
@@ -213,7 +218,9 @@ func (d *Daemon) Stop(ctx context.Context) {
 	if open := d.api.Active(); open > 0 {
 		d.opts.Logger.Info("waiting for open calls", "calls", open)
 	}
-	if err := d.tcp.Shutdown(ctx); err != nil {
+	sockets := make(chan error, 1)
+	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
+	if err := errors.Join(d.tcp.Shutdown(ctx), <-sockets); err != nil {
 		d.opts.Logger.Warn("cutting off open calls", "calls", d.api.Active())
 		d.cancel(httpapi.ErrShutdown)
 		// Their handlers see it and say goodbye; who does not manage in this time is cut.
