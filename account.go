@@ -41,3 +41,12 @@ type AccountStore interface {
 	// RemoveSignIn forgets an account and says whether there was one.
 	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)
 }
+
+// A RefreshLeaser is an AccountStore that may be shared with other processes. Providers take it for theft when a refresh
+// token that was replaced is used again, so those who share one take turns.
+type RefreshLeaser interface {
+	// LeaseRefresh waits until nobody else refreshes the account, and keeps others from it until release is called, or until
+	// the process that holds it is gone. What was read of the account before may be old by then. A nil release without
+	// an error means that there are no others.
+	LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error)
+}

@@ -116,11 +116,11 @@ type QuotaWindow struct {
 }
 
 // RunsOut is when the window will be used up if it is used on as it was since it began; zero when it will not be before
-// it is whole again, when it is already, or when there is no telling.
+// it is whole again, when it is already, or when there is no telling, as in its first moments.
 func (w QuotaWindow) RunsOut(now time.Time) time.Time {
 	left := w.ResetsAt.Sub(now)
 	passed, used := w.Length-left, 1-w.Remaining
-	if w.Length == 0 || w.ResetsAt.IsZero() || w.Remaining <= 0 || left <= 0 || passed <= 0 || used <= 0 {
+	if w.Length == 0 || w.ResetsAt.IsZero() || w.Remaining <= 0 || left <= 0 || passed < w.Length/50 || used <= 0 {
 		return time.Time{}
 	}
 	end := time.Duration(float64(passed) / used * w.Remaining)

@@ -23,6 +23,7 @@ type agent struct {
 	missing string // a model that nobody has, with a name that the agent takes
 	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
 	sockets bool   // it must ask over a WebSocket
+	gateway bool   // it is answered by the Antigravity gateway, and shows its loops only
 	blind   bool   // it keeps pictures to itself, whatever way it asks
 
 	prepare func(errand) error                            // writes the settings
@@ -57,6 +58,9 @@ var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
 
 func (a agent) client() client {
 	scenarios := slices.Clone(agentScenarios)
+	if a.gateway {
+		scenarios = []string{question, toolLoop, parallel}
+	}
 	if a.blind {
 		scenarios = slices.DeleteFunc(scenarios, func(s string) bool { return s == image })
 	}
@@ -81,7 +85,10 @@ func (a agent) try(ctx context.Context, s *stage, scenario string) error {
 	if err := os.Mkdir(e.work, 0o700); err != nil {
 		return err
 	}
-	if scenario == image {
+	switch {
+	case a.gateway:
+		e.base = s.gateway
+	case scenario == image:
 		e.base = s.watched
 	}
 	if !a.sockets {

@@ -18,11 +18,21 @@ func agents() []client {
 		codex("codex", false), codex("codex socket", true), copilot(), geminiCLI(),
 	}
 	all = append(all, openCodes()...)
+	all = append(all,
+		throughGateway(claudeCode("claude code", "claude-sonnet-4-6", "")), throughGateway(claudeCode("claude code gemini", "gemini-3-flash", "")),
+		throughGateway(codex("codex", false)), throughGateway(geminiCLI()))
 	var clients []client
 	for _, a := range all {
 		clients = append(clients, a.client())
 	}
 	return clients
+}
+
+// throughGateway is an agent whose answers come from the Antigravity gateway.
+func throughGateway(a agent) agent {
+	a.name += " gateway"
+	a.gateway = true
+	return a
 }
 
 // call is the directive for one tool call.

@@ -14,12 +14,14 @@ import (
 	"time"
 )
 
-// A stage is what clients meet: two daemons. One answers from its built-in simulator, as "perigee serve
-// --simulate" does. The other has a provider behind it, a simulator in a process of its own with a witness in
-// between, and keys, some of which are good for one request a minute only.
+// A stage is what clients meet: three daemons. One answers from its built-in simulator, as "perigee serve
+// --simulate" does. The second has a provider behind it, a simulator in a process of its own with a witness in
+// between, and keys, some of which are good for one request a minute only. The third asks the Antigravity gateway, which
+// the same simulator plays, with an account that was imported.
 type stage struct {
 	simulated string
 	watched   string
+	gateway   string
 	witness   *witness
 	key       string
 
@@ -60,8 +62,37 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 	if err := os.WriteFile(config, []byte(s.config()), 0o600); err != nil {
 		return err
 	}
-	s.watched, err = s.start(ctx, "watched", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
+	if s.watched, err = s.start(ctx, "watched", binary, "serve", "--config", config, "--listen", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	return s.openGateway(ctx, binary, provider)
+}
+
+// openGateway signs an account in, as somebody who comes from another program would, and serves it.
+func (s *stage) openGateway(ctx context.Context, binary, provider string) (err error) {
+	config, accounts := filepath.Join(s.dir, "gateway.yaml"), filepath.Join(s.dir, "accounts.json")
+	text := fmt.Sprintf("upstreams:\n  - name: gravity\n    kind: antigravity\n    accept_terms_risk: true\n    endpoints: [%[1]q]\n"+
+		"    oauth: {token_url: \"%[1]s/token\", userinfo_url: \"%[1]s/oauth2/v2/userinfo\", client_id: e2e, client_secret: e2e-secret}\n"+
+		"keys:\n  - {name: client, secret: %[2]s}\n", provider, s.key)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(accounts, []byte(`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"}]`), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, binary, "account", "import", accounts, "--config", config)
+	cmd.Env = s.env("gateway")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("perigee account import: %w: %s", err, firstLines(string(said), 5))
+	}
+	s.gateway, err = s.start(ctx, "gateway", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
 	return err
+}
+
+// env is what a perigee of the given name sees of the machine.
+func (s *stage) env(name string) []string {
+	home := filepath.Join(s.dir, name)
+	return []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "PERIGEE_DATA_DIR=" + filepath.Join(home, "data"), "PERIGEE_KEYRING=off"}
 }
 
 func (s *stage) config() string {
@@ -117,7 +148,7 @@ func (s *stage) start(ctx context.Context, name, binary string, args ...string) 
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "PERIGEE_DATA_DIR=" + filepath.Join(home, "data")}
+	cmd.Env = s.env(name)
 	cmd.Stdout = log
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

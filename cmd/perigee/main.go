@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -28,7 +29,7 @@ var version = ""
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // who asks twice means it: the second signal ends the process at once
-	code := run(ctx, &environment{stdout: os.Stdout, stderr: os.Stderr}, os.Args[1:])
+	code := run(ctx, &environment{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -36,8 +37,10 @@ func main() {
 // An environment is what a command may touch. Answers go to stdout, everything else to stderr as
 // "perigee: lower-case sentence".
 type environment struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	command        *command // the one that runs
+	reader         *bufio.Reader
 }
 
 func (e *environment) say(format string, args ...any) {
@@ -54,7 +57,8 @@ type command struct {
 
 // commands in the order of the help text.
 func commands() []command {
-	return []command{serveCommand, simulateCommand, modelsCommand, usageCommand, configCommand, versionCommand}
+	return []command{serveCommand, loginCommand, accountCommand, modelsCommand, quotaCommand, usageCommand, simulateCommand,
+		configCommand, versionCommand}
 }
 
 // Exit codes, part of the contract.
@@ -96,7 +100,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
 		return exitUsage
 	}
-	if errors.Is(err, errNoDaemon) {
+	if errors.Is(err, errNoDaemon) || errors.Is(err, daemon.ErrNoSocket) {
 		return exitNoDaemon
 	}
 	if e, ok := errors.AsType[*perigee.Error](err); ok {

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
 //	stop NAME [SIGNAL]    sends SIGTERM (or KILL) and waits; stderr is what it said
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body
+//	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
@@ -35,11 +36,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/etc")
 			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/share")
+			env.Setenv("PERIGEE_KEYRING", "off") // the owner's keyring is not for tests
 			env.Values[processes{}] = map[string]*process{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "stop": stop, "http": request,
+			"start": start, "stop": stop, "http": request, "signin": signin,
 		},
 	})
 }
@@ -61,7 +63,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = []string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
-		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
+		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
 	}
 	if path, err := exec.LookPath("perigee"); err == nil {
 		p.cmd.Path = path

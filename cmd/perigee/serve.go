@@ -70,6 +70,9 @@ func serve(ctx context.Context, env *environment, args []string) error {
 		}
 		env.say("answers come from the built-in simulator: %s", why)
 	}
+	for _, line := range d.Advice() {
+		env.say("%s", line)
+	}
 	env.say("listening on %s", d.URL())
 	select {
 	case <-ctx.Done():

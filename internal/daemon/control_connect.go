@@ -37,11 +37,16 @@ func Running(ctx context.Context, cfg *config.Config) bool {
 
 // Connect returns the control of the running daemon, or where there is none, of the same accounts without one.
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
-	if Running(ctx, opts.Loaded.Config) {
-		return &Handle{Control: newRemote(opts.Loaded.Config), Running: true, close: func() {}}, nil
-	}
-	if locked(opts.Loaded.Config.DataDir) {
-		return nil, ErrNoSocket
+	for tries := 1; ; tries++ {
+		if Running(ctx, opts.Loaded.Config) {
+			return &Handle{Control: newRemote(opts.Loaded.Config), Running: true, close: func() {}}, nil
+		}
+		if !locked(opts.Loaded.Config.DataDir) {
+			break
+		}
+		if tries == 3 || ctx.Err() != nil { // one that is starting has its socket by now
+			return nil, ErrNoSocket
+		}
 	}
 	back, err := openBackDoor(ctx, opts)
 	if err != nil {
@@ -50,7 +55,8 @@ func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	return &Handle{Control: control{back.house}, close: back.close}, nil
 }
 
-// locked says whether a daemon uses a data directory. One that is about to start waits for the moment that this takes.
+// locked says whether a daemon uses a data directory, after having waited a moment for that to change. One that is about to
+// start waits for the moment that this takes.
 func locked(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, "perigee.lock"), os.O_RDWR, 0)
 	if err != nil {

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,8 +34,13 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 			places <- struct{}{}
 			asking.Go(func() {
 				defer func() { <-places }()
+				ctx, cancel := context.WithTimeout(ctx, quotaTime)
+				defer cancel()
 				rows, err := r.quota(ctx, s)
-				if err != nil {
+				switch {
+				case errors.Is(ctx.Err(), context.DeadlineExceeded):
+					problems[i] = fmt.Sprintf("%s: the provider did not answer within %v", signIn.Email, quotaTime)
+				case err != nil:
 					problems[i] = err.Error()
 				}
 				answers[i] = rows

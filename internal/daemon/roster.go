@@ -35,6 +35,7 @@ type roster struct {
 
 	mu       sync.Mutex
 	sources  []*source
+	retired  []*source          // removed, or signed in again since
 	readings map[string]reading // by email
 }
 
@@ -99,9 +100,8 @@ func (r *roster) load(ctx context.Context) error {
 	r.pool.SetSources(asLendable(r.sources))
 	for email, s := range old {
 		delete(r.readings, email) // it may be another sign-in by now
-		if r.base.Err() == nil {
-			r.background.Go(s.tokens.Close) // it may have to finish storing a token
-		}
+		// Calls may be waiting for its token. What comes of that cannot hurt a sign-in that took its place.
+		r.retired = append(r.retired, s)
 	}
 	return nil
 }
@@ -166,8 +166,9 @@ func change(ctx context.Context, store perigee.AccountStore, upstream, email str
 func (r *roster) close() {
 	r.mu.Lock()
 	r.cancel() // nothing is begun in the background from here on
+	all := slices.Concat(r.sources, r.retired)
 	r.mu.Unlock()
-	for _, s := range r.everybody() {
+	for _, s := range all {
 		s.tokens.Close()
 	}
 	r.background.Wait()

@@ -12,8 +12,9 @@ const (
 	// quotaPause is how long a reading of an account's quota is good enough for choosing accounts, which looks
 	// only while calls are made.
 	quotaPause = 5 * time.Minute
-	// quotaFresh is how long it is good enough for whoever wants to see it.
-	quotaFresh = time.Minute
+	// quotaFresh is how long one is good enough for whoever wants to see it, so that clients who ask again and again do
+	// not have the provider asked each time.
+	quotaFresh = 15 * time.Second
 	// quotaTime is how long asking for one account's may take.
 	quotaTime = 30 * time.Second
 )
@@ -62,9 +63,6 @@ func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, 
 		return nil, err
 	}
 	email := s.SignIn().Email
-	r.mu.Lock()
-	r.readings[email] = reading{rows, now}
-	r.mu.Unlock()
 	var list []perigee.Quota
 	for _, row := range rows {
 		if row.Pool == account.PoolAntigravity {
@@ -75,13 +73,22 @@ func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, 
 	return rows, nil
 }
 
-// quota returns what an account has left, as of a moment ago at most.
+// quota returns what an account has left, as of a moment ago at most. What was read while a call was being made does not
+// count: it may be from before the call.
 func (r *roster) quota(ctx context.Context, s *source) ([]perigee.QuotaRow, error) {
+	email := s.SignIn().Email
 	r.mu.Lock()
-	last, ok := r.readings[s.SignIn().Email]
+	last, ok := r.readings[email]
 	r.mu.Unlock()
-	if age := r.now().Sub(last.at); ok && age >= 0 && age < quotaFresh {
+	now := r.now()
+	if age := now.Sub(last.at); ok && age >= 0 && age < quotaFresh {
 		return last.rows, nil
 	}
-	return r.readQuota(ctx, s)
+	rows, err := r.readQuota(ctx, s)
+	if err == nil {
+		r.mu.Lock()
+		r.readings[email] = reading{rows, now}
+		r.mu.Unlock()
+	}
+	return rows, err
 }

@@ -51,6 +51,12 @@ func (s *source) SignIn() perigee.SignIn {
 	return signIn
 }
 
+// inUse says whether the account may be asked for anything.
+func (s *source) inUse() bool {
+	signIn := s.SignIn()
+	return signIn.Enabled && signIn.State == perigee.AccountReady
+}
+
 // Token returns an access token. An account whose project nobody has asked for yet is asked for it first.
 func (s *source) Token(ctx context.Context) (perigee.Secret, error) {
 	token, err := s.tokens.Token(ctx)

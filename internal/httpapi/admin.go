@@ -26,7 +26,8 @@ func (c *call) authorizeOwner() error {
 	if offer = strings.TrimSpace(offer); offer != "" && c.opts.Admin != nil {
 		switch opens, err := c.opts.Admin(offer); {
 		case err != nil:
-			return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read: %w", err)
+			c.opts.Logger.Error("the admin token cannot be read", "error", err)
+			return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read").WithNext("perigee's log says why")
 		case opens:
 			return nil
 		}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+)
+
+var loginCommand = command{
+	name:    "login",
+	summary: "sign in with your own Google account",
+	run:     login,
+	usage: `  perigee login
+  perigee login --upstream antigravity --no-browser
+
+Signs an account in to an upstream of kind antigravity: opens the provider's page in a browser and waits for it to come
+back. If the browser is on another machine it ends on a page that cannot be reached; paste that page's address here,
+at any time.
+
+  --upstream NAME  which upstream, where several have accounts
+  --email EMAIL    the account to offer first
+  --no-browser     only print the address of the page
+  --paste          open no browser, and take what is pasted also when stdin is not a terminal
+  --yes            you know the risk, and say yes to it
+`,
+}
+
+// risk is what everybody hears before they sign in.
+const risk = `the Antigravity gateway is a private interface of the provider's. Its terms allow only the provider's own
+clients to use it, and accounts that were used with others have been suspended, in part or altogether.
+perigee does not hide: it names itself in every request.
+Recommended instead: an upstream of kind gemini with an API key, which is what the provider offers for this.`
+
+// A loginRun is one use of the command.
+type loginRun struct {
+	env       *environment
+	upstream  string
+	email     string
+	noBrowser bool
+	paste     bool
+	yes       bool
+}
+
+func login(ctx context.Context, env *environment, args []string) error {
+	r := &loginRun{env: env}
+	var src config.Sources
+	set := flags(env, &src.Path)
+	set.StringVar(&r.upstream, "upstream", "", "")
+	set.StringVar(&r.email, "email", "", "")
+	set.BoolVar(&r.noBrowser, "no-browser", false, "")
+	set.BoolVar(&r.paste, "paste", false, "")
+	set.BoolVar(&r.yes, "yes", false, "")
+	if err := parse(env, set, args, 0); err != nil {
+		return err
+	}
+	// What other upstreams need is of no concern here.
+	src.Spare = func(key string) bool { return !strings.HasSuffix(key, ".oauth.client_secret") }
+	loaded, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	upstream, err := r.choose(loaded.Config)
+	if err != nil {
+		return err
+	}
+	// Whether there is somewhere to keep the account is better known before than after; but a daemon may come or go
+	// while the person is with the provider.
+	handle, err := daemon.Connect(ctx, daemonOptions(env, loaded))
+	if err != nil {
+		return err
+	}
+	handle.Close()
+	for line := range strings.Lines(risk) {
+		env.say("%s", strings.TrimSpace(line))
+	}
+	if !r.yes {
+		if err := env.agree("sign in at your own risk?", "--yes"); err != nil {
+			return err
+		}
+	}
+	who, err := r.signIn(ctx, daemonOptions(env, loaded), upstream)
+	if err != nil {
+		return err
+	}
+	if handle, err = daemon.Connect(ctx, daemonOptions(env, loaded)); err != nil {
+		return err
+	}
+	defer handle.Close()
+	return r.keep(ctx, handle, upstream, who)
+}
+
+// choose finds the upstream to sign in to.
+func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
+	var able []config.Upstream
+	var known []string
+	for _, u := range cfg.Upstreams {
+		if u.Kind != config.KindAntigravity {
+			continue
+		}
+		if u.Name == r.upstream {
+			return u, nil
+		}
+		able, known = append(able, u), append(known, u.Name)
+	}
+	switch {
+	case len(able) == 0:
+		return config.Upstream{}, usagef("login: no upstream of kind antigravity is configured; with an API key (kind: gemini, recommended) there is nothing to sign in to")
+	case r.upstream != "":
+		return config.Upstream{}, usagef("login: nobody can sign in to an upstream %q; --upstream takes %s", r.upstream, strings.Join(known, ", "))
+	case len(able) > 1:
+		return config.Upstream{}, usagef("login: say which upstream with --upstream: %s", strings.Join(known, ", "))
+	}
+	return able[0], nil
+}
+
+// signIn sends the person to the provider, and waits for them to come back by whichever way.
+func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream config.Upstream) (*daemon.SignedIn, error) {
+	login, err := daemon.StartLogin(opts, upstream, r.email)
+	if err != nil {
+		return nil, err
+	}
+	defer login.Close()
+	opened := !r.noBrowser && !r.paste && openBrowser(ctx, login.URL)
+	if opened {
+		r.env.say("a browser opens; if it does not, open this page:")
+	} else {
+		r.env.say("open this page in a browser:")
+	}
+	fmt.Fprintln(r.env.stderr, login.URL)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.paste || r.env.interactive() {
+		r.env.say("if the browser ends on a page that cannot be reached, paste its address here and press Enter")
+		go func() {
+			if err := r.readPasted(ctx, login); err != nil && r.paste {
+				cancel(err)
+			}
+		}()
+	}
+	who, err := login.Wait(ctx, func(line string) { r.env.say("%s", printable(line)) })
+	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
+		return nil, cause
+	}
+	return who, err
+}
+
+// readPasted takes lines from stdin until one of them signs somebody in. The error says that there will be no more.
+func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
+	for {
+		line, err := r.env.lines().ReadString('\n')
+		if strings.TrimSpace(line) != "" {
+			refused := login.Paste(ctx, line)
+			if refused == nil || ctx.Err() != nil {
+				return nil
+			}
+			r.env.say("%s", printable(refused.Error()))
+		}
+		if err != nil {
+			if err == io.EOF {
+				err = errors.New("nothing was pasted that signs anybody in")
+			}
+			return perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithNext("run perigee login again")
+		}
+	}
+}
+
+// keep stores the account, also one that the provider wants something of first, and says how it stands.
+func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, who *daemon.SignedIn) error {
+	if who.State != perigee.AccountReady && who.State != perigee.AccountVerification {
+		return fmt.Errorf("%s is not kept, as it cannot be used: %w", who.Email, who.Trouble)
+	}
+	rows, err := control.ImportAccounts(ctx, who.Import)
+	if err != nil {
+		return fmt.Errorf("%s is signed in, but cannot be kept: %w", who.Email, err)
+	}
+	switch {
+	case who.State == perigee.AccountVerification:
+		if who.Link != "" {
+			r.env.say("the provider wants this account verified first; open this page in a browser that is signed in to it:")
+			fmt.Fprintln(r.env.stderr, printable(who.Link))
+		}
+		e := perigee.AsError(who.Trouble)
+		return perigee.Errorf(perigee.ClassVerification, "%s: %s", who.Email, e.Message).
+			WithNext("verify it, then run perigee account enable %s", who.Email)
+	case who.Trouble != nil:
+		r.env.say("its project is not known yet (%s); it will be asked for with the first call", printable(who.Trouble.Error()))
+	}
+	result := perigee.ImportAdded
+	if len(rows) > 0 {
+		result = rows[0].Result
+	}
+	words := []string{"upstream " + upstream.Name}
+	if who.Project != "" {
+		words = append(words, "project "+who.Project)
+	}
+	if who.Tier != "" {
+		words = append(words, who.Tier)
+	}
+	_, err = fmt.Fprintf(r.env.stdout, "%s: %s (%s)\n", result, printable(who.Email), printable(strings.Join(words, ", ")))
+	return err
+}

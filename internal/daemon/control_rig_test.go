@@ -1,0 +1,159 @@
+package daemon_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/simulator"
+)
+
+// A tower is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.
+type tower struct {
+	t        *testing.T
+	provider *simulator.Server
+	src      config.Sources
+	gateway  *gateway // nil: none runs
+}
+
+const nobodyYet = ""
+
+// newTower builds one. more is configuration besides the upstream gravity; document is imported first.
+func newTower(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *tower {
+	t.Helper()
+	provider, err := simulator.New(simulator.Options{Seed: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := provider.AddFaults(faults...); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(provider)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		_ = provider.Close()
+	})
+	w := &tower{t: t, provider: provider, src: sources(gravityConfig(server.URL, "")+more, dataDir(t))}
+	if running {
+		if w.gateway, err = launch(t.Context(), w.src, change); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.gateway.Daemon.Stop(context.Background()) })
+	}
+	if document != nobodyYet {
+		if _, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// control connects anew each time, as commands do.
+func (w *tower) control() perigee.Control {
+	w.t.Helper()
+	loaded, err := config.Load(w.src)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	handle, err := daemon.Connect(w.t.Context(), daemon.Options{Loaded: loaded, Version: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(handle.Close)
+	if handle.Running != (w.gateway != nil) {
+		w.t.Errorf("a daemon runs: %v", handle.Running)
+	}
+	return handle
+}
+
+// list writes the accounts in short, in their order.
+func (w *tower) list() string {
+	w.t.Helper()
+	rows, err := w.control().Accounts(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var words []string
+	for _, row := range rows {
+		word, _, _ := strings.Cut(row.Email, "@")
+		if !row.Enabled {
+			word += " off"
+		}
+		if row.State != perigee.AccountReady {
+			word += " " + row.State
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (w *tower) want(what string) {
+	w.t.Helper()
+	if got := w.list(); got != what {
+		w.t.Errorf("the accounts are %q, want %q", got, what)
+	}
+}
+
+// times counts the calls of a method that the provider was asked.
+func (w *tower) times(method string) (n int) {
+	for _, call := range w.provider.Calls() {
+		if strings.HasSuffix(call.Path, method) {
+			n++
+		}
+	}
+	return n
+}
+
+// call asks a model through the daemon.
+func (w *tower) call() (int, string) {
+	w.t.Helper()
+	resp := ask(w.t, w.gateway, "generateContent", "")
+	return resp.StatusCode, rest(w.t, resp)
+}
+
+const (
+	adaAndBob = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com","refresh_token":"sim-refresh-bob"}]`
+	adaAlone  = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"}]`
+)
+
+func named(email string) perigee.AccountName { return perigee.AccountName{Email: email} }
+
+func class(err error) perigee.Class {
+	if err == nil {
+		return ""
+	}
+	return perigee.AsError(err).Class
+}
+
+// everyWay runs a test with a daemon, over its socket, and without one.
+func everyWay(t *testing.T, test func(t *testing.T, running bool)) {
+	t.Parallel()
+	for name, running := range map[string]bool{"with a daemon": true, "without a daemon": false} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, running) })
+	}
+}
+
+// A clock is set by the test.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}

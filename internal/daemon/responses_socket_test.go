@@ -1,0 +1,162 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"perigee"
+	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
+)
+
+// openSocket connects as a client of the Responses API does that would rather have a socket.
+func openSocket(t *testing.T, g *gateway, key string) *websocket.Conn {
+	t.Helper()
+	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {"codex_exec/1.2"}}, HTTPClient: client}
+	if key != "" {
+		opts.HTTPHeader.Set("Authorization", "Bearer "+key)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, g.URL()+"/v1/responses", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return conn
+}
+
+// say sends a message.
+func say(t *testing.T, conn *websocket.Conn, message string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := conn.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear reads messages until one of a type, and returns the response in it.
+func hear(t *testing.T, conn *websocket.Conn, kind string) (id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, data, err := conn.Read(ctx)
+		if err != nil {
+			t.Fatalf("waited in vain for %s: %v", kind, err)
+		}
+		var event struct {
+			Type     string
+			Response struct{ ID string }
+		}
+		if err := json.Unmarshal(data, &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.Type == kind {
+			return event.Response.ID
+		}
+		if event.Type == "error" {
+			t.Fatalf("waited in vain for %s: %s", kind, data)
+		}
+	}
+}
+
+const askOverSocket = `{"type":"response.create","model":"gemini-2.5-flash","store":false,"stream":false,"input":"Hi"}`
+
+// Each answer over a socket is a call in the record, with an id that the client has in its response.
+func TestCallsOverASocketAreRecorded(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	g := start(t, stage.config("keys: [{name: laptop, secret: hush-hush}]\n"), func(o *daemon.Options) { o.NewID = (&perigeetest.IDs{}).New })
+	conn := openSocket(t, g, "hush-hush")
+	var ids []string
+	for range 2 {
+		say(t, conn, askOverSocket)
+		ids = append(ids, strings.TrimPrefix(hear(t, conn, "response.completed"), "resp_"))
+	}
+	_ = conn.Close(websocket.StatusNormalClosure, "")
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 2 {
+		t.Fatalf("recorded %+v (%v)", calls, err)
+	}
+	slices.SortFunc(calls, func(a, b perigee.Call) int { return strings.Compare(a.ID, b.ID) })
+	for i, c := range calls {
+		if c.ID != ids[i] || c.Dialect != perigee.DialectOpenAIResponses || c.Outcome != perigee.OutcomeDone || c.Upstream != "studio" || !c.Stream ||
+			c.Client.Key != "laptop" || c.Client.Name != "codex_exec" || c.Usage.Output != 3 || !strings.Contains(strings.Join(c.Notes, ";"), "dropped stream") {
+			t.Errorf("recorded %+v for %s", c, ids[i])
+		}
+	}
+}
+
+func TestSocketThatIsClosedEndsTheCallUpstream(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	conn := openSocket(t, g, "")
+	say(t, conn, askOverSocket)
+	hear(t, conn, "response.output_text.delta")
+	_ = conn.CloseNow()
+	wait(t, stage.gone, "the provider to notice")
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCanceled {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
+
+// A daemon that ends does not wait for sockets that nothing is asked over, and tells their clients.
+func TestStopClosesSockets(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	conn := openSocket(t, g, "")
+	closed := make(chan error, 1)
+	go func() {
+		_, _, err := conn.Read(context.Background())
+		closed <- err
+	}()
+	stopped := make(chan struct{})
+	go func() {
+		g.Daemon.Stop(context.Background())
+		close(stopped)
+	}()
+	if code := websocket.CloseStatus(wait(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
+		t.Errorf("closed with %v", code)
+	}
+	wait(t, stopped, "the daemon to stop")
+}
+
+func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config(""), nil)
+	conn := openSocket(t, g, "")
+	say(t, conn, askOverSocket)
+	hear(t, conn, "response.output_text.delta")
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	stopped := make(chan struct{})
+	go func() {
+		g.Daemon.Stop(now)
+		close(stopped)
+	}()
+	if _, data, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(data), "shutting down") {
+		t.Errorf("heard %s (%v)", data, err)
+	}
+	hear(t, conn, "response.failed")
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("closed with %v", err)
+	}
+	wait(t, stopped, "the daemon to stop")
+	calls, err := recorded(t.Context(), g.cfg.DataDir)
+	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCutOff {
+		t.Errorf("recorded %+v (%v)", calls, err)
+	}
+}
