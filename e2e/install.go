@@ -48,8 +48,11 @@ func install(ctx context.Context, clients []client, out io.Writer) (missing map[
 }
 
 func installOne(ctx context.Context, name string) (fresh bool, err error) {
-	if name == goInstall {
+	switch name {
+	case goInstall:
 		return true, buildGoSDKs(ctx)
+	case postgresInstall:
+		return installPostgres(ctx)
 	}
 	return installPackages(ctx, name)
 }

@@ -25,6 +25,7 @@ type stage struct {
 	witness   *witness
 	key       string
 
+	binary    string // perigee
 	dir       string
 	processes []*process
 	limited   []string // keys that nobody has used yet
@@ -36,7 +37,7 @@ func newStage(ctx context.Context, binary string, clients []client) (*stage, err
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, key: "e2e-client-key"}
+	s := &stage{binary: binary, dir: dir, key: "e2e-client-key"}
 	for i := range clients {
 		s.limited = append(s.limited, fmt.Sprintf("e2e-limited-key-%d", i))
 	}

@@ -118,10 +118,13 @@ func account(ctx context.Context, env *environment, args []string) error {
 	if len(rest) > 0 {
 		return usagef("account: unexpected argument %q; perigee help account tells more", rest[0])
 	}
+	if r.loaded, err = config.Load(src); err != nil {
+		return err
+	}
+	if err := knownUpstream(r.loaded.Config, r.upstream); err != nil {
+		return err
+	}
 	if action.direct {
-		if r.loaded, err = config.Load(src); err != nil {
-			return err
-		}
 		return action.run(ctx, r)
 	}
 	handle, err := openControl(ctx, env, src, word == "import")
@@ -155,13 +158,16 @@ func openControl(ctx context.Context, env *environment, src config.Sources, secr
 		return nil, err
 	}
 	if secrets && !daemon.Running(ctx, loaded.Config) {
-		src.Spare = nil
+		src.Spare = notForSignIn
 		if loaded, err = config.Load(src); err != nil {
 			return nil, err
 		}
 	}
 	return daemon.Connect(ctx, daemonOptions(env, loaded))
 }
+
+// notForSignIn is for commands that use no other secret than that of the OAuth client.
+func notForSignIn(key string) bool { return !strings.HasSuffix(key, ".oauth.client_secret") }
 
 // daemonOptions are what commands use the house with.
 func daemonOptions(env *environment, loaded *config.Loaded) daemon.Options {
@@ -184,7 +190,7 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		rows = slices.DeleteFunc(rows, func(row perigee.AccountRow) bool { return row.Upstream != r.upstream })
 	}
 	if len(rows) == 0 {
-		r.env.say("no account is signed in; perigee login changes that")
+		r.env.say("no account is signed in; with an upstream of kind antigravity, perigee login changes that")
 	}
 	now := time.Now()
 	return list(r.env, r.asJSON, rows,

@@ -55,6 +55,9 @@ func (r *accountRun) report(line daemon.FileLine) {
 
 // exportAccounts writes the accounts to a file. That goes past the daemon: no token leaves it over any wire.
 func exportAccounts(ctx context.Context, r *accountRun) error {
+	if r.name == "-" {
+		return usagef("account export: tokens are not written to a terminal or a pipe; say a file")
+	}
 	r.env.say("%s will hold refresh tokens in clear: whoever has it can use these accounts until you sign them out with the provider", printable(r.name))
 	if !r.yes {
 		if err := r.env.agree("write it?", "--yes"); err != nil {

@@ -49,7 +49,7 @@ type loginRun struct {
 
 func login(ctx context.Context, env *environment, args []string) error {
 	r := &loginRun{env: env}
-	var src config.Sources
+	src := config.Sources{Spare: notForSignIn}
 	set := flags(env, &src.Path)
 	set.StringVar(&r.upstream, "upstream", "", "")
 	set.StringVar(&r.email, "email", "", "")
@@ -59,8 +59,6 @@ func login(ctx context.Context, env *environment, args []string) error {
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
-	// What other upstreams need is of no concern here.
-	src.Spare = func(key string) bool { return !strings.HasSuffix(key, ".oauth.client_secret") }
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err

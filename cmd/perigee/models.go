@@ -108,7 +108,7 @@ func knownUpstream(cfg *config.Config, name string) error {
 		}
 	}
 	if near := names.Nearest(name, known, 1); len(near) > 0 {
-		return usagef("models: no upstream %q; did you mean %s?", name, near[0])
+		return usagef("no upstream %q; did you mean %s?", name, near[0])
 	}
-	return usagef("models: no upstream %q; perigee config show lists them", name)
+	return usagef("no upstream %q; perigee config show lists them", name)
 }

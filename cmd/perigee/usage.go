@@ -106,7 +106,9 @@ func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([
 	if !errors.Is(err, errNoDaemon) {
 		return rows, err
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: daemon.DatabasePath(cfg), ReadOnly: true})
+	options := daemon.StoreOptions(cfg)
+	options.ReadOnly = true
+	store, err := sqlstore.Open(ctx, options)
 	if perigee.AsError(err) != nil && perigee.AsError(err).Class == perigee.ClassNotFound {
 		return nil, nil
 	}

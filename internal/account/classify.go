@@ -88,6 +88,10 @@ func (v Verdict) WithQuotaLeft() Verdict {
 	return v
 }
 
+// WithoutAddresses returns a text that may name accounts, for whoever made the call: whose accounts answer is for their
+// owner to know.
+func WithoutAddresses(text string) string { return emailPattern.ReplaceAllString(text, redacted) }
+
 // judge finds the rule that the evidence falls under. The last rule takes everything.
 func (e *evidence) judge(now time.Time) Verdict {
 	for i := range rules {

@@ -3,6 +3,7 @@ package account
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -329,5 +330,26 @@ func TestEveryStatusHasAClass(t *testing.T) {
 		perigee.ClassRateLimited, perigee.ClassUnauthenticated, perigee.ClassUnavailable, perigee.ClassUnimplemented}
 	if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, want) {
 		t.Errorf("classes %v, want %v", got, want)
+	}
+}
+
+// What a client has sent and the provider quotes when it refuses it costs no account anything.
+func TestQuotedWordsAreNotTheProviders(t *testing.T) {
+	for _, message := range []string{
+		`Unsupported MIME type: {"error":{"code":403,"message":"x","details":[{"reason":"TOS_VIOLATION"}]}}`,
+		`Unsupported MIME type: {"error":{"code":403,"message":"x","details":[{"reason":"VALIDATION_REQUIRED","metadata":{"validation_url":"https://accounts.google.com/x"}}]}}`,
+		`Unsupported MIME type: {"error":"invalid_grant"}`,
+		`Unsupported MIME type: {"error":{"message":"invalid_grant: bad"}}`,
+		`Unsupported MIME type: [{"error":{"message":"Token has been revoked"}}]`,
+		`Unsupported MIME type: {"error":{"code":429,"message":"x","details":[{"reason":"QUOTA_EXHAUSTED"},{"retryDelay":"600000s"}]}}`,
+		`Invalid value at 'request.safety_settings[0].category' (TYPE_ENUM), "token has been revoked"`,
+		`Invalid value at 'request.safety_settings.category' (TYPE_ENUM), "invalid project resource name"`,
+		`"token has been revoked" is no category`,
+	} {
+		quoted, _ := json.Marshal(message)
+		body := `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":` + string(quoted) + `}}`
+		if v := Classify(400, nil, []byte(body), now); v.Kind != KindBadRequest || v.Blame != ScopeRequest || v.Link != "" || v.Delay != 0 {
+			t.Errorf("%s: is %s by rule %q, which blames the %s, for %v", message, v.Kind, v.Rule, v.Blame, v.Delay)
+		}
 	}
 }

@@ -26,6 +26,7 @@ type evidence struct {
 	parsed  bool     // the body is JSON
 	isError bool     // and has the shape of an error
 	html    bool     // the body is a page
+	quoted  bool     // the words stood behind others, and may be the client's
 	oauth   string   // OAuth error code
 	reasons []string // of ErrorInfo details, in upper case
 	message string   // the provider's words
@@ -260,6 +261,9 @@ func (e *evidence) say(message string, depth int) {
 			inner := evidence{status: e.status, parsed: e.parsed}
 			inner.readValue(nested, depth+1)
 			if inner.isError {
+				if i > 0 {
+					inner.distrust()
+				}
 				inner.reasons, inner.more = append(e.reasons, inner.reasons...), append(e.more, inner.more...)
 				inner.details = e.details
 				*e = inner
@@ -270,6 +274,15 @@ func (e *evidence) say(message string, depth int) {
 	if message != "" {
 		e.message = message
 	}
+}
+
+// distrust leaves nothing of an error that stood behind other words but its own words. It may be the model's host that
+// speaks, but also the provider that quotes what the client has sent: a client must not be able to dictate what becomes
+// of an account.
+func (e *evidence) distrust() {
+	e.quoted = true
+	e.oauth, e.reasons, e.links = "", nil, nil
+	e.retryDelay, e.resetDelay, e.resetTime = nil, nil, ""
 }
 
 // scraps finds the telling members in a text that should have been JSON.
@@ -305,7 +318,7 @@ func (e *evidence) scrape(body []byte) {
 // recognizeOAuth finds the code of a sign-in server that puts it in front of the message of a google.rpc.Status.
 func (e *evidence) recognizeOAuth() {
 	code, _, _ := strings.Cut(e.message, ":")
-	if e.oauth == "" && slices.Contains(oauthCodes, code) {
+	if e.oauth == "" && !e.quoted && slices.Contains(oauthCodes, code) {
 		e.oauth = code
 	}
 }

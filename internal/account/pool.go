@@ -13,8 +13,9 @@ import (
 // A Source is a sign-in that can be lent. All methods may be called concurrently, and none of them may call the pool.
 type Source interface {
 	SignIn() perigee.SignIn
-	// Token returns an access token that is still good for a while. An error of perigee.ClassUnauthenticated says that only a
-	// new sign-in helps, and one of perigee.ClassVerification that the owner has to verify the account: both stop it.
+	// Token returns an access token that is still good for a while. An error with a Verdict in it is taken for what that says;
+	// any other stops the account if it is of perigee.ClassUnauthenticated (only a new sign-in helps) or of
+	// perigee.ClassVerification, and otherwise lets it rest for a little.
 	Token(ctx context.Context) (perigee.Secret, error)
 	Refused(token perigee.Secret)
 }
@@ -47,10 +48,11 @@ type Options struct {
 	Concurrency int           // calls that an account may have at a time; 0: any number
 	// OnState is told when an account stops because of what the provider said, so that it can be stored. It is called by
 	// whoever gave the account back, after that has taken effect.
-	OnState func(email, state, reason string)
-	Store   CooldownStore    // nil: cooldowns are forgotten at the end
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: discard
+	OnState  func(email, state, reason string)
+	Store    CooldownStore    // nil: cooldowns are forgotten at the end
+	Sessions SessionStore     // nil: nobody else lends these accounts
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger     // nil: discard
 }
 
 // A Pool lends accounts. It knows which of them rest, for which models and until when, keeps sessions on their account,
@@ -62,6 +64,8 @@ type Pool struct {
 	opts  Options
 	clock clock
 	saver saver
+
+	bindings bindingSaver
 
 	mu       sync.Mutex
 	members  []*member // in the order of SetSources; member.index is the place
@@ -100,6 +104,7 @@ func NewPool(opts Options) *Pool {
 		p.byGroup[l.group] = append(p.byGroup[l.group], l)
 	}
 	p.saver.store, p.saver.logger = opts.Store, opts.Logger
+	p.bindings.store, p.bindings.logger = opts.Sessions, opts.Logger
 	return p
 }
 
@@ -117,6 +122,7 @@ func (p *Pool) Lend(ctx context.Context, want Want) (Loan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.recall(ctx, a)
 	for {
 		l, err := p.obtain(ctx, a)
 		if err != nil && a.tokenErr != nil {
@@ -146,9 +152,9 @@ type asking struct {
 
 	overflow bool // the session's account is only busy, so the session stays bound to it
 
-	tokenErr      error // why an account that was chosen has no access token for now
-	tokenFailures int
-	over          bool // tokenErr is the answer
+	tokenless []*member // whose access token could not be renewed
+	tokenErr  error     // why, the last time
+	over      bool      // tokenErr is the answer
 }
 
 func (p *Pool) begin(want Want) (*asking, error) {
@@ -187,5 +193,8 @@ func (p *Pool) advance() instant {
 	return now
 }
 
-// Close waits until all cooldowns are stored. The pool can be used as before.
-func (p *Pool) Close() { p.saver.wait() }
+// Close waits until all cooldowns and sessions are stored. The pool can be used as before.
+func (p *Pool) Close() {
+	p.saver.wait()
+	p.bindings.wait()
+}

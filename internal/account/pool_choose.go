@@ -1,6 +1,9 @@
 package account
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A finding is what comes of looking for an account.
 type finding int
@@ -19,7 +22,7 @@ const probeEvery = time.Minute
 // whom enough is left, in the order of the pools; then those that are spared.
 func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 	if t := a.trail; t.brief {
-		if got, l := p.again(a, t.member, t.lane, why{code: whySame}, now); got != nobody {
+		if got, l := p.again(a, t.member, t.lane, now); got != nobody {
 			return l, got
 		}
 	}
@@ -30,8 +33,8 @@ func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 	a.overflow = ok && p.onlyBusy(bound.member, bound.lane, a.want.Model, now)
 	for _, spared := range []bool{false, true} {
 		if ok {
-			c := p.usable(bound.lane, a.want.Model, spared)
-			if bound.member.index >= 0 && c.has(bound.member.index) {
+			c := p.usable(a, bound.lane, spared)
+			if c.has(bound.member.index) {
 				return p.lend(a, bound.member, bound.lane, why{code: whySession, spared: spared}, now), found
 			}
 		}
@@ -39,7 +42,7 @@ func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 			if p.opts.Selection == Sticky && !spared && l.current != nil && p.restsBriefly(l.current, l, a, now) {
 				return nil, waitForOne
 			}
-			c := p.usable(l, a.want.Model, spared)
+			c := p.usable(a, l, spared)
 			if i, w := p.pick(a, l, &c, now); i >= 0 {
 				w.spared = spared
 				return p.lend(a, p.members[i], l, w, now), found
@@ -50,11 +53,11 @@ func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 }
 
 // again lends the account that the call had before, or waits for it.
-func (p *Pool) again(a *asking, m *member, l *lane, w why, now instant) (finding, *loan) {
-	c := p.usable(l, a.want.Model, false)
+func (p *Pool) again(a *asking, m *member, l *lane, now instant) (finding, *loan) {
+	c := p.usable(a, l, false)
 	switch {
-	case m.index >= 0 && c.has(m.index):
-		return found, p.lend(a, m, l, w, now)
+	case c.has(m.index):
+		return found, p.lend(a, m, l, why{code: whySame}, now)
 	case p.restsBriefly(m, l, a, now):
 		return waitForOne, nil
 	}
@@ -96,13 +99,15 @@ func (p *Pool) none(a *asking, now instant) (*loan, finding) {
 	return nil, nobody
 }
 
-// earliest is when the first member is back. A call that has met an account without a token does not wait for such ones,
-// only for others.
+// earliest is when the first member is back. A call that has met trouble with tokens waits only for those who have none.
 func (p *Pool) earliest(a *asking, now instant) (first instant, ok bool) {
 	for _, l := range a.lanes {
 		for _, m := range p.members {
 			at, kind, will := m.back(l, a.want.Model, now)
-			if will && (!ok || at < first) && (kind != kindNoToken || a.tokenErr == nil) {
+			if a.tokenErr != nil && (kind == kindNoToken || slices.Contains(a.tokenless, m)) {
+				continue
+			}
+			if will && (!ok || at < first) {
 				first, ok = at, true
 			}
 		}
@@ -116,13 +121,9 @@ func (p *Pool) worthProbing(m *member, l *lane, model string, now instant) bool 
 	if !m.inUse() || p.busy.has(m.index) {
 		return false
 	}
-	lacks := m.lacks[lacking{l.id, model}]
-	for _, r := range []*rest{&m.whole.rest, &m.slots[l.id].rest, &lacks} {
-		if r.active(now) && (r.told || r.since+probeEvery > now) {
-			return false
-		}
-	}
-	return true
+	certain := func(r *rest) bool { return r.until > now && (r.told || r.since+probeEvery > now) }
+	lack := m.lack(l, model)
+	return !certain(&m.slots[l.id].rest) && !certain(&m.whole.rest) && !certain(&lack)
 }
 
 // pick chooses from those who are usable in a lane; -1: there is nobody.
@@ -135,9 +136,7 @@ func (p *Pool) pick(a *asking, l *lane, c *choice, now instant) (int, why) {
 		}
 		return i, why{code: whyTurn}
 	case Hybrid:
-		if i, w := p.weigh(a, l, c, now); i >= 0 {
-			return i, w
-		}
+		return p.weigh(a, l, c, now)
 	}
 	return p.stay(a, l, c, now)
 }
@@ -174,7 +173,7 @@ func (p *Pool) lend(a *asking, m *member, l *lane, w why, now instant) *loan {
 	p.refresh(m, now)
 	p.gauges[m.index].spend(now)
 	if a.want.Session != "" && !a.overflow && w.code != whyProbe {
-		p.sessions.bind(a.want.Session, a.group, binding{m, l})
+		p.bind(a.want.Session, a.group, binding{m, l})
 	}
 	w.selection = p.opts.Selection
 	w.waited = now - a.began

@@ -20,10 +20,20 @@ func TestStickyStaysUntilItsAccountRests(t *testing.T) {
 		r.enable(1, false)
 		r.sees("disabled", r.asks(flash, 2), "cc")
 		r.enable(1, true)
+		r.ask(in("s", flash), nil)
 		if err := r.Use("b"); err != nil {
 			t.Fatal(err)
 		}
 		r.sees("a person's choice", r.asks(flash, 2), "bb")
+		r.sees("is for sessions too", r.ask(in("s", flash), nil), "b")
+		r.ask(opus, verdict(KindQuota, time.Hour))
+		if err := r.Use("b"); err != nil {
+			t.Fatal(err)
+		}
+		r.sees("even if it should rest", r.ask(opus, nil), "b")
+		if err := r.Use("nobody"); perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
@@ -64,6 +74,7 @@ func TestHybridSendsNewSessionsWhereMoreQuotaIsLeft(t *testing.T) {
 	})
 }
 
+// Trap 85: a session leaves an account that is exhausted.
 func TestSessionsStayOnTheirAccount(t *testing.T) {
 	for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,6 +114,7 @@ func TestSessionsThatAreOldAreForgotten(t *testing.T) {
 	}
 }
 
+// Trap 77: an account that is out of one kind of models still answers for the others.
 func TestGroupsArePausedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{}))

@@ -28,7 +28,7 @@ func (p *Pool) Explain(model string) []Reason {
 	now := p.advance()
 	var usable, spared, others []Reason
 	for _, l := range p.byGroup[groupOf(Want{Model: model})] {
-		for _, m := range p.order(l, model, now) {
+		for _, m := range p.order(l, now) {
 			r := p.reason(m, l, model, now)
 			switch {
 			case !r.Usable:
@@ -54,30 +54,38 @@ func (p *Pool) Explain(model string) []Reason {
 }
 
 // order lists the members in the order in which a lane would choose them.
-func (p *Pool) order(l *lane, model string, now instant) []*member {
+func (p *Pool) order(l *lane, now instant) []*member {
 	start := l.turn + 1
 	if cur := l.current; p.opts.Selection != RoundRobin && cur != nil && cur.index >= 0 {
 		start = cur.index
 	}
+	if p.opts.Selection == Hybrid {
+		return p.ranked(l, now)
+	}
+	start = min(start, len(p.members))
+	return slices.Concat(p.members[start:], p.members[:start])
+}
+
+// ranked lists the members by their points.
+func (p *Pool) ranked(l *lane, now instant) []*member {
 	list := slices.Clone(p.members)
-	if start < len(list) {
-		list = slices.Concat(list[start:], list[:start])
-	}
-	if p.opts.Selection != Hybrid {
-		return list
-	}
 	quotaGroup := quotaIndex(l)
 	points := func(m *member) float64 {
-		s, fit := p.gauges[m.index].score(quotaGroup, now)
+		s := p.gauges[m.index].score(quotaGroup, now)
 		if m == l.current {
 			s += stickiness
 		}
-		if !fit {
-			s -= 1e6
-		}
 		return s
 	}
-	slices.SortStableFunc(list, func(a, b *member) int { return cmp.Compare(points(b), points(a)) })
+	slices.SortStableFunc(list, func(a, b *member) int {
+		if order := cmp.Compare(points(b), points(a)); order != 0 || a != l.current && b != l.current {
+			return order
+		}
+		if a == l.current {
+			return -1
+		}
+		return 1
+	})
 	return list
 }
 
@@ -101,8 +109,7 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 		r.Usable = true
 		r.Why = "usable"
 		if p.opts.Selection == Hybrid {
-			points, _ := p.gauges[m.index].score(quotaIndex(l), now)
-			r.Why = fmt.Sprintf("usable, %.0f points", points)
+			r.Why = fmt.Sprintf("usable, %.0f points", p.gauges[m.index].score(quotaIndex(l), now))
 		}
 		if q, known := m.quota[model]; known && l.pool == PoolAntigravity && q.until > now {
 			r.Why += fmt.Sprintf(", %.0f%% of its quota left", 100*q.fraction)

@@ -22,6 +22,8 @@ const (
 	weightIdle   = 0.1 // for each second without a call
 	weightQuota  = 3   // for each hundredth of the quota; half of it when it is not known
 
+	unfit = 10000 // more than there are points
+
 	// A call without a session stays where the last one went unless another account is better by so much.
 	stickiness = 150
 )
@@ -76,33 +78,36 @@ func (g *gauge) spend(now instant) {
 // refund gives back what a call cost that was not answered.
 func (g *gauge) refund(now instant) { g.pace, g.paceAt = min(paceMost, g.paceNow(now)+1), now }
 
-// score is what a member is worth, and whether it is in a state to be chosen for that.
-func (g *gauge) score(quotaGroup int, now instant) (points float64, fit bool) {
+// score is what a member is worth. Whoever is not in a state to be chosen comes behind all who are.
+func (g *gauge) score(quotaGroup int, now instant) float64 {
 	quota := 0.5
 	if quotaGroup >= 0 && g.quotaGood[quotaGroup] > now {
 		quota = g.quota[quotaGroup]
 	}
 	health, pace := g.healthNow(now), g.paceNow(now)
 	idle := float64(min(now-g.usedAt, longestIdle)) * perSecond
-	points = weightHealth*health + weightPace*100/paceMost*pace + weightIdle*idle + weightQuota*100*quota
-	return points, health >= healthLeast && pace >= 1
+	points := weightHealth*health + weightPace*100/paceMost*pace + weightIdle*idle + weightQuota*100*quota
+	if health < healthLeast || pace < 1 {
+		return points - unfit
+	}
+	return points
 }
 
-// weigh chooses the member with the most points; -1: nobody is fit. Sessions have a binding of their own to keep them on
+// weigh chooses the member with the most points; -1: there is nobody. Sessions have a binding of their own to keep them on
 // their account, so a new one goes to the best.
 func (p *Pool) weigh(a *asking, l *lane, c *choice, now instant) (int, why) {
 	quotaGroup := quotaIndex(l)
 	best, most := -1, 0.0
 	for i := range c.all {
-		if s, fit := p.gauges[i].score(quotaGroup, now); fit && (best < 0 || s > most) {
+		if s := p.gauges[i].score(quotaGroup, now); best < 0 || s > most {
 			best, most = i, s
 		}
 	}
 	if best < 0 {
 		return best, why{}
 	}
-	if cur := l.current; a.want.Session == "" && cur != nil && cur.index >= 0 && c.has(cur.index) {
-		if s, fit := p.gauges[cur.index].score(quotaGroup, now); fit && s+stickiness >= most {
+	if cur := l.current; a.want.Session == "" && cur != nil && c.has(cur.index) {
+		if s := p.gauges[cur.index].score(quotaGroup, now); s+stickiness >= most {
 			best, most = cur.index, s
 		}
 	}

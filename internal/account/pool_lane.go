@@ -78,12 +78,13 @@ func newLanes(pools []string) []*lane {
 	return lanes
 }
 
-// A bitset is a set of members by their index. All sets of a pool have the same length, or are nil.
+// A bitset is a set of members by their index. All sets of a pool have the same length, or are nil. Who was removed has
+// the index -1 and is in none.
 type bitset []uint64
 
 func newBitset(members int) bitset { return make(bitset, (members+63)/64) }
 
-func (s bitset) has(i int) bool { return i>>6 < len(s) && s[i>>6]&(1<<(i&63)) != 0 }
+func (s bitset) has(i int) bool { return i >= 0 && i>>6 < len(s) && s[i>>6]&(1<<(i&63)) != 0 }
 
 func (s bitset) set(i int, on bool) {
 	if on {
@@ -100,7 +101,7 @@ func (s bitset) empty() bool {
 // A choice is the set of members that may be taken, worked out word by word where somebody looks.
 type choice struct {
 	from    bitset
-	without [3]bitset // nil: nobody
+	without [4]bitset // nil: nobody
 }
 
 func (c *choice) word(i int) uint64 {
@@ -114,7 +115,7 @@ func (c *choice) word(i int) uint64 {
 }
 
 func (c *choice) has(i int) bool {
-	return i>>6 < len(c.from) && c.word(i>>6)&(1<<(i&63)) != 0
+	return i >= 0 && i>>6 < len(c.from) && c.word(i>>6)&(1<<(i&63)) != 0
 }
 
 // next is the first member of the choice behind another, round and round; -1 when there is none.
@@ -151,11 +152,20 @@ func (c *choice) all(yield func(i int) bool) {
 	}
 }
 
-// usable is who can be lent in a lane for a model. With spared it includes those of whom little is left.
-func (p *Pool) usable(l *lane, model string, spared bool) choice {
-	c := choice{from: l.ready, without: [3]bitset{p.busy, l.lacking[model], nil}}
+// usable is who can be lent to a call in a lane. With spared it includes those of whom little is left.
+func (p *Pool) usable(a *asking, l *lane, spared bool) choice {
+	c := choice{from: l.ready, without: [4]bitset{p.busy, l.lacking[a.want.Model]}}
 	if !spared {
-		c.without[2] = l.spared[model]
+		c.without[2] = l.spared[a.want.Model]
+	}
+	if len(a.tokenless) > 0 {
+		s := newBitset(len(p.members))
+		for _, m := range a.tokenless {
+			if m.index >= 0 {
+				s.set(m.index, true)
+			}
+		}
+		c.without[3] = s
 	}
 	return c
 }

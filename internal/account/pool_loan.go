@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,8 +19,11 @@ type loan struct {
 	trail  trail // what the call met before
 	why    why
 	began  instant
-	waited time.Duration // by the call, over all its loans
-	done   bool          // guarded by the pool's lock
+	// generation is that of the sign-in which the verdict is about; it is read before the pool is locked, as a source may
+	// have locks of its own.
+	generation int64
+	waited     time.Duration // by the call, over all its loans
+	done       bool          // guarded by the pool's lock
 
 	token perigee.Secret // got ahead of time; zero once it was given out
 }
@@ -43,6 +47,9 @@ func (l *loan) Refused(token perigee.Secret) { l.source.Refused(token) }
 // verdict, so that the call does not go on to spend other accounts on the same cause.
 func (l *loan) Done(v *Verdict) {
 	p := l.pool
+	if v != nil && v.Blame == ScopeAccount {
+		l.generation = l.source.SignIn().Generation
+	}
 	p.mu.Lock()
 	defer p.unlock()
 	if l.done {
@@ -96,6 +103,7 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 		l.release()
 		return false
 	}
+	l.generation = l.source.SignIn().Generation
 	p, m := l.pool, l.member
 	p.mu.Lock()
 	defer p.unlock()
@@ -103,19 +111,42 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 	now := p.advance()
 	p.takeBack(l, now)
 	p.refund(m, now)
-	switch e := perigee.AsError(err); e.Class {
-	case perigee.ClassUnauthenticated:
-		p.stop(m, perigee.AccountSignedOut, e.Error())
-	case perigee.ClassVerification:
-		p.stop(m, perigee.AccountVerification, e.Error())
-	case perigee.ClassIdentity:
-		a.over, a.tokenErr = true, err // every account would be told the same
+	switch state, everybody := judge(err); {
+	case state != "":
+		p.stop(l, state, perigee.AsError(err).Error())
+	case everybody:
+		a.over, a.tokenErr = true, err
 	default:
-		a.tokenFailures++
-		a.over, a.tokenErr = a.tokenFailures == maxTokenFailures, err
+		a.tokenless = append(a.tokenless, m)
+		a.over, a.tokenErr = len(a.tokenless) == maxTokenFailures, err
 		p.restAfter(m, nil, &m.whole, failure{kind: kindNoToken, began: l.began}, now)
 	}
 	return false
+}
+
+// Judgement returns the verdict. Whatever has one inside, such as an error of the sign-in, has this method too.
+func (v Verdict) Judgement() Verdict { return v }
+
+// judge says which state an account gets into that has no access token because of err, and otherwise whether every account
+// would meet the same.
+func judge(err error) (state string, everybody bool) {
+	type judged interface {
+		error
+		Judgement() Verdict
+	}
+	if refusal, ok := errors.AsType[judged](err); ok {
+		v := refusal.Judgement()
+		return stateAfter(v.Kind), v.Blame == ScopeNobody
+	}
+	switch perigee.AsError(err).Class {
+	case perigee.ClassUnauthenticated:
+		return perigee.AccountSignedOut, false
+	case perigee.ClassVerification:
+		return perigee.AccountVerification, false
+	case perigee.ClassIdentity:
+		return "", true
+	}
+	return "", false
 }
 
 // kindNoToken is why an account rests whose access token could not be renewed.

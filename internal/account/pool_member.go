@@ -48,9 +48,10 @@ func (r rest) active(now instant) bool { return r.until > now }
 // A slot is a rest that may come again and again.
 type slot struct {
 	rest
-	failures int     // in a row without a delay: how far up the Ladder it is
-	briefs   int     // brief rests in a row
-	failedAt instant // when the last failure was counted
+	failures int       // in a row without a delay: how far up the Ladder it is
+	briefs   int       // brief rests in a row
+	failedAt instant   // when the last failure was counted
+	stored   time.Time // until when it rests as the store was told last, by this pool or another
 }
 
 // inUse says whether the account takes part at all.
@@ -74,16 +75,25 @@ func (m *member) back(l *lane, model string, now instant) (at instant, kind Kind
 	if !m.inUse() {
 		return 0, "", false
 	}
-	if r := m.lacks[lacking{l.id, model}]; r.active(now) {
+	if r := m.lack(l, model); r.active(now) {
 		return r.until, KindNotFound, false
 	}
 	at, kind = now, kindBusy
-	for _, r := range []*rest{&m.whole.rest, &m.slots[l.id].rest} {
-		if r.until > at {
-			at, kind = r.until, r.kind
-		}
+	if r := &m.whole.rest; r.until > at {
+		at, kind = r.until, r.kind
+	}
+	if r := &m.slots[l.id].rest; r.until > at {
+		at, kind = r.until, r.kind
 	}
 	return at, kind, true
+}
+
+// lack is the rest that a member takes from a model that it was found not to have.
+func (m *member) lack(l *lane, model string) rest {
+	if len(m.lacks) == 0 {
+		return rest{}
+	}
+	return m.lacks[lacking{l.id, model}]
 }
 
 // kindBusy is what nobody says but the pool: the account has as many calls as it may have.
@@ -131,7 +141,7 @@ func (p *Pool) happen(e event, now instant) {
 // mark puts a member into the set of a model, or takes it out.
 func (p *Pool) mark(sets map[string]bitset, model string, m *member, on bool) {
 	s := sets[model]
-	if s.has(m.index) == on || m.index < 0 {
+	if m.index < 0 || s.has(m.index) == on {
 		return
 	}
 	if s == nil {
@@ -143,27 +153,6 @@ func (p *Pool) mark(sets map[string]bitset, model string, m *member, on bool) {
 		p.changed = true
 		if s.empty() {
 			delete(sets, model)
-		}
-	}
-}
-
-// adopt takes over the cooldowns that a sign-in was stored with.
-func (p *Pool) adopt(m *member, now instant) {
-	for _, c := range m.signIn.Cooldowns {
-		d := min(c.Until.Sub(p.opts.Now()), MaxDelay)
-		if d <= 0 {
-			continue
-		}
-		r := rest{since: now, until: now + d, kind: Kind(c.Reason), told: true}
-		if c.Family == "" && c.Pool == "" {
-			m.whole.rest = r
-			p.events.push(event{at: r.until, member: m})
-		}
-		for _, l := range p.lanes {
-			if string(l.group) == c.Family && l.pool == c.Pool {
-				m.slots[l.id].rest = r
-				p.events.push(event{at: r.until, member: m, lane: l})
-			}
 		}
 	}
 }
@@ -198,8 +187,13 @@ func (p *Pool) keep(m *member, l *lane, r rest, now instant) {
 		return
 	}
 	c := perigee.Cooldown{Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)}
+	s := &m.whole
 	if l != nil {
 		c.Family, c.Pool = string(l.group), l.pool
+		s = &m.slots[l.id]
+	}
+	if r.active(now) {
+		s.stored = c.Until
 	}
 	p.saver.save(m.signIn.Upstream, m.email, c)
 }

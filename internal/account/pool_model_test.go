@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,8 @@ type boundTo struct {
 
 type modelAccount struct {
 	enabled, banned bool
+	removed         bool
+	remembered      bool // although it was removed, because it still had calls
 	open            int
 	rests           map[string]modelRest // by lane
 	lacks           map[string]modelRest // by lane and model
@@ -50,7 +53,7 @@ func modelLane(w Want, pool string) string { return string(groupOf(w)) + "/" + p
 // free is when an account can be asked, as far as time decides; ok says whether time decides.
 func (m *poolModel) free(i int, w Want, pool string) (at time.Time, ok bool) {
 	a := m.accounts[i]
-	if !a.enabled || a.banned {
+	if !a.enabled || a.banned || a.removed {
 		return at, false
 	}
 	at = a.rests[modelLane(w, pool)].until
@@ -142,7 +145,7 @@ func (s step) String() string {
 var steps = rapid.Custom(func(t *rapid.T) step {
 	return step{
 		What: rapid.SampledFrom([]string{"lend", "lend", "lend", "lend", "done", "done", "rate", "quota", "missing", "ban", "capacity",
-			"identity", "pass", "pass", "disable", "enable", "report", "clear"}).Draw(t, "what"),
+			"identity", "pass", "pass", "disable", "enable", "report", "clear", "remove", "restore", "restore", "turn"}).Draw(t, "what"),
 		Account: rapid.IntRange(0, 4).Draw(t, "account"),
 		Want:    rapid.IntRange(0, 3).Draw(t, "want"),
 		Session: rapid.IntRange(0, 3).Draw(t, "session"),
@@ -156,8 +159,44 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 type trial struct {
 	*poolRig
 	model poolModel
+	all   []*fakeSource // by the place in the model; that in the pool changes
+	order []int
 	open  []*loan
 	fault string
+}
+
+func place(l Loan) int { return int(l.Email()[0] - 'a') }
+
+// announce tells the pool which accounts there are, and forgets those who were removed and have no calls any more.
+func (x *trial) announce() {
+	x.sources = nil
+	for _, i := range x.order {
+		if !x.model.accounts[i].removed {
+			x.sources = append(x.sources, x.all[i])
+		}
+	}
+	x.poolRig.announce()
+	for _, a := range x.model.accounts {
+		a.remembered = a.removed && a.remembered && a.open > 0
+	}
+}
+
+// restore brings a removed account back. What is known about it is only remembered while it has calls.
+func (x *trial) restore(i int) {
+	a := x.model.accounts[i]
+	if !a.removed {
+		return
+	}
+	a.removed, a.banned = false, false
+	if !a.remembered {
+		clear(a.rests)
+		clear(a.lacks)
+		a.quota, a.open = map[string]modelQuota{}, 0
+		maps.DeleteFunc(x.model.current, func(_ string, who int) bool { return who == i })
+		maps.DeleteFunc(x.model.bound, func(_ string, b boundTo) bool { return b.account == i })
+		x.open = slices.DeleteFunc(x.open, func(l *loan) bool { return place(l) == i })
+	}
+	x.announce()
 }
 
 func (x *trial) wrong(format string, args ...any) {
@@ -195,7 +234,9 @@ func TestPoolAgainstItsModel(t *testing.T) {
 // try takes steps until one of them shows that the pool is wrong.
 func try(t *testing.T, opts Options, accounts int, list []step) string {
 	x := &trial{poolRig: newPoolRig(t, accounts, opts), model: poolModel{opts: opts, current: map[string]int{}, bound: map[string]boundTo{}}}
-	for range accounts {
+	x.all = x.sources
+	for i := range accounts {
+		x.order = append(x.order, i)
 		x.model.accounts = append(x.model.accounts, &modelAccount{enabled: true,
 			rests: map[string]modelRest{}, lacks: map[string]modelRest{}, quota: map[string]modelQuota{}})
 	}
@@ -211,7 +252,7 @@ func try(t *testing.T, opts Options, accounts int, list []step) string {
 func (x *trial) take(s step) {
 	now := time.Now()
 	i := s.Account % len(x.model.accounts)
-	a, email := x.model.accounts[i], x.sources[i].signIn.Email
+	a, email := x.model.accounts[i], x.all[i].signIn.Email
 	w := []Want{flash, {Model: "gemini-3-pro-low", Family: "gemini-3"}, opus, banana}[s.Want]
 	delay := time.Duration(s.Seconds) * time.Second
 	switch s.What {
@@ -226,13 +267,25 @@ func (x *trial) take(s step) {
 		passes(delay)
 	case "disable", "enable":
 		a.enabled = s.What == "enable"
-		a.banned = a.banned && a.enabled
-		x.enable(i, false)
-		x.enable(i, a.enabled)
-		if a.enabled {
-			a.banned = false
+		a.banned = false
+		x.all[i].change(func(s *perigee.SignIn) { s.Enabled = false })
+		x.announce()
+		x.all[i].change(func(s *perigee.SignIn) { s.Enabled = a.enabled })
+		x.announce()
+	case "remove":
+		if !a.removed {
+			a.removed, a.remembered = true, true
+			x.announce()
 		}
+	case "restore":
+		x.restore(i)
+	case "turn":
+		x.order = append(x.order[1:], x.order[0])
+		x.announce()
 	case "report":
+		if a.removed {
+			return
+		}
 		x.report(email, w.Model, s.Left)
 		a.quota = map[string]modelQuota{w.Model: {s.Left, now.Add(quotaAge)}}
 		lane := modelLane(w, PoolAntigravity)
@@ -240,6 +293,9 @@ func (x *trial) take(s step) {
 			delete(a.rests, lane)
 		}
 	case "clear":
+		if a.removed {
+			return
+		}
 		if err := x.Clear(email); err != nil {
 			x.wrong("%v", err)
 		}
@@ -256,7 +312,7 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 	which %= len(x.open)
 	l, now := x.open[which], time.Now()
 	x.open = slices.Delete(x.open, which, which+1)
-	a := x.model.accounts[l.member.index]
+	a := x.model.accounts[place(l)]
 	a.open--
 	lane := modelLane(l.want, l.lane.pool)
 	rests := func(kind Kind) *Verdict {
@@ -307,7 +363,7 @@ func (x *trial) lend(w Want) {
 		return
 	}
 	l := got.(*loan)
-	i, pool := l.member.index, l.lane.pool
+	i, pool := place(l), l.lane.pool
 	if l.why.code == whyProbe {
 		x.checkProbe(l, will)
 	} else {
@@ -316,7 +372,7 @@ func (x *trial) lend(w Want) {
 		}
 		x.checkChoice(l, i, pool, now)
 		if chosen := plan[0].Email + " " + plan[0].Pool; w.Session == "" && now.Equal(began) && chosen != l.Email()+" "+pool {
-			x.wrong("%s was chosen, but %s announced", name(l), chosen)
+			x.wrong("%s was chosen (%s), but %s announced: %+v", name(l), l.Why(), chosen, plan)
 		}
 	}
 	m.accounts[i].open++
@@ -328,9 +384,9 @@ func (x *trial) lend(w Want) {
 
 // checkProbe checks a loan that cut a rest short.
 func (x *trial) checkProbe(l *loan, will bool) {
-	a := x.model.accounts[l.member.index]
+	a := x.model.accounts[place(l)]
 	told := a.rests[modelLane(l.want, l.lane.pool)].until.After(time.Now())
-	if will || told || !a.enabled || a.banned || x.model.busy(l.member.index) {
+	if will || told || !a.enabled || a.banned || a.removed || x.model.busy(place(l)) {
 		x.wrong("%s was probed", name(l))
 	}
 }

@@ -51,7 +51,7 @@ func (p *Pool) refusal(a *asking, now instant) error {
 var lasting = [...]Kind{KindVerification, KindSignedOut, kindDisabled, KindNotFound, KindBan}
 
 var remedies = map[Kind]string{
-	KindVerification: "see with `perigee account list` which, and verify it in a browser that is signed in to it",
+	KindVerification: "see with `perigee account list` which, verify it in a browser that is signed in to it, and then run `perigee account enable` with its address",
 	KindSignedOut:    "run `perigee login`",
 	kindDisabled:     "run `perigee account enable`",
 	KindNotFound:     "see with `perigee models` what can be asked",

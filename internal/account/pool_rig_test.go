@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"perigee"
 	"perigee/internal/models"
-	"time"
 )
 
 // fakeSource is a sign-in whose token is always good, unless err says otherwise.
@@ -22,7 +22,7 @@ type fakeSource struct {
 
 func newSource(name string) *fakeSource {
 	return &fakeSource{signIn: perigee.SignIn{Account: perigee.Account{
-		Email: name, Upstream: "antigravity", Enabled: true, ProjectID: "project-" + name, State: perigee.AccountReady}}}
+		Email: name, Upstream: "antigravity", Enabled: true, ProjectID: "project-" + name, State: perigee.AccountReady}, Generation: 7}}
 }
 
 func (s *fakeSource) SignIn() perigee.SignIn {

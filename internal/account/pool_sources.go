@@ -25,11 +25,12 @@ func (p *Pool) SetSources(sources []Source) {
 		case m == nil:
 			m = &member{email: s.Email, source: sources[i], signIn: s}
 			known[s.Email] = m
-			p.adopt(m, now)
+			p.share(m, now)
 		case m.index >= 0:
 			continue
 		default:
 			m.renew(sources[i], s)
+			p.share(m, now)
 		}
 		g, ok := gauges[m]
 		if !ok {
@@ -104,7 +105,7 @@ func (p *Pool) Use(email string) error {
 		return unknown(email)
 	}
 	p.forget(m, now)
-	p.sessions = newSessions(maxSessions)
+	p.forgetSessions()
 	for _, l := range p.lanes {
 		l.current, l.turn = m, m.index-1
 	}

@@ -12,7 +12,6 @@ const (
 	longestBrief = 3 * time.Second        // a delay that is better waited for
 	maxBriefs    = 3                      // so often in a row
 	grace        = 500 * time.Millisecond // on top of what the provider says, which is a little early now and then
-	sameBurst    = 2 * time.Second        // failures within it count once: they were under way together
 	sameCause    = time.Minute            // within which two accounts that are refused without a reason are refused for the same one
 	notFoundRest = 10 * time.Minute
 	projectRest  = 10 * time.Minute
@@ -53,7 +52,7 @@ func (p *Pool) blame(l *loan, v *Verdict, now instant) {
 	m := l.member
 	p.refund(m, now)
 	kind := v.Kind
-	p.explain(l, v, now)
+	p.reconsider(l, v, now)
 	var brief bool
 	switch v.Blame {
 	case ScopeAccountFamily:
@@ -71,6 +70,11 @@ func (p *Pool) blame(l *loan, v *Verdict, now instant) {
 	if l.trail.kind == kind && l.trail.member != m && burns(kind) {
 		// Two accounts in a row were spent on the same cause: a third would be spent on it too.
 		v.Blame = ScopeNobody
+		if len(p.members) > 2 {
+			e := *v.Error
+			e.Next += "; two accounts met the same, and the others were spared: the next call asks them"
+			v.Error = &e
+		}
 		return
 	}
 	p.trails.leave(l.want, trail{member: m, lane: l.lane, kind: kind, brief: brief, waited: l.waited, at: now})
@@ -85,9 +89,9 @@ func burns(kind Kind) bool {
 	return false
 }
 
-// explain tells a limit from a refusal of the client, which looks the same but is not the account's fault: another
+// reconsider tells a limit from a refusal of the client, which looks the same but is not the account's fault: another
 // account was just answered alike, or this one again although it has quota left.
-func (p *Pool) explain(l *loan, v *Verdict, now instant) {
+func (p *Pool) reconsider(l *loan, v *Verdict, now instant) {
 	if v.Kind != KindUnexplained {
 		return
 	}
@@ -136,10 +140,10 @@ type failure struct {
 	began instant // of the call that failed
 }
 
-// restAfter begins or extends a rest, and says whether the failure counts: of several that were under way together only
-// one does.
+// restAfter begins or extends a rest, and says whether the failure counts. Of several calls that were under way together only
+// the first does: the others say nothing about the time since.
 func (p *Pool) restAfter(m *member, l *lane, s *slot, f failure, now instant) (counts bool) {
-	counts = s.failedAt == 0 || now-s.failedAt >= sameBurst && f.began > s.failedAt
+	counts = f.began > s.failedAt
 	told := f.delay > 0
 	d := min(f.delay, MaxDelay) + grace
 	if !told {
@@ -192,9 +196,6 @@ func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
 // lack notes that an account does not have a model.
 func (p *Pool) lack(l *loan, now instant) {
 	m := l.member
-	if m.index < 0 {
-		return
-	}
 	if m.lacks == nil {
 		m.lacks = map[lacking]rest{}
 	}
@@ -211,15 +212,8 @@ func (p *Pool) fail(l *loan, v *Verdict, now instant) {
 	if m.index >= 0 {
 		p.gauges[m.index].heal(healthFault, now)
 	}
-	var state string
-	switch v.Kind {
-	case KindVerification:
-		state = perigee.AccountVerification
-	case KindBan, KindIneligible:
-		state = perigee.AccountBanned
-	case KindSignedOut:
-		state = perigee.AccountSignedOut
-	default:
+	state := stateAfter(v.Kind)
+	if state == "" {
 		p.restAfter(m, nil, &m.whole, failure{kind: v.Kind, delay: v.Delay, guess: tokenRest, model: l.want.Model, began: l.began}, now)
 		return
 	}
@@ -227,16 +221,30 @@ func (p *Pool) fail(l *loan, v *Verdict, now instant) {
 	if v.Link != "" && !strings.Contains(reason, v.Link) {
 		reason += " (" + v.Link + ")"
 	}
-	p.stop(m, state, reason)
+	p.stop(l, state, reason)
 }
 
-// stop takes an account out of use until its sign-in is changed.
-func (p *Pool) stop(m *member, state, reason string) {
+// stateAfter is the state that an account gets into by trouble that does not end by itself; empty: none.
+func stateAfter(kind Kind) string {
+	switch kind {
+	case KindVerification:
+		return perigee.AccountVerification
+	case KindBan, KindIneligible:
+		return perigee.AccountBanned
+	case KindSignedOut:
+		return perigee.AccountSignedOut
+	}
+	return ""
+}
+
+// stop takes the account of a loan out of use until its sign-in is changed.
+func (p *Pool) stop(l *loan, state, reason string) {
+	m := l.member
 	if m.stopped != "" || m.index < 0 {
 		return
 	}
 	m.stopped, m.reason = state, reason
-	m.stoppedAs = m.source.SignIn().Generation
+	m.stoppedAs = l.generation
 	p.refresh(m, p.clock.read())
 	p.changed = true
 	logger, told, email := p.opts.Logger, p.opts.OnState, m.email

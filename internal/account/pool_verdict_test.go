@@ -21,6 +21,7 @@ func (r *poolRig) rests(want Want) time.Duration {
 	return perigee.AsError(err).Retry
 }
 
+// Trap 76: who comes back at the very moment is refused again.
 func TestToldDelaysAreKeptWithSomeGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{}))
@@ -37,13 +38,13 @@ func TestToldDelaysAreKeptWithSomeGrace(t *testing.T) {
 	})
 }
 
+// Trap 72: trouble of the provider's is no step of the ladder, and an answer leads back to its foot.
 func TestLadderIsClimbedByUntoldLimitsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{}))
 		climb := func(want ...time.Duration) {
 			t.Helper()
 			for _, d := range want {
-				passes(2 * time.Second)
 				r.ask(flash, verdict(KindUnexplained, 0))
 				if got := r.rests(flash); got != d {
 					t.Fatalf("rests for %s, want %s", got, d)
@@ -61,6 +62,7 @@ func TestLadderIsClimbedByUntoldLimitsOnly(t *testing.T) {
 	})
 }
 
+// Trap 73: calls that were refused together are one refusal.
 func TestLimitsThatCameTogetherCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{}))
@@ -83,6 +85,44 @@ func TestLimitsThatCameTogetherCountOnce(t *testing.T) {
 			t.Errorf("rests for %s", got)
 		}
 	})
+}
+
+func TestWhatTheProviderTellsReplacesAGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 1, onlyAntigravity(Options{}))
+		other, another := r.take(flash), r.take(flash)
+		r.ask(flash, verdict(KindProject, 0))
+		other.Done(verdict(KindRate, 10*time.Second))
+		if got := r.rests(flash); got != 10*time.Second+grace {
+			t.Errorf("rests for %s", got)
+		}
+		another.Done(verdict(KindProject, 0))
+		if got := r.rests(flash); got != 10*time.Second+grace {
+			t.Errorf("rests for %s after a guess", got)
+		}
+	})
+}
+
+func TestTrailsGetCold(t *testing.T) {
+	m, l := &member{}, &lane{}
+	kept := trails{}
+	kept.leave(flash, trail{member: m, lane: l, kind: KindRate, at: longAgo})
+	kept.leave(flash, trail{member: m, lane: l, kind: KindQuota, at: longAgo + trailAge})
+	if got := kept.follow(flash, longAgo); got.member != nil {
+		t.Error("a new call follows an old one")
+	}
+	if got := kept.follow(tried(1, flash), longAgo+trailAge+1); got.kind != KindQuota {
+		t.Errorf("followed %q", got.kind)
+	}
+	if got := kept.follow(tried(1, flash), longAgo+trailAge+1); got.member != nil || len(kept) != 0 {
+		t.Errorf("followed %q, %d left", got.kind, len(kept))
+	}
+	for i := range 2 * maxTrails {
+		kept.leave(in(string(rune(i)), flash), trail{at: longAgo + instant(i)*trailAge/100})
+	}
+	if len(kept) > maxTrails {
+		t.Errorf("%d trails are kept", len(kept))
+	}
 }
 
 func TestBriefDelayIsWaitedForOnTheSameAccount(t *testing.T) {
@@ -226,6 +266,7 @@ func TestAccountsThatAreLockedStopAtOnce(t *testing.T) {
 	}
 }
 
+// Trap 78: a model that an account has not got says nothing about the account.
 func TestModelThatIsNotThereRestsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
@@ -248,6 +289,7 @@ func TestModelThatIsNotThereRestsAlone(t *testing.T) {
 	})
 }
 
+// Trap 84: only what was guessed is tried before its time.
 func TestGuessedRestsAreProbedAndToldOnesTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Second}))
@@ -281,7 +323,11 @@ func TestQuotaThatReturnsWakes(t *testing.T) {
 		r.refused(flash)
 		r.report("a", opus.Model, 1)
 		r.refused(flash)
-		r.report("a", flash.Model, 0.4)
+		r.ReportQuota("a", []perigee.Quota{{Model: flash.Model, Remaining: 1}}, time.Now().Add(-16*time.Minute))
+		r.refused(flash) // too old
+		r.ReportQuota("a", []perigee.Quota{{Model: flash.Model}, {Model: "gemini-3-pro-low", Remaining: 1}}, time.Now())
+		r.refused(flash) // another model
+		r.ReportQuota("a", []perigee.Quota{{Model: flash.Model, Remaining: 0.4}, {Model: "gemini-3-pro-low"}}, time.Now())
 		r.sees("returned", r.ask(flash, nil), "a")
 		r.ask(flash, verdict(KindRate, time.Minute))
 		passes(time.Second)
@@ -329,8 +375,6 @@ func TestAccountWithoutATokenIsReplacedBeforeTheCallSeesIt(t *testing.T) {
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("waited %s for a sign-in server that is down", waited)
 		}
-		l := r.take(opus) // c, whose token is taken from the sign-in server only now and then
-		l.Done(nil)
 		r.sources[1].fail(nil)
 		passes(2 * time.Second)
 		r.sees("back", r.ask(flash, nil), "b")
@@ -340,7 +384,37 @@ func TestAccountWithoutATokenIsReplacedBeforeTheCallSeesIt(t *testing.T) {
 		}
 		r.sources[1].fail(nil)
 		r.sees("nobody's fault", r.ask(flash, nil), "b")
+
+		r = newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Minute}))
+		r.ask(flash, verdict(KindRate, 10*time.Second))
+		r.sources[1].fail(errors.New("no network"))
+		start = time.Now()
+		r.sees("waits for one that has a token", r.ask(flash, nil), "a")
+		if waited := time.Since(start); waited != 10*time.Second+grace {
+			t.Errorf("waited %s", waited)
+		}
 	})
+}
+
+// tokenRefusal is how the sign-in wraps what the provider said.
+type tokenRefusal struct{ Verdict }
+
+func (r *tokenRefusal) Error() string { return r.Verdict.Error.Error() }
+
+func TestWhatTheSignInIsToldStopsAnAccount(t *testing.T) {
+	for kind, want := range map[Kind]string{KindBan: "banned", KindIneligible: "banned", KindSignedOut: "signed_out",
+		KindVerification: "verification", KindUnavailable: "ready", KindProject: "ready"} {
+		r := newPoolRig(t, 2, Options{})
+		cause := &tokenRefusal{*verdict(kind, 0)}
+		r.sources[0].fail(&perigee.Error{Class: perigee.ClassForbidden, Message: "no token", Cause: cause})
+		r.sees(string(kind), r.ask(flash, nil), "b")
+		r.sees(string(kind), r.Status()[0].State, want)
+	}
+	r := newPoolRig(t, 2, Options{})
+	r.sources[0].fail(&tokenRefusal{*verdict(KindOAuthClient, 0)})
+	if _, err := r.Lend(t.Context(), flash); err == nil || len(r.states) > 0 {
+		t.Errorf("%v; %q", err, r.states)
+	}
 }
 
 func TestRefusedTokenIsRenewed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,7 @@ func (r *poolRig) queue(ctx context.Context, events *eventLog, who string, want 
 
 func newEventLog() *eventLog { return &eventLog{start: time.Now()} }
 
+// Trap 74: waiting is no attempt.
 func TestCallsWaitForWhoComesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Minute}))
@@ -108,6 +110,22 @@ func TestFirstComeFirstServed(t *testing.T) {
 		passes(2 * time.Minute)
 		want := "5.5s claude: a\n10.5s 1: a\n13.5s 2: a\n16.5s 3: a\n1m10.5s late: rate_limited"
 		r.sees("events", events.String(), want)
+	})
+}
+
+// After a sleep of the machine the first to notice that an account is back may be one who has just come.
+func TestNobodyOvertakesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shift atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
+		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Hour, Concurrency: 1, Now: now}))
+		r.ask(flash, verdict(KindQuota, 50*time.Minute))
+		events := newEventLog()
+		r.queue(t.Context(), events, "first", flash, time.Second)
+		shift.Store(int64(51 * time.Minute))
+		r.queue(t.Context(), events, "second", flash, time.Second)
+		passes(time.Minute)
+		r.sees("events", events.String(), "0s first: a\n1s second: a")
 	})
 }
 
@@ -186,6 +204,18 @@ func TestBriefWaitEndsWhenTheAccountDoes(t *testing.T) {
 		r.enable(0, false)
 		synctest.Wait()
 		r.sees("events", events.String(), "1s 1: b")
+
+		r = newPoolRig(t, 2, Options{MaxWait: time.Minute})
+		l := r.take(in("s", flash))
+		l.Done(verdict(KindRate, 3*time.Second))
+		events = newEventLog()
+		r.queue(t.Context(), events, "2", tried(1, in("s", flash)), 0)
+		r.queue(t.Context(), events, "3", flash, 0)
+		r.sources = r.sources[1:]
+		r.announce()
+		synctest.Wait()
+		slices.Sort(events.lines) // they were served in their order, but are not heard in it
+		r.sees("removed", events.String(), "0s 2: b\n0s 3: b")
 	})
 }
 
@@ -241,10 +271,15 @@ func TestCooldownsOutliveThePool(t *testing.T) {
 		next := newPoolRig(t, 0, Options{Store: store})
 		next.sources = []*fakeSource{newSource("a"), newSource("b")}
 		next.sources[0].change(func(s *perigee.SignIn) {
-			s.Cooldowns = []perigee.Cooldown{store.rows["antigravity a gemini antigravity"]}
+			s.Cooldowns = []perigee.Cooldown{store.rows["antigravity a gemini antigravity"],
+				{Family: "image", Pool: PoolAntigravity, Until: time.Now().Add(365 * 24 * time.Hour)},
+				{Family: "claude+gpt-oss", Pool: PoolAntigravity, Until: time.Now().Add(-time.Hour)}}
 		})
 		next.announce()
-		next.sees("rests", restOf(next.Status()[0]), "[gemini antigravity quota]")
+		next.sees("rests", restOf(next.Status()[0]), "[gemini antigravity quota][image antigravity ]")
+		if until := next.Status()[0].Cooldowns[1].Until; until.After(time.Now().Add(MaxDelay)) {
+			t.Errorf("rests until %s", until)
+		}
 		next.sees("chosen", next.ask(flash, nil)+next.ask(opus, nil), "ba")
 		_ = next.Clear("a")
 		next.Close()

@@ -14,6 +14,7 @@ type rule struct {
 	reasons []string // reason of an ErrorInfo among the details
 	oauth   []string // OAuth error codes; "*" is any
 	texts   []string // pieces of the provider's words as normalize leaves them; behind a … the next piece has to follow soon
+	leads   bool     // in a 400 one of texts must come first: further on the provider may quote what the client has sent
 	html    bool     // the body is a page
 	over    time.Duration
 	under   time.Duration // the delay that the provider told is at least over, or less than under
@@ -61,7 +62,7 @@ var rules = []rule{
 	{name: "oauth: access token", oauth: []string{"invalid_token"}, status: refusedToken, kind: KindUnauthenticated},
 	{name: "oauth: trouble", oauth: []string{"temporarily_unavailable", "server_error", "internal_failure"}, kind: KindUnavailable},
 	{name: "oauth: client", oauth: []string{"*"}, status: refusedToken, kind: KindOAuthClient},
-	{name: "text: signed out", status: refusedToken, kind: KindSignedOut, texts: []string{
+	{name: "text: signed out", status: refusedToken, leads: true, kind: KindSignedOut, texts: []string{
 		"token has been expired or revoked", "token has been revoked", "token revoked", "credentials are invalid"}},
 
 	{name: "text: version", spoken: true, status: []int{4, 5}, kind: KindVersion, texts: []string{
@@ -72,7 +73,7 @@ var rules = []rule{
 		"disabled … violation of … terms of service", "account has been disabled", "account has been suspended"}},
 	{name: "text: ineligible", status: []int{403}, kind: KindIneligible, texts: []string{
 		"not eligible for", "account is ineligible", "lack a gemini code assist license"}},
-	{name: "text: project", status: []int{400, 403}, kind: KindProject, texts: []string{
+	{name: "text: project", status: []int{400, 403}, leads: true, kind: KindProject, texts: []string{
 		"permission cloudaicompanion. … denied on resource", "has not been used in project", "invalid project resource name"}},
 	{name: "text: scope", status: []int{403}, texts: []string{"insufficient authentication scopes"}, kind: KindSignedOut},
 	{name: "text: location", status: []int{400, 403}, kind: KindLocation, texts: []string{
@@ -135,6 +136,7 @@ func (r *rule) matches(e *evidence) bool {
 		(len(r.reasons) == 0 || slices.ContainsFunc(e.reasons, func(s string) bool { return slices.Contains(r.reasons, s) })) &&
 		(len(r.oauth) == 0 || e.oauth != "" && (r.oauth[0] == "*" || slices.Contains(r.oauth, e.oauth))) &&
 		(len(r.texts) == 0 || slices.ContainsFunc(r.texts, func(pattern string) bool { return contains(e.text, pattern) })) &&
+		(!r.leads || e.status != 400 || e.begins(r.texts)) &&
 		(!r.html || e.html) &&
 		(r.over == 0 || e.told && e.delay >= r.over) &&
 		(r.under == 0 || e.told && e.delay < r.under)
@@ -160,6 +162,17 @@ func contains(text, pattern string) bool {
 			return true
 		}
 	}
+}
+
+// begins says whether the provider's own words begin like one of the patterns. What stands in quotes is not its own.
+func (e *evidence) begins(patterns []string) bool {
+	if e.quoted || strings.IndexAny(e.message, "`'\"") == 0 {
+		return false
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		first, _, _ := strings.Cut(p, " … ")
+		return strings.HasPrefix(e.text, first)
+	})
 }
 
 func startsLike(text string, patterns []string) bool {

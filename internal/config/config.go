@@ -241,6 +241,10 @@ type Store struct {
 	// Address of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is
 	// a secret because it may hold a password.
 	URL perigee.Secret `yaml:"url" format:"postgres" example:"env:DATABASE_URL"`
+
+	// Key that seals refresh tokens in the database: 32 bytes in base64, as from openssl rand -base64 32. Replicas
+	// that share a database need the same one. Empty: each has its own, in the OS keyring or in data_dir.
+	SealKey perigee.Secret `yaml:"seal_key" example:"env:PERIGEE_SEAL_KEY"`
 }
 
 // Traces says what is kept of each call.

@@ -62,6 +62,7 @@ var manual = map[string]string{
 	"Media.Max":                "Largest size of what is fetched for one request, all together.",
 	"Media.Timeout":            "Longest time to fetch one of them.",
 	"Store.URL":                "Address of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is a secret because it may hold a password.",
+	"Store.SealKey":            "Key that seals refresh tokens in the database: 32 bytes in base64, as from openssl rand -base64 32. Replicas that share a database need the same one. Empty: each has its own, in the OS keyring or in data_dir.",
 	"Traces.Keep":              "Space for traces; the oldest go first. 0: no traces.",
 	"Traces.Bodies":            "Whether traces hold what was said, or only its size and timing.",
 	"MCP.Roots":                "Directories that tools may read; a relative one counts from where perigee was started.",

@@ -25,7 +25,9 @@ func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
 		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 			return nil, noDataDir(err)
 		}
-		store, err := sqlstore.Open(ctx, sqlstore.Options{Path: DatabasePath(cfg), Now: opts.Now, Logger: opts.Logger})
+		options := StoreOptions(cfg)
+		options.Now, options.Logger = opts.Now, opts.Logger
+		store, err := sqlstore.Open(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +52,7 @@ func (b *backDoor) close() {
 
 // openAccounts returns the sign-ins in a store, with the key that they are sealed with.
 func openAccounts(ctx context.Context, cfg *config.Config, store *sqlstore.Store, opts Options) (*sqlstore.Accounts, error) {
-	key, err := seal.Open(ctx, seal.Options{Dir: cfg.DataDir, Logger: opts.Logger})
+	key, err := seal.Open(ctx, seal.Options{Dir: cfg.DataDir, Given: cfg.Store.SealKey, Logger: opts.Logger})
 	if err != nil {
 		return nil, err
 	}

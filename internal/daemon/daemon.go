@@ -106,6 +106,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.follow()
+	d.followReplicas()
 	return d, nil
 }
 
@@ -116,9 +117,18 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if d.lock, err = lockDir(cfg.DataDir); err != nil {
 		return err
 	}
-	d.store, err = sqlstore.Open(ctx, sqlstore.Options{Path: DatabasePath(cfg), Now: d.opts.Now, Logger: d.opts.Logger})
+	options := StoreOptions(cfg)
+	options.Replica, options.Now, options.Logger = replicaName(), d.opts.Now, d.opts.Logger
+	d.store, err = sqlstore.Open(ctx, options)
 	if err != nil {
 		return err
+	}
+	if d.store.Shared() {
+		alive, err := d.store.Replicas(ctx)
+		if err != nil {
+			return err
+		}
+		d.opts.Logger.Info("the database is shared", "replica", options.Replica, "replicas", alive)
 	}
 	cut, err := d.store.CutOffOpenCalls(ctx)
 	if err != nil {
@@ -143,8 +153,10 @@ func noDataDir(err error) error {
 	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
 }
 
-// DatabasePath is where calls are kept.
-func DatabasePath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.db") }
+// StoreOptions say where everything is kept.
+func StoreOptions(cfg *config.Config) sqlstore.Options {
+	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, "perigee.db"), URL: cfg.Store.URL}
+}
 
 // SocketPath is where the owner's commands reach the daemon.
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.sock") }
@@ -198,6 +210,7 @@ func (d *Daemon) Simulated() bool { return d.house.simulated() }
 func (d *Daemon) Advice() []string {
 	var lines []string
 	for _, r := range (control{d.house}).rosters() {
+		lines = append(lines, d.sealAdvice(r)...)
 		everybody := r.everybody()
 		switch {
 		case len(everybody) == 0:

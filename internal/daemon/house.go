@@ -56,7 +56,7 @@ type room struct {
 
 // newHouse builds the upstreams. accounts is called when one of them needs sign-ins.
 func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accounts, error), brief bool) (*house, error) {
-	h := &house{opts: opts, accounts: accounts, brief: brief, signatures: signature.NewMemory(signature.Options{Now: opts.Now, Logger: opts.Logger})}
+	h := &house{opts: opts, accounts: accounts, brief: brief, signatures: signature.NewMemory(signature.Options{Shared: !cfg.Store.URL.IsZero(), Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
 		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
@@ -126,9 +126,6 @@ func (e *ConfigError) Error() string { return e.message }
 // Supports returns the first thing that a configuration asks for and that this version has not got, as a
 // *ConfigError.
 func Supports(cfg *config.Config) error {
-	if !cfg.Store.URL.IsZero() {
-		return &ConfigError{"store.url: this version keeps everything in SQLite; leave store.url empty"}
-	}
 	for _, u := range cfg.Upstreams {
 		switch u.Kind {
 		case config.KindGemini, config.KindAntigravity, config.KindSimulator:

@@ -40,7 +40,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		d.opts.Logger.Warn(w)
 	}
 	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path)
-	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store.URL != first.Store.URL {
+	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store != first.Store {
 		d.opts.Logger.Warn("listen, data_dir and store take effect when perigee is started anew")
 	}
 }

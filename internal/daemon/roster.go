@@ -47,7 +47,7 @@ func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts,
 	r.discoverer = newDiscoverer(u, transport, opts)
 	r.pool = account.NewPool(account.Options{
 		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota,
-		Now: opts.Now, Logger: opts.Logger, OnState: r.stateChanged, Store: store,
+		Now: opts.Now, Logger: opts.Logger, OnState: r.stateChanged, Store: store, Sessions: sharedSessions(store, u.Name),
 	})
 	return r, r.load(ctx)
 }
@@ -76,7 +76,10 @@ func userAgent(u config.Upstream, version string) string {
 }
 
 // load makes the pool know what the store knows. Accounts that are still the same keep their tokens.
-func (r *roster) load(ctx context.Context) error {
+func (r *roster) load(ctx context.Context) error { return r.loadWith(ctx, (*source).adopt) }
+
+// loadWith asks who is there already to take over what has changed; who cannot is replaced.
+func (r *roster) loadWith(ctx context.Context, adopt func(*source, perigee.SignIn) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list, err := r.store.SignIns(ctx, r.upstream)
@@ -90,7 +93,7 @@ func (r *roster) load(ctx context.Context) error {
 	r.sources = r.sources[:0:0]
 	for _, signIn := range list {
 		s := old[signIn.Email]
-		if s != nil && s.adopt(signIn) {
+		if s != nil && adopt(s, signIn) {
 			delete(old, signIn.Email)
 		} else {
 			s = newSource(r, signIn)

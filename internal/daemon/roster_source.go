@@ -45,6 +45,7 @@ func (s *source) SignIn() perigee.SignIn {
 	if s.stored.Generation > signIn.Generation {
 		signIn = s.stored
 	}
+	signIn.Cooldowns = s.stored.Cooldowns
 	if signIn.ProjectID == "" {
 		signIn.ProjectID = s.project
 	}

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -50,7 +51,8 @@ type Tokens struct {
 	// Only the flight uses these.
 	unsaved *held // came with a rotated token that could not be stored yet
 	rotated perigee.Secret
-	refused error // the answer to signIn.Refresh, when that is no longer accepted
+	refused error          // the answer to a refresh token that is no longer accepted
+	refusal perigee.Secret // that token
 }
 
 // A flight is one refresh that any number of callers wait for.
@@ -171,6 +173,11 @@ var errReplaced = errors.New("the sign-in was replaced meanwhile")
 
 // renew gets a new access token, with the refresh token that is stored if that is another than the one known here.
 func (t *Tokens) renew(ctx context.Context) (*held, error) {
+	release, err := t.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	for range maxRounds {
 		if t.unsaved == nil {
 			err := t.ask(ctx)
@@ -190,9 +197,49 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than it can be refreshed", t.SignIn().Email)
 }
 
+// takeTurn waits for others who share the store and refresh the same account, and then uses what they left there: a
+// refresh token that was replaced must not be used again.
+func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
+	shared, ok := t.store.(perigee.RefreshLeaser)
+	if !ok {
+		return func() {}, nil
+	}
+	s := t.SignIn()
+	release, err = shared.LeaseRefresh(ctx, s.Upstream, s.Email)
+	if err != nil {
+		return nil, fmt.Errorf("refresh %s: %w", s.Email, err)
+	}
+	if release == nil {
+		return func() {}, nil
+	}
+	if t.unsaved != nil {
+		return release, nil // what is in the store may be older than what could not be stored yet
+	}
+	if err := t.look(ctx); err != nil && !errors.Is(err, errReplaced) {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// Adopt takes over the sign-in as others who share the store have changed it. An access token that is held stays in use:
+// theirs is another one, and both are good.
+func (t *Tokens) Adopt(s perigee.SignIn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Who refreshes looks for itself, and must not take somebody else's change for the one that it read.
+	if t.flight != nil || t.unsaved != nil || s.Generation < t.signIn.Generation {
+		return
+	}
+	if s.Refresh.IsZero() { // it cannot be opened here
+		s.Refresh = t.signIn.Refresh
+	}
+	t.signIn = s
+}
+
 // ask refreshes and leaves the answer in unsaved.
 func (t *Tokens) ask(ctx context.Context) error {
-	if t.refused != nil {
+	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
 		// Only another token can help, so the provider need not be asked about this one again.
 		err := t.look(ctx)
 		switch {
@@ -201,16 +248,17 @@ func (t *Tokens) ask(ctx context.Context) error {
 		case !errors.Is(err, errReplaced):
 			return t.refused
 		}
-		t.refused = nil
 	}
+	t.refused = nil
 	h := held{wall: t.client.opts.Now().Round(0), mono: t.elapsed()}
-	grant, err := t.client.Refresh(ctx, t.SignIn().Refresh)
+	used := t.SignIn().Refresh
+	grant, err := t.client.Refresh(ctx, used)
 	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
 		// Another process may have had this token replaced.
 		if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 			return err
 		}
-		t.refused = err
+		t.refused, t.refusal = err, used
 		t.signOut(ctx, refusal)
 		return err
 	}

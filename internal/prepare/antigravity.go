@@ -51,6 +51,7 @@ type gateway struct {
 	opts   AntigravityOptions
 	back   Back
 	search *Search
+	grown  int // by how much cleaning has made schemas longer
 }
 
 // claude says whether the model is one of Claude's, which have a backend with rules of its own.

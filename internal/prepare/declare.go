@@ -79,7 +79,12 @@ func (g *gateway) schemaFamily() schema.Family {
 
 // parameters cleans the schema of a function, and notes what is lost of it.
 func (g *gateway) parameters(f *perigee.Function) {
-	cleaned := schema.Clean(f.Parameters, g.schemaFamily())
+	clean := schema.Clean
+	if g.grown > maxGrown {
+		clean = schema.CleanSparing
+	}
+	cleaned := clean(f.Parameters, g.schemaFamily())
+	g.grown += max(0, len(cleaned.Schema)-len(f.Parameters))
 	f.Parameters = cleaned.Schema
 	if cleaned.Placeholder {
 		if g.back.fillers == nil {
@@ -91,6 +96,10 @@ func (g *gateway) parameters(f *perigee.Function) {
 		g.notes.add(perigee.NoteMapped, "schema of tool "+g.clientName(f.Name)+" ("+lost+")")
 	}
 }
+
+// maxGrown is how many bytes the schemas of a prompt may become longer before references are written out sparingly: a
+// short one can be made to say a lot, and there may be thousands.
+const maxGrown = 1 << 20
 
 // maxLosses is how many keywords a note names.
 const maxLosses = 4

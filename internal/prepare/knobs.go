@@ -38,22 +38,13 @@ func (g *gateway) numbers(gen *perigee.Generation) {
 		g.notes.add(perigee.NoteDropped, fmt.Sprintf("seed %d", *n))
 		gen.Seed = nil
 	}
-	if n := gen.Candidates; n != nil {
-		most := int64(1)
-		if g.native() && g.spec.Family != models.Image {
-			most = maxCandidates
+	if n := gen.Candidates; n != nil && *n != 1 {
+		if *n > 1 {
+			g.notes.add(perigee.NoteDropped, "candidates after 1") // the gateway gives one, whatever it is asked for
 		}
-		if *n > most {
-			g.notes.add(perigee.NoteDropped, fmt.Sprintf("candidates after %d", most))
-		}
-		if fitting := min(max(*n, 1), most); fitting != *n {
-			gen.Candidates = &fitting
-		}
+		gen.Candidates = new(int64(1))
 	}
 }
-
-// maxCandidates is how many answers a model of Google's gives to one prompt.
-const maxCandidates = 8
 
 // words drops what says nothing, and kinds of answers that the model does not give.
 func (g *gateway) words(gen *perigee.Generation) {

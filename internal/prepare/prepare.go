@@ -11,7 +11,6 @@
 package prepare
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -63,8 +62,8 @@ func (b Back) Event(ev *perigee.Event) {
 	if b.fillers[call.Name] {
 		call.Args = schema.TakeOutPlaceholder(call.Args)
 	}
-	if b.object && call.Args == nil {
-		call.Args = json.RawMessage(`{}`)
+	if b.object && !isObject(call.Args) {
+		call.Args = object(call.Args, "input")
 	}
 	if renamed {
 		call.Name = name

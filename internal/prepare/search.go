@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/models"
 	"perigee/internal/rawjson"
 )
 
@@ -139,6 +140,26 @@ func (s *Search) function() *perigee.Function {
 			`"urls":{"type":"array","items":{"type":"string"},"description":"Addresses of pages to read; leave it out to search the web"}},"required":["query"]}`)
 	}
 	return f
+}
+
+// Searched returns the prompt with what the model said and, behind it, the results of its searches. The model's own words
+// need the same care as those that a client sends back: providers forget ids, repeat them, and leave seals out.
+func (p Prepared) Searched(spec models.Spec, opts AntigravityOptions, said, results []perigee.Part) Prepared {
+	g := &gateway{gemini: gemini{spec: spec, prompt: *p.Prompt, within: true}, opts: opts}
+	tell := g.repairs(RepairPairing)
+	list := slices.Clone(g.prompt.Contents)
+	for _, c := range []perigee.Content{{Role: perigee.RoleModel, Parts: said}, {Role: perigee.RoleUser, Parts: results}} {
+		if c = g.content(&c, tell); len(c.Parts) > 0 {
+			list = append(list, c)
+		}
+	}
+	if g.claude() {
+		list = g.withThoughts(list)
+	}
+	g.sign(list)
+	g.prompt.Contents = list
+	p.Prompt, p.Notes = &g.prompt, g.notes.list
+	return p
 }
 
 const searcher = "You search the web for another program. Search for what you are asked, read what you are pointed at, and answer with the facts that you found, briefly and completely. Say so when you found nothing."

@@ -44,6 +44,11 @@ func Clean(raw []byte, family Family) Result {
 	return clean(raw, rules{family: family})
 }
 
+// CleanSparing is Clean for one of so many schemas that even the small ones must not grow by much.
+func CleanSparing(raw []byte, family Family) Result {
+	return clean(raw, rules{family: family, sparing: true})
+}
+
 // CleanResponse is Clean for the schema of an answer: of any type, without placeholders, and with numbers in
 // enumerations, which the provider knows only there.
 func CleanResponse(raw []byte, family Family) Result {
@@ -54,6 +59,7 @@ func CleanResponse(raw []byte, family Family) Result {
 type rules struct {
 	family   Family
 	response bool
+	sparing  bool
 }
 
 // A cleaner is one schema on its way. Everything in it is reused for the next one.
@@ -98,8 +104,11 @@ func (c *cleaner) run(raw []byte, r rules) Result {
 	if height := c.settled(root, at); height != dirty && height <= maxDepth+1 {
 		return Result{Schema: raw}
 	}
-	c.maxWork = 20_000 + 4*len(c.nodes)
-	c.maxOut = 64<<10 + 4*len(raw)
+	c.maxWork, c.maxOut = 4*len(c.nodes), 4*len(raw)
+	if !r.sparing { // references may write out a small schema to a usual size
+		c.maxWork += 20_000
+		c.maxOut += 64 << 10
+	}
 	c.out = slices.Grow(c.out, len(raw)+len(raw)/4)
 	c.emit(source{node: root}, nil, 0, at)
 	result := Result{Schema: c.out, Changes: c.changes.list(), Placeholder: c.placeholder}

@@ -21,8 +21,8 @@ func readKey(path string) ([]byte, error) {
 		return nil, err
 	}
 	text, ok := strings.CutPrefix(string(data), fileWords)
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if !ok || err != nil || len(raw) != keySize {
+	raw, err := decodeKey(text)
+	if !ok || err != nil {
 		// A new key in its place would make what the old one sealed unreadable for good.
 		return nil, perigee.Errorf(perigee.ClassInternal, "the key file %s is damaged", path).
 			WithNext("bring it back from a backup, or move it away and %s", signInAgain)
@@ -30,6 +30,14 @@ func readKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		err = os.Chmod(path, 0o600)
+	}
+	return raw, err
+}
+
+func decodeKey(text string) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err == nil && len(raw) != keySize {
+		err = fmt.Errorf("%d bytes", len(raw))
 	}
 	return raw, err
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"perigee"
@@ -17,9 +18,12 @@ import (
 
 // Options say where the key is.
 type Options struct {
-	Dir       string       // the data directory; made if it is missing
-	NoKeyring bool         // keep the key in a file, as PERIGEE_KEYRING=off in the environment does
-	Logger    *slog.Logger // nil: discard
+	Dir       string // the data directory; made if it is missing
+	NoKeyring bool   // keep the key in a file, as PERIGEE_KEYRING=off in the environment does
+	// Given is the key itself, for several machines that share what is sealed: 32 bytes in base64, or the line of a key
+	// file. Then nothing is looked for or made.
+	Given  perigee.Secret
+	Logger *slog.Logger // nil: discard
 
 	ring ring // nil: that of the operating system
 }
@@ -41,6 +45,9 @@ const patience = 10 * time.Second
 // A key that was lost is replaced by a new one; what the lost one sealed then says so when it is opened. A key file that
 // cannot be read is an error, and stays as it is.
 func Open(ctx context.Context, opts Options) (*Key, error) {
+	if !opts.Given.IsZero() {
+		return parseGiven(opts.Given)
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -90,6 +97,15 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 		return nil, trouble(err)
 	}
 	return o.inFile(raw, account)
+}
+
+func parseGiven(given perigee.Secret) (*Key, error) {
+	raw, err := decodeKey(strings.TrimPrefix(strings.TrimSpace(given.Reveal()), fileWords))
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the seal key is not 32 bytes in base64").
+			WithNext("make one with `openssl rand -base64 32`, or use what is in a seal.key file")
+	}
+	return newKey(raw, InConfig)
 }
 
 // inFile is a key from the file. What was sealed before there was a file was sealed with the one in the keyring.

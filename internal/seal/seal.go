@@ -47,6 +47,7 @@ const askAgain = 30 * time.Second
 const (
 	InKeyring = "keyring"
 	InFile    = "file"
+	InConfig  = "configuration"
 )
 
 const keySize = chacha20poly1305.KeySize
@@ -65,7 +66,7 @@ func idOf(raw []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Place says where the key is kept: InKeyring or InFile.
+// Place says where the key is kept: InKeyring, InFile or InConfig.
 func (k *Key) Place() string { return k.place }
 
 // A sealed secret is version:key:nonce and ciphertext, in base64.
@@ -111,10 +112,14 @@ const signInAgain = "sign in again with `perigee login`"
 
 var (
 	errGone   = errors.New("is gone")
+	errOther  = errors.New("is not the one in the configuration")
 	errLocked = errors.New("may be in the keyring of the operating system, which does not answer")
 )
 
 func adviceFor(err error) string {
+	if errors.Is(err, errOther) {
+		return "give every replica the same store.seal_key, or " + signInAgain
+	}
 	if errors.Is(err, errLocked) {
 		return "unlock the keyring and try again, or " + signInAgain
 	}
@@ -137,6 +142,9 @@ func (k *Key) withID(id string) (cipher.AEAD, error) {
 	defer k.mu.Unlock()
 	if aead := k.older[id]; aead != nil {
 		return aead, nil
+	}
+	if k.place == InConfig {
+		return nil, errOther
 	}
 	if k.others == nil {
 		return nil, errGone

@@ -417,3 +417,40 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+// Machines that share what is sealed are given the key.
+func TestGivenKey(t *testing.T) {
+	raw := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", keySize)))
+	given := func(text string) (*Key, error) {
+		return Open(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "not", "made"), Given: perigee.NewSecret(text)})
+	}
+	one, err := given(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := given(fileWords + raw + "\n") // as a key file has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := one.Seal(perigee.NewSecret("token"), "accounts", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := other.Open(sealed, "accounts", "ada"); err != nil || plain.Reveal() != "token" || other.Place() != InConfig {
+		t.Errorf("got %q, %v, from %s", plain.Reveal(), err, other.Place())
+	}
+	stranger, err := given(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", keySize))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stranger.Open(sealed, "accounts", "ada")
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnauthenticated || !strings.Contains(e.Next, "store.seal_key") {
+		t.Errorf("got %v", err)
+	}
+	for _, bad := range []string{"short", raw[:40], "not base64 at all, but as long as a key would be"} {
+		_, err := given(bad)
+		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || strings.Contains(e.Error(), bad) || !strings.Contains(e.Next, "openssl") {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+}

@@ -54,6 +54,9 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		for ev, err := range k.next.Stream(ctx, restored) {
 			if err == nil {
 				w.see(&ev)
+				if ev.Kind == perigee.EventFinish {
+					k.memory.settle(ctx)
+				}
 			}
 			if !yield(ev, err) {
 				return

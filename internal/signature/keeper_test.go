@@ -335,3 +335,25 @@ func BenchmarkStream(b *testing.B) {
 		})
 	}
 }
+
+// A provider that gives two calls of an answer the same id does not leave the client with results that it cannot tell
+// apart, nor one call with the other's seal.
+func TestIdsDiffer(t *testing.T) {
+	m := NewMemory(Options{})
+	var ids []string
+	answers := &source{events: []perigee.Event{signed(called("a"), "S1"), signed(called("a"), "S2"), called("a"), called("b"), finish()}}
+	for ev, err := range m.Around(answers).Stream(t.Context(), request(perigee.DialectOpenAIChat, flash)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == perigee.EventCall {
+			ids = append(ids, ev.Call.ID)
+		}
+	}
+	if len(ids) != 4 || ids[0] != "a" || ids[1] == "a" || ids[2] == "a" || ids[1] == ids[2] || ids[3] != "b" {
+		t.Fatalf("ids %q", ids)
+	}
+	if got := ask(t, m, flash, partCall(ids[0]), partCall(ids[1])); got != "S1 S2" {
+		t.Errorf("got %q", got)
+	}
+}

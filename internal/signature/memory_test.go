@@ -158,7 +158,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &shelf{}
 		store.fail(errors.New("disk full"))
-		w := startWriter(store, slog.New(slog.DiscardHandler))
+		w := startWriter(store, Options{Logger: slog.New(slog.DiscardHandler)})
 		value := strings.Repeat("x", maxWaiting/10)
 		for i := range 100 {
 			w.put(perigee.Signature{Key: fmt.Sprint(i), Value: value})

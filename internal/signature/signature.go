@@ -32,8 +32,10 @@ type Options struct {
 	Keep     time.Duration // how long after its last use; 0: 48 hours
 	MaxBytes int           // of memory; 0: 16 MiB
 	MaxCount int           // of entries in memory; 0: 100,000
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Shared says that others write to the same store, who may be asked next about what is remembered here.
+	Shared bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 const (
@@ -43,8 +45,12 @@ const (
 
 	// forget is how long it is believed that the store has not got something: another process may write to it.
 	forget = 5 * time.Minute
+	// forgetShared is the same where another process certainly does.
+	forgetShared = 2 * time.Second
 	// findTime bounds how long a request waits for the store. Without an answer it goes on as it came.
 	findTime = time.Second
+	// settleTime bounds how long the end of an answer waits for the store, where others may be asked next.
+	settleTime = 500 * time.Millisecond
 )
 
 // A Memory remembers signatures: the latest in memory, and all of them in a store where there is one. It is safe for
@@ -80,7 +86,7 @@ func NewMemory(opts Options) *Memory {
 // the memory closes it, before the store.
 func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	m.store = store
-	m.writer = startWriter(store, m.opts.Logger)
+	m.writer = startWriter(store, m.opts)
 }
 
 // Close writes what is not in the store yet. While the store fails it tries until ctx ends.
@@ -89,6 +95,17 @@ func (m *Memory) Close(ctx context.Context) error {
 		return nil
 	}
 	return m.writer.close(ctx)
+}
+
+// settle waits, where the store is shared, until others can find what was remembered: with the end of its answer a client
+// may turn to one of them.
+func (m *Memory) settle(ctx context.Context) {
+	if m.writer == nil || !m.opts.Shared {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	m.writer.settle(ctx)
 }
 
 // put remembers a signature under a key.
@@ -139,13 +156,17 @@ func (m *Memory) load(ctx context.Context, keys []string, result found, now time
 		m.opts.Logger.Warn("signatures cannot be read for now", "error", err)
 		return
 	}
+	believe := forget
+	if m.opts.Shared {
+		believe = forgetShared
+	}
 	for i := range stored {
 		m.cache.put(stored[i], false)
 		result[stored[i].Key] = &stored[i]
 	}
 	for _, key := range keys {
 		if _, ok := result[key]; !ok {
-			m.cache.put(perigee.Signature{Key: key, Expires: now.Add(forget)}, true)
+			m.cache.put(perigee.Signature{Key: key, Expires: now.Add(believe)}, true)
 		}
 	}
 }

@@ -12,6 +12,8 @@ type watch struct {
 	scope      *scope // its seal is that of the model that answers; empty: it has no signatures
 	call       string // the id of the request
 	calls      int
+	firstID    string          // of the calls of the answer so far
+	ids        map[string]bool // of all of them, once there are several
 	candidates []candidate
 }
 
@@ -37,7 +39,9 @@ func (w *watch) see(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventCall:
 		w.number(ev)
-	case perigee.EventText, perigee.EventThinking, perigee.EventSignature, perigee.EventFinish:
+	case perigee.EventFinish:
+		w.ids, w.firstID = nil, ""
+	case perigee.EventText, perigee.EventThinking, perigee.EventSignature:
 	default:
 		return
 	}
@@ -71,15 +75,30 @@ func (w *watch) see(ev *perigee.Event) {
 
 const maxCandidates = 8
 
-// number gives a call an id that no other call has: the request's, and which of its calls it is.
+// number gives a call an id that no other call has: the request's, and which of its calls it is. A provider that
+// repeats itself would leave the client with results that it cannot tell apart.
 func (w *watch) number(ev *perigee.Event) {
 	w.calls++
-	if ev.Call == nil || ev.Call.ID != "" {
+	if ev.Call == nil || ev.Call.ID != "" && w.first(ev.Call.ID) {
 		return
 	}
 	call := *ev.Call
 	call.ID = fmt.Sprintf("call_%s_%d", w.call, w.calls)
 	ev.Call = &call
+}
+
+// first says whether no call before had this id.
+func (w *watch) first(id string) bool {
+	switch {
+	case w.firstID == "":
+		w.firstID = id
+		return true
+	case w.ids == nil:
+		w.ids = map[string]bool{w.firstID: true}
+	}
+	repeated := w.ids[id]
+	w.ids[id] = true
+	return !repeated
 }
 
 func (w *watch) text(c *candidate, ev *perigee.Event) {

@@ -21,11 +21,17 @@ const (
 type writer struct {
 	store  perigee.SignatureStore
 	logger *slog.Logger
+	linger time.Duration
 
 	mu     sync.Mutex
 	queue  []perigee.Signature
 	bytes  int // of the queue
 	closed bool
+
+	queued  int           // signatures that were ever put
+	tried   int           // of these, how many the store was given, whether it took them or not
+	failing bool          // it did not take the last
+	news    chan struct{} // closed when tried changes
 
 	wake    chan struct{} // holds one token when signatures may be waiting
 	closing chan struct{}
@@ -35,8 +41,11 @@ type writer struct {
 	giveUp  context.CancelFunc
 }
 
-func startWriter(store perigee.SignatureStore, logger *slog.Logger) *writer {
-	w := &writer{store: store, logger: logger, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+func startWriter(store perigee.SignatureStore, opts Options) *writer {
+	w := &writer{store: store, logger: opts.Logger, linger: linger, wake: make(chan struct{}, 1), news: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{})}
+	if opts.Shared {
+		w.linger = 0 // the next request of the conversation may come to somebody else in a moment
+	}
 	w.ctx, w.giveUp = context.WithCancel(context.Background())
 	go w.run()
 	return w
@@ -48,12 +57,32 @@ func (w *writer) put(s perigee.Signature) {
 	if !w.closed && len(w.queue) < maxQueue && w.bytes+size(s) <= maxWaiting {
 		w.queue = append(w.queue, s)
 		w.bytes += size(s)
+		w.queued++
 	}
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// settle waits until the store was given what is queued now, but not for a store that fails.
+func (w *writer) settle(ctx context.Context) {
+	w.mu.Lock()
+	until := w.queued
+	for w.tried < until && !w.failing {
+		news := w.news
+		w.mu.Unlock()
+		select {
+		case <-news:
+		case <-w.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		w.mu.Lock()
+	}
+	w.mu.Unlock()
 }
 
 // close writes what is waiting and ends the goroutine. It gives up when ctx ends.
@@ -82,7 +111,7 @@ func (w *writer) run() {
 	for open := true; open; {
 		select {
 		case <-w.wake:
-			open = w.wait(linger)
+			open = w.wait(w.linger)
 		case <-w.closing:
 			open = false
 		}
@@ -125,7 +154,7 @@ func (w *writer) pause(d time.Duration) bool {
 // write writes what is waiting. What the store does not take waits on.
 func (w *writer) write() (ok bool) {
 	w.mu.Lock()
-	batch := w.queue
+	batch, queued := w.queue, w.queued
 	w.queue, w.bytes = nil, 0
 	w.mu.Unlock()
 	if len(batch) == 0 {
@@ -142,6 +171,11 @@ func (w *writer) write() (ok bool) {
 		w.logger.Info("signatures are kept again")
 	}
 	w.failure = err
+	w.mu.Lock()
+	w.tried, w.failing = queued, err != nil
+	close(w.news)
+	w.news = make(chan struct{})
+	w.mu.Unlock()
 	return err == nil
 }
 

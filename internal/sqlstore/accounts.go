@@ -31,10 +31,19 @@ var _ perigee.AccountStore = (*Accounts)(nil)
 // valid until the Store is closed.
 func (s *Store) Accounts(sealer Sealer) *Accounts { return &Accounts{store: s, sealer: sealer} }
 
+// Shared says whether other processes may be using the same accounts.
+func (a *Accounts) Shared() bool { return a.store.Shared() }
+
+// Sessions returns what is known about the sessions of an upstream.
+func (a *Accounts) Sessions(upstream string) *Sessions { return a.store.Sessions(upstream) }
+
 const (
 	selectAccounts = `SELECT upstream, email, refresh, project_id, enabled, state, reason, added_us, generation FROM accounts`
 	orderAccounts  = ` ORDER BY added_us, place`
-	nextGeneration = `UPDATE account_generation SET last = last + 1 RETURNING last`
+	// What changes an account takes this row first, so that those who do so wait for each other here.
+	nextGeneration = `UPDATE account_generation SET last = last + 1, changes = changes + 1 RETURNING last`
+	countChange    = `UPDATE account_generation SET changes = changes + 1`
+	selectChanges  = `SELECT changes FROM account_generation`
 	insertAccount  = `INSERT INTO accounts
 	(upstream, email, refresh, project_id, state, reason, changed_us, generation, enabled, added_us, place)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $8)`
@@ -44,7 +53,7 @@ const (
 		state = $5, reason = $6, changed_us = $7, generation = $8
 	WHERE upstream = $1 AND email = $2`
 	changeAccount = `UPDATE accounts SET refresh = CASE WHEN $3 = '' THEN refresh ELSE $3 END,
-		project_id = $4, state = $5, reason = $6, changed_us = $7, generation = $8, enabled = $9, added_us = $10
+		project_id = $4, state = CASE WHEN $3 = '' THEN state ELSE $5 END, reason = CASE WHEN $3 = '' THEN reason ELSE $6 END, changed_us = $7, generation = $8, enabled = $9, added_us = $10
 	WHERE upstream = $1 AND email = $2 AND generation = $11`
 	deleteAccount = `DELETE FROM accounts WHERE upstream = $1 AND email = $2`
 )
@@ -154,7 +163,7 @@ func (a *Accounts) addOne(ctx context.Context, tx *sql.Tx, s *perigee.SignIn) (a
 
 // ChangeSignIn writes everything of an account but its cooldowns, if its generation is still s.Generation; otherwise, also
 // when it is gone, it returns perigee.ErrAccountChanged. It returns the new generation. An s without a refresh token
-// leaves the one that is stored: who could not open it does not lose it.
+// leaves the one that is stored, and the state with it: who could not open it neither loses it nor knows better.
 func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generation int64, err error) {
 	read := s.Generation
 	if err := complete(&s, a.store.now()); err != nil {
@@ -186,6 +195,9 @@ func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generati
 func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (removed bool, err error) {
 	email = fold(email)
 	err = a.write(ctx, "remove account "+email+" from", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, countChange); err != nil {
+			return err
+		}
 		result, err := tx.ExecContext(ctx, deleteAccount, upstream, email)
 		if err != nil {
 			return err
@@ -195,6 +207,13 @@ func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (re
 		return err
 	})
 	return removed && err == nil, err
+}
+
+// Changes counts what was changed about accounts, cooldowns included, by whomever. While it stays the same there is
+// nothing new to read.
+func (s *Store) Changes(ctx context.Context) (changes int64, err error) {
+	err = s.bounded(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, selectChanges).Scan(&changes) })
+	return changes, s.explain("read changes of accounts from", err)
 }
 
 // values takes the next generation, seals the token and gives the values of a row as the statements count them.

@@ -11,7 +11,7 @@ import (
 const (
 	// Nothing happens when the account is gone.
 	saveCooldown = `INSERT INTO cooldowns (upstream, email, family, pool, until_us, reason)
-	SELECT upstream, email, $3, $4, $5, $6 FROM accounts WHERE upstream = $1 AND email = $2
+	SELECT upstream, email, $3, $4, CAST($5 AS BIGINT), $6 FROM accounts WHERE upstream = $1 AND email = $2
 	ON CONFLICT (upstream, email, family, pool) DO UPDATE SET until_us = excluded.until_us, reason = excluded.reason`
 	dropCooldowns   = `DELETE FROM cooldowns WHERE until_us <= $1`
 	selectCooldowns = `SELECT upstream, email, family, pool, until_us, reason FROM cooldowns WHERE until_us > $1
@@ -22,25 +22,20 @@ const (
 // pool; one that is over already ends it. It does not change the account's generation. For an account that is not there it
 // does nothing. Unlike other writes it may be lost when the power goes, as it can be learned again.
 func (a *Accounts) SaveCooldown(ctx context.Context, upstream, email string, c perigee.Cooldown) error {
-	if a.store.write == nil {
-		return perigee.Errorf(perigee.ClassInternal, "save cooldown of %s: the database was opened read-only", email)
-	}
-	return a.store.explain("save cooldown of "+email+" in", a.saveCooldown(ctx, upstream, fold(email), c))
-}
-
-func (a *Accounts) saveCooldown(ctx context.Context, upstream, email string, c perigee.Cooldown) error {
-	tx, err := a.store.write.BeginTx(ctx, nil)
-	if err != nil {
+	if err := a.store.writable("save cooldown of " + email); err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if _, err := tx.ExecContext(ctx, saveCooldown, upstream, email, c.Family, c.Pool, c.Until.UnixMicro(), c.Reason); err != nil {
+	email = fold(email)
+	return a.store.explain("save cooldown of "+email+" in", a.store.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, countChange); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, saveCooldown, upstream, email, c.Family, c.Pool, c.Until.UnixMicro(), c.Reason); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, dropCooldowns, a.store.now().UnixMicro())
 		return err
-	}
-	if _, err := tx.ExecContext(ctx, dropCooldowns, a.store.now().UnixMicro()); err != nil {
-		return err
-	}
-	return tx.Commit()
+	}))
 }
 
 // addCooldowns gives each account of the list its cooldowns. There are few of both.

@@ -24,7 +24,7 @@ func TestAccountWritesAreSynced(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	for _, outcome := range []error{nil, broken} {
-		err := s.durably(t.Context(), func(tx *sql.Tx) error {
+		err := s.engine.durably(t.Context(), s.write, func(tx *sql.Tx) error {
 			if got := level(tx); got != 2 {
 				t.Errorf("inside it is %d, want 2 (full)", got)
 			}
@@ -38,7 +38,7 @@ func TestAccountWritesAreSynced(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := s.durably(ctx, func(*sql.Tx) error { cancel(); return nil }); err == nil {
+	if err := s.engine.durably(ctx, s.write, func(*sql.Tx) error { cancel(); return nil }); err == nil {
 		t.Error("a canceled transaction was committed")
 	}
 	if got := level(s.write); got != 1 {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,18 +29,19 @@ func TestAccounts(t *testing.T) {
 		{"a removed account stays removed", testAccountRemoved},
 		{"an account that is added anew is not the one before", testAccountAnew},
 		{"of many who change one account one wins", testAccountRace},
-		{"a change without a token keeps the token", testAccountKeepsToken},
+		{"a change without a token keeps the token and the state", testAccountKeepsToken},
+		{"everything that is changed is counted", testAccountChanges},
 		{"a token that cannot be opened is a sign-in that says so", testAccountUnreadable},
 		{"an email counts once, however it is written", testAccountEmail},
 		{"cooldowns last until they are over", testCooldowns},
 		{"cooldowns go with their account", testCooldownsOfRemoved},
 		{"a canceled change changes nothing and the next one works", testAccountCanceled},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			test.run(t, open(t, filepath.Join(t.TempDir(), "perigee.db")).Accounts(boundSealer{}))
-		})
-	}
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) { test.run(t, openWith(t, fresh(t)).Accounts(boundSealer{})) })
+		}
+	})
 }
 
 // boundSealer hides nothing from anybody who can read hex, but knows what belongs to whom.
@@ -312,10 +312,36 @@ func testAccountKeepsToken(t *testing.T, a *Accounts) {
 	mustAdd(t, a, signIn("ada@example.com", "first"))
 	s := theOnly(t, a)
 	s.Refresh, s.Enabled = perigee.Secret{}, false
+	s.State, s.Reason = perigee.AccountSignedOut, "this replica has another key"
 	mustChange(t, a, s)
-	if got := theOnly(t, a); got.Refresh.Reveal() != "first" || got.Enabled {
-		t.Errorf("got %q, enabled %v", got.Refresh.Reveal(), got.Enabled)
+	if got := theOnly(t, a); got.Refresh.Reveal() != "first" || got.Enabled || got.State != perigee.AccountReady || got.Reason != "" {
+		t.Errorf("got %q, enabled %v, %s (%s)", got.Refresh.Reveal(), got.Enabled, got.State, got.Reason)
 	}
+}
+
+func testAccountChanges(t *testing.T, a *Accounts) {
+	last := int64(-1)
+	changed := func(what string, want bool) {
+		t.Helper()
+		now, err := a.store.Changes(t.Context())
+		if err != nil || (now > last) != want {
+			t.Errorf("%s: %d after %d (%v)", what, now, last, err)
+		}
+		last = now
+	}
+	changed("at first", true)
+	mustAdd(t, a, signIn("ada@example.com", "t"))
+	changed("adding", true)
+	s := theOnly(t, a)
+	changed("reading", false)
+	mustChange(t, a, s)
+	changed("changing", true)
+	if err := a.SaveCooldown(t.Context(), s.Upstream, s.Email, perigee.Cooldown{Family: "f", Until: noon.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	changed("resting", true)
+	mustRemove(t, a, s.Email)
+	changed("removing", true)
 }
 
 func testAccountUnreadable(t *testing.T, a *Accounts) {

@@ -17,9 +17,9 @@ const callColumns = `id, time_us, operation, dialect, stream,
 	outcome, class, status, error, finish, first_byte_ns, duration_ns,
 	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes`
 
-const saveCall = `INSERT INTO calls (` + callColumns + `)
+const saveCall = `INSERT INTO calls (` + callColumns + `, replica)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
+		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
 	ON CONFLICT (id) DO UPDATE SET
 		time_us = excluded.time_us, operation = excluded.operation, dialect = excluded.dialect, stream = excluded.stream,
 		client_name = excluded.client_name, client_version = excluded.client_version,
@@ -29,7 +29,7 @@ const saveCall = `INSERT INTO calls (` + callColumns + `)
 		finish = excluded.finish, first_byte_ns = excluded.first_byte_ns, duration_ns = excluded.duration_ns,
 		input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
 		output_tokens = excluded.output_tokens, thinking_tokens = excluded.thinking_tokens,
-		bytes_in = excluded.bytes_in, notes = excluded.notes`
+		bytes_in = excluded.bytes_in, notes = excluded.notes, replica = excluded.replica`
 
 // SaveCalls writes the calls in one transaction, each under its ID, replacing what was said of it before.
 // Either all of them are kept or none. Times are kept to the microsecond.
@@ -37,37 +37,20 @@ func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	if s.write == nil {
-		return perigee.Errorf(perigee.ClassInternal, "save calls: the database was opened read-only")
-	}
-	if err := s.saveCalls(ctx, calls); err != nil {
-		return s.explain(fmt.Sprintf("save %d calls in", len(calls)), err)
-	}
-	return nil
-}
-
-func (s *Store) saveCalls(ctx context.Context, calls []perigee.Call) error {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
+	if err := s.writable("save calls"); err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-
-	save := tx.StmtContext(ctx, s.save)
-	args := make([]any, 0, 26)
-	for i := range calls {
+	err := s.saveMany(ctx, bulk{statement: saveCall, rows: len(calls), args: func(i int, into []any) ([]any, error) {
 		if calls[i].ID == "" {
-			return perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
+			return nil, perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
 		}
-		args, err = appendArgs(args[:0], &calls[i])
+		args, err := appendArgs(into, &calls[i])
 		if err != nil {
-			return fmt.Errorf("call %s: %w", calls[i].ID, err)
+			return nil, fmt.Errorf("call %s: %w", calls[i].ID, err)
 		}
-		if _, err := save.ExecContext(ctx, args...); err != nil {
-			return fmt.Errorf("call %s: %w", calls[i].ID, err)
-		}
-	}
-	return tx.Commit()
+		return append(args, s.replica), nil
+	}})
+	return s.explain(fmt.Sprintf("save %d calls in", len(calls)), err)
 }
 
 // appendArgs gives a call's values in the order of callColumns; scanCall reads them back.
@@ -111,23 +94,6 @@ func encodeNotes(notes []string) (string, error) {
 	}
 	text, err := json.Marshal(notes)
 	return string(text), err
-}
-
-const cutOffOpen = `UPDATE calls SET outcome = $1, class = $2, error = $3 WHERE outcome = 'open'`
-
-// CutOffOpenCalls marks every call that is still open as cut off and returns how many there were. The
-// daemon calls it when it starts: whoever had them open is gone.
-func (s *Store) CutOffOpenCalls(ctx context.Context) (int, error) {
-	if s.write == nil {
-		return 0, perigee.Errorf(perigee.ClassInternal, "cut off open calls: the database was opened read-only")
-	}
-	result, err := s.write.ExecContext(ctx, cutOffOpen,
-		string(perigee.OutcomeCutOff), string(perigee.ClassUnavailable), "perigee ended before the call did")
-	if err != nil {
-		return 0, s.explain("cut off open calls in", err)
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
 }
 
 // A CallQuery picks calls. The zero value asks for the newest ones.

@@ -13,8 +13,8 @@ import (
 	"perigee"
 )
 
-// testStore is what every engine must do. open returns a new, empty store that is closed with the test.
-func testStore(t *testing.T, open func(t *testing.T) *Store) {
+// TestStore is what every engine must do with calls.
+func TestStore(t *testing.T) {
 	tests := []struct {
 		name string
 		run  func(t *testing.T, s *Store)
@@ -23,7 +23,6 @@ func testStore(t *testing.T, open func(t *testing.T) *Store) {
 		{"an empty batch is no work", testEmptyBatch},
 		{"a later state replaces the earlier one", testUpsert},
 		{"a batch is kept whole or not at all", testBatchIsWhole},
-		{"open calls are cut off at the next start", testCutOff},
 		{"calls come newest first and in pages", testPages},
 		{"usage sums up by each group", testUsageGroups},
 		{"usage counts what failed", testUsageErrors},
@@ -35,9 +34,11 @@ func testStore(t *testing.T, open func(t *testing.T) *Store) {
 		{"readers see whole batches while writers write", testConcurrent},
 		{"a canceled save keeps nothing and the next one works", testCanceledSave},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
-	}
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) { test.run(t, openWith(t, fresh(t))) })
+		}
+	})
 }
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -169,23 +170,33 @@ func testBatchIsWhole(t *testing.T, s *Store) {
 	mustSave(t, s, fullCall("a"))
 }
 
-func testCutOff(t *testing.T, s *Store) {
-	done := fullCall("done")
-	done.Outcome, done.Class, done.Error = perigee.OutcomeDone, "", ""
-	open := perigee.Call{ID: "open", Time: noon, ModelAsked: "m", Outcome: perigee.OutcomeOpen}
-	mustSave(t, s, done, open)
-	for i, want := range []int{1, 0} {
-		if got, err := s.CutOffOpenCalls(t.Context()); err != nil || got != want {
-			t.Fatalf("time %d: got %d, %v, want %d", i+1, got, err, want)
+func TestOpenCallsAreCutOffAtTheNextStart(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		options := fresh(t)
+		before, err := Open(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := mustCalls(t, s, CallQuery{ID: "done"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
-		t.Errorf("the call that was done is now %+v", got)
-	}
-	got := mustCalls(t, s, CallQuery{ID: "open"})[0]
-	if got.Outcome != perigee.OutcomeCutOff || got.Class != perigee.ClassUnavailable || got.Error == "" {
-		t.Errorf("the open call is now %+v", got)
-	}
+		done := fullCall("done")
+		done.Outcome, done.Class, done.Error = perigee.OutcomeDone, "", ""
+		mustSave(t, before, done, perigee.Call{ID: "open", Time: noon, ModelAsked: "m", Outcome: perigee.OutcomeOpen})
+		mustClose(t, before)
+
+		options.Replica = "the next one"
+		s := openWith(t, options)
+		for i, want := range []int{1, 0} {
+			if got, err := s.CutOffOpenCalls(t.Context()); err != nil || got != want {
+				t.Fatalf("time %d: got %d, %v, want %d", i+1, got, err, want)
+			}
+		}
+		if got := mustCalls(t, s, CallQuery{ID: "done"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
+			t.Errorf("the call that was done is now %+v", got)
+		}
+		got := mustCalls(t, s, CallQuery{ID: "open"})[0]
+		if got.Outcome != perigee.OutcomeCutOff || got.Class != perigee.ClassUnavailable || got.Error == "" {
+			t.Errorf("the open call is now %+v", got)
+		}
+	})
 }
 
 func testPages(t *testing.T, s *Store) {

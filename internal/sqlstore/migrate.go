@@ -76,11 +76,20 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
+// versionIfAny is the version of the schema; 0 when there is none.
+func versionIfAny(ctx context.Context, db *sql.DB, e engine) (int, error) {
+	_, ours, err := e.tables(ctx, db)
+	if err != nil || !ours {
+		return 0, err
+	}
+	return schemaVersion(ctx, db)
+}
+
 // migrate applies the steps that the database does not have yet and returns how many there were. Each is
 // one transaction together with its number, so a step is there whole or not at all.
-func migrate(ctx context.Context, db *sql.DB, steps []migration, now func() time.Time) (applied int, err error) {
+func migrate(ctx context.Context, db *sql.DB, e engine, steps []migration, now func() time.Time) (applied int, err error) {
 	for {
-		more, err := migrateOne(ctx, db, steps, now)
+		more, err := migrateOne(ctx, db, e, steps, now)
 		if err != nil || !more {
 			return applied, err
 		}
@@ -90,38 +99,39 @@ func migrate(ctx context.Context, db *sql.DB, steps []migration, now func() time
 
 // migrateOne applies the next step. It looks at the version inside the transaction, because another
 // process may be starting on the same database at this moment.
-func migrateOne(ctx context.Context, db *sql.DB, steps []migration, now func() time.Time) (applied bool, err error) {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-
-	if _, err := tx.ExecContext(ctx, createSchemaVersion); err != nil {
-		return false, err
-	}
-	version, err := schemaVersion(ctx, tx)
-	if err != nil {
-		return false, err
-	}
-	if version > latest(steps) {
-		return false, errNewer(version, latest(steps))
-	}
-	if version == latest(steps) {
-		return false, nil
-	}
-	step := steps[version]
-	if _, err := tx.ExecContext(ctx, step.sql); err != nil {
-		return false, fmt.Errorf("migration %s: %w", step.name, err)
-	}
-	if _, err := tx.ExecContext(ctx, insertVersion, step.version, step.name, now().UnixMicro()); err != nil {
-		return false, fmt.Errorf("migration %s: %w", step.name, err)
-	}
-	return true, tx.Commit()
+func migrateOne(ctx context.Context, db *sql.DB, e engine, steps []migration, now func() time.Time) (applied bool, err error) {
+	err = inTransaction(ctx, db, func(tx *sql.Tx) error {
+		if err := e.alone(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, createSchemaVersion); err != nil {
+			return err
+		}
+		version, err := schemaVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if version > latest(steps) {
+			return errNewer(version, latest(steps))
+		}
+		if version == latest(steps) {
+			return nil
+		}
+		step := steps[version]
+		if _, err := tx.ExecContext(ctx, step.sql); err != nil {
+			return fmt.Errorf("migration %s: %w", step.name, err)
+		}
+		if _, err := tx.ExecContext(ctx, insertVersion, step.version, step.name, now().UnixMicro()); err != nil {
+			return fmt.Errorf("migration %s: %w", step.name, err)
+		}
+		applied = true
+		return nil
+	})
+	return applied && err == nil, err
 }
 
 func errNewer(version, known int) *perigee.Error {
 	return perigee.Errorf(perigee.ClassUnavailable,
 		"the database is at schema version %d and this perigee knows only %d: a newer one has used it", version, known).
-		WithNext("install that newer perigee, or choose another data_dir")
+		WithNext("install that newer perigee, or choose another data_dir or store.url")
 }

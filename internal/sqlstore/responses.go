@@ -25,31 +25,21 @@ const (
 
 // SaveResponse keeps r until it expires and clears away those that have. Times are kept to the microsecond.
 func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) error {
-	if s.write == nil {
-		return perigee.Errorf(perigee.ClassInternal, "save response %s: the database was opened read-only", r.ID)
+	if err := s.writable("save response " + r.ID); err != nil {
+		return err
 	}
 	if r.ID == "" {
 		return perigee.Errorf(perigee.ClassInternal, "save response: it has no id")
 	}
-	return s.explain("save response "+r.ID+" in", s.saveResponse(ctx, r))
-}
-
-func (s *Store) saveResponse(ctx context.Context, r *perigee.StoredResponse) error {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
+	return s.explain("save response "+r.ID+" in", s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, clearResponses, s.now().UnixMicro()); err != nil {
+			return err
+		}
+		text := s.engine.text
+		_, err := tx.ExecContext(ctx, saveResponse, text(r.ID), text(r.Key), r.Created.UnixMicro(), r.Expires.UnixMicro(),
+			text(string(r.Input)), text(string(r.Output)), text(string(r.Response)))
 		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-
-	if _, err := tx.ExecContext(ctx, clearResponses, s.now().UnixMicro()); err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, saveResponse, r.ID, r.Key, r.Created.UnixMicro(), r.Expires.UnixMicro(),
-		string(r.Input), string(r.Output), string(r.Response))
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
+	}))
 }
 
 // Response returns what was saved under id by key.
@@ -57,7 +47,7 @@ func (s *Store) Response(ctx context.Context, key, id string) (*perigee.StoredRe
 	r := &perigee.StoredResponse{ID: id, Key: key}
 	var created, expires int64
 	var input, output, response string
-	err := s.read.QueryRowContext(ctx, selectResponse, id, key, s.now().UnixMicro()).
+	err := s.read.QueryRowContext(ctx, selectResponse, s.engine.text(id), s.engine.text(key), s.now().UnixMicro()).
 		Scan(&created, &expires, &input, &output, &response)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoResponse(id)
@@ -72,10 +62,10 @@ func (s *Store) Response(ctx context.Context, key, id string) (*perigee.StoredRe
 
 // DeleteResponse forgets what was saved under id by key.
 func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
-	if s.write == nil {
-		return perigee.Errorf(perigee.ClassInternal, "delete response %s: the database was opened read-only", id)
+	if err := s.writable("delete response " + id); err != nil {
+		return err
 	}
-	result, err := s.write.ExecContext(ctx, deleteResponse, id, key, s.now().UnixMicro())
+	result, err := s.write.ExecContext(ctx, deleteResponse, s.engine.text(id), s.engine.text(key), s.now().UnixMicro())
 	if err != nil {
 		return s.explain("delete response "+id+" from", err)
 	}

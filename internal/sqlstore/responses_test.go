@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -18,15 +17,38 @@ func keptResponse(id, key string) *perigee.StoredResponse {
 }
 
 // responseStore opens a store whose clock the test moves.
-func responseStore(t *testing.T) (*Store, *time.Time) {
+func responseStore(t *testing.T, fresh fresh) (*Store, *time.Time) {
 	t.Helper()
-	now := noon
-	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
+	now, options := noon, fresh(t)
+	options.Now = func() time.Time { return now }
+	return openWith(t, options), &now
+}
+
+// TestResponses is what every engine must do with responses.
+func TestResponses(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		for name, test := range map[string]func(*testing.T, *Store, *time.Time){
+			"a response comes back as it was saved":   testResponseRoundTrip,
+			"a later response replaces the earlier":   testLaterResponse,
+			"what cannot be seen is not found":        testResponsesThatCannotBeSeen,
+			"a deleted response is gone":              testDeletedResponse,
+			"saving clears away the expired":          testSavingClearsAwayTheExpired,
+			"an id that no text can be finds nothing": testStrangeResponse,
+		} {
+			t.Run(name, func(t *testing.T) {
+				s, now := responseStore(t, fresh)
+				test(t, s, now)
+			})
+		}
+	})
+}
+
+func testStrangeResponse(t *testing.T, s *Store, _ *time.Time) {
+	for _, id := range []string{"resp_\x00", "resp_\xff", ""} {
+		if _, err := s.Response(t.Context(), "laptop", id); perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%q: %v", id, err)
+		}
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s, &now
 }
 
 func mustKeep(t *testing.T, s *Store, r *perigee.StoredResponse) {
@@ -36,8 +58,7 @@ func mustKeep(t *testing.T, s *Store, r *perigee.StoredResponse) {
 	}
 }
 
-func TestResponseComesBackAsItWasSaved(t *testing.T) {
-	s, _ := responseStore(t)
+func testResponseRoundTrip(t *testing.T, s *Store, _ *time.Time) {
 	want := keptResponse("resp_1", "laptop")
 	mustKeep(t, s, want)
 	got, err := s.Response(t.Context(), "laptop", "resp_1")
@@ -46,8 +67,7 @@ func TestResponseComesBackAsItWasSaved(t *testing.T) {
 	}
 }
 
-func TestLaterResponseReplacesTheEarlier(t *testing.T) {
-	s, _ := responseStore(t)
+func testLaterResponse(t *testing.T, s *Store, _ *time.Time) {
 	mustKeep(t, s, keptResponse("resp_1", "laptop"))
 	later := keptResponse("resp_1", "laptop")
 	later.Response = []byte(`{"status":"completed"}`)
@@ -58,8 +78,7 @@ func TestLaterResponseReplacesTheEarlier(t *testing.T) {
 	}
 }
 
-func TestResponsesThatCannotBeSeen(t *testing.T) {
-	s, now := responseStore(t)
+func testResponsesThatCannotBeSeen(t *testing.T, s *Store, now *time.Time) {
 	mustKeep(t, s, keptResponse("resp_1", "laptop"))
 	mustKeep(t, s, keptResponse("resp_open", ""))
 	missing := func(key, id string) {
@@ -79,8 +98,7 @@ func TestResponsesThatCannotBeSeen(t *testing.T) {
 	missing("laptop", "resp_1")
 }
 
-func TestDeletedResponseIsGone(t *testing.T) {
-	s, _ := responseStore(t)
+func testDeletedResponse(t *testing.T, s *Store, _ *time.Time) {
 	mustKeep(t, s, keptResponse("resp_1", "laptop"))
 	if err := s.DeleteResponse(t.Context(), "laptop", "resp_1"); err != nil {
 		t.Fatal(err)
@@ -90,8 +108,7 @@ func TestDeletedResponseIsGone(t *testing.T) {
 	}
 }
 
-func TestSavingClearsAwayTheExpired(t *testing.T) {
-	s, now := responseStore(t)
+func testSavingClearsAwayTheExpired(t *testing.T, s *Store, now *time.Time) {
 	mustKeep(t, s, keptResponse("resp_old", "laptop"))
 	*now = noon.Add(31 * 24 * time.Hour)
 	fresh := keptResponse("resp_new", "laptop")

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,36 +28,19 @@ func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signatu
 	if len(signatures) == 0 {
 		return nil
 	}
-	if s.write == nil {
-		return perigee.Errorf(perigee.ClassInternal, "save signatures: the database was opened read-only")
-	}
-	if err := s.saveSignatures(ctx, signatures); err != nil {
-		return s.explain(fmt.Sprintf("save %d signatures in", len(signatures)), err)
-	}
-	return nil
-}
-
-func (s *Store) saveSignatures(ctx context.Context, signatures []perigee.Signature) error {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
+	if err := s.writable("save signatures"); err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-
-	if _, err := tx.ExecContext(ctx, dropSignatures, s.now().UnixMicro()); err != nil {
-		return err
+	if s.Shared() {
+		// Another replica may be saving some of the same keys: who takes them in one order cannot block each other.
+		signatures = slices.SortedStableFunc(slices.Values(signatures), func(a, b perigee.Signature) int { return cmp.Compare(a.Key, b.Key) })
 	}
-	save, err := tx.PrepareContext(ctx, saveSignature)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = save.Close() }()
-	for _, g := range signatures {
-		if _, err := save.ExecContext(ctx, g.Key, g.Value, g.Seal, g.Expires.UnixMicro()); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+	err := s.saveMany(ctx, bulk{first: dropSignatures, firstArgs: []any{s.now().UnixMicro()},
+		statement: saveSignature, rows: len(signatures), args: func(i int, into []any) ([]any, error) {
+			g := &signatures[i]
+			return append(into, g.Key, g.Value, g.Seal, g.Expires.UnixMicro()), nil
+		}})
+	return s.explain(fmt.Sprintf("save %d signatures in", len(signatures)), err)
 }
 
 // FindSignatures returns the signatures that are kept under the keys and have not expired, in no order.
@@ -80,7 +64,7 @@ func (s *Store) findSignatures(ctx context.Context, found []perigee.Signature, k
 			marks.WriteByte(',')
 		}
 		fmt.Fprintf(&marks, "$%d", i+2)
-		args = append(args, key)
+		args = append(args, s.engine.text(key))
 	}
 	rows, err := s.read.QueryContext(ctx, `SELECT key, value, seal, expires_us FROM signatures WHERE expires_us > $1 AND key IN (`+marks.String()+`)`, args...)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -13,15 +12,47 @@ import (
 	"perigee"
 )
 
-// signatureStore opens a store whose clock the test can set.
-func signatureStore(t *testing.T, path string, now *time.Time) *Store {
-	t.Helper()
-	s, err := Open(t.Context(), Options{Path: path, Now: func() time.Time { return *now }})
+// TestSignatures is what every engine must do with signatures.
+func TestSignatures(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		for name, test := range map[string]func(t *testing.T, options Options, now *time.Time){
+			"they come back as they were saved": testSignaturesComeBack,
+			"they expire":                       testSignaturesExpire,
+			"many at once":                      testManySignatures,
+			"they are kept whole or not at all": testSignaturesWhole,
+			"the later of two counts":           testSignatureTwice,
+			"keys that no text can be":          testStrangeSignatures,
+		} {
+			t.Run(name, func(t *testing.T) {
+				now, options := noon, fresh(t)
+				options.Now = func() time.Time { return now }
+				test(t, options, &now)
+			})
+		}
+	})
+}
+
+func testSignatureTwice(t *testing.T, options Options, _ *time.Time) {
+	s := openWith(t, options)
+	later := noon.Add(time.Hour)
+	err := s.SaveSignatures(t.Context(), []perigee.Signature{{Key: "b", Value: "1", Expires: later}, {Key: "a", Expires: later}, {Key: "b", Value: "2", Expires: later}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	if got := mustFind(t, s, "b"); len(got) != 1 || got[0].Value != "2" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func testStrangeSignatures(t *testing.T, options Options, _ *time.Time) {
+	s := openWith(t, options)
+	err := s.SaveSignatures(t.Context(), []perigee.Signature{{Key: "a\x00", Value: "\xff", Expires: noon.Add(time.Hour)}, {Key: "good", Expires: noon.Add(time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustFind(t, s, "b\x00", "c\xff", "good"); len(got) != 1 {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func mustFind(t *testing.T, s *Store, keys ...string) []perigee.Signature {
@@ -34,9 +65,8 @@ func mustFind(t *testing.T, s *Store, keys ...string) []perigee.Signature {
 	return found
 }
 
-func TestSignaturesComeBackAsTheyWereSaved(t *testing.T) {
-	now, path := noon, filepath.Join(t.TempDir(), "perigee.db")
-	s := signatureStore(t, path, &now)
+func testSignaturesComeBack(t *testing.T, options Options, _ *time.Time) {
+	s := openWith(t, options)
 	a := perigee.Signature{Key: "c:1", Value: "seal-1", Seal: "gemini", Expires: noon.Add(time.Hour)}
 	b := perigee.Signature{Key: "t:2", Seal: "claude", Expires: noon.Add(2 * time.Hour)}
 	if err := s.SaveSignatures(t.Context(), []perigee.Signature{a, b}); err != nil {
@@ -45,10 +75,8 @@ func TestSignaturesComeBackAsTheyWereSaved(t *testing.T) {
 	if got := mustFind(t, s, "t:2", "nobody", "c:1"); !reflect.DeepEqual(got, []perigee.Signature{a, b}) {
 		t.Errorf("got %+v", got)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = signatureStore(t, path, &now)
+	mustClose(t, s)
+	s = openWith(t, options)
 	a.Value = "seal-3"
 	if err := s.SaveSignatures(t.Context(), []perigee.Signature{a}); err != nil {
 		t.Fatal(err)
@@ -58,14 +86,13 @@ func TestSignaturesComeBackAsTheyWereSaved(t *testing.T) {
 	}
 }
 
-func TestSignaturesExpire(t *testing.T) {
-	now := noon
-	s := signatureStore(t, filepath.Join(t.TempDir(), "perigee.db"), &now)
+func testSignaturesExpire(t *testing.T, options Options, now *time.Time) {
+	s := openWith(t, options)
 	old := perigee.Signature{Key: "old", Expires: noon.Add(time.Minute)}
 	if err := s.SaveSignatures(t.Context(), []perigee.Signature{old}); err != nil {
 		t.Fatal(err)
 	}
-	now = old.Expires
+	*now = old.Expires
 	if got := mustFind(t, s, "old"); got != nil {
 		t.Errorf("found %+v", got)
 	}
@@ -78,9 +105,8 @@ func TestSignaturesExpire(t *testing.T) {
 	}
 }
 
-func TestManySignaturesAtOnce(t *testing.T) {
-	now := noon
-	s := signatureStore(t, filepath.Join(t.TempDir(), "perigee.db"), &now)
+func testManySignatures(t *testing.T, options Options, _ *time.Time) {
+	s := openWith(t, options)
 	var all []perigee.Signature
 	var keys []string
 	for i := range 2*keysAtOnce + 1 {
@@ -98,9 +124,8 @@ func TestManySignaturesAtOnce(t *testing.T) {
 	}
 }
 
-func TestSignaturesAreKeptWholeOrNotAtAll(t *testing.T) {
-	now := noon
-	s := signatureStore(t, filepath.Join(t.TempDir(), "perigee.db"), &now)
+func testSignaturesWhole(t *testing.T, options Options, _ *time.Time) {
+	s := openWith(t, options)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.SaveSignatures(ctx, []perigee.Signature{{Key: "a", Expires: noon.Add(time.Hour)}}); err == nil {

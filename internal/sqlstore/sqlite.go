@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,11 +11,38 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 
 	"perigee"
 )
+
+// A sqliteFile is a database in a file.
+//
+// It has one writer at a time. Queueing for the one connection of the writing pool is fair and immediate, where waiting
+// for the file lock would be polling.
+type sqliteFile struct{ path string }
+
+func (f *sqliteFile) name() string            { return f.path }
+func (f *sqliteFile) shared() bool            { return false }
+func (f *sqliteFile) close() error            { return nil }
+func (f *sqliteFile) elsewhere() string       { return "choose another data_dir, or move that file away" }
+func (f *sqliteFile) patience() time.Duration { return 0 }
+func (f *sqliteFile) text(s string) string    { return s }
+func (f *sqliteFile) bytewise() string        { return "" }
+
+// alone has nothing to do: a writing transaction is alone from its beginning.
+func (f *sqliteFile) alone(context.Context, *sql.Tx) error { return nil }
+
+func (f *sqliteFile) openReader(context.Context) (*sql.DB, error) {
+	if err := prepareFiles(f.path); err != nil {
+		return nil, err
+	}
+	return openPool(f.path, reading, readers)
+}
+
+func (f *sqliteFile) openWriter(*sql.DB) (*sql.DB, error) { return openPool(f.path, writing, 1) }
 
 // readers is how many queries run side by side; each has a connection with a page cache of its own.
 const readers = 4
@@ -99,31 +127,31 @@ func prepareFiles(path string) error {
 	return nil
 }
 
-// openExisting opens a database without creating it, and returns its schema version (0: it has none).
-func openExisting(ctx context.Context, path string) (*sql.DB, int, error) {
-	info, err := os.Stat(path)
+// openReadOnly opens a database without creating it, and returns its schema version (0: it has none).
+func (f *sqliteFile) openReadOnly(ctx context.Context) (*sql.DB, int, error) {
+	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, 0, errNoCalls()
 	case err != nil:
 		return nil, 0, err
 	case !info.Mode().IsRegular():
-		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a file")}
+		return nil, 0, &fs.PathError{Op: "open", Path: f.path, Err: errors.New("not a file")}
 	}
-	db, version, err := openAs(ctx, path, existing)
-	if err == nil || !needsSharedMemory(err) || logHasRows(path) {
+	db, version, err := f.openAs(ctx, existing)
+	if err == nil || !needsSharedMemory(err) || f.logHasRows() {
 		return db, version, err
 	}
 	// The directory cannot be written to, and nobody has the database open: its log would be there.
-	return openAs(ctx, path, immutable)
+	return f.openAs(ctx, immutable)
 }
 
-func openAs(ctx context.Context, path string, m mode) (*sql.DB, int, error) {
-	db, err := openPool(path, m, readers)
+func (f *sqliteFile) openAs(ctx context.Context, m mode) (*sql.DB, int, error) {
+	db, err := openPool(f.path, m, readers)
 	if err != nil {
 		return nil, 0, err
 	}
-	version, err := versionIfAny(ctx, db)
+	version, err := versionIfAny(ctx, db, f)
 	if err != nil {
 		_ = db.Close()
 		return nil, 0, err
@@ -131,30 +159,64 @@ func openAs(ctx context.Context, path string, m mode) (*sql.DB, int, error) {
 	return db, version, nil
 }
 
-func logHasRows(path string) bool {
-	info, err := os.Stat(path + "-wal")
+func (f *sqliteFile) logHasRows() bool {
+	info, err := os.Stat(f.path + "-wal")
 	return err == nil && info.Size() > 0
 }
 
-func versionIfAny(ctx context.Context, db *sql.DB) (int, error) {
-	var tables int
-	const query = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'`
-	if err := db.QueryRowContext(ctx, query).Scan(&tables); err != nil || tables == 0 {
-		return 0, err
-	}
-	return schemaVersion(ctx, db)
+func (f *sqliteFile) tables(ctx context.Context, db *sql.DB) (all int, ours bool, err error) {
+	const query = `SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END) > 0 FROM sqlite_schema WHERE type = 'table'`
+	err = db.QueryRowContext(ctx, query).Scan(&all, &ours)
+	return all, ours, err
 }
 
-// refuseForeign keeps us from adding our tables to the database of another program.
-func refuseForeign(ctx context.Context, db *sql.DB, path string) error {
-	var all, ours int
-	const query = `SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END) FROM sqlite_schema WHERE type = 'table'`
-	if err := db.QueryRowContext(ctx, query).Scan(&all, &ours); err != nil {
+// The writing connection leaves it to checkpoints to sync the log: enough for calls, and faster.
+const (
+	syncAtCommit     = `PRAGMA synchronous = FULL`
+	syncAtCheckpoint = `PRAGMA synchronous = NORMAL`
+)
+
+// durably runs change in a transaction whose commit syncs the log. The setting cannot change inside a transaction, hence
+// the connection that is held around it.
+func (f *sqliteFile) durably(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
 		return err
 	}
-	if all > 0 && ours == 0 {
-		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", path).
-			WithNext("choose another data_dir, or move that file away")
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, syncAtCommit); err != nil {
+		return err
 	}
-	return nil
+	defer func() {
+		if _, err := conn.ExecContext(context.WithoutCancel(ctx), syncAtCheckpoint); err != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next one has its own settings
+		}
+	}()
+	return inTransaction(ctx, conn, change)
+}
+
+// inBulk prepares the statement once: SQLite would otherwise read it again for each row.
+func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
+	return inTransaction(ctx, db, func(tx *sql.Tx) error {
+		if b.first != "" {
+			if _, err := tx.ExecContext(ctx, b.first, b.firstArgs...); err != nil {
+				return err
+			}
+		}
+		statement, err := tx.PrepareContext(ctx, b.statement)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = statement.Close() }()
+		var args []any
+		for i := range b.rows {
+			if args, err = b.args(i, args[:0]); err != nil {
+				return err
+			}
+			if _, err := statement.ExecContext(ctx, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

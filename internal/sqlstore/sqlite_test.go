@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -25,27 +24,6 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func TestStore(t *testing.T) {
-	testStore(t, func(t *testing.T) *Store { return open(t, filepath.Join(t.TempDir(), "perigee.db")) })
-}
-
-func open(t testing.TB, path string) *Store {
-	t.Helper()
-	s, err := Open(context.Background(), Options{Path: path, Now: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { mustClose(t, s) })
-	return s
-}
-
-func mustClose(t testing.TB, s *Store) {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestFilesAreOurs(t *testing.T) {

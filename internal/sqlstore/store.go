@@ -1,12 +1,14 @@
-// Package sqlstore keeps calls in an SQL database and sums them up: it is the perigee.CallStore that the
-// recorder writes to and the perigee.UsageReader behind `perigee usage`. The daemon opens it for writing;
-// commands may open it read-only beside a running daemon or without one.
+// Package sqlstore keeps what perigee must not forget in an SQL database: calls and their sums (it is the
+// perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee usage`), sign-ins with
+// their cooldowns, signatures, stored responses and which account a session was with. The daemon opens it for writing;
+// commands may open it beside a running daemon or without one.
 //
 // It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and times: no keys,
 // no tokens and no bodies. Responses hold what was said, because their clients asked for it to be kept.
 //
-// The engine is SQLite. What only SQLite needs is in sqlite.go and trouble.go; the statements themselves
-// are written so that PostgreSQL understands them too.
+// The engine is SQLite in a file, for one daemon, or PostgreSQL, which several replicas share: then this package also
+// knows which of them are alive and which of them refreshes an account. Statements are written so that both understand
+// them; what only one needs is behind the engine interface, in sqlite*.go and postgres*.go.
 package sqlstore
 
 import (
@@ -21,7 +23,12 @@ import (
 
 // Options say which database to open.
 type Options struct {
-	Path     string           // of the SQLite file
+	Path string         // of the SQLite file
+	URL  perigee.Secret // postgres://…; then Path is not used
+	// Replica is what this process is called among those that share the database, and different with each start. With it
+	// calls are kept as this replica's own, and the Store says until it is closed that the replica is alive. Only
+	// PostgreSQL has replicas; who records no calls needs no name.
+	Replica  string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger     // nil: silent
 	ReadOnly bool             // read what is there; create and change nothing
@@ -30,15 +37,15 @@ type Options struct {
 // A Store is an open database. Its methods may be called from many goroutines at once, and several
 // processes may have the same database open.
 type Store struct {
-	path   string
-	now    func() time.Time
-	logger *slog.Logger
+	engine  engine
+	replica string
+	now     func() time.Time
+	logger  *slog.Logger
 
-	// SQLite has one writer at a time. Queueing for the one connection here is fair and immediate,
-	// where waiting for the file lock would be polling. Nil when read-only.
-	write *sql.DB
-	read  *sql.DB
-	save  *sql.Stmt // on write
+	write *sql.DB // nil when read-only
+	read  *sql.DB // the same as write where one pool does for both
+
+	presence *presence // nil: there is nobody to tell that we are alive
 }
 
 var (
@@ -46,18 +53,26 @@ var (
 	_ perigee.UsageReader = (*Store)(nil)
 )
 
-// Open opens the database and brings its schema up to date. The file (0600) and its directory (0700) are
-// created if they are missing. A database that was made by a newer perigee is refused unchanged.
+// Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are
+// created if they are missing; a PostgreSQL database has to be there. A database that was made by a newer perigee, or by
+// another program, is refused unchanged.
 //
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{path: opts.Path, now: opts.Now, logger: opts.Logger}
+	s := &Store{now: opts.Now, logger: opts.Logger}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if s.engine, err = chooseEngine(opts); err != nil {
+		return nil, err
+	}
+	if s.Shared() && !opts.ReadOnly {
+		s.replica = opts.Replica
 	}
 	open := s.openWritable
 	if opts.ReadOnly {
@@ -70,38 +85,40 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
+// Shared says whether other processes may be using the database as this one does: whether it is PostgreSQL.
+func (s *Store) Shared() bool { return s.engine.shared() }
+
 func (s *Store) openWritable(ctx context.Context) error {
-	if err := prepareFiles(s.path); err != nil {
-		return err
-	}
 	migrations, err := embeddedMigrations()
 	if err != nil {
 		return err
 	}
-	// Look before anything is written: already the writer's settings would change the file.
-	if s.read, err = openPool(s.path, reading, readers); err != nil {
+	// Look before anything is written: already the writer's settings would change an SQLite file.
+	if s.read, err = s.engine.openReader(ctx); err != nil {
 		return err
 	}
-	if err := refuseForeign(ctx, s.read, s.path); err != nil {
+	if err := s.refuseForeign(ctx); err != nil {
 		return err
 	}
-	if version, err := versionIfAny(ctx, s.read); err != nil {
+	if version, err := versionIfAny(ctx, s.read, s.engine); err != nil {
 		return err
 	} else if version > latest(migrations) {
 		return errNewer(version, latest(migrations))
 	}
 
-	if s.write, err = openPool(s.path, writing, 1); err != nil {
+	if s.write, err = s.engine.openWriter(s.read); err != nil {
 		return err
 	}
-	applied, err := migrate(ctx, s.write, migrations, s.now)
+	applied, err := migrate(ctx, s.write, s.engine, migrations, s.now)
 	if err != nil {
 		return err
 	}
 	if applied > 0 {
-		s.logger.DebugContext(ctx, "database schema brought up to date", "path", s.path, "version", latest(migrations))
+		s.logger.DebugContext(ctx, "database schema brought up to date", "database", s.engine.name(), "version", latest(migrations))
 	}
-	s.save, err = s.write.PrepareContext(ctx, saveCall)
+	if s.replica != "" {
+		s.presence, err = s.appear(ctx)
+	}
 	return err
 }
 
@@ -111,7 +128,7 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 		return err
 	}
 	var version int
-	s.read, version, err = openExisting(ctx, s.path)
+	s.read, version, err = s.engine.openReadOnly(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -121,7 +138,7 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 		return errNewer(version, latest(migrations))
 	case version < latest(migrations):
 		return perigee.Errorf(perigee.ClassUnavailable, "the database %s is at schema version %d and this perigee reads version %d",
-			s.path, version, latest(migrations)).WithNext("run `perigee serve` once, it brings the database up to date")
+			s.engine.name(), version, latest(migrations)).WithNext("run `perigee serve` once, it brings the database up to date")
 	}
 	return nil
 }
@@ -129,20 +146,41 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 // Close closes the database. Calls that are under way end with an error or finish first.
 func (s *Store) Close() error {
 	var errs []error
-	if s.save != nil {
-		errs = append(errs, s.save.Close())
+	if s.presence != nil {
+		s.presence.end()
 	}
-	if s.read != nil {
+	if s.read != nil && s.read != s.write {
 		errs = append(errs, s.read.Close())
 	}
-	// The writer goes last: the last connection moves the log into the database file and removes it.
+	// The writer goes last: SQLite's last connection moves the log into the database file and removes it.
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.engine.close())...)
 }
 
 func errNoCalls() *perigee.Error {
 	return perigee.Errorf(perigee.ClassNotFound, "no calls recorded yet").
 		WithNext("start `perigee serve` and send a request through it")
+}
+
+// refuseForeign keeps us from adding our tables to the database of another program.
+func (s *Store) refuseForeign(ctx context.Context) error {
+	all, ours, err := s.engine.tables(ctx, s.read)
+	if err != nil {
+		return err
+	}
+	if all > 0 && !ours {
+		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", s.engine.name()).
+			WithNext("%s", s.engine.elsewhere())
+	}
+	return nil
+}
+
+// writable returns an error where nothing may be changed.
+func (s *Store) writable(doing string) error {
+	if s.write == nil {
+		return perigee.Errorf(perigee.ClassInternal, "%s: the database was opened read-only", doing)
+	}
+	return nil
 }

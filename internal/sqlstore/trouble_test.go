@@ -13,7 +13,7 @@ import (
 )
 
 func TestTroubleSaysWhatToDo(t *testing.T) {
-	s := &Store{path: "perigee.db"}
+	s := &Store{engine: &sqliteFile{path: "perigee.db"}}
 	tests := []struct {
 		name  string
 		err   error
@@ -24,6 +24,7 @@ func TestTroubleSaysWhatToDo(t *testing.T) {
 		{"read-only disk", &fs.PathError{Op: "open", Path: "perigee.db", Err: syscall.EROFS}, perigee.ClassUnavailable, "writable"},
 		{"not allowed", fmt.Errorf("make it: %w", fs.ErrPermission), perigee.ClassUnavailable, "writable"},
 		{"a file where a directory should be", &fs.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOTDIR}, perigee.ClassUnavailable, "check the path"},
+		{"no answer", errNoAnswer, perigee.ClassUnavailable, "the way to it"},
 		{"what nobody thought of", errors.New("boom"), perigee.ClassInternal, ""},
 	}
 	for _, test := range tests {

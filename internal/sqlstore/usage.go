@@ -35,6 +35,9 @@ func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usag
 		return nil, perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", q.By).
 			WithNext("use one of %s, %s, %s, %s, %s", perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay)
 	}
+	if q.By != perigee.ByDay {
+		group = "(" + group + ")" + s.engine.bytewise()
+	}
 	rows, err := s.usage(ctx, q, group, order)
 	if err != nil {
 		return nil, s.explain("sum up usage in", err)

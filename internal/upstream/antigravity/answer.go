@@ -22,12 +22,14 @@ type answer struct {
 	search      *prepare.Search // calls of this tool are ours to answer
 	frames      bool            // the caller speaks this dialect and gets the provider's own chunks
 	acceptEmpty bool
+	token       perigee.Secret // that is asked with, which an error may repeat
 
 	decoder  dialect.Decoder
 	events   []perigee.Event
 	start    perigee.Event
 	usage    *perigee.Usage  // the last that was said
 	held     []perigee.Event // what is shown when the answer turns out to be one
+	weight   int             // of what is held, about, in bytes
 	text     string          // of an answer that may be a refusal in the model's words
 	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
 	step     step
@@ -76,7 +78,7 @@ func (a *answer) chunk(data []byte) error {
 	inner := unwrap(data)
 	events, err := a.decoder.Decode(a.events[:0], inner)
 	if err != nil {
-		if v, ok := account.ClassifyStreamError(data, a.call.upstream.opts.Now()); ok {
+		if v, ok := account.ClassifyStreamError(withoutToken(data, a.token), a.call.upstream.opts.Now()); ok {
 			return &verdictError{v}
 		}
 		return err
@@ -179,10 +181,20 @@ func (a *answer) show(ev perigee.Event, says bool) {
 	a.send(ev)
 }
 
+// maxHeld is how many bytes are held back. A stream that has gone on for so long is shown, whatever comes of it.
+const maxHeld = 256 << 10
+
 func (a *answer) hold(ev perigee.Event) {
 	ev.Frame = slices.Clone(ev.Frame)
 	ev.More = true
+	if n := len(a.held); n > 0 && ev.Kind == perigee.EventUsage && a.held[n-1].Kind == perigee.EventUsage {
+		a.held[n-1] = ev // what was said last counts
+		return
+	}
 	a.held = append(a.held, ev)
+	if a.weight += 256 + len(ev.Frame) + len(ev.Text) + len(ev.Signature); a.weight > maxHeld {
+		a.begin()
+	}
 }
 
 // begin shows what was held back. From here on the call cannot be tried again.

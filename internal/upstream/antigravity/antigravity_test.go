@@ -30,7 +30,7 @@ func TestTrouble(t *testing.T) {
 		name  string
 		fault simulator.Fault
 		heard string
-		asked string
+		asked string // empty: the provider may still be writing when the caller has heard enough
 	}{
 		{"trap 15: 404 goes to the next host", stream("not_found", at("daily")), hello, "daily 404, autopush 200"},
 		{"a generic 403 goes to the next host", stream("forbidden", at("daily")), hello, "daily 403, autopush 200"},
@@ -46,10 +46,10 @@ func TestTrouble(t *testing.T) {
 		{"a ban is the account's", stream("banned"), "error rate_limited: the provider has disabled this account", "daily 403"},
 		{"trap 60: 401 twice", stream("unauthorized"), "error rate_limited: the provider does not accept the access token of this account", "daily 401, daily 401"},
 		{"401 once", stream("unauthorized", times(1)), hello, "daily 401, daily 200"},
-		{"an error as the first chunk", stream("error_mid_stream", times(1)), hello, "daily 200, autopush 200"},
-		{"an error after the first chunk", stream("error_mid_stream", after(1)), "start gravity ada@example.com; text he; error unavailable: the provider is in trouble", "daily 200"},
-		{"a reset after the first chunk", stream("reset", after(1)), "start gravity ada@example.com; text he; error unavailable: upstream gravity cannot be reached or broke off", "daily 0"},
-		{"no finish", stream("no_finish"), "start gravity ada@example.com; text hello; error unavailable: upstream gravity", "daily 200"},
+		{"an error as the first chunk", stream("error_mid_stream", times(1)), hello, ""},
+		{"an error after the first chunk", stream("error_mid_stream", after(1)), "start gravity ada@example.com; text he; error unavailable: the provider is in trouble", ""},
+		{"a reset after the first chunk", stream("reset", after(1)), "start gravity ada@example.com; text he; error unavailable: upstream gravity cannot be reached or broke off", ""},
+		{"no finish", stream("no_finish"), "start gravity ada@example.com; text hello; error unavailable: upstream gravity", ""},
 		{"trap 59: a missing newline", stream("missing_newline"), hello, "daily 200"},
 		{"trap 66: late usage", stream("late_usage"), hello, "daily 200"},
 		{"a chunk that is not JSON", stream("invalid_json_chunk", times(1)), hello, ""},

@@ -24,7 +24,8 @@ type call struct {
 
 	left     bool            // the caller went away
 	begun    bool            // the caller has got something of an answer: from here on nothing is tried again
-	attempts int             // how often the provider was asked
+	attempts int             // how often the provider was asked, for searches, too
+	searches int             // how often it was asked to search
 	account  string          // who was asked last
 	spent    perigee.Usage   // by what was answered before the round that is open
 	found    []perigee.Event // where searches have found something, until the answer begins
@@ -38,8 +39,9 @@ func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error)
 // A message is a prepared request, written.
 type message struct {
 	prepare.Prepared
-	kind string
-	body []byte
+	options prepare.AntigravityOptions
+	kind    string
+	body    []byte
 }
 
 // run answers the call. The error it returns is for the caller to yield; nil also means that the caller has left.
@@ -53,7 +55,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 	r := recovery{call: c, prompt: prompt, options: prepare.AntigravityOptions{
 		KeepThinking: c.upstream.opts.KeepThinking,
-		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family),
+		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family, c.req.Client.Key),
 	}}
 	m := c.message(prompt, r.options)
 	for {
@@ -63,13 +65,20 @@ func (c *call) run(ctx context.Context) error {
 		for _, note := range m.Notes {
 			c.note(note)
 		}
+		if c.left {
+			return nil
+		}
 		v := c.converse(ctx, m)
+		if v == nil && c.begun {
+			r.confirm()
+		}
 		if v == nil || c.left {
 			return nil
 		}
 		if c.begun || !r.mend(ctx, v) {
 			return c.explain(v)
 		}
+		c.found = nil // the conversation begins anew, and so do its searches
 		refused := m.body
 		for m = c.message(prompt, r.options); bytes.Equal(m.body, refused); m = c.message(prompt, r.options) {
 			if !r.goFurther(ctx, v) {
@@ -81,7 +90,7 @@ func (c *call) run(ctx context.Context) error {
 
 // message prepares a prompt and writes it.
 func (c *call) message(p *perigee.Prompt, options prepare.AntigravityOptions) message {
-	m := message{Prepared: prepare.ForAntigravity(p, c.spec, options), kind: requestType(c.spec)}
+	m := message{Prepared: prepare.ForAntigravity(p, c.spec, options), options: options, kind: requestType(c.spec)}
 	m.body = encode(m.Prompt, c.session)
 	return m
 }
@@ -102,8 +111,13 @@ func (c *call) send(ev perigee.Event) bool {
 	return !c.left
 }
 
-// maxLoans bounds how many accounts one call tries. Who has more of them in trouble has other worries than this call.
-const maxLoans = 20
+const (
+	// maxLoans bounds how many accounts one call tries. Who has more of them in trouble has other worries than this call.
+	maxLoans = 20
+	// maxAttempts bounds how often one call asks the provider, whatever each attempt is for. No call that can still be
+	// answered comes near it.
+	maxAttempts = 100
+)
 
 // ask sends a message with one account after the other until one of them is answered. It returns nil for an answer, and
 // otherwise what went wrong last.
@@ -116,14 +130,21 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 			return nobodyLeft(v, c.failed(ctx, err))
 		}
 		c.account = loan.Email()
-		v = c.askWith(ctx, loan, m, out)
-		loan.Done(v)
+		v = c.borrowed(ctx, loan, m, out)
 		want.Tried++
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || want.Tried == maxLoans {
 			return v
 		}
 		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
 	}
+}
+
+// borrowed sends a message with an account and gives the account back, also when whoever reads the answer panics.
+func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out *answer) (v *account.Verdict) {
+	v = &account.Verdict{Kind: kindCanceled, Blame: account.ScopeNobody, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
+	defer func() { loan.Done(v) }()
+	v = c.askWith(ctx, loan, m, out)
+	return v
 }
 
 // nobodyLeft joins what the last account was told with why there is no other one.
@@ -134,8 +155,8 @@ func nobodyLeft(last, nobody *account.Verdict) *account.Verdict {
 	e := *nobody.Error
 	e.Message = strings.TrimRight(last.Error.Message, ".") + " (" + nobody.Error.Message + ")"
 	e.Status, e.Details = last.Error.Status, last.Error.Details
-	if last.Link != "" {
-		e.Next = last.Error.Next
+	if last.Link != "" || last.Kind == account.KindNotFound || e.Next == "" {
+		e.Next = last.Error.Next // it knows better than to wait
 	}
 	joined := *nobody
 	joined.Error, joined.Link = &e, last.Link
@@ -187,7 +208,9 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 // askHosts sends a message to one endpoint after the other. What the first of them says counts, unless it says nothing.
 func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Secret, m *message, out *answer) (first *account.Verdict) {
 	for _, host := range c.upstream.hosts.content(loan.CLI()) {
-		c.attempts++
+		if c.attempts++; c.attempts > maxAttempts {
+			return tooOften(first)
+		}
 		e := envelope{project: loan.Project(), model: c.req.Model, kind: m.kind, cli: loan.CLI()}
 		if m.kind != typeSearch {
 			e.requestID = requestID(c.req.ID, c.attempts)
@@ -200,7 +223,24 @@ func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Se
 			first = v
 		}
 	}
+	if first != nil && first.Kind == account.KindForbidden {
+		// No endpoint lets this account do it; another one's project may have what it takes.
+		own := *first
+		own.Blame = account.ScopeAccountModel
+		return &own
+	}
 	return first
+}
+
+// tooOften ends a call that has asked the provider so often that asking once more would help nobody.
+func tooOften(last *account.Verdict) *account.Verdict {
+	if last != nil {
+		v := *last
+		v.Blame = account.ScopeNobody
+		return &v
+	}
+	return &account.Verdict{Kind: account.KindOther, Blame: account.ScopeNobody,
+		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider was asked %d times for one answer and gave none", maxAttempts).WithNext("try again later")}
 }
 
 // What package account has no word for, because no provider said it.
@@ -214,7 +254,8 @@ const (
 // failed is the verdict about trouble that no answer of the provider's told of.
 func (c *call) failed(ctx context.Context, err error) *account.Verdict {
 	if v, ok := errors.AsType[*verdictError](err); ok {
-		return &v.Verdict
+		verdict := v.Verdict // who takes the account back may correct it
+		return &verdict
 	}
 	e := c.upstream.trouble(ctx, err)
 	v := &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e, Delay: e.Retry}

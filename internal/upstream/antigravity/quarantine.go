@@ -19,9 +19,8 @@ import (
 type quarantine struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	bad  map[schemaDigest]time.Time // until when
-	next time.Time                  // when to look for what is over
+	mu  sync.Mutex
+	bad map[schemaDigest]time.Time // until when
 }
 
 type schemaDigest [sha256.Size]byte
@@ -31,24 +30,25 @@ const (
 	maxQuarantine  = 1000
 )
 
-func digestOf(f *perigee.Function, family models.Family) schemaDigest {
+// digestOf tells tools apart, and who sends them: nobody loses a tool because of what another has made the provider refuse.
+func digestOf(f *perigee.Function, family models.Family, key string) schemaDigest {
 	h := sha256.New()
-	h.Write([]byte(string(family) + "\x00" + f.Name + "\x00"))
+	h.Write([]byte(key + "\x00" + string(family) + "\x00" + f.Name + "\x00"))
 	h.Write(f.Parameters)
 	return schemaDigest(h.Sum(nil))
 }
 
-func (q *quarantine) add(f *perigee.Function, family models.Family) {
+func (q *quarantine) add(f *perigee.Function, family models.Family, key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.bad == nil || len(q.bad) >= maxQuarantine {
 		q.bad = map[schemaDigest]time.Time{}
 	}
-	q.bad[digestOf(f, family)] = q.now().Add(quarantineTime)
+	q.bad[digestOf(f, family, key)] = q.now().Add(quarantineTime)
 }
 
 // among returns the names of the tools that are not to be sent.
-func (q *quarantine) among(tools []perigee.Tool, family models.Family) map[string]bool {
+func (q *quarantine) among(tools []perigee.Tool, family models.Family, key string) map[string]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.bad) == 0 {
@@ -61,7 +61,7 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family) map[strin
 		if f == nil {
 			continue
 		}
-		digest := digestOf(f, family)
+		digest := digestOf(f, family, key)
 		until, found := q.bad[digest]
 		switch {
 		case !found:
@@ -81,12 +81,7 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family) map[strin
 // culprit finds the function whose schema the provider refuses: by what it says, or else by asking with fewer and
 // fewer of them.
 func (r *recovery) culprit(ctx context.Context, v *account.Verdict) *perigee.Function {
-	var functions []*perigee.Function // in the order in which they were sent
-	for i := range r.prompt.Tools {
-		if f := r.prompt.Tools[i].Function; f != nil && !r.options.WithoutTools[f.Name] {
-			functions = append(functions, f)
-		}
-	}
+	functions := r.sent()
 	if len(functions) == 0 {
 		return nil
 	}
@@ -106,6 +101,20 @@ func (r *recovery) culprit(ctx context.Context, v *account.Verdict) *perigee.Fun
 		}
 	}
 	return functions[0]
+}
+
+// sent returns the functions in the order in which the provider got them: each name once, and none without.
+func (r *recovery) sent() (functions []*perigee.Function) {
+	seen := map[string]bool{"": true}
+	for i := range r.prompt.Tools {
+		f := r.prompt.Tools[i].Function
+		if f == nil || seen[f.Name] || r.options.WithoutTools[f.Name] {
+			continue
+		}
+		seen[f.Name] = true
+		functions = append(functions, f)
+	}
+	return functions
 }
 
 // toolIndexes are the ways in which the provider says which tool it means.
@@ -157,7 +166,9 @@ func (c *call) probeWith(ctx context.Context, loan account.Loan, request []byte)
 	if len(hosts) == 0 {
 		return c.failed(ctx, perigee.Errorf(perigee.ClassInternal, "no endpoints"))
 	}
-	c.attempts++
+	if c.attempts++; c.attempts > maxAttempts {
+		return tooOften(nil)
+	}
 	before, behind := envelope{
 		project: loan.Project(), model: c.req.Model, kind: requestType(c.spec), requestID: requestID(c.req.ID, c.attempts), cli: loan.CLI(),
 	}.around()

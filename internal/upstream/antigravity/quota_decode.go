@@ -1,7 +1,9 @@
 package antigravity
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +75,17 @@ func addWindows(rows []perigee.QuotaRow, raw []byte) {
 			}
 		}
 	}
+	for _, list := range windows {
+		slices.SortStableFunc(list, func(a, b perigee.QuotaWindow) int { return cmp.Compare(a.Length, b.Length) })
+	}
 	for i := range rows {
 		rows[i].Windows = windows[quotaGroup(rows[i].Model)]
+		// The two answers are of different moments, and the later one may know of less.
+		for _, w := range rows[i].Windows {
+			if w.Remaining < rows[i].Remaining {
+				rows[i].Remaining, rows[i].ResetsAt = w.Remaining, w.ResetsAt
+			}
+		}
 	}
 }
 

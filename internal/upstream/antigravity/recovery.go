@@ -16,7 +16,7 @@ type recovery struct {
 	prompt  *perigee.Prompt
 	options prepare.AntigravityOptions
 	mended  bool
-	dropped int // tools that were left out
+	dropped []*perigee.Function // tools that were left out
 }
 
 // repairs is what each refusal can be answered with.
@@ -34,8 +34,8 @@ const maxDropped = 3
 
 // mend changes the options so that the request may be accepted, and says whether it found a way.
 func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
-	if !r.call.upstream.opts.SessionRecovery {
-		return false
+	if !r.call.upstream.opts.SessionRecovery || r.call.req.Strict {
+		return false // who wants nothing changed wants to know what the provider said
 	}
 	repair, known := repairs[v.Kind]
 	switch {
@@ -46,7 +46,7 @@ func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
 		r.options.Repair = repair
 		r.call.upstream.opts.Logger.Info("request mended", "upstream", r.call.upstream.opts.Name, "kind", v.Kind)
 		return true
-	case v.Kind == account.KindSchemaKeyword && r.dropped < maxDropped:
+	case v.Kind == account.KindSchemaKeyword && len(r.dropped) < maxDropped:
 		return r.leaveOut(ctx, v)
 	}
 	return false
@@ -58,7 +58,7 @@ func (r *recovery) goFurther(ctx context.Context, v *account.Verdict) bool {
 	const all = prepare.RepairSignatures | prepare.RepairThinkingOff
 	switch {
 	case v.Kind == account.KindSchemaKeyword:
-		return r.dropped < maxDropped && r.leaveOut(ctx, v)
+		return len(r.dropped) < maxDropped && r.leaveOut(ctx, v)
 	case r.options.Repair&all == all:
 		return false
 	}
@@ -66,20 +66,27 @@ func (r *recovery) goFurther(ctx context.Context, v *account.Verdict) bool {
 	return true
 }
 
-// leaveOut finds the tool that the provider refuses and does without it, in this call and in those that come.
+// leaveOut finds the tool that the provider refuses and does without it.
 func (r *recovery) leaveOut(ctx context.Context, v *account.Verdict) bool {
 	bad := r.culprit(ctx, v)
 	if bad == nil {
 		return false
 	}
-	r.dropped++
+	r.dropped = append(r.dropped, bad)
 	without := maps.Clone(r.options.WithoutTools)
 	if without == nil {
 		without = map[string]bool{}
 	}
 	without[bad.Name] = true
 	r.options.WithoutTools = without
-	r.call.upstream.quarantine.add(bad, r.call.spec.Family)
 	r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", bad.Name)
 	return true
+}
+
+// confirm makes calls that come do without the tools, too, now that the provider has answered without them. Where it
+// has not, they were not what it refused.
+func (r *recovery) confirm() {
+	for _, f := range r.dropped {
+		r.call.upstream.quarantine.add(f, r.call.spec.Family, r.call.req.Client.Key)
+	}
 }

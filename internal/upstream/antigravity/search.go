@@ -3,7 +3,6 @@ package antigravity
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"perigee"
@@ -19,6 +18,10 @@ import (
 const (
 	// maxRounds is how often a model may search before it has to answer.
 	maxRounds = 8
+	// maxSearches is how many searches are made for one call, however many the model wants at once.
+	maxSearches = 16
+	// maxFound is how much of what a search says is read.
+	maxFound = 256 << 10
 	// searchModel is asked to search where the provider does not name another one.
 	searchModel = "gemini-2.5-flash"
 )
@@ -26,8 +29,10 @@ const (
 // A step is what the model has said in one round, as it has to be sent back when the round ends with a search.
 type step struct {
 	parts    []perigee.Part
+	text     []byte // of the last part, as long as it may go on
 	searched []*perigee.FunctionCall
 	others   bool // functions of the client's were called, too
+	hidden   bool // what came last was a search, which the client does not see
 }
 
 // searches says whether the round is over for the model but not for the client: nothing but searches is open.
@@ -40,27 +45,47 @@ func (s *step) take(ev *perigee.Event, search string) bool {
 	}
 	switch ev.Kind {
 	case perigee.EventText, perigee.EventThinking:
-		thought := ev.Kind == perigee.EventThinking
-		if n := len(s.parts); n > 0 && s.parts[n-1].Kind == perigee.PartText && s.parts[n-1].Thought == thought && s.parts[n-1].Signature == "" {
-			s.parts[n-1].Text += ev.Text
-			s.parts[n-1].Signature = ev.Signature
-			return true
+		if thought := ev.Kind == perigee.EventThinking; !s.open(thought) {
+			s.close()
+			s.parts = append(s.parts, perigee.Part{Kind: perigee.PartText, Thought: thought})
 		}
-		s.parts = append(s.parts, perigee.Part{Kind: perigee.PartText, Text: ev.Text, Thought: thought, Signature: ev.Signature})
+		s.text = append(s.text, ev.Text...)
+		s.parts[len(s.parts)-1].Signature = ev.Signature
+		s.hidden = false
 	case perigee.EventSignature:
 		if n := len(s.parts); n > 0 && s.parts[n-1].Signature == "" {
 			s.parts[n-1].Signature = ev.Signature
 		}
+		return !s.hidden // a seal belongs to what came before it
 	case perigee.EventCall:
-		if ev.Call.Name != search {
+		s.hidden = ev.Call.Name == search
+		if !s.hidden {
 			s.others = true
 			return true
 		}
+		s.close()
 		s.parts = append(s.parts, perigee.Part{Kind: perigee.PartCall, Call: ev.Call, Signature: ev.Signature})
 		s.searched = append(s.searched, ev.Call)
 		return false
 	}
 	return true
+}
+
+// open says whether the last part is a text that goes on: a seal ends it.
+func (s *step) open(thought bool) bool {
+	if len(s.parts) == 0 {
+		return false
+	}
+	last := &s.parts[len(s.parts)-1]
+	return last.Kind == perigee.PartText && last.Thought == thought && last.Signature == ""
+}
+
+// close gives the last part its text.
+func (s *step) close() {
+	if n := len(s.parts); n > 0 && s.parts[n-1].Kind == perigee.PartText {
+		s.parts[n-1].Text = string(s.text)
+	}
+	s.text = s.text[:0]
 }
 
 // converse asks the model, and goes on as long as it wants to search.
@@ -83,12 +108,12 @@ func (c *call) converse(ctx context.Context, m message) *account.Verdict {
 			return &account.Verdict{Kind: account.KindOther, Blame: account.ScopeRequest,
 				Error: perigee.Errorf(perigee.ClassUnavailable, "the model did nothing but search, %d times", maxRounds).WithNext("ask again, or without search")}
 		}
-		prompt, v := c.searched(ctx, m.Prompt, &out.step, m.Search)
-		if v != nil {
+		next, v := c.searched(ctx, &m, &out.step)
+		if v != nil || c.left {
 			return v
 		}
-		m.Prompt = prompt
-		m.body = encode(prompt, c.session)
+		m.Prepared = next
+		m.body = encode(m.Prompt, c.session)
 	}
 }
 
@@ -99,21 +124,27 @@ func (c *call) late(n perigee.Note) {
 	}
 }
 
-// searched returns the prompt with what the model said and what its searches found.
-func (c *call) searched(ctx context.Context, p *perigee.Prompt, s *step, search *prepare.Search) (*perigee.Prompt, *account.Verdict) {
-	results := perigee.Content{Role: perigee.RoleUser}
+// enough is what the model is told when it wants to search once more than it may.
+var enough = textMember("error", "no more searches can be made for this answer: answer with what was found")
+
+// searched returns the message with what the model said and what its searches found.
+func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepared, *account.Verdict) {
+	s.close()
+	var results []perigee.Part
 	for _, call := range s.searched {
-		found, err := c.find(ctx, call.Args, search)
-		if err != nil {
-			return nil, err
+		found := enough
+		if c.searches < maxSearches {
+			c.searches++
+			var v *account.Verdict
+			if found, v = c.find(ctx, call.Args, m.Search); v != nil {
+				return prepare.Prepared{}, v
+			}
 		}
-		results.Parts = append(results.Parts, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{
+		results = append(results, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{
 			ID: call.ID, Name: call.Name, Response: found,
 		}})
 	}
-	next := *p
-	next.Contents = append(slices.Clone(p.Contents), perigee.Content{Role: perigee.RoleModel, Parts: s.parts}, results)
-	return &next, nil
+	return m.Searched(c.spec, m.options, s.parts, results), nil
 }
 
 // find makes one search. What it found goes to the model as the function's result; where it was found goes to the
@@ -124,12 +155,13 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 	sub := &call{
 		upstream: c.upstream, spec: models.Of(searchModel), said: map[perigee.Note]bool{},
 		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client}, searchModel, true, nil),
-		yield: inner.take,
+		yield: inner.take, attempts: c.attempts,
 	}
 	prompt := prepare.SearchPrompt(query, urls, search)
 	m := message{Prepared: prepare.ForAntigravity(prompt, sub.spec, prepare.AntigravityOptions{}), kind: typeSearch}
 	m.body = encode(m.Prompt, "")
 	v := sub.ask(ctx, &m, newAnswer(sub, &m))
+	c.attempts = sub.attempts
 	add(&c.spent, inner.usage)
 	switch {
 	case ctx.Err() != nil:
@@ -165,6 +197,7 @@ func (f *finding) take(ev perigee.Event, _ error) bool {
 	switch ev.Kind {
 	case perigee.EventText:
 		f.text.WriteString(ev.Text)
+		return f.text.Len() < maxFound
 	case perigee.EventGrounding:
 		f.grounding = ev.Raw
 	case perigee.EventUsage:

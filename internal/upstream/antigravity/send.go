@@ -1,10 +1,12 @@
 package antigravity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 
@@ -38,6 +40,10 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 	}
 	defer resp.Body.Close()
 	out.reset()
+	out.token = token
+	if v := c.upstream.notAStream(resp, token); v != nil {
+		return v
+	}
 	if err := out.stream(sse.NewReader(resp.Body), dog); err != nil && !c.left {
 		return c.failed(ctx, err)
 	}
@@ -66,9 +72,34 @@ func (u *Upstream) post(ctx context.Context, host, method string, token perigee.
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	v := account.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
+	v := u.judge(resp, token)
 	return nil, &v
+}
+
+// judge reads what the provider says in place of an answer.
+func (u *Upstream) judge(resp *http.Response, token perigee.Secret) account.Verdict {
+	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	return account.Classify(resp.StatusCode, resp.Header, withoutToken(explanation, token), u.opts.Now())
+}
+
+// withoutToken returns what the provider says without the token that it was asked with: some repeat one that they do
+// not like.
+func withoutToken(said []byte, token perigee.Secret) []byte {
+	if token.IsZero() {
+		return said
+	}
+	return bytes.ReplaceAll(said, []byte(token.Reveal()), []byte("[redacted]"))
+}
+
+// notAStream judges an answer that is no stream of events although its status says that all is well: an error in one
+// piece, or the page of a proxy.
+func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *account.Verdict {
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	case "application/json", "text/html":
+		v := u.judge(resp, token)
+		return &v
+	}
+	return nil
 }
 
 // call makes a call that is answered in one piece, to one endpoint after the other.
@@ -109,7 +140,7 @@ func (u *Upstream) callHost(ctx context.Context, host, method string, token peri
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
 	}
-	if v, bad := account.ClassifyStreamError(raw, u.opts.Now()); bad {
+	if v, bad := account.ClassifyStreamError(withoutToken(raw, token), u.opts.Now()); bad {
 		return nil, &v
 	}
 	return raw, nil
@@ -153,6 +184,7 @@ func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
 // explain is what the caller is told about a verdict.
 func (c *call) explain(v *account.Verdict) error {
 	e := *v.Error
+	e.Message = account.WithoutAddresses(e.Message)
 	e.Upstream, e.Model, e.Account = c.upstream.opts.Name, c.req.Model, c.account
 	return &e
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// The balancer must not hide what it is there to prove: only requests without an answer are sent again.
+func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
+	asked := map[string]int{}
+	replica := func(name string, answer http.HandlerFunc) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked[name]++
+			answer(w, r)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	good := replica("good", func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	silent := replica("silent", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	broken := replica("broken", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	failing := replica("failing", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) })
+	for _, test := range []struct {
+		name, first string
+		status      int
+		body        string
+		whole       bool
+	}{
+		{"nobody listens", "http://127.0.0.1:1", 200, "question", true},
+		{"gone without a word", silent, 200, "question", true},
+		{"gone in the middle", broken, 200, "half", false},
+		{"an error is an answer", failing, 503, "no\n", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b, err := newBalancer(good, test.first) // turns begin with the second
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.close()
+			before := asked["good"]
+			resp, err := http.Post(b.url, "text/plain", strings.NewReader("question"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			said, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != test.status || string(said) != test.body || (err == nil) != test.whole {
+				t.Errorf("got %d, %q, %v", resp.StatusCode, said, err)
+			}
+			if again := asked["good"] > before; again != (test.body == "question") {
+				t.Errorf("the other replica was asked: %v", again)
+			}
+		})
+	}
+}
+
+func TestNewestPostgresIsChosen(t *testing.T) {
+	if a, b := postgresMajor("/usr/lib/postgresql/9/bin/initdb"), postgresMajor("/usr/lib/postgresql/15/bin/initdb"); a != 9 || b != 15 {
+		t.Errorf("got %d and %d", a, b)
+	}
+}

@@ -1,0 +1,173 @@
+package account
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// A SessionStore knows which account a session is with when this pool does not, because others lend the same accounts.
+// The family and the pool are as in a perigee.Cooldown.
+type SessionStore interface {
+	SaveSession(ctx context.Context, session, family, email, pool string) error
+	// FindSession returns nothing when nobody knows.
+	FindSession(ctx context.Context, session, family string) (email, pool string, err error)
+	// ForgetSessions lets all sessions choose anew.
+	ForgetSessions(ctx context.Context) error
+}
+
+// recallTime is how long a session that is new here waits to learn where it was before. Without an answer it is as good
+// as new.
+const recallTime = 250 * time.Millisecond
+
+// recall binds a session that this pool does not know to the account that others have served it with.
+func (p *Pool) recall(ctx context.Context, a *asking) {
+	if p.opts.Sessions == nil || a.want.Session == "" || a.group == groupControl {
+		return
+	}
+	p.mu.Lock()
+	_, known := p.sessions.find(a.want.Session, a.group)
+	p.mu.Unlock()
+	if known {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recallTime)
+	defer cancel()
+	email, pool, err := p.opts.Sessions.FindSession(ctx, a.want.Session, string(a.group))
+	if err != nil {
+		p.opts.Logger.Debug("session not found again", "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.find(email)
+	for _, l := range a.lanes {
+		if _, known := p.sessions.find(a.want.Session, a.group); m != nil && l.pool == pool && !known {
+			p.sessions.bind(a.want.Session, a.group, binding{m, l})
+		}
+	}
+}
+
+// bind keeps a session on an account from now on, and lets others know.
+func (p *Pool) bind(session string, g group, b binding) {
+	before, known := p.sessions.find(session, g)
+	p.sessions.bind(session, g, b)
+	if p.opts.Sessions != nil && (!known || before != b) && g != groupControl {
+		p.bindings.save(sessionKey{session, g}, b.member.email, b.lane.pool)
+	}
+}
+
+// forgetSessions lets sessions choose anew, here and wherever else the accounts are lent.
+func (p *Pool) forgetSessions() {
+	p.sessions = newSessions(maxSessions)
+	store := p.opts.Sessions
+	if store == nil {
+		return
+	}
+	p.bindings.drop()
+	p.after = append(p.after, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		defer cancel()
+		if err := store.ForgetSessions(ctx); err != nil {
+			p.opts.Logger.Debug("sessions not forgotten", "error", err)
+		}
+	})
+}
+
+// share takes over the cooldowns of a member that others have stored since. What this pool has stored itself, or has
+// taken over before, is no news, even if it has ended that rest in the meantime.
+func (p *Pool) share(m *member, now instant) {
+	for _, c := range m.signIn.Cooldowns {
+		s, l := p.slotOf(m, c)
+		if s == nil || c.Until.Sub(s.stored).Abs() < time.Millisecond {
+			continue
+		}
+		s.stored = c.Until
+		d := min(c.Until.Sub(p.opts.Now()), MaxDelay)
+		if d <= 0 || now+d <= s.until {
+			continue
+		}
+		s.rest = rest{since: now, until: now + d, kind: Kind(c.Reason), told: true}
+		p.events.push(event{at: s.until, member: m, lane: l})
+	}
+}
+
+// slotOf finds what a cooldown is about; nil: nothing that this pool knows. The lane is nil for the whole account.
+func (p *Pool) slotOf(m *member, c perigee.Cooldown) (*slot, *lane) {
+	if c.Family == "" && c.Pool == "" {
+		return &m.whole, nil
+	}
+	for _, l := range p.lanes {
+		if string(l.group) == c.Family && l.pool == c.Pool {
+			return &m.slots[l.id], l
+		}
+	}
+	return nil, nil
+}
+
+// A bindingSaver stores which account sessions are with, behind the back of those who are served. Of several for one
+// session that have not been stored yet only the last counts. It runs only while there is something to store.
+type bindingSaver struct {
+	store  SessionStore
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	pending map[sessionKey][2]string // email and pool
+	running sync.WaitGroup
+	busy    bool
+}
+
+// maxPending is how many wait for a store that is slow or away. The rest may as well be forgotten.
+const maxPending = 1000
+
+func (s *bindingSaver) save(key sessionKey, email, pool string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending == nil {
+		s.pending = map[sessionKey][2]string{}
+	}
+	if _, waits := s.pending[key]; !waits && len(s.pending) >= maxPending {
+		return
+	}
+	s.pending[key] = [2]string{email, pool}
+	if !s.busy {
+		s.busy = true
+		s.running.Go(s.run)
+	}
+}
+
+func (s *bindingSaver) run() {
+	for {
+		key, to, ok := s.take()
+		if !ok {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		if err := s.store.SaveSession(ctx, key.session, string(key.group), to[0], to[1]); err != nil {
+			s.logger.Debug("session not stored", "error", err)
+		}
+		cancel()
+	}
+}
+
+func (s *bindingSaver) take() (sessionKey, [2]string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, to := range s.pending {
+		delete(s.pending, key)
+		return key, to, true
+	}
+	s.busy = false
+	return sessionKey{}, [2]string{}, false
+}
+
+func (s *bindingSaver) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.pending)
+}
+
+func (s *bindingSaver) wait() { s.running.Wait() }

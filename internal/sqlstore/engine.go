@@ -1,0 +1,102 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"perigee"
+)
+
+// An engine is what SQLite and PostgreSQL do each in their own way.
+type engine interface {
+	name() string // of the database, for a person; without a password
+	shared() bool // with other processes that do the same
+
+	openReader(ctx context.Context) (*sql.DB, error) // changes nothing
+	openWriter(reader *sql.DB) (*sql.DB, error)      // may be the reader
+	openReadOnly(ctx context.Context) (db *sql.DB, version int, err error)
+	close() error // what openReader and openWriter did not return
+
+	// tables says how many tables there are where ours would be, and whether they are ours.
+	tables(ctx context.Context, db *sql.DB) (all int, ours bool, err error)
+	elsewhere() string // what to do when they are another program's
+	// alone keeps others from changing the schema until the transaction ends.
+	alone(ctx context.Context, tx *sql.Tx) error
+
+	// durably runs change in a transaction that has reached the disk when it returns.
+	durably(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error
+	// inBulk runs a statement for each of many rows, in one transaction, behind a first one.
+	inBulk(ctx context.Context, db *sql.DB, b bulk) error
+	// patience bounds work that is not bounded otherwise; 0: it cannot hang.
+	patience() time.Duration
+
+	text(s string) string // what of a text can be kept
+	bytewise() string     // behind an expression: compare it as bytes
+	advice(err error) (class perigee.Class, next string)
+}
+
+// A bulk is a statement for many rows.
+type bulk struct {
+	first     string // empty: there is none
+	firstArgs []any
+	statement string
+	rows      int
+	// args gives the arguments of a row, in the memory of into.
+	args func(row int, into []any) ([]any, error)
+}
+
+func chooseEngine(opts Options) (engine, error) {
+	if !opts.URL.IsZero() {
+		return newPostgres(opts)
+	}
+	return &sqliteFile{path: opts.Path}, nil
+}
+
+// errNoAnswer says that the database was given up, and not by who asked.
+var errNoAnswer = errors.New("the database did not answer in time")
+
+// bounded runs work that ends when ctx does, and else after the engine's patience: a network can swallow a question.
+func (s *Store) bounded(ctx context.Context, work func(ctx context.Context) error) error {
+	patience := s.engine.patience()
+	if patience == 0 {
+		return work(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := work(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return errNoAnswer
+	}
+	return err
+}
+
+// transact runs change in a transaction.
+func (s *Store) transact(ctx context.Context, change func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.bounded(ctx, func(ctx context.Context) error {
+		return inTransaction(ctx, s.write, func(tx *sql.Tx) error { return change(ctx, tx) })
+	})
+}
+
+// A beginner is a *sql.DB or a *sql.Conn.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+func inTransaction(ctx context.Context, db beginner, change func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := change(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// saveMany writes rows in bulk, all or none.
+func (s *Store) saveMany(ctx context.Context, b bulk) error {
+	return s.bounded(ctx, func(ctx context.Context) error { return s.engine.inBulk(ctx, s.write, b) })
+}

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"perigee"
+)
+
+// postgresVariable names a PostgreSQL server to test on, as in postgres://user@127.0.0.1:5432/database. Each test has a
+// schema of its own there, which it removes.
+const postgresVariable = "PERIGEE_TEST_POSTGRES"
+
+// fresh gives the options of a new, empty database. Whoever opens it twice has the same one.
+type fresh func(t testing.TB) Options
+
+// onEngines holds a promise against SQLite, and against PostgreSQL where there is one.
+func onEngines(t *testing.T, run func(t *testing.T, fresh fresh)) {
+	t.Run("sqlite", func(t *testing.T) { run(t, freshSQLite) })
+	t.Run("postgres", func(t *testing.T) {
+		needPostgres(t)
+		run(t, freshPostgres)
+	})
+}
+
+func needPostgres(t testing.TB) {
+	t.Helper()
+	if os.Getenv(postgresVariable) == "" {
+		t.Skip(postgresVariable + " names no PostgreSQL server")
+	}
+}
+
+func atNoon() time.Time { return noon }
+
+func freshSQLite(t testing.TB) Options {
+	return Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: atNoon}
+}
+
+func freshPostgres(t testing.TB) Options {
+	t.Helper()
+	schema := "test_" + strings.ToLower(rand.Text()[:12])
+	administer(t, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() { administer(t, "DROP SCHEMA "+schema+" CASCADE") })
+	return Options{URL: postgresWith(t, "search_path", schema), Replica: "replica-" + schema, Now: atNoon}
+}
+
+// postgresWith is the address of the server with another parameter.
+func postgresWith(t testing.TB, name, value string) perigee.Secret {
+	t.Helper()
+	return withParameter(t, perigee.NewSecret(os.Getenv(postgresVariable)), name, value)
+}
+
+func withParameter(t testing.TB, address perigee.Secret, name, value string) perigee.Secret {
+	t.Helper()
+	u, err := url.Parse(address.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return perigee.NewSecret(u.String())
+}
+
+// administer runs a statement on the server, outside of any store.
+func administer(t testing.TB, statement string) {
+	t.Helper()
+	config, err := pgx.ParseConfig(os.Getenv(postgresVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(pgConnector{config})
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(context.Background(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openWith opens a store that is closed with the test.
+func openWith(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mustClose(t, s) })
+	return s
+}
+
+// open opens an SQLite file.
+func open(t testing.TB, path string) *Store {
+	t.Helper()
+	return openWith(t, Options{Path: path, Now: atNoon})
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
