@@ -271,11 +271,11 @@ func (d *Daemon) release(ctx context.Context) {
 			d.opts.Logger.Error("models may lose their train of thought", "error", err)
 		}
 	}
+	if d.house != nil {
+		d.house.close() // a refresh token that is on its way has to be stored
+	}
 	if d.store != nil {
 		_ = d.store.Close()
-	}
-	if d.house != nil {
-		d.house.close()
 	}
 	if d.lock != nil {
 		_ = d.lock.Close()

@@ -183,7 +183,7 @@ func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method str
 		}
 		req.Header.Set("Authorization", "Bearer "+access.Reveal())
 		req.Header.Set("Content-Type", "application/json")
-		err = d.http.do(req, answer)
+		err = d.http.do(req, answer, access.Reveal())
 		if err == nil || ctx.Err() != nil {
 			return err
 		}

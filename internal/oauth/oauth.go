@@ -8,6 +8,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,7 +191,8 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		ExpiresIn    json.Number `json:"expires_in"`
 		Scope        string      `json:"scope"`
 	}
-	if err := c.http.do(req, &answer); err != nil {
+	err = c.http.do(req, &answer, form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("client_secret"))
+	if err != nil {
 		return Grant{}, err
 	}
 	if answer.AccessToken == "" {
@@ -224,7 +226,7 @@ func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, erro
 	var answer struct {
 		Email string `json:"email"`
 	}
-	if err := c.http.do(req, &answer); err != nil {
+	if err := c.http.do(req, &answer, access.Reveal()); err != nil {
 		return "", err
 	}
 	if !plausibleEmail(answer.Email) {
@@ -255,8 +257,9 @@ func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent str
 // maxAnswer bounds what is read of an answer; the longest that make sense have a few kilobytes.
 const maxAnswer = 1 << 20
 
-// do sends a request and decodes the JSON of a successful answer.
-func (c caller) do(req *http.Request, answer any) error {
+// do sends a request and decodes the JSON of a successful answer. secrets are what the request has in it that must not
+// come back in an error, whatever the server repeats.
+func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
 	defer cancel()
 	if c.userAgent != "" {
@@ -273,6 +276,11 @@ func (c caller) do(req *http.Request, answer any) error {
 		return unreachable(req, err)
 	}
 	if resp.StatusCode != http.StatusOK {
+		for _, secret := range secrets {
+			if secret != "" {
+				body = bytes.ReplaceAll(body, []byte(secret), []byte("[redacted]"))
+			}
+		}
 		return &Refusal{account.Classify(resp.StatusCode, resp.Header, body, c.now())}
 	}
 	if len(body) > maxAnswer {
@@ -293,7 +301,7 @@ func unreachable(req *http.Request, err error) error {
 		err = failed.Err // its URL is more than anybody needs
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "%s cannot be reached: %w", req.URL.Host, err).
-		WithNext("check the network and try again")
+		WithNext("check oauth and endpoints of this upstream in the configuration, and the network")
 }
 
 func senseless(req *http.Request, err error) error {

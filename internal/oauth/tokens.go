@@ -82,14 +82,29 @@ func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn
 	return t
 }
 
-// Close ends a refresh that is under way, except for storing a token that has already come, and waits for it. Token
-// fails from then on.
+// closeGrace is how long Close waits for a refresh that is under way: the server may have rotated the token already, and
+// who does not hear of it loses the account.
+const closeGrace = 3 * time.Second
+
+// Close waits a moment for a refresh that is under way and then ends it, except for storing a token that has already come.
+// Token fails from then on.
 func (t *Tokens) Close() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
+	over := make(chan struct{})
+	go func() {
+		t.running.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	}
 	t.cancel()
-	t.running.Wait()
+	<-over
 }
 
 // SignIn returns the sign-in as it was last seen in the store.

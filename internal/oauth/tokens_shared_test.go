@@ -190,7 +190,9 @@ func TestAdoptEndsARefusal(t *testing.T) {
 			t.Fatalf("got %v (%v)", err, refusal)
 		}
 	}
-	store.edit(func(s *perigee.SignIn) { s.Refresh, s.State = perigee.NewSecret("sim-refresh-ada"), perigee.AccountReady })
+	store.edit(func(s *perigee.SignIn) {
+		s.Refresh, s.State = perigee.NewSecret("sim-refresh-ada"), perigee.AccountReady
+	})
 	tokens.Adopt(store.only())
 	if _, err := tokens.Token(t.Context()); err != nil {
 		t.Error(err)

@@ -207,6 +207,27 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 	}
 }
 
+// A connection that nobody has used for a while is tried before it is used, so that nobody is told of its end.
+func TestIdleConnectionThatWasLostIsNotNoticed(t *testing.T) {
+	needPostgres(t)
+	options := freshPostgres(t)
+	options.URL = withParameter(t, options.URL, "application_name", options.Replica)
+	s := openWith(t, options)
+	for i := range 3 {
+		s.write.SetMaxIdleConns(1)
+		conn, err := s.write.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Raw(func(c any) error { c.(*pgConn).used = time.Time{}; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		administer(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '`+options.Replica+`'`)
+		mustSave(t, s, fullCall(fmt.Sprint(i)))
+	}
+}
+
 func TestFullPoolWaitsInsteadOfFailing(t *testing.T) {
 	needPostgres(t)
 	s := openWith(t, freshPostgres(t))
