@@ -39,6 +39,7 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 	g.generation()
 	g.contents()
 	g.interleave()
+	g.thinkAloud()
 	return Prepared{Prompt: &g.prompt, Back: g.back, Notes: g.notes.list, Search: g.search}
 }
 

@@ -18,6 +18,10 @@ type Search struct {
 	Name   string          // of the function, as the provider knows it
 	URLs   bool            // the function takes pages to read, too
 	Config json.RawMessage // of the provider's own search, an object
+
+	// HideThoughts says that the client did not want to see thinking: the caller needs it to go on after a search, and
+	// keeps it to itself.
+	HideThoughts bool
 }
 
 // The provider's tools that the gateway knows.
@@ -163,6 +167,18 @@ func (p Prepared) Searched(spec models.Spec, opts AntigravityOptions, said, resu
 }
 
 const searcher = "You search the web for another program. Search for what you are asked, read what you are pointed at, and answer with the facts that you found, briefly and completely. Say so when you found nothing."
+
+// thinkAloud has Claude show its thoughts when it may search: after a search it wants them back.
+func (g *gateway) thinkAloud() {
+	t := g.prompt.Generation.Thinking
+	if g.search == nil || !g.claude() || !thinks(t) || t.Include == nil || *t.Include {
+		return
+	}
+	shown := *t
+	shown.Include = new(true)
+	g.prompt.Generation.Thinking = &shown
+	g.search.HideThoughts = true
+}
 
 // SearchPrompt is what a model that can search is asked when another one has called s. s may be nil.
 func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {

@@ -156,8 +156,13 @@ func (a *answer) event(ev perigee.Event) error {
 	if ev.Kind != perigee.EventThinking && ev.Kind != perigee.EventSignature {
 		clear(a.thoughts) // what comes after this is another thought
 	}
-	if a.search != nil && !a.step.take(&ev, a.search.Name) {
-		return nil
+	if a.search != nil {
+		if !a.step.take(&ev, a.search.Name) {
+			return nil
+		}
+		if a.search.HideThoughts && (ev.Kind == perigee.EventThinking || ev.Kind == perigee.EventSignature) {
+			return nil
+		}
 	}
 	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
 		a.text += ev.Text

@@ -129,3 +129,19 @@ func TestRefusalAsAnAnswer(t *testing.T) {
 		t.Errorf("heard %s", heard)
 	}
 }
+
+// A client that does not want to see thinking does not, although the search needs it.
+func TestSearchKeepsHiddenThoughtsToItself(t *testing.T) {
+	r := newRig(t, nil)
+	heard := r.hear(prompt(t, "claude-opus-4-6-thinking", `{"contents":[{"role":"user","parts":[{"text":"[[think: where to look]] [[call: google_search {\"query\":\"go 1.26\"}]] [[then]] [[text: it is out]]"}]}],`+
+		`"generationConfig":{"maxOutputTokens":20000,"thinkingConfig":{"thinkingBudget":4000,"includeThoughts":false}},`+
+		`"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read","parameters":{"type":"object","properties":{"p":{"type":"string"}}}}]}]}`))
+	if !strings.HasSuffix(heard, "grounding; text it is out; finish STOP") || strings.Contains(heard, "thinking ") {
+		t.Errorf("heard %s", heard)
+	}
+	for _, call := range r.provider.Calls() {
+		if call.Rule != "" {
+			t.Errorf("refused by %s", call.Rule)
+		}
+	}
+}
