@@ -15,7 +15,8 @@ const (
 	sameCause    = time.Minute            // within which two accounts that are refused without a reason are refused for the same one
 	notFoundRest = 10 * time.Minute
 	projectRest  = 10 * time.Minute
-	tokenRest    = time.Minute // after a new access token was refused as well
+	creditsRest  = 30 * time.Minute // nobody says when there will be some again
+	tokenRest    = time.Minute      // after a new access token was refused as well
 )
 
 // A sighting is when something was seen, and with whom.
@@ -121,8 +122,11 @@ func (p *Pool) limited(l *loan, v *Verdict, now instant) (brief bool) {
 	m := l.member
 	f := failure{kind: v.Kind, delay: v.Delay, model: l.want.Model, began: l.began}
 	points := float64(healthLimit)
-	if v.Kind == KindProject {
+	switch v.Kind {
+	case KindProject:
 		f.guess, points = projectRest, healthFault
+	case KindCredits:
+		f.guess = creditsRest
 	}
 	s := &m.slots[l.lane.id]
 	if p.restAfter(m, l.lane, s, f, now) && m.index >= 0 {

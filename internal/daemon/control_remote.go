@@ -30,12 +30,19 @@ func newRemote(cfg *config.Config) remote {
 	}}}
 }
 
-// remoteTime is how long the daemon may take. It may have to ask the provider about many accounts.
-const remoteTime = 2 * time.Minute
+// How long the daemon may take: for what it knows, and for what it may have to ask the provider about many accounts.
+const (
+	remoteTime = 10 * time.Second
+	askingTime = 2 * time.Minute
+)
 
 // ask makes a request of the daemon. An answer that is an error comes back as the *perigee.Error that it was.
 func (r remote) ask(ctx context.Context, method, path string, body []byte, into any) (http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTime)
+	patience := remoteTime
+	if method == http.MethodPost || path == quotaPath {
+		patience = askingTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://perigee"+path, bytes.NewReader(body))
 	if err != nil {
@@ -64,7 +71,10 @@ func (r remote) ask(ctx context.Context, method, path string, body []byte, into 
 	return resp.Header, nil
 }
 
-const accountsPath = "/v1/accounts"
+const (
+	accountsPath = "/v1/accounts"
+	quotaPath    = "/v1/quota"
+)
 
 func (r remote) Accounts(ctx context.Context) (rows []perigee.AccountRow, err error) {
 	_, err = r.ask(ctx, http.MethodGet, accountsPath, nil, &rows)
@@ -113,7 +123,7 @@ func (r remote) ExplainAccounts(ctx context.Context, model string) (rows []perig
 }
 
 func (r remote) Quota(ctx context.Context) (list perigee.QuotaList, err error) {
-	header, err := r.ask(ctx, http.MethodGet, "/v1/quota", nil, &list.Rows)
+	header, err := r.ask(ctx, http.MethodGet, quotaPath, nil, &list.Rows)
 	list.Problems = header.Values("X-Perigee-Notes")
 	return list, err
 }
