@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
 )
@@ -78,7 +78,7 @@ func administer(t testing.TB, statement string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(pgConnector{config})
+	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }()
 	if _, err := db.ExecContext(context.Background(), statement); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
 )
@@ -76,7 +77,7 @@ func (p *postgres) close() error {
 }
 
 func (p *postgres) open(size int) *sql.DB {
-	db := sql.OpenDB(pgConnector{p.config})
+	db := stdlib.OpenDB(*p.config)
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(connectionIdle)
@@ -162,11 +163,11 @@ func (p *postgres) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
 	}
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(driver any) error {
-		c, ok := driver.(*pgConn)
+		c, ok := driver.(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("a connection of type %T", driver)
 		}
-		return pgx.BeginFunc(ctx, c.conn, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
+		return pgx.BeginFunc(ctx, c.Conn(), func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	})
 }
 

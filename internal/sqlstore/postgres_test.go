@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"perigee"
 )
 
@@ -49,7 +51,7 @@ func TestPostgresRefusals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			db := sql.OpenDB(pgConnector{e.(*postgres).config})
+			db := stdlib.OpenDB(*e.(*postgres).config)
 			defer func() { _ = db.Close() }()
 			if _, err := db.Exec(statement, args...); err != nil {
 				t.Fatal(err)
@@ -204,27 +206,6 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 	}
 	if got := mustCalls(t, s, CallQuery{}); len(got) != 5 {
 		t.Errorf("got %v", ids(got))
-	}
-}
-
-// A connection that nobody has used for a while is tried before it is used, so that nobody is told of its end.
-func TestIdleConnectionThatWasLostIsNotNoticed(t *testing.T) {
-	needPostgres(t)
-	options := freshPostgres(t)
-	options.URL = withParameter(t, options.URL, "application_name", options.Replica)
-	s := openWith(t, options)
-	for i := range 3 {
-		s.write.SetMaxIdleConns(1)
-		conn, err := s.write.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Raw(func(c any) error { c.(*pgConn).used = time.Time{}; return nil }); err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.Close()
-		administer(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '`+options.Replica+`'`)
-		mustSave(t, s, fullCall(fmt.Sprint(i)))
 	}
 }
 
