@@ -58,9 +58,11 @@ func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
 			return err
 		}
 		dog.Busy(true)
-		dog.Reset(a.call.upstream.opts.Idle, wire.ErrIdle)
 		promised := a.more
 		a.more = r.Ready()
+		if !a.more { // otherwise there is nothing to wait for
+			dog.Reset(a.call.upstream.opts.Idle, wire.ErrIdle)
+		}
 		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {
 			if err := a.chunk(ev.Data); err != nil || a.call.left {
 				return err
