@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -101,6 +102,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
+		// What calls needed goes back to the system, which may have better use for it until the next one.
+		OnIdle: debug.FreeOSMemory,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err

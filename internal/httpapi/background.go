@@ -110,6 +110,9 @@ func (r *run) stop(ctx context.Context) error {
 // Close ends the answers that are being made in the background and over sockets, and waits until that is written down.
 // The server takes no more of them.
 func (s *Server) Close() {
+	if s.idle != nil {
+		s.idle.Stop()
+	}
 	s.sockets.cut()
 	s.behind.mu.Lock()
 	s.behind.closed = true

@@ -38,6 +38,8 @@ type Options struct {
 	NewID     func() string
 	KeepAlive time.Duration // between signs of life on a quiet stream; default 15 s
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
+	// OnIdle is called when there has been no call for a while; nil: nobody wants to know.
+	OnIdle func()
 }
 
 // Settings can change while the server runs.
@@ -57,6 +59,7 @@ type Server struct {
 	opts     Options
 	settings atomic.Pointer[state]
 	active   atomic.Int64
+	idle     *time.Timer // nil: nobody wants to know
 	behind   background
 	sockets  sockets
 	recent   recentAnswers
@@ -87,6 +90,9 @@ func New(opts Options, settings Settings) *Server {
 		opts.BodyGrace = 30 * time.Second
 	}
 	s := &Server{opts: opts}
+	if opts.OnIdle != nil {
+		s.idle = time.AfterFunc(idleTime, s.rest)
+	}
 	s.Apply(settings)
 	return s
 }
@@ -133,7 +139,7 @@ type call struct {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	s.active.Add(1)
-	defer s.active.Add(-1)
+	defer s.leave()
 	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted}
 	c.path = cleanPath(r.URL.Path)
 	c.dialect = dialectOf(c.path, r.Header)
@@ -142,6 +148,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	defer c.survive()
 	if err := c.answer(); err != nil {
 		c.fail(err)
+	}
+}
+
+// idleTime is how long after the last call the house counts as idle.
+const idleTime = 2 * time.Second
+
+// leave ends a call.
+func (s *Server) leave() {
+	if s.active.Add(-1) == 0 && s.idle != nil {
+		s.idle.Reset(idleTime)
+	}
+}
+
+// rest is called when nobody has asked anything for a while.
+func (s *Server) rest() {
+	if s.active.Load() == 0 {
+		s.opts.OnIdle()
 	}
 }
 
