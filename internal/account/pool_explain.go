@@ -94,8 +94,8 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 	r := Reason{Email: m.email, Pool: l.pool}
 	at, kind, ok := m.back(l, model, now)
 	switch {
-	case !ok && kind == KindNotFound:
-		r.Why, r.Until = "it does not have this model", p.clock.date(at, now)
+	case !ok && (kind == KindNotFound || kind == KindForbidden):
+		r.Why, r.Until = causes[kind].one, p.clock.date(at, now)
 	case !ok:
 		r.Why = m.absence()
 	case at > now:
@@ -151,6 +151,7 @@ var causes = map[Kind]cause{
 	kindNoToken:         {"its access token could not be renewed", "without a new access token", perigee.ClassUnavailable},
 	kindBusy:            {"it has as many calls as it may have", "busy", perigee.ClassRateLimited},
 	KindNotFound:        {"it does not have this model", "without the model", perigee.ClassNotFound},
+	KindForbidden:       {"it may not use this model", "not permitted to use the model", perigee.ClassForbidden},
 
 	// Those who do not come back by themselves.
 	KindVerification: {many: "to be verified", class: perigee.ClassVerification},

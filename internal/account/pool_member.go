@@ -76,7 +76,7 @@ func (m *member) back(l *lane, model string, now instant) (at instant, kind Kind
 		return 0, "", false
 	}
 	if r := m.lack(l, model); r.active(now) {
-		return r.until, KindNotFound, false
+		return r.until, r.kind, false
 	}
 	at, kind = now, kindBusy
 	if r := &m.whole.rest; r.until > at {

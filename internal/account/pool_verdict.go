@@ -59,7 +59,7 @@ func (p *Pool) blame(l *loan, v *Verdict, now instant) {
 	case ScopeAccountFamily:
 		brief = p.limited(l, v, now)
 	case ScopeAccountModel:
-		p.lack(l, now)
+		p.lack(l, kind, now)
 	case ScopeAccount:
 		p.fail(l, v, now)
 	default:
@@ -197,13 +197,13 @@ func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
 	p.refresh(m, now)
 }
 
-// lack notes that an account does not have a model.
-func (p *Pool) lack(l *loan, now instant) {
+// lack notes that an account does not have a model, or may not use it.
+func (p *Pool) lack(l *loan, kind Kind, now instant) {
 	m := l.member
 	if m.lacks == nil {
 		m.lacks = map[lacking]rest{}
 	}
-	r := rest{since: now, until: now + notFoundRest, kind: KindNotFound, model: l.want.Model}
+	r := rest{since: now, until: now + notFoundRest, kind: kind, model: l.want.Model}
 	m.lacks[lacking{l.lane.id, l.want.Model}] = r
 	p.mark(l.lane.lacking, l.want.Model, m, true)
 	p.events.push(event{at: r.until, member: m, lane: l.lane, model: l.want.Model})
@@ -246,6 +246,9 @@ func (p *Pool) stop(l *loan, state, reason string) {
 	m := l.member
 	if m.stopped != "" || m.index < 0 {
 		return
+	}
+	if state == perigee.AccountSignedOut && m.source != l.source {
+		return // somebody has signed in again since
 	}
 	m.stopped, m.reason = state, reason
 	m.stoppedAs = l.generation

@@ -103,12 +103,12 @@ func (r *roster) follow(ctx context.Context) error {
 func sameAccount(a, b *source) bool { return a.SignIn().Email == b.SignIn().Email }
 
 // follow takes over what has changed about the account, its refresh token included.
-func (s *source) follow(signIn perigee.SignIn) bool {
+func (s *source) follow(signIn perigee.SignIn) *source {
 	s.tokens.Adopt(signIn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stored = signIn
-	return true
+	return s
 }
 
 // sealAdvice is what the owner should know about the key of accounts that are shared.

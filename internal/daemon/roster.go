@@ -78,35 +78,48 @@ func userAgent(u config.Upstream, version string) string {
 // load makes the pool know what the store knows. Accounts that are still the same keep their tokens.
 func (r *roster) load(ctx context.Context) error { return r.loadWith(ctx, (*source).adopt) }
 
-// loadWith asks who is there already to take over what has changed; who cannot is replaced.
-func (r *roster) loadWith(ctx context.Context, adopt func(*source, perigee.SignIn) bool) error {
+// loadWith asks who is there already to take over what has changed, or who is to take their place.
+func (r *roster) loadWith(ctx context.Context, adopt func(*source, perigee.SignIn) *source) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
 		return err
 	}
-	old := map[string]*source{}
-	for _, s := range r.sources {
-		old[s.SignIn().Email] = s
-	}
-	r.sources = r.sources[:0:0]
+	old, removed := byEmail(r.sources), byEmail(r.retired)
+	r.sources = nil
 	for _, signIn := range list {
 		s := old[signIn.Email]
-		if s != nil && adopt(s, signIn) {
-			delete(old, signIn.Email)
-		} else {
+		switch {
+		case s != nil:
+			s = adopt(s, signIn)
+		case removed[signIn.Email] != nil:
+			// Calls may still be waiting for its token, and it would refresh the new sign-in, too.
+			s = removed[signIn.Email].giveWay(signIn, true)
+		default:
 			s = newSource(r, signIn)
 		}
 		r.sources = append(r.sources, s)
 	}
 	r.pool.SetSources(asLendable(r.sources))
+	r.retired = slices.DeleteFunc(r.retired, func(s *source) bool { return slices.Contains(r.sources, s) })
+	now := byEmail(r.sources)
 	for email, s := range old {
-		delete(r.readings, email) // it may be another sign-in by now
-		// Calls may be waiting for its token. What comes of that cannot hurt a sign-in that took its place.
-		r.retired = append(r.retired, s)
+		if now[email] != s {
+			delete(r.readings, email) // it may be another sign-in by now
+			r.retired = append(r.retired, s)
+		}
 	}
 	return nil
+}
+
+// byEmail finds sources; of several with the same address the last.
+func byEmail(sources []*source) map[string]*source {
+	m := make(map[string]*source, len(sources))
+	for _, s := range sources {
+		m[s.SignIn().Email] = s
+	}
+	return m
 }
 
 // everybody returns the accounts.

@@ -26,15 +26,28 @@ func newSource(r *roster, signIn perigee.SignIn) *source {
 	return &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn), turn: make(chan struct{}, 1), stored: signIn}
 }
 
-// adopt takes over what has changed about the account, unless that is its token: then it takes another source.
-func (s *source) adopt(signIn perigee.SignIn) bool {
-	if !s.tokens.SignIn().Refresh.Equal(signIn.Refresh.Reveal()) {
-		return false
+// adopt takes over what has changed about the account and returns s, unless somebody has signed in anew: then it returns
+// the source that takes its place.
+func (s *source) adopt(signIn perigee.SignIn) *source {
+	if !s.tokens.Covers(signIn) {
+		return s.giveWay(signIn, false)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stored = signIn
-	return true
+	return s
+}
+
+// giveWay returns the source of a sign-in that takes the place of s, or of one that is added anew; that is s itself if it is
+// just refreshing it.
+func (s *source) giveWay(signIn perigee.SignIn, anew bool) *source {
+	if next := newSource(s.roster, signIn); s.tokens.HandOver(signIn, next.tokens, anew) {
+		return next
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = signIn
+	return s
 }
 
 // SignIn returns the account as it was last seen.

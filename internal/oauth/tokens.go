@@ -45,8 +45,10 @@ type Tokens struct {
 	closed  bool
 	signIn  perigee.SignIn
 	held    held
-	flight  *flight       // nil: nobody refreshes
-	restful time.Duration // elapsed time before which nothing is refreshed ahead
+	flight  *flight        // nil: nobody refreshes
+	stored  perigee.Secret // the rotated token that was stored last, or is about to be
+	heir    *Tokens        // who has taken its place; nil: nobody
+	restful time.Duration  // elapsed time before which nothing is refreshed ahead
 
 	// Only the flight uses these.
 	unsaved *held // came with a rotated token that could not be stored yet
@@ -117,10 +119,25 @@ func (t *Tokens) SignIn() perigee.SignIn {
 // Token returns an access token that is still good for a while. When ctx ends only this caller stops waiting. When the
 // sign-in is gone the error is of perigee.ClassUnauthenticated and says what to do.
 func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
+	access, err := t.own(ctx)
+	if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+		if heir := t.successor(); heir != nil {
+			return heir.Token(ctx)
+		}
+	}
+	return access, err
+}
+
+// own returns an access token of this sign-in, or errReplaced when another has taken its place.
+func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return perigee.Secret{}, err
 	}
 	t.mu.Lock()
+	if t.heir != nil {
+		defer t.mu.Unlock()
+		return perigee.Secret{}, errReplaced
+	}
 	left := t.held.lifetime - t.age(&t.held)
 	if left > t.held.margin {
 		if left <= t.held.ahead && t.flight == nil && t.elapsed() >= t.restful && !t.closed {
@@ -153,6 +170,9 @@ func (t *Tokens) Refused(access perigee.Secret) {
 	defer t.mu.Unlock()
 	if t.held.access.Equal(access.Reveal()) {
 		t.held = held{}
+	}
+	if t.heir != nil {
+		t.heir.Refused(access)
 	}
 }
 
@@ -196,7 +216,7 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	for range maxRounds {
 		if t.unsaved == nil {
 			err := t.ask(ctx)
-			if errors.Is(err, errReplaced) {
+			if errors.Is(err, errReplaced) && t.successor() == nil {
 				continue
 			}
 			if err != nil {
@@ -266,7 +286,10 @@ func (t *Tokens) ask(ctx context.Context) error {
 	}
 	t.refused = nil
 	h := held{wall: t.client.opts.Now().Round(0), mono: t.elapsed()}
-	used := t.SignIn().Refresh
+	used, ok := t.toSpend()
+	if !ok {
+		return errReplaced
+	}
 	grant, err := t.client.Refresh(ctx, used)
 	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
 		// Another process may have had this token replaced.
@@ -300,6 +323,7 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 			return h, nil
 		}
 		s.Refresh = t.rotated
+		t.willStore(s.Refresh)
 		generation, err := t.store.ChangeSignIn(ctx, s)
 		if err == nil {
 			s.Generation = generation
@@ -318,6 +342,53 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 		}
 	}
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than its token can be stored", t.SignIn().Email)
+}
+
+// willStore notes a token before it is in the store, so that who finds it there can be told whose it is.
+func (t *Tokens) willStore(refresh perigee.Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stored = refresh
+}
+
+// Covers says whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
+// in use here, or the one that is just being stored, or it was read before that.
+func (t *Tokens) Covers(s perigee.SignIn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.covers(s)
+}
+
+func (t *Tokens) covers(s perigee.SignIn) bool {
+	return s.Generation < t.signIn.Generation || s.Refresh.Equal(t.signIn.Refresh.Reveal()) ||
+		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
+}
+
+// HandOver has heir take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
+// refreshing it already. From then on t spends no refresh token, and gives out what heir does. Two that refresh the same
+// sign-in would spend its token twice, and a provider that rotates tokens forgives that once at most.
+func (t *Tokens) HandOver(s perigee.SignIn, heir *Tokens, anew bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.covers(s) && (!anew || t.flight != nil) {
+		return false
+	}
+	t.heir = heir
+	return true
+}
+
+// successor is who has taken the place of t; nil: nobody.
+func (t *Tokens) successor() *Tokens {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heir
+}
+
+// toSpend is the refresh token, unless it is another's to spend by now.
+func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signIn.Refresh, t.heir == nil
 }
 
 var errRemoved = errors.New("the account was removed")
@@ -342,7 +413,9 @@ func (t *Tokens) look(ctx context.Context) error {
 		}
 		return nil
 	}
-	return perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")
+	// That is no state of an account: one that is added again under the same address has nothing to do with it.
+	return &Refusal{account.Verdict{Kind: account.KindOther, Blame: account.ScopeAccount,
+		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
 }
 
 func (t *Tokens) know(s perigee.SignIn) {

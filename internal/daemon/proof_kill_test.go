@@ -1,0 +1,354 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"perigee"
+	"perigee/internal/seal"
+	"perigee/internal/sqlstore"
+)
+
+var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills the daemon")
+
+// Five hundred kills, by hand with -kills 500: whatever a daemon had confirmed before it was killed holds afterwards. Its
+// provider, which rotates tokens and lives on, says which tokens are still good.
+func TestKilledWhileTokensRotate(t *testing.T) {
+	t.Parallel()
+	l := newKillLoop(t)
+	for n := range *kills {
+		l.live()
+		l.examine(n)
+		if t.Failed() {
+			break
+		}
+	}
+	if l.imports < *kills/2 || l.removals < *kills/4 || l.rotations < *kills {
+		t.Errorf("too little happened: %d imports, %d removals, %d rotations", l.imports, l.removals, l.rotations)
+	}
+	t.Logf("%d kills: %d imports, %d removals, %d rotations (%d cut off before they were stored), %d answers; %d lost, %d resurrected, database %s",
+		*kills, l.imports, l.removals, l.rotations, l.forgiven, l.answers, l.lost, l.resurrected, map[bool]string{true: "damaged", false: "intact"}[l.damaged])
+}
+
+// A killLoop is a data directory whose daemons are killed, with what they have confirmed.
+type killLoop struct {
+	t        *testing.T
+	dir      string
+	provider *turnstile
+	config   string
+	random   *rand.Rand
+
+	mu       sync.Mutex
+	known    map[string]*confirmed // by email
+	events   int
+	fatal    int           // the event at which the daemon is killed
+	reached  chan struct{} // closed then
+	imports  int
+	removals int
+	answers  int
+
+	rotations, forgiven, lost, resurrected int
+	damaged                                bool
+}
+
+// A confirmed is what is known of one account. While it is being changed by a daemon that may not live to say so it is both.
+type confirmed struct {
+	there, unsure bool
+	chain         int // of the sign-in that was imported last
+	busy          bool
+}
+
+const people = 12
+
+func newKillLoop(t *testing.T) *killLoop {
+	l := &killLoop{t: t, dir: dataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}}
+	l.provider = newTurnstile(t, people, "0.04", l.happened)
+	l.config = gravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
+	for _, email := range l.provider.emails {
+		l.known[email] = &confirmed{}
+	}
+	return l
+}
+
+// happened counts what goes on until it is time to kill.
+func (l *killLoop) happened() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events++; l.events == l.fatal {
+		close(l.reached)
+	}
+}
+
+// live runs a daemon, keeps it busy and kills it.
+func (l *killLoop) live() {
+	l.mu.Lock()
+	l.events, l.fatal, l.reached = 0, 1+l.random.IntN(60), make(chan struct{})
+	seed := l.random.Uint64()
+	l.mu.Unlock()
+	l.provider.shutOff(false)
+	c := startChild(l.t, l.config, l.dir)
+	token, err := os.ReadFile(filepath.Join(l.dir, "admin.token"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var workers sync.WaitGroup
+	for i := range uint64(2) {
+		workers.Go(func() {
+			l.manage(ctx, &owner{base: c.url, token: strings.TrimSpace(string(token))}, rand.New(rand.NewPCG(seed, i)))
+		})
+	}
+	for i := range 3 {
+		workers.Go(func() { l.converse(ctx, c.url, i) })
+	}
+	wait(l.t, l.reached, "something to happen")
+	c.kill(l.t)
+	l.provider.shutOff(true)
+	cancel()
+	workers.Wait()
+}
+
+// manage imports and removes accounts until the daemon is gone.
+func (l *killLoop) manage(ctx context.Context, o *owner, random *rand.Rand) {
+	for ctx.Err() == nil {
+		email, there := l.take(random)
+		var ok bool
+		chain := 0
+		if there && random.IntN(2) == 0 {
+			ok = l.remove(ctx, o, email)
+			there = false
+		} else {
+			var refresh string
+			refresh, chain = l.provider.consent(l.t, email)
+			ok = l.imported(ctx, o, email, refresh)
+			there = true
+		}
+		l.release(email, ok, there, chain)
+		if !ok {
+			return
+		}
+		l.happened()
+	}
+}
+
+// take reserves an account for a change. From here on nobody knows whether it is there.
+func (l *killLoop) take(random *rand.Rand) (email string, there bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		email = l.provider.emails[random.IntN(people)]
+		if c := l.known[email]; !c.busy {
+			c.busy, c.unsure = true, true
+			return email, c.there
+		}
+	}
+}
+
+// release notes what has become of a change. One that was not confirmed stays unsure until somebody looks.
+func (l *killLoop) release(email string, ok, there bool, chain int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.known[email]
+	c.busy = false
+	switch {
+	case !ok:
+	case there:
+		l.imports++
+		*c = confirmed{there: true, chain: chain}
+	default:
+		l.removals++
+		*c = confirmed{}
+	}
+}
+
+// imported says whether the daemon confirmed an import. One that is not answered is not confirmed; any other answer is wrong.
+func (l *killLoop) imported(ctx context.Context, o *owner, email, refresh string) bool {
+	document := fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email))
+	status, body, err := o.do(ctx, http.MethodPost, "/v1/accounts", document)
+	return l.confirms(status, body, err, "import "+email)
+}
+
+func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
+	status, body, err := o.do(ctx, http.MethodDelete, "/v1/accounts?email="+url.QueryEscape(email), "")
+	return l.confirms(status, body, err, "remove "+email)
+}
+
+func (l *killLoop) confirms(status int, body string, err error, what string) bool {
+	if err == nil && status != http.StatusOK {
+		l.t.Errorf("%s: %d %s", what, status, body)
+	}
+	return err == nil && status == http.StatusOK
+}
+
+// converse asks models until the daemon is gone, so that accounts are used and their tokens renewed.
+func (l *killLoop) converse(ctx context.Context, base string, who int) {
+	for n := 0; ; n++ {
+		question := fmt.Sprintf(`{"contents":[{"parts":[{"text":"Question %d of %d"}]}]}`, n, who)
+		o := owner{base: base}
+		status, _, err := o.do(ctx, http.MethodPost, "/v1beta/models/gemini-3-flash:generateContent", question)
+		if err != nil {
+			return
+		}
+		if status == http.StatusOK {
+			l.mu.Lock()
+			l.answers++
+			l.mu.Unlock()
+		}
+	}
+}
+
+// examine compares what is stored with what was confirmed, and with what the provider takes.
+func (l *killLoop) examine(n int) {
+	t := l.t
+	t.Helper()
+	path := filepath.Join(l.dir, "perigee.db")
+	if verdict := integrity(t, path); verdict != "ok" {
+		l.damaged = true
+		t.Errorf("kill %d: integrity check: %s", n, verdict)
+		return
+	}
+	key, err := seal.Open(t.Context(), seal.Options{Dir: l.dir, NoKeyring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	accounts := store.Accounts(key)
+	list, err := accounts.SignIns(t.Context(), "gravity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for email, c := range l.known {
+		i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
+		switch {
+		case i < 0 && c.there && !c.unsure:
+			l.lost++
+			t.Errorf("kill %d: %s is lost", n, email)
+		case i >= 0 && !c.there && !c.unsure:
+			l.resurrected++
+			t.Errorf("kill %d: %s is back from the dead", n, email)
+		case i >= 0:
+			l.examineToken(n, accounts, list[i])
+		}
+		if c.unsure { // now it is known
+			*c = confirmed{there: i >= 0}
+			if i >= 0 {
+				c.chain = l.provider.find(list[i].Refresh.Reveal()).chain
+			}
+		}
+	}
+	l.rotations = l.provider.rotations()
+}
+
+// examineToken holds a stored token against what the provider knows. One that was replaced is good once more, for whoever
+// did not hear of it; the next daemon gets the new one from the start, so that being killed twice in the same moment is
+// not held against it.
+func (l *killLoop) examineToken(n int, accounts *sqlstore.Accounts, s perigee.SignIn) {
+	t, c := l.t, l.known[s.Email]
+	t.Helper()
+	bad := func(format string, args ...any) {
+		l.lost++
+		t.Errorf("kill %d: %s: %s", n, s.Email, fmt.Sprintf(format, args...))
+	}
+	token := l.provider.find(s.Refresh.Reveal())
+	last, used := l.provider.state(token.chain)
+	switch {
+	case s.State != perigee.AccountReady || !s.Enabled:
+		bad("is %s (%s)", s.State, s.Reason)
+	case token.email != s.Email:
+		bad("has a token that nobody gave it")
+	case !c.unsure && token.chain != c.chain:
+		bad("has a token of sign-in %d, but %d was confirmed", token.chain, c.chain)
+	case token.turn < used:
+		bad("has token %d, but what came with %d was already used", token.turn, used)
+	case token.turn < last-1:
+		bad("has token %d, but %d was given out", token.turn, last)
+	case !l.provider.takes(t, s.Refresh.Reveal()):
+		bad("has a token that is no longer good")
+	case token.turn == last-1:
+		l.forgiven++
+		s.Refresh = perigee.NewSecret(l.provider.renew(t, s.Refresh.Reveal()))
+		if _, err := accounts.ChangeSignIn(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// integrity asks SQLite itself.
+func integrity(t *testing.T, path string) (verdict string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict); err != nil {
+		return err.Error()
+	}
+	return verdict
+}
+
+// An owner is who has the admin token.
+type owner struct{ base, token string }
+
+// adminOf is the owner of a daemon in this process.
+func adminOf(t *testing.T, g *gateway) *owner {
+	t.Helper()
+	token, err := os.ReadFile(filepath.Join(g.cfg.DataDir, "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &owner{base: g.URL(), token: strings.TrimSpace(string(token))}
+}
+
+// do makes a request. It is the caller's to say whether an error is one.
+func (o *owner) do(ctx context.Context, method, path, body string) (status int, answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, o.base+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, "", err
+	}
+	if o.token != "" {
+		req.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(raw), err
+}
+
+// rows asks for a list.
+func rows[T any](t *testing.T, o *owner, path string) (list []T) {
+	t.Helper()
+	status, body, err := o.do(t.Context(), http.MethodGet, path, "")
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("%s: %d %s %v", path, status, body, err)
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatalf("%s: %v in %s", path, err, body)
+	}
+	return list
+}
