@@ -91,6 +91,9 @@ type reply struct {
 	body   string
 }
 
+// patient is for calls that wait for others on purpose.
+var patient = &http.Client{Transport: client.Transport, Timeout: 3 * patience}
+
 // inTongue asks a question.
 func inTongue(ctx context.Context, base string, d *tongue, stream bool, model, text string) (*reply, error) {
 	body, err := json.Marshal(d.body(model, text, stream))
@@ -104,7 +107,7 @@ func inTongue(ctx context.Context, base string, d *tongue, stream bool, model, t
 	if d.name == "messages" {
 		req.Header.Set("anthropic-version", "2023-06-01")
 	}
-	resp, err := client.Do(req)
+	resp, err := patient.Do(req)
 	if err != nil {
 		return nil, err
 	}

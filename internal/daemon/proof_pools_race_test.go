@@ -56,7 +56,7 @@ type crowd struct {
 }
 
 // changesPerCrowd is how many changes there are at least while a crowd asks.
-const changesPerCrowd = 50
+const changesPerCrowd = 30
 
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t}

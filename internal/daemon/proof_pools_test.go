@@ -23,7 +23,7 @@ import (
 	"perigee/internal/sqlstore"
 )
 
-var everyPool = flag.Int("pools", 5, "TestPoolsInTrouble plays one of so many of its scripts; 1: all of them")
+var everyPool = flag.Int("pools", 7, "TestPoolsInTrouble plays one of so many of its scripts; 1: all of them")
 
 // Every class of trouble at every moment, for pools of 1, 3 and 20 accounts, through the whole daemon: all of it by hand with
 // -pools 1. Time is moved by hand; what is waited for really is a second at most.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,19 +11,19 @@ import (
 // When nobody asks any more the house is told, once for each time of rest.
 func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rests := 0
-		s := New(Options{OnIdle: func() { rests++ }}, Settings{})
+		var rests atomic.Int32
+		s := New(Options{OnIdle: func() { rests.Add(1) }}, Settings{})
 		defer s.Close()
 		for range 3 {
 			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://localhost/health", nil))
 			time.Sleep(idleTime / 2)
 		}
-		if rests != 0 {
-			t.Errorf("told %d times between calls", rests)
+		if n := rests.Load(); n != 0 {
+			t.Errorf("told %d times between calls", n)
 		}
 		time.Sleep(time.Hour)
-		if rests != 1 {
-			t.Errorf("told %d times", rests)
+		if n := rests.Load(); n != 1 {
+			t.Errorf("told %d times", n)
 		}
 	})
 }
