@@ -127,6 +127,7 @@ func TestQuotaOfEverybody(t *testing.T) {
 	}
 }
 
+// Trap 80: a fraction that is not told is nothing left, not everything.
 func TestDecodeModelQuota(t *testing.T) {
 	const reset = `"resetTime":"2026-08-22T18:00:00Z"`
 	for _, c := range []struct{ name, info, want string }{
