@@ -247,7 +247,10 @@ func (k *checker) text(i int) (end int, escaped bool) {
 		}
 	}
 	var m marks
-	for carry := uint64(0); ; {
+	var carry uint64
+	for {
+		var backslashes bool
+		i, carry, backslashes = passBlocks(data, i, carry)
 		block := i
 		size := m.mark(data, block)
 		if size == 0 {
@@ -270,7 +273,7 @@ func (k *checker) text(i int) (end int, escaped bool) {
 			rest := ^uint64(0) << uint(behind-block)
 			unusual, ends = unusual&rest, ends&rest
 		}
-		escaped = escaped || m.backslashes&before(ends) != 0
+		escaped = escaped || backslashes || m.backslashes&before(ends) != 0
 		if ends != 0 {
 			return block + bits.TrailingZeros64(ends) + 1, escaped
 		}
