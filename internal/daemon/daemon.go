@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -103,7 +104,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
 		// What calls needed goes back to the system, which may have better use for it until the next one.
-		OnIdle: debug.FreeOSMemory,
+		OnIdle: giveBackMemory,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -316,4 +317,11 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		})
 	}
 	return s
+}
+
+// giveBackMemory returns to the system what only calls needed. What the pools keep for the next call survives one collection,
+// not two.
+func giveBackMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }

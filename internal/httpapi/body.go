@@ -94,7 +94,7 @@ const trusted = 256 << 10
 var bodies sync.Pool
 
 // maxPooled is up to which size it does.
-const maxPooled = 256 << 10
+const maxPooled = 2 << 20
 
 // largeBody is from which size on the garbage of a call is collected as soon as it has ended. Left to itself, the
 // collector would wait until as much again is in use, and the next large call would find it there. It takes a fraction
