@@ -8,7 +8,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -81,7 +80,7 @@ func New(opts Options, settings Settings) *Server {
 		opts.Now = time.Now
 	}
 	if opts.NewID == nil {
-		opts.NewID = func() string { return strings.ToLower(rand.Text()[:16]) }
+		opts.NewID = func() string { return newID(opts.Now()) }
 	}
 	if opts.KeepAlive == 0 {
 		opts.KeepAlive = 15 * time.Second
