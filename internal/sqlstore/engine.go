@@ -41,7 +41,7 @@ type engine interface {
 type bulk struct {
 	first     string // empty: there is none
 	firstArgs []any
-	statement string
+	statement string // has its arguments in order, each once
 	rows      int
 	// args gives the arguments of a row, in the memory of into.
 	args func(row int, into []any) ([]any, error)

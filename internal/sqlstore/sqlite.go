@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -195,6 +196,9 @@ func (f *sqliteFile) durably(ctx context.Context, db *sql.DB, change func(tx *sq
 	return inTransaction(ctx, conn, change)
 }
 
+// placeholders are names to SQLite, and the driver looks up the name of each for each row, unless it has none.
+var placeholders = regexp.MustCompile(`\$\d+`)
+
 // inBulk prepares the statement once: SQLite would otherwise read it again for each row.
 func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
 	return inTransaction(ctx, db, func(tx *sql.Tx) error {
@@ -203,17 +207,23 @@ func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
 				return err
 			}
 		}
-		statement, err := tx.PrepareContext(ctx, b.statement)
+		statement, err := tx.PrepareContext(ctx, placeholders.ReplaceAllString(b.statement, "?"))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = statement.Close() }()
+		// Where a context can end, the driver starts a goroutine for each row to wait for it. The transaction has its lock
+		// and no row waits, so looking between two of them is enough.
+		row := context.WithoutCancel(ctx)
 		var args []any
 		for i := range b.rows {
 			if args, err = b.args(i, args[:0]); err != nil {
 				return err
 			}
-			if _, err := statement.ExecContext(ctx, args...); err != nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := statement.ExecContext(row, args...); err != nil {
 				return err
 			}
 		}
