@@ -3,7 +3,6 @@ package rawjson
 import (
 	"bytes"
 	"iter"
-	"slices"
 )
 
 // A Kind is the sort of a JSON value.
@@ -220,7 +219,7 @@ func (c *Cursor) String() string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
-	c.scratch = appendUnescaped(slices.Grow(c.scratch[:0], len(raw)), raw)
+	c.scratch = appendUnescaped(c.scratch[:0], raw)
 	return string(c.scratch)
 }
 
@@ -248,7 +247,7 @@ func (c *Cursor) text() []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
 	}
-	return appendUnescaped(make([]byte, 0, len(raw)), raw)
+	return appendUnescaped(nil, raw)
 }
 
 // rawText reads the string at pos and leaves its escapes.

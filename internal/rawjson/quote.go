@@ -1,36 +1,61 @@
 package rawjson
 
 import (
-	"bytes"
+	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 )
 
 // AppendString appends s as a JSON string. Only what JSON demands is escaped: quotes, backslashes and control
 // characters. Invalid UTF-8 becomes \ufffd.
+//
+// It copies eight bytes before it knows how many of them count: code has something to escape in every line, and then that
+// is quicker than to look for the end of each run first.
 func AppendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := 0
+	dst = append(slices.Grow(dst, len(s)+len(s)/16+16), '"')
 	for i := 0; i < len(s); {
-		i = skipPlainString(s, i)
-		if i == len(s) {
-			break
-		}
-		if s[i] >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				dst = append(append(dst, s[start:i]...), `\ufffd`...)
-				start = i + 1
+		if i+8 <= len(s) {
+			if cap(dst)-len(dst) < 8 {
+				dst = slices.Grow(dst, len(s)-i+8)
 			}
-			i += size
-			continue
+			word := wordAt(s, i)
+			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], word)
+			m := stops(word)
+			if m == 0 {
+				dst = dst[:len(dst)+8]
+				i += 8
+				continue
+			}
+			plain := lowestLane(m)
+			dst = dst[:len(dst)+plain]
+			i += plain
 		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, s[i])
-		i++
-		start = i
+		switch c := s[i]; {
+		case !isStop(c):
+			dst = append(dst, c)
+			i++
+		case c < utf8.RuneSelf:
+			dst = appendEscape(dst, c)
+			i++
+		default:
+			dst, i = appendRunes(dst, s, i)
+		}
 	}
-	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// appendRunes appends the characters from i on that are not ASCII, and returns where they end.
+func appendRunes(dst []byte, s string, i int) (_ []byte, end int) {
+	start := i
+	for i < len(s) && s[i] >= utf8.RuneSelf {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(append(dst, s[start:i]...), `\ufffd`...)
+			start = i + 1
+		}
+		i += size
+	}
+	return append(dst, s[start:i]...), i
 }
 
 func appendEscape(dst []byte, c byte) []byte {
@@ -52,20 +77,34 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// appendUnescaped appends what stands between the quotes of a checked string. Escapes that Check would not have let
-// through are copied as they are.
+// appendUnescaped appends what stands between the quotes of a checked string, which is never longer than with its escapes.
+// Escapes that Check would not have let through are copied as they are. It copies as AppendString does.
 func appendUnescaped(dst, raw []byte) []byte {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 || i+1 >= len(raw) {
-			return append(dst, raw...)
+	dst = slices.Grow(dst, len(raw)+8)
+	for i := 0; i < len(raw); {
+		if i+8 <= len(raw) {
+			word := binary.LittleEndian.Uint64(raw[i:])
+			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], word)
+			m := ((word ^ lanes*'\\') - lanes) &^ (word ^ lanes*'\\') & tops
+			if m == 0 {
+				dst = dst[:len(dst)+8]
+				i += 8
+				continue
+			}
+			plain := lowestLane(m)
+			dst = dst[:len(dst)+plain]
+			i += plain
 		}
-		dst = append(dst, raw[:i]...)
-		c := raw[i+1]
-		if c == 'u' {
+		c := raw[i]
+		if c != '\\' || i+1 == len(raw) {
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		if c = raw[i+1]; c == 'u' {
 			var size int
 			dst, size = appendUnicodeEscape(dst, raw[i:])
-			raw = raw[i+size:]
+			i += size
 			continue
 		}
 		if plain := unescaped[c]; plain != 0 {
@@ -73,8 +112,9 @@ func appendUnescaped(dst, raw []byte) []byte {
 		} else {
 			dst = append(dst, '\\', c)
 		}
-		raw = raw[i+2:]
+		i += 2
 	}
+	return dst
 }
 
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

@@ -123,22 +123,12 @@ func hasPrefixAt(data []byte, i int, prefix string) bool {
 	return i+len(prefix) <= len(data) && string(data[i:i+len(prefix)]) == prefix
 }
 
-// skipPlainString is skipPlain for a string.
-func skipPlainString(s string, i int) int {
-	for i+8 <= len(s) {
-		w := s[i : i+8]
-		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
-			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
-		if m := stops(x); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-		i += 8
-	}
-	for i < len(s) {
-		if c := s[i]; c == '"' || c == '\\' || c < ' ' || c >= 0x80 {
-			break
-		}
-		i++
-	}
-	return i
+// wordAt is eight bytes of s as a little-endian number; the compiler makes one load of it.
+func wordAt(s string, i int) uint64 {
+	w := s[i : i+8]
+	return uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
+		uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
 }
+
+// isStop is stops for one byte.
+func isStop(c byte) bool { return c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf }
