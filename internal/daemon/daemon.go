@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -100,11 +98,11 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, noDataDir(err)
 	}
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
+	memory := newCollector()
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
-		// What calls needed goes back to the system, which may have better use for it until the next one.
-		OnIdle: giveBackMemory,
+		OnBodies: memory.hold, OnIdle: memory.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -317,11 +315,4 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		})
 	}
 	return s
-}
-
-// giveBackMemory returns to the system what only calls needed. What the pools keep for the next call survives one collection,
-// not two.
-func giveBackMemory() {
-	runtime.GC()
-	debug.FreeOSMemory()
 }

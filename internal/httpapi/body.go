@@ -45,6 +45,7 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, c.bodyError(err, limit)
 	}
 	c.settled()
+	c.hold(body)
 	return body, nil
 }
 

@@ -22,6 +22,8 @@ func (s *socket) answer(r *socketRequest) {
 	c := &call{Server: s.Server, state: s.settings.Load(), r: shake.r.WithContext(s.ctx), id: s.opts.NewID(), start: s.opts.Now(),
 		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted}
 	c.w = &socketWriter{socket: s, stream: r.stream, header: http.Header{"X-Perigee-Call": {c.id}}}
+	c.hold(r.body)
+	defer c.hold(nil)
 	defer s.survive(c)
 	if err := c.answerSocket(s, r); err != nil {
 		c.fail(err)

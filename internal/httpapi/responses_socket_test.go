@@ -198,6 +198,7 @@ func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 				refused[e.Error.Type+" "+e.Error.Code+" "+e.stream()]++
 			}
 		}
+		synctest.Wait() // until all that may begin have begun
 		if n := len(bird.asked()); n != 16 {
 			t.Errorf("%d answers are being made at once", n)
 		}

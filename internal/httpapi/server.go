@@ -37,6 +37,8 @@ type Options struct {
 	NewID     func() string
 	KeepAlive time.Duration // between signs of life on a quiet stream; default 15 s
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
+	// OnBodies is told how many bytes of requests have arrived, and with a minus when their call is over; nil: nobody wants to know.
+	OnBodies func(bytes int64)
 	// OnIdle is called when there has been no call for a while; nil: nobody wants to know.
 	OnIdle func()
 }
@@ -134,6 +136,7 @@ type call struct {
 	wrote   bool        // the head of the answer is out
 	array   bool        // errors come as the one element of an array, as answers would
 	asked   bool        // the call went on to the upstream, which records how it ends
+	held    int64       // bytes of the body
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
@@ -144,9 +147,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.dialect = dialectOf(c.path, r.Header)
 	w.Header().Set("X-Perigee-Call", c.id)
 	c.expectBody()
+	defer c.hold(nil)
 	defer c.survive()
 	if err := c.answer(); err != nil {
 		c.fail(err)
+	}
+}
+
+// hold says that the call has this body now, and no other.
+func (c *call) hold(body []byte) {
+	if c.opts.OnBodies != nil {
+		c.opts.OnBodies(int64(len(body)) - c.held)
+		c.held = int64(len(body))
 	}
 }
 
