@@ -47,12 +47,26 @@ type Call struct {
 	Usage      Usage
 	BytesIn    int64 // of the request's body
 	Notes      []string
+	Steps      []Step
 }
 
 // A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it before;
 // either all of them are kept or none.
 type CallStore interface {
 	SaveCalls(ctx context.Context, calls []Call) error
+}
+
+// A CallQuery picks calls. The zero value asks for the newest ones.
+type CallQuery struct {
+	ID     string // only this call; empty: all
+	Before string // only calls older than the one with this ID; empty: from the newest on
+	Limit  int    // at most so many; 0: 100
+}
+
+// A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an ID that names none gives
+// no calls.
+type CallReader interface {
+	Calls(ctx context.Context, q CallQuery) ([]Call, error)
 }
 
 // The ways to group usage.

@@ -29,6 +29,8 @@ type Origin struct {
 
 	// Late takes notes about the answer from who writes it, so that the record has them, too; nil: there are none.
 	Late *LateNotes
+	// Steps takes what was tried, from those who try; who records the call sets it. Nil: nobody keeps it.
+	Steps *Steps
 }
 
 // Object returns the error for what would be changed or dropped, when the request is strict.

@@ -186,7 +186,7 @@ func (w why) String() string {
 	if w.spared {
 		s += "; nobody has more quota left"
 	}
-	if w.waited > 0 {
+	if w.waited >= time.Millisecond {
 		s += "; waited " + w.waited.Round(time.Millisecond).String()
 	}
 	return s

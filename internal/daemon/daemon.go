@@ -99,8 +99,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
 	memory := newCollector()
+	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Usage: freshUsage{d.recorder, d.store}, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Usage: recorded, Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
 		OnBodies: memory.hold, OnIdle: memory.giveBack,
 	}, d.settings(cfg))
@@ -284,15 +285,20 @@ func (d *Daemon) release(ctx context.Context) {
 	}
 }
 
-// A freshUsage reads usage that includes the call that ended a moment ago.
-type freshUsage struct {
+// freshCalls reads what is recorded, with the call that ended a moment ago.
+type freshCalls struct {
 	recorder *record.Recorder
 	store    *sqlstore.Store
 }
 
-func (u freshUsage) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
-	u.recorder.Flush(ctx)
-	return u.store.Usage(ctx, q)
+func (f freshCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	f.recorder.Flush(ctx)
+	return f.store.Usage(ctx, q)
+}
+
+func (f freshCalls) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	f.recorder.Flush(ctx)
+	return f.store.Calls(ctx, q)
 }
 
 // settings are the part of the configuration that the HTTP edge enforces.

@@ -45,6 +45,8 @@ var routes = []route{
 	{path: "/v1/accounts", access: owner, methods: methods{http.MethodGet: (*call).accounts, http.MethodPost: (*call).importAccounts, http.MethodPatch: (*call).changeAccount, http.MethodDelete: (*call).removeAccount}},
 	{path: "/v1/accounts/use", access: owner, methods: methods{http.MethodPost: (*call).useAccount}},
 	{path: "/v1/accounts/status", access: owner, methods: methods{http.MethodGet: (*call).accountStatus}},
+	{path: "/v1/traces", access: owner, methods: methods{http.MethodGet: (*call).traces}},
+	{path: "/v1/traces/*", access: owner, methods: methods{http.MethodGet: (*call).trace}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
 }

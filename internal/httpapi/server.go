@@ -27,6 +27,7 @@ var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shu
 type Options struct {
 	Upstream  perigee.Upstream
 	Usage     perigee.UsageReader
+	Calls     perigee.CallReader    // nil: calls are not recorded
 	Responses perigee.ResponseStore // nil: nothing is kept between calls
 	Images    ImageStore            // nil: images stand in the answer itself
 	Control   perigee.Control       // nil: there are no accounts to manage

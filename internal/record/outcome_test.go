@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -183,6 +184,29 @@ func TestRow(t *testing.T) {
 			t.Errorf("the request's notes were written to: %+v", spare)
 		}
 	})
+}
+
+func TestStepsAreRecordedWithoutSecrets(t *testing.T) {
+	var store memory
+	r := New(trying{}, Options{Store: &store})
+	for range r.Stream(t.Context(), request("c")) {
+	}
+	mustClose(t, r)
+	want := []perigee.Step{{Upstream: "u", Account: "ada@example.com", Why: "the first", Class: perigee.ClassUnavailable, Error: "Get /?key=[redacted]"}, {Upstream: "u", Why: "the next"}}
+	if got := store.calls()["c"].Steps; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// trying is an upstream that says what it tries.
+type trying struct{}
+
+func (trying) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		req.Steps.Add(perigee.Step{Upstream: "u", Account: "ada@example.com", Why: "the first", Class: perigee.ClassUnavailable, Error: "Get /?key=geheim123"})
+		req.Steps.Add(perigee.Step{Upstream: "u", Why: "the next"})
+		yield(perigee.Event{Kind: perigee.EventFinish}, nil)
+	}
 }
 
 // Who writes the answer may have something to say about it that no event says.

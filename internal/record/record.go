@@ -142,6 +142,7 @@ func (r *Recorder) Close(ctx context.Context) error { return r.writer.close(ctx)
 // begin queues a call as open and returns the watch over it.
 func (r *Recorder) begin(operation string, origin *perigee.Origin, model string, stream bool) *watch {
 	w := &watch{recorder: r, start: r.now(), notes: origin.Notes, late: origin.Late}
+	origin.Steps = &w.steps
 	id := origin.ID
 	if id == "" {
 		id = rand.Text() // rows are kept by id, and two nameless calls are still two

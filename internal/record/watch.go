@@ -17,6 +17,7 @@ type watch struct {
 
 	notes     []perigee.Note
 	late      *perigee.LateNotes
+	steps     perigee.Steps
 	model     string
 	upstream  string
 	account   string
@@ -150,6 +151,10 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 		for i, note := range notes {
 			call.Notes[i] = clip(note.String(), maxText)
 		}
+	}
+	call.Steps = w.steps.All()
+	for i := range call.Steps {
+		call.Steps[i].Error = redact(clip(call.Steps[i].Error, maxText))
 	}
 	if trouble != nil {
 		call.Class, call.Status = trouble.Class, trouble.Status

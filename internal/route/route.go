@@ -7,9 +7,11 @@
 package route
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"slices"
@@ -113,11 +115,11 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 // failed.
 func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
 	for i, target := range targets {
-		a := attempt{target: target.Name, model: req.Model, yield: yield}
-		if note != nil {
-			a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
+		a, err := r.ask(ctx, req, target, note, yield)
+		if a.brokeOff(ctx, err) {
+			r.step(req, a, err, "answers in one piece can be asked for again")
+			a, err = r.ask(ctx, req, target, note, yield)
 		}
-		err := a.run(target.Upstream.Stream(ctx, req))
 		if err == nil {
 			return nil, true
 		}
@@ -129,33 +131,63 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 		if !movesOn(err) || i == len(targets)-1 {
 			break
 		}
+		r.step(req, a, err, fmt.Sprintf("upstream %d of %d for %s", i+1, len(targets), req.Model))
 		r.opts.Logger.Warn("trying the next upstream", "call", req.ID, "model", req.Model, "upstream", target.Name,
 			"class", perigee.AsError(err).Class, "error", err)
 	}
 	return failed, false
 }
 
-// An attempt is one upstream's try at a call. What it says before its first content is held back, because
-// it would be wrong if another upstream answered in the end.
+// ask lets one upstream try.
+func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, yield func(perigee.Event, error) bool) (*attempt, error) {
+	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, began: r.opts.Now(), yield: yield}
+	if note != nil {
+		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
+	}
+	return a, a.run(target.Upstream.Stream(ctx, req))
+}
+
+// step keeps for the record that an upstream was asked in vain.
+func (r *Router) step(req *perigee.Request, a *attempt, err error, why string) {
+	e := perigee.AsError(err)
+	req.Steps.Add(perigee.Step{Upstream: a.target, Account: e.Account, Why: why, Class: e.Class, Error: e.Message, Took: r.opts.Now().Sub(a.began)})
+}
+
+// An attempt is one upstream's try at a call. What it says before its first content is held back, because it would be wrong if
+// another upstream answered in the end; and where the caller wants the answer in one piece, all of it is.
 type attempt struct {
 	target    string
 	model     string
+	whole     bool
+	began     time.Time
 	held      []perigee.Event
+	content   bool // something of an answer has come
 	answering bool // something has reached the caller
 	yield     func(perigee.Event, error) bool
+}
+
+// brokeOff says whether an answer ended halfway of which the caller has seen nothing yet: a connection that was cut, which
+// says nothing about the next one.
+func (a *attempt) brokeOff(ctx context.Context, err error) bool {
+	return err != nil && a.whole && (a.content || errors.Is(err, io.ErrUnexpectedEOF)) &&
+		ctx.Err() == nil && perigee.AsError(err).Class == perigee.ClassUnavailable
 }
 
 // run passes the stream on. It returns the stream's error; nil also when the caller went away.
 func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 	for ev, err := range stream {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote
+		a.content = a.content || !about
+		switch {
 		case a.answering:
 			if !a.yield(ev, nil) {
 				return nil
 			}
-		case ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote:
+		case about || a.whole:
+			ev.Frame = bytes.Clone(ev.Frame) // good until the next event only
 			a.held = append(a.held, ev)
 		default:
 			a.answering = true

@@ -15,11 +15,11 @@ const callColumns = `id, time_us, operation, dialect, stream,
 	client_name, client_version, client_key, client_session,
 	model_asked, model, upstream, account,
 	outcome, class, status, error, finish, first_byte_ns, duration_ns,
-	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes`
+	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps`
 
 const saveCall = `INSERT INTO calls (` + callColumns + `, replica)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
 	ON CONFLICT (id) DO UPDATE SET
 		time_us = excluded.time_us, operation = excluded.operation, dialect = excluded.dialect, stream = excluded.stream,
 		client_name = excluded.client_name, client_version = excluded.client_version,
@@ -29,7 +29,7 @@ const saveCall = `INSERT INTO calls (` + callColumns + `, replica)
 		finish = excluded.finish, first_byte_ns = excluded.first_byte_ns, duration_ns = excluded.duration_ns,
 		input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
 		output_tokens = excluded.output_tokens, thinking_tokens = excluded.thinking_tokens,
-		bytes_in = excluded.bytes_in, notes = excluded.notes, replica = excluded.replica`
+		bytes_in = excluded.bytes_in, notes = excluded.notes, steps = excluded.steps, replica = excluded.replica`
 
 // SaveCalls writes the calls in one transaction, each under its ID, replacing what was said of it before.
 // Either all of them are kept or none. Times are kept to the microsecond.
@@ -55,7 +55,11 @@ func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 
 // appendArgs gives a call's values in the order of callColumns; scanCall reads them back.
 func appendArgs(args []any, c *perigee.Call) ([]any, error) {
-	notes, err := encodeNotes(c.Notes)
+	notes, err := encodeList(c.Notes)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := encodeList(c.Steps)
 	if err != nil {
 		return nil, err
 	}
@@ -64,44 +68,49 @@ func appendArgs(args []any, c *perigee.Call) ([]any, error) {
 		c.Client.Name, c.Client.Version, c.Client.Key, c.Client.Session,
 		c.ModelAsked, c.Model, c.Upstream, c.Account,
 		string(c.Outcome), string(c.Class), int64(c.Status), c.Error, c.Finish, int64(c.FirstByte), int64(c.Duration),
-		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes), nil
+		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes, steps), nil
 }
 
 func scanCall(rows *sql.Rows) (c perigee.Call, err error) {
 	var micros int64
-	var notes string
+	var notes, steps string
 	err = rows.Scan(
 		&c.ID, &micros, &c.Operation, &c.Dialect, &c.Stream,
 		&c.Client.Name, &c.Client.Version, &c.Client.Key, &c.Client.Session,
 		&c.ModelAsked, &c.Model, &c.Upstream, &c.Account,
 		&c.Outcome, &c.Class, &c.Status, &c.Error, &c.Finish, &c.FirstByte, &c.Duration,
-		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn, &notes)
+		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn, &notes, &steps)
 	if err != nil {
 		return c, err
 	}
 	c.Time = time.UnixMicro(micros).UTC()
-	if notes != "" {
-		if err := json.Unmarshal([]byte(notes), &c.Notes); err != nil {
-			return c, fmt.Errorf("notes of call %s: %w", c.ID, err)
-		}
+	if err := decodeList(notes, &c.Notes); err != nil {
+		return c, fmt.Errorf("notes of call %s: %w", c.ID, err)
+	}
+	if err := decodeList(steps, &c.Steps); err != nil {
+		return c, fmt.Errorf("steps of call %s: %w", c.ID, err)
 	}
 	return c, nil
 }
 
-func encodeNotes(notes []string) (string, error) {
-	if len(notes) == 0 {
+// encodeList writes a list as JSON; most calls have none, and then it is empty.
+func encodeList[T any](list []T) (string, error) {
+	if len(list) == 0 {
 		return "", nil
 	}
-	text, err := json.Marshal(notes)
+	text, err := json.Marshal(list)
 	return string(text), err
 }
 
-// A CallQuery picks calls. The zero value asks for the newest ones.
-type CallQuery struct {
-	ID     string // only this call; empty: all
-	Before string // only calls older than the one with this ID; empty: from the newest on
-	Limit  int    // at most so many; 0: 100
+func decodeList[T any](text string, into *[]T) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), into)
 }
+
+// A CallQuery picks calls.
+type CallQuery = perigee.CallQuery
 
 const defaultLimit = 100
 

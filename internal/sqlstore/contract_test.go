@@ -65,6 +65,10 @@ func fullCall(id string) perigee.Call {
 		Usage:      perigee.Usage{Input: 100, Cached: 40, Output: 20, Thinking: 5},
 		BytesIn:    4096,
 		Notes:      []string{"dropped logprobs", "renamed tool 1mcp.read"},
+		Steps: []perigee.Step{
+			{Upstream: "antigravity", Account: "b@example.com", Why: "sticky: the first that is usable", Class: perigee.ClassExhausted, Error: "no quota", Took: time.Second},
+			{Upstream: "antigravity", Account: "a@example.com", Why: "sticky: moved on", Took: 1},
+		},
 	}
 }
 

@@ -130,13 +130,24 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 			return nobodyLeft(v, c.failed(ctx, err))
 		}
 		c.account = loan.Email()
+		began := c.upstream.opts.Now()
 		v = c.borrowed(ctx, loan, m, out)
+		c.step(loan, v, c.upstream.opts.Now().Sub(began))
 		want.Tried++
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || want.Tried == maxLoans {
 			return v
 		}
 		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
 	}
+}
+
+// step keeps for the record whom the call has asked, why, and what came of it.
+func (c *call) step(loan account.Loan, v *account.Verdict, took time.Duration) {
+	step := perigee.Step{Upstream: c.upstream.opts.Name, Account: loan.Email(), Why: loan.Why(), Took: took}
+	if v != nil {
+		step.Class, step.Error = v.Error.Class, v.Error.Message
+	}
+	c.req.Steps.Add(step)
 }
 
 // borrowed sends a message with an account and gives the account back, also when whoever reads the answer panics.

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"strconv"
+
+	"perigee"
+)
+
+// traceRows is how many traces a listing has unless it is asked for another number, and how many at most.
+const (
+	traceRows    = 100
+	maxTraceRows = 1000
+)
+
+// traces answers GET /v1/traces?limit=&before=: the newest calls first.
+func (c *call) traces() error {
+	query := c.r.URL.Query()
+	q := perigee.CallQuery{Before: query.Get("before"), Limit: traceRows}
+	if text := query.Get("limit"); text != "" {
+		limit, err := strconv.Atoi(text)
+		if err != nil || limit < 1 || limit > maxTraceRows {
+			return perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", shorten(text), maxTraceRows).
+				WithNext("page with before=ID, the last call of the page before")
+		}
+		q.Limit = limit
+	}
+	calls, err := c.readCalls(q)
+	if err != nil {
+		return err
+	}
+	rows := make([]perigee.TraceRow, len(calls))
+	for i := range calls {
+		rows[i] = calls[i].TraceRow()
+	}
+	return writeList(c, rows)
+}
+
+// trace answers GET /v1/traces/{id}.
+func (c *call) trace() error {
+	calls, err := c.readCalls(perigee.CallQuery{ID: c.rest})
+	if err != nil {
+		return err
+	}
+	if len(calls) == 0 {
+		return perigee.Errorf(perigee.ClassNotFound, "there is no call %q", shorten(c.rest)).
+			WithNext("the header x-perigee-call of an answer has its id, and GET /v1/traces lists the last ones")
+	}
+	return c.writeValue(calls[0].Trace())
+}
+
+func (c *call) readCalls(q perigee.CallQuery) ([]perigee.Call, error) {
+	if c.opts.Calls == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+	}
+	return c.opts.Calls.Calls(c.r.Context(), q)
+}

@@ -1,0 +1,94 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// tries is an upstream that plays one source after the other.
+type tries struct {
+	list []*source
+	n    int
+}
+
+func (t *tries) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	next := t.list[min(t.n, len(t.list)-1)]
+	t.n++
+	return next.Stream(ctx, req)
+}
+
+// An answer in one piece whose stream breaks off is asked for once more, and a streamed one, of which the client has seen the
+// beginning, is not.
+func TestAnswersThatBreakOff(t *testing.T) {
+	cut := func(class perigee.Class) *source {
+		s := says("half of")
+		s.events, s.err = s.events[:2], perigee.Errorf(class, "broke off")
+		return s
+	}
+	short := &source{err: &perigee.Error{Class: perigee.ClassUnavailable, Message: "cut", Cause: io.ErrUnexpectedEOF}}
+	for _, test := range []struct {
+		name   string
+		stream bool
+		tries  []*source
+		want   string
+		asked  int
+		steps  []string
+	}{
+		{"in one piece", false, []*source{cut(perigee.ClassUnavailable), says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
+		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
+		{"in one piece, twice", false, []*source{cut(perigee.ClassUnavailable)}, "next", 2,
+			[]string{"first unavailable: answers in one piece can be asked for again", "first unavailable: upstream 1 of 2 for m"}},
+		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m"}},
+		{"in one piece, and nothing came", false, []*source{fails(perigee.ClassUnavailable)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m"}},
+		{"streamed", true, []*source{cut(perigee.ClassUnavailable)}, "half of, then broke off", 1, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			first := &tries{list: test.tries}
+			r := router(t, Options{Targets: []Target{{"first", first}, {"second", says("next")}}})
+			req := perigee.NewRequest(perigee.Origin{ID: "c", Steps: &perigee.Steps{}}, "m", test.stream, nil)
+			var got strings.Builder
+			for ev, err := range r.Stream(t.Context(), req) {
+				if err != nil {
+					fmt.Fprintf(&got, ", then %v", err)
+				}
+				got.WriteString(ev.Text)
+			}
+			var steps []string
+			for _, s := range req.Steps.All() {
+				steps = append(steps, fmt.Sprintf("%s %s: %s", s.Upstream, s.Class, s.Why))
+			}
+			if got.String() != test.want || first.n != test.asked || !slices.Equal(steps, test.steps) {
+				t.Errorf("got %q after asking %d times, steps %q; want %q, %d, %q", got.String(), first.n, steps, test.want, test.asked, test.steps)
+			}
+		})
+	}
+}
+
+// Frames are good until the next event only; who holds them back keeps copies.
+func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
+	buffer := []byte("....")
+	frames := func(yield func(perigee.Event, error) bool) {
+		for _, text := range []string{"one ", "two ", "end."} {
+			copy(buffer, text)
+			if !yield(perigee.Event{Kind: perigee.EventFrame, Frame: buffer}, nil) {
+				return
+			}
+		}
+	}
+	a := attempt{whole: true}
+	var got string
+	a.yield = func(ev perigee.Event, _ error) bool {
+		got += string(ev.Frame)
+		return true
+	}
+	if err := a.run(frames); err != nil || got != "one two end." {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

@@ -1,0 +1,78 @@
+package perigee
+
+import (
+	"net/http"
+	"time"
+)
+
+// A TraceRow is a call in a listing of traces. Names and units are part of the contract.
+type TraceRow struct {
+	ID           string    `json:"id"`
+	Time         time.Time `json:"time"`
+	Dialect      Dialect   `json:"dialect"`
+	Model        string    `json:"model"`
+	Upstream     string    `json:"upstream"`
+	Account      string    `json:"account"`
+	Status       int       `json:"status"` // what the provider said; 0: it said nothing
+	Class        Class     `json:"class"`
+	FirstByteMS  float64   `json:"first_byte_ms"`
+	DurationMS   float64   `json:"duration_ms"`
+	InputTokens  int64     `json:"input_tokens"`
+	OutputTokens int64     `json:"output_tokens"`
+}
+
+// A Trace is everything that is known of a call.
+type Trace struct {
+	TraceRow
+	Operation      string   `json:"operation"`
+	Stream         bool     `json:"stream"`
+	ModelAsked     string   `json:"model_asked"`
+	Outcome        Outcome  `json:"outcome"`
+	Error          string   `json:"error"`
+	Finish         string   `json:"finish"`
+	CachedTokens   int64    `json:"cached_tokens"`
+	ThinkingTokens int64    `json:"thinking_tokens"`
+	BytesIn        int64    `json:"bytes_in"`
+	ClientName     string   `json:"client"`
+	ClientVersion  string   `json:"client_version"`
+	Key            string   `json:"key"`
+	Session        string   `json:"session"`
+	Notes          []string `json:"notes"`
+	Steps          []Step   `json:"steps"`
+}
+
+// TraceRow is the call in a listing.
+func (c *Call) TraceRow() TraceRow {
+	row := TraceRow{
+		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, Upstream: c.Upstream, Account: c.Account,
+		Status: c.Status, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
+		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output,
+	}
+	if row.Model == "" {
+		row.Model = c.ModelAsked
+	}
+	if c.Outcome == OutcomeDone {
+		row.Status = http.StatusOK
+	}
+	return row
+}
+
+// Trace is the call in full.
+func (c *Call) Trace() Trace {
+	t := Trace{
+		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream, ModelAsked: c.ModelAsked,
+		Outcome: c.Outcome, Error: c.Error, Finish: c.Finish,
+		CachedTokens: c.Usage.Cached, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
+		ClientName: c.Client.Name, ClientVersion: c.Client.Version, Key: c.Client.Key, Session: c.Client.Session,
+		Notes: c.Notes, Steps: c.Steps,
+	}
+	if t.Notes == nil {
+		t.Notes = []string{}
+	}
+	if t.Steps == nil {
+		t.Steps = []Step{}
+	}
+	return t
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
