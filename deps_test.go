@@ -25,7 +25,6 @@ var rooms = []room{
 	{"perigee/internal/names", nil, "compares names"},
 	{"perigee/internal/rawjson", []string{"golang.org/x/sys"}, "reads and splices JSON"},
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
-	{"perigee/internal/upstream/wire", nil, "connections, whatever is said on them"},
 
 	// The pure middle: bytes to words and back.
 	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
@@ -45,6 +44,7 @@ var rooms = []room{
 	{"perigee/internal/record", []string{"perigee"}, "recording watches any upstream, into any store"},
 
 	// Edges.
+	{"perigee/internal/upstream/wire", []string{"perigee", "perigee/internal/sse"}, "connections and streams, whatever is said on them"},
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect over event streams"},
 	{"perigee/internal/upstream/antigravity", []string{"perigee", "perigee/internal/account", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/rawjson", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect in an envelope"},
 	{"perigee/internal/seal", []string{"perigee", "github.com/zalando/go-keyring", "golang.org/x/crypto", "golang.org/x/sys"}, "it seals secrets for whoever keeps them"},

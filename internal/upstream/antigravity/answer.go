@@ -1,7 +1,6 @@
 package antigravity
 
 import (
-	"io"
 	"slices"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 // that something else can be tried.
 type answer struct {
 	call        *call
+	relay       wire.Relay
 	back        prepare.Back
 	search      *prepare.Search // calls of this tool are ours to answer
 	frames      bool            // the caller speaks this dialect and gets the provider's own chunks
@@ -33,50 +33,25 @@ type answer struct {
 	text     string          // of an answer that may be a refusal in the model's words
 	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
 	step     step
-	more     bool // the next chunk is at hand
-	silent   bool // this chunk has shown nothing
 }
 
 func newAnswer(c *call, m *message) *answer {
 	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Back.Needed() && m.Search == nil
-	return &answer{call: c, back: m.Back, search: m.Search, frames: frames}
+	relay := wire.NewRelay(func(ev perigee.Event, _ error) bool { return c.send(ev) })
+	return &answer{call: c, relay: relay, back: m.Back, search: m.Search, frames: frames}
 }
 
 // reset forgets an attempt that came to nothing.
 func (a *answer) reset() {
-	*a = answer{call: a.call, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0]}
+	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0]}
 }
 
 func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
-	for {
-		dog.Busy(false)
-		ev, err := r.Next()
-		if err == io.EOF {
-			return a.end()
-		}
-		if err != nil {
-			return err
-		}
-		dog.Busy(true)
-		promised := a.more
-		a.more = r.Ready()
-		if !a.more { // otherwise there is nothing to wait for
-			dog.Reset(a.call.upstream.opts.Idle, wire.ErrIdle)
-		}
-		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {
-			if err := a.chunk(ev.Data); err != nil || a.call.left {
-				return err
-			}
-		}
-		if promised && !a.more && a.silent && a.call.begun {
-			a.send(perigee.Event{Kind: perigee.EventNothing})
-		}
-		a.silent = true
-	}
+	return a.relay.Stream(r, dog, a.call.upstream.opts.Idle, a)
 }
 
-// chunk takes one event of the stream.
-func (a *answer) chunk(data []byte) error {
+// Chunk takes one event of the stream.
+func (a *answer) Chunk(data []byte, more bool) error {
 	inner := unwrap(data)
 	events, err := a.decoder.Decode(a.events[:0], inner)
 	if err != nil {
@@ -87,14 +62,14 @@ func (a *answer) chunk(data []byte) error {
 	}
 	a.events = events
 	if a.frames && !startsOnly(events) {
-		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: inner, More: a.more || len(events) > 0}, says(events))
+		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: inner, More: more || len(events) > 0}, says(events))
 	}
 	for i := range events {
 		if a.call.left {
 			return nil
 		}
 		ev := events[i]
-		ev.More = a.more || i < len(events)-1
+		ev.More = more || i < len(events)-1
 		if err := a.event(ev); err != nil {
 			return err
 		}
@@ -185,7 +160,7 @@ func (a *answer) show(ev perigee.Event, says bool) {
 		return
 	}
 	a.begin()
-	a.send(ev)
+	a.relay.Send(ev)
 }
 
 // maxHeld is how many bytes are held back. A stream that has gone on for so long is shown, whatever comes of it.
@@ -212,16 +187,11 @@ func (a *answer) begin() {
 	a.call.begun = true
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
-	a.send(a.start)
+	a.relay.Send(a.start)
 	for _, ev := range append(a.call.found, a.held...) {
-		a.send(ev)
+		a.relay.Send(ev)
 	}
 	a.call.found, a.held = nil, nil
-}
-
-func (a *answer) send(ev perigee.Event) {
-	a.silent = false
-	a.call.send(ev)
 }
 
 // finished takes the end of an answer. One that said nothing for no reason is none.
@@ -238,7 +208,7 @@ func (a *answer) finished(ev perigee.Event) error {
 		return nil // we answer the model's question ourselves, and the answer goes on
 	}
 	a.begin()
-	a.send(ev)
+	a.relay.Send(ev)
 	return nil
 }
 
@@ -255,8 +225,8 @@ func forNoReason(reason string) bool {
 	return false
 }
 
-// end judges a stream that came to its end: one that never said why it stopped was cut short.
-func (a *answer) end() error {
+// End judges a stream that came to its end: one that never said why it stopped was cut short.
+func (a *answer) End() error {
 	switch {
 	case a.decoder.Finished():
 		return nil

@@ -23,7 +23,7 @@ func (u *Upstream) Quota(ctx context.Context) ([]perigee.Quota, error) {
 	var failed error
 	for _, who := range u.opts.Everybody() {
 		signIn := who.SignIn()
-		if !signIn.Enabled || signIn.State != perigee.AccountReady {
+		if !signIn.Enabled || !perigee.UsableState(signIn.State) {
 			continue
 		}
 		rows, err := u.QuotaOf(ctx, who, false)

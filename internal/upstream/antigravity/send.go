@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 
 	"perigee"
 	"perigee/internal/account"
@@ -161,24 +159,7 @@ func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
 	}
-	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
-	cause := context.Cause(ctx)
-	switch {
-	case errors.Is(cause, wire.ErrFirstByte), errors.Is(cause, wire.ErrIdle):
-		e.Status = http.StatusGatewayTimeout
-		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
-		e.Next = "try again, or allow more time"
-	case cause != nil:
-		e.Class = perigee.ClassCanceled
-		e.Message = "the call was canceled"
-	default:
-		if address, ok := errors.AsType[*url.Error](err); ok {
-			err = address.Err // the upstream's name says it better
-		}
-		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", u.opts.Name, err)
-		e.Next = "check its endpoints and the network, or try again"
-	}
-	return e
+	return wire.Trouble(ctx, u.opts.Name, "endpoints", err)
 }
 
 // explain is what the caller is told about a verdict.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"perigee"
@@ -42,30 +40,9 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 		}
 		return &c
 	}
-	e := &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model, Cause: err}
-	cause := context.Cause(ctx)
-	switch {
-	case errors.Is(cause, wire.ErrFirstByte), errors.Is(cause, wire.ErrIdle):
-		e.Status = http.StatusGatewayTimeout
-		e.Message = fmt.Sprintf("upstream %s: %v", u.opts.Name, cause)
-		e.Next = "try again, or allow more time"
-	case cause != nil:
-		e.Class = perigee.ClassCanceled
-		e.Message = "the call was canceled"
-	default:
-		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", u.opts.Name, withoutURL(err))
-		e.Next = "check its url and the network, or try again"
-	}
+	e := wire.Trouble(ctx, u.opts.Name, "url", err)
+	e.Upstream, e.Model = u.opts.Name, model
 	return e
-}
-
-// withoutURL drops the method and address that net/http puts around an error; the upstream's name says it
-// better.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 func (u *Upstream) garbled(model string, err error) error {

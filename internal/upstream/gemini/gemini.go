@@ -121,13 +121,13 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 
 	// The provider's own chunks are no use to a client that knows its tools by other names.
 	frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
-	out := answer{upstream: u, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}, yield: yield}
+	out := answer{relay: wire.NewRelay(yield), upstream: u.opts.Name, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}}
 	if req.Stream {
-		err = out.stream(sse.NewReader(resp.Body), dog)
+		err = out.relay.Stream(sse.NewReader(resp.Body), dog, u.opts.Idle, &out)
 	} else {
-		err = out.whole(resp.Body)
+		err = out.relay.Whole(resp.Body, maxAnswer, &out)
 	}
-	if err != nil && !out.left {
+	if err != nil && !out.relay.Left() {
 		return u.explain(ctx, req.Model, err)
 	}
 	return nil

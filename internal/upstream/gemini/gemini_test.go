@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const finished = `{"candidates":[{"content":{"parts":[{"text":"ok"}]},"finishReason":"STOP"}]}`
 
-func request(t *testing.T, stream bool) *perigee.Request {
+func request(t testing.TB, stream bool) *perigee.Request {
 	t.Helper()
 	req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(`{"contents":[]}`)}, "m", stream)
 	if err != nil {

@@ -42,7 +42,7 @@ func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
 
 func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) ([]byte, error) {
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := wire.ReadAll(resp.Body, maxAnswer)
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
 	}

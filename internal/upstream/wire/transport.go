@@ -1,6 +1,6 @@
 // Package wire is what every upstream needs that asks its provider over HTTP: connections that are kept, bodies whose
-// bytes are not given up too early, and a watchdog for providers that fall silent. It knows nothing of what is said
-// on them; upstream packages call it.
+// bytes are not given up too early, a watchdog for providers that fall silent, and a relay that passes on what they
+// answer, chunk by chunk. What a chunk says it does not know; upstream packages call it, and tell it.
 package wire
 
 import (

@@ -1,0 +1,34 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"perigee"
+)
+
+// Trouble says what went wrong with a call where the provider did not: it was quiet for too long, nobody waits for it any
+// more, or it cannot be reached. Setting is what the configuration calls its address.
+func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.Error {
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, ErrFirstByte), errors.Is(cause, ErrIdle):
+		e.Status = http.StatusGatewayTimeout
+		e.Message = fmt.Sprintf("upstream %s: %v", upstream, cause)
+		e.Next = "try again, or allow more time"
+	case cause != nil:
+		e.Class = perigee.ClassCanceled
+		e.Message = "the call was canceled"
+	default:
+		if address, ok := errors.AsType[*url.Error](err); ok {
+			err = address.Err // net/http puts the address around it; the upstream's name says it better
+		}
+		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", upstream, err)
+		e.Next = fmt.Sprintf("check its %s and the network, or try again", setting)
+	}
+	return e
+}

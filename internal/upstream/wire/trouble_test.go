@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"perigee"
+)
+
+func TestTroubleSaysWhoIsToBlame(t *testing.T) {
+	refused := errors.New("connection refused")
+	for _, c := range []struct {
+		name   string
+		cause  error // why the context was canceled; nil: it was not
+		err    error
+		class  perigee.Class
+		status int
+		want   string
+	}{
+		{"no first byte", ErrFirstByte, context.Canceled, perigee.ClassUnavailable, http.StatusGatewayTimeout,
+			"upstream u: no answer within limits.first_byte; try again, or allow more time"},
+		{"silence", ErrIdle, context.Canceled, perigee.ClassUnavailable, http.StatusGatewayTimeout,
+			"upstream u: no sign of life within limits.idle; try again, or allow more time"},
+		{"nobody waits", context.Canceled, context.Canceled, perigee.ClassCanceled, 0, "the call was canceled"},
+		{"the network", nil, refused, perigee.ClassUnavailable, 0,
+			"upstream u cannot be reached or broke off: connection refused; check its url and the network, or try again"},
+		{"the network, with an address", nil, &url.Error{Op: "Post", URL: "https://provider.example/?secret", Err: refused}, perigee.ClassUnavailable, 0,
+			"upstream u cannot be reached or broke off: connection refused; check its url and the network, or try again"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if c.cause != nil {
+				cancel(c.cause)
+			}
+			e := Trouble(ctx, "u", "url", c.err)
+			if e.Class != c.class || e.Status != c.status || e.Error() != c.want || !errors.Is(e, c.err) {
+				t.Errorf("%s %d %v", e.Class, e.Status, e)
+			}
+		})
+	}
+}
