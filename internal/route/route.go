@@ -14,6 +14,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -166,11 +167,14 @@ type attempt struct {
 	yield     func(perigee.Event, error) bool
 }
 
-// brokeOff says whether an answer ended halfway of which the caller has seen nothing yet: a connection that was cut, which
-// says nothing about the next one.
+// brokeOff says whether the connection was cut halfway through an answer of which the caller has seen nothing yet. That says
+// nothing about the next one.
 func (a *attempt) brokeOff(ctx context.Context, err error) bool {
-	return err != nil && a.whole && (a.content || errors.Is(err, io.ErrUnexpectedEOF)) &&
-		ctx.Err() == nil && perigee.AsError(err).Class == perigee.ClassUnavailable
+	if err == nil || !a.whole || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
+		return false
+	}
+	broken, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, io.ErrUnexpectedEOF) || ok && a.content && broken.Op == "read"
 }
 
 // run passes the stream on. It returns the stream's error; nil also when the caller went away.

@@ -2,9 +2,11 @@ package route
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -27,11 +29,12 @@ func (t *tries) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[peri
 // An answer in one piece whose stream breaks off is asked for once more, and a streamed one, of which the client has seen the
 // beginning, is not.
 func TestAnswersThatBreakOff(t *testing.T) {
-	cut := func(class perigee.Class) *source {
+	cut := func(class perigee.Class, cause error) *source {
 		s := says("half of")
-		s.events, s.err = s.events[:2], perigee.Errorf(class, "broke off")
+		s.events, s.err = s.events[:2], &perigee.Error{Class: class, Message: "broke off", Cause: cause}
 		return s
 	}
+	reset := &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
 	short := &source{err: &perigee.Error{Class: perigee.ClassUnavailable, Message: "cut", Cause: io.ErrUnexpectedEOF}}
 	for _, test := range []struct {
 		name   string
@@ -41,13 +44,15 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		asked  int
 		steps  []string
 	}{
-		{"in one piece", false, []*source{cut(perigee.ClassUnavailable), says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
+		{"in one piece", false, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF), says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
 		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
-		{"in one piece, twice", false, []*source{cut(perigee.ClassUnavailable)}, "next", 2,
+		{"in one piece, reset", false, []*source{cut(perigee.ClassUnavailable, reset), says("all")}, "all", 2, []string{"first unavailable: answers in one piece can be asked for again"}},
+		{"in one piece, twice", false, []*source{cut(perigee.ClassUnavailable, reset)}, "next", 2,
 			[]string{"first unavailable: answers in one piece can be asked for again", "first unavailable: upstream 1 of 2 for m"}},
-		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m"}},
+		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted, nil)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m"}},
+		{"in one piece, and complete, but odd", false, []*source{cut(perigee.ClassUnavailable, nil)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m"}},
 		{"in one piece, and nothing came", false, []*source{fails(perigee.ClassUnavailable)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m"}},
-		{"streamed", true, []*source{cut(perigee.ClassUnavailable)}, "half of, then broke off", 1, nil},
+		{"streamed", true, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF)}, "half of, then broke off", 1, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			first := &tries{list: test.tries}

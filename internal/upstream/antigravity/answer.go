@@ -1,6 +1,8 @@
 package antigravity
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -233,8 +235,8 @@ func (a *answer) End() error {
 	case !a.call.begun && a.text == "":
 		return errEmpty
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "upstream %s: the answer ended before it was finished", a.call.upstream.opts.Name).
-		WithNext("try again")
+	return &perigee.Error{Class: perigee.ClassUnavailable, Cause: io.ErrUnexpectedEOF, Next: "try again",
+		Message: fmt.Sprintf("upstream %s: the answer ended before it was finished", a.call.upstream.opts.Name)}
 }
 
 // repeats is the shortest thought that a chunk is believed to repeat: shorter ones may begin alike by chance.
