@@ -88,10 +88,8 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		if err == nil {
 			err = u.ask(ctx, req, method, m, yield)
 		}
-		if sealRefused(err) {
-			if repaired, ok := u.withoutSeals(req); ok {
-				err = u.ask(ctx, req, method, repaired, yield)
-			}
+		if repaired, ok := u.repair(req, err); ok {
+			err = u.ask(ctx, req, method, repaired, yield)
 		}
 		if err != nil {
 			yield(perigee.Event{}, err)
