@@ -16,13 +16,20 @@ type SignIn struct {
 	Generation int64
 }
 
-// The states of an account. Only the first can be used.
+// The states of an account. Only the first two can be used, see UsableState.
 const (
 	AccountReady        = "ready"
+	AccountUntested     = "untested"     // it was brought from elsewhere, and no refresh has shown yet that it works and whose it is
 	AccountSignedOut    = "signed_out"   // the provider no longer takes its refresh token
 	AccountVerification = "verification" // the provider wants the owner to prove something
 	AccountBanned       = "banned"
+	AccountMisnamed     = "misnamed" // its refresh token belongs to another account than its name says
 )
+
+// UsableState says whether an account in a state may be asked. One without a state is ready.
+func UsableState(state string) bool {
+	return state == "" || state == AccountReady || state == AccountUntested
+}
 
 // ErrAccountChanged is what a write finds that is no longer about the row that was read: somebody has changed or
 // removed the account meanwhile.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"perigee"
 	"perigee/internal/config"
@@ -37,6 +36,7 @@ var accountCommand = command{
 All of it works with and without a running daemon, which sees each change at once.
 
   --upstream NAME  which upstream's accounts, where several have some
+  --config FILE    the configuration
   --json           for list, import and explain: a JSON array
   --partial        for import: take what can be used, and leave the rest
   --yes            for export: do not ask
@@ -121,7 +121,7 @@ func account(ctx context.Context, env *environment, args []string) error {
 	if r.loaded, err = config.Load(src); err != nil {
 		return err
 	}
-	if err := knownUpstream(r.loaded.Config, r.upstream); err != nil {
+	if err := r.checkUpstream(word); err != nil {
 		return err
 	}
 	if action.direct {
@@ -133,7 +133,23 @@ func account(ctx context.Context, env *environment, args []string) error {
 	}
 	defer handle.Close()
 	r.control = handle
-	return action.run(ctx, r)
+	err = action.run(ctx, r)
+	if action.argument == "EMAIL" {
+		return misused(err) // it names several, or nobody
+	}
+	return err
+}
+
+// checkUpstream sees to it that what --upstream says makes sense, here rather than in the daemon, which would not say it any
+// better.
+func (r *accountRun) checkUpstream(word string) error {
+	switch word {
+	case "list":
+		return knownUpstream(r.loaded.Config, r.upstream)
+	case "remove": // also what belongs to an upstream that is no longer configured
+		return accountUpstream("account "+word, r.loaded.Config, "", false)
+	}
+	return accountUpstream("account "+word, r.loaded.Config, r.upstream, word == "import" || word == "export")
 }
 
 // parseAround reads flags before and behind the arguments, which it returns.
@@ -173,67 +189,13 @@ func notForSignIn(key string) bool { return !strings.HasSuffix(key, ".oauth.clie
 func daemonOptions(env *environment, loaded *config.Loaded) daemon.Options {
 	return daemon.Options{
 		Loaded: loaded, Version: programVersion(),
-		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: slog.New(&sayHandler{say: func(line string) { env.say("%s", line) }}),
 	}
 }
 
+// account is the one that the command is about, spelt as it is kept.
 func (r *accountRun) account() perigee.AccountName {
-	return perigee.AccountName{Email: r.name, Upstream: r.upstream}
-}
-
-func listAccounts(ctx context.Context, r *accountRun) error {
-	rows, err := r.control.Accounts(ctx)
-	if err != nil {
-		return err
-	}
-	if r.upstream != "" {
-		rows = slices.DeleteFunc(rows, func(row perigee.AccountRow) bool { return row.Upstream != r.upstream })
-	}
-	if len(rows) == 0 {
-		r.env.say("no account is signed in; with an upstream of kind antigravity, perigee login changes that")
-	}
-	now := time.Now()
-	return list(r.env, r.asJSON, rows,
-		column[perigee.AccountRow]{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }},
-		column[perigee.AccountRow]{"UPSTREAM", func(row perigee.AccountRow) any { return row.Upstream }},
-		column[perigee.AccountRow]{"ENABLED", func(row perigee.AccountRow) any { return yesNo(row.Enabled) }},
-		column[perigee.AccountRow]{"PROJECT", func(row perigee.AccountRow) any { return orDash(row.ProjectID) }},
-		column[perigee.AccountRow]{"STATE", func(row perigee.AccountRow) any { return row.State }},
-		column[perigee.AccountRow]{"RESTS", func(row perigee.AccountRow) any { return restsOf(row, now) }},
-	)
-}
-
-// restsOf says why an account is not used, or not for everything.
-func restsOf(row perigee.AccountRow, now time.Time) string {
-	var words []string
-	if row.Reason != "" {
-		words = append(words, row.Reason)
-	}
-	for _, c := range row.Cooldowns {
-		what := strings.TrimSpace(c.Family + " " + c.Pool)
-		if what == "" {
-			what = "everything"
-		}
-		words = append(words, fmt.Sprintf("%s for %s (%s)", what, span(c.Until.Sub(now)), c.Reason))
-	}
-	return orDash(strings.Join(words, "; "))
-}
-
-// span is a time from now as a person would say it.
-func span(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "a moment"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Round(time.Second)/time.Second))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Round(time.Minute)/time.Minute))
-	case d < 48*time.Hour:
-		d = d.Round(time.Minute)
-		return fmt.Sprintf("%dh%02dm", int(d/time.Hour), int(d%time.Hour/time.Minute))
-	}
-	d = d.Round(time.Hour)
-	return fmt.Sprintf("%dd%02dh", int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour))
+	return perigee.AccountName{Email: strings.ToLower(strings.TrimSpace(r.name)), Upstream: r.upstream}
 }
 
 func enableAccount(ctx context.Context, r *accountRun) error {
@@ -260,58 +222,17 @@ func removeAccount(ctx context.Context, r *accountRun) error {
 	if err := r.control.RemoveAccount(ctx, r.account()); err != nil {
 		return err
 	}
-	return r.did("removed", r.name)
+	return r.did("removed", r.account().Email)
 }
 
 func useAccount(ctx context.Context, r *accountRun) error {
 	if err := r.control.UseAccount(ctx, r.account()); err != nil {
 		return err
 	}
-	return r.did("first", r.name)
+	return r.did("first", r.account().Email)
 }
 
 func (r *accountRun) did(what, email string) error {
 	_, err := fmt.Fprintf(r.env.stdout, "%s: %s\n", what, printable(email))
 	return err
-}
-
-func explainAccounts(ctx context.Context, r *accountRun) error {
-	rows, err := r.control.ExplainAccounts(ctx, r.name)
-	if err != nil {
-		return err
-	}
-	if r.upstream != "" {
-		rows = slices.DeleteFunc(rows, func(row perigee.ChoiceRow) bool { return row.Upstream != r.upstream })
-	}
-	now := time.Now()
-	err = list(r.env, r.asJSON, rows,
-		column[perigee.ChoiceRow]{"ACCOUNT", func(row perigee.ChoiceRow) any { return row.Email }},
-		column[perigee.ChoiceRow]{"UPSTREAM", func(row perigee.ChoiceRow) any { return row.Upstream }},
-		column[perigee.ChoiceRow]{"POOL", func(row perigee.ChoiceRow) any { return row.Pool }},
-		column[perigee.ChoiceRow]{"TAKEN", func(row perigee.ChoiceRow) any { return taken(row) }},
-		column[perigee.ChoiceRow]{"WHY", func(row perigee.ChoiceRow) any {
-			if row.Until.IsZero() {
-				return row.Why
-			}
-			return row.Why + ", for " + span(row.Until.Sub(now))
-		}},
-	)
-	if err != nil || slices.ContainsFunc(rows, func(row perigee.ChoiceRow) bool { return row.Chosen }) {
-		return err
-	}
-	if len(rows) == 0 {
-		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithNext("run perigee login")
-	}
-	return perigee.Errorf(perigee.ClassUnauthenticated, "no account can be taken for %s now", printable(r.name)).
-		WithNext("the list says why; perigee login adds another")
-}
-
-func taken(row perigee.ChoiceRow) string {
-	switch {
-	case row.Chosen:
-		return "yes"
-	case row.Usable:
-		return "next"
-	}
-	return "no"
 }

@@ -29,6 +29,9 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 		return err
 	}
 	rows, err := r.control.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: file.Document, Partial: r.partial})
+	if err != nil && !r.partial {
+		err = misused(err) // the file is good, so it is about the configuration
+	}
 	if err != nil {
 		return fmt.Errorf("import %s: %w", r.name, err)
 	}
@@ -101,8 +104,11 @@ func (e *environment) lines() *bufio.Reader {
 }
 
 // interactive says whether stdin is a terminal.
-func (e *environment) interactive() bool {
-	f, ok := e.stdin.(*os.File)
+func (e *environment) interactive() bool { return isTerminal(e.stdin) }
+
+// isTerminal says whether a stream is one that a person sits at.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"perigee/internal/config"
@@ -16,8 +17,8 @@ var configCommand = command{
   perigee config check --config team.yaml
   perigee config schema > perigee.schema.json
 
-show prints every value that is in force and where it comes from, secrets left out; check says everything that
-is wrong at once; schema prints the JSON Schema of the file, for editors.
+show prints every value that is in force and where it comes from, secrets left out, also of a configuration that cannot be
+used for what is wrong with it; check says everything that is wrong at once; schema prints the JSON Schema of the file, for editors.
 
   --config FILE    the configuration
   --json           for show: a JSON array
@@ -49,6 +50,9 @@ func configure(_ context.Context, env *environment, args []string) error {
 		_, err := fmt.Fprintf(env.stdout, "%s\n", config.Schema())
 		return err
 	}
+	if what == "show" {
+		return showConfig(env, src, *asJSON)
+	}
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
@@ -56,20 +60,30 @@ func configure(_ context.Context, env *environment, args []string) error {
 	for _, warning := range loaded.Warnings {
 		env.say("%s", warning)
 	}
-	if what == "check" {
-		if err := daemon.Supports(loaded.Config); err != nil {
-			return err
-		}
-		where := loaded.Path
-		if where == "" {
-			where = "there is no file at " + loaded.Searched + "; these are the defaults"
-		}
-		_, err := fmt.Fprintf(env.stdout, "ok: %s\n", where)
+	if err := daemon.Supports(loaded.Config); err != nil {
 		return err
 	}
-	return list(env, *asJSON, loaded.Values(),
+	where := loaded.Path
+	if where == "" {
+		where = "there is no file at " + loaded.Searched + "; these are the defaults"
+	}
+	_, err = fmt.Fprintf(env.stdout, "ok: %s\n", where)
+	return err
+}
+
+// showConfig lists what is in force, and what would be but for its problems, which are the error then.
+func showConfig(env *environment, src config.Sources, asJSON bool) error {
+	loaded, problems := config.Inspect(src)
+	if loaded == nil {
+		return problems
+	}
+	for _, warning := range loaded.Warnings {
+		env.say("%s", warning)
+	}
+	err := list(env, asJSON, loaded.Values(),
 		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
 		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
 		column[config.Value]{"ORIGIN", func(v config.Value) any { return v.Origin }},
 	)
+	return errors.Join(err, problems)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"perigee"
@@ -18,13 +19,18 @@ var loginCommand = command{
 	run:     login,
 	usage: `  perigee login
   perigee login --upstream antigravity --no-browser
+  perigee login --ide ~/Antigravity
 
 Signs an account in to an upstream of kind antigravity: opens the provider's page in a browser and waits for it to come
 back. If the browser is on another machine it ends on a page that cannot be reached; paste that page's address here,
 at any time.
 
+Where the configuration has no oauth.client_id and oauth.client_secret, they are looked for in your installed copy of the
+Antigravity IDE; an oauth.client_id without a secret chooses among several. perigee serve does the same.
+
   --upstream NAME  which upstream, where several have accounts
   --email EMAIL    the account to offer first
+  --ide DIR        where that IDE is installed (default: $PERIGEE_IDE, else where it installs itself)
   --no-browser     only print the address of the page
   --paste          open no browser, and take what is pasted also when stdin is not a terminal
   --yes            you know the risk, and say yes to it
@@ -42,6 +48,7 @@ type loginRun struct {
 	env       *environment
 	upstream  string
 	email     string
+	ide       string
 	noBrowser bool
 	paste     bool
 	yes       bool
@@ -53,6 +60,7 @@ func login(ctx context.Context, env *environment, args []string) error {
 	set := flags(env, &src.Path)
 	set.StringVar(&r.upstream, "upstream", "", "")
 	set.StringVar(&r.email, "email", "", "")
+	set.StringVar(&r.ide, "ide", "", "")
 	set.BoolVar(&r.noBrowser, "no-browser", false, "")
 	set.BoolVar(&r.paste, "paste", false, "")
 	set.BoolVar(&r.yes, "yes", false, "")
@@ -119,11 +127,13 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 
 // signIn sends the person to the provider, and waits for them to come back by whichever way.
 func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream config.Upstream) (*daemon.SignedIn, error) {
-	login, err := daemon.StartLogin(opts, upstream, r.email)
+	opts.IDE = r.ide
+	login, err := daemon.StartLogin(ctx, opts, upstream, r.email)
 	if err != nil {
 		return nil, err
 	}
 	defer login.Close()
+	r.sayClient(login)
 	opened := !r.noBrowser && !r.paste && openBrowser(ctx, login.URL)
 	if opened {
 		r.env.say("a browser opens; if it does not, open this page:")
@@ -146,6 +156,20 @@ func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream con
 		return nil, cause
 	}
 	return who, err
+}
+
+// sayClient tells as whom the person signs in, when the configuration does not.
+func (r *loginRun) sayClient(login *daemon.Login) {
+	switch {
+	case login.FoundIn == "" && r.ide != "":
+		r.env.say("nothing was looked for in %s: oauth.client_id and oauth.client_secret are configured", printable(r.ide))
+	case login.FoundIn != "":
+		r.env.say("the OAuth client is %s, found in %s", printable(login.ClientID), printable(login.FoundIn))
+		r.env.say("the provider's page will therefore name the IDE, and not perigee")
+		if dir, err := filepath.Abs(r.ide); r.ide != "" && err == nil {
+			r.env.say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", daemon.IDEVariable, printable(dir))
+		}
+	}
 }
 
 // readPasted takes lines from stdin until one of them signs somebody in. The error says that there will be no more.

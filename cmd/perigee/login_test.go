@@ -29,7 +29,7 @@ func signin(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, append([]string{"login"}, args[1:]...)...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "PERIGEE_KEYRING", "PERIGEE_CONFIG", "GORACE"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "PERIGEE_KEYRING", "PERIGEE_CONFIG", "PERIGEE_IDE", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Stdout = ts.Stdout()

@@ -17,9 +17,6 @@ import (
 	"strings"
 	"syscall"
 
-	"perigee"
-	"perigee/internal/config"
-	"perigee/internal/daemon"
 	"perigee/internal/names"
 )
 
@@ -40,11 +37,12 @@ type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	command        *command // the one that runs
+	config         string   // what it was given as --config
 	reader         *bufio.Reader
 }
 
 func (e *environment) say(format string, args ...any) {
-	fmt.Fprintf(e.stderr, "perigee: "+format+"\n", args...)
+	fmt.Fprintf(e.stderr, "perigee: %s\n", e.hint(fmt.Sprintf(format, args...)))
 }
 
 // A command is one word that perigee understands.
@@ -61,24 +59,6 @@ func commands() []command {
 		configCommand, versionCommand}
 }
 
-// Exit codes, part of the contract.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitNotSignedIn = 3
-	exitNoDaemon    = 4
-)
-
-// errNoDaemon is the cause of errors of commands that need a running daemon.
-var errNoDaemon = errors.New("no daemon is running")
-
-// A usageError is a command line that makes no sense.
-type usageError struct{ message string }
-
-func (e *usageError) Error() string { return e.message }
-
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
-
 func run(ctx context.Context, env *environment, args []string) int {
 	err := dispatch(ctx, env, args)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -88,28 +68,6 @@ func run(ctx context.Context, env *environment, args []string) int {
 		env.say("%s", line)
 	}
 	return exitCode(err)
-}
-
-func exitCode(err error) int {
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*config.Problems](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
-		return exitUsage
-	}
-	if errors.Is(err, errNoDaemon) || errors.Is(err, daemon.ErrNoSocket) {
-		return exitNoDaemon
-	}
-	if e, ok := errors.AsType[*perigee.Error](err); ok {
-		switch e.Class {
-		case perigee.ClassUnauthenticated, perigee.ClassVerification:
-			return exitNotSignedIn
-		}
-	}
-	return exitFailed
 }
 
 func dispatch(ctx context.Context, env *environment, args []string) error {
@@ -178,6 +136,7 @@ func noSecrets(string) bool { return true }
 func parse(env *environment, set *flag.FlagSet, args []string, positional int) error {
 	name := env.command.name
 	err := set.Parse(args)
+	env.config = set.Lookup("config").Value.String()
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(env.stdout, env.command.usage)
 		return err

@@ -25,9 +25,10 @@ func TestMain(m *testing.M) {
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
-//	stop NAME [SIGNAL]    sends SIGTERM (or KILL) and waits; stderr is what it said
+//	halt NAME [SIGNAL]    sends SIGTERM (or KILL) and waits; stderr is what it said (stop is testscript's own: it ends the script)
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
+//	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "stop": stop, "http": request, "signin": signin,
+			"start": start, "halt": stop, "http": request, "signin": signin, "exits": checkExits,
 		},
 	})
 }
@@ -63,7 +64,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = []string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
-		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
+		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE=" + ts.Getenv("PERIGEE_IDE"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
 	}
 	if path, err := exec.LookPath("perigee"); err == nil {
 		p.cmd.Path = path
@@ -97,7 +98,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 
 func stop(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: stop NAME [KILL]")
+		ts.Fatalf("usage: halt NAME [KILL]")
 	}
 	p := ts.Value(processes{}).(map[string]*process)[args[0]]
 	signal := syscall.SIGTERM

@@ -4,11 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
-	"perigee/internal/names"
 )
 
 var modelsCommand = command{
@@ -57,12 +58,17 @@ func models(ctx context.Context, env *environment, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	found, err := daemon.Models(ctx, daemon.Options{
-		Loaded: loaded, Version: programVersion(),
-		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	options := daemonOptions(env, loaded)
+	var warned []string
+	options.Logger = slog.New(&sayHandler{say: func(line string) { warned = append(warned, line) }})
+	found, err := daemon.Models(ctx, options)
+	for _, line := range warned {
+		if err == nil || !strings.HasSuffix(line, printable(err.Error())) { // which is said in any case
+			env.say("%s", line)
+		}
+	}
 	if err != nil {
-		return err
+		return misused(notSignedIn(ctx, options, err))
 	}
 	rows := []modelRow{}
 	for _, m := range found {
@@ -79,6 +85,26 @@ func models(ctx context.Context, env *environment, args []string) error {
 	)
 }
 
+// notSignedIn says of an error that it is about accounts, if nobody could be asked because there is none to ask with.
+func notSignedIn(ctx context.Context, options daemon.Options, err error) error {
+	for _, u := range options.Loaded.Config.Upstreams {
+		if u.Kind != config.KindAntigravity {
+			return err
+		}
+	}
+	handle, failed := daemon.Connect(ctx, options)
+	if failed != nil {
+		return err
+	}
+	defer handle.Close()
+	rows, failed := handle.Accounts(ctx)
+	usable := func(row perigee.AccountRow) bool { return row.Enabled && perigee.UsableState(row.State) }
+	if failed != nil || len(options.Loaded.Config.Upstreams) == 0 || slices.ContainsFunc(rows, usable) {
+		return err
+	}
+	return perigee.Errorf(perigee.ClassUnauthenticated, "%w", err)
+}
+
 func orUnknown(n int64) any {
 	if n == 0 {
 		return "-"
@@ -91,24 +117,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-// knownUpstream refuses the name of an upstream that nobody configured.
-func knownUpstream(cfg *config.Config, name string) error {
-	known := []string{}
-	for _, u := range cfg.Upstreams {
-		known = append(known, u.Name)
-	}
-	if len(known) == 0 {
-		known = append(known, daemon.SimulatorName)
-	}
-	for _, k := range known {
-		if name == "" || name == k {
-			return nil
-		}
-	}
-	if near := names.Nearest(name, known, 1); len(near) > 0 {
-		return usagef("no upstream %q; did you mean %s?", name, near[0])
-	}
-	return usagef("no upstream %q; perigee config show lists them", name)
 }

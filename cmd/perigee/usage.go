@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -25,7 +21,8 @@ var usageCommand = command{
   perigee usage --by day --since 2026-01-01 --json
 
 Sums up the recorded calls, with or without a running daemon. Input includes cached tokens, output includes
-thinking.
+thinking. The row - is for calls that had none: no account, because none could be taken or the upstream has no
+accounts, or no key, because none was asked for.
 
   --by WHAT        model, account, key, client or day (default model)
   --since TIME     only calls from then on: a day (UTC), or a time as RFC 3339
@@ -119,27 +116,7 @@ func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([
 	return store.Usage(ctx, q)
 }
 
-// askDaemon gets a path from the running daemon through its socket.
+// askDaemon gets a path from the running daemon through its socket; errNoDaemon where there is none.
 func askDaemon(ctx context.Context, cfg *config.Config, path string, into any) error {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", daemon.SocketPath(cfg))
-	}}
-	defer transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://perigee"+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return fmt.Errorf("%w: %v", errNoDaemon, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		var refusal struct{ Error struct{ Message string } }
-		_ = json.NewDecoder(resp.Body).Decode(&refusal)
-		return fmt.Errorf("the daemon answered %s: %s", resp.Status, refusal.Error.Message)
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
+	return daemon.Ask(ctx, cfg, path, into)
 }

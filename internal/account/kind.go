@@ -21,6 +21,7 @@ const (
 	KindProject         Kind = "project"         // the account's project may not be used
 	KindUnauthenticated Kind = "unauthenticated" // the access token is not accepted: get a new one
 	KindSignedOut       Kind = "signed_out"      // the refresh token is not accepted: only a new sign-in helps
+	KindMisnamed        Kind = "misnamed"        // the refresh token is another account's: no rule leads here, but who compares their addresses
 	KindForbidden       Kind = "forbidden"       // refused without a reason, often by one endpoint only
 	KindLocation        Kind = "location"        // the address that we call from is not served
 	KindNotFound        Kind = "not_found"       // no such model for this account, or no such project, or the client is too old for the model

@@ -3,6 +3,7 @@ package account
 import (
 	"container/list"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,10 +16,14 @@ type Source interface {
 	SignIn() perigee.SignIn
 	// Token returns an access token that is still good for a while. An error with a Verdict in it is taken for what that says;
 	// any other stops the account if it is of perigee.ClassUnauthenticated (only a new sign-in helps) or of
-	// perigee.ClassVerification, and otherwise lets it rest for a little.
+	// perigee.ClassVerification, and otherwise lets it rest for a little. ErrLeftAlone in it does neither.
 	Token(ctx context.Context) (perigee.Secret, error)
 	Refused(token perigee.Secret)
 }
+
+// ErrLeftAlone is inside the error of a Source that was not asked for a token, because others have just lost theirs to a
+// cause that may not be their own. It says nothing about the account.
+var ErrLeftAlone = errors.New("the account is left alone")
 
 // A CooldownStore keeps cooldowns for the next start, at which they come back in the sign-ins. One that is over replaces
 // the one that there was for the same family and pool.
@@ -48,11 +53,17 @@ type Options struct {
 	Concurrency int           // calls that an account may have at a time; 0: any number
 	// OnState is told when an account stops because of what the provider said, so that it can be stored. It is called by
 	// whoever gave the account back, after that has taken effect.
-	OnState  func(email, state, reason string)
+	OnState  func(Stop)
 	Store    CooldownStore    // nil: cooldowns are forgotten at the end
 	Sessions SessionStore     // nil: nobody else lends these accounts
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger     // nil: discard
+}
+
+// A Stop says that an account is out of use, and why. It is old news if the account has another generation by now.
+type Stop struct {
+	Email, State, Reason string
+	Generation           int64 // of the sign-in that it was said about
 }
 
 // A Pool lends accounts. It knows which of them rest, for which models and until when, keeps sessions on their account,
@@ -76,6 +87,7 @@ type Pool struct {
 	busy     bitset            // members that have as many loans as they may
 	sessions sessions
 	trails   trails
+	had      had
 	events   events
 	waiters  list.List // of *waiter, in the order in which they came
 	alarm    *time.Timer
@@ -98,7 +110,7 @@ func NewPool(opts Options) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}}
+	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}, had: had{}}
 	p.byGroup = map[group][]*lane{}
 	for _, l := range p.lanes {
 		p.byGroup[l.group] = append(p.byGroup[l.group], l)
@@ -153,6 +165,7 @@ type asking struct {
 	overflow bool // the session's account is only busy, so the session stays bound to it
 
 	tokenless []*member // whose access token could not be renewed
+	failures  int       // how many of them were tried
 	tokenErr  error     // why, the last time
 	over      bool      // tokenErr is the answer
 }

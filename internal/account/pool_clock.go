@@ -50,6 +50,7 @@ type event struct {
 	member *member
 	lane   *lane  // nil: the whole account
 	model  string // empty: all models of the lane
+	lacks  bool   // it is about the models that the account does not have
 }
 
 // events is a heap with the earliest on top.

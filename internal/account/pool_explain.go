@@ -157,6 +157,7 @@ var causes = map[Kind]cause{
 	KindVerification: {many: "to be verified", class: perigee.ClassVerification},
 	KindSignedOut:    {many: "signed out", class: perigee.ClassUnauthenticated},
 	KindBan:          {many: "banned", class: perigee.ClassForbidden},
+	KindMisnamed:     {many: "with the token of another account", class: perigee.ClassUnauthenticated},
 	kindDisabled:     {many: "disabled", class: perigee.ClassUnauthenticated},
 }
 
@@ -171,6 +172,8 @@ func (m *member) gone() Kind {
 		return KindVerification
 	case m.state() == perigee.AccountBanned:
 		return KindBan
+	case m.state() == perigee.AccountMisnamed:
+		return KindMisnamed
 	}
 	return KindSignedOut
 }

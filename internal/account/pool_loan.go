@@ -111,39 +111,56 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 	now := p.advance()
 	p.takeBack(l, now)
 	p.refund(m, now)
-	switch state, everybody := judge(err); {
-	case state != "":
-		p.stop(l, state, perigee.AsError(err).Error())
+	switch kind, everybody := judge(err); {
+	case errors.Is(err, ErrLeftAlone):
+		a.tokenless, a.tokenErr = append(a.tokenless, m), err
+	case stateAfter(kind) != "":
+		p.stop(l, stateAfter(kind), perigee.AsError(err).Error())
+		if burns(kind) && a.trail.spend(kind, m) >= maxSpent {
+			a.over, a.tokenErr = true, p.lostAtSignIn(err)
+		}
 	case everybody:
 		a.over, a.tokenErr = true, err
 	default:
 		a.tokenless = append(a.tokenless, m)
-		a.over, a.tokenErr = len(a.tokenless) == maxTokenFailures, err
+		a.failures++
+		a.over, a.tokenErr = a.failures == maxTokenFailures, err
 		p.restAfter(m, nil, &m.whole, failure{kind: kindNoToken, began: l.began}, now)
 	}
 	return false
 }
 
+// lostAtSignIn is what a call is told that has lost as many accounts as it may to what the sign-in server says.
+func (p *Pool) lostAtSignIn(err error) error {
+	e := *perigee.AsError(err)
+	e.Message = fmt.Sprintf("%d accounts cannot be signed in for the same cause: %s", maxSpent, e.Message)
+	if len(p.members) > maxSpent {
+		e.Next += "; the other accounts were spared"
+	}
+	e.Next += "; if this should not be so, check that oauth.client_id of this upstream is the OAuth client that its accounts were signed in with"
+	return &e
+}
+
 // Judgement returns the verdict. Whatever has one inside, such as an error of the sign-in, has this method too.
 func (v Verdict) Judgement() Verdict { return v }
 
-// judge says which state an account gets into that has no access token because of err, and otherwise whether every account
+// judge says what is wrong with an account that has no access token because of err, if that is known, and whether every account
 // would meet the same.
-func judge(err error) (state string, everybody bool) {
+func judge(err error) (kind Kind, everybody bool) {
 	type judged interface {
 		error
 		Judgement() Verdict
 	}
 	if refusal, ok := errors.AsType[judged](err); ok {
 		v := refusal.Judgement()
-		return stateAfter(v.Kind), v.Blame == ScopeNobody
+		return v.Kind, v.Blame == ScopeNobody
 	}
 	switch perigee.AsError(err).Class {
 	case perigee.ClassUnauthenticated:
-		return perigee.AccountSignedOut, false
+		return KindSignedOut, false
 	case perigee.ClassVerification:
-		return perigee.AccountVerification, false
-	case perigee.ClassIdentity:
+		return KindVerification, false
+	case perigee.ClassIdentity, perigee.ClassInvalid: // the OAuth client, or how it is configured
 		return "", true
 	}
 	return "", false

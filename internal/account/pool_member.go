@@ -20,17 +20,12 @@ type member struct {
 	reason    string // why
 	stoppedAs int64  // the generation of the sign-in that it was said about
 
-	lent  int
-	whole slot           // the account for everything
-	slots [maxLanes]slot // by lane
-	lacks map[lacking]rest
-	quota map[string]remainder // by model
-}
-
-// lacking names a model that an account does not have in a lane.
-type lacking struct {
-	lane  int
-	model string
+	lent    int
+	whole   slot                 // the account for everything
+	slots   [maxLanes]slot       // by lane
+	lacks   map[lacking]rest     // at most maxLacks
+	lackDue bool                 // there is an event for when the first of lacks ends
+	quota   map[string]remainder // by model
 }
 
 // A rest is a time during which an account is left alone.
@@ -56,7 +51,7 @@ type slot struct {
 
 // inUse says whether the account takes part at all.
 func (m *member) inUse() bool {
-	return m.index >= 0 && m.signIn.Enabled && m.state() == perigee.AccountReady
+	return m.index >= 0 && m.signIn.Enabled && perigee.UsableState(m.state())
 }
 
 func (m *member) state() string {
@@ -88,14 +83,6 @@ func (m *member) back(l *lane, model string, now instant) (at instant, kind Kind
 	return at, kind, true
 }
 
-// lack is the rest that a member takes from a model that it was found not to have.
-func (m *member) lack(l *lane, model string) rest {
-	if len(m.lacks) == 0 {
-		return rest{}
-	}
-	return m.lacks[lacking{l.id, model}]
-}
-
 // kindBusy is what nobody says but the pool: the account has as many calls as it may have.
 const kindBusy Kind = "busy"
 
@@ -123,14 +110,12 @@ func (p *Pool) refresh(m *member, now instant) {
 func (p *Pool) happen(e event, now instant) {
 	m := e.member
 	switch {
+	case e.lacks:
+		p.expireLacks(m, now)
 	case m.index < 0:
 	case e.model == "":
 		p.refresh(m, now)
 	default:
-		if key := (lacking{e.lane.id, e.model}); m.lacks[key].until <= now {
-			delete(m.lacks, key)
-			p.mark(e.lane.lacking, e.model, m, false)
-		}
 		if m.quota[e.model].until <= now {
 			delete(m.quota, e.model)
 			p.mark(e.lane.spared, e.model, m, false)
@@ -173,7 +158,9 @@ func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
 		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.lane, b.lane))
 	})
 	for _, key := range keys {
-		add(key.model, p.lanes[key.lane].pool, m.lacks[key])
+		if p.had.lately(key.model, now) { // what nobody has is nobody's rest
+			add(key.model, p.lanes[key.lane].pool, m.lacks[key])
+		}
 	}
 	return list
 }

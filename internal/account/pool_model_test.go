@@ -270,7 +270,12 @@ func (x *trial) take(s step) {
 		a.banned = false
 		x.all[i].change(func(s *perigee.SignIn) { s.Enabled = false })
 		x.announce()
-		x.all[i].change(func(s *perigee.SignIn) { s.Enabled = a.enabled })
+		x.all[i].change(func(in *perigee.SignIn) {
+			in.Enabled, in.State = a.enabled, perigee.AccountReady
+			if s.Left > 0.1 { // which makes no difference
+				in.State = perigee.AccountUntested
+			}
+		})
 		x.announce()
 	case "remove":
 		if !a.removed {

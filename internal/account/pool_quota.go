@@ -55,6 +55,7 @@ func (p *Pool) ReportQuota(email string, list []perigee.Quota, at time.Time) {
 			r.until = min(r.until, now+back) // then it is whole again
 		}
 		m.quota[q.Model] = r
+		p.had.note(q.Model, now)
 		l := p.spare(m, q.Model, r, now)
 		if l == nil {
 			continue

@@ -48,11 +48,12 @@ func (p *Pool) refusal(a *asking, now instant) error {
 }
 
 // lasting are the causes that do not end by themselves, what can be done about most easily first.
-var lasting = [...]Kind{KindVerification, KindSignedOut, kindDisabled, KindNotFound, KindForbidden, KindBan}
+var lasting = [...]Kind{KindVerification, KindSignedOut, KindMisnamed, kindDisabled, KindNotFound, KindForbidden, KindBan}
 
 var remedies = map[Kind]string{
 	KindVerification: "see with `perigee account list` which, verify it in a browser that is signed in to it, and then run `perigee account enable` with its address",
 	KindSignedOut:    "run `perigee login`",
+	KindMisnamed:     "see with `perigee account list` which and whose it is; remove it, or import it under its own name",
 	kindDisabled:     "run `perigee account enable`",
 	KindNotFound:     "see with `perigee models` what can be asked",
 	KindForbidden:    "see with `perigee models` what can be asked, or add another account with `perigee login`",

@@ -68,7 +68,7 @@ type poolRig struct {
 
 func newPoolRig(t testing.TB, accounts int, opts Options) *poolRig {
 	r := &poolRig{t: t}
-	opts.OnState = func(email, state, _ string) { r.states = append(r.states, email+" "+state) }
+	opts.OnState = func(s Stop) { r.states = append(r.states, s.Email+" "+s.State) }
 	r.Pool = NewPool(opts)
 	for i := range accounts {
 		r.sources = append(r.sources, newSource(string(rune('a'+i))))

@@ -8,7 +8,7 @@ import (
 
 // SetSources says which accounts there are, in which order, and that their sign-ins may have changed. It takes effect at
 // once, also for those who wait. An account that was there before keeps what is known about it; one that the provider's
-// answers have stopped comes back when its sign-in has changed since and is ready, or was disabled in between. Of
+// answers have stopped comes back when its sign-in has changed since and is usable, or was disabled in between. Of
 // several with the same address the first counts.
 func (p *Pool) SetSources(sources []Source) {
 	signIns := make([]perigee.SignIn, len(sources))
@@ -67,8 +67,7 @@ func (p *Pool) dismiss() (known map[string]*member, gauges map[*member]gauge) {
 
 // renew takes over a sign-in that may have changed.
 func (m *member) renew(source Source, s perigee.SignIn) {
-	ready := s.State == "" || s.State == perigee.AccountReady
-	if !ready || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
+	if !perigee.UsableState(s.State) || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
 		m.stopped, m.reason = "", ""
 	}
 	m.source, m.signIn = source, s
@@ -145,9 +144,8 @@ func unknown(email string) error {
 // forget ends all rests of a member.
 func (p *Pool) forget(m *member, now instant) {
 	for key := range m.lacks {
-		p.mark(p.lanes[key.lane].lacking, key.model, m, false)
+		p.unlack(m, key)
 	}
-	clear(m.lacks)
 	for _, l := range p.lanes {
 		p.relieve(m, l, &m.slots[l.id], now)
 	}
@@ -166,11 +164,18 @@ func (p *Pool) Status() []perigee.Account {
 	p.mu.Lock()
 	now := p.advance()
 	list := make([]perigee.Account, len(p.members))
+	sources := make([]Source, len(p.members))
 	for i, m := range p.members {
 		list[i] = m.signIn.Account
 		list[i].State = m.state()
 		list[i].Cooldowns = p.cooldowns(m, now)
+		sources[i] = m.source
 	}
 	p.unlock()
+	for i := range list {
+		if list[i].State == perigee.AccountUntested { // by now it may have been tried, which is no news to whoever lends it
+			list[i].State = sources[i].SignIn().State
+		}
+	}
 	return list
 }

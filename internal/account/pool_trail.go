@@ -2,6 +2,7 @@ package account
 
 import (
 	"container/list"
+	"slices"
 	"time"
 )
 
@@ -66,10 +67,29 @@ func (s *sessions) bind(session string, g group, b binding) {
 type trail struct {
 	member *member // who was asked last
 	lane   *lane
-	kind   Kind          // and what was wrong
-	brief  bool          // it will be good again in a moment
+	spent  []spending    // whom the call has lost, and to what
+	brief  bool          // who was asked last will be good again in a moment
 	waited time.Duration // over all loans
 	at     instant
+}
+
+// A spending is an account that was lost to a cause.
+type spending struct {
+	kind   Kind
+	member *member
+}
+
+// spend notes that a call has lost a member to a cause, and says how many it has lost to it by now.
+func (t *trail) spend(kind Kind, m *member) (lost int) {
+	if !slices.Contains(t.spent, spending{kind, m}) {
+		t.spent = append(slices.Clip(t.spent), spending{kind, m})
+	}
+	for _, s := range t.spent {
+		if s.kind == kind {
+			lost++
+		}
+	}
+	return lost
 }
 
 // Trails are forgotten when their call does not come back for so long, and when there are too many.

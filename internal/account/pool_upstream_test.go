@@ -46,7 +46,7 @@ func newDesk(t *testing.T, script simulator.Script, opts account.Options) *desk 
 	}
 	transport := provider.Transport()
 	t.Cleanup(func() { transport.CloseIdleConnections(); _ = provider.Close() })
-	opts.OnState = func(email, state, _ string) { d.states = append(d.states, email+" "+state) }
+	opts.OnState = func(s account.Stop) { d.states = append(d.states, s.Email+" "+s.State) }
 	d.pool = account.NewPool(opts)
 	var sources []account.Source
 	for _, a := range script.Accounts {

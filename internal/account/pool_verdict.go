@@ -30,6 +30,9 @@ type sighting struct {
 func (p *Pool) answered(l *loan, now instant) {
 	m := l.member
 	l.lane.served = max(l.lane.served, l.began)
+	if l.want.Model != "" {
+		p.had.note(l.want.Model, now)
+	}
 	if m.index >= 0 {
 		p.gauges[m.index].heal(healthServed, now)
 	}
@@ -43,8 +46,7 @@ func (p *Pool) answered(l *loan, now instant) {
 		}
 	}
 	if key := (lacking{l.lane.id, l.want.Model}); m.lacks[key].active(now) && m.lacks[key].since <= l.began {
-		delete(m.lacks, key)
-		p.mark(l.lane.lacking, l.want.Model, m, false)
+		p.unlack(m, key)
 	}
 }
 
@@ -68,18 +70,20 @@ func (p *Pool) blame(l *loan, v *Verdict, now instant) {
 		}
 		return
 	}
-	if l.trail.kind == kind && l.trail.member != m && burns(kind) {
-		// Two accounts in a row were spent on the same cause: a third would be spent on it too.
+	if burns(kind) && l.trail.spend(kind, m) >= maxSpent {
 		v.Blame = ScopeNobody
-		if len(p.members) > 2 {
+		if len(p.members) > maxSpent {
 			e := *v.Error
 			e.Next += "; two accounts met the same, and the others were spared: the next call asks them"
 			v.Error = &e
 		}
 		return
 	}
-	p.trails.leave(l.want, trail{member: m, lane: l.lane, kind: kind, brief: brief, waited: l.waited, at: now})
+	p.trails.leave(l.want, trail{member: m, lane: l.lane, spent: l.trail.spent, brief: brief, waited: l.waited, at: now})
 }
+
+// maxSpent is how many accounts a call may lose to one cause, whoever refuses them. A third would be lost to it too.
+const maxSpent = 2
 
 // burns says whether a verdict costs the call, or even the owner, an account.
 func burns(kind Kind) bool {
@@ -197,19 +201,6 @@ func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
 	p.refresh(m, now)
 }
 
-// lack notes that an account does not have a model, or may not use it.
-func (p *Pool) lack(l *loan, kind Kind, now instant) {
-	m := l.member
-	if m.lacks == nil {
-		m.lacks = map[lacking]rest{}
-	}
-	r := rest{since: now, until: now + notFoundRest, kind: kind, model: l.want.Model}
-	m.lacks[lacking{l.lane.id, l.want.Model}] = r
-	p.mark(l.lane.lacking, l.want.Model, m, true)
-	p.events.push(event{at: r.until, member: m, lane: l.lane, model: l.want.Model})
-	p.changed = true
-}
-
 // fail is for trouble of the whole account.
 func (p *Pool) fail(l *loan, v *Verdict, now instant) {
 	m := l.member
@@ -237,6 +228,8 @@ func stateAfter(kind Kind) string {
 		return perigee.AccountBanned
 	case KindSignedOut:
 		return perigee.AccountSignedOut
+	case KindMisnamed:
+		return perigee.AccountMisnamed
 	}
 	return ""
 }
@@ -247,18 +240,18 @@ func (p *Pool) stop(l *loan, state, reason string) {
 	if m.stopped != "" || m.index < 0 {
 		return
 	}
-	if state == perigee.AccountSignedOut && m.source != l.source {
-		return // somebody has signed in again since
+	if m.source != l.source {
+		return // somebody has signed in again since, and the provider will say what it thinks of that
 	}
 	m.stopped, m.reason = state, reason
 	m.stoppedAs = l.generation
 	p.refresh(m, p.clock.read())
 	p.changed = true
-	logger, told, email := p.opts.Logger, p.opts.OnState, m.email
+	logger, told, stopped := p.opts.Logger, p.opts.OnState, Stop{m.email, state, reason, l.generation}
 	p.after = append(p.after, func() {
-		logger.Warn("account stopped", "account", email, "state", state, "reason", reason)
+		logger.Warn("account stopped", "account", stopped.Email, "state", state, "reason", reason)
 		if told != nil {
-			told(email, state, reason)
+			told(stopped)
 		}
 	})
 }

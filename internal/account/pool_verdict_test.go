@@ -106,16 +106,16 @@ func TestWhatTheProviderTellsReplacesAGuess(t *testing.T) {
 func TestTrailsGetCold(t *testing.T) {
 	m, l := &member{}, &lane{}
 	kept := trails{}
-	kept.leave(flash, trail{member: m, lane: l, kind: KindRate, at: longAgo})
-	kept.leave(flash, trail{member: m, lane: l, kind: KindQuota, at: longAgo + trailAge})
+	kept.leave(flash, trail{member: m, lane: l, waited: 1, at: longAgo})
+	kept.leave(flash, trail{member: m, lane: l, waited: 2, at: longAgo + trailAge})
 	if got := kept.follow(flash, longAgo); got.member != nil {
 		t.Error("a new call follows an old one")
 	}
-	if got := kept.follow(tried(1, flash), longAgo+trailAge+1); got.kind != KindQuota {
-		t.Errorf("followed %q", got.kind)
+	if got := kept.follow(tried(1, flash), longAgo+trailAge+1); got.waited != 2 {
+		t.Errorf("followed %+v", got)
 	}
 	if got := kept.follow(tried(1, flash), longAgo+trailAge+1); got.member != nil || len(kept) != 0 {
-		t.Errorf("followed %q, %d left", got.kind, len(kept))
+		t.Errorf("followed %+v, %d left", got, len(kept))
 	}
 	for i := range 2 * maxTrails {
 		kept.leave(in(string(rune(i)), flash), trail{at: longAgo + instant(i)*trailAge/100})
@@ -400,6 +400,7 @@ func TestAccountWithoutATokenIsReplacedBeforeTheCallSeesIt(t *testing.T) {
 type tokenRefusal struct{ Verdict }
 
 func (r *tokenRefusal) Error() string { return r.Verdict.Error.Error() }
+func (r *tokenRefusal) Unwrap() error { return r.Verdict.Error }
 
 func TestWhatTheSignInIsToldStopsAnAccount(t *testing.T) {
 	for kind, want := range map[Kind]string{KindBan: "banned", KindIneligible: "banned", KindSignedOut: "signed_out",

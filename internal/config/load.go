@@ -41,8 +41,9 @@ type Loaded struct {
 	Warnings []string          // what is allowed but unwise, one sentence each
 	Origins  map[string]Origin // by key, as in Value; keys that nobody set are missing
 
-	inputs []input
-	unset  map[string]bool
+	inputs  []input
+	unset   map[string]bool
+	refused map[string]bool // keys with a value that could not be taken; none in a configuration that holds
 }
 
 // An input is a file that was read, or looked for, on the way to a configuration.
@@ -62,10 +63,36 @@ func Load(src Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
+// Inspect is Load for who wants to see a configuration also when it does not hold. Beside the error there is what was
+// understood of it, which is not for use: values that were refused are [refused]. It is nil when there is a file and
+// nothing is known of what it says.
+func Inspect(src Sources) (*Loaded, error) {
+	l := newLoader(src)
+	whole := l.gather()
+	var err error
+	if problems := l.complaints(); problems != nil {
+		err = problems
+	}
+	if !whole {
+		return nil, err
+	}
+	return l.loaded(), err
+}
+
 // load also tells what it read, which Watch wants to know when it went wrong, too.
 func load(src Sources) (*Loaded, *Problems, []input) {
 	l := newLoader(src)
-	whole := l.readFile()
+	l.gather()
+	if problems := l.complaints(); problems != nil {
+		return nil, problems, l.inputs
+	}
+	l.warnAboutReadableSecrets()
+	return l.loaded(), nil, l.inputs
+}
+
+// gather brings all sources together and checks the result. It says whether all of the file was understood.
+func (l *loader) gather() (whole bool) {
+	whole = l.readFile()
 	l.applyEnvironment()
 	l.applyFlags()
 	l.fillDefaults(reflect.ValueOf(l.config).Elem(), "", "")
@@ -74,12 +101,21 @@ func load(src Sources) (*Loaded, *Problems, []input) {
 		l.validate()
 		l.findMisspeltEnvironment()
 	}
-	if len(l.problems.List) > 0 {
-		l.problems.sort()
-		return nil, &l.problems, l.inputs
+	return whole
+}
+
+// complaints returns what is wrong, nil for nothing.
+func (l *loader) complaints() *Problems {
+	if len(l.problems.List) == 0 {
+		return nil
 	}
-	l.warnAboutReadableSecrets()
-	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: l.warnings, Origins: l.origins, inputs: l.inputs, unset: l.unset}, nil, l.inputs
+	l.problems.sort()
+	return &l.problems
+}
+
+func (l *loader) loaded() *Loaded {
+	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: l.warnings, Origins: l.origins,
+		inputs: l.inputs, unset: l.unset, refused: l.bad}
 }
 
 // A loader is one run of Load.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -155,5 +156,33 @@ func rewrite(t *testing.T, path string, archive *txtar.Archive, results map[stri
 	archive.Files = kept
 	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A configuration that does not hold can be looked at: what is wrong is the error, and what was refused has no value.
+func TestInspect(t *testing.T) {
+	text := "listen: 127.0.0.1:9\nlimits: {body: a lot}\nupstreams: [{name: one, kind: antigravity}]\n"
+	src := Sources{Path: "c.yaml", ReadFile: func(string) ([]byte, error) { return []byte(text), nil }, HomeDir: "/home/ada", ConfigDir: "/etc",
+		Env: func(string) (string, bool) { return "", false }}
+	loaded, err := Inspect(src)
+	if problems, ok := errors.AsType[*Problems](err); !ok || len(problems.List) != 2 || loaded == nil {
+		t.Fatalf("got %v, %v", loaded, err)
+	}
+	got := map[string]string{}
+	for _, v := range loaded.Values() {
+		got[v.Key] = v.Value
+	}
+	for key, want := range map[string]string{"listen": "127.0.0.1:9", "limits.body": "[refused]", "upstreams[0].accept_terms_risk": "false", "limits.idle": "5m"} {
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+	text = "listen: 127.0.0.1:9\n"
+	if loaded, err := Inspect(src); err != nil || loaded == nil {
+		t.Errorf("got %v, %v", loaded, err)
+	}
+	text = "listen: ["
+	if loaded, err := Inspect(src); err == nil || loaded != nil {
+		t.Errorf("got %v, %v", loaded, err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // A Value is one setting as it is in effect. Key is dotted, with list items counted from 0:
-// "upstreams[0].keys[1]". Value is as one would write it in the file; secrets are [redacted].
+// "upstreams[0].keys[1]". Value is as one would write it in the file; secrets are [redacted], and what Inspect found and
+// nobody could take is [refused].
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -29,6 +30,9 @@ func (l *Loaded) Values() []Value {
 func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string) []Value {
 	if o, ok := l.Origins[key]; ok {
 		origin = o.String()
+	}
+	if l.refused[key] {
+		return append(list, Value{Key: key, Value: "[refused]", Origin: origin})
 	}
 	switch {
 	case isStruct(v.Type()):

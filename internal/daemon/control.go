@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +56,8 @@ func noRoster() error {
 		WithNext("add one of kind antigravity, or use kind gemini with an API key, which is recommended")
 }
 
-// Accounts lists the accounts in the order in which they are preferred, and after them those of upstreams that are no
-// longer configured.
+// Accounts lists the accounts by upstream and address, and after them those of upstreams that are no longer configured. The
+// order says nothing about who is preferred, so that a row stays where it was seen before.
 func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	rosters := c.rosters()
 	if len(rosters) == 0 {
@@ -70,6 +71,9 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices.SortFunc(stored, func(a, b perigee.SignIn) int {
+		return cmp.Or(cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Email, b.Email))
+	})
 	var rows, others []perigee.AccountRow
 	for _, r := range rosters {
 		known := map[string]perigee.Account{}
@@ -97,7 +101,7 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 func accountRow(s perigee.SignIn) perigee.AccountRow {
 	row := perigee.AccountRow{Email: s.Email, Upstream: s.Upstream, Enabled: s.Enabled, ProjectID: s.ProjectID,
 		State: s.State, Cooldowns: []perigee.CooldownRow{}}
-	if s.State != perigee.AccountReady {
+	if !perigee.UsableState(s.State) {
 		row.Reason = s.Reason
 	}
 	for _, c := range s.Cooldowns {
@@ -178,7 +182,11 @@ func (c control) reload(ctx context.Context, upstream string) error {
 func (c control) EnableAccount(ctx context.Context, name perigee.AccountName, enabled bool) (perigee.AccountRow, error) {
 	changed, err := c.edit(ctx, name, func(s *perigee.SignIn) bool {
 		s.Enabled = enabled
-		if enabled && s.State != perigee.AccountSignedOut {
+		switch {
+		case !enabled || s.State == perigee.AccountSignedOut || perigee.UsableState(s.State):
+		case s.State == perigee.AccountMisnamed:
+			s.State, s.Reason = perigee.AccountUntested, "" // whose it is will be asked again
+		default:
 			s.State, s.Reason = perigee.AccountReady, ""
 		}
 		return true

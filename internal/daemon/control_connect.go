@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,12 @@ import (
 
 // ErrNoSocket says that a daemon is running and cannot be reached. To act behind its back would be of no use to anybody.
 var ErrNoSocket = errors.New("a daemon is running, but its socket cannot be reached; stop it, or see in its log why it has none")
+
+// ErrNoAnswer says that a daemon was reached and did not answer, so that nobody knows what it has done.
+var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or start it anew")
+
+// ErrNotRunning says that there is no daemon, and so nothing to work around.
+var ErrNotRunning = errors.New("no daemon is running")
 
 // A Handle is the control of a perigee, and what has to be given back after its use.
 type Handle struct {
@@ -37,22 +44,43 @@ func Running(ctx context.Context, cfg *config.Config) bool {
 
 // Connect returns the control of the running daemon, or where there is none, of the same accounts without one.
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
-	for tries := 1; ; tries++ {
-		if Running(ctx, opts.Loaded.Config) {
-			return &Handle{Control: newRemote(opts.Loaded.Config), Running: true, close: func() {}}, nil
-		}
-		if !locked(opts.Loaded.Config.DataDir) {
-			break
-		}
-		if tries == 3 || ctx.Err() != nil { // one that is starting has its socket by now
-			return nil, ErrNoSocket
-		}
+	switch err := reach(ctx, opts.Loaded.Config); {
+	case err == nil:
+		return &Handle{Control: newRemote(opts.Loaded.Config), Running: true, close: func() {}}, nil
+	case !errors.Is(err, ErrNotRunning):
+		return nil, err
 	}
 	back, err := openBackDoor(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Handle{Control: control{back.house}, close: back.close}, nil
+}
+
+// Ask gets a path from the running daemon through its socket, for what a Control does not have. It returns ErrNotRunning
+// where there is none.
+func Ask(ctx context.Context, cfg *config.Config, path string, into any) error {
+	if err := reach(ctx, cfg); err != nil {
+		return err
+	}
+	_, err := newRemote(cfg).ask(ctx, http.MethodGet, path, nil, into)
+	return err
+}
+
+// reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is none, and ErrNoSocket when
+// there is one that is out of reach.
+func reach(ctx context.Context, cfg *config.Config) error {
+	for range 3 { // one that is starting has its socket by then
+		switch {
+		case Running(ctx, cfg):
+			return nil
+		case !locked(cfg.DataDir):
+			return ErrNotRunning
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+	return ErrNoSocket
 }
 
 // locked says whether a daemon uses a data directory, after having waited a moment for that to change. One that is about to

@@ -142,7 +142,11 @@ func TestExportAndBack(t *testing.T) {
 		if _, err := other.bring(path, false); err != nil {
 			t.Error(err)
 		}
-		other.want("bob, ada off")
+		other.want("ada off, bob")
+		if _, err := other.control().EnableAccount(t.Context(), named("ada@example.com"), true); err != nil {
+			t.Error(err)
+		}
+		other.first("bob")
 		if _, _, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "elsewhere", path); class(err) != perigee.ClassNotFound {
 			t.Errorf("got %v", err)
 		}

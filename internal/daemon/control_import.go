@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 		return nil, unusable(skipped, len(list.Lines))
 	}
 	before := len(r.everybody())
+	if err := r.recognize(ctx, signIns); err != nil {
+		return nil, err
+	}
 	added, err := r.store.AddSignIns(ctx, signIns)
 	if err != nil {
 		return nil, err
@@ -72,10 +76,30 @@ func (r *roster) identify(ctx context.Context, list []oauth.Imported, partial bo
 				return nil, nil, fmt.Errorf("whose account it is: %w", err)
 			}
 			a.Email, a.Refresh = email, grant.Refresh
+			if a.State == perigee.AccountUntested {
+				a.State = perigee.AccountReady // it has just been tried
+			}
 		}
 		signIns = append(signIns, a.SignIn(r.upstream))
 	}
 	return signIns, unknown, nil
+}
+
+// recognize leaves those ready that are, with the same refresh token: to import them once more changes nothing.
+func (r *roster) recognize(ctx context.Context, signIns []perigee.SignIn) error {
+	stored, err := r.store.SignIns(ctx, r.upstream)
+	if err != nil {
+		return err
+	}
+	for i := range signIns {
+		s := &signIns[i]
+		if s.State == perigee.AccountUntested && slices.ContainsFunc(stored, func(known perigee.SignIn) bool {
+			return known.Email == s.Email && known.State == perigee.AccountReady && known.Refresh.Equal(s.Refresh.Reveal())
+		}) {
+			s.State = perigee.AccountReady
+		}
+	}
+	return nil
 }
 
 // unusable is the error about a document that is refused whole.
@@ -112,13 +136,15 @@ type documentAccount struct {
 	Added        *time.Time `json:"added_at,omitempty"`
 	Verification bool       `json:"verificationRequired,omitempty"`
 	Reason       string     `json:"verificationRequiredReason,omitempty"`
+	Tested       bool       `json:"tested,omitempty"` // it has just been signed in
 }
 
 // writeDocument is accounts as ImportAccounts takes them.
 func writeDocument(list []perigee.SignIn, active string) []byte {
 	d := document{Active: active}
 	for _, s := range list {
-		a := documentAccount{Email: s.Email, Refresh: s.Refresh.Reveal(), ProjectID: s.ProjectID, Enabled: s.Enabled}
+		a := documentAccount{Email: s.Email, Refresh: s.Refresh.Reveal(), ProjectID: s.ProjectID, Enabled: s.Enabled,
+			Tested: s.State == perigee.AccountReady}
 		if !s.Added.IsZero() {
 			added := s.Added.UTC()
 			a.Added = &added
@@ -148,6 +174,9 @@ type FileLine struct {
 // ReadAccounts reads the accounts of a file, which it does not change: any of the JSON formats, or the IDE's own database.
 // A file with an entry that cannot be used is refused, unless partial is true; its Lines are returned either way.
 func ReadAccounts(ctx context.Context, path string, partial bool) (*File, error) {
+	if err := isFile(path); err != nil {
+		return nil, err
+	}
 	list, err := oauth.ReadFile(ctx, path, partial)
 	if list == nil {
 		return nil, err
@@ -161,6 +190,9 @@ func ReadAccounts(ctx context.Context, path string, partial bool) (*File, error)
 	}
 	var signIns []perigee.SignIn
 	for _, a := range list.Accounts {
+		if a.State == perigee.AccountReady {
+			a.State = perigee.AccountUntested // a file cannot know
+		}
 		signIns = append(signIns, a.SignIn(""))
 	}
 	f.Document = writeDocument(signIns, list.Active)
@@ -183,10 +215,9 @@ func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (e
 	if err != nil {
 		return 0, nil, err
 	}
-	active := ""
-	if len(list) > 0 {
-		active = list[0].Email // the first is the one that is preferred
+	if len(list) == 0 {
+		return 0, nil, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").WithNext("sign in with `perigee login`")
 	}
-	skipped, err = oauth.Export(path, list, active)
+	skipped, err = oauth.Export(path, list, list[0].Email) // the first is the one that is preferred
 	return len(list) - len(skipped), skipped, err
 }

@@ -10,27 +10,42 @@ import (
 	"perigee/internal/oauth"
 )
 
+// IDEVariable is the environment variable that names the directory of the installed IDE.
+const IDEVariable = oauth.InstalledVariable
+
 // A Login is a person on the way to becoming an account.
 type Login struct {
-	URL string // the page to open in a browser
+	URL      string // the page to open in a browser
+	ClientID string // the OAuth client that is signed in with
+	FoundIn  string // the file of the installed IDE that it is from; empty: it is the configured one
 
 	upstream   string
 	login      *oauth.Login
 	discoverer *oauth.Discoverer
 }
 
-// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close.
-func StartLogin(opts Options, u config.Upstream, email string) (*Login, error) {
+// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
+func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*Login, error) {
 	opts = opts.complete()
-	if u.OAuth.ClientID == "" || u.OAuth.ClientSecret.IsZero() {
-		return nil, &ConfigError{fmt.Sprintf("upstream %s: perigee has no OAuth client of its own; set oauth.client_id and oauth.client_secret "+
-			"(a secret may be written env:NAME or file:PATH), or bring a sign-in from another program with perigee account import", u.Name)}
+	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, opts.Transport, opts), Port: u.OAuth.RedirectPort, Email: email})
+	if missing, ok := errors.AsType[*oauth.NoClient](err); ok {
+		return nil, noClient(u, err, missing)
 	}
-	login, err := oauth.StartLogin(oauth.LoginOptions{Client: newSignIn(u, opts.Transport, opts), Port: u.OAuth.RedirectPort, Email: email})
 	if err != nil {
 		return nil, err
 	}
-	return &Login{URL: login.URL, upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts.Transport, opts)}, nil
+	return &Login{URL: login.URL, ClientID: login.Identity.ID, FoundIn: login.Identity.File,
+		upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts.Transport, opts)}, nil
+}
+
+// noClient says what to do without an OAuth client, to who can do it.
+func noClient(u config.Upstream, err error, missing *oauth.NoClient) error {
+	if len(missing.Several) > 0 {
+		return &ConfigError{fmt.Sprintf("upstream %s: %v (%s)", u.Name, err, missing.Looked)}
+	}
+	return &ConfigError{fmt.Sprintf("upstream %s: perigee has no OAuth client of its own; set oauth.client_id and oauth.client_secret "+
+		"(a secret may be written env:NAME or file:PATH), or bring a sign-in from another program with perigee account import. "+
+		"That of an installed Antigravity IDE was looked for (%s); --ide DIR says where one is", u.Name, missing.Looked)}
 }
 
 // Paste takes the address that the browser ended on, or the code in it. After an error something else can be pasted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,13 +14,16 @@ import (
 // quotaAtOnce is how many accounts are asked about at the same time.
 const quotaAtOnce = 4
 
-// Quota asks what the accounts in use have left.
+// Quota asks what the accounts in use have left. When none of them could be asked for a reason that is not theirs, such as
+// a network that is down, that is the error.
 func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 	var list perigee.QuotaList
+	var failed []error
 	for _, r := range c.rosters() {
 		sources := r.everybody()
 		answers := make([][]perigee.QuotaRow, len(sources))
 		problems := make([]string, len(sources))
+		troubles := make([]error, len(sources))
 		places := make(chan struct{}, quotaAtOnce)
 		var asking sync.WaitGroup
 		for i, s := range sources {
@@ -27,7 +31,7 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 			switch {
 			case !signIn.Enabled:
 				continue
-			case signIn.State != perigee.AccountReady:
+			case !perigee.UsableState(signIn.State):
 				problems[i] = signIn.Email + ": " + stateWords(signIn.State)
 				continue
 			}
@@ -41,9 +45,10 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 				case errors.Is(ctx.Err(), context.DeadlineExceeded):
 					problems[i] = fmt.Sprintf("%s: the provider did not answer within %v", signIn.Email, quotaTime)
 				case err != nil:
-					problems[i] = err.Error()
+					problems[i] = strings.TrimPrefix(err.Error(), signIn.Email+": ")
+					problems[i] = signIn.Email + ": " + problems[i]
 				}
-				answers[i] = rows
+				answers[i], troubles[i] = rows, err
 			})
 		}
 		asking.Wait()
@@ -52,12 +57,33 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 			if problems[i] != "" {
 				list.Problems = append(list.Problems, problems[i])
 			}
+			if troubles[i] != nil {
+				failed = append(failed, troubles[i])
+			}
 		}
 	}
 	if ctx.Err() != nil {
 		return perigee.QuotaList{}, ctx.Err()
 	}
-	return list, nil
+	return list, noneOfThem(list, failed)
+}
+
+// noneOfThem is the error about accounts of which none could be asked, unless it is their own fault. They mostly fail for the
+// same reason, so one of them stands for all.
+func noneOfThem(list perigee.QuotaList, failed []error) error {
+	if len(list.Rows) > 0 {
+		return nil
+	}
+	for _, err := range failed {
+		e := *perigee.AsError(err)
+		switch e.Class {
+		case perigee.ClassUnauthenticated, perigee.ClassVerification, perigee.ClassForbidden:
+			continue
+		}
+		e.Message, e.Cause = "no account could be asked: "+e.Message, err
+		return &e
+	}
+	return nil
 }
 
 // foresee adds when it will all be used up.
@@ -85,6 +111,8 @@ func stateWords(state string) string {
 		return "the provider wants it verified; `perigee account list` says how, and `perigee account enable` tries it again"
 	case perigee.AccountBanned:
 		return "the provider has disabled it"
+	case perigee.AccountMisnamed:
+		return "its refresh token belongs to another account; `perigee account list` says to which"
 	}
 	return "it is " + state
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"perigee"
@@ -30,7 +31,8 @@ func newRemote(cfg *config.Config) remote {
 	}}}
 }
 
-// How long the daemon may take: for what it knows, and for what it may have to ask the provider about many accounts.
+// How long the daemon may take: for what it knows of accounts, and for what it may have to ask the provider about many of
+// them, or to sum up.
 const (
 	remoteTime = 10 * time.Second
 	askingTime = 2 * time.Minute
@@ -38,37 +40,54 @@ const (
 
 // ask makes a request of the daemon. An answer that is an error comes back as the *perigee.Error that it was.
 func (r remote) ask(ctx context.Context, method, path string, body []byte, into any) (http.Header, error) {
-	patience := remoteTime
-	if method == http.MethodPost || path == quotaPath {
-		patience = askingTime
+	patience := askingTime
+	if method != http.MethodPost && strings.HasPrefix(path, accountsPath) {
+		patience = remoteTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://perigee"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(bounded, method, "http://perigee"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // the address in it means nothing to anybody
-		}
-		return nil, fmt.Errorf("the daemon does not answer: %w", err)
+		return nil, noAnswer(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("the daemon broke off: %w", err)
+		return nil, noAnswer(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		var refusal struct{ Error struct{ Message string } }
-		_ = json.Unmarshal(raw, &refusal)
-		return nil, &perigee.Error{Class: perigee.Class(resp.Header.Get("X-Perigee-Class")), Message: refusal.Error.Message}
+		return nil, refusal(resp, raw)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return nil, fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
 	}
 	return resp.Header, nil
+}
+
+// noAnswer is the error about a daemon that was asked in vain, unless it is the person who did not want to wait.
+func noAnswer(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the address in it means nothing to anybody
+	}
+	return fmt.Errorf("%w (%v)", ErrNoAnswer, err)
+}
+
+// refusal is the error that the daemon answered with.
+func refusal(resp *http.Response, raw []byte) error {
+	var said struct{ Error struct{ Message string } }
+	_ = json.Unmarshal(raw, &said)
+	class := perigee.Class(resp.Header.Get("X-Perigee-Class"))
+	if said.Error.Message == "" || class == "" {
+		return perigee.Errorf(perigee.ClassInternal, "the daemon answered %s", resp.Status).WithNext("is it of another version? start it anew")
+	}
+	return &perigee.Error{Class: class, Message: said.Error.Message}
 }
 
 const (

@@ -73,6 +73,15 @@ func (w *tower) control() perigee.Control {
 	return handle
 }
 
+// first checks who is taken before all others.
+func (w *tower) first(who string) {
+	w.t.Helper()
+	rows, err := w.control().ExplainAccounts(w.t.Context(), "gemini-3-flash")
+	if err != nil || len(rows) == 0 || !rows[0].Chosen || rows[0].Email != who+"@example.com" {
+		w.t.Errorf("got %+v, %v; want %s first", rows, err, who)
+	}
+}
+
 // list writes the accounts in short, in their order.
 func (w *tower) list() string {
 	w.t.Helper()
@@ -86,7 +95,7 @@ func (w *tower) list() string {
 		if !row.Enabled {
 			word += " off"
 		}
-		if row.State != perigee.AccountReady {
+		if !perigee.UsableState(row.State) {
 			word += " " + row.State
 		}
 		words = append(words, word)

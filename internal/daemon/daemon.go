@@ -21,6 +21,7 @@ import (
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
+	"perigee/internal/oauth"
 	"perigee/internal/record"
 	"perigee/internal/sqlstore"
 )
@@ -39,6 +40,10 @@ type Options struct {
 	Random   io.Reader // where the names of images come from; nil: crypto/rand
 	// Transport is how sign-in and gateway are reached; nil: over the network.
 	Transport http.RoundTripper
+	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
+	IDE string
+
+	installed *oauth.Installed // one for all upstreams, before and after a reload
 }
 
 func (o Options) complete() Options {
@@ -47,6 +52,9 @@ func (o Options) complete() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.installed == nil {
+		o.installed = oauth.NewInstalled(oauth.InstalledOptions{Dir: o.IDE, Now: o.Now, Logger: o.Logger})
 	}
 	return o
 }

@@ -272,7 +272,7 @@ func (l *killLoop) examineToken(n int, accounts *sqlstore.Accounts, s perigee.Si
 	token := l.provider.find(s.Refresh.Reveal())
 	last, used := l.provider.state(token.chain)
 	switch {
-	case s.State != perigee.AccountReady || !s.Enabled:
+	case !perigee.UsableState(s.State) || !s.Enabled:
 		bad("is %s (%s)", s.State, s.Reason)
 	case token.email != s.Email:
 		bad("has a token that nobody gave it")

@@ -114,9 +114,14 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 		c.t.Errorf("call %d: %d requests for one call", n, m.questions)
 	case c.trouble.burns && !c.moment.token && len(m.given) > 2:
 		c.t.Errorf("call %d: %d accounts were spent on one cause", n, len(m.given))
+	case c.spared() && len(c.stopped) > 2:
+		c.t.Errorf("call %d: the sign-in server has cost %d accounts within a moment", n, len(c.stopped))
 	}
 	return m
 }
+
+// spared says whether the sign-in server stops accounts. Two of them are enough to leave the others alone.
+func (c *cell) spared() bool { return c.moment.token && c.trouble.tokenState != "" }
 
 // giveUp notes that trouble counts against an account.
 func (c *cell) giveUp(call simulator.Call, m *meeting) {
@@ -146,6 +151,7 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 	maps.Copy(all, m.given)
 	everybody := len(all) == len(c.emails)
 	switch {
+	case c.spared() && len(c.stopped) == 2:
 	case c.moment.token:
 		if !everybody && len(m.given) < 3 {
 			return "others could have been asked"

@@ -22,6 +22,7 @@ type roster struct {
 	upstream   string
 	store      *sqlstore.Accounts
 	client     *oauth.Client
+	guard      *oauth.Guard // of all accounts, as they share the client
 	discoverer *oauth.Discoverer
 	pool       *account.Pool
 	logger     *slog.Logger
@@ -35,7 +36,7 @@ type roster struct {
 
 	mu       sync.Mutex
 	sources  []*source
-	retired  []*source          // removed, or signed in again since
+	retired  []*source          // removed, or signed in again since; not for long
 	readings map[string]reading // by email
 }
 
@@ -43,7 +44,7 @@ type roster struct {
 func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, transport http.RoundTripper, opts Options) (*roster, error) {
 	r := &roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.client = newSignIn(u, transport, opts)
+	r.client, r.guard = newSignIn(u, transport, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, transport, opts)
 	r.pool = account.NewPool(account.Options{
 		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota,
@@ -54,11 +55,15 @@ func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts,
 
 // newSignIn is the way to the sign-in server that an upstream is configured for.
 func newSignIn(u config.Upstream, transport http.RoundTripper, opts Options) *oauth.Client {
-	return oauth.NewClient(oauth.Options{
+	options := oauth.Options{
 		AuthURL: u.OAuth.AuthURL, TokenURL: u.OAuth.TokenURL, UserinfoURL: u.OAuth.UserinfoURL,
 		ClientID: u.OAuth.ClientID, ClientSecret: u.OAuth.ClientSecret, UserAgent: "perigee/" + opts.Version,
 		Transport: transport, Now: opts.Now, Logger: opts.Logger,
-	})
+	}
+	if u.AcceptTermsRisk { // signing in as the IDE is what the terms are about
+		options.Installed = opts.installed
+	}
+	return oauth.NewClient(options)
 }
 
 func newDiscoverer(u config.Upstream, transport http.RoundTripper, opts Options) *oauth.Discoverer {
@@ -102,16 +107,39 @@ func (r *roster) loadWith(ctx context.Context, adopt func(*source, perigee.SignI
 		r.sources = append(r.sources, s)
 	}
 	r.pool.SetSources(asLendable(r.sources))
+	r.retire(old)
+	return nil
+}
+
+// retire lets those go who are no longer among the sources. The lock is held.
+func (r *roster) retire(old map[string]*source) {
 	r.retired = slices.DeleteFunc(r.retired, func(s *source) bool { return slices.Contains(r.sources, s) })
 	now := byEmail(r.sources)
 	for email, s := range old {
 		if now[email] != s {
 			delete(r.readings, email) // it may be another sign-in by now
+			s.left = r.now()
 			r.retired = append(r.retired, s)
 		}
 	}
-	return nil
+	for email, s := range now {
+		if old[email] != s {
+			r.guard.Reset() // what was refused before says nothing about a new sign-in
+		}
+	}
+	excess := len(r.retired) - maxRetired
+	r.retired = slices.DeleteFunc(r.retired, func(s *source) bool {
+		excess--
+		return (s.replaced || excess >= 0 || r.now().Sub(s.left).Abs() >= retiredFor) && s.tokens.Retire()
+	})
 }
+
+// Those who were removed are kept for a while, in case that somebody adds them again while calls are still using them; those
+// who were replaced, only until they have nothing under way.
+const (
+	retiredFor = 10 * time.Minute
+	maxRetired = 64
+)
 
 // byEmail finds sources; of several with the same address the last.
 func byEmail(sources []*source) map[string]*source {
@@ -140,13 +168,18 @@ func asLendable(sources []*source) []account.Source {
 	return list
 }
 
-// stateChanged keeps what the provider said about an account.
-func (r *roster) stateChanged(email, state, reason string) {
+// stateChanged keeps what the provider said about an account, unless the account was changed since: then the provider has not
+// spoken about what it is now. If it is as before, the next call finds that out again.
+func (r *roster) stateChanged(stop account.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_, err := change(ctx, r.store, r.upstream, email, func(s *perigee.SignIn) bool {
-		differs := s.State != state || s.Reason != reason
-		s.State, s.Reason = state, reason
+	_, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {
+		if s.Generation != stop.Generation {
+			r.logger.Debug("old news about an account", "upstream", r.upstream, "account", stop.Email, "state", stop.State)
+			return false
+		}
+		differs := s.State != stop.State || s.Reason != stop.Reason
+		s.State, s.Reason = stop.State, stop.Reason
 		return differs
 	})
 	if err != nil && !errors.Is(err, errNoAccount) {

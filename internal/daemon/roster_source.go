@@ -16,6 +16,10 @@ type source struct {
 	tokens *oauth.Tokens
 	turn   chan struct{} // who holds its one place may discover the project
 
+	// The lock of the roster guards these.
+	replaced bool      // another source has its place
+	left     time.Time // when it was retired
+
 	mu      sync.Mutex
 	stored  perigee.SignIn // as the roster found it last
 	project string         // found out since
@@ -23,7 +27,7 @@ type source struct {
 }
 
 func newSource(r *roster, signIn perigee.SignIn) *source {
-	return &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn), turn: make(chan struct{}, 1), stored: signIn}
+	return &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn).Under(r.guard), turn: make(chan struct{}, 1), stored: signIn}
 }
 
 // adopt takes over what has changed about the account and returns s, unless somebody has signed in anew: then it returns
@@ -42,6 +46,7 @@ func (s *source) adopt(signIn perigee.SignIn) *source {
 // just refreshing it.
 func (s *source) giveWay(signIn perigee.SignIn, anew bool) *source {
 	if next := newSource(s.roster, signIn); s.tokens.HandOver(signIn, next.tokens, anew) {
+		s.replaced = true
 		return next
 	}
 	s.mu.Lock()
@@ -65,10 +70,23 @@ func (s *source) SignIn() perigee.SignIn {
 	return signIn
 }
 
+// learn takes over how the account was just stored, if it is still the same sign-in: news about it will be about that.
+func (s *source) learn(signIn perigee.SignIn) {
+	if !s.tokens.Covers(signIn) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if signIn.Generation > s.stored.Generation {
+		signIn.Cooldowns = s.stored.Cooldowns
+		s.stored = signIn
+	}
+}
+
 // inUse says whether the account may be asked for anything.
 func (s *source) inUse() bool {
 	signIn := s.SignIn()
-	return signIn.Enabled && signIn.State == perigee.AccountReady
+	return signIn.Enabled && perigee.UsableState(signIn.State)
 }
 
 // Token returns an access token. An account whose project nobody has asked for yet is asked for it first.
@@ -104,11 +122,14 @@ func (s *source) discover(ctx context.Context, token perigee.Secret) error {
 	s.mu.Lock()
 	s.project = project.ID
 	s.mu.Unlock()
-	_, err = change(ctx, s.roster.store, s.roster.upstream, s.tokens.SignIn().Email, func(signIn *perigee.SignIn) bool {
+	known, err := change(ctx, s.roster.store, s.roster.upstream, s.tokens.SignIn().Email, func(signIn *perigee.SignIn) bool {
 		signIn.ProjectID = project.ID
 		return true
 	})
-	if err != nil && !errors.Is(err, errNoAccount) {
+	switch {
+	case err == nil:
+		s.learn(known)
+	case !errors.Is(err, errNoAccount):
 		s.roster.logger.Warn("the project of an account cannot be kept", "upstream", s.roster.upstream, "error", err)
 	}
 	return nil

@@ -37,7 +37,7 @@ type Imported struct {
 	Refresh   perigee.Secret
 	ProjectID string // empty: to be discovered
 	Enabled   bool
-	State     string // perigee.AccountReady, or what the file knows against it
+	State     string // perigee.AccountUntested, or what the file knows for or against it
 	Reason    string
 	Added     time.Time // zero: the file does not say
 }

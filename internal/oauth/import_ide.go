@@ -53,7 +53,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 			line.Problem = "it has no refresh token: the IDE is signed out"
 		default:
 			entries = append(entries, entry{line: len(list.Lines), Imported: Imported{Email: line.Email,
-				Refresh: perigee.NewSecret(refresh), Enabled: true, State: perigee.AccountReady}})
+				Refresh: perigee.NewSecret(refresh), Enabled: true, State: perigee.AccountUntested}})
 		}
 		list.Lines = append(list.Lines, line)
 	}

@@ -160,7 +160,10 @@ func (e *entry) readProject(m members, packed string) {
 // over: the next refresh will show.
 func (e *entry) readState(m members) {
 	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files say neither
-	e.State = perigee.AccountReady
+	e.State = perigee.AccountUntested
+	if m.is("tested", true) { // nobody else writes that: somebody has just signed in
+		e.State = perigee.AccountReady
+	}
 	if m.is("verificationRequired", true) {
 		e.State = perigee.AccountVerification
 		reason, _ := m.text("verificationRequiredReason")

@@ -30,8 +30,9 @@ type LoginOptions struct {
 // time: the browser's callback to a loopback port, and pasting the address that the browser ended on, for browsers that
 // are on another machine.
 type Login struct {
-	URL         string // the page to open in a browser
-	RedirectURI string // where the browser ends
+	URL         string   // the page to open in a browser
+	RedirectURI string   // where the browser ends
+	Identity    Identity // the OAuth client that the person signs in with
 
 	opts     LoginOptions
 	state    string
@@ -56,20 +57,26 @@ type attempt struct {
 	result chan<- error // what became of it
 }
 
-// StartLogin opens the callback. Wait or Close must be called.
-func StartLogin(opts LoginOptions) (*Login, error) {
+// StartLogin opens the callback. Wait or Close must be called; ctx is for the start alone, which may have to look for the
+// OAuth client.
+func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Minute)
+	identity, err := opts.Client.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	listeners, port, err := listen(opts.Port)
 	if err != nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "no port for the callback of the sign-in: %w", err)
 	}
 	l := &Login{
 		RedirectURI: "http://localhost:" + strconv.Itoa(port) + callbackPath,
+		Identity:    identity,
 		opts:        opts, state: rand.Text(), verifier: rand.Text() + rand.Text(), // 43 characters at least
 		attempts: make(chan attempt), over: make(chan struct{}),
 	}
 	challenge := sha256.Sum256([]byte(l.verifier))
-	l.URL, err = opts.Client.consentURL(ask{redirectURI: l.RedirectURI, state: l.state, email: opts.Email,
+	l.URL, err = opts.Client.consentURL(ask{clientID: identity.ID, redirectURI: l.RedirectURI, state: l.state, email: opts.Email,
 		challenge: base64.RawURLEncoding.EncodeToString(challenge[:])})
 	if err != nil {
 		for _, listener := range listeners {

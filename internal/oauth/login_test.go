@@ -67,7 +67,7 @@ func (r *rig) start(opts LoginOptions) (*Login, browser, <-chan outcome) {
 	if opts.Client == nil {
 		opts.Client = r.client
 	}
-	l, err := StartLogin(opts)
+	l, err := StartLogin(r.t.Context(), opts)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestLoginThatNobodyFinishes(t *testing.T) {
 	wantFree(t, l)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := StartLogin(LoginOptions{Client: r.client})
+	l, err := StartLogin(t.Context(), LoginOptions{Client: r.client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestLoginThatNobodyFinishes(t *testing.T) {
 	}
 	wantFree(t, l)
 
-	l, err = StartLogin(LoginOptions{Client: r.client})
+	l, err = StartLogin(t.Context(), LoginOptions{Client: r.client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestLoginWithoutARefreshToken(t *testing.T) {
 
 func TestLoginThatCannotBegin(t *testing.T) {
 	for _, options := range []Options{{}, {AuthURL: "https://accounts.example.com/auth"}, {AuthURL: "%", ClientID: "x"}} {
-		_, err := StartLogin(LoginOptions{Client: NewClient(options)})
+		_, err := StartLogin(t.Context(), LoginOptions{Client: NewClient(options)})
 		wantClass(t, err, perigee.ClassInvalid)
 	}
 }

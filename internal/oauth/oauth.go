@@ -4,7 +4,8 @@
 //
 // It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
 // perigee.AccountStore, and what a refusal means is judged by package account. It holds no OAuth client of anybody: id and
-// secret come from the user's configuration. The account pool calls Tokens, the commands and the dashboard the rest.
+// secret come from the user's configuration, or from the user's own copy of the IDE (Installed). The account pool calls Tokens,
+// the commands and the dashboard the rest.
 package oauth
 
 import (
@@ -40,6 +41,7 @@ type Options struct {
 	UserinfoURL  string
 	ClientID     string
 	ClientSecret perigee.Secret
+	Installed    *Installed        // where the id or the secret is looked for that is not given; nil: nowhere
 	Scopes       []string          // nil: those that the gateway needs
 	UserAgent    string            // empty: Go's own
 	Transport    http.RoundTripper // nil: http.DefaultTransport
@@ -107,6 +109,7 @@ func StateOf(err error) (state, reason string, ok bool) {
 
 // An ask is what a person is asked on the consent page.
 type ask struct {
+	clientID    string
 	redirectURI string
 	state       string
 	challenge   string // of PKCE, S256
@@ -120,13 +123,10 @@ func (c *Client) consentURL(a ask) (string, error) {
 	if err != nil || page.Host == "" {
 		return "", misconfigured("auth_url is %q, which is no address", c.opts.AuthURL)
 	}
-	if c.opts.ClientID == "" {
-		return "", misconfigured("there is no OAuth client to sign in with")
-	}
 	query := page.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "access_type": "offline", "prompt": "consent",
-		"client_id": c.opts.ClientID, "redirect_uri": a.redirectURI, "scope": strings.Join(c.opts.Scopes, " "),
+		"client_id": a.clientID, "redirect_uri": a.redirectURI, "scope": strings.Join(c.opts.Scopes, " "),
 		"state": a.state, "code_challenge": a.challenge, "code_challenge_method": "S256",
 	} {
 		query.Set(name, value)
@@ -136,6 +136,23 @@ func (c *Client) consentURL(a ask) (string, error) {
 	}
 	page.RawQuery = query.Encode()
 	return page.String(), nil
+}
+
+// Identity is the OAuth client that is signed in with. When there is none, because it is not configured and not to be found
+// either, the error wraps a *NoClient if it was looked for.
+func (c *Client) Identity(ctx context.Context) (Identity, error) {
+	own := Identity{ID: c.opts.ClientID, Secret: c.opts.ClientSecret}
+	switch {
+	case own.ID != "" && (!own.Secret.IsZero() || c.opts.Installed == nil):
+		return own, nil
+	case c.opts.Installed == nil:
+		return Identity{}, misconfigured("there is no OAuth client to sign in with")
+	}
+	found, err := c.opts.Installed.find(ctx, own.ID)
+	if err == nil && !own.Secret.IsZero() && !own.Secret.Equal(found.Secret.Reveal()) {
+		return Identity{}, misconfigured("oauth.client_secret is set without oauth.client_id, and is not the secret of the client in the installed IDE")
+	}
+	return found, err
 }
 
 func misconfigured(format string, args ...any) *perigee.Error {
@@ -173,12 +190,16 @@ func (c *Client) Refresh(ctx context.Context, refresh perigee.Secret) (Grant, er
 
 // token calls the token endpoint.
 func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
-	if c.opts.ClientID == "" {
-		return Grant{}, misconfigured("there is no OAuth client to sign in with")
+	who, err := c.Identity(ctx)
+	if _, missing := errors.AsType[*NoClient](err); missing && c.opts.ClientID != "" {
+		who, err = Identity{ID: c.opts.ClientID}, nil // some clients have no secret: the server knows
 	}
-	form.Set("client_id", c.opts.ClientID)
-	if !c.opts.ClientSecret.IsZero() {
-		form.Set("client_secret", c.opts.ClientSecret.Reveal())
+	if err != nil {
+		return Grant{}, err
+	}
+	form.Set("client_id", who.ID)
+	if !who.Secret.IsZero() {
+		form.Set("client_secret", who.Secret.Reveal())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.opts.TokenURL, strings.NewReader(form.Encode()))
 	if err != nil {

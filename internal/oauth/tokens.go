@@ -26,7 +26,8 @@ const (
 // Tokens gives out access tokens for one sign-in. It refreshes them when somebody asks and they are about to end, once
 // for all who ask, and never on its own. A refresh token that the provider replaced is in the store before the access token
 // that came with it is given out. An account whose refresh token is no longer accepted is stored as signed out; a
-// network that is down changes nothing.
+// network that is down changes nothing. One that was brought from elsewhere is untested until its first refresh has shown that
+// it works and whose it is.
 //
 // The clock may jump: age is what has passed by the monotonic clock or by the wall clock, whichever is more. The one stands
 // still while a machine sleeps, the other can be set back.
@@ -35,6 +36,7 @@ const (
 type Tokens struct {
 	client  *Client
 	store   perigee.AccountStore
+	guard   *Guard               // nil: none
 	elapsed func() time.Duration // monotonic
 	jitter  func() time.Duration
 	ctx     context.Context // ends with Close
@@ -55,6 +57,7 @@ type Tokens struct {
 	rotated perigee.Secret
 	refused error          // the answer to a refresh token that is no longer accepted
 	refusal perigee.Secret // that token
+	since   int64          // the generation that the answer left behind
 }
 
 // A flight is one refresh that any number of callers wait for.
@@ -81,6 +84,12 @@ func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn
 		elapsed: func() time.Duration { return time.Since(start) },
 		jitter:  func() time.Duration { return rand.N(aheadJitter) }}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// Under puts t under a guard that it shares with other accounts. It is called before anything else.
+func (t *Tokens) Under(g *Guard) *Tokens {
+	t.guard = g
 	return t
 }
 
@@ -140,7 +149,7 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	}
 	left := t.held.lifetime - t.age(&t.held)
 	if left > t.held.margin {
-		if left <= t.held.ahead && t.flight == nil && t.elapsed() >= t.restful && !t.closed {
+		if left <= t.held.ahead && t.flight == nil && t.elapsed() >= t.restful && !t.closed && t.guard.check(t.signIn.Email) == nil {
 			t.takeOff()
 		}
 		defer t.mu.Unlock()
@@ -151,6 +160,11 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 		return perigee.Secret{}, perigee.Errorf(perigee.ClassUnavailable, "the account %s is being put away", t.signIn.Email)
 	}
 	if t.flight == nil {
+		// To be left alone costs no turn with the store.
+		if err := t.guard.check(t.signIn.Email); err != nil {
+			defer t.mu.Unlock()
+			return perigee.Secret{}, err
+		}
 		t.takeOff()
 	}
 	f := t.flight
@@ -194,6 +208,9 @@ func (t *Tokens) takeOff() {
 		if err == nil {
 			t.held = *h
 			f.access = h.access
+			if t.signIn.State == perigee.AccountUntested {
+				t.restful = t.elapsed() + vetAgain
+			}
 		} else {
 			t.restful = t.elapsed() + pauseAhead
 			f.err = err
@@ -227,6 +244,12 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 		if errors.Is(err, errReplaced) || err == nil && h.lifetime-t.age(h) <= h.margin { // it waited for the store too long
 			continue
 		}
+		if err == nil {
+			err = t.vet(ctx, h)
+		}
+		if errors.Is(err, errReplaced) {
+			continue
+		}
 		return h, err
 	}
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than it can be refreshed", t.SignIn().Email)
@@ -257,30 +280,16 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// Adopt takes over the sign-in as others who share the store have changed it. An access token that is held stays in use:
-// theirs is another one, and both are good.
-func (t *Tokens) Adopt(s perigee.SignIn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	// Who refreshes looks for itself, and must not take somebody else's change for the one that it read.
-	if t.flight != nil || t.unsaved != nil || s.Generation < t.signIn.Generation {
-		return
-	}
-	if s.Refresh.IsZero() { // it cannot be opened here
-		s.Refresh = t.signIn.Refresh
-	}
-	t.signIn = s
-}
-
 // ask refreshes and leaves the answer in unsaved.
 func (t *Tokens) ask(ctx context.Context) error {
 	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
-		// Only another token can help, so the provider need not be asked about this one again.
+		// Only another token can help, or somebody who says that this one is good: the provider need not be asked again.
 		err := t.look(ctx)
+		s := t.SignIn()
 		switch {
 		case errors.Is(err, errRemoved):
 			return err
-		case !errors.Is(err, errReplaced):
+		case !errors.Is(err, errReplaced) && (s.Generation == t.since || !perigee.UsableState(s.State)):
 			return t.refused
 		}
 	}
@@ -290,24 +299,45 @@ func (t *Tokens) ask(ctx context.Context) error {
 	if !ok {
 		return errReplaced
 	}
-	grant, err := t.client.Refresh(ctx, used)
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
-		// Another process may have had this token replaced.
-		if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
-			return err
-		}
-		t.refused, t.refusal = err, used
-		t.signOut(ctx, refusal)
+	if err := t.guard.enter(t.SignIn().Email); err != nil {
 		return err
+	}
+	grant, err := t.client.Refresh(ctx, used)
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		if _, _, stops := StateOf(err); stops {
+			return t.given(ctx, refusal, used)
+		}
 	}
 	if err != nil {
 		return err
 	}
+	t.guard.accepted()
 	h.access, h.lifetime = grant.Access, grant.Lifetime
 	h.ahead = min(refreshAhead+t.jitter(), grant.Lifetime/4)
 	h.margin = min(goodForAWhile, grant.Lifetime/8)
 	t.unsaved, t.rotated = &h, grant.Refresh
 	return nil
+}
+
+// given handles a refusal that stops an account, if it is the account's.
+func (t *Tokens) given(ctx context.Context, refusal *Refusal, used perigee.Secret) error {
+	// Another process may have had this token replaced.
+	if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+		return err
+	}
+	if err := t.guard.believe(t.SignIn().Email, refusal); err != nil {
+		return err
+	}
+	if refusal.Kind == account.KindSignedOut {
+		t.signOut(ctx, refusal)
+		t.remember(refusal, used)
+	}
+	return refusal
+}
+
+// remember keeps the answer to a refresh token, so that it need not be asked for again.
+func (t *Tokens) remember(refusal *Refusal, used perigee.Secret) {
+	t.refused, t.refusal, t.since = refusal, used, t.SignIn().Generation
 }
 
 // keep stores a rotated token and gives out what came with it. When storing fails the answer stays in unsaved: it may be the
@@ -342,98 +372,4 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 		}
 	}
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than its token can be stored", t.SignIn().Email)
-}
-
-// willStore notes a token before it is in the store, so that who finds it there can be told whose it is.
-func (t *Tokens) willStore(refresh perigee.Secret) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stored = refresh
-}
-
-// Covers says whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
-// in use here, or the one that is just being stored, or it was read before that.
-func (t *Tokens) Covers(s perigee.SignIn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.covers(s)
-}
-
-func (t *Tokens) covers(s perigee.SignIn) bool {
-	return s.Generation < t.signIn.Generation || s.Refresh.Equal(t.signIn.Refresh.Reveal()) ||
-		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
-}
-
-// HandOver has heir take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
-// refreshing it already. From then on t spends no refresh token, and gives out what heir does. Two that refresh the same
-// sign-in would spend its token twice, and a provider that rotates tokens forgives that once at most.
-func (t *Tokens) HandOver(s perigee.SignIn, heir *Tokens, anew bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.covers(s) && (!anew || t.flight != nil) {
-		return false
-	}
-	t.heir = heir
-	return true
-}
-
-// successor is who has taken the place of t; nil: nobody.
-func (t *Tokens) successor() *Tokens {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.heir
-}
-
-// toSpend is the refresh token, unless it is another's to spend by now.
-func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.signIn.Refresh, t.heir == nil
-}
-
-var errRemoved = errors.New("the account was removed")
-
-// look takes the sign-in from the store. It returns errReplaced when that has another refresh token.
-func (t *Tokens) look(ctx context.Context) error {
-	known := t.SignIn()
-	list, err := t.store.SignIns(ctx, known.Upstream)
-	if err != nil {
-		return err
-	}
-	for _, s := range list {
-		if s.Email != known.Email {
-			continue
-		}
-		if s.Refresh.IsZero() { // it cannot be opened: what is known here is still the best
-			s.Refresh = known.Refresh
-		}
-		t.know(s)
-		if !s.Refresh.Equal(known.Refresh.Reveal()) {
-			return errReplaced
-		}
-		return nil
-	}
-	// That is no state of an account: one that is added again under the same address has nothing to do with it.
-	return &Refusal{account.Verdict{Kind: account.KindOther, Blame: account.ScopeAccount,
-		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
-}
-
-func (t *Tokens) know(s perigee.SignIn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.signIn = s
-}
-
-// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next who tries will
-// find out again.
-func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
-	s := t.SignIn()
-	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()
-	generation, err := t.store.ChangeSignIn(ctx, s)
-	if err != nil {
-		t.client.opts.Logger.Debug("signed-out account not stored", "account", s.Email, "error", err)
-		return
-	}
-	s.Generation = generation
-	t.know(s)
 }

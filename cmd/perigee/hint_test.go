@@ -1,0 +1,82 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+func TestHintsRepeatTheConfiguration(t *testing.T) {
+	for _, c := range []struct{ config, message, want string }{
+		{"", "run perigee login", "run perigee login"},
+		{"a.yaml", "run perigee login", "run perigee login --config a.yaml"},
+		{"a.yaml", "run `perigee login`, or see `perigee account list`", "run `perigee login --config a.yaml`, or see `perigee account list --config a.yaml`"},
+		{"a.yaml", "perigee account enable ada@example.com", "perigee account enable --config a.yaml ada@example.com"},
+		{"a.yaml", "perigee config show lists them", "perigee config show --config a.yaml lists them"},
+		{"it's mine.yaml", "run perigee quota", `run perigee quota --config 'it'\''s mine.yaml'`},
+		{"$HOME.yaml", "run perigee quota", "run perigee quota --config '$HOME.yaml'"},
+		{"a.yaml", "perigee help account tells more", "perigee help account tells more"},
+		{"a.yaml", "another perigee (process 7) uses it", "another perigee (process 7) uses it"},
+		{"a.yaml", "the paths that perigee serves", "the paths that perigee serves"},
+	} {
+		env := &environment{config: c.config}
+		if got := env.hint(c.message); got != c.want {
+			t.Errorf("%q with %q: got %q, want %q", c.message, c.config, got, c.want)
+		}
+	}
+}
+
+// A new command is suggested sooner or later.
+func TestHintsKnowEveryCommand(t *testing.T) {
+	env := &environment{config: "a.yaml"}
+	for _, c := range commands() {
+		without := slices.Contains([]string{"simulate", "version"}, c.name) // they use no configuration
+		one, two := env.hint("run perigee "+c.name), env.hint("run perigee "+c.name+" word")
+		if !strings.Contains(one+two, " --config a.yaml") != without {
+			t.Errorf("a hint becomes %q or %q", one, two)
+		}
+	}
+}
+
+// Where lines are short there is no room for what says nothing.
+func TestAccountsFitATerminal(t *testing.T) {
+	rows := []perigee.AccountRow{{Email: "a@example.com", Upstream: "gravity"}, {Email: "b@example.com", Upstream: "gravity"}}
+	heads := func(narrow bool) string {
+		var words []string
+		for _, c := range accountColumns(rows, narrow) {
+			words = append(words, c.head)
+		}
+		return strings.Join(words, " ")
+	}
+	if got, want := heads(false), "ACCOUNT UPSTREAM ENABLED PROJECT STATE RESTS"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := heads(true), "ACCOUNT ENABLED STATE RESTS"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	rows[1].Upstream = "other"
+	if got, want := heads(true), "ACCOUNT UPSTREAM ENABLED STATE RESTS"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	rows[0].State, rows[0].Reason = perigee.AccountVerification, "see https://example.com/a-long-address"
+	var out strings.Builder
+	run := &accountRun{env: &environment{stdout: &out, config: "a.yaml"}}
+	for range manyAccounts {
+		rows = append(rows, perigee.AccountRow{Email: "c@example.com", State: perigee.AccountUntested})
+	}
+	if err := run.sayMore(rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\na@example.com: see https://example.com/a-long-address\n",
+		"\nuntested: it was imported, and the first call with it will show whether it works\n",
+		"\nverification: the provider wants its owner to prove something first; after that, perigee account enable --config a.yaml EMAIL\n",
+		"\n22 accounts: ", " 20 untested, 1 verification; 22 disabled\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"perigee"
+)
+
+// isFile refuses what cannot be read as a file before anybody opens it: a pipe that nobody writes to would never answer.
+func isFile(path string) error {
+	info, err := os.Stat(path)
+	bad := func(format string, args ...any) *perigee.Error {
+		return perigee.Errorf(perigee.ClassInvalid, "import %s: %s", path, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return bad("there is no such file").WithNext("check the path")
+	case errors.Is(err, fs.ErrPermission):
+		return bad("it may not be looked at").WithNext("see with ls -l who may")
+	case err != nil:
+		return bad("%v", err).WithNext("check the path")
+	case info.IsDir():
+		return bad("it is a directory").WithNext("name the file in it: an export, antigravity-accounts.json or state.vscdb")
+	case !info.Mode().IsRegular():
+		return bad("it is not a file but a %s", kindOf(info.Mode())).WithNext("write the accounts to a file that only you can read, and import that")
+	}
+	return nil
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}

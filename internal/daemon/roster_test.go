@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/config"
+	"perigee/internal/seal"
+	"perigee/internal/simulator"
+	"perigee/internal/sqlstore"
+)
+
+// A desk is a roster with the provider's stand-in, and a clock that is moved by hand.
+type desk struct {
+	*roster
+	t        *testing.T
+	provider *simulator.Server
+	passed   time.Duration
+}
+
+func newDesk(t *testing.T, emails ...string) *desk {
+	t.Helper()
+	d := &desk{t: t}
+	start := time.Now()
+	opts := Options{Now: func() time.Time { return start.Add(d.passed) }}.complete()
+	dir := t.TempDir()
+	key, err := seal.Open(t.Context(), seal.Options{Dir: dir, NoKeyring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(dir, "perigee.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if d.provider, err = simulator.New(simulator.Options{Now: opts.Now}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.provider.Close() })
+	u := config.Upstream{Name: "gravity", Endpoints: []string{"https://gateway.example"}, OAuth: config.OAuth{
+		TokenURL: "https://oauth2.googleapis.com/token", UserinfoURL: "https://www.googleapis.com/oauth2/v2/userinfo",
+		ClientID: "client", ClientSecret: perigee.NewSecret("client-secret-of-the-test")}}
+	if d.roster, err = newRoster(t.Context(), u, store.Accounts(key), d.provider.Transport(), opts); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	for _, email := range emails {
+		name, _, _ := strings.Cut(email, "@")
+		d.add(email, "sim-refresh-"+name)
+	}
+	return d
+}
+
+// add brings an account in, or signs it in anew.
+func (d *desk) add(email, refresh string) {
+	d.t.Helper()
+	_, err := d.store.AddSignIns(d.t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: email, Upstream: "gravity", Enabled: true, ProjectID: "p"},
+		Refresh: perigee.NewSecret(refresh)}})
+	if err == nil {
+		err = d.load(d.t.Context())
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) remove(email string) {
+	d.t.Helper()
+	_, err := d.store.RemoveSignIn(d.t.Context(), "gravity", email)
+	if err == nil {
+		err = d.load(d.t.Context())
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) only() perigee.SignIn {
+	d.t.Helper()
+	list, err := d.store.SignIns(d.t.Context(), "gravity")
+	if err != nil || len(list) != 1 {
+		d.t.Fatalf("got %+v, %v", list, err)
+	}
+	return list[0]
+}
+
+func (d *desk) lend() account.Loan {
+	d.t.Helper()
+	l, err := d.pool.Lend(d.t.Context(), account.Want{Model: "gemini-3-flash"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return l
+}
+
+func banned() *account.Verdict {
+	return &account.Verdict{Kind: account.KindBan, Blame: account.ScopeAccount, Error: perigee.Errorf(perigee.ClassForbidden, "the account is disabled")}
+}
+
+const ada = "ada@example.com"
+
+// News about an account is kept, and news about a sign-in that was replaced meanwhile is not.
+func TestOldNewsLeavesANewSignInAlone(t *testing.T) {
+	d := newDesk(t, ada)
+	old := d.lend()
+	d.add(ada, "sim-refresh-ada-2")
+	old.Done(banned())
+	if got := d.only(); got.State != perigee.AccountReady || !got.Refresh.Equal("sim-refresh-ada-2") {
+		t.Errorf("the new sign-in is %s (%s)", got.State, got.Reason)
+	}
+	// The pool may know less than the store: another process has signed the account in.
+	read := d.only().Generation
+	if _, err := d.store.AddSignIns(t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: ada, Upstream: "gravity"}, Refresh: perigee.NewSecret("sim-refresh-ada-3")}}); err != nil {
+		t.Fatal(err)
+	}
+	d.stateChanged(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "old", Generation: read})
+	if got := d.only(); got.State != perigee.AccountReady {
+		t.Errorf("the sign-in of another process is %s (%s)", got.State, got.Reason)
+	}
+	d.stateChanged(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "new", Generation: d.only().Generation})
+	if got := d.only(); got.State != perigee.AccountBanned || got.Reason != "new" {
+		t.Errorf("what is true was not kept: %s (%s)", got.State, got.Reason)
+	}
+}
+
+// The row of an account changes with its first call, in more ways than one, and that is no reason to miss the news.
+func TestNewsAfterTheFirstCallIsKept(t *testing.T) {
+	d := newDesk(t)
+	if _, err := d.store.AddSignIns(t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: ada, Upstream: "gravity", Enabled: true, State: perigee.AccountUntested},
+		Refresh: perigee.NewSecret("sim-refresh-ada")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	loan := d.lend()
+	if got := d.only(); got.State != perigee.AccountReady || got.ProjectID != "sim-project-ada" || loan.Project() != got.ProjectID {
+		t.Fatalf("got %+v", got)
+	}
+	if got := d.pool.Status()[0].State; got != perigee.AccountReady {
+		t.Errorf("the pool says that it is %s", got)
+	}
+	loan.Done(banned())
+	if got := d.only(); got.State != perigee.AccountBanned {
+		t.Errorf("it is %s", got.State)
+	}
+}
+
+// A daemon that runs for months forgets those who have left.
+func TestRetiredSourcesAreLetGo(t *testing.T) {
+	d := newDesk(t, ada)
+	for i := range 5 * maxRetired {
+		d.add(ada, fmt.Sprint("sim-refresh-ada-", i))
+	}
+	if n := len(d.retired); n > 0 {
+		t.Errorf("%d replaced ones are kept", n)
+	}
+	for i := range 5 * maxRetired {
+		email := fmt.Sprintf("p%d@example.com", i)
+		d.add(email, "sim-refresh-"+email)
+		d.remove(email)
+	}
+	if n := len(d.retired); n > maxRetired {
+		t.Errorf("%d removed ones are kept", n)
+	}
+	d.passed += retiredFor
+	if err := d.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.retired); n > 0 {
+		t.Errorf("%d are kept for ever", n)
+	}
+}
+
+// Whoever comes back soon takes the place of the one that calls still use.
+func TestRetiredSourceHandsOverForAWhile(t *testing.T) {
+	d := newDesk(t, ada)
+	old := d.lend()
+	token, err := old.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.remove(ada)
+	d.passed += retiredFor / 2
+	d.add(ada, "sim-refresh-ada")
+	old.Refused(token)
+	if _, err := old.Token(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(d.retired); n > 0 {
+		t.Errorf("%d are kept although they are replaced", n)
+	}
+}
+
+// Who signs in anew is not made to wait for what others were refused.
+func TestNewSignInsEndThePause(t *testing.T) {
+	d := newDesk(t, ada, "bob@example.com", "cyd@example.com")
+	if err := d.provider.AddFaults(simulator.Fault{When: simulator.When{Path: "/token"}, Do: "invalid_grant", Times: 2}); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want string) {
+		t.Helper()
+		if _, err := d.pool.Lend(t.Context(), account.Want{Model: "gemini-3-flash"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
+	}
+	refused("2 accounts cannot be signed in for the same cause")
+	refused("2 accounts were refused by the sign-in server for the same cause")
+	var states []string
+	for _, a := range d.pool.Status() {
+		states = append(states, a.State)
+	}
+	if got := strings.Join(states, " "); got != "signed_out signed_out ready" {
+		t.Errorf("they are %s", got)
+	}
+	d.add("dan@example.com", "sim-refresh-dan") // of whom the provider knows nothing
+	if got := d.lend().Email(); got != "cyd@example.com" {
+		t.Errorf("lent %s", got)
+	}
+}

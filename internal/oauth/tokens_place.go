@@ -1,0 +1,134 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+// What follows is how Tokens goes along with others who change the same account: people who sign in again or remove it, and
+// processes that share the store.
+
+// Adopt takes over the sign-in as others who share the store have changed it. An access token that is held stays in use:
+// theirs is another one, and both are good.
+func (t *Tokens) Adopt(s perigee.SignIn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Who refreshes looks for itself, and must not take somebody else's change for the one that it read.
+	if t.flight != nil || t.unsaved != nil || s.Generation < t.signIn.Generation {
+		return
+	}
+	if s.Refresh.IsZero() { // it cannot be opened here
+		s.Refresh = t.signIn.Refresh
+	}
+	t.signIn = s
+}
+
+// willStore notes a token before it is in the store, so that who finds it there can be told whose it is.
+func (t *Tokens) willStore(refresh perigee.Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stored = refresh
+}
+
+// Covers says whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
+// in use here, or the one that is just being stored, or it was read before that.
+func (t *Tokens) Covers(s perigee.SignIn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.covers(s)
+}
+
+func (t *Tokens) covers(s perigee.SignIn) bool {
+	return s.Generation < t.signIn.Generation || s.Refresh.Equal(t.signIn.Refresh.Reveal()) ||
+		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
+}
+
+// HandOver has heir take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
+// refreshing it already. From then on t spends no refresh token, and gives out what heir does. Two that refresh the same
+// sign-in would spend its token twice, and a provider that rotates tokens forgives that once at most.
+func (t *Tokens) HandOver(s perigee.SignIn, heir *Tokens, anew bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.covers(s) && (!anew || t.flight != nil) {
+		return false
+	}
+	t.heir = heir
+	return true
+}
+
+// successor is who has taken the place of t; nil: nobody.
+func (t *Tokens) successor() *Tokens {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heir
+}
+
+// Retire ends t, which has an heir or whose account was removed, unless it is refreshing: then it returns false, and can be
+// called again later. An access token that is held is given out to its end, and what heir has for ever.
+func (t *Tokens) Retire() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.flight != nil {
+		return false
+	}
+	t.closed = true
+	t.cancel()
+	return true
+}
+
+// toSpend is the refresh token, unless it is another's to spend by now.
+func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signIn.Refresh, t.heir == nil
+}
+
+var errRemoved = errors.New("the account was removed")
+
+// look takes the sign-in from the store. It returns errReplaced when that has another refresh token.
+func (t *Tokens) look(ctx context.Context) error {
+	known := t.SignIn()
+	list, err := t.store.SignIns(ctx, known.Upstream)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Email != known.Email {
+			continue
+		}
+		if s.Refresh.IsZero() { // it cannot be opened: what is known here is still the best
+			s.Refresh = known.Refresh
+		}
+		t.know(s)
+		if !s.Refresh.Equal(known.Refresh.Reveal()) {
+			return errReplaced
+		}
+		return nil
+	}
+	// That is no state of an account: one that is added again under the same address has nothing to do with it.
+	return &Refusal{account.Verdict{Kind: account.KindOther, Blame: account.ScopeAccount,
+		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
+}
+
+func (t *Tokens) know(s perigee.SignIn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.signIn = s
+}
+
+// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next who tries will
+// find out again.
+func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
+	s := t.SignIn()
+	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()
+	generation, err := t.store.ChangeSignIn(ctx, s)
+	if err != nil {
+		t.client.opts.Logger.Debug("signed-out account not stored", "account", s.Email, "error", err)
+		return
+	}
+	s.Generation = generation
+	t.know(s)
+}

@@ -1,0 +1,91 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+)
+
+// vetAgain is after how long it is asked again whose an untested account is, when nobody could say.
+const vetAgain = 5 * time.Minute
+
+// vet finds out whose an account is that was brought from elsewhere, now that it has an access token, and stores that it
+// works. If it is another's than its name says, it is stopped: under two names one account would be used twice as hard.
+// When nobody can be asked, that is no fault of the account's, and it stays untested.
+func (t *Tokens) vet(ctx context.Context, h *held) error {
+	s := t.SignIn()
+	if s.State != perigee.AccountUntested {
+		return nil
+	}
+	email, err := t.client.Email(ctx, h.access)
+	switch {
+	case err != nil && !settled(err):
+		t.client.opts.Logger.Debug("nobody can say whose an account is", "account", s.Email, "error", err)
+		h.ahead = h.lifetime // takeOff waits for vetAgain
+		return nil
+	case err != nil: // it may not be asked, as with a sign-in for less: what the provider takes will have to do
+		t.client.opts.Logger.Debug("an account may not be asked whose it is", "account", s.Email, "error", err)
+	case email != foldEmail(s.Email):
+		return t.misnamed(ctx, s.Email, email)
+	}
+	return t.turn(ctx, perigee.AccountReady, "")
+}
+
+// settled says whether asking again would bring the same answer.
+func settled(err error) bool {
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		return false
+	}
+	switch refusal.Kind {
+	case account.KindUnauthenticated, account.KindSignedOut, account.KindForbidden:
+		return true
+	}
+	return false
+}
+
+// misnamed stops an account whose token is another's.
+func (t *Tokens) misnamed(ctx context.Context, name, owner string) error {
+	refusal := &Refusal{account.Verdict{Kind: account.KindMisnamed, Blame: account.ScopeAccount,
+		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
+			WithNext("remove it or import it under its own name")}}
+	if err := t.turn(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
+		return err
+	}
+	t.remember(refusal, t.SignIn().Refresh)
+	return refusal
+}
+
+// turn stores what has become of an untested account, unless somebody has decided about it meanwhile. If it cannot be stored
+// the next refresh will find out again. It returns errReplaced when there is another sign-in by now.
+func (t *Tokens) turn(ctx context.Context, state, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	for range maxRounds {
+		s := t.SignIn()
+		if s.State != perigee.AccountUntested {
+			return nil
+		}
+		s.State, s.Reason = state, reason
+		generation, err := t.store.ChangeSignIn(ctx, s)
+		if err == nil {
+			s.Generation = generation
+			t.know(s)
+			return nil
+		}
+		if errors.Is(err, perigee.ErrAccountChanged) {
+			err = t.look(ctx)
+			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+				return err
+			}
+		}
+		if err != nil {
+			t.client.opts.Logger.Debug("state of an account not stored", "account", s.Email, "state", state, "error", err)
+			return nil
+		}
+	}
+	return nil
+}
