@@ -144,15 +144,23 @@ func (p *Pool) lostAtSignIn(err error) error {
 // Judgement returns the verdict. Whatever has one inside, such as an error of the sign-in, has this method too.
 func (v Verdict) Judgement() Verdict { return v }
 
-// judge says what is wrong with an account that has no access token because of err, if that is known, and whether every account
-// would meet the same.
-func judge(err error) (kind Kind, everybody bool) {
+// VerdictOf returns the verdict that an error has inside.
+func VerdictOf(err error) (v Verdict, ok bool) {
 	type judged interface {
 		error
 		Judgement() Verdict
 	}
-	if refusal, ok := errors.AsType[judged](err); ok {
-		v := refusal.Judgement()
+	refusal, ok := errors.AsType[judged](err)
+	if ok {
+		v = refusal.Judgement()
+	}
+	return v, ok
+}
+
+// judge says what is wrong with an account that has no access token because of err, if that is known, and whether every account
+// would meet the same.
+func judge(err error) (kind Kind, everybody bool) {
+	if v, ok := VerdictOf(err); ok {
 		return v.Kind, v.Blame == ScopeNobody
 	}
 	switch perigee.AsError(err).Class {

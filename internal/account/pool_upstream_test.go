@@ -34,6 +34,7 @@ type desk struct {
 	t        *testing.T
 	upstream *antigravity.Upstream
 	pool     *account.Pool
+	sources  []account.Source
 	states   []string
 }
 
@@ -48,12 +49,11 @@ func newDesk(t *testing.T, script simulator.Script, opts account.Options) *desk 
 	t.Cleanup(func() { transport.CloseIdleConnections(); _ = provider.Close() })
 	opts.OnState = func(s account.Stop) { d.states = append(d.states, s.Email+" "+s.State) }
 	d.pool = account.NewPool(opts)
-	var sources []account.Source
 	for _, a := range script.Accounts {
-		sources = append(sources, &signedIn{token: access(t, transport, a.RefreshToken), signIn: perigee.SignIn{Account: perigee.Account{
+		d.sources = append(d.sources, &signedIn{token: access(t, transport, a.RefreshToken), signIn: perigee.SignIn{Account: perigee.Account{
 			Email: a.Email, Upstream: "gravity", Enabled: true, ProjectID: a.Project, State: perigee.AccountReady}}})
 	}
-	d.pool.SetSources(sources)
+	d.pool.SetSources(d.sources)
 	d.upstream = antigravity.New(antigravity.Options{Name: "gravity", Endpoints: []string{"https://daily.example", "https://prod.example"},
 		Accounts: d.pool, UserAgent: antigravity.UserAgent("", "test"), Transport: transport})
 	t.Cleanup(func() { _ = d.upstream.Close() })
@@ -180,5 +180,40 @@ func TestModelThatSomeAccountsLackIsAskedOfOthers(t *testing.T) {
 	}
 	if got := d.resting(); !slices.Equal(got, []string{"ada gemini-3-flash antigravity"}) {
 		t.Errorf("resting: %q", got)
+	}
+}
+
+// losing is an account that the sign-in server no longer takes, once its token has run out.
+type losing struct {
+	account.Source
+	refused bool
+}
+
+func (l *losing) Refused(perigee.Secret) { l.refused = true }
+
+func (l *losing) Token(ctx context.Context) (perigee.Secret, error) {
+	if l.refused {
+		return perigee.Secret{}, &signedOut{account.Verdict{Kind: account.KindSignedOut, Blame: account.ScopeAccount,
+			Error: perigee.Errorf(perigee.ClassUnauthenticated, "signed out")}}
+	}
+	return l.Source.Token(ctx)
+}
+
+type signedOut struct{ account.Verdict }
+
+func (s *signedOut) Error() string { return s.Verdict.Error.Error() }
+
+// A token that the provider does not take any more is renewed in the middle of the call; when that is refused, too, the account
+// is stopped, and another one answers.
+func TestAccountThatLosesItsSignInDuringACallGivesWay(t *testing.T) {
+	d := newDesk(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:2], Faults: []simulator.Fault{
+		{When: simulator.When{Path: "enerateContent", Account: "ada@example.com"}, Do: "unauthorized"}}}, account.Options{})
+	d.sources[0] = &losing{Source: d.sources[0]}
+	d.pool.SetSources(d.sources)
+	if err := d.ask("gemini-3-flash", "one"); err != nil {
+		t.Errorf("not answered: %v", err)
+	}
+	if want := []string{"ada@example.com signed_out"}; !slices.Equal(d.states, want) {
+		t.Errorf("states: %q, want %q", d.states, want)
 	}
 }

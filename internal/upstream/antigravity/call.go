@@ -3,7 +3,6 @@ package antigravity
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -123,6 +122,7 @@ const (
 // otherwise what went wrong last.
 func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdict {
 	want := account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+	accounts := map[string]bool{} // to ask one again after a pause costs no other; who lends it bounds the waiting
 	var v *account.Verdict
 	for {
 		loan, err := c.upstream.opts.Accounts.Lend(ctx, want)
@@ -130,11 +130,12 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 			return nobodyLeft(v, c.failed(ctx, err))
 		}
 		c.account = loan.Email()
+		accounts[c.account] = true
 		began := c.upstream.opts.Now()
 		v = c.borrowed(ctx, loan, m, out)
 		c.step(loan, v, c.upstream.opts.Now().Sub(began))
 		want.Tried++
-		if v == nil || c.begun || c.left || !belongsToAccount(v) || want.Tried == maxLoans {
+		if v == nil || c.begun || c.left || !belongsToAccount(v) || len(accounts) == maxLoans {
 			return v
 		}
 		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
@@ -264,9 +265,8 @@ const (
 
 // failed is the verdict about trouble that no answer of the provider's told of.
 func (c *call) failed(ctx context.Context, err error) *account.Verdict {
-	if v, ok := errors.AsType[*verdictError](err); ok {
-		verdict := v.Verdict // who takes the account back may correct it
-		return &verdict
+	if v, ok := account.VerdictOf(err); ok {
+		return &v // a copy: who takes the account back may correct it
 	}
 	e := c.upstream.trouble(ctx, err)
 	v := &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e, Delay: e.Retry}
