@@ -28,9 +28,7 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 	before, behind := e.around()
 	body := wire.NewBody(before, request, behind)
 	defer body.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dog := wire.Watch(cancel, c.upstream.opts.FirstByte, wire.ErrFirstByte)
+	ctx, dog := wire.Watch(ctx, c.upstream.opts.FirstByte)
 	defer dog.Stop()
 	resp, v := c.upstream.post(ctx, host, streamMethod, token, body)
 	if v != nil {
@@ -125,16 +123,14 @@ func (u *Upstream) call(ctx context.Context, loan account.Loan, method string, r
 func (u *Upstream) callHost(ctx context.Context, host, method string, token perigee.Secret, request []byte) ([]byte, *account.Verdict) {
 	body := wire.NewBody(request)
 	defer body.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
 	resp, v := u.post(ctx, host, method, token, body)
 	if v != nil {
 		return nil, v
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := wire.ReadAll(resp.Body, maxAnswer)
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
 	}

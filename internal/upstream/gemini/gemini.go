@@ -107,9 +107,7 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 	}
 	outgoing := wire.NewBody(m.body)
 	defer outgoing.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
 	resp, err := u.post(ctx, req.Model, method, outgoing)
 	if err != nil {

@@ -17,9 +17,7 @@ import (
 // call makes a call that is answered in one piece.
 func (u *Upstream) call(ctx context.Context, model, method string, body *wire.Body) ([]byte, error) {
 	defer body.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
 	resp, err := u.post(ctx, model, method, body)
 	if err != nil {
@@ -29,9 +27,7 @@ func (u *Upstream) call(ctx context.Context, model, method string, body *wire.Bo
 }
 
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dog := wire.Watch(cancel, u.opts.FirstByte, wire.ErrFirstByte)
+	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
 	resp, err := u.do(ctx, http.MethodGet, target, nil)
 	if err != nil {

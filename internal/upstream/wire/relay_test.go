@@ -111,9 +111,12 @@ func TestRelayPassesAStreamOn(t *testing.T) {
 			}
 			l := listener{leaves: c.leaves}
 			w := words{relay: NewRelay(l.hear)}
-			dog := Watch(func(error) { t.Error("the watchdog barked") }, 0, ErrFirstByte)
+			ctx, dog := Watch(t.Context(), 0)
 			defer dog.Stop()
 			err := w.relay.Stream(sse.NewReader(io.MultiReader(pieces...)), dog, time.Hour, &w)
+			if ctx.Err() != nil {
+				t.Error("the watchdog barked")
+			}
 			if heard := strings.Join(l.heard, " "); heard != c.heard || err != c.err || w.ended != c.ended || w.relay.Left() != (c.leaves > 0) {
 				t.Errorf("heard %q, want %q; error %v, want %v; ended %d times, want %d; left %v", heard, c.heard, err, c.err, w.ended, c.ended, w.relay.Left())
 			}
@@ -127,7 +130,7 @@ func TestRelayReportsABrokenStream(t *testing.T) {
 	body := io.MultiReader(strings.NewReader("data: stop\n\ndata: half of"), failing{broken})
 	l := listener{}
 	w := words{relay: NewRelay(l.hear)}
-	dog := Watch(func(error) {}, 0, ErrFirstByte)
+	_, dog := Watch(t.Context(), 0)
 	defer dog.Stop()
 	err := w.relay.Stream(sse.NewReader(body), dog, 0, &w)
 	if err != broken || w.ended != 0 || strings.Join(l.heard, " ") != "stop" {
@@ -158,9 +161,7 @@ func TestRelaySendsNothingToWhoHasLeft(t *testing.T) {
 func TestRelayGivesUpASilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, idle = time.Minute, 10 * time.Second
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		dog := Watch(cancel, first, ErrFirstByte)
+		ctx, dog := Watch(t.Context(), first)
 		defer dog.Stop()
 		body, provider := io.Pipe()
 		go func() {
@@ -238,7 +239,7 @@ func (c *counting) End() error { return nil }
 // BenchmarkRelay reads a stream of twenty chunks that have arrived at once.
 func BenchmarkRelay(b *testing.B) {
 	stream := bytes.Repeat([]byte(`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a few words"}]}}]}`+"\r\n\r\n"), 20)
-	dog := Watch(func(error) {}, time.Hour, ErrFirstByte)
+	_, dog := Watch(b.Context(), time.Hour)
 	defer dog.Stop()
 	b.ReportAllocs()
 	for b.Loop() {

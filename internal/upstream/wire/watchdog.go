@@ -22,11 +22,13 @@ type Watchdog struct {
 	busy   atomic.Bool
 }
 
-// Watch cancels with cause after d, unless d is 0 or the dog is reset or stopped before.
-func Watch(cancel context.CancelCauseFunc, d time.Duration, cause error) *Watchdog {
+// Watch returns a context for a call, and a dog that cancels it with ErrFirstByte after firstByte, unless that is 0 or the dog
+// is reset before. Who makes the call stops the dog, which ends the context.
+func Watch(ctx context.Context, firstByte time.Duration) (context.Context, *Watchdog) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	w := &Watchdog{cancel: cancel}
-	w.Reset(d, cause)
-	return w
+	w.Reset(firstByte, ErrFirstByte)
+	return ctx, w
 }
 
 // Busy says whether the caller is at work, and the provider may be quiet for as long.
@@ -38,7 +40,7 @@ func (w *Watchdog) Reset(d time.Duration, cause error) {
 		w.timer.Reset(d)
 		return
 	}
-	w.Stop()
+	w.rest()
 	w.cause = cause
 	if d > 0 {
 		w.start(d, cause)
@@ -60,8 +62,13 @@ func (w *Watchdog) start(d time.Duration, cause error) {
 	w.timer = t
 }
 
-// Stop ends the wait.
+// Stop ends the wait and the context.
 func (w *Watchdog) Stop() {
+	w.rest()
+	w.cancel(nil)
+}
+
+func (w *Watchdog) rest() {
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
