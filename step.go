@@ -38,6 +38,16 @@ func (s *Steps) Add(step Step) {
 	}
 }
 
+// Len is how many steps there are so far.
+func (s *Steps) Len() int {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.list)
+}
+
 // All returns the steps so far, in order.
 func (s *Steps) All() []Step {
 	if s == nil {

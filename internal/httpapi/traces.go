@@ -10,6 +10,7 @@ import (
 const (
 	traceRows    = 100
 	maxTraceRows = 1000
+	maxID        = 100 // of a call, in bytes; ours are shorter
 )
 
 // traces answers GET /v1/traces?limit=&before=: the newest calls first.
@@ -23,6 +24,9 @@ func (c *call) traces() error {
 				WithNext("page with before=ID, the last call of the page before")
 		}
 		q.Limit = limit
+	}
+	if len(q.Before) > maxID {
+		return perigee.Errorf(perigee.ClassNotFound, "there is no call %q", shorten(q.Before))
 	}
 	calls, err := c.readCalls(q)
 	if err != nil {

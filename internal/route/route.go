@@ -7,14 +7,11 @@
 package route
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +105,9 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 				}
 			}
 		}
-		yield(perigee.Event{}, r.verdict(ctx, model, failed))
+		if failed.confess(yield) {
+			yield(perigee.Event{}, r.verdict(ctx, model, failed))
+		}
 	}
 }
 
@@ -116,10 +115,11 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 // failed.
 func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
 	for i, target := range targets {
-		a, err := r.ask(ctx, req, target, note, yield)
+		a, err := r.ask(ctx, req, target, note, failed.spent(), yield)
 		if a.brokeOff(ctx, err) {
 			r.step(req, a, err, "answers in one piece can be asked for again")
-			a, err = r.ask(ctx, req, target, note, yield)
+			failed = append(failed, a.failure(err))
+			a, err = r.ask(ctx, req, target, note, failed.spent(), yield)
 		}
 		if err == nil {
 			return nil, true
@@ -128,7 +128,7 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 			yield(perigee.Event{}, err)
 			return nil, true
 		}
-		failed = append(failed, failure{target.Name, err})
+		failed = append(failed, a.failure(err))
 		if !movesOn(err) || i == len(targets)-1 {
 			break
 		}
@@ -137,97 +137,6 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 			"class", perigee.AsError(err).Class, "error", err)
 	}
 	return failed, false
-}
-
-// ask lets one upstream try.
-func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, yield func(perigee.Event, error) bool) (*attempt, error) {
-	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, began: r.opts.Now(), yield: yield}
-	if note != nil {
-		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
-	}
-	return a, a.run(target.Upstream.Stream(ctx, req))
-}
-
-// step keeps for the record that an upstream was asked in vain.
-func (r *Router) step(req *perigee.Request, a *attempt, err error, why string) {
-	e := perigee.AsError(err)
-	req.Steps.Add(perigee.Step{Upstream: a.target, Account: e.Account, Why: why, Class: e.Class, Error: e.Message, Took: r.opts.Now().Sub(a.began)})
-}
-
-// An attempt is one upstream's try at a call. What it says before its first content is held back, because it would be wrong if
-// another upstream answered in the end; and where the caller wants the answer in one piece, all of it is.
-type attempt struct {
-	target    string
-	model     string
-	whole     bool
-	began     time.Time
-	held      []perigee.Event
-	content   bool // something of an answer has come
-	answering bool // something has reached the caller
-	yield     func(perigee.Event, error) bool
-}
-
-// brokeOff says whether the connection was cut halfway through an answer of which the caller has seen nothing yet. That says
-// nothing about the next one.
-func (a *attempt) brokeOff(ctx context.Context, err error) bool {
-	if err == nil || !a.whole || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
-		return false
-	}
-	broken, ok := errors.AsType[*net.OpError](err)
-	return errors.Is(err, io.ErrUnexpectedEOF) || ok && a.content && broken.Op == "read"
-}
-
-// run passes the stream on. It returns the stream's error; nil also when the caller went away.
-func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
-	for ev, err := range stream {
-		if err != nil {
-			return err
-		}
-		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote
-		a.content = a.content || !about
-		switch {
-		case a.answering:
-			if !a.yield(ev, nil) {
-				return nil
-			}
-		case about || a.whole:
-			ev.Frame = bytes.Clone(ev.Frame) // good until the next event only
-			a.held = append(a.held, ev)
-		default:
-			a.answering = true
-			if !a.release() || !a.yield(ev, nil) {
-				return nil
-			}
-		}
-	}
-	if !a.answering {
-		a.answering = true
-		a.release()
-	}
-	return nil
-}
-
-// release hands out what was held back, with a start event that names who answers.
-func (a *attempt) release() bool {
-	start := perigee.Event{Kind: perigee.EventStart}
-	for _, ev := range a.held {
-		if ev.Kind == perigee.EventStart {
-			start = ev
-		}
-	}
-	start.Upstream = a.target
-	if start.Model == "" {
-		start.Model = a.model
-	}
-	if !a.yield(start, nil) {
-		return false
-	}
-	for _, ev := range a.held {
-		if ev.Kind != perigee.EventStart && !a.yield(ev, nil) {
-			return false
-		}
-	}
-	return true
 }
 
 // CountTokens asks the first upstream of the model that can count, or of what took its place.
@@ -276,7 +185,7 @@ func first[A, R any](ctx context.Context, r *Router, found resolved, what string
 		if err == nil {
 			return result, nil
 		}
-		failed = append(failed, failure{target.Name, err})
+		failed = append(failed, failure{upstream: target.Name, err: err})
 		if !movesOn(err) {
 			break
 		}
@@ -318,13 +227,6 @@ func movesOn(err error) bool {
 	}
 	return true
 }
-
-type failure struct {
-	upstream string
-	err      error
-}
-
-type failures []failure
 
 // nobodyHasIt says whether all that is wrong is that something was not found.
 func nobodyHasIt(failed failures) bool {

@@ -97,3 +97,83 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// What an answer cost that nobody saw the end of is told all the same: before the error, and with the answer that came in its
+// place.
+func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
+	half := func(err error) *source {
+		return &source{events: []perigee.Event{
+			{Kind: perigee.EventStart, Account: "ada@example.com", Model: "m-001"},
+			{Kind: perigee.EventText, Text: "half"},
+			{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 100, Output: 5}},
+		}, err: err}
+	}
+	all := says("all")
+	all.events = append(all.events, perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 100, Output: 20, Thinking: 2}})
+	cut := &perigee.Error{Class: perigee.ClassUnavailable, Message: "cut", Cause: io.ErrUnexpectedEOF}
+	for _, test := range []struct {
+		name  string
+		tries []*source
+		want  string
+	}{
+		{"answered then", []*source{half(cut), all}, "start u real-all, text all, usage 200 25 2"},
+		{"cut again", []*source{half(cut)}, "start u m-001 ada@example.com, usage 200 10 0, error cut"},
+		{"the client leaves", []*source{half(perigee.Errorf(perigee.ClassCanceled, "gone"))}, "start u m-001 ada@example.com, usage 100 5 0, error gone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := router(t, Options{Targets: []Target{{"u", &tries{list: test.tries}}}})
+			var got []string
+			for ev, err := range r.Stream(t.Context(), perigee.NewRequest(perigee.Origin{ID: "c"}, "m", false, nil)) {
+				switch {
+				case err != nil:
+					got = append(got, "error "+perigee.AsError(err).Message)
+				case ev.Kind == perigee.EventStart:
+					got = append(got, strings.TrimSpace("start "+ev.Upstream+" "+ev.Model+" "+ev.Account))
+				case ev.Kind == perigee.EventText:
+					got = append(got, "text "+ev.Text)
+				case ev.Kind == perigee.EventUsage:
+					got = append(got, fmt.Sprintf("usage %d %d %d", ev.Usage.Input, ev.Usage.Output, ev.Usage.Thinking))
+				}
+			}
+			if text := strings.Join(got, ", "); text != test.want {
+				t.Errorf("got  %s\nwant %s", text, test.want)
+			}
+		})
+	}
+}
+
+// Answers come in thousands of pieces; held back, they are a few.
+func TestPiecesOfTextAreHeldTogether(t *testing.T) {
+	stream := func(yield func(perigee.Event, error) bool) {
+		for range 1000 {
+			yield(perigee.Event{Kind: perigee.EventThinking, Text: "hm "}, nil)
+		}
+		yield(perigee.Event{Kind: perigee.EventThinking, Text: "so", Signature: "sealed"}, nil)
+		yield(perigee.Event{Kind: perigee.EventThinking, Text: "again"}, nil)
+		for range 1000 {
+			yield(perigee.Event{Kind: perigee.EventText, Text: "word "}, nil)
+			yield(perigee.Event{Kind: perigee.EventText, Text: "Wort ", Candidate: 1}, nil)
+		}
+		for range 1000 {
+			yield(perigee.Event{Kind: perigee.EventText, Text: "x"}, nil)
+		}
+		yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
+	}
+	var got, want [2]strings.Builder
+	write := func(into *[2]strings.Builder, ev perigee.Event) {
+		fmt.Fprintf(&into[ev.Candidate], "%s%s", ev.Text, ev.Signature)
+	}
+	a := attempt{whole: true, yield: func(ev perigee.Event, _ error) bool { write(&got, ev); return true }}
+	if err := a.run(stream); err != nil {
+		t.Fatal(err)
+	}
+	stream(func(ev perigee.Event, _ error) bool { write(&want, ev); return true })
+	for i := range got {
+		if got[i].String() != want[i].String() {
+			t.Errorf("candidate %d says something else", i)
+		}
+	}
+	if len(a.held) > 2004 {
+		t.Errorf("%d events are held", len(a.held))
+	}
+}

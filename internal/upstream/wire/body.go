@@ -35,7 +35,7 @@ func (b *Body) Attach(req *http.Request) {
 
 func (b *Body) open() io.ReadCloser {
 	b.readers.Add(1)
-	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, close: sync.OnceFunc(b.readers.Done)}
+	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, done: b.readers.Done}
 }
 
 // Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
@@ -43,12 +43,19 @@ func (b *Body) open() io.ReadCloser {
 func (b *Body) Wait() { b.readers.Wait() }
 
 type bodyReader struct {
+	mu     sync.Mutex // HTTP/2 closes a body from one goroutine while another reads it
+	closed bool
 	net.Buffers
-	left  int64
-	close func()
+	left int64
+	done func()
 }
 
 func (r *bodyReader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := r.Buffers.Read(p)
 	r.left -= int64(n)
 	return n, err
@@ -56,12 +63,22 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 
 // WriteTo writes what is left, without copying it.
 func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := r.Buffers.WriteTo(w)
 	r.left -= n
 	return n, err
 }
 
 func (r *bodyReader) Close() error {
-	r.close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		r.done()
+	}
 	return nil
 }

@@ -34,7 +34,10 @@ func NewClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = NewTransport()
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, _ []*http.Request) error {
+		if next.Body != nil {
+			_ = next.Body.Close() // opened for a request that is never sent, and nobody else closes it
+		}
 		return http.ErrUseLastResponse
 	}}
 }

@@ -1,0 +1,199 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"time"
+
+	"perigee"
+)
+
+// An attempt is one upstream's try at a call. What it says before its first content is held back, because it would be wrong if
+// another upstream answered in the end; and where the caller wants the answer in one piece, all of it is.
+type attempt struct {
+	target    string
+	model     string
+	whole     bool
+	began     time.Time
+	steps     int           // how many the call had before it
+	spent     perigee.Usage // by tries before
+	usage     perigee.Usage // by this one, as far as it is known
+	held      []perigee.Event
+	text      []byte // of the last one held, while it goes on
+	content   bool   // something of an answer has come
+	answering bool   // something has reached the caller
+	yield     func(perigee.Event, error) bool
+}
+
+// ask lets one upstream try.
+func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, spent perigee.Usage, yield func(perigee.Event, error) bool) (*attempt, error) {
+	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, yield: yield}
+	if note != nil {
+		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
+	}
+	return a, a.run(target.Upstream.Stream(ctx, req))
+}
+
+// step keeps for the record that an upstream was asked in vain, unless it has said so itself.
+func (r *Router) step(req *perigee.Request, a *attempt, err error, why string) {
+	if req.Steps.Len() > a.steps {
+		return
+	}
+	e := perigee.AsError(err)
+	req.Steps.Add(perigee.Step{Upstream: a.target, Account: e.Account, Why: why, Class: e.Class, Error: e.Message, Took: r.opts.Now().Sub(a.began)})
+}
+
+// run passes the stream on. It returns the stream's error; nil also when the caller went away.
+func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
+	for ev, err := range stream {
+		if err != nil {
+			return err
+		}
+		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote
+		a.content = a.content || !about
+		switch {
+		case a.answering:
+			if !a.pass(ev) {
+				return nil
+			}
+		case about || a.whole:
+			a.hold(ev)
+		default:
+			a.answering = true
+			if !a.release() || !a.pass(ev) {
+				return nil
+			}
+		}
+	}
+	if !a.answering {
+		a.answering = true
+		a.release()
+	}
+	return nil
+}
+
+// pass hands an event to the caller. What was spent before counts, too.
+func (a *attempt) pass(ev perigee.Event) bool {
+	if ev.Kind == perigee.EventUsage && ev.Usage != nil && a.spent != (perigee.Usage{}) {
+		ev.Usage = new(sum(a.spent, *ev.Usage))
+	}
+	return a.yield(ev, nil)
+}
+
+// hold keeps an event for later. Neighbouring pieces of text become one: answers come in thousands of them.
+func (a *attempt) hold(ev perigee.Event) {
+	if ev.Kind == perigee.EventUsage && ev.Usage != nil {
+		a.usage = *ev.Usage
+	}
+	if last := len(a.held) - 1; last >= 0 && goesOn(&a.held[last], &ev) {
+		a.text = append(a.text, ev.Text...)
+		a.held[last].Signature = ev.Signature
+		return
+	}
+	a.endText()
+	ev.Frame = bytes.Clone(ev.Frame) // good until the next event only
+	a.held = append(a.held, ev)
+	a.text = append(a.text, ev.Text...)
+}
+
+// endText completes the last event that is held.
+func (a *attempt) endText() {
+	if last := len(a.held) - 1; last >= 0 && len(a.text) > len(a.held[last].Text) {
+		a.held[last].Text = string(a.text)
+	}
+	a.text = a.text[:0]
+}
+
+// goesOn says whether an event is the next piece of what the one before says.
+func goesOn(before, ev *perigee.Event) bool {
+	switch ev.Kind {
+	case perigee.EventText, perigee.EventThinking:
+		return before.Kind == ev.Kind && before.Candidate == ev.Candidate && before.Thought == ev.Thought && before.Signature == ""
+	}
+	return false
+}
+
+// release hands out what was held back, with a start event that names who answers.
+func (a *attempt) release() bool {
+	a.endText()
+	if !a.yield(a.start(), nil) {
+		return false
+	}
+	for _, ev := range a.held {
+		if ev.Kind != perigee.EventStart && !a.pass(ev) {
+			return false
+		}
+	}
+	return true
+}
+
+// start is the event that says who answers.
+func (a *attempt) start() perigee.Event {
+	start := perigee.Event{Kind: perigee.EventStart}
+	for _, ev := range a.held {
+		if ev.Kind == perigee.EventStart {
+			start = ev
+		}
+	}
+	start.Upstream = a.target
+	if start.Model == "" {
+		start.Model = a.model
+	}
+	return start
+}
+
+// brokeOff says whether the connection was cut halfway through an answer of which the caller has seen nothing yet. That says
+// nothing about the next one.
+func (a *attempt) brokeOff(ctx context.Context, err error) bool {
+	if err == nil || !a.whole || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
+		return false
+	}
+	broken, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, io.ErrUnexpectedEOF) || ok && a.content && broken.Op == "read"
+}
+
+// A failure is an attempt that came to nothing.
+type failure struct {
+	upstream string
+	err      error
+	start    *perigee.Event // who had begun to answer; nil: nobody
+	usage    perigee.Usage  // what that cost all the same
+}
+
+type failures []failure
+
+func (a *attempt) failure(err error) failure {
+	f := failure{upstream: a.target, err: err, usage: a.usage}
+	if a.content {
+		f.start = new(a.start())
+	}
+	return f
+}
+
+// spent is what all of them cost.
+func (list failures) spent() (total perigee.Usage) {
+	for _, f := range list {
+		total = sum(total, f.usage)
+	}
+	return total
+}
+
+// confess tells those who watch, before the error, of an answer that had begun and that the caller will never see: who made
+// it, and what it cost. It says whether the caller is still there.
+func (list failures) confess(yield func(perigee.Event, error) bool) bool {
+	for i := len(list) - 1; i >= 0; i-- {
+		if start := list[i].start; start != nil {
+			spent := list.spent()
+			return yield(*start, nil) && (spent == (perigee.Usage{}) || yield(perigee.Event{Kind: perigee.EventUsage, Usage: &spent}, nil))
+		}
+	}
+	return true
+}
+
+func sum(a, b perigee.Usage) perigee.Usage {
+	return perigee.Usage{Input: a.Input + b.Input, Cached: a.Cached + b.Cached, Output: a.Output + b.Output, Thinking: a.Thinking + b.Thinking}
+}

@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+)
+
+// A provider that wants to send us elsewhere is not followed, and the body that was opened for the way there is closed all the
+// same: else Wait would wait for ever.
+func TestWaitEndsAfterARedirect(t *testing.T) {
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		synctest.Test(t, func(t *testing.T) {
+			client := NewClient(roundTrip(func(req *http.Request) (*http.Response, error) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_ = req.Body.Close()
+				return &http.Response{StatusCode: status, Header: http.Header{"Location": {"/elsewhere"}}, Body: http.NoBody, Request: req}, nil
+			}))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://provider.example/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := NewBody([]byte("a question"))
+			body.Attach(req)
+			resp, err := client.Do(req)
+			if err != nil || resp.StatusCode != status {
+				t.Fatalf("got %v, %v; want %d", resp, err, status)
+			}
+			body.Wait() // or a deadlock, which the bubble reports
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// HTTP/2 closes the body of a call that ends early from one goroutine while another reads it. What is read after that belongs to
+// somebody else already.
+func TestNothingIsReadOfAClosedBody(t *testing.T) {
+	body := NewBody([]byte("a question"))
+	r := body.open()
+	_ = r.Close()
+	body.Wait()
+	if n, err := r.Read(make([]byte, 64)); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("Read gave %d bytes and %v after Close", n, err)
+	}
+	if n, err := r.(io.WriterTo).WriteTo(io.Discard); n != 0 || err == nil {
+		t.Errorf("WriteTo gave %d bytes and %v after Close", n, err)
+	}
+}
