@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,7 +13,6 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/daemon"
 	"perigee/internal/sqlstore"
 )
 
@@ -80,19 +78,17 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 	if err != nil {
 		return err
 	}
-	var rows []perigee.TraceRow
 	query := url.Values{"limit": {strconv.Itoa(q.Limit)}}
 	if q.Before != "" {
 		query.Set("before", q.Before)
 	}
-	err = askDaemon(ctx, loaded.Config, "/v1/traces?"+query.Encode(), &rows)
-	if errors.Is(err, errNoDaemon) {
-		var calls []perigee.Call
-		calls, err = storedCalls(ctx, loaded.Config, q)
+	rows, err := readRecorded(ctx, loaded.Config, "/v1/traces?"+query.Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
+		calls, err := store.Calls(ctx, q)
 		for i := range calls {
 			rows = append(rows, calls[i].TraceRow())
 		}
-	}
+		return rows, err
+	})
 	if err != nil {
 		return err
 	}
@@ -122,16 +118,15 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 	if err != nil {
 		return err
 	}
-	var t perigee.Trace
-	err = askDaemon(ctx, loaded.Config, "/v1/traces/"+url.PathEscape(id), &t)
-	if errors.Is(err, errNoDaemon) {
-		var calls []perigee.Call
-		if calls, err = storedCalls(ctx, loaded.Config, perigee.CallQuery{ID: id}); err == nil && len(calls) == 0 {
-			err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", id).WithNext("perigee trace list shows the last ones")
-		}
-		if err == nil {
+	t, err := readRecorded(ctx, loaded.Config, "/v1/traces/"+url.PathEscape(id), func(store *sqlstore.Store) (t perigee.Trace, err error) {
+		calls, err := store.Calls(ctx, perigee.CallQuery{ID: id})
+		if len(calls) > 0 {
 			t = calls[0].Trace()
 		}
+		return t, err
+	})
+	if err == nil && t.ID == "" {
+		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", id).WithNext("perigee trace list shows the last ones")
 	}
 	if err != nil {
 		return err
@@ -143,21 +138,6 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		return out.Encode(t)
 	}
 	return tellTrace(env.stdout, &t)
-}
-
-// storedCalls reads the store itself. Where nothing was ever recorded there is nothing.
-func storedCalls(ctx context.Context, cfg *config.Config, q perigee.CallQuery) ([]perigee.Call, error) {
-	options := daemon.StoreOptions(cfg)
-	options.ReadOnly = true
-	store, err := sqlstore.Open(ctx, options)
-	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	return store.Calls(ctx, q)
 }
 
 // tellTrace writes a call down for a person: what was asked, what was tried in order, what came of it.

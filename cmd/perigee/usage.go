@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"time"
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/daemon"
 	"perigee/internal/sqlstore"
 )
 
@@ -89,8 +87,6 @@ func orDash(s string) string {
 	return s
 }
 
-// readUsage asks the running daemon, which knows of calls that are not on disk yet, and otherwise the store
-// itself. Where nothing was ever recorded there is nothing to list.
 func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	query := url.Values{"by": {q.By}}
 	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
@@ -98,25 +94,7 @@ func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([
 			query.Set(name, at.Format(time.RFC3339Nano))
 		}
 	}
-	var rows []perigee.UsageRow
-	err := askDaemon(ctx, cfg, "/v1/usage?"+query.Encode(), &rows)
-	if !errors.Is(err, errNoDaemon) {
-		return rows, err
-	}
-	options := daemon.StoreOptions(cfg)
-	options.ReadOnly = true
-	store, err := sqlstore.Open(ctx, options)
-	if perigee.AsError(err) != nil && perigee.AsError(err).Class == perigee.ClassNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	return store.Usage(ctx, q)
-}
-
-// askDaemon gets a path from the running daemon through its socket; errNoDaemon where there is none.
-func askDaemon(ctx context.Context, cfg *config.Config, path string, into any) error {
-	return daemon.Ask(ctx, cfg, path, into)
+	return readRecorded(ctx, cfg, "/v1/usage?"+query.Encode(), func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
+		return store.Usage(ctx, q)
+	})
 }
