@@ -1,33 +1,29 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-DATA quote<>+0(SB)/8, $0x2222222222222222
-DATA quote<>+8(SB)/8, $0x2222222222222222
-GLOBL quote<>(SB), RODATA|NOPTR, $16
-DATA backslash<>+0(SB)/8, $0x5C5C5C5C5C5C5C5C
-DATA backslash<>+8(SB)/8, $0x5C5C5C5C5C5C5C5C
-GLOBL backslash<>(SB), RODATA|NOPTR, $16
-DATA control<>+0(SB)/8, $0x1F1F1F1F1F1F1F1F
-DATA control<>+8(SB)/8, $0x1F1F1F1F1F1F1F1F
-GLOBL control<>(SB), RODATA|NOPTR, $16
-DATA slash<>+0(SB)/8, $0x2F2F2F2F2F2F2F2F
-DATA slash<>+8(SB)/8, $0x2F2F2F2F2F2F2F2F
-GLOBL slash<>(SB), RODATA|NOPTR, $16
-DATA letterN<>+0(SB)/8, $0x6E6E6E6E6E6E6E6E
-DATA letterN<>+8(SB)/8, $0x6E6E6E6E6E6E6E6E
-GLOBL letterN<>(SB), RODATA|NOPTR, $16
-DATA letterR<>+0(SB)/8, $0x7272727272727272
-DATA letterR<>+8(SB)/8, $0x7272727272727272
-GLOBL letterR<>(SB), RODATA|NOPTR, $16
-DATA letterT<>+0(SB)/8, $0x7474747474747474
-DATA letterT<>+8(SB)/8, $0x7474747474747474
-GLOBL letterT<>(SB), RODATA|NOPTR, $16
-DATA fromBToF<>+0(SB)/8, $0x0404040404040404
-DATA fromBToF<>+8(SB)/8, $0x0404040404040404
-GLOBL fromBToF<>(SB), RODATA|NOPTR, $16
-DATA letterF<>+0(SB)/8, $0x6666666666666666
-DATA letterF<>+8(SB)/8, $0x6666666666666666
-GLOBL letterF<>(SB), RODATA|NOPTR, $16
+// EACH16 is sixteen bytes alike, for SSE2.
+#define EACH16(name, eight) \
+	DATA name<>+0(SB)/8, eight; \
+	DATA name<>+8(SB)/8, eight; \
+	GLOBL name<>(SB), RODATA|NOPTR, $16
+
+// TABLE32 is a table of sixteen bytes, once for each half of a register of AVX2.
+#define TABLE32(name, low, high) \
+	DATA name<>+0(SB)/8, low;   \
+	DATA name<>+8(SB)/8, high;  \
+	DATA name<>+16(SB)/8, low;  \
+	DATA name<>+24(SB)/8, high; \
+	GLOBL name<>(SB), RODATA|NOPTR, $32
+
+EACH16(quote, $0x2222222222222222)
+EACH16(backslash, $0x5C5C5C5C5C5C5C5C)
+EACH16(control, $0x1F1F1F1F1F1F1F1F)
+EACH16(slash, $0x2F2F2F2F2F2F2F2F)
+EACH16(letterN, $0x6E6E6E6E6E6E6E6E)
+EACH16(letterR, $0x7272727272727272)
+EACH16(letterT, $0x7474747474747474)
+EACH16(fromBToF, $0x0404040404040404)
+EACH16(letterF, $0x6666666666666666)
 
 // OR_EQUAL adds to the bytes of to that equal those of what; it spoils X4.
 #define OR_EQUAL(what, to) \
@@ -107,26 +103,10 @@ TEXT ·markBlockSSE2(SB), NOSPLIT, $0-16
 
 // What a byte is follows from both its halves: each has a table of what it may be part of, and what both allow, it is.
 // 1 is a quote, 2 a backslash, 4 a control character, 8, 32 and 64 are the rest of the short escapes.
-DATA byLowHalf<>+0(SB)/8, $0x04240444046D0404
-DATA byLowHalf<>+8(SB)/8, $0x0C24040604040404
-DATA byLowHalf<>+16(SB)/8, $0x04240444046D0404
-DATA byLowHalf<>+24(SB)/8, $0x0C24040604040404
-GLOBL byLowHalf<>(SB), RODATA|NOPTR, $32
-DATA byHighHalf<>+0(SB)/8, $0x4020020000090404
-DATA byHighHalf<>+8(SB)/8, $0x0000000000000000
-DATA byHighHalf<>+16(SB)/8, $0x4020020000090404
-DATA byHighHalf<>+24(SB)/8, $0x0000000000000000
-GLOBL byHighHalf<>(SB), RODATA|NOPTR, $32
-DATA lowHalf<>+0(SB)/8, $0x0F0F0F0F0F0F0F0F
-DATA lowHalf<>+8(SB)/8, $0x0F0F0F0F0F0F0F0F
-DATA lowHalf<>+16(SB)/8, $0x0F0F0F0F0F0F0F0F
-DATA lowHalf<>+24(SB)/8, $0x0F0F0F0F0F0F0F0F
-GLOBL lowHalf<>(SB), RODATA|NOPTR, $32
-DATA shortEscapes<>+0(SB)/8, $0x6A6A6A6A6A6A6A6A
-DATA shortEscapes<>+8(SB)/8, $0x6A6A6A6A6A6A6A6A
-DATA shortEscapes<>+16(SB)/8, $0x6A6A6A6A6A6A6A6A
-DATA shortEscapes<>+24(SB)/8, $0x6A6A6A6A6A6A6A6A
-GLOBL shortEscapes<>(SB), RODATA|NOPTR, $32
+TABLE32(byLowHalf, $0x04240444046D0404, $0x0C24040604040404)
+TABLE32(byHighHalf, $0x4020020000090404, $0x0000000000000000)
+TABLE32(lowHalf, $0x0F0F0F0F0F0F0F0F, $0x0F0F0F0F0F0F0F0F)
+TABLE32(shortEscapes, $0x6A6A6A6A6A6A6A6A, $0x6A6A6A6A6A6A6A6A)
 
 // MARK32 marks 32 bytes: quotes in R8, backslashes in R9, others in R10, what is no short escape in R11.
 #define MARK32(offset) \
@@ -176,36 +156,12 @@ TEXT ·markBlockAVX2(SB), NOSPLIT, $0-16
 // UTF-8 is checked by what two bytes in a row can have wrong with them, after Keiser and Lemire, "Validating UTF-8 In Less
 // Than One Instruction Per Byte": three tables by half bytes, a bit for each kind of mistake, and what all three allow is
 // one. The top bit is for two continuations in a row, which are right in the third and the fourth byte of a character.
-DATA byFirstHigh<>+0(SB)/8, $0x0202020202020202
-DATA byFirstHigh<>+8(SB)/8, $0x4915012180808080
-DATA byFirstHigh<>+16(SB)/8, $0x0202020202020202
-DATA byFirstHigh<>+24(SB)/8, $0x4915012180808080
-GLOBL byFirstHigh<>(SB), RODATA|NOPTR, $32
-DATA byFirstLow<>+0(SB)/8, $0xCBCBCB8B8383A3E7
-DATA byFirstLow<>+8(SB)/8, $0xCBCBDBCBCBCBCBCB
-DATA byFirstLow<>+16(SB)/8, $0xCBCBCB8B8383A3E7
-DATA byFirstLow<>+24(SB)/8, $0xCBCBDBCBCBCBCBCB
-GLOBL byFirstLow<>(SB), RODATA|NOPTR, $32
-DATA bySecondHigh<>+0(SB)/8, $0x0101010101010101
-DATA bySecondHigh<>+8(SB)/8, $0x01010101BABAAEE6
-DATA bySecondHigh<>+16(SB)/8, $0x0101010101010101
-DATA bySecondHigh<>+24(SB)/8, $0x01010101BABAAEE6
-GLOBL bySecondHigh<>(SB), RODATA|NOPTR, $32
-DATA third<>+0(SB)/8, $0x6060606060606060
-DATA third<>+8(SB)/8, $0x6060606060606060
-DATA third<>+16(SB)/8, $0x6060606060606060
-DATA third<>+24(SB)/8, $0x6060606060606060
-GLOBL third<>(SB), RODATA|NOPTR, $32
-DATA fourth<>+0(SB)/8, $0x7070707070707070
-DATA fourth<>+8(SB)/8, $0x7070707070707070
-DATA fourth<>+16(SB)/8, $0x7070707070707070
-DATA fourth<>+24(SB)/8, $0x7070707070707070
-GLOBL fourth<>(SB), RODATA|NOPTR, $32
-DATA top<>+0(SB)/8, $0x8080808080808080
-DATA top<>+8(SB)/8, $0x8080808080808080
-DATA top<>+16(SB)/8, $0x8080808080808080
-DATA top<>+24(SB)/8, $0x8080808080808080
-GLOBL top<>(SB), RODATA|NOPTR, $32
+TABLE32(byFirstHigh, $0x0202020202020202, $0x4915012180808080)
+TABLE32(byFirstLow, $0xCBCBCB8B8383A3E7, $0xCBCBDBCBCBCBCBCB)
+TABLE32(bySecondHigh, $0x0101010101010101, $0x01010101BABAAEE6)
+TABLE32(third, $0x6060606060606060, $0x6060606060606060)
+TABLE32(fourth, $0x7070707070707070, $0x7070707070707070)
+TABLE32(top, $0x8080808080808080, $0x8080808080808080)
 
 // UTF8 adds to Y12 what is wrong with the 32 bytes of in, which stand behind those of before. It spoils Y1, Y2 and Y3.
 #define UTF8(in, before) \
