@@ -60,7 +60,7 @@ var rooms = []room{
 
 	// Who knows all.
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/...", "golang.org/x/sys"}, "the only package that knows all others"},
-	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal"}, "what tests share"},
+	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
 	{"perigee/bench", []string{"perigee", "perigee/internal/..."}, "measures from outside"},
 	{"perigee/e2e", nil, "drives the built binary from outside"},

@@ -10,51 +10,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 )
-
-// sharedDatabase is the address of a new, empty schema on the PostgreSQL server that PERIGEE_TEST_POSTGRES names.
-func sharedDatabase(t *testing.T) string {
-	t.Helper()
-	address := os.Getenv("PERIGEE_TEST_POSTGRES")
-	if address == "" {
-		t.Skip("PERIGEE_TEST_POSTGRES names no PostgreSQL server")
-	}
-	schema := "test_" + strings.ToLower(rand.Text()[:12])
-	run := func(statement string) {
-		conn, err := pgx.Connect(context.Background(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close(context.Background()) }()
-		if _, err := conn.Exec(context.Background(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run("CREATE SCHEMA " + schema)
-	t.Cleanup(func() { run("DROP SCHEMA " + schema + " CASCADE") })
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String()
-}
 
 func newSealKey() string {
 	raw := make([]byte, 32)
@@ -69,7 +37,7 @@ func storeConfig(address, key string) string {
 // replicaTowers are two daemons on one database, with data directories of their own, and one provider.
 func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *tower) {
 	t.Helper()
-	store := storeConfig(sharedDatabase(t), newSealKey())
+	store := storeConfig(perigeetest.Postgres(t), newSealKey())
 	provider, err := simulator.New(simulator.Options{Seed: t.Name(), Script: script})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +184,7 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 // The open calls of a replica that is alive are nobody else's business, also when another one starts.
 func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	t.Parallel()
-	address := sharedDatabase(t)
+	address := perigeetest.Postgres(t)
 	stage := newStage(t)
 	text := stage.config(storeConfig(address, newSealKey()))
 	first := start(t, text, nil)
@@ -347,7 +315,7 @@ func (w *wire) set(cut bool) {
 
 func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	direct := sharedDatabase(t)
+	direct := perigeetest.Postgres(t)
 	u, err := url.Parse(direct)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"database/sql"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -11,40 +10,8 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 )
-
-// An ide is a state.vscdb that its editor has open.
-type ide struct {
-	t    *testing.T
-	path string
-	db   *sql.DB
-}
-
-func newIDE(t *testing.T, journal string) *ide {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "state.vscdb")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = db.Close() })
-	i := &ide{t, path, db}
-	i.exec("PRAGMA journal_mode = " + journal)
-	i.exec("CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
-	return i
-}
-
-func (i *ide) exec(query string, args ...any) {
-	i.t.Helper()
-	if _, err := i.db.Exec(query, args...); err != nil {
-		i.t.Fatal(err)
-	}
-}
-
-func (i *ide) set(key, value string) {
-	i.exec("INSERT INTO ItemTable VALUES (?, ?)", key, []byte(value))
-}
 
 // proto writes a message of fields that have bytes: number and value by turns.
 func proto(parts ...any) string {
@@ -103,13 +70,13 @@ func TestImportFromTheIDE(t *testing.T) {
 	for _, test := range tests {
 		for _, journal := range []string{"DELETE", "WAL"} {
 			t.Run(test.name+" "+journal, func(t *testing.T) {
-				i := newIDE(t, journal)
+				i := perigeetest.NewEditor(t, journal)
 				for key, value := range test.rows {
-					i.set(key, value)
+					i.Set(key, []byte(value))
 				}
-				list, err := ReadFile(t.Context(), i.path, false)
+				list, err := ReadFile(t.Context(), i.Path, false)
 				var got strings.Builder
-				write(&got, list, err, i.path)
+				write(&got, list, err, i.Path)
 				if got.String() != test.want {
 					t.Errorf("got\n%s\nwant\n%s", got.String(), test.want)
 				}
@@ -132,9 +99,9 @@ func TestGoldenRow(t *testing.T) {
 }
 
 func TestImportOfAnotherDatabase(t *testing.T) {
-	i := newIDE(t, "DELETE")
-	i.exec("ALTER TABLE ItemTable RENAME TO Bookmarks")
-	_, err := ReadFile(t.Context(), i.path, false)
+	i := perigeetest.NewEditor(t, "DELETE")
+	i.Exec("ALTER TABLE ItemTable RENAME TO Bookmarks")
+	_, err := ReadFile(t.Context(), i.Path, false)
 	wantClass(t, err, perigee.ClassInvalid)
 	broken := filepath.Join(t.TempDir(), "state.vscdb")
 	if err := os.WriteFile(broken, []byte("SQLite format 3\x00half"), 0o600); err != nil {

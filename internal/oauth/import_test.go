@@ -21,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
@@ -223,7 +224,7 @@ func TestExportThatCannotBeWritten(t *testing.T) {
 }
 
 func TestCanceledImport(t *testing.T) {
-	path := newIDE(t, "WAL").path
+	path := perigeetest.NewEditor(t, "WAL").Path
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := ReadFile(ctx, path, false); !errors.Is(err, context.Canceled) {

@@ -9,14 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"perigee"
+	"perigee/internal/perigeetest"
 	"perigee/internal/seal"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
@@ -201,11 +198,7 @@ func TestAdoptEndsARefusal(t *testing.T) {
 
 // TestReplicasOnPostgres is the same storm with the real store, each replica with connections of its own.
 func TestReplicasOnPostgres(t *testing.T) {
-	address := os.Getenv("PERIGEE_TEST_POSTGRES")
-	if address == "" {
-		t.Skip("PERIGEE_TEST_POSTGRES names no PostgreSQL server")
-	}
-	address = withSchema(t, address)
+	address := perigeetest.Postgres(t)
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})
 	client, th := r.watch()
 	raw := make([]byte, 32)
@@ -243,30 +236,4 @@ func TestReplicasOnPostgres(t *testing.T) {
 	if _, err := client.Refresh(t.Context(), only(accounts[2]).Refresh); err != nil {
 		t.Errorf("what is stored in the end is not accepted: %v", err)
 	}
-}
-
-// withSchema makes a schema for one test and returns the address of it.
-func withSchema(t *testing.T, address string) string {
-	t.Helper()
-	schema := "test_" + strings.ToLower(rand.Text()[:12])
-	run := func(statement string) {
-		conn, err := pgx.Connect(context.Background(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close(context.Background()) }()
-		if _, err := conn.Exec(context.Background(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run("CREATE SCHEMA " + schema)
-	t.Cleanup(func() { run("DROP SCHEMA " + schema + " CASCADE") })
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String()
 }

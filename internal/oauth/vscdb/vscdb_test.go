@@ -2,7 +2,6 @@ package vscdb
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,48 +12,26 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"perigee/internal/perigeetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // An editor has a database open.
 type editor struct {
-	t    *testing.T
-	path string
-	db   *sql.DB
+	*perigeetest.Editor
+	t *testing.T
 }
 
 func newEditor(t *testing.T, journal string) *editor {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "state.vscdb")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = db.Close() })
-	e := &editor{t, path, db}
-	e.exec("PRAGMA journal_mode = " + journal)
-	e.exec("CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
-	return e
-}
-
-func (e *editor) exec(query string, args ...any) {
-	e.t.Helper()
-	if _, err := e.db.Exec(query, args...); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
-func (e *editor) set(key, value string) {
-	e.t.Helper()
-	e.exec("INSERT INTO ItemTable VALUES (?, ?)", key, value)
+	return &editor{perigeetest.NewEditor(t, journal), t}
 }
 
 // files are the names and contents of what lies beside the database.
 func (e *editor) files() map[string]string {
 	e.t.Helper()
-	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.path), "*"))
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.Path), "*"))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -75,14 +52,14 @@ func TestReadBesideTheEditor(t *testing.T) {
 			temporary := t.TempDir()
 			t.Setenv("TMPDIR", temporary)
 			e := newEditor(t, journal)
-			e.set("a", "old")
-			e.set("a", "new")
-			e.set("b", strings.Repeat("long ", 100_000))
+			e.Set("a", "old")
+			e.Set("a", "new")
+			e.Set("b", strings.Repeat("long ", 100_000))
 			before := e.files()
-			if journal == "WAL" && before[e.path+"-wal"] == "" {
+			if journal == "WAL" && before[e.Path+"-wal"] == "" {
 				t.Fatal("there is no log to be read")
 			}
-			values, err := Read(t.Context(), e.path, "a", "b", "c")
+			values, err := Read(t.Context(), e.Path, "a", "b", "c")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,8 +85,8 @@ func TestReadBesideTheEditor(t *testing.T) {
 // TestReadWhileTheEditorHoldsALock has a transaction open all the time.
 func TestReadWhileTheEditorHoldsALock(t *testing.T) {
 	e := newEditor(t, "WAL")
-	e.set("a", "committed")
-	tx, err := e.db.Begin()
+	e.Set("a", "committed")
+	tx, err := e.DB.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,25 +94,25 @@ func TestReadWhileTheEditorHoldsALock(t *testing.T) {
 	if _, err := tx.Exec("INSERT INTO ItemTable VALUES ('a', 'not yet')"); err != nil {
 		t.Fatal(err)
 	}
-	if values, err := Read(t.Context(), e.path, "a"); err != nil || string(values["a"]) != "committed" {
+	if values, err := Read(t.Context(), e.Path, "a"); err != nil || string(values["a"]) != "committed" {
 		t.Errorf("got %q, %v", values["a"], err)
 	}
 }
 
 func TestReadWaitsForATransaction(t *testing.T) {
 	e := newEditor(t, "DELETE")
-	e.set("a", "value")
-	journal := e.path + "-journal"
+	e.Set("a", "value")
+	journal := e.Path + "-journal"
 	if err := os.WriteFile(journal, []byte("half a transaction"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := Read(t.Context(), e.path, "a"); !errors.Is(err, errMoving) {
+		if _, err := Read(t.Context(), e.Path, "a"); !errors.Is(err, errMoving) {
 			t.Errorf("got %v", err)
 		}
 		time.AfterFunc(100*time.Millisecond, func() { _ = os.Remove(journal) })
 		// The driver works in goroutines of its own, and is done before the bubble ends.
-		if values, err := Read(t.Context(), e.path, "a"); err != nil || string(values["a"]) != "value" {
+		if values, err := Read(t.Context(), e.Path, "a"); err != nil || string(values["a"]) != "value" {
 			t.Errorf("got %q, %v", values["a"], err)
 		}
 	})
@@ -145,13 +122,13 @@ func TestReadWaitsForATransaction(t *testing.T) {
 func TestCopyIsOfOneMoment(t *testing.T) {
 	for _, journal := range []string{"DELETE", "WAL"} {
 		e := newEditor(t, journal)
-		e.set("a", "old")
+		e.Set("a", "old")
 		to := filepath.Join(t.TempDir(), "copy")
-		err := copyStill(e.path, to, func(from, to string) error {
-			if err := copyFile(from, to); err != nil || from != e.path {
+		err := copyStill(e.Path, to, func(from, to string) error {
+			if err := copyFile(from, to); err != nil || from != e.Path {
 				return err
 			}
-			e.set("a", "new")
+			e.Set("a", "new")
 			return nil
 		})
 		if !errors.Is(err, errMoving) {
