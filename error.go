@@ -45,6 +45,10 @@ type Error struct {
 	Status   int               // the HTTP status to answer with when it says more than the class
 	Details  []json.RawMessage // the provider's own evidence (google.rpc details), untouched
 	Cause    error
+
+	// Ours says that Message and Next are about perigee's own house, which its owner should know about, and clients should not;
+	// it is what they are told instead. Empty: there is nothing to hide.
+	Ours string
 }
 
 // Errorf makes an error of a class. A %w verb keeps its cause.

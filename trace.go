@@ -19,6 +19,7 @@ type TraceRow struct {
 	DurationMS   float64   `json:"duration_ms"`
 	InputTokens  int64     `json:"input_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
+	Outcome      Outcome   `json:"outcome"`
 }
 
 // A Trace is everything that is known of a call.
@@ -27,7 +28,6 @@ type Trace struct {
 	Operation      string   `json:"operation"`
 	Stream         bool     `json:"stream"`
 	ModelAsked     string   `json:"model_asked"`
-	Outcome        Outcome  `json:"outcome"`
 	Error          string   `json:"error"`
 	Finish         string   `json:"finish"`
 	CachedTokens   int64    `json:"cached_tokens"`
@@ -46,7 +46,7 @@ func (c *Call) TraceRow() TraceRow {
 	row := TraceRow{
 		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, Upstream: c.Upstream, Account: c.Account,
 		Status: c.Status, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
-		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output,
+		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, Outcome: c.Outcome,
 	}
 	if row.Model == "" {
 		row.Model = c.ModelAsked
@@ -61,7 +61,7 @@ func (c *Call) TraceRow() TraceRow {
 func (c *Call) Trace() Trace {
 	t := Trace{
 		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream, ModelAsked: c.ModelAsked,
-		Outcome: c.Outcome, Error: c.Error, Finish: c.Finish,
+		Error: c.Error, Finish: c.Finish,
 		CachedTokens: c.Usage.Cached, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
 		ClientName: c.Client.Name, ClientVersion: c.Client.Version, Key: c.Client.Key, Session: c.Client.Session,
 		Notes: c.Notes, Steps: c.Steps,

@@ -99,13 +99,10 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 		column[perigee.TraceRow]{"UPSTREAM", func(r perigee.TraceRow) any { return orDash(r.Upstream) }},
 		column[perigee.TraceRow]{"ACCOUNT", func(r perigee.TraceRow) any { return orDash(r.Account) }},
 		column[perigee.TraceRow]{"RESULT", func(r perigee.TraceRow) any {
-			switch {
-			case r.Class != "":
-				return r.Class
-			case r.Status == 0:
-				return "open"
+			if r.Outcome == perigee.OutcomeFailed {
+				return r.Class // which says more
 			}
-			return "done"
+			return r.Outcome
 		}},
 		column[perigee.TraceRow]{"MS", func(r perigee.TraceRow) any { return int64(r.DurationMS) }},
 		column[perigee.TraceRow]{"IN", func(r perigee.TraceRow) any { return r.InputTokens }},
@@ -160,7 +157,9 @@ func tellTrace(out io.Writer, t *perigee.Trace) error {
 	for _, note := range t.Notes {
 		line("note", "%s", note)
 	}
-	line("answered", "%s", strings.Join(present(t.Model, t.Upstream, t.Account), ", "))
+	if t.FirstByteMS > 0 {
+		line("answered", "%s", strings.Join(present(t.Model, t.Upstream, t.Account), ", "))
+	}
 	line("tokens", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
 	line("took", "%.0f ms, first byte after %.0f ms", t.DurationMS, t.FirstByteMS)
 	line("result", "%s", strings.Join(present(string(t.Outcome), t.Finish, string(t.Class), t.Error), ", "))

@@ -264,13 +264,19 @@ func shorten(s string) string {
 	return s
 }
 
-// trouble makes err the client's: a call that ended because the daemon stops did not end because the client
-// left.
+// trouble makes err the client's: a call that ended because the daemon stops did not end because the client left, and what
+// is wrong inside the house is for its owner.
 func (c *call) trouble(err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if e.Class == perigee.ClassCanceled && errors.Is(context.Cause(c.r.Context()), ErrShutdown) {
 		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "perigee is shutting down",
 			Next: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
+	}
+	if e.Ours != "" && !c.trusted {
+		c.opts.Logger.Warn(e.Ours, "call", c.id, "error", e)
+		told := *e
+		told.Message, told.Next, told.Details = e.Ours, "try again; who runs perigee finds the reason in its log", nil
+		return &told
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -368,4 +369,31 @@ func (answering) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Eve
 		_ = yield(perigee.Event{Kind: perigee.EventText, Text: "ok"}, nil) &&
 			yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
 	}
+}
+
+// What is wrong inside the house is told to its owner, who comes through the socket, and to the log.
+func TestClientsAreNotToldOfTheHouse(t *testing.T) {
+	away := perigee.Errorf(perigee.ClassUnavailable, "sum up usage in postgres://10.0.0.7/perigee: connection refused").WithNext("start PostgreSQL")
+	away.Ours = "perigee cannot use its database at the moment"
+	var log strings.Builder
+	s := httpapi.New(httpapi.Options{Usage: noUsage{away}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Settings{})
+	for _, test := range []struct {
+		handler http.Handler
+		owner   bool
+	}{{s, false}, {s.Trusted(), true}} {
+		w := httptest.NewRecorder()
+		test.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/usage", nil))
+		if told := strings.Contains(w.Body.String(), "10.0.0.7"); w.Code != http.StatusServiceUnavailable || told != test.owner {
+			t.Errorf("owner %v: %d %s", test.owner, w.Code, w.Body)
+		}
+	}
+	if !strings.Contains(log.String(), "10.0.0.7") {
+		t.Errorf("the log does not say it: %s", log.String())
+	}
+}
+
+type noUsage struct{ err error }
+
+func (n noUsage) Usage(context.Context, perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	return nil, n.err
 }

@@ -16,9 +16,11 @@ func (s *Store) explain(doing string, err error) error {
 	if _, ok := errors.AsType[*perigee.Error](err); ok {
 		return err
 	}
-	if errors.Is(err, errNoAnswer) {
-		return perigee.Errorf(perigee.ClassUnavailable, "%s %s: %w", doing, s.engine.name(), err).WithNext("check the database and the way to it")
+	class, next := perigee.ClassUnavailable, "check the database and the way to it"
+	if !errors.Is(err, errNoAnswer) {
+		class, next = s.engine.advice(err)
 	}
-	class, next := s.engine.advice(err)
-	return perigee.Errorf(class, "%s %s: %w", doing, s.engine.name(), err).WithNext("%s", next)
+	e := perigee.Errorf(class, "%s %s: %w", doing, s.engine.name(), err).WithNext("%s", next)
+	e.Ours = "perigee cannot use its database at the moment"
+	return e
 }
