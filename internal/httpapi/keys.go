@@ -178,7 +178,7 @@ func (k *guardedKey) enter(now time.Time) (release func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if k.Concurrency > 0 && u.active >= k.Concurrency {
-		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has %d calls open, as many as it may", k.Name, u.active).
+		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has as many calls open as it may: %d", k.Name, k.Concurrency).
 			WithNext("wait for one to end, or raise its concurrency")
 		e.Retry = time.Second
 		return nil, e
@@ -190,9 +190,10 @@ func (k *guardedKey) enter(now time.Time) (release func(), err error) {
 		}
 		u.refilled = now
 		if u.allowed < 1 {
+			wait := time.Duration((1 - u.allowed) / rate)
 			e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute", k.Name, k.RPM).
-				WithNext("wait a little, or raise its rpm")
-			e.Retry = time.Duration((1 - u.allowed) / rate)
+				WithNext("wait %s, or raise its rpm", (wait + time.Second - 1).Truncate(time.Second))
+			e.Retry = wait
 			return nil, e
 		}
 		u.allowed--

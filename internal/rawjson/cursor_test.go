@@ -208,9 +208,9 @@ func TestCursorTypeErrors(t *testing.T) {
 		{member("n", func(c *rawjson.Cursor) { c.Bool() }), "n: want a boolean, found a number"},
 		{member("big", func(c *rawjson.Cursor) { c.Int64() }), "big: want a 64-bit integer, found 9223372036854775808"},
 		{member("s", func(c *rawjson.Cursor) { c.Int64() }), `s: want a 64-bit integer, found a string "1x"`},
-		{member("s", func(c *rawjson.Cursor) { c.Float64() }), `s: want a 64-bit floating-point number, found a string "1x"`},
-		{member("huge", func(c *rawjson.Cursor) { c.Float64() }), "huge: want a 64-bit floating-point number, found 1e400"},
-		{member("o", func(c *rawjson.Cursor) { c.Float64() }), "o: want a 64-bit floating-point number, found an object"},
+		{member("s", func(c *rawjson.Cursor) { c.Float64() }), `s: want a number that fits into 64 bits, found a string "1x"`},
+		{member("huge", func(c *rawjson.Cursor) { c.Float64() }), "huge: want a number that fits into 64 bits, found 1e400"},
+		{member("o", func(c *rawjson.Cursor) { c.Float64() }), "o: want a number that fits into 64 bits, found an object"},
 		{member("b", func(c *rawjson.Cursor) { c.Int64() }), "b: want a 64-bit integer, found a boolean"},
 		{member("b", func(c *rawjson.Cursor) { c.Bool(); c.Bool() }), "b: want a boolean, found nothing"},
 	} {

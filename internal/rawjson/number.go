@@ -25,7 +25,7 @@ func (c *Cursor) Int64() int64 {
 
 // Float64 reads a number, also from a string. A number beyond float64 is an error.
 func (c *Cursor) Float64() float64 {
-	const want = "a 64-bit floating-point number"
+	const want = "a number that fits into 64 bits"
 	text, start, ok := c.numeral(want)
 	if !ok {
 		return 0

@@ -257,7 +257,7 @@ func TestChatRefuses(t *testing.T) {
 		"an unknown format":     {saying(`,"response_format":{"type":"grammar"}`), "response_format.type"},
 		"an unknown effort":     {saying(`,"reasoning_effort":"extreme"`), "reasoning_effort: want none"},
 		"no answers":            {saying(`,"n":0`), "n: want at least 1"},
-		"a text for a number":   {saying(`,"temperature":"warm"`), "temperature: want a 64-bit floating-point number"},
+		"a text for a number":   {saying(`,"temperature":"warm"`), "temperature: want a number that fits into 64 bits"},
 		"a fraction of tokens":  {saying(`,"max_tokens":1.5`), "max_tokens: want a 64-bit integer"},
 		"a number for stream":   {saying(`,"stream":1`), "stream: want a boolean"},
 		"an object for tools":   {saying(`,"tools":{}`), "tools: want an array"},
