@@ -24,8 +24,8 @@ var accountCommand = command{
   perigee account explain claude-sonnet-4-6
 
   list             the accounts, their state, and what they rest from
-  import FILE      add the accounts in a file: a list of email and refresh_token, an export of perigee's, the file of
-                   the OpenCode plugin, a credential of type antigravity, or the IDE's own state.vscdb
+  import FILE      add the accounts in a file: an object or a list of email and refresh_token, an export of perigee's,
+                   the file of the OpenCode plugin, a credential of type antigravity, or the IDE's own state.vscdb
   export FILE      write all accounts to a file, refresh tokens in clear; only you can read it
   enable EMAIL     use an account again, also one that the provider stopped
   disable EMAIL    do not use it
@@ -53,18 +53,20 @@ type accountRun struct {
 	asJSON   bool
 	partial  bool
 	yes      bool
+	file     *daemon.File // for import
 }
 
 // An accountAction is a word after account.
 type accountAction struct {
-	argument string // what it needs; empty: nothing
+	argument string                                   // what it needs; empty: nothing
+	prepare  func(context.Context, *accountRun) error // what comes before anything is opened; nil: nothing
 	run      func(context.Context, *accountRun) error
 	direct   bool // it goes past the daemon
 }
 
 var accountActions = map[string]accountAction{
 	"list":    {run: listAccounts},
-	"import":  {argument: "FILE", run: importAccounts},
+	"import":  {argument: "FILE", prepare: readAccounts, run: importAccounts},
 	"export":  {argument: "FILE", run: exportAccounts, direct: true},
 	"enable":  {argument: "EMAIL", run: enableAccount},
 	"disable": {argument: "EMAIL", run: disableAccount},
@@ -123,6 +125,11 @@ func account(ctx context.Context, env *environment, args []string) error {
 	}
 	if err := r.checkUpstream(word); err != nil {
 		return err
+	}
+	if action.prepare != nil {
+		if err := action.prepare(ctx, r); err != nil {
+			return err
+		}
 	}
 	if action.direct {
 		return action.run(ctx, r)
@@ -203,6 +210,9 @@ func enableAccount(ctx context.Context, r *accountRun) error {
 	if err != nil {
 		return err
 	}
+	if unsealable(row) {
+		return perigee.Errorf(perigee.ClassUnauthenticated, "%s is enabled, but %s", row.Email, row.Reason)
+	}
 	if row.State == perigee.AccountSignedOut {
 		return perigee.Errorf(perigee.ClassUnauthenticated, "%s is enabled, but it is signed out", row.Email).
 			WithNext("sign in again with perigee login --upstream %s", row.Upstream)
@@ -229,7 +239,35 @@ func useAccount(ctx context.Context, r *accountRun) error {
 	if err := r.control.UseAccount(ctx, r.account()); err != nil {
 		return err
 	}
+	r.warnUnusable(ctx)
 	return r.did("first", r.account().Email)
+}
+
+// warnUnusable says why an account that somebody has put first will not be taken all the same. Not knowing is no trouble.
+func (r *accountRun) warnUnusable(ctx context.Context) {
+	rows, err := r.control.Accounts(ctx)
+	if err != nil {
+		return
+	}
+	for _, row := range rows {
+		if row.Email != r.account().Email || r.upstream != "" && row.Upstream != r.upstream {
+			continue
+		}
+		switch email := printable(row.Email); {
+		case !row.Enabled:
+			r.env.say("%s comes first, but it is disabled and others are taken; perigee account enable %s changes that", email, email)
+		case !perigee.UsableState(row.State):
+			r.env.say("%s comes first, but it is %s and others are taken; perigee account list tells more", email, stateWord(row.State))
+		}
+	}
+}
+
+// stateWord is a state inside a sentence.
+func stateWord(state string) string {
+	if state == perigee.AccountVerification {
+		return "to be verified"
+	}
+	return strings.ReplaceAll(state, "_", " ")
 }
 
 func (r *accountRun) did(what, email string) error {

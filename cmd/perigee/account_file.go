@@ -3,38 +3,74 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"perigee"
+	"perigee/internal/config"
 	"perigee/internal/daemon"
 )
 
-// importAccounts adds the accounts of a file, and says for each what became of it.
-func importAccounts(ctx context.Context, r *accountRun) error {
+// readAccounts reads the file, before there is anything to keep its accounts in.
+func readAccounts(ctx context.Context, r *accountRun) error {
 	path, err := filepath.Abs(r.name)
 	if err != nil {
 		return err
 	}
-	file, err := daemon.ReadAccounts(ctx, path, r.partial)
-	if file != nil {
-		for _, line := range file.Lines {
-			r.report(line)
+	r.file, err = daemon.ReadAccounts(ctx, path, r.partial)
+	if r.file != nil {
+		r.report(r.file.Lines)
+	}
+	return err
+}
+
+// mostReported is how many entries of a file are named one by one.
+const mostReported = 20
+
+// report says what is wrong with the entries of a file, or remarkable about them. Of those that do not say whose they are it says
+// nothing yet: the provider will.
+func (r *accountRun) report(lines []daemon.FileLine) {
+	more := 0
+	for _, line := range lines {
+		who := line.Where
+		if line.Email != "" {
+			who += " (" + line.Email + ")"
+		}
+		text := who + ": " + line.Note
+		switch {
+		case line.Problem != "":
+			text = who + " cannot be used: " + line.Problem
+		case line.Note == "" || nameless(line):
+			continue
+		}
+		if more++; more <= mostReported {
+			r.env.say("%s", printable(text))
 		}
 	}
-	if err != nil {
-		return err
+	if more > mostReported {
+		r.env.say("and %d more", more-mostReported)
 	}
-	rows, err := r.control.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: file.Document, Partial: r.partial})
+}
+
+// nameless says that an entry can be used, and only the provider knows whose it is.
+func nameless(line daemon.FileLine) bool {
+	return line.Email == "" && line.Problem == "" && strings.HasPrefix(line.Note, "the file does not say whose it is")
+}
+
+// importAccounts adds the accounts of a file, and says for each what became of it.
+func importAccounts(ctx context.Context, r *accountRun) error {
+	r.warnNoClient(ctx)
+	rows, err := r.control.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: r.file.Document, Partial: r.partial})
 	if err != nil && !r.partial {
 		err = misused(err) // the file is good, so it is about the configuration
 	}
 	if err != nil {
 		return fmt.Errorf("import %s: %w", r.name, err)
 	}
+	r.sayWhose(rows)
 	return list(r.env, r.asJSON, rows,
 		column[perigee.ImportedRow]{"ACCOUNT", func(row perigee.ImportedRow) any { return orDash(row.Email) }},
 		column[perigee.ImportedRow]{"UPSTREAM", func(row perigee.ImportedRow) any { return row.Upstream }},
@@ -42,17 +78,47 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 	)
 }
 
-// report says what is wrong with an entry of a file, or remarkable about it.
-func (r *accountRun) report(line daemon.FileLine) {
-	who := line.Where
-	if line.Email != "" {
-		who += " (" + line.Email + ")"
+// sayWhose tells what the provider said about entries without a name. The rows are in the order of the file, so they can be told
+// apart unless some of them stayed unknown.
+func (r *accountRun) sayWhose(rows []perigee.ImportedRow) {
+	var without []daemon.FileLine
+	named := map[string]bool{}
+	for _, line := range r.file.Lines {
+		named[line.Email] = true
+		if nameless(line) {
+			without = append(without, line)
+		}
 	}
-	switch {
-	case line.Problem != "":
-		r.env.say("%s cannot be used: %s", printable(who), printable(line.Problem))
-	case line.Note != "":
-		r.env.say("%s: %s", printable(who), printable(line.Note))
+	var found []string
+	for _, row := range rows {
+		if row.Result != perigee.ImportSkipped && !named[row.Email] {
+			found = append(found, row.Email)
+		}
+	}
+	if len(found) != len(without) {
+		return
+	}
+	for i, line := range without {
+		r.env.say("%s is %s: the file does not say so, but the provider does", printable(line.Where), printable(found[i]))
+	}
+}
+
+// warnNoClient says before an import that nobody will be able to use what is imported. To find out, it looks where a sign-in
+// would.
+func (r *accountRun) warnNoClient(ctx context.Context) {
+	for _, u := range r.loaded.Config.Upstreams {
+		if u.Kind != config.KindAntigravity || r.upstream != "" && u.Name != r.upstream || u.OAuth.ClientID != "" && !u.OAuth.ClientSecret.IsZero() {
+			continue
+		}
+		login, err := daemon.StartLogin(ctx, daemonOptions(r.env, r.loaded), u, "")
+		if err == nil {
+			login.Close()
+			continue
+		}
+		if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
+			r.env.say("upstream %s has no OAuth client, neither in the configuration nor in an IDE that is installed here; refresh tokens "+
+				"are good only with the client that they were issued to, so set oauth.client_id and oauth.client_secret", printable(u.Name))
+		}
 	}
 }
 
@@ -69,12 +135,12 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 	}
 	count, skipped, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, r.name)
 	for _, email := range skipped {
-		r.env.say("%s is left out: its token cannot be had; sign in again with perigee login", printable(email))
+		r.env.say("%s is left out: its token cannot be had; perigee account list says why", printable(email))
 	}
 	if err != nil {
 		return err
 	}
-	return r.did(fmt.Sprintf("exported %d accounts", count), r.name)
+	return r.did("exported "+number(count, "account", "accounts"), r.name)
 }
 
 // agree asks the person at the terminal for an explicit yes. Where nobody sits there a flag has to say it.
@@ -105,13 +171,3 @@ func (e *environment) lines() *bufio.Reader {
 
 // interactive says whether stdin is a terminal.
 func (e *environment) interactive() bool { return isTerminal(e.stdin) }
-
-// isTerminal says whether a stream is one that a person sits at.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}

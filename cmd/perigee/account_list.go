@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"perigee"
 )
 
-// listAccounts shows the accounts in a table that is as narrow as it can be, and below it what takes more words.
+// listAccounts shows the accounts in a table, and below it what takes more words.
 func listAccounts(ctx context.Context, r *accountRun) error {
 	rows, err := r.control.Accounts(ctx)
 	if err != nil {
@@ -23,27 +24,19 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 	if len(rows) == 0 {
 		r.env.say("no account is signed in; with an upstream of kind antigravity, perigee login changes that")
 	}
-	if err := list(r.env, r.asJSON, rows, accountColumns(rows, isTerminal(r.env.stdout))...); err != nil || r.asJSON {
+	now := time.Now()
+	err = list(r.env, r.asJSON, rows,
+		column[perigee.AccountRow]{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }},
+		column[perigee.AccountRow]{"UPSTREAM", func(row perigee.AccountRow) any { return row.Upstream }},
+		column[perigee.AccountRow]{"ENABLED", func(row perigee.AccountRow) any { return yesNo(row.Enabled) }},
+		column[perigee.AccountRow]{"PROJECT", func(row perigee.AccountRow) any { return orDash(row.ProjectID) }},
+		column[perigee.AccountRow]{"STATE", func(row perigee.AccountRow) any { return row.State }},
+		column[perigee.AccountRow]{"RESTS", func(row perigee.AccountRow) any { return restsOf(row, now) }},
+	)
+	if err != nil || r.asJSON {
 		return err
 	}
 	return r.sayMore(rows)
-}
-
-// accountColumns are what the table shows. A terminal is narrow: what is the same everywhere, or seldom asked for, would only
-// break its lines.
-func accountColumns(rows []perigee.AccountRow, narrow bool) []column[perigee.AccountRow] {
-	now := time.Now()
-	columns := []column[perigee.AccountRow]{{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }}}
-	if !narrow || slices.ContainsFunc(rows, func(row perigee.AccountRow) bool { return row.Upstream != rows[0].Upstream }) {
-		columns = append(columns, column[perigee.AccountRow]{"UPSTREAM", func(row perigee.AccountRow) any { return row.Upstream }})
-	}
-	columns = append(columns, column[perigee.AccountRow]{"ENABLED", func(row perigee.AccountRow) any { return yesNo(row.Enabled) }})
-	if !narrow {
-		columns = append(columns, column[perigee.AccountRow]{"PROJECT", func(row perigee.AccountRow) any { return orDash(row.ProjectID) }})
-	}
-	return append(columns,
-		column[perigee.AccountRow]{"STATE", func(row perigee.AccountRow) any { return row.State }},
-		column[perigee.AccountRow]{"RESTS", func(row perigee.AccountRow) any { return restsOf(row, now) }})
 }
 
 // manyAccounts is from how many on a person wants to know how many they are.
@@ -60,7 +53,7 @@ var stateHelp = map[string]string{
 
 // sayMore writes below a table why accounts are in their states, and what the states mean.
 func (r *accountRun) sayMore(rows []perigee.AccountRow) error {
-	counts, off := map[string]int{}, 0
+	counts, explained, off := map[string]int{}, map[string][]string{}, 0
 	var text strings.Builder
 	for _, row := range rows {
 		counts[row.State]++
@@ -68,12 +61,19 @@ func (r *accountRun) sayMore(rows []perigee.AccountRow) error {
 			off++
 		}
 		if row.Reason != "" {
-			fmt.Fprintf(&text, "%s: %s\n", printable(row.Email), printable(row.Reason))
+			fmt.Fprintf(&text, "%s: %s\n", printable(row.Email), printable(addressed(row.Reason, row.Email)))
+		}
+		if !unsealable(row) {
+			explained[row.State] = append(explained[row.State], row.Email)
 		}
 	}
 	states := slices.Sorted(maps.Keys(counts))
 	for _, state := range states {
-		if help := stateHelp[state]; help != "" {
+		help, who := stateHelp[state], explained[state]
+		if len(who) == 1 {
+			help = addressed(help, printable(who[0]))
+		}
+		if help != "" && len(who) > 0 {
 			fmt.Fprintf(&text, "%s: %s\n", state, help)
 		}
 	}
@@ -87,8 +87,43 @@ func (r *accountRun) sayMore(rows []perigee.AccountRow) error {
 	if text.Len() == 0 {
 		return nil
 	}
-	_, err := fmt.Fprint(r.env.stdout, "\n", r.env.hint(text.String()))
+	_, err := fmt.Fprint(r.env.stdout, "\n", r.env.folded(r.env.hint(text.String())))
 	return err
+}
+
+// folded breaks lines at their words where a terminal would break them anywhere.
+func (e *environment) folded(text string) string {
+	width := e.width()
+	if width == 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		for _, part := range foldWords(strings.TrimRight(line, "\n"), width, false) {
+			fmt.Fprintln(&b, part)
+		}
+	}
+	return b.String()
+}
+
+// aboutOne is a command about one account, with or without its address.
+var aboutOne = regexp.MustCompile("perigee account (?:enable|remove)(?: EMAIL\\b| [^\\s`]+@[^\\s`]+)?")
+
+// addressed completes the commands in a text that is about one account.
+func addressed(text, email string) string {
+	return aboutOne.ReplaceAllStringFunc(text, func(command string) string {
+		if strings.Contains(command, "@") {
+			return command
+		}
+		return strings.TrimSuffix(command, " EMAIL") + " " + email
+	})
+}
+
+// unsealable says that an account counts as signed out because its refresh token cannot be opened, and not for anything that the
+// provider said. Who signs in again then would seal with a key that others may not have.
+func unsealable(row perigee.AccountRow) bool {
+	return row.State == perigee.AccountSignedOut && (strings.HasPrefix(row.Reason, "the key that sealed ") ||
+		strings.HasPrefix(row.Reason, "what is stored as ") || strings.Contains(row.Reason, " was sealed by a newer perigee"))
 }
 
 // restsOf says what an account is not used for, and for how long.
@@ -166,7 +201,7 @@ func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 		column[perigee.ChoiceRow]{"POOL", func(row perigee.ChoiceRow) any { return row.Pool }},
 		column[perigee.ChoiceRow]{"TAKEN", func(row perigee.ChoiceRow) any { return taken(row) }},
 		column[perigee.ChoiceRow]{"WHY", func(row perigee.ChoiceRow) any {
-			why := r.env.hint(row.Why)
+			why := r.env.hint(addressed(row.Why, row.Email))
 			if row.Until.IsZero() {
 				return why
 			}

@@ -83,7 +83,12 @@ func showConfig(env *environment, src config.Sources, asJSON bool) error {
 	err := list(env, asJSON, loaded.Values(),
 		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
 		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
-		column[config.Value]{"ORIGIN", func(v config.Value) any { return v.Origin }},
+		column[config.Value]{"ORIGIN", func(v config.Value) any {
+			if v.Unused() {
+				return v.Origin + " (not in use yet)"
+			}
+			return v.Origin
+		}},
 	)
 	return errors.Join(err, problems)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 )
 
@@ -24,7 +23,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// list prints rows as a table for people, or as a JSON array for programs.
+// list prints rows as a table for people, or as a JSON array for programs. At a terminal the table is made to fit; in a pipe
+// every column is there.
 func list[T any](env *environment, asJSON bool, rows []T, columns ...column[T]) error {
 	if asJSON {
 		if rows == nil {
@@ -35,22 +35,24 @@ func list[T any](env *environment, asJSON bool, rows []T, columns ...column[T]) 
 		out.SetIndent("", "  ")
 		return out.Encode(rows)
 	}
-	w := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-	for i, c := range columns {
-		if i > 0 {
-			fmt.Fprint(w, "\t")
+	t := &table{}
+	for _, c := range columns {
+		filled := tableColumn{head: c.head}
+		for _, row := range rows {
+			filled.cells = append(filled.cells, printable(fmt.Sprint(c.cell(row))))
 		}
-		fmt.Fprint(w, c.head)
+		t.columns = append(t.columns, filled)
 	}
-	fmt.Fprintln(w)
-	for _, row := range rows {
-		for i, c := range columns {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, printable(fmt.Sprint(c.cell(row))))
-		}
-		fmt.Fprintln(w)
+	if width := env.width(); width > 0 {
+		t.fit(width)
 	}
-	return w.Flush()
+	return t.write(env.stdout)
+}
+
+// number says how many of something there are.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -34,6 +34,7 @@ Antigravity IDE; an oauth.client_id without a secret chooses among several. peri
   --no-browser     only print the address of the page
   --paste          open no browser, and take what is pasted also when stdin is not a terminal
   --yes            you know the risk, and say yes to it
+  --config FILE    the configuration
 `,
 }
 
@@ -181,7 +182,7 @@ func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
 			if refused == nil || ctx.Err() != nil {
 				return nil
 			}
-			r.env.say("%s", printable(refused.Error()))
+			r.sayRefused(refused)
 		}
 		if err != nil {
 			if err == io.EOF {
@@ -189,6 +190,16 @@ func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
 			}
 			return perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithNext("run perigee login again")
 		}
+	}
+}
+
+// sayRefused tells about something pasted that signs nobody in. Whatever ends the sign-in is told by who waits for it.
+func (r *loginRun) sayRefused(refused error) {
+	switch e := perigee.AsError(refused); e.Class {
+	case perigee.ClassInvalid:
+		r.env.say("%s", printable(refused.Error()))
+	case perigee.ClassUnauthenticated, perigee.ClassIdentity:
+		r.env.say("%s; paste another, or press Ctrl-C to give up", printable(e.Message))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,5 +60,43 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 		if code == 0 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "have been suspended") {
 			t.Errorf("typed %q: exit %d: %s", typed, code, said.String())
 		}
+	}
+}
+
+// At a terminal no line is longer than it is wide; a pipe gets all of it.
+func TestListingsFitTheTerminal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "data_dir: /tmp\nupstreams:\n  - {name: gravity, kind: antigravity, accept_terms_risk: true, oauth: {client_id: an-id}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	terminal, person := newTerminal(t)
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 70}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(person) // ends when the terminal does
+		shown <- all
+	}()
+	args := []string{"config", "show", "--config", file}
+	if code := run(context.Background(), &environment{stdout: terminal, stderr: io.Discard}, args); code != 0 {
+		t.Fatal("exit", code)
+	}
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.ReplaceAll(string(<-shown), "\r", ""), "\n")
+	if len(lines) < 20 || !strings.HasPrefix(lines[0], "KEY ") {
+		t.Fatalf("it shows %q", lines)
+	}
+	for _, line := range lines {
+		if len(strings.TrimRight(line, " ")) > 70 {
+			t.Errorf("too long: %s", line)
+		}
+	}
+	var piped bytes.Buffer
+	if code := run(context.Background(), &environment{stdout: &piped, stderr: io.Discard}, args); code != 0 || !strings.Contains(piped.String(), "https://daily-cloudcode-pa.googleapis.com ") {
+		t.Errorf("exit %d: %s", code, piped.String())
 	}
 }

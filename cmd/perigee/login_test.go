@@ -16,7 +16,7 @@ import (
 // signin runs perigee login and does what a person would do with the page that it shows:
 //
 //	signin browser ARGS…   opens it, and lets the browser come back by itself
-//	signin paste ARGS…     opens it in a browser elsewhere, and pastes first nonsense and then where that ended
+//	signin paste ARGS…     opens it in a browser elsewhere, and pastes first nonsense, then a code that nobody gave, and then where that ended
 //	signin code ARGS…      pastes the code alone
 //	signin nothing ARGS…   ends the input
 //
@@ -84,7 +84,7 @@ func visit(how, page string, input io.WriteCloser) error {
 	case how == "code":
 		_, err = io.WriteString(input, back.Query().Get("code")+"\n")
 	default:
-		_, err = io.WriteString(input, "what is this?\n\n"+back.String()+"\n")
+		_, err = io.WriteString(input, "what is this?\n\na-code-of-nobody\n"+back.String()+"\n")
 	}
 	return err
 }

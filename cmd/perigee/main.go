@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -74,6 +75,10 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
 		return usagef("no command given; perigee help lists them")
 	}
+	args, err := commandFirst(args)
+	if err != nil {
+		return err
+	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
 		return help(env, args[1:])
@@ -94,6 +99,31 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 		return usagef("no command %q; did you mean perigee %s?", args[0], near[0])
 	}
 	return usagef("no command %q; perigee help lists them", args[0])
+}
+
+// commandFirst puts a --config that stands before the command behind it, where flags are read.
+func commandFirst(args []string) ([]string, error) {
+	if !strings.HasPrefix(args[0], "-") || slices.Contains([]string{"-h", "-help", "--help", "-version", "--version"}, args[0]) {
+		return args, nil
+	}
+	name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+	rest := args[1:]
+	if name != "config" {
+		return nil, usagef("%s stands before the command; flags come behind it: perigee COMMAND %[1]s", args[0])
+	}
+	if !joined {
+		if len(rest) == 0 {
+			return nil, usagef("--config needs a file, and a command; perigee help lists them")
+		}
+		value, rest = rest[0], rest[1:]
+	}
+	if len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil, usagef("no command given; perigee help lists them")
+	}
+	if rest[0] == "help" {
+		return rest, nil
+	}
+	return append(slices.Clone(rest), "--config", value), nil
 }
 
 func help(env *environment, args []string) error {

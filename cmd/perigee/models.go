@@ -23,6 +23,7 @@ Asks the configured upstreams which models they have. No daemon is needed.
 
   --upstream NAME  only the models of this upstream
   --json           a JSON array: id, upstream, context, output, thinking
+  --config FILE    the configuration
 `,
 }
 

@@ -37,10 +37,16 @@ did since the window began. Works with and without a running daemon.
 type quotaFilter struct{ account, model, upstream string }
 
 func (f quotaFilter) lets(row perigee.QuotaRow) bool {
-	fits := func(pattern, name string) bool {
-		return pattern == "" || names.Match(strings.ToLower(pattern), strings.ToLower(name))
-	}
-	return fits(f.account, row.Account) && fits(f.model, row.Model) && (f.upstream == "" || f.upstream == row.Upstream)
+	return f.wants(row.Account, row.Upstream) && fits(f.model, row.Model)
+}
+
+// wants says whether it is about an account.
+func (f quotaFilter) wants(email, upstream string) bool {
+	return fits(f.account, email) && (f.upstream == "" || f.upstream == upstream)
+}
+
+func fits(pattern, name string) bool {
+	return pattern == "" || names.Match(strings.ToLower(pattern), strings.ToLower(name))
 }
 
 func quota(ctx context.Context, env *environment, args []string) error {
@@ -72,29 +78,83 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return misused(err)
 	}
-	for _, problem := range found.Problems {
-		env.say("%s", printable(problem))
+	all, err := handle.Accounts(ctx)
+	if err != nil {
+		return err
 	}
+	accounts := slices.DeleteFunc(slices.Clone(all), func(row perigee.AccountRow) bool { return !want.wants(row.Email, row.Upstream) })
 	rows := slices.DeleteFunc(slices.Clone(found.Rows), func(row perigee.QuotaRow) bool { return !want.lets(row) })
+	missed := want.missed(found, rows, accounts, all)
+	if missed == nil || want.account == "" {
+		sayProblems(env, found.Problems, accounts)
+	}
 	if err := listQuota(env, *asJSON, rows); err != nil {
 		return err
 	}
-	return want.missed(found, rows)
+	return missed
 }
 
-// missed is the error about a listing that has become empty.
-func (f quotaFilter) missed(found perigee.QuotaList, rows []perigee.QuotaRow) error {
+// sayProblems says which of the accounts could not be asked, and why.
+func sayProblems(env *environment, problems []string, accounts []perigee.AccountRow) {
+	for _, problem := range problems {
+		email, why, _ := strings.Cut(problem, ": ")
+		i := slices.IndexFunc(accounts, func(row perigee.AccountRow) bool { return row.Email == email })
+		if i < 0 {
+			continue
+		}
+		if unsealable(accounts[i]) {
+			why = accounts[i].Reason // which is not that it should sign in again
+		}
+		env.say("%s: %s", printable(email), printable(addressed(why, email)))
+	}
+}
+
+// missed is the error about a listing that has become empty. The accounts are those of all that it is about.
+func (f quotaFilter) missed(found perigee.QuotaList, rows []perigee.QuotaRow, accounts, all []perigee.AccountRow) error {
+	asked := slices.ContainsFunc(found.Rows, func(row perigee.QuotaRow) bool { return f.wants(row.Account, row.Upstream) })
 	switch {
 	case len(rows) > 0:
 		return nil
-	case len(found.Rows) == 0 && len(found.Problems) > 0:
+	case !asked && f.account != "" && len(accounts) > 0:
+		return whyNot(found.Problems, accounts)
+	case f.account == "" && !asked && len(found.Problems) > 0:
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account can be asked").WithNext("perigee account list shows their state")
-	case len(found.Rows) == 0:
+	case f.account == "" && !asked:
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is in use").WithNext("run perigee login, or see perigee account list")
 	}
+	return f.nothingFits(found, all)
+}
+
+// whyNot is the error about accounts that somebody asked about, and that cannot be asked.
+func whyNot(problems []string, accounts []perigee.AccountRow) error {
+	var words []string
+	for _, row := range accounts {
+		why := "is not in use"
+		switch {
+		case !row.Enabled:
+			why = "is disabled"
+		case !perigee.UsableState(row.State):
+			why = "is " + stateWord(row.State)
+		default:
+			for _, problem := range problems {
+				if text, ok := strings.CutPrefix(problem, row.Email+": "); ok {
+					why = "could not be asked: " + text
+				}
+			}
+		}
+		words = append(words, printable(row.Email+" fits, but "+why))
+	}
+	return perigee.Errorf(perigee.ClassUnauthenticated, "%s", strings.Join(words, "; ")).WithNext("perigee account list tells more")
+}
+
+// nothingFits says which of the filters is the one that lets nothing through, and what is near.
+func (f quotaFilter) nothingFits(found perigee.QuotaList, all []perigee.AccountRow) error {
 	var accounts, models []string
 	for _, row := range found.Rows {
-		accounts, models = append(accounts, row.Account), append(models, row.Model)
+		models = append(models, row.Model)
+	}
+	for _, row := range all {
+		accounts = append(accounts, row.Email)
 	}
 	for _, c := range []struct {
 		what, pattern string
@@ -102,7 +162,7 @@ func (f quotaFilter) missed(found perigee.QuotaList, rows []perigee.QuotaRow) er
 	}{{"account", f.account, accounts}, {"model", f.model, models}} {
 		slices.Sort(c.known)
 		near := names.Nearest(strings.ToLower(strings.Trim(c.pattern, "*")), slices.Compact(c.known), 3)
-		if c.pattern == "" || slices.ContainsFunc(c.known, func(name string) bool { return names.Match(strings.ToLower(c.pattern), strings.ToLower(name)) }) {
+		if c.pattern == "" || slices.ContainsFunc(c.known, func(name string) bool { return fits(c.pattern, name) }) {
 			continue
 		}
 		e := perigee.Errorf(perigee.ClassNotFound, "no %s fits %q", c.what, c.pattern)

@@ -31,6 +31,7 @@ way. The header x-perigee-call of every answer has the call's id.
     --before ID    only calls older than this one
   show ID          one call in full
   --json           as JSON: list an array, show an object
+  --config FILE    the configuration
 `,
 }
 
@@ -52,20 +53,16 @@ func trace(ctx context.Context, env *environment, args []string) error {
 		}
 		return listTraces(ctx, env, src, perigee.CallQuery{Limit: *limit, Before: *before}, *asJSON)
 	case "show":
-		id := ""
-		if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-			id, rest = rest[0], rest[1:]
-		}
-		if err := parse(env, set, rest, 1); err != nil {
+		ids, err := parseAround(env, set, rest)
+		switch {
+		case err != nil:
 			return err
-		}
-		if id == "" {
-			id = set.Arg(0)
-		}
-		if id == "" {
+		case len(ids) == 0 || ids[0] == "":
 			return usagef("trace: show wants the id of a call; perigee trace list has them")
+		case len(ids) > 1:
+			return usagef("trace: unexpected argument %q; perigee help trace tells more", ids[1])
 		}
-		return showTrace(ctx, env, src, id, *asJSON)
+		return showTrace(ctx, env, src, ids[0], *asJSON)
 	case "-h", "-help", "--help":
 		return parse(env, set, args, 0)
 	default:

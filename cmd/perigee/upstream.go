@@ -37,6 +37,10 @@ func accountUpstream(command string, cfg *config.Config, name string, one bool) 
 		}
 	}
 	switch {
+	case len(able) == 0 && command == "quota" && slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.Kind == config.KindGemini }):
+		return usagef("quota: there is none to show: API keys do not tell what they have left, and no upstream with accounts is configured")
+	case len(able) == 0 && len(cfg.Upstreams) > 0:
+		return usagef("%s: no upstream that has accounts is configured; those there are need none", command)
 	case len(able) == 0:
 		return usagef("%s: no upstream that has accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended", command)
 	case slices.Contains(able, name) || name == "" && (len(able) == 1 || !one):

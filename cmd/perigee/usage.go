@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"perigee"
@@ -17,15 +19,18 @@ var usageCommand = command{
 	run:     usage,
 	usage: `  perigee usage
   perigee usage --by day --since 2026-01-01 --json
+  perigee usage --by account --since 2d
 
 Sums up the recorded calls, with or without a running daemon. Input includes cached tokens, output includes
 thinking. The row - is for calls that had none: no account, because none could be taken or the upstream has no
 accounts, or no key, because none was asked for.
 
   --by WHAT        model, account, key, client or day (default model)
-  --since TIME     only calls from then on: a day (UTC), or a time as RFC 3339
+  --since TIME     only calls from then on: a day (UTC), today, yesterday, a time as RFC 3339, or so long ago:
+                   90m, 1h, 2d, 1w
   --until TIME     only calls before then
   --json           a JSON array
+  --config FILE    the configuration
 `,
 }
 
@@ -47,12 +52,9 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		if *text == "" {
 			continue
 		}
-		t, err := time.Parse(time.RFC3339, *text)
-		if err != nil {
-			t, err = time.Parse(time.DateOnly, *text)
-		}
-		if err != nil {
-			return usagef("usage: %q is not a time; write it as 2026-01-31 or 2026-01-31T00:00:00Z", *text)
+		t, ok := moment(*text, time.Now())
+		if !ok {
+			return usagef("usage: %q is not a time; write it as 2026-01-31, 2026-01-31T00:00:00Z, yesterday, 2d or 1h30m", *text)
 		}
 		*at = t
 	}
@@ -73,6 +75,32 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return r.ThinkingTokens }},
 		column[perigee.UsageRow]{"ERRORS", func(r perigee.UsageRow) any { return r.Errors }},
 	)
+}
+
+// moment reads a time as people write it. Days are those of UTC, by which usage is grouped.
+func moment(text string, now time.Time) (t time.Time, ok bool) {
+	today := now.UTC().Truncate(24 * time.Hour)
+	switch text {
+	case "now":
+		return now, true
+	case "today":
+		return today, true
+	case "yesterday":
+		return today.AddDate(0, 0, -1), true
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	for unit, days := range map[string]int{"d": 1, "w": 7} {
+		if count, found := strings.CutSuffix(text, unit); found {
+			n, err := strconv.ParseUint(count, 10, 12)
+			return now.AddDate(0, 0, -int(n)*days), err == nil
+		}
+	}
+	ago, err := time.ParseDuration(text)
+	return now.Add(-ago), err == nil && ago > 0
 }
 
 func heading(by string) string {

@@ -21,6 +21,12 @@ type Lender interface {
 	Lend(ctx context.Context, want Want) (Loan, error)
 }
 
+// A ProjectFinder is a Source or a Loan that can look up its project. FindProject is for when the provider has refused a
+// project, or may have meant the project by what it said: it says whether the account has another one now.
+type ProjectFinder interface {
+	FindProject(ctx context.Context, refused string) bool
+}
+
 // A Loan is an account while a call has it.
 type Loan interface {
 	Email() string

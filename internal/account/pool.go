@@ -11,7 +11,7 @@ import (
 	"perigee"
 )
 
-// A Source is a sign-in that can be lent. All methods may be called concurrently, and none of them may call the pool.
+// A Source is a sign-in that can be lent. All methods may be called concurrently. SignIn may not call the pool.
 type Source interface {
 	SignIn() perigee.SignIn
 	// Token returns an access token that is still good for a while. An error with a Verdict in it is taken for what that says;

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,14 +96,11 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 	at, kind, ok := m.back(l, model, now)
 	switch {
 	case !ok && (kind == KindNotFound || kind == KindForbidden):
-		r.Why, r.Until = causes[kind].one, p.clock.date(at, now)
+		r.Why, r.Until = m.says(kind), p.clock.date(at, now)
 	case !ok:
 		r.Why = m.absence()
 	case at > now:
-		r.Why, r.Until = causes[kind].one, p.clock.date(at, now)
-		if causes[kind].one == "" {
-			r.Why = "it rests (" + string(kind) + ")"
-		}
+		r.Why, r.Until = m.says(kind), p.clock.date(at, now)
 	case p.busy.has(m.index):
 		r.Why = causes[kindBusy].one
 	default:
@@ -112,7 +110,7 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 			r.Why = fmt.Sprintf("usable, %.0f points", p.gauges[m.index].score(quotaIndex(l), now))
 		}
 		if q, known := m.quota[model]; known && l.pool == PoolAntigravity && q.until > now {
-			r.Why += fmt.Sprintf(", %.0f%% of its quota left", 100*q.fraction)
+			r.Why += ", " + percent(q.fraction) + " of its quota left"
 		}
 		if l.spared[model].has(m.index) {
 			r.Why += ": spared while others are usable"
@@ -120,6 +118,26 @@ func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
 		}
 	}
 	return r
+}
+
+// says is what a member rests from.
+func (m *member) says(kind Kind) string {
+	switch one := causes[kind].one; {
+	case one == "":
+		return "it rests (" + string(kind) + ")"
+	case kind == KindProject && m.signIn.ProjectID != "":
+		return "its project " + m.signIn.ProjectID + " is refused"
+	default:
+		return one
+	}
+}
+
+// percent writes a fraction, rounded down: what is not whole is not shown as whole, and what is left not as nothing.
+func percent(fraction float64) string {
+	if fraction > 0 && fraction < 0.01 {
+		return "<1%"
+	}
+	return strconv.Itoa(int(100*fraction+1e-9)) + "%"
 }
 
 // absence says why a member is not in use.

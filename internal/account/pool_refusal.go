@@ -17,6 +17,12 @@ type tally struct {
 	first instant // when the first of them is back; 0: it is not
 }
 
+// A Shortage is inside the error of a Lend for which there is nobody. Kind is what the whole error is about: what ends first, or
+// else what can be done about most easily.
+type Shortage struct{ Kind Kind }
+
+func (s *Shortage) Error() string { return "nobody can be lent (" + string(s.Kind) + ")" }
+
 // refusal is what a call is told for which there is nobody: what the accounts wait for, when the first is back, and what to
 // do. It names no account, as it goes to whoever made the call.
 func (p *Pool) refusal(a *asking, now instant) error {
@@ -31,12 +37,16 @@ func (p *Pool) refusal(a *asking, now instant) error {
 		}
 		return cmp.Or(cmp.Compare(x.first, y.first), slices.Index(lasting[:], x.kind)-slices.Index(lasting[:], y.kind))
 	})
-	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: p.complaint(a, tallies, now), Model: a.want.Model}
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: p.complaint(a, tallies, now), Model: a.want.Model,
+		Cause: &Shortage{decisive.kind}}
 	if c, ok := causes[decisive.kind]; ok {
 		e.Class = c.class
 	}
 	if decisive.first == 0 {
 		e.Next = remedies[decisive.kind]
+		if decisive.kind != kindDisabled && slices.ContainsFunc(tallies, func(t tally) bool { return t.kind == kindDisabled }) {
+			e.Next += "; or bring back one that is disabled with `perigee account enable`"
+		}
 		return e
 	}
 	e.Retry = max(decisive.first-now, time.Second)

@@ -171,7 +171,7 @@ func onlyAntigravity(o Options) Options {
 // passes lets time pass in a synctest bubble.
 func passes(d time.Duration) { <-time.After(d) }
 
-func restOf(account perigee.Account) (list string) {
+func restOf(account Standing) (list string) {
 	for _, c := range account.Cooldowns {
 		list += fmt.Sprintf("[%s %s %s]", c.Family, c.Pool, c.Reason)
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"slices"
 
 	"perigee"
@@ -29,7 +30,7 @@ func (p *Pool) SetSources(sources []Source) {
 		case m.index >= 0:
 			continue
 		default:
-			m.renew(sources[i], s)
+			p.renew(m, sources[i], s, now)
 			p.share(m, now)
 		}
 		g, ok := gauges[m]
@@ -65,8 +66,14 @@ func (p *Pool) dismiss() (known map[string]*member, gauges map[*member]gauge) {
 	return known, gauges
 }
 
-// renew takes over a sign-in that may have changed.
-func (m *member) renew(source Source, s perigee.SignIn) {
+// renew takes over a sign-in that may have changed. What was read before the pool learned more is old.
+func (p *Pool) renew(m *member, source Source, s perigee.SignIn, now instant) {
+	if source == m.source && s.Generation < m.signIn.Generation {
+		return
+	}
+	if s.ProjectID != m.signIn.ProjectID {
+		p.relieveProject(m, now)
+	}
 	if !perigee.UsableState(s.State) || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
 		m.stopped, m.reason = "", ""
 	}
@@ -159,23 +166,28 @@ func (p *Pool) relieve(m *member, l *lane, s *slot, now instant) {
 	}
 }
 
-// Status lists the accounts with what they rest from.
-func (p *Pool) Status() []perigee.Account {
+// A Standing is how an account stands: its state, and what it rests from.
+type Standing struct {
+	perigee.Account
+	Reason  string // why it cannot be used; empty when it can, or when its rests say it all
+	Refused string // the project that the provider does not let it use; empty: none
+}
+
+// Status lists the accounts as they stand.
+func (p *Pool) Status() []Standing {
 	p.mu.Lock()
+	defer p.unlock()
 	now := p.advance()
-	list := make([]perigee.Account, len(p.members))
-	sources := make([]Source, len(p.members))
+	list := make([]Standing, len(p.members))
 	for i, m := range p.members {
-		list[i] = m.signIn.Account
-		list[i].State = m.state()
-		list[i].Cooldowns = p.cooldowns(m, now)
-		sources[i] = m.source
-	}
-	p.unlock()
-	for i := range list {
-		if list[i].State == perigee.AccountUntested { // by now it may have been tried, which is no news to whoever lends it
-			list[i].State = sources[i].SignIn().State
+		s := Standing{Account: m.signIn.Account}
+		s.State, s.Cooldowns = m.state(), p.cooldowns(m, now)
+		if !perigee.UsableState(s.State) {
+			s.Reason = cmp.Or(m.reason, m.signIn.Reason)
+		} else if m.projectRefused(now) {
+			s.Reason, s.Refused = m.says(KindProject), m.signIn.ProjectID
 		}
+		list[i] = s
 	}
 	return list
 }

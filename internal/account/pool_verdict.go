@@ -212,11 +212,16 @@ func (p *Pool) fail(l *loan, v *Verdict, now instant) {
 		p.restAfter(m, nil, &m.whole, failure{kind: v.Kind, delay: v.Delay, guess: tokenRest, model: l.want.Model, began: l.began}, now)
 		return
 	}
+	p.stop(m, l.source, state, v.reason(), l.generation)
+}
+
+// reason is what the owner of the account is told, with the link that whoever made the call need not see.
+func (v *Verdict) reason() string {
 	reason := v.Error.Error()
 	if v.Link != "" && !strings.Contains(reason, v.Link) {
 		reason += " (" + v.Link + ")"
 	}
-	p.stop(l, state, reason)
+	return reason
 }
 
 // stateAfter is the state that an account gets into by trouble that does not end by itself; empty: none.
@@ -234,20 +239,19 @@ func stateAfter(kind Kind) string {
 	return ""
 }
 
-// stop takes the account of a loan out of use until its sign-in is changed.
-func (p *Pool) stop(l *loan, state, reason string) {
-	m := l.member
-	if m.stopped != "" || m.index < 0 {
+// stop takes an account out of use until its sign-in is changed.
+func (p *Pool) stop(m *member, source Source, state, reason string, generation int64) {
+	if m.index < 0 || !perigee.UsableState(m.state()) {
 		return
 	}
-	if m.source != l.source {
+	if m.source != source {
 		return // somebody has signed in again since, and the provider will say what it thinks of that
 	}
 	m.stopped, m.reason = state, reason
-	m.stoppedAs = l.generation
+	m.stoppedAs = generation
 	p.refresh(m, p.clock.read())
 	p.changed = true
-	logger, told, stopped := p.opts.Logger, p.opts.OnState, Stop{m.email, state, reason, l.generation}
+	logger, told, stopped := p.opts.Logger, p.opts.OnState, Stop{m.email, state, reason, generation}
 	p.after = append(p.after, func() {
 		logger.Warn("account stopped", "account", stopped.Email, "state", state, "reason", reason)
 		if told != nil {

@@ -22,7 +22,7 @@ type Config struct {
 	// Address to listen on, as host:port. Anything but a loopback address needs at least one key.
 	Listen string `yaml:"listen" default:"127.0.0.1:8741" format:"listen" example:"127.0.0.1:8741"`
 
-	// Directory for everything perigee keeps: the database, traces, images, the interception CA. The default
+	// Directory for everything perigee keeps: the database, with the traces in it, and images. The default
 	// is perigee under the user's data directory. A relative path in the file counts from the file.
 	DataDir string `yaml:"data_dir" format:"path" example:"~/.local/share/perigee"`
 
@@ -53,10 +53,10 @@ type Config struct {
 	// Where accounts, usage and signatures are kept.
 	Store Store `yaml:"store"`
 
-	// What is kept of each call.
+	// What is to be kept of each call. Not in use yet.
 	Traces Traces `yaml:"traces"`
 
-	// What the MCP server may touch.
+	// What the MCP server may touch. Not in use yet: there is no MCP server.
 	MCP MCP `yaml:"mcp"`
 }
 
@@ -117,8 +117,8 @@ type Upstream struct {
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
 	// What it is: gemini is the official Gemini API with an API key, and recommended; antigravity is the
-	// Antigravity gateway with your own Google sign-in; langserver is a headless Antigravity language server;
-	// ide is the Antigravity IDE that is open; simulator is the built-in stand-in.
+	// Antigravity gateway with your own Google sign-in; simulator is the built-in stand-in. langserver, a headless
+	// Antigravity language server, and ide, the Antigravity IDE that is open, are not in use yet.
 	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator"`
 
 	// Base address of the API.
@@ -244,26 +244,28 @@ type Store struct {
 
 	// Key that seals refresh tokens in the database: 32 bytes in base64, as from openssl rand -base64 32. Replicas
 	// that share a database need the same one. Empty: each has its own, in the OS keyring or in data_dir.
-	SealKey perigee.Secret `yaml:"seal_key" example:"env:PERIGEE_SEAL_KEY"`
+	SealKey perigee.Secret `yaml:"seal_key" format:"seal" example:"env:PERIGEE_SEAL_KEY"`
 }
 
 // Traces says what is kept of each call.
 type Traces struct {
-	// Space for traces; the oldest go first. 0: no traces.
+	// Space for traces; the oldest go first. 0: no traces. Not in use yet: each call has one row in the database, which
+	// stays there.
 	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
-	// Whether traces hold what was said, or only its size and timing.
+	// Whether traces hold what was said, or only its size and timing. Not in use yet: what was said is never stored for
+	// a trace, whatever this says.
 	Bodies bool `yaml:"bodies" default:"true"`
 }
 
 // MCP says what the MCP server may touch.
 type MCP struct {
-	// Directories that tools may read; a relative one counts from where perigee was started.
+	// Directories that tools may read; a relative one counts from where perigee was started. Not in use yet.
 	Roots []string `yaml:"roots" default:"." format:"dir" example:"."`
 
-	// Whether tools may write files.
+	// Whether tools may write files. Not in use yet.
 	Write bool `yaml:"write" default:"true"`
 
-	// Longest time for ask_antigravity.
+	// Longest time for ask_antigravity. Not in use yet.
 	AskTimeout time.Duration `yaml:"ask_timeout" default:"60s" min:"1s" example:"60s"`
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +26,8 @@ func checkFormat(format, text string) error {
 		return checkPostgres(text)
 	case "glob":
 		return checkGlob(text)
+	case "seal":
+		return checkSealKey(text)
 	case "name", "token":
 		if strings.ContainsFunc(text, notVisible) {
 			return errors.New("expected a name without spaces")
@@ -111,6 +114,18 @@ func checkPostgres(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return errors.New("expected postgres://user:password@host/database, or nothing for SQLite in data_dir")
+	}
+	return nil
+}
+
+// checkSealKey knows what package seal takes: a key in base64, or the line of a key file.
+func checkSealKey(text string) error {
+	if text == "" {
+		return nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "perigee seal key 1 ")))
+	if err != nil || len(key) != 32 {
+		return errors.New("expected 32 bytes in base64, as from openssl rand -base64 32, or what is in a seal.key file")
 	}
 	return nil
 }

@@ -100,3 +100,8 @@ func durationText(d time.Duration) string {
 	}
 	return s
 }
+
+// Unused says that nothing looks at the setting yet, as its text in the manual says, too.
+func (v Value) Unused() bool {
+	return strings.HasPrefix(v.Key, "traces.") || strings.HasPrefix(v.Key, "mcp.")
+}

@@ -76,18 +76,20 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	})
 	var rows, others []perigee.AccountRow
 	for _, r := range rosters {
-		known := map[string]perigee.Account{}
-		for _, a := range r.pool.Status() {
-			known[a.Email] = a
-		}
+		standing := r.standing()
 		for _, s := range stored {
 			if s.Upstream != r.upstream {
 				continue
 			}
-			if a, ok := known[s.Email]; ok {
+			a, known := standing[s.Email]
+			if known {
 				s.State, s.Cooldowns = a.State, a.Cooldowns
 			}
-			rows = append(rows, accountRow(s))
+			row := accountRow(s)
+			if known {
+				row.Reason = a.Reason
+			}
+			rows = append(rows, row)
 		}
 	}
 	for _, s := range stored {

@@ -40,6 +40,9 @@ func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err := r.recognize(ctx, signIns); err != nil {
 		return nil, err
 	}
+	if err := r.forgetRefused(ctx, signIns); err != nil {
+		return nil, err
+	}
 	added, err := r.store.AddSignIns(ctx, signIns)
 	if err != nil {
 		return nil, err

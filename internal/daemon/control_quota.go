@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,14 +21,14 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 	var list perigee.QuotaList
 	var failed []error
 	for _, r := range c.rosters() {
-		sources := r.everybody()
+		sources, standing := r.everybody(), r.standing()
 		answers := make([][]perigee.QuotaRow, len(sources))
 		problems := make([]string, len(sources))
 		troubles := make([]error, len(sources))
 		places := make(chan struct{}, quotaAtOnce)
 		var asking sync.WaitGroup
 		for i, s := range sources {
-			signIn := s.SignIn()
+			signIn := standing[s.SignIn().Email]
 			switch {
 			case !signIn.Enabled:
 				continue
@@ -52,8 +53,12 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 			})
 		}
 		asking.Wait()
-		for i := range sources {
-			list.Rows = append(list.Rows, c.foresee(answers[i])...)
+		standing = r.standing() // the answers may have changed it
+		for i, s := range sources {
+			if a := standing[s.SignIn().Email]; a.Refused != "" {
+				problems[i] = a.Email + ": " + a.Reason + "; import the account again without a project, or sign in with `perigee login`, to have it looked up anew"
+			}
+			list.Rows = append(list.Rows, c.foresee(r.usedUp(answers[i]))...)
 			if problems[i] != "" {
 				list.Problems = append(list.Problems, problems[i])
 			}
@@ -84,6 +89,19 @@ func noneOfThem(list perigee.QuotaList, failed []error) error {
 		return &e
 	}
 	return nil
+}
+
+// usedUp shows what is known to be used up as such. The provider's figures lag behind its refusals; those that are newer have
+// ended the rest.
+func (r *roster) usedUp(rows []perigee.QuotaRow) []perigee.QuotaRow {
+	seen := slices.Clone(rows)
+	for i := range seen {
+		row := &seen[i]
+		if until, ok := r.pool.UsedUp(row.Account, row.Model, row.Pool); ok && row.Remaining > 0 {
+			row.Remaining, row.ResetsAt, row.Windows = 0, until.Truncate(time.Second), nil
+		}
+	}
+	return seen
 }
 
 // foresee adds when it will all be used up.

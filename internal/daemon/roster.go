@@ -168,12 +168,22 @@ func asLendable(sources []*source) []account.Source {
 	return list
 }
 
+// standing is how the accounts stand, by their addresses. Whatever is said about them comes from here.
+func (r *roster) standing() map[string]account.Standing {
+	list := r.pool.Status()
+	m := make(map[string]account.Standing, len(list))
+	for _, a := range list {
+		m[a.Email] = a
+	}
+	return m
+}
+
 // stateChanged keeps what the provider said about an account, unless the account was changed since: then the provider has not
 // spoken about what it is now. If it is as before, the next call finds that out again.
 func (r *roster) stateChanged(stop account.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {
+	kept, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {
 		if s.Generation != stop.Generation {
 			r.logger.Debug("old news about an account", "upstream", r.upstream, "account", stop.Email, "state", stop.State)
 			return false
@@ -184,6 +194,19 @@ func (r *roster) stateChanged(stop account.Stop) {
 	})
 	if err != nil && !errors.Is(err, errNoAccount) {
 		r.logger.Warn("the state of an account cannot be kept", "upstream", r.upstream, "error", err)
+	}
+	if err == nil && kept.State == stop.State {
+		r.tell(kept)
+	}
+}
+
+// tell lets an account know how it was stored, and with it whoever lends it.
+func (r *roster) tell(kept perigee.SignIn) {
+	for _, s := range r.everybody() {
+		if s.SignIn().Email == kept.Email {
+			s.learn(kept)
+			r.pool.Learn(s)
+		}
 	}
 }
 

@@ -59,6 +59,9 @@ func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, 
 	s.looked = now
 	s.mu.Unlock()
 	rows, err := r.askQuota(ctx, s)
+	if v, ok := account.VerdictOf(err); ok {
+		r.pool.Report(s, v)
+	}
 	if err != nil {
 		return nil, err
 	}

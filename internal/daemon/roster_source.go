@@ -1,8 +1,8 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -23,11 +23,22 @@ type source struct {
 	mu      sync.Mutex
 	stored  perigee.SignIn // as the roster found it last
 	project string         // found out since
+	wrong   string         // which project that is in place of; empty: there was none
+	checked lookup         // the last time that a project was looked up
 	looked  time.Time      // when the quota was last asked for
 }
 
+// A lookup is a project that an account had, or was found to have, when it was looked up.
+type lookup struct {
+	project   string
+	at        time.Time
+	confirmed bool // it is the account's
+}
+
 func newSource(r *roster, signIn perigee.SignIn) *source {
-	return &source{roster: r, tokens: oauth.NewTokens(r.client, r.store, signIn).Under(r.guard), turn: make(chan struct{}, 1), stored: signIn}
+	s := &source{roster: r, turn: make(chan struct{}, 1), stored: signIn}
+	s.tokens = oauth.NewTokens(r.client, r.store, signIn).Under(r.guard).Watch(func() { r.pool.Learn(s) })
+	return s
 }
 
 // adopt takes over what has changed about the account and returns s, unless somebody has signed in anew: then it returns
@@ -64,8 +75,8 @@ func (s *source) SignIn() perigee.SignIn {
 		signIn = s.stored
 	}
 	signIn.Cooldowns = s.stored.Cooldowns
-	if signIn.ProjectID == "" {
-		signIn.ProjectID = s.project
+	if signIn.ProjectID == "" || signIn.ProjectID == s.wrong {
+		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
 	}
 	return signIn
 }
@@ -102,37 +113,6 @@ func (s *source) Token(ctx context.Context) (perigee.Secret, error) {
 	}
 	s.roster.used(s)
 	return token, nil
-}
-
-// discover finds out the project of the account, once for all who need it. It may take as long as making one takes.
-func (s *source) discover(ctx context.Context, token perigee.Secret) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if s.SignIn().ProjectID != "" {
-		return nil
-	}
-	project, err := s.roster.discoverer.Discover(ctx, token, "", nil)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.project = project.ID
-	s.mu.Unlock()
-	known, err := change(ctx, s.roster.store, s.roster.upstream, s.tokens.SignIn().Email, func(signIn *perigee.SignIn) bool {
-		signIn.ProjectID = project.ID
-		return true
-	})
-	switch {
-	case err == nil:
-		s.learn(known)
-	case !errors.Is(err, errNoAccount):
-		s.roster.logger.Warn("the project of an account cannot be kept", "upstream", s.roster.upstream, "error", err)
-	}
-	return nil
 }
 
 // Refused says that the provider did not take a token.

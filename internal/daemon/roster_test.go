@@ -223,3 +223,18 @@ func TestNewSignInsEndThePause(t *testing.T) {
 		t.Errorf("lent %s", got)
 	}
 }
+
+// What a call has found out about an account is known to whoever asks about it in another way.
+func TestStopReachesStoreAndSource(t *testing.T) {
+	d := newDesk(t, ada)
+	d.lend().Done(banned())
+	kept, seen, standing := d.only(), d.everybody()[0].SignIn(), d.standing()[ada]
+	for where, state := range map[string]string{"the store": kept.State, "the source": seen.State, "the pool": standing.State} {
+		if state != perigee.AccountBanned {
+			t.Errorf("%s says %s", where, state)
+		}
+	}
+	if kept.Reason != seen.Reason || kept.Reason != standing.Reason || kept.Generation != seen.Generation {
+		t.Errorf("the reasons are %q, %q and %q", kept.Reason, seen.Reason, standing.Reason)
+	}
+}

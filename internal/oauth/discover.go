@@ -112,6 +112,18 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	return found, nil
 }
 
+// Look returns the project that the provider knows the account by; one without an ID if it knows none. Unlike Discover it
+// has none made; due says that Discover would, because the account was never onboarded and need not bring a project.
+func (d *Discoverer) Look(ctx context.Context, access perigee.Secret) (found Project, due bool, err error) {
+	assist, err := d.load(ctx, access)
+	if err != nil {
+		return Project{}, false, err
+	}
+	found = assist.found(assist.project())
+	due = found.ID == "" && found.Tier == "" && slices.ContainsFunc(assist.Allowed, func(t tier) bool { return t.ID != "" && !t.OwnProject })
+	return found, due, nil
+}
+
 // metadata names the protocol; the platform is left to the User-Agent, which is true.
 var metadata = json.RawMessage(`{"ideType":"ANTIGRAVITY","pluginType":"GEMINI"}`)
 

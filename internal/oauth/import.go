@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"perigee"
@@ -16,7 +15,7 @@ import (
 
 // The formats that are read. Files are told apart by what is in them, not by their names.
 const (
-	FormatList       = "list"       // [{"email", "refresh_token"}]
+	FormatList       = "list"       // [{"email", "refresh_token"}], or one of these alone
 	FormatAccounts   = "accounts"   // {"accounts": [{"email", "refresh_token"}], "active"}
 	FormatOpenCode   = "opencode"   // antigravity-accounts.json of the OpenCode plugin, versions 1 to 4
 	FormatCredential = "credential" // one credential with "type": "antigravity"
@@ -116,7 +115,7 @@ func Parse(data []byte) (*Import, error) {
 	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
 		return nil, unusable("it is empty")
 	case data[0] != '[' && data[0] != '{':
-		return nil, unusable("it is not JSON, nor a database of the IDE")
+		return nil, unknownFormat("it is not JSON, nor a database of the IDE")
 	}
 	return parseJSON(data)
 }
@@ -126,29 +125,41 @@ func unusable(format string, args ...any) *perigee.Error {
 		WithNext("export the accounts again with the program that wrote the file")
 }
 
-// judge decides whether the accounts may be used.
+// unknownFormat is the error about a file that is something else. Its next step is several lines, one for each format.
+func unknownFormat(problem string) *perigee.Error {
+	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithNext("%s", `export the accounts again as one of these:
+  a list:                      [{"email": "ada@example.com", "refresh_token": "…"}]
+  one account:                 {"email": "ada@example.com", "refresh_token": "…"}
+  an export of perigee:        {"accounts": [{"email": "ada@example.com", "refresh_token": "…"}], "active": "ada@example.com"}
+  the OpenCode plugin's file:  {"version": 4, "accounts": [{"email": "ada@example.com", "refreshToken": "…"}], "activeIndex": 0}
+  a credential:                {"type": "antigravity", "email": "ada@example.com", "refresh_token": "…"}
+  the IDE's own database:      state.vscdb`)
+}
+
+// noteNameless is said of an account that comes without its owner's name.
+const noteNameless = "the file does not say whose it is, so the provider is asked"
+
+// judge decides whether the accounts may be used. The error does not repeat what the Lines say.
 func (i *Import) judge(path string, partial bool) error {
-	var problems []string
+	problems := 0
 	for _, line := range i.Lines {
 		if line.Problem != "" {
-			problems = append(problems, line.Where+": "+line.Problem)
+			problems++
 		}
 	}
 	switch {
 	case len(i.Lines) == 0:
 		return perigee.Errorf(perigee.ClassInvalid, "import %s: there are no accounts in it", path).
 			WithNext("sign in with `perigee login`, or export them again")
-	case len(problems) == 0 || partial && len(i.Accounts) > 0:
+	case problems == 0 || partial && len(i.Accounts) > 0:
 		return nil
 	}
 	i.Accounts = nil
-	what := fmt.Sprintf("%d of %d accounts cannot be used", len(problems), len(i.Lines))
-	const shown = 5
-	if len(problems) > shown {
-		problems = append(problems[:shown], "…")
+	err := perigee.Errorf(perigee.ClassInvalid, "import %s: %d of %d accounts cannot be used", path, problems, len(i.Lines))
+	if len(i.Lines) == 1 {
+		err.Message = fmt.Sprintf("import %s: the only account in it cannot be used", path)
 	}
-	err := perigee.Errorf(perigee.ClassInvalid, "import %s: %s (%s)", path, what, strings.Join(problems, "; "))
-	if len(i.Lines) == len(problems) {
+	if len(i.Lines) == problems {
 		return err.WithNext("sign in with `perigee login`")
 	}
 	return err.WithNext("put them right, or import the others with --partial")

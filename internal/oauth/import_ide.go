@@ -43,8 +43,6 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		line := Line{Where: where}
 		if plausibleEmail(email) {
 			line.Email = foldEmail(email)
-		} else {
-			line.Note = "the file does not say whose it is"
 		}
 		switch {
 		case err != nil:
@@ -52,6 +50,9 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		case !plausibleToken(refresh):
 			line.Problem = "it has no refresh token: the IDE is signed out"
 		default:
+			if line.Email == "" {
+				line.Note = noteNameless
+			}
 			entries = append(entries, entry{line: len(list.Lines), Imported: Imported{Email: line.Email,
 				Refresh: perigee.NewSecret(refresh), Enabled: true, State: perigee.AccountUntested}})
 		}

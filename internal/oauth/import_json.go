@@ -39,8 +39,11 @@ func parseJSON(data []byte) (*Import, error) {
 		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")))
 	}
 	accounts, ok := top["accounts"]
+	if _, alone := top.text("refresh_token", "refreshToken"); alone && !ok {
+		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")))
+	}
 	if !ok || accounts[0] != '[' {
-		return nil, unusable("it is none of the formats that perigee knows")
+		return nil, unknownFormat("it is none of the formats that perigee knows")
 	}
 	format := FormatAccounts
 	if version, ok := top["version"]; ok {
@@ -143,7 +146,7 @@ func (e *entry) read(text json.RawMessage) (problem, note string) {
 	e.readState(m)
 	e.Added, e.used = m.moment("addedAt", "added_at", "created_at"), m.moment("lastUsed", "last_used")
 	if e.Email == "" {
-		note = "the file does not say whose it is"
+		note = noteNameless
 	}
 	return "", note
 }

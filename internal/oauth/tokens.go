@@ -37,6 +37,7 @@ type Tokens struct {
 	client  *Client
 	store   perigee.AccountStore
 	guard   *Guard               // nil: none
+	notify  func()               // nil: nobody wants to know
 	elapsed func() time.Duration // monotonic
 	jitter  func() time.Duration
 	ctx     context.Context // ends with Close
@@ -90,6 +91,13 @@ func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn
 // Under puts t under a guard that it shares with other accounts. It is called before anything else.
 func (t *Tokens) Under(g *Guard) *Tokens {
 	t.guard = g
+	return t
+}
+
+// Watch has f called whenever what refreshing finds out has changed the account: its state, its project or whether it is
+// enabled. It is called before those who wait for the refresh get their answer. Watch is called before anything else.
+func (t *Tokens) Watch(f func()) *Tokens {
+	t.notify = f
 	return t
 }
 

@@ -113,10 +113,15 @@ func (t *Tokens) look(ctx context.Context) error {
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
 }
 
+// know takes over the sign-in as it is stored, and lets those know who lend the account.
 func (t *Tokens) know(s perigee.SignIn) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	was := t.signIn
 	t.signIn = s
+	t.mu.Unlock()
+	if t.notify != nil && (was.State != s.State || was.Reason != s.Reason || was.Enabled != s.Enabled || was.ProjectID != s.ProjectID) {
+		t.notify()
+	}
 }
 
 // signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next who tries will

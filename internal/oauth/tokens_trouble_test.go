@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee"
@@ -117,6 +118,25 @@ func TestRevokedTokenSignsOut(t *testing.T) {
 			_, _ = s.store.RemoveSignIn(t.Context(), "antigravity", "ada@example.com")
 		})
 	}
+}
+
+// Who lends an account hears that it is signed out before whoever waited for its token, also when nobody waits.
+func TestStateThatChangesIsTold(t *testing.T) {
+	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
+		var told []string
+		s.Watch(func() { told = append(told, s.SignIn().State) })
+		s.must(t)
+		if len(told) > 0 {
+			t.Errorf("told %q although nothing has changed", told)
+		}
+		pass(57 * time.Minute) // the token is still good, and is refreshed in the background
+		s.fault("/token", "invalid_grant", 1)
+		s.must(t)
+		synctest.Wait()
+		if len(told) != 1 || told[0] != perigee.AccountSignedOut {
+			t.Errorf("told %q", told)
+		}
+	})
 }
 
 func TestRevokedTokenOfARemovedAccount(t *testing.T) {

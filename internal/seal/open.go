@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -89,7 +90,7 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		o.Logger.WarnContext(ctx, "no keyring to keep the key in, so it is in a file", "path", path, "error", err)
+		o.Logger.WarnContext(ctx, fmt.Sprintf("the key that seals refresh tokens is kept in the file %s, because the keyring of the operating system cannot be used: %v", path, ringTrouble(err)))
 	}
 	raw = make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails

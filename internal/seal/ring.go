@@ -88,13 +88,27 @@ func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 		return nil, errGone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errLocked, err)
+		return nil, &lockedError{err}
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(raw) != keySize {
-		return nil, fmt.Errorf("%w: what it has is no key of ours", errLocked)
+		return nil, &lockedError{errors.New("what it has is no key of ours")}
 	}
 	return raw, nil
+}
+
+// A lockedError is an errLocked with what the keyring said.
+type lockedError struct{ cause error }
+
+func (e *lockedError) Error() string   { return errLocked.Error() + ": " + e.cause.Error() }
+func (e *lockedError) Unwrap() []error { return []error{errLocked, e.cause} }
+
+// ringTrouble is what the keyring said, without what that means for something that is sealed.
+func ringTrouble(err error) error {
+	if locked, ok := errors.AsType[*lockedError](err); ok {
+		return locked.cause
+	}
+	return err
 }
 
 // limited waits for the keyring as long as it may take. A keyring that hangs is left behind.

@@ -112,13 +112,13 @@ const signInAgain = "sign in again with `perigee login`"
 
 var (
 	errGone   = errors.New("is gone")
-	errOther  = errors.New("is not the one in the configuration")
+	errOther  = errors.New("is not the one in store.seal_key")
 	errLocked = errors.New("may be in the keyring of the operating system, which does not answer")
 )
 
 func adviceFor(err error) string {
 	if errors.Is(err, errOther) {
-		return "give every replica the same store.seal_key, or " + signInAgain
+		return "set store.seal_key to the key that it was sealed with; do not sign in again with this one, which the other replicas do not have"
 	}
 	if errors.Is(err, errLocked) {
 		return "unlock the keyring and try again, or " + signInAgain

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -225,9 +226,13 @@ func TestWithoutAKeyringThereIsAFile(t *testing.T) {
 	keyring.MockInitWithError(errors.New("no secret service"))
 	t.Cleanup(keyring.MockInit)
 	dir := t.TempDir()
-	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
+	var said strings.Builder
+	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	if first.Place() != InFile {
 		t.Errorf("it is in the %s", first.Place())
+	}
+	if want := "because the keyring of the operating system cannot be used: no secret service\"\n"; !strings.HasSuffix(said.String(), want) {
+		t.Errorf("it says %s", said.String())
 	}
 	sealed := mustSeal(t, first, "token", "a")
 	keyring.MockInit() // now there is one, and the key stays where it is
@@ -444,7 +449,7 @@ func TestGivenKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = stranger.Open(sealed, "accounts", "ada")
-	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnauthenticated || !strings.Contains(e.Next, "store.seal_key") {
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnauthenticated || !strings.Contains(e.Next, "store.seal_key") || strings.Contains(e.Next, "perigee login") {
 		t.Errorf("got %v", err)
 	}
 	for _, bad := range []string{"short", raw[:40], "not base64 at all, but as long as a key would be"} {

@@ -3,6 +3,7 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -199,8 +200,8 @@ func (x *exchange) quotaOf(group string, full bool, now time.Time) quotaInfo {
 	if full {
 		return quotaInfo{1, stamp(now.Add(fiveHours))}
 	}
-	w := x.account.quota.group(group, now).scarcest()
-	return quotaInfo{w.fraction(), stamp(w.resetAt(now))}
+	g := x.account.quota.group(group, now)
+	return g.report(g.scarcest(), now)
 }
 
 // projectOf checks the optional project of the quota methods.
@@ -261,7 +262,9 @@ func (x *exchange) retrieveUserQuota(body map[string]json.RawMessage) (any, *sta
 	if _, refused := x.projectOf(body); refused != nil {
 		return nil, refused
 	}
-	w := x.account.quota.group(groupCLI, now).scarcest()
+	g := x.account.quota.group(groupCLI, now)
+	w := g.scarcest()
+	info := g.report(w, now)
 	type bucket struct {
 		ModelID         string `json:"modelId"`
 		RemainingAmount string `json:"remainingAmount,omitempty"`
@@ -271,9 +274,9 @@ func (x *exchange) retrieveUserQuota(body map[string]json.RawMessage) (any, *sta
 	var buckets []bucket
 	for _, m := range x.server.catalogue.models {
 		if m.Family == rules.Gemini || m.Family == rules.Gemini2 {
-			b := bucket{ModelID: m.ID, TokenType: "REQUESTS", quotaInfo: quotaInfo{w.fraction(), stamp(w.resetAt(now))}}
+			b := bucket{ModelID: m.ID, TokenType: "REQUESTS", quotaInfo: info}
 			if w.limit >= 0 {
-				b.RemainingAmount = strconv.Itoa(max(w.limit-w.used, 0))
+				b.RemainingAmount = strconv.Itoa(int(math.Round(info.RemainingFraction * float64(w.limit))))
 			}
 			buckets = append(buckets, b)
 		}
@@ -296,9 +299,10 @@ func (x *exchange) retrieveUserQuotaSummary(body map[string]json.RawMessage) (an
 	}
 	summarize := func(group, name string) map[string]any {
 		var buckets []bucket
-		for _, w := range x.account.quota.group(group, now).windows {
+		g := x.account.quota.group(group, now)
+		for _, w := range g.windows {
 			buckets = append(buckets, bucket{BucketID: group + "-" + w.name, Window: w.name,
-				DisplayName: fmt.Sprintf("%s, %s limit", name, w.name), quotaInfo: quotaInfo{w.fraction(), stamp(w.resetAt(now))}})
+				DisplayName: fmt.Sprintf("%s, %s limit", name, w.name), quotaInfo: g.report(w, now)})
 		}
 		return map[string]any{"displayName": name, "description": "Requests to " + strings.ToLower(name[:1]) + name[1:] + ".", "buckets": buckets}
 	}

@@ -98,6 +98,28 @@ func TestQuotaWindows(t *testing.T) {
 	ask("gemini-3-flash").want(t, 200)
 }
 
+// A fault that says that a quota is used up has it reported so, for as long as it says and for nobody and nothing else. Which
+// calls are answered is up to the faults alone.
+func TestQuotaThatAFaultHasUsedUpIsReportedEmpty(t *testing.T) {
+	r := newRig(t, Options{Script: &Script{Faults: []Fault{{Do: "quota_exhausted", Times: 1, Delay: Duration(2 * time.Hour)}}}})
+	const ours = `{"project":"sim-project-ada"}`
+	r.internal("generateContent", envelopeOf("gemini-3-flash", prompt("hi"))).want(t, 429, `"quotaResetDelay":"2h0m0s"`)
+	if fraction, reset := r.modelQuota("gemini-2.5-pro", ours); fraction != nil || !reset.Equal(testStart.Add(2*time.Hour)) {
+		t.Errorf("%v is left until %v", fraction, reset)
+	}
+	if fraction, _ := r.modelQuota("claude-sonnet-4-6", ours); fraction == nil || *fraction != 1 {
+		t.Error("the other group is not full")
+	}
+	r.internal("retrieveUserQuotaSummary", ours).want(t, 200,
+		`{"bucketId":"gemini-5h","window":"5h","displayName":"Gemini models, 5h limit","resetTime":"2026-08-01T12:00:00Z"}`, `"bucketId":"3p-5h"`)
+	r.internal("retrieveUserQuota", ours).want(t, 200, `"remainingFraction":1`)
+	r.internal("generateContent", envelopeOf("gemini-3-flash", prompt("hi"))).want(t, 200)
+	r.server.Advance(2 * time.Hour)
+	if fraction, _ := r.modelQuota("gemini-2.5-pro", ours); fraction == nil || *fraction < 0.9 {
+		t.Errorf("%v is left afterwards", fraction)
+	}
+}
+
 func TestRateLimitPerMinute(t *testing.T) {
 	r := newRig(t, Options{Accounts: []Account{{Email: "ada@example.com", Project: "sim-project-ada", Limits: Limits{PerMinute: 2}}}})
 	ask := func() answer { return r.internal("generateContent", envelopeOf("gemini-3-flash", prompt("hi"))) }

@@ -261,9 +261,30 @@ func (x *exchange) strike(from, to stage) bool {
 		}
 		x.writeTokenError(http.StatusBadRequest, "invalid_grant", cmp.Or(fault.Message, revoked))
 	default:
+		if fault.Do == "quota_exhausted" {
+			x.reportEmpty(quotaRest(time.Duration(fault.Delay)))
+		}
 		x.writeError(x.faultError(fault))
 	}
 	return true
+}
+
+// quotaRest is when a quota that a fault empties is whole again.
+func quotaRest(delay time.Duration) time.Duration {
+	return cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond)
+}
+
+// reportEmpty has the quota methods report the group that was asked as used up for a while, as they would if the refusal
+// were no fault. It changes nothing about which calls are answered.
+func (x *exchange) reportEmpty(d time.Duration) {
+	outer, err := readEnvelope(x.body)
+	if x.account == nil || err != nil {
+		return
+	}
+	now := x.server.now()
+	x.people.mu.Lock()
+	defer x.people.mu.Unlock()
+	x.account.quota.group(quotaGroup(outer.Model, outer.cliStyle()), now).emptyUntil = now.Add(d)
 }
 
 // faultError is the body of those faults that are a status.
@@ -276,7 +297,7 @@ func (x *exchange) faultError(fault *Fault) *statusError {
 	case "rate_limit on v1beta":
 		e = officialExhausted(model, "PerMinute", cmp.Or(delay, 479417207*time.Nanosecond))
 	case "quota_exhausted on v1beta":
-		e = officialExhausted(model, "PerDay", cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond))
+		e = officialExhausted(model, "PerDay", quotaRest(delay))
 	case "capacity on v1beta":
 		e = refuse(http.StatusServiceUnavailable, "UNAVAILABLE", rule, "The model is overloaded. Please try again later.")
 	default:
@@ -320,7 +341,7 @@ func (x *exchange) privateError(do, model string, now time.Time, delay time.Dura
 	case "rate_limit":
 		e = exhausted("RATE_LIMIT_EXCEEDED", model, now, cmp.Or(delay, 479417207*time.Nanosecond), rule)
 	case "quota_exhausted":
-		e = exhausted("QUOTA_EXHAUSTED", model, now, cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond), rule)
+		e = exhausted("QUOTA_EXHAUSTED", model, now, quotaRest(delay), rule)
 	case "bare_429":
 		e = bareExhausted(rule)
 	case "insufficient_credits":

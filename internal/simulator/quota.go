@@ -66,6 +66,8 @@ func (w *window) resetAt(now time.Time) time.Time {
 type groupQuota struct {
 	windows []*window
 	recent  []time.Time // requests of the last minute
+
+	emptyUntil time.Time // a fault has it reported as used up until then
 }
 
 // quota is what one account has left. It is guarded by the directory's mutex.
@@ -99,6 +101,14 @@ func (q *quota) group(name string, now time.Time) *groupQuota {
 	}
 	g.recent = slices.DeleteFunc(g.recent, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
 	return g
+}
+
+// report is what the quota methods say about a window.
+func (g *groupQuota) report(w *window, now time.Time) quotaInfo {
+	if now.Before(g.emptyUntil) {
+		return quotaInfo{0, stamp(g.emptyUntil)}
+	}
+	return quotaInfo{w.fraction(), stamp(w.resetAt(now))}
 }
 
 // scarcest is the window that will refuse first.

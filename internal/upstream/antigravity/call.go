@@ -3,6 +3,7 @@ package antigravity
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -127,7 +128,7 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 	for {
 		loan, err := c.upstream.opts.Accounts.Lend(ctx, want)
 		if err != nil {
-			return nobodyLeft(v, c.failed(ctx, err))
+			return nobodyLeft(v, c.failed(ctx, err), causeOf(err))
 		}
 		c.account = loan.Email()
 		accounts[c.account] = true
@@ -159,20 +160,52 @@ func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out 
 	return v
 }
 
-// nobodyLeft joins what the last account was told with why there is no other one.
-func nobodyLeft(last, nobody *account.Verdict) *account.Verdict {
-	if last == nil || nobody.Kind == kindCanceled {
+// nobodyLeft is why there is no account for a call, which may have lost some on its way. Cause, class and advice are about
+// all accounts; what the last of them was told is added when it is about the same. Where it names a time it is not, as that is
+// when this one account will be back.
+func nobodyLeft(last, nobody *account.Verdict, cause account.Kind) *account.Verdict {
+	switch {
+	case last == nil:
+		return nobody
+	case cause == "" && nobody.Kind == kindNoAccount && nobody.Error.Cause == nil:
+		return last // nobody says more than that there is no other
+	case nobody.Kind == kindCanceled || !sameCause(last.Kind, cause):
 		return nobody
 	}
 	e := *nobody.Error
-	e.Message = strings.TrimRight(last.Error.Message, ".") + " (" + nobody.Error.Message + ")"
-	e.Status, e.Details = last.Error.Status, last.Error.Details
+	if last.Delay == 0 {
+		e.Message += " (" + strings.TrimRight(last.Error.Message, ".") + ")"
+	}
+	if last.Delay == 0 || (e.Retry-last.Delay).Abs() <= sameTime {
+		e.Details = last.Error.Details // programs find the time there
+	}
+	e.Status = last.Error.Status
 	if last.Link != "" || last.Kind == account.KindNotFound || e.Next == "" {
-		e.Next = last.Error.Next // it knows better than to wait
+		e.Next = last.Error.Next // it knows more
 	}
 	joined := *nobody
 	joined.Error, joined.Link = &e, last.Link
 	return &joined
+}
+
+// sameTime is how far apart the time that the provider names and the time after which an account is lent again may be:
+// who lends it adds a little.
+const sameTime = 2 * time.Second
+
+// causeOf is what an error of a lender is about; empty: it does not say.
+func causeOf(err error) account.Kind {
+	if short, ok := errors.AsType[*account.Shortage](err); ok {
+		return short.Kind
+	}
+	v, _ := account.VerdictOf(err)
+	return v.Kind
+}
+
+func sameCause(last, cause account.Kind) bool {
+	if last == account.KindIneligible {
+		last = account.KindBan // who lends accounts does not tell them apart
+	}
+	return last == cause
 }
 
 // belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.
@@ -191,13 +224,14 @@ const (
 )
 
 // askWith sends a message with one account. A token that ran out early is renewed, and an answer that says nothing asked
-// for again.
+// for again; a project that the provider does not take is looked up.
 func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *account.Verdict {
-	for renewed, empty := false, 0; ; {
+	for renewed, moved, empty := false, false, 0; ; {
 		token, err := loan.Token(ctx)
 		if err != nil {
 			return c.failed(ctx, err)
 		}
+		project := loan.Project()
 		out.acceptEmpty = empty == maxEmpty
 		v := c.askHosts(ctx, loan, token, m, out)
 		switch {
@@ -206,6 +240,8 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 		case v.Kind == account.KindUnauthenticated && !renewed:
 			loan.Refused(token)
 			renewed = true
+		case !moved && findsProject(ctx, loan, v, project):
+			moved = true
 		case v.Kind == kindEmpty && empty < maxEmpty:
 			if !pause(ctx, emptyPause<<empty) {
 				return v
@@ -273,7 +309,7 @@ func (c *call) failed(ctx context.Context, err error) *account.Verdict {
 	switch {
 	case e.Class == perigee.ClassCanceled:
 		v.Kind = kindCanceled
-	case e.Cause != nil && e.Class == perigee.ClassUnavailable:
+	case causeOf(err) == "" && e.Cause != nil && e.Class == perigee.ClassUnavailable:
 		v.Kind, v.Blame, v.NextHost = kindUnreachable, account.ScopeHost, true
 	}
 	return v

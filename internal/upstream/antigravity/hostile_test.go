@@ -153,7 +153,7 @@ func TestLongAnswersBesideSearchAreLinear(t *testing.T) {
 // An answer with status 200 that is no stream is an error that says what it is.
 func TestAnswersThatAreNoStreams(t *testing.T) {
 	for _, c := range []struct{ contentType, body, want string }{
-		{"application/json; charset=UTF-8", `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You have exhausted your capacity on this model."}}`, "error rate_limited: the account has used up its quota for this model"},
+		{"application/json; charset=UTF-8", `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You have exhausted your capacity on this model."}}`, "error exhausted: the account has used up its quota for this model"},
 		{"text/html", "<html><title>Sign in to the hotel's network</title></html>", "error unavailable: the provider sent an answer that makes no sense"},
 	} {
 		u, p, _ := asking(t, func(int, string) *http.Response { return reply(200, c.contentType, c.body) })

@@ -18,9 +18,7 @@ func hidden(id string) bool {
 
 // Models asks the gateway which models the account has.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
-	raw, err := u.control(ctx, "fetchAvailableModels", func(loan account.Loan) []byte {
-		return append(rawjson.AppendString([]byte(`{"project":`), loan.Project()), '}')
-	})
+	raw, err := u.control(ctx, "fetchAvailableModels", projectAlone)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +35,7 @@ func (u *Upstream) control(ctx context.Context, method string, request func(acco
 	if err != nil {
 		return nil, err
 	}
-	raw, v := u.callFor(ctx, loan, method, request(loan))
+	raw, v := u.callFor(ctx, loan, method, request)
 	loan.Done(v)
 	if v != nil {
 		e := *v.Error

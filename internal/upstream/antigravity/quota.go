@@ -48,18 +48,19 @@ func (u *Upstream) Quota(ctx context.Context) ([]perigee.Quota, error) {
 func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([]perigee.QuotaRow, error) {
 	// The first token may bring the account its project; without one the gateway reports everything as full.
 	if _, err := who.Token(ctx); err != nil {
-		return nil, u.quotaTrouble(who, u.trouble(ctx, err))
+		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
 	}
-	project := append(rawjson.AppendString([]byte(`{"project":`), who.SignIn().ProjectID), '}')
-	ask := func(method string) ([]byte, *account.Verdict) { return u.callFor(ctx, &unlent{who}, method, project) }
+	ask := func(method string) ([]byte, *account.Verdict) {
+		return u.callFor(ctx, &unlent{who}, method, projectAlone)
+	}
 
 	raw, v := ask("fetchAvailableModels")
 	if v != nil {
-		return nil, u.quotaTrouble(who, v.Error)
+		return nil, u.quotaTrouble(who, v.Error, &verdictError{*v})
 	}
 	rows, err := decodeModelQuota(raw)
 	if err != nil {
-		return nil, u.quotaTrouble(who, perigee.Errorf(perigee.ClassUnavailable, "its quota cannot be read: %w", err))
+		return nil, u.quotaTrouble(who, perigee.Errorf(perigee.ClassUnavailable, "its quota cannot be read: %w", err), err)
 	}
 	if raw, v := ask("retrieveUserQuotaSummary"); v == nil {
 		addWindows(rows, raw)
@@ -80,22 +81,45 @@ func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([
 	return rows, ctx.Err()
 }
 
-// callFor makes a call with one account, and once more when only its token was too old.
-func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string, request []byte) ([]byte, *account.Verdict) {
-	raw, v := u.call(ctx, loan, method, request)
+// projectAlone is the request of methods that want to know the project and nothing else.
+func projectAlone(loan account.Loan) []byte {
+	return append(rawjson.AppendString([]byte(`{"project":`), loan.Project()), '}')
+}
+
+// callFor makes a call with one account, and once more when only its token was too old, or its project was not its own.
+func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string, request func(account.Loan) []byte) ([]byte, *account.Verdict) {
+	project := loan.Project()
+	raw, v := u.call(ctx, loan, method, request(loan))
 	if v != nil && v.Kind == account.KindUnauthenticated {
 		if token, err := loan.Token(ctx); err == nil {
 			loan.Refused(token)
-			raw, v = u.call(ctx, loan, method, request)
+			raw, v = u.call(ctx, loan, method, request(loan))
+		}
+	}
+	if v != nil && findsProject(ctx, loan, v, project) {
+		if _, err := loan.Token(ctx); err == nil { // it may bring the project
+			raw, v = u.call(ctx, loan, method, request(loan))
 		}
 	}
 	return raw, v
 }
 
+// findsProject looks the project of an account up if it may be what the provider has refused, and says whether it is
+// another one. Of a project that it does not know the provider says no more than that there is no such thing, or that it is
+// not permitted.
+func findsProject(ctx context.Context, loan account.Loan, v *account.Verdict, refused string) bool {
+	switch v.Kind {
+	case account.KindProject, account.KindNotFound, account.KindForbidden:
+		finder, ok := loan.(account.ProjectFinder)
+		return ok && refused != "" && finder.FindProject(ctx, refused)
+	}
+	return false
+}
+
 // quotaTrouble names the account that could not be asked: who asks about several must know which.
-func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error) error {
+func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error, cause error) error {
 	named := *e
-	named.Upstream, named.Account = u.opts.Name, who.SignIn().Email
+	named.Upstream, named.Account, named.Cause = u.opts.Name, who.SignIn().Email, cause
 	named.Message = fmt.Sprintf("%s: %s", named.Account, named.Message)
 	return &named
 }
@@ -108,6 +132,10 @@ func (l *unlent) Project() string       { return l.SignIn().ProjectID }
 func (l *unlent) CLI() bool             { return false }
 func (l *unlent) Why() string           { return "asked about its quota" }
 func (l *unlent) Done(*account.Verdict) {}
+func (l *unlent) FindProject(ctx context.Context, refused string) bool {
+	finder, ok := l.Source.(account.ProjectFinder)
+	return ok && finder.FindProject(ctx, refused)
+}
 
 // quotaGroup is the word that the summary has for models that share a quota; empty when it has none that is sure.
 func quotaGroup(model string) string {

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+// A table is a listing before it is written.
+type table struct{ columns []tableColumn }
+
+type tableColumn struct {
+	head  string
+	cells []string
+}
+
+// seldom are the heads of columns that a narrow terminal can do without, the first to go first. What the listing is about
+// stays, whatever it is called.
+var seldom = []string{"PROJECT", "UPSTREAM", "WINDOWS", "CACHED", "THINKING", "IN", "OUT", "MS", "ACCOUNT", "POOL"}
+
+const (
+	between    = 2  // spaces between columns
+	foldedWide = 24 // what is left to a column that is folded, before another goes
+	foldedLeft = 8  // and when none can go
+)
+
+// fit makes lines as short as a terminal is wide. First what says the same everywhere goes, then what is seldom asked for, as far as
+// there is no room for it; then the widest columns are folded at their words.
+func (t *table) fit(width int) {
+	for _, head := range seldom {
+		if i := t.find(head); i > 0 && t.total() > width && t.columns[i].same() {
+			t.columns = slices.Delete(t.columns, i, i+1)
+		}
+	}
+	whole := slices.Clone(t.columns)
+	var gone []string
+	for _, head := range seldom {
+		if t.find(head) > 0 && !t.fits(width) {
+			gone = append(gone, head)
+			t.columns = without(whole, gone)
+		}
+	}
+	for _, head := range slices.Backward(gone) { // a wide one may have made room for several
+		fewer := slices.DeleteFunc(slices.Clone(gone), func(other string) bool { return other == head })
+		if more := (&table{without(whole, fewer)}); more.fits(width) {
+			t.columns, gone = more.columns, fewer
+		}
+	}
+	if t.total() > width {
+		t.fold(t.room(width))
+	}
+}
+
+// fits says whether lines are short enough, once the widest column is folded.
+func (t *table) fits(width int) bool {
+	widest := 0
+	for _, c := range t.columns {
+		widest = max(widest, c.width())
+	}
+	return t.total()-widest+min(widest, foldedWide) <= width
+}
+
+// without is columns but for those with such heads. The first stays.
+func without(columns []tableColumn, heads []string) []tableColumn {
+	kept := slices.Clone(columns[:1])
+	for _, c := range columns[1:] {
+		if !slices.Contains(heads, c.head) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// room is how wide columns but the first may be, so that they fit together.
+func (t *table) room(width int) int {
+	for room := width; room > foldedLeft; room-- {
+		total := t.columns[0].width()
+		for _, c := range t.columns[1:] {
+			total += between + min(c.width(), room)
+		}
+		if total <= width {
+			return room
+		}
+	}
+	return foldedLeft
+}
+
+func (t *table) find(head string) int {
+	return slices.IndexFunc(t.columns, func(c tableColumn) bool { return c.head == head })
+}
+
+// total is how wide the table is.
+func (t *table) total() int {
+	n := between * (len(t.columns) - 1)
+	for _, c := range t.columns {
+		n += c.width()
+	}
+	return n
+}
+
+func (c tableColumn) width() int {
+	n := utf8.RuneCountInString(c.head)
+	for _, cell := range c.cells {
+		n = max(n, utf8.RuneCountInString(cell))
+	}
+	return n
+}
+
+// same says that there is nothing to tell rows apart by.
+func (c tableColumn) same() bool {
+	return len(c.cells) > 1 && !slices.ContainsFunc(c.cells, func(cell string) bool { return cell != c.cells[0] })
+}
+
+// fold gives rows more lines, so that no column but the first is wider than that.
+func (t *table) fold(width int) {
+	folded := make([]tableColumn, len(t.columns))
+	for row := range t.columns[0].cells {
+		height := 1
+		lines := make([][]string, len(t.columns))
+		for i, c := range t.columns {
+			lines[i] = []string{c.cells[row]}
+			if i > 0 && utf8.RuneCountInString(c.cells[row]) > width {
+				lines[i] = foldWords(c.cells[row], width, true)
+			}
+			height = max(height, len(lines[i]))
+		}
+		for i := range folded {
+			lines[i] = append(lines[i], make([]string, height-len(lines[i]))...)
+			folded[i].cells = append(folded[i].cells, lines[i]...)
+		}
+	}
+	for i, c := range t.columns {
+		folded[i].head = c.head
+	}
+	t.columns = folded
+}
+
+// foldWords breaks a text into lines at its spaces; the spaces that it begins with begin each line. A word that is longer than a
+// line is cut where cut says so, and otherwise left whole: somebody may want to copy it.
+func foldWords(text string, width int, cut bool) []string {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	room := max(width-len(indent), 1)
+	var lines []string
+	var line []rune
+	for word := range strings.FieldsSeq(text) {
+		rest := []rune(word)
+		if len(line) > 0 && len(line)+1+len(rest) <= room {
+			line = append(append(line, ' '), rest...)
+			continue
+		}
+		if len(line) > 0 {
+			lines = append(lines, indent+string(line))
+		}
+		for ; cut && len(rest) > room; rest = rest[room:] {
+			lines = append(lines, indent+string(rest[:room]))
+		}
+		line = rest
+	}
+	return append(lines, indent+string(line))
+}
+
+func (t *table) write(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, between, ' ', 0)
+	line := func(cell func(tableColumn) string) {
+		for i, c := range t.columns {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, cell(c))
+		}
+		fmt.Fprintln(w)
+	}
+	line(func(c tableColumn) string { return c.head })
+	if len(t.columns) > 0 {
+		for row := range t.columns[0].cells {
+			line(func(c tableColumn) string { return c.cells[row] })
+		}
+	}
+	return w.Flush()
+}
