@@ -231,14 +231,11 @@ func listModels(env *environment, rows []perigee.QuotaRow) error {
 
 // percent never says that something is left when nothing is, nor the other way round.
 func percent(fraction float64) string {
-	switch p := 100 * fraction; {
-	case p > 0 && p < 1:
+	p := 100*fraction + 1e-9 // 0.29 is a little less than 29 percent in binary
+	if fraction > 0 && p < 1 {
 		return "<1%"
-	case p < 100 && p > 99:
-		return "99%"
-	default:
-		return fmt.Sprintf("%.0f%%", p)
 	}
+	return fmt.Sprintf("%d%%", int(p)) // rounded down: who has 99.9% left has used some
 }
 
 func ahead(t, now time.Time) string {

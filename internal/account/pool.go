@@ -88,6 +88,7 @@ type Pool struct {
 	sessions sessions
 	trails   trails
 	had      had
+	reports  reports
 	events   events
 	waiters  list.List // of *waiter, in the order in which they came
 	alarm    *time.Timer
@@ -110,7 +111,7 @@ func NewPool(opts Options) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}, had: had{}}
+	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}, had: had{}, reports: reports{}}
 	p.byGroup = map[group][]*lane{}
 	for _, l := range p.lanes {
 		p.byGroup[l.group] = append(p.byGroup[l.group], l)

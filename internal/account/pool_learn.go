@@ -1,6 +1,9 @@
 package account
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What follows is how the pool learns about accounts outside of loans: from who refreshes their tokens in the background, and
 // from who asks the provider about them.
@@ -41,7 +44,7 @@ func (p *Pool) Report(source Source, v Verdict) {
 		p.restAfter(m, nil, &m.whole, failure{kind: KindProject, guess: projectRest, began: now}, now)
 		return
 	}
-	if state := stateAfter(v.Kind); state != "" {
+	if state := stateAfter(v.Kind); state != "" && p.reports.few(v.Kind, m, now) {
 		p.stop(m, source, state, v.reason(), s.Generation)
 	}
 }
@@ -88,4 +91,18 @@ func (p *Pool) UsedUp(email, model, pool string) (until time.Time, ok bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// reports are who was stopped for which cause by what was said outside of calls. There everybody is asked at once, so what
+// all of them are told at the same time would cost all of them.
+type reports map[Kind][]sighting
+
+// few says whether a member may be stopped for a cause: not when two others just were.
+func (r reports) few(kind Kind, m *member, now instant) bool {
+	r[kind] = slices.DeleteFunc(r[kind], func(s sighting) bool { return now-s.at >= sameCause })
+	if len(r[kind]) >= maxSpent {
+		return false
+	}
+	r[kind] = append(r[kind], sighting{m, now})
+	return true
 }

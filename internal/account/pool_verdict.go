@@ -88,7 +88,7 @@ const maxSpent = 2
 // burns says whether a verdict costs the call, or even the owner, an account.
 func burns(kind Kind) bool {
 	switch kind {
-	case KindVerification, KindBan, KindIneligible, KindSignedOut, KindNotFound:
+	case KindVerification, KindBan, KindIneligible, KindSignedOut, KindMisnamed, KindNotFound:
 		return true
 	}
 	return false

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"os"
 	"sync"
 
 	"perigee/internal/config"
@@ -22,7 +21,7 @@ func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
 	b = &backDoor{}
 	cfg := opts.Loaded.Config
 	b.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
-		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		if err := ownDir(cfg.DataDir); err != nil {
 			return nil, noDataDir(err)
 		}
 		options := StoreOptions(cfg)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,11 +93,14 @@ func (r *roster) recognize(ctx context.Context, signIns []perigee.SignIn) error 
 	if err != nil {
 		return err
 	}
+	known := make(map[string]perigee.SignIn, len(stored))
+	for _, s := range stored {
+		known[s.Email] = s
+	}
 	for i := range signIns {
 		s := &signIns[i]
-		if s.State == perigee.AccountUntested && slices.ContainsFunc(stored, func(known perigee.SignIn) bool {
-			return known.Email == s.Email && known.State == perigee.AccountReady && known.Refresh.Equal(s.Refresh.Reveal())
-		}) {
+		before, ok := known[s.Email]
+		if ok && s.State == perigee.AccountUntested && before.State == perigee.AccountReady && before.Refresh.Equal(s.Refresh.Reveal()) {
 			s.State = perigee.AccountReady
 		}
 	}

@@ -44,7 +44,7 @@ func noClient(u config.Upstream, err error, missing *oauth.NoClient) error {
 		return &ConfigError{fmt.Sprintf("upstream %s: %v (%s)", u.Name, err, missing.Looked)}
 	}
 	return &ConfigError{fmt.Sprintf("upstream %s: perigee has no OAuth client of its own; set oauth.client_id and oauth.client_secret "+
-		"(a secret may be written env:NAME or file:PATH), or bring a sign-in from another program with perigee account import. "+
+		"(a secret may be written env:NAME or file:PATH). "+
 		"That of an installed Antigravity IDE was looked for (%s); --ide DIR says where one is", u.Name, missing.Looked)}
 }
 

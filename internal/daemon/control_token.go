@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,13 @@ func (a *adminToken) opens(offer string) (bool, error) {
 func (a *adminToken) read() (perigee.Secret, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	switch info, err := os.Lstat(a.path); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return perigee.Secret{}, err
+	case !info.Mode().IsRegular() || !isOurs(info): // somebody else may know what is in it
+		return perigee.Secret{}, fmt.Errorf("%s is not a file of our own; remove it", a.path)
+	}
 	raw, err := os.ReadFile(a.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return perigee.Secret{}, err

@@ -122,7 +122,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 }
 
 func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) {
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+	if err := ownDir(cfg.DataDir); err != nil {
 		return noDataDir(err)
 	}
 	if d.lock, err = lockDir(cfg.DataDir); err != nil {

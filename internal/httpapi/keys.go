@@ -215,7 +215,7 @@ func (k *guardedKey) checkTokens(ctx context.Context, usage perigee.UsageReader,
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	midnight := now.UTC().Truncate(24 * time.Hour)
-	if now.Sub(u.asked) > spentFresh || u.asked.Before(midnight) {
+	if now.Sub(u.asked).Abs() > spentFresh || u.asked.Before(midnight) {
 		rows, err := usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: k.Name})
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package oauth
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,6 +56,10 @@ func Export(path string, list []perigee.SignIn, active string) (skipped []string
 
 // writeWhole writes a file for the user alone, and leaves nothing behind when it cannot.
 func writeWhole(path string, data []byte) (err error) {
+	// A device or a pipe would be replaced by the file.
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is there and is no file", path)
+	}
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp") // 0600
 	if err != nil {
 		return err

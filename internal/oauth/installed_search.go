@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"perigee"
 )
@@ -163,12 +165,16 @@ func (f *finding) readFile(ctx context.Context, root *os.Root, name string, pack
 		f.skip(shown, err)
 		return nil
 	}
-	file, err := root.Open(name)
+	file, err := root.OpenFile(name, os.O_RDONLY|openAtOnce, 0) // it may be something else by now
 	if err != nil {
 		f.skip(shown, err)
 		return nil
 	}
 	defer func() { _ = file.Close() }()
+	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.skip(shown, cmp.Or(err, errors.New("it is no file")))
+		return nil
+	}
 	f.files++
 	near := pairing{found: func(id string, secret perigee.Secret) { f.add(Identity{id, secret, shown}) }}
 	n, err := scan(ctx, io.LimitReader(file, f.left), packed, near.take)
@@ -196,9 +202,19 @@ func (f *finding) skip(file string, err error) {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err // its path is below the root, and file is the whole one
 	}
-	if line := fmt.Sprintf("%s (%v)", file, err); !slices.Contains(f.skipped, line) {
+	if line := oneWord(fmt.Sprintf("%s (%v)", file, err)); !slices.Contains(f.skipped, line) {
 		f.skipped = append(f.skipped, line)
 	}
+}
+
+// oneWord makes a name fit for a terminal: whoever can write to an installation can name its files.
+func oneWord(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
 }
 
 // String says where was looked.

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"perigee"
 	"perigee/internal/account"
@@ -207,10 +208,10 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	var answer struct {
-		AccessToken  string      `json:"access_token"`
-		RefreshToken string      `json:"refresh_token"`
-		ExpiresIn    json.Number `json:"expires_in"`
-		Scope        string      `json:"scope"`
+		AccessToken  string          `json:"access_token"`
+		RefreshToken string          `json:"refresh_token"`
+		ExpiresIn    json.RawMessage `json:"expires_in"` // of whatever type: the tokens beside it must not be lost
+		Scope        string          `json:"scope"`
 	}
 	err = c.http.do(req, &answer, form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("client_secret"))
 	if err != nil {
@@ -229,7 +230,9 @@ const (
 	maxLifetime   = 24 * time.Hour
 )
 
-func lifetime(seconds json.Number) time.Duration {
+func lifetime(raw json.RawMessage) time.Duration {
+	var seconds json.Number
+	_ = json.Unmarshal(raw, &seconds)
 	n, err := seconds.Float64()
 	if err != nil || n <= 0 {
 		return usualLifetime
@@ -297,6 +300,7 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 		return unreachable(req, err)
 	}
 	if resp.StatusCode != http.StatusOK {
+		body = unescaped(body)
 		for _, secret := range secrets {
 			if secret != "" {
 				body = bytes.ReplaceAll(body, []byte(secret), []byte("[redacted]"))
@@ -311,6 +315,21 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 		return senseless(req, errors.New("it is not the JSON that was expected"))
 	}
 	return nil
+}
+
+// unescaped writes JSON anew, so that what stands in it is found however it was escaped.
+func unescaped(body []byte) []byte {
+	var value any
+	if json.Unmarshal(body, &value) != nil {
+		return body
+	}
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(value) != nil {
+		return body
+	}
+	return plain.Bytes()
 }
 
 // unreachable is trouble on the way. It says nothing about any account.
@@ -336,5 +355,5 @@ func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(e
 func plausibleEmail(email string) bool {
 	name, domain, found := strings.Cut(strings.TrimSpace(email), "@")
 	return found && name != "" && domain != "" && len(email) <= 254 && !strings.Contains(domain, "@") &&
-		!strings.ContainsFunc(name+domain, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`"<>\/|,;`, r) })
+		!strings.ContainsFunc(name+domain, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || strings.ContainsRune(`"<>\/|,;`, r) })
 }

@@ -124,6 +124,11 @@ func (t *Tokens) Close() {
 	}
 	t.cancel()
 	<-over
+	if t.unsaved != nil { // nobody else knows the token
+		if _, err := t.keep(context.Background()); err != nil {
+			t.client.opts.Logger.Error("a new refresh token is lost, as it cannot be stored", "account", t.signIn.Email, "error", err)
+		}
+	}
 }
 
 // SignIn returns the sign-in as it was last seen in the store.

@@ -27,6 +27,8 @@ type Guard struct {
 	now     func() time.Time
 	elapsed func() time.Duration // monotonic
 
+	names *Guard // of what is said about whose accounts they are
+
 	mu      sync.Mutex
 	cause   account.Kind
 	says    *perigee.Error  // the last refusal
@@ -48,8 +50,23 @@ func NewGuard(now func() time.Time) *Guard {
 	if now == nil {
 		now = time.Now
 	}
+	g := newGuard(now)
+	g.names = newGuard(now)
+	return g
+}
+
+func newGuard(now func() time.Time) *Guard {
 	start := time.Now()
 	return &Guard{now: now, elapsed: func() time.Duration { return time.Since(start) }, refused: map[string]bool{}}
+}
+
+// ofNames is the guard for who is asked whose an account is: one that names the wrong owner for one account after the
+// other is more likely to be wrong itself.
+func (g *Guard) ofNames() *Guard {
+	if g == nil {
+		return nil
+	}
+	return g.names
 }
 
 func (g *Guard) present() moment { return moment{g.now().Round(0), g.elapsed()} }

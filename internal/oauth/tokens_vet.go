@@ -12,6 +12,9 @@ import (
 // vetAgain is after how long it is asked again whose an untested account is, when nobody could say.
 const vetAgain = 5 * time.Minute
 
+// vetTime is how long a call waits for that: it is not what the call wants to know.
+const vetTime = 5 * time.Second
+
 // vet finds out whose an account is that was brought from elsewhere, now that it has an access token, and stores that it
 // works. If it is another's than its name says, it is stopped: under two names one account would be used twice as hard.
 // When nobody can be asked, that is no fault of the account's, and it stays untested.
@@ -20,7 +23,18 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	if s.State != perigee.AccountUntested {
 		return nil
 	}
-	email, err := t.client.Email(ctx, h.access)
+	names := t.guard.ofNames()
+	email, err := "", names.enter(s.Email)
+	if err == nil {
+		asking, cancel := context.WithTimeout(ctx, vetTime)
+		email, err = t.client.Email(asking, h.access)
+		cancel()
+	}
+	var refusal *Refusal
+	if err == nil && email != foldEmail(s.Email) {
+		refusal = otherOwner(s.Email, email)
+		err = names.believe(s.Email, refusal)
+	}
 	switch {
 	case err != nil && !settled(err):
 		t.client.opts.Logger.Debug("nobody can say whose an account is", "account", s.Email, "error", err)
@@ -28,8 +42,10 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 		return nil
 	case err != nil: // it may not be asked, as with a sign-in for less: what the provider takes will have to do
 		t.client.opts.Logger.Debug("an account may not be asked whose it is", "account", s.Email, "error", err)
-	case email != foldEmail(s.Email):
-		return t.misnamed(ctx, s.Email, email)
+	case refusal != nil:
+		return t.misnamed(ctx, refusal)
+	default:
+		names.accepted()
 	}
 	return t.turn(ctx, perigee.AccountReady, "")
 }
@@ -47,11 +63,15 @@ func settled(err error) bool {
 	return false
 }
 
-// misnamed stops an account whose token is another's.
-func (t *Tokens) misnamed(ctx context.Context, name, owner string) error {
-	refusal := &Refusal{account.Verdict{Kind: account.KindMisnamed, Blame: account.ScopeAccount,
+// otherOwner is what is said about an account whose token is another's.
+func otherOwner(name, owner string) *Refusal {
+	return &Refusal{account.Verdict{Kind: account.KindMisnamed, Blame: account.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
 			WithNext("remove it or import it under its own name")}}
+}
+
+// misnamed stops an account whose token is another's.
+func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	if err := t.turn(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ const Magic = "SQLite format 3\x00"
 // maxSize bounds what is copied. The largest databases that were seen had a few hundred megabytes.
 const maxSize = 2 << 30
 
+// maxValue bounds a value. Those that are asked for have a few kilobytes.
+const maxValue = 16 << 20
+
 // tries is how often a copy is made; between two the editor gets time to finish, from firstPause on twice as long each time.
 const (
 	tries      = 6
@@ -142,10 +145,16 @@ func query(ctx context.Context, path string, keys []string) (values map[string][
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
+	// A view may go on for ever, and a value may be larger than memory.
+	var kind string
+	err = db.QueryRowContext(ctx, `SELECT type FROM sqlite_schema WHERE name = 'ItemTable'`).Scan(&kind)
+	if err != nil || kind != "table" {
+		return nil, errors.Join(errors.New("it has no table of items"), err)
+	}
 	values = map[string][]byte{}
 	for _, key := range keys {
 		var value []byte
-		err := db.QueryRowContext(ctx, `SELECT value FROM ItemTable WHERE key = $1`, key).Scan(&value)
+		err := db.QueryRowContext(ctx, `SELECT value FROM ItemTable WHERE key = $1 AND length(value) <= $2`, key, maxValue).Scan(&value)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
