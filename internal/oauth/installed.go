@@ -94,7 +94,8 @@ func (i *Installed) find(ctx context.Context, id string) (Identity, error) {
 	looked := false
 	// Programs are large: they are read only for what the bundles do not have.
 	for i.last.offers(id) == 0 && i.last.stage < len(stages) {
-		if err := i.last.read(ctx, i.roots(), stages[i.last.stage]); err != nil {
+		roots, named := i.roots()
+		if err := i.last.read(ctx, roots, named, stages[i.last.stage]); err != nil {
 			i.last = finding{} // half a search says nothing
 			return Identity{}, err
 		}
@@ -154,15 +155,15 @@ func (f *finding) offers(id string) (n int) {
 	return n
 }
 
-// roots are the directories in which an IDE may be installed.
-func (i *Installed) roots() []string {
+// roots are the directories in which an IDE may be installed, and whether the user has named them.
+func (i *Installed) roots() (list []string, named bool) {
 	if dir := cmp.Or(i.opts.Dir, i.opts.Env(InstalledVariable)); dir != "" {
 		if whole, err := filepath.Abs(dir); err == nil {
 			dir = whole
 		}
-		return []string{dir}
+		return []string{dir}, true
 	}
-	return usualRoots(i.opts.OS, i.opts.Env)
+	return usualRoots(i.opts.OS, i.opts.Env), false
 }
 
 // usualRoots are where the IDE's installers and its users put it. Of those in a home of which nobody says where it is there

@@ -77,8 +77,9 @@ func below(dir string, deep bool, fits func(string) bool, bases ...string) (list
 
 func isLanguageServer(name string) bool { return strings.HasPrefix(name, "language_server") }
 
-// read searches the files of a stage in all roots. What cannot be read is noted; the error is that ctx ended.
-func (f *finding) read(ctx context.Context, roots []string, s stage) error {
+// read searches the files of a stage in all roots, which the user has named or which are the usual ones. What cannot be read
+// is noted; the error is that ctx ended.
+func (f *finding) read(ctx context.Context, roots []string, named bool, s stage) error {
 	f.searched, f.absent = nil, nil // they are the same for each stage
 	var seen []fs.FileInfo
 	for _, dir := range roots {
@@ -86,6 +87,9 @@ func (f *finding) read(ctx context.Context, roots []string, s stage) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 			f.absent = append(f.absent, dir)
 			continue
+		}
+		if err == nil && !named {
+			err = isForeign(info)
 		}
 		if err != nil {
 			f.skip(dir, err)

@@ -263,7 +263,7 @@ func TestRootsThatAreOneAreReadOnce(t *testing.T) {
 		t.Skip(err)
 	}
 	f := finding{left: maxRead}
-	if err := f.read(t.Context(), []string{i.dir, link}, stages[0]); err != nil || f.files != 1 {
+	if err := f.read(t.Context(), []string{i.dir, link}, true, stages[0]); err != nil || f.files != 1 {
 		t.Errorf("%d files were read, %v", f.files, err)
 	}
 }
