@@ -96,7 +96,7 @@ func FuzzDecodeImages(f *testing.F) {
 func events(text string) []perigee.Event {
 	var list []perigee.Event
 	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
+		line = strings.ToValidUTF8(strings.TrimSuffix(line, "\n"), "?") // a provider's chunks have passed the check
 		if line == "" {
 			continue
 		}
