@@ -12,12 +12,9 @@ import (
 // It copies eight bytes before it knows how many of them count: code has something to escape in every line, and then that
 // is quicker than to look for the end of each run first.
 func AppendString(dst []byte, s string) []byte {
-	dst = append(slices.Grow(dst, len(s)+len(s)/16+16), '"')
+	dst = append(slices.Grow(dst, len(s)+2), '"')
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) {
-			if cap(dst)-len(dst) < 8 {
-				dst = slices.Grow(dst, len(s)-i+8)
-			}
+		if i+8 <= len(s) && len(dst)+8 <= cap(dst) { // who has counted the room exactly is not made to move for a few bytes more
 			word := wordAt(s, i)
 			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], word)
 			m := stops(word)
