@@ -5,28 +5,29 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
 // The balancer must not hide what it is there to prove: only requests without an answer are sent again.
 func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
-	asked := map[string]int{}
-	replica := func(name string, answer http.HandlerFunc) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked[name]++
-			answer(w, r)
-		}))
+	replica := func(answer http.HandlerFunc) string {
+		s := httptest.NewServer(answer)
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	good := replica("good", func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	silent := replica("silent", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	broken := replica("broken", func(w http.ResponseWriter, _ *http.Request) {
+	var asked atomic.Int64 // how often the good one was
+	good := replica(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_, _ = io.Copy(w, r.Body)
+	})
+	silent := replica(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	broken := replica(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	failing := replica("failing", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) })
+	failing := replica(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) })
 	for _, test := range []struct {
 		name, first string
 		status      int
@@ -44,7 +45,7 @@ func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.close()
-			before := asked["good"]
+			before := asked.Load()
 			resp, err := http.Post(b.url, "text/plain", strings.NewReader("question"))
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +55,7 @@ func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
 			if resp.StatusCode != test.status || string(said) != test.body || (err == nil) != test.whole {
 				t.Errorf("got %d, %q, %v", resp.StatusCode, said, err)
 			}
-			if again := asked["good"] > before; again != (test.body == "question") {
+			if again := asked.Load() > before; again != (test.body == "question") {
 				t.Errorf("the other replica was asked: %v", again)
 			}
 		})
