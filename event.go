@@ -63,10 +63,12 @@ type Usage struct {
 // Total is what the call cost altogether.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 
-// Finish says why an answer ended. Reason is the provider's word (STOP, MAX_TOKENS, SAFETY …).
+// Finish says why an answer ended. Reason is the provider's word (STOP, MAX_TOKENS, SAFETY …); Stop is the stop sequence that
+// was met, where the client wanted to know it.
 type Finish struct {
 	Reason  string
 	Message string
+	Stop    string
 }
 
 // A TokenCount is the size of a request. Raw is the provider's own answer when it was given in the

@@ -236,6 +236,7 @@ type Generation struct {
 	PresencePenalty  *float64
 	FrequencyPenalty *float64
 	Stop             []string
+	NameStop         bool // the client wants to know which of Stop it was
 	ResponseMIME     string
 	ResponseSchema   json.RawMessage // the provider's schema subset
 	ResponseJSON     json.RawMessage // a full JSON Schema

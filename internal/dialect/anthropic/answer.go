@@ -211,21 +211,16 @@ var stopReasons = map[string]string{
 	"JAILBREAK":                "refusal",
 }
 
-// stop says why the answer ended, and with which stop sequence if the provider names it: it strips the
-// sequence and has no field for it.
+// stop says why the answer ended, and with which stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {
 	if e.calls > 0 {
 		return "tool_use", ""
 	}
+	if e.finish.Stop != "" {
+		return "stop_sequence", e.finish.Stop
+	}
 	if reason, ok := stopReasons[e.finish.Reason]; ok {
 		return reason, ""
-	}
-	if e.finish.Message != "" {
-		for _, s := range e.answer.Stop {
-			if namesSequence(e.finish.Message, s) {
-				return "stop_sequence", s
-			}
-		}
 	}
 	return "end_turn", ""
 }

@@ -224,13 +224,13 @@ func TestFinishReasons(t *testing.T) {
 	}
 }
 
-func TestStopSequenceIsReportedWhenTheProviderNamesIt(t *testing.T) {
-	e := encoder{answer: &Answer{Stop: []string{"a", "END"}}, finish: perigee.Finish{Reason: "STOP", Message: `stopped at "END"`}}
+func TestStopSequenceIsReported(t *testing.T) {
+	e := encoder{answer: &Answer{}, finish: perigee.Finish{Reason: "STOP", Stop: "END"}}
 	if reason, sequence := e.stop(); reason != "stop_sequence" || sequence != "END" {
 		t.Errorf("got %s %s", reason, sequence)
 	}
-	e.finish.Message = "a natural end"
-	if reason, sequence := e.stop(); reason != "end_turn" || sequence != "" {
+	e.calls = 1 // the client has something to do before anything else
+	if reason, sequence := e.stop(); reason != "tool_use" || sequence != "" {
 		t.Errorf("got %s %s", reason, sequence)
 	}
 }

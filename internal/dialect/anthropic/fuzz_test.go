@@ -73,6 +73,6 @@ func FuzzAnswer(f *testing.F) {
 			}
 			events = append(events, ev)
 		}
-		both(t, Answer{ID: "1", Thinking: Display(display % 4), Stop: []string{text}}, events)
+		both(t, Answer{ID: "1", Thinking: Display(display % 4)}, events)
 	})
 }

@@ -185,8 +185,3 @@ func readSupport(c *rawjson.Cursor) (s support) {
 	}
 	return s
 }
-
-// namesSequence says whether a message quotes a stop sequence.
-func namesSequence(message, sequence string) bool {
-	return sequence != "" && (strings.Contains(message, strconv.Quote(sequence)) || strings.Contains(message, "`"+sequence+"`"))
-}

@@ -25,7 +25,6 @@ type Answer struct {
 	ID       string // of the call; ids of messages and of server tools are made from it
 	Model    string // as the client named it, for an upstream that does not say who answers
 	Thinking Display
-	Stop     []string
 
 	// SaveImage keeps a generated image, or a sound, and returns where the client can get it. Without it
 	// the data itself stands in the link.
@@ -56,7 +55,7 @@ func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 		origin.Client.Session = d.session
 	}
 	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
-	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display, Stop: prompt.Generation.Stop}
+	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
 	return perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil }), answer, nil
 }
 
@@ -189,6 +188,7 @@ func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
 		for range c.Array() {
 			g.Stop = append(g.Stop, c.String())
 		}
+		g.NameStop = len(g.Stop) > 0
 	case "thinking":
 		d.readThinking(c)
 	case "output_config":

@@ -1,0 +1,116 @@
+// Package until ends an answer at a stop sequence and says which one it was.
+//
+// The providers take stop sequences and obey them, but do not say that they did: an answer that met one looks like an answer
+// that had nothing more to say. For clients that want to know (perigee.Generation.NameStop), the sequences stay here, the
+// text is watched as it comes, and what ends it is named in the finish. Routing calls it around each upstream that it asks.
+package until
+
+import (
+	"context"
+	"iter"
+
+	"perigee"
+)
+
+// Stream asks next. When the client wants to know which stop sequence ended its answer, the answer ends here with the first
+// one that it says in full, and the rest is not waited for.
+func Stream(ctx context.Context, next perigee.Upstream, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	if req.Dialect != perigee.DialectAnthropic { // the only one that tells; the others' prompts need not be decoded for this
+		return next.Stream(ctx, req)
+	}
+	return func(yield func(perigee.Event, error) bool) {
+		prompt, err := req.Prompt()
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
+		if !prompt.Generation.NameStop {
+			next.Stream(ctx, req)(yield)
+			return
+		}
+		a := answer{watch: newWatch(prompt.Generation.Stop), yield: yield}
+		a.run(next.Stream(ctx, unstopped(req, prompt)))
+	}
+}
+
+// unstopped is the request without its stop sequences. It asks for a stream, so that there is something to leave.
+func unstopped(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
+	without := *prompt
+	without.Generation.Stop, without.Generation.NameStop = nil, false
+	req = req.WithPrompt(&without)
+	req.Stream = true
+	return req
+}
+
+// An answer is passed on until it says a stop sequence.
+type answer struct {
+	watch  watch
+	held   string // may be the beginning of a sequence
+	met    string // the sequence that was said; empty: none yet
+	priced bool   // the provider has said what this costs
+	yield  func(perigee.Event, error) bool
+}
+
+// run passes the stream on. Behind a stop sequence it is read only as far as the provider needs to say what was spent:
+// most say so with every piece.
+func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
+	for ev, err := range stream {
+		if err != nil && a.met == "" {
+			if a.release(false) {
+				a.yield(perigee.Event{}, err)
+			}
+			return
+		}
+		if err != nil {
+			break // the answer was complete before
+		}
+		if !a.pass(ev) {
+			return
+		}
+		if a.met != "" && (ev.Kind == perigee.EventUsage || a.priced && !ev.More) {
+			break
+		}
+	}
+	if a.met != "" {
+		a.yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP", Stop: a.met}}, nil)
+		return
+	}
+	a.release(false)
+}
+
+// pass hands on what an event says, as far as it belongs to the answer. It says whether the caller is still there.
+func (a *answer) pass(ev perigee.Event) bool {
+	switch {
+	case ev.Kind == perigee.EventUsage:
+		a.priced = true
+		return a.yield(ev, nil)
+	case ev.Kind == perigee.EventNote:
+		return a.yield(ev, nil)
+	case a.met != "":
+		return true
+	case ev.Kind == perigee.EventText:
+		return a.text(ev)
+	}
+	return a.release(true) && a.yield(ev, nil)
+}
+
+// text hands on what cannot belong to a stop sequence any more.
+func (a *answer) text(ev perigee.Event) bool {
+	end, met := a.watch.read(ev.Text)
+	end += len(a.held)
+	text := a.held + ev.Text
+	if met == "" {
+		ev.Text, a.held = text[:len(text)-a.watch.open()], text[len(text)-a.watch.open():]
+	} else {
+		ev.Text, a.held, a.met = text[:end-len(met)], "", met
+	}
+	return ev.Text == "" || a.yield(ev, nil)
+}
+
+// release hands on the text that was held back: what comes next, if there is more, is no text, so no sequence will be completed.
+func (a *answer) release(more bool) bool {
+	text := a.held
+	a.held = ""
+	a.watch.reset()
+	return text == "" || a.yield(perigee.Event{Kind: perigee.EventText, Text: text, More: more}, nil)
+}

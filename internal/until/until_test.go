@@ -1,0 +1,178 @@
+package until
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"perigee"
+)
+
+// A scripted upstream says what it is told to, and whether it was left before its end.
+type scripted struct {
+	events []perigee.Event
+	err    error
+	left   bool
+	asked  *perigee.Request
+}
+
+func (s *scripted) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	s.asked = req
+	return func(yield func(perigee.Event, error) bool) {
+		for _, ev := range s.events {
+			if !yield(ev, nil) {
+				s.left = true
+				return
+			}
+		}
+		if s.err != nil {
+			yield(perigee.Event{}, s.err)
+		}
+	}
+}
+
+func request(stops ...string) *perigee.Request {
+	return perigee.NewRequest(perigee.Origin{Dialect: perigee.DialectAnthropic}, "m", false, func() (*perigee.Prompt, error) {
+		return &perigee.Prompt{Generation: perigee.Generation{Stop: stops, NameStop: true}}, nil
+	})
+}
+
+func text(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
+
+var (
+	priced   = perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 1}}
+	finished = perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "MAX_TOKENS"}}
+	call     = perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: "look"}}
+	thinking = perigee.Event{Kind: perigee.EventThinking, Text: "END"}
+)
+
+// heard is an answer as one line: texts joined, other events in brackets.
+func heard(t *testing.T, up *scripted, req *perigee.Request) string {
+	t.Helper()
+	var b strings.Builder
+	for ev, err := range Stream(t.Context(), up, req) {
+		switch {
+		case err != nil:
+			b.WriteString("[" + err.Error() + "]")
+		case ev.Kind == perigee.EventText:
+			b.WriteString(ev.Text)
+		case ev.Kind == perigee.EventUsage:
+			b.WriteString("[usage]")
+		case ev.Kind == perigee.EventThinking:
+			b.WriteString("[thinking]")
+		case ev.Kind == perigee.EventCall:
+			b.WriteString("[call]")
+		case ev.Kind == perigee.EventFinish:
+			b.WriteString("[" + ev.Finish.Reason + " " + ev.Finish.Stop + "]")
+		}
+	}
+	return b.String()
+}
+
+func TestAnswersEndAtAStopSequence(t *testing.T) {
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		name   string
+		stops  []string
+		events []perigee.Event
+		err    error
+		want   string
+		left   bool
+	}{
+		{"met", []string{"END"}, []perigee.Event{text("one END two"), priced, text("three"), finished}, nil, "one [usage][STOP END]", true},
+		{"in pieces", []string{"END"}, []perigee.Event{priced, text("one E"), text("N"), text("D two"), text("three")}, nil, "[usage]one [STOP END]", true},
+		{"the first to be complete", []string{"abcd", "bc"}, []perigee.Event{priced, text("xabcd")}, nil, "[usage]xa[STOP bc]", true},
+		{"the longest of two", []string{"bc", "abc"}, []perigee.Event{priced, text("xabc")}, nil, "[usage]x[STOP abc]", true},
+		{"begun anew inside itself", []string{"aab"}, []perigee.Event{priced, text("aa"), text("aab")}, nil, "[usage]aa[STOP aab]", true},
+		{"not met", []string{"END"}, []perigee.Event{text("the EN"), priced, finished}, nil, "the [usage]EN[MAX_TOKENS ]", false},
+		{"no finish at all", []string{"END"}, []perigee.Event{text("the EN")}, nil, "the EN", false},
+		{"thoughts do not count", []string{"END"}, []perigee.Event{thinking, text("one"), finished}, nil, "[thinking]one[MAX_TOKENS ]", false},
+		{"not across a call", []string{"END"}, []perigee.Event{text("E"), call, text("ND"), finished}, nil, "E[call]ND[MAX_TOKENS ]", false},
+		{"heard out for its price", []string{"END"}, []perigee.Event{text("END"), text("x"), finished, priced}, nil, "[usage][STOP END]", true},
+		{"never priced", []string{"END"}, []perigee.Event{text("one END"), finished}, nil, "one [STOP END]", false},
+		{"broken behind it", []string{"END"}, []perigee.Event{text("one END")}, broken, "one [STOP END]", false},
+		{"broken before it", []string{"END"}, []perigee.Event{text("one EN")}, broken, "one EN[broken]", false},
+		{"an empty one is none", []string{""}, []perigee.Event{text("one"), finished}, nil, "one[MAX_TOKENS ]", false},
+	} {
+		up := &scripted{events: test.events, err: test.err}
+		if got := heard(t, up, request(test.stops...)); got != test.want || up.left != test.left {
+			t.Errorf("%s: got %q, left early: %v", test.name, got, up.left)
+		}
+	}
+}
+
+func TestUsageOfTheSamePieceIsNotMissed(t *testing.T) {
+	first, last := priced, priced
+	said := text("END")
+	said.More = true
+	last.Usage = &perigee.Usage{Input: 1, Output: 5}
+	up := &scripted{events: []perigee.Event{first, said, last, text("x"), finished}}
+	if got := heard(t, up, request("END")); got != "[usage][usage][STOP END]" || !up.left {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestProviderIsAskedWithoutStopSequences(t *testing.T) {
+	up := &scripted{}
+	req := request("END")
+	heard(t, up, req)
+	asked, _ := up.asked.Prompt()
+	if asked.Generation.Stop != nil || !up.asked.Stream {
+		t.Errorf("asked with %q, as a stream: %v", asked.Generation.Stop, up.asked.Stream)
+	}
+	if own, _ := req.Prompt(); len(own.Generation.Stop) != 1 || req.Stream {
+		t.Error("the client's own request was changed")
+	}
+}
+
+func TestOtherDialectsAreNotTouched(t *testing.T) {
+	up := &scripted{events: []perigee.Event{text("one END two")}}
+	req := request("END")
+	req.Dialect = perigee.DialectOpenAIChat
+	if got := heard(t, up, req); got != "one END two" || up.asked != req {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestCutsLikeASearchInTheWholeText holds the watch against the plain way: look through the text so far after each byte.
+func TestCutsLikeASearchInTheWholeText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		letters := rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 5, -1)
+		stops := rapid.SliceOfN(letters, 1, 3).Draw(t, "stops")
+		pieces := rapid.SliceOfN(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 0, 6, -1), 0, 8).Draw(t, "pieces")
+		wantText, wantStop := search(strings.Join(pieces, ""), stops)
+
+		var events []perigee.Event
+		for _, p := range pieces {
+			events = append(events, text(p))
+		}
+		var gotText, gotStop string
+		for ev := range Stream(context.Background(), &scripted{events: events}, request(stops...)) {
+			gotText += ev.Text
+			if ev.Finish != nil {
+				gotStop = ev.Finish.Stop
+			}
+		}
+		if gotText != wantText || gotStop != wantStop {
+			t.Fatalf("%q until %q: got %q and %q, want %q and %q", pieces, stops, gotText, gotStop, wantText, wantStop)
+		}
+	})
+}
+
+func search(whole string, stops []string) (before, met string) {
+	for end := range len(whole) + 1 {
+		for _, s := range stops {
+			if strings.HasSuffix(whole[:end], s) && len(s) > len(met) {
+				met = s
+			}
+		}
+		if met != "" {
+			return whole[:end-len(met)], met
+		}
+	}
+	return whole, ""
+}
