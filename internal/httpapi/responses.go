@@ -43,8 +43,7 @@ func (c *call) responses() error {
 	if req.Stream {
 		err = c.responsesStream(req)
 	} else {
-		into := req.NewCollector(c.id, c.start, c.opts.Now)
-		err = c.whole(c.r.Context(), req.Request, keptCollector{into, func() { c.keep(req, into.Stored) }})
+		err = c.whole(c.r.Context(), req.Request, c.collector(req))
 	}
 	releaseBody(body) // what is stored of the request is a copy
 	return err
@@ -94,87 +93,73 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 	return c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
 }
 
-// A keptStream writes the answer down before the client is told that it is complete, so that it can be gone on from
-// at once.
-//
-// It also brings the memory that the events are written into: the first and the last of them repeat the request's tools
+// collector makes an answer in one piece, stored before the client gets it.
+func (c *call) collector(req *openai.Responses) *openai.ResponsesCollector {
+	into := req.NewCollector(c.id, c.start, c.opts.Now)
+	into.Keep = func() bool { return c.keep(req, into.Stored) }
+	return into
+}
+
+// A roomyStream brings the memory that the events are written into: the first and the last of them repeat the request's tools
 // and instructions, so an ordinary buffer does not hold them.
-type keptStream struct {
+type roomyStream struct {
 	*openai.ResponsesStream
-	keep func()
 	room []byte
 }
 
 // eventRooms keeps that memory for the next stream, up to the size of the bodies that are kept.
 var eventRooms = sync.Pool{New: func() any { return new([]byte) }}
 
-func newKeptStream(into *openai.ResponsesStream, keep func()) *keptStream {
-	return &keptStream{into, keep, *eventRooms.Get().(*[]byte)}
+func newRoomyStream(into *openai.ResponsesStream) *roomyStream {
+	return &roomyStream{into, *eventRooms.Get().(*[]byte)}
 }
 
 // empty returns dst, or more room in its place when nothing of dst has to be kept. The writer has sent what it was
 // given before, since otherwise it would be in dst.
-func (k *keptStream) empty(dst []byte) []byte {
-	if len(dst) == 0 && cap(dst) < cap(k.room) {
-		return k.room[:0]
+func (s *roomyStream) empty(dst []byte) []byte {
+	if len(dst) == 0 && cap(dst) < cap(s.room) {
+		return s.room[:0]
 	}
 	return dst
 }
 
 // filled remembers the room that an event needed.
-func (k *keptStream) filled(dst []byte) []byte {
-	if cap(dst) > cap(k.room) {
-		k.room = dst[:0]
+func (s *roomyStream) filled(dst []byte) []byte {
+	if cap(dst) > cap(s.room) {
+		s.room = dst[:0]
 	}
 	return dst
 }
 
-func (k *keptStream) Encode(dst []byte, ev *perigee.Event) []byte {
-	return k.filled(k.ResponsesStream.Encode(k.empty(dst), ev))
+func (s *roomyStream) Encode(dst []byte, ev *perigee.Event) []byte {
+	return s.filled(s.ResponsesStream.Encode(s.empty(dst), ev))
 }
 
-func (k *keptStream) End(dst []byte) []byte {
-	dst = k.filled(k.ResponsesStream.End(k.empty(dst)))
-	k.keep()
-	return dst
+func (s *roomyStream) End(dst []byte) []byte {
+	return s.filled(s.ResponsesStream.End(s.empty(dst)))
 }
 
-func (k *keptStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	dst = k.filled(k.ResponsesStream.Fail(k.empty(dst), status, err))
-	k.keep()
-	return dst
+func (s *roomyStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	return s.filled(s.ResponsesStream.Fail(s.empty(dst), status, err))
 }
 
 // forget ends the use of the stream, after the last event was sent. It lets go of the request, which may be large: the
 // runtime keeps the timer of a stream, and with it the encoder, for some time after the timer was stopped.
-func (k *keptStream) forget() {
-	if room := k.room; cap(room) <= maxPooled {
+func (s *roomyStream) forget() {
+	if room := s.room; cap(room) <= maxPooled {
 		eventRooms.Put(&room)
 	}
-	*k = keptStream{}
+	*s = roomyStream{}
 }
 
-// A keptCollector does the same for an answer in one piece.
-type keptCollector struct {
-	*openai.ResponsesCollector
-	keep func()
-}
-
-func (k keptCollector) Bytes() []byte {
-	body := k.ResponsesCollector.Bytes()
-	k.keep()
-	return body
-}
-
-// keep stores an answer, if the client wants that. A store that fails does not take the answer from the client.
-func (c *call) keep(req *openai.Responses, stored func() (response, output json.RawMessage)) {
-	if !req.Store {
-		return
-	}
+// keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
+func (c *call) keep(req *openai.Responses, stored func() (response, output json.RawMessage)) bool {
 	response, output := stored()
 	if err := c.save(req, response, output); err != nil {
 		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
+		return false
 	}
+	return true
 }
 
 func (c *call) save(req *openai.Responses, response, output json.RawMessage) error {
@@ -191,7 +176,8 @@ func (c *call) save(req *openai.Responses, response, output json.RawMessage) err
 func (c *call) responsesStream(req *openai.Responses) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
 	if !req.Background {
-		encoder := newKeptStream(into, func() { c.keep(req, into.Stored) })
+		into.Keep = func() bool { return c.keep(req, into.Stored) }
+		encoder := newRoomyStream(into)
 		defer encoder.forget()
 		return c.stream(req.Request, encoder)
 	}
@@ -206,11 +192,12 @@ func (c *call) responsesStream(req *openai.Responses) error {
 		return err
 	}
 	kept := false
-	encoder := newKeptStream(into, func() {
+	into.Keep = func() bool {
 		kept = true
-		c.keep(req, into.Stored)
-		running.settle() // who cancelled it does not wait until the client has read the rest
-	})
+		defer running.settle() // who cancelled it does not wait until the client has read the rest
+		return c.keep(req, into.Stored)
+	}
+	encoder := newRoomyStream(into)
 	defer encoder.forget()
 	err = c.stream(req.Request, encoder)
 	if !kept { // the client went away, or there was nothing to tell it but the error
@@ -231,7 +218,7 @@ func (c *call) responsesBackground(req *openai.Responses, release func()) error 
 		release()
 		return err
 	}
-	into := req.NewCollector(c.id, c.start, c.opts.Now)
+	into := c.collector(req)
 	queued, begun := into.Waiting()
 	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
 		running.leave()
@@ -255,19 +242,16 @@ func (c *call) finishBehind(ctx context.Context, req *openai.Responses, into *op
 		if v := recover(); v != nil {
 			c.opts.Logger.Error("panic behind a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
 			into.Fail(nil, 0, perigee.Errorf(perigee.ClassInternal, "internal error"))
-			c.keep(req, into.Stored)
 		}
 	}()
 	for ev, err := range c.opts.Upstream.Stream(ctx, req.Request) {
 		if err != nil {
 			into.Fail(nil, 0, behindTrouble(ctx, err))
-			c.keep(req, into.Stored)
 			return
 		}
 		into.Add(&ev)
 	}
 	into.Bytes()
-	c.keep(req, into.Stored)
 }
 
 // behindTrouble is why an answer in the background ended: what ended its context says more than that it ended.

@@ -75,8 +75,13 @@ func (c *call) answerSocket(s *socket, r *socketRequest) error {
 	req.Stream = true
 	settle(r.body)
 	into := req.NewStream(c.id, c.start, c.opts.Now)
-	encoder := &socketStream{newKeptStream(into, func() { c.keep(req, into.Stored) }), func() {
-		if !req.Store {
+	stored := false
+	into.Keep = func() bool {
+		stored = c.keep(req, into.Stored)
+		return stored
+	}
+	encoder := &socketStream{newRoomyStream(into), func() {
+		if !stored {
 			_, output := into.Stored()
 			s.recent.put(s, r.stream, &perigee.StoredResponse{ID: openai.ResponseID(c.id), Input: req.InputItems(c.id), Output: output})
 		}
@@ -103,12 +108,12 @@ func (c *call) warmUp(req *openai.Responses, enc streamEncoder) error {
 // A socketStream remembers the answer before the client is told that it is complete. It gives no signs of life: the
 // socket does, for all its streams.
 type socketStream struct {
-	*keptStream
+	*roomyStream
 	remember func()
 }
 
 func (s *socketStream) End(dst []byte) []byte {
-	dst = s.keptStream.End(dst)
+	dst = s.roomyStream.End(dst)
 	if !bytes.Contains(dst, failedEvent) { // else it is gone on from the one before
 		s.remember()
 	}
@@ -121,7 +126,7 @@ var failedEvent = []byte("event: response.failed\n")
 func (s *socketStream) Idle(dst []byte) []byte { return dst }
 
 func (s *socketStream) forget() {
-	s.keptStream.forget()
+	s.roomyStream.forget()
 	*s = socketStream{}
 }
 

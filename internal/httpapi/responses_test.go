@@ -104,6 +104,37 @@ func (d *desk) do(t *testing.T, method, path, body string) (int, map[string]any)
 	return resp.StatusCode, object
 }
 
+// A fullShelf has no room.
+type fullShelf struct{ shelf }
+
+func (*fullShelf) SaveResponse(context.Context, *perigee.StoredResponse) error {
+	return perigee.Errorf(perigee.ClassInternal, "the disk is full")
+}
+
+// The client gets its answer all the same, and is not told that it can be gone on from.
+func TestResponseThatCouldNotBeStoredSaysSo(t *testing.T) {
+	d := openDesk(t, script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+		_ = yield(word, nil) && yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
+	}), &fullShelf{})
+	status, whole := d.do(t, "POST", "", `{"model":"m","input":"hi"}`)
+	if status != 200 || whole["status"] != "completed" || whole["store"] != false || whole["output"] == nil {
+		t.Errorf("got %d, %v", status, whole)
+	}
+	resp, err := d.client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hi","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, ended, _ := strings.Cut(string(raw), "event: response.completed\n")
+	if !strings.Contains(begun, `"store":true`) || !strings.Contains(ended, `"store":false`) || strings.Contains(ended, `"store":true`) || strings.Count(ended, "Hello.") != 1 {
+		t.Errorf("got %s", raw)
+	}
+}
+
 var word = perigee.Event{Kind: perigee.EventText, Text: "Hello."}
 
 // slow answers after a minute, unless it is ended before.

@@ -135,6 +135,7 @@ type responsesAnswer struct {
 	errorText  string
 	model      string
 	usage      *perigee.Usage
+	lost       bool // it could not be stored
 }
 
 // objectSize is about how long the response is with the items of output: agents send long instructions and many tools,
@@ -170,7 +171,7 @@ func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte
 	w.lit(`,"output":[`)
 	w.raw(output)
 	w.lit(`],"service_tier":"default","store":`)
-	w.buf = strconv.AppendBool(w.buf, r.Store)
+	w.buf = strconv.AppendBool(w.buf, r.Store && !a.lost)
 	w.lit(`,"truncation":"disabled"`)
 	for i := range responsesEcho {
 		value := r.echo[i]

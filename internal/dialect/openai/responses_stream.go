@@ -12,6 +12,10 @@ import (
 // A ResponsesStream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
 // the way, because the API repeats every text when it is done, and the response at the end.
 type ResponsesStream struct {
+	// Keep stores the answer, as Stored returns it, when the client wants that. It is called before the client is told that the
+	// answer is complete, so that it can be gone on from at once; if it returns false, the client is told that it is not stored.
+	Keep func() bool
+
 	req    *Responses
 	call   string
 	now    func() time.Time
@@ -190,7 +194,9 @@ func (s *ResponsesStream) conclude() {
 		s.answer.completed = s.now()
 	}
 	if s.quiet {
-		s.final = s.object()
+		if s.final = s.object(); !s.store() {
+			s.final = s.object()
+		}
 		return
 	}
 	name := "response." + string(s.answer.status)
@@ -204,7 +210,17 @@ func (s *ResponsesStream) conclude() {
 	if s.req.Store {
 		s.final = append(json.RawMessage(nil), s.w.buf[from:]...)
 	}
+	if !s.store() {
+		s.w.buf = s.w.buf[:from]
+		s.req.object(&s.w, &s.answer, s.output)
+	}
 	s.send()
+}
+
+// store keeps the answer if it is to be kept. False: it says that it is, which is not true.
+func (s *ResponsesStream) store() bool {
+	s.answer.lost = s.req.Store && s.Keep != nil && !s.Keep()
+	return !s.answer.lost
 }
 
 func (s *ResponsesStream) object() json.RawMessage {
