@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"perigee"
@@ -100,58 +99,6 @@ func (c *call) collector(req *openai.Responses) *openai.ResponsesCollector {
 	return into
 }
 
-// A roomyStream brings the memory that the events are written into: the first and the last of them repeat the request's tools
-// and instructions, so an ordinary buffer does not hold them.
-type roomyStream struct {
-	*openai.ResponsesStream
-	room []byte
-}
-
-// eventRooms keeps that memory for the next stream, up to the size of the bodies that are kept.
-var eventRooms = sync.Pool{New: func() any { return new([]byte) }}
-
-func newRoomyStream(into *openai.ResponsesStream) *roomyStream {
-	return &roomyStream{into, *eventRooms.Get().(*[]byte)}
-}
-
-// empty returns dst, or more room in its place when nothing of dst has to be kept. The writer has sent what it was
-// given before, since otherwise it would be in dst.
-func (s *roomyStream) empty(dst []byte) []byte {
-	if len(dst) == 0 && cap(dst) < cap(s.room) {
-		return s.room[:0]
-	}
-	return dst
-}
-
-// filled remembers the room that an event needed.
-func (s *roomyStream) filled(dst []byte) []byte {
-	if cap(dst) > cap(s.room) {
-		s.room = dst[:0]
-	}
-	return dst
-}
-
-func (s *roomyStream) Encode(dst []byte, ev *perigee.Event) []byte {
-	return s.filled(s.ResponsesStream.Encode(s.empty(dst), ev))
-}
-
-func (s *roomyStream) End(dst []byte) []byte {
-	return s.filled(s.ResponsesStream.End(s.empty(dst)))
-}
-
-func (s *roomyStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	return s.filled(s.ResponsesStream.Fail(s.empty(dst), status, err))
-}
-
-// forget ends the use of the stream, after the last event was sent. It lets go of the request, which may be large: the
-// runtime keeps the timer of a stream, and with it the encoder, for some time after the timer was stopped.
-func (s *roomyStream) forget() {
-	if room := s.room; cap(room) <= maxPooled {
-		eventRooms.Put(&room)
-	}
-	*s = roomyStream{}
-}
-
 // keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
 func (c *call) keep(req *openai.Responses, stored func() (response, output json.RawMessage)) bool {
 	response, output := stored()
@@ -177,9 +124,7 @@ func (c *call) responsesStream(req *openai.Responses) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
 	if !req.Background {
 		into.Keep = func() bool { return c.keep(req, into.Stored) }
-		encoder := newRoomyStream(into)
-		defer encoder.forget()
-		return c.stream(req.Request, encoder)
+		return c.stream(req.Request, into)
 	}
 	ctx, running, err := c.behind.enter(c.r.Context(), openai.ResponseID(c.id), c.keyName())
 	if err != nil {
@@ -197,15 +142,13 @@ func (c *call) responsesStream(req *openai.Responses) error {
 		defer running.settle() // who cancelled it does not wait until the client has read the rest
 		return c.keep(req, into.Stored)
 	}
-	encoder := newRoomyStream(into)
-	defer encoder.forget()
-	err = c.stream(req.Request, encoder)
+	err = c.stream(req.Request, into)
 	if !kept { // the client went away, or there was nothing to tell it but the error
 		e := c.trouble(errCancelled)
 		if err != nil {
 			e = c.trouble(err)
 		}
-		encoder.Fail(nil, 0, e)
+		into.Fail(nil, 0, e)
 	}
 	return err
 }

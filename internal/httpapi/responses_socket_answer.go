@@ -80,13 +80,12 @@ func (c *call) answerSocket(s *socket, r *socketRequest) error {
 		stored = c.keep(req, into.Stored)
 		return stored
 	}
-	encoder := &socketStream{newRoomyStream(into), func() {
+	encoder := &socketStream{into, func() {
 		if !stored {
 			_, output := into.Stored()
 			s.recent.put(s, r.stream, &perigee.StoredResponse{ID: openai.ResponseID(c.id), Input: req.InputItems(c.id), Output: output})
 		}
 	}}
-	defer encoder.forget()
 	if r.warm {
 		err = c.warmUp(req, encoder)
 	} else {
@@ -108,12 +107,12 @@ func (c *call) warmUp(req *openai.Responses, enc streamEncoder) error {
 // A socketStream remembers the answer before the client is told that it is complete. It gives no signs of life: the
 // socket does, for all its streams.
 type socketStream struct {
-	*roomyStream
+	*openai.ResponsesStream
 	remember func()
 }
 
 func (s *socketStream) End(dst []byte) []byte {
-	dst = s.roomyStream.End(dst)
+	dst = s.ResponsesStream.End(dst)
 	if !bytes.Contains(dst, failedEvent) { // else it is gone on from the one before
 		s.remember()
 	}
@@ -124,11 +123,6 @@ func (s *socketStream) End(dst []byte) []byte {
 var failedEvent = []byte("event: response.failed\n")
 
 func (s *socketStream) Idle(dst []byte) []byte { return dst }
-
-func (s *socketStream) forget() {
-	s.roomyStream.forget()
-	*s = socketStream{}
-}
 
 // A socketWriter puts an answer on a socket that was made for HTTP, so that an answer is made in one way however it
 // travels: each event of the stream becomes a message, and an error the event that tells it.

@@ -14,8 +14,9 @@ import (
 // writeLimit is how long a client may take to make room for more of its answer before it counts as gone.
 const writeLimit = 2 * time.Minute
 
-// firstBuffer is room for a few chunks of an ordinary answer.
-const firstBuffer = 4 << 10
+// chunkRooms keeps the memory that chunks are written into, for all streams: a stream has some only while it has something to
+// say, because thousands may be open and silent, and a large chunk finds the room that an earlier one needed.
+var chunkRooms = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
 // gather is how many bytes are gathered, while more are at hand, before they are sent together.
 const gather = 32 << 10
@@ -39,7 +40,8 @@ type streamWriter struct {
 
 	mu       sync.Mutex // the timer writes too
 	timer    *time.Timer
-	buf      []byte
+	room     *[]byte // of chunkRooms, whose memory buf began in
+	buf      []byte  // what was gathered
 	notes    []string
 	late     *perigee.LateNotes
 	deadline time.Time
@@ -49,7 +51,7 @@ type streamWriter struct {
 
 // stream answers with a stream of events.
 func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
-	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), buf: make([]byte, 0, firstBuffer), late: req.Late}
+	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), late: req.Late}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}
@@ -133,17 +135,42 @@ func (c *call) note(notes []perigee.Note) {
 func (w *streamWriter) event(ev *perigee.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf = w.encoder.Encode(w.buf, ev)
-	if len(w.buf) == 0 || (ev.More && len(w.buf) < gather) {
+	w.buf = w.encoder.Encode(w.space(), ev)
+	switch {
+	case len(w.buf) == 0:
+		w.vacate()
+		return nil
+	case ev.More && len(w.buf) < gather:
 		return nil
 	}
 	return w.flush()
 }
 
+// space is where the next chunk is appended.
+func (w *streamWriter) space() []byte {
+	if w.room == nil {
+		w.room = chunkRooms.Get().(*[]byte)
+		w.buf = *w.room
+	}
+	return w.buf
+}
+
+// vacate gives the room back, as large as it has become.
+func (w *streamWriter) vacate() {
+	if w.room == nil {
+		return
+	}
+	if cap(w.buf) <= maxPooled {
+		*w.room = w.buf[:0]
+	}
+	chunkRooms.Put(w.room)
+	w.room, w.buf = nil, nil
+}
+
 func (w *streamWriter) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf = w.encoder.End(w.buf)
+	w.buf = w.encoder.End(w.space())
 	_ = w.flush()
 }
 
@@ -158,7 +185,7 @@ func (w *streamWriter) fail(err error) error {
 		return err
 	}
 	e := w.call.trouble(err)
-	w.buf = w.encoder.Fail(w.buf, statusOf(e), e)
+	w.buf = w.encoder.Fail(w.space(), statusOf(e), e)
 	_ = w.flush()
 	return nil
 }
@@ -176,9 +203,7 @@ func (w *streamWriter) flush() error {
 	if _, w.err = w.call.w.Write(w.buf); w.err == nil {
 		w.err = w.control.Flush()
 	}
-	if w.buf = w.buf[:0]; cap(w.buf) > 2*gather {
-		w.buf = nil // one large chunk should not weigh on a long stream
-	}
+	w.vacate()
 	w.timer.Reset(w.call.opts.KeepAlive)
 	return w.err
 }
@@ -190,16 +215,22 @@ func (w *streamWriter) keepAlive() {
 	if w.closed || w.call.r.Context().Err() != nil {
 		return
 	}
-	if w.buf = w.encoder.Idle(w.buf); len(w.buf) > 0 {
-		_ = w.flush()
+	if w.buf = w.encoder.Idle(w.space()); len(w.buf) == 0 {
+		w.vacate()
+		return
 	}
+	_ = w.flush()
 }
 
+// stop ends the use of the writer. It lets go of the call and its request, which may be large: the runtime keeps the timer of a
+// stream, and with it the writer, for some time after the timer was stopped.
 func (w *streamWriter) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 	w.timer.Stop()
+	w.vacate()
+	w.call, w.encoder, w.control, w.late = nil, nil, nil, nil
 }
 
 // A collector gathers the events of an answer for a client that does not stream.

@@ -34,6 +34,8 @@ func (r *Reader) makeRoom() {
 		size = firstBuffer
 	case size > idleBuffer && need <= idleBuffer/2:
 		size = idleBuffer
+	case size < busyBuffer && len(r.buf) == size:
+		size = busyBuffer
 	case size-len(r.buf) >= size/4 && need > 0:
 		return
 	case need > size/2:

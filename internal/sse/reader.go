@@ -25,7 +25,8 @@ type Event struct {
 }
 
 const (
-	firstBuffer = 4 << 10  // ten thousand streams may be open, most with short events
+	firstBuffer = 1 << 10  // ten thousand streams may be open and silent
+	busyBuffer  = 4 << 10  // for a stream whose bytes come faster than they are read
 	idleBuffer  = 64 << 10 // what a stream may keep after a longer event
 )
 

@@ -24,7 +24,10 @@ func NewTransport() *http.Transport {
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    true,
+		// Requests are a short head and a body that goes past the buffer; answers are short events. Every open call has both.
+		WriteBufferSize:    1 << 10,
+		ReadBufferSize:     2 << 10,
+		DisableCompression: true,
 	}
 }
 
