@@ -39,7 +39,7 @@ var rooms = []room{
 	{"perigee/internal/account", []string{"perigee", "perigee/internal/models"}, "judging answers and choosing accounts calls nobody"},
 
 	// Upstreams around upstreams.
-	{"perigee/internal/route", []string{"perigee", "perigee/internal/models", "perigee/internal/names", "perigee/internal/until"}, "routing knows upstreams by ability only"},
+	{"perigee/internal/route", []string{"perigee", "perigee/internal/models", "perigee/internal/names"}, "routing knows upstreams by ability only"},
 	{"perigee/internal/until", []string{"perigee"}, "an answer ends at a stop sequence, whoever gives it"},
 	{"perigee/internal/signature", []string{"perigee", "perigee/internal/models"}, "signatures are kept around any upstream, in any store"},
 	{"perigee/internal/record", []string{"perigee"}, "recording watches any upstream, into any store"},

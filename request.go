@@ -65,6 +65,9 @@ type Request struct {
 	// NamesModel says that Body names the model as well, so that it cannot go on untouched to another one.
 	NamesModel bool
 
+	// NameStop says that the client wants to know which of its stop sequences ended the answer.
+	NameStop bool
+
 	prompt    *lazyPrompt
 	rewritten bool // the prompt is not what Body says
 }
@@ -236,7 +239,6 @@ type Generation struct {
 	PresencePenalty  *float64
 	FrequencyPenalty *float64
 	Stop             []string
-	NameStop         bool // the client wants to know which of Stop it was
 	ResponseMIME     string
 	ResponseSchema   json.RawMessage // the provider's schema subset
 	ResponseJSON     json.RawMessage // a full JSON Schema

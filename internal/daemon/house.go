@@ -16,6 +16,7 @@ import (
 	"perigee/internal/signature"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
+	"perigee/internal/until"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
 )
@@ -41,7 +42,6 @@ type house struct {
 type plan struct {
 	router  *route.Router
 	rooms   []room
-	models  config.Models
 	builtin bool // the simulator answers because nothing else is configured
 }
 
@@ -85,7 +85,7 @@ func (h *house) rebuild(cfg *config.Config) error {
 
 func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 	upstreams := cfg.Upstreams
-	p := &plan{models: cfg.Models, builtin: h.opts.Simulate || len(upstreams) == 0}
+	p := &plan{builtin: h.opts.Simulate || len(upstreams) == 0}
 	rules := cfg.Models.Routes
 	if p.builtin {
 		upstreams = []config.Upstream{{Name: SimulatorName, Kind: config.KindSimulator}}
@@ -108,7 +108,7 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 		if u.Kind == config.KindAntigravity {
 			around = h.signatures.AroundAll
 		}
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: around(r.upstream)})
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: until.Around(around(r.upstream))})
 	}
 	for _, r := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: r.Match, To: r.To})

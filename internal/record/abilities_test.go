@@ -31,10 +31,6 @@ func (a able) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddings
 	return &perigee.Embeddings{Upstream: "studio", Model: "embedder", Usage: perigee.Usage{Input: 9}}, nil
 }
 
-func (a able) Models(context.Context) ([]perigee.Model, error) {
-	return []perigee.Model{{ID: "m"}}, a.err
-}
-
 func TestAbilities(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -53,16 +49,15 @@ func TestAbilities(t *testing.T) {
 			r := New(test.next, Options{Store: &store})
 			count, countErr := r.CountTokens(t.Context(), request("count"))
 			embedded, embedErr := r.Embed(t.Context(), &perigee.EmbedRequest{Origin: perigee.Origin{ID: "embed"}, Model: "e"})
-			models, modelsErr := r.Models(t.Context())
 			mustClose(t, r)
 
-			for name, err := range map[string]error{"count": countErr, "embed": embedErr, "models": modelsErr} {
+			for name, err := range map[string]error{"count": countErr, "embed": embedErr} {
 				if test.class == "" && err != nil || test.class != "" && perigee.AsError(err).Class != test.class {
 					t.Errorf("%s: got error %v, want class %q", name, err, test.class)
 				}
 			}
-			if test.class == "" && (count.Total != 7 || embedded.Model != "embedder" || models[0].ID != "m") {
-				t.Errorf("got %+v, %+v, %+v", count, embedded, models)
+			if test.class == "" && (count.Total != 7 || embedded.Model != "embedder") {
+				t.Errorf("got %+v, %+v", count, embedded)
 			}
 			calls := store.calls()
 			if len(calls) != 2 {

@@ -32,18 +32,11 @@ const (
 // A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and lists
 // models as far as the Upstream inside can. Who made it closes it.
 type Recorder struct {
-	next   perigee.Upstream
+	perigee.Around
 	now    func() time.Time
 	logger *slog.Logger
 	writer *writer
 }
-
-var (
-	_ perigee.Upstream     = (*Recorder)(nil)
-	_ perigee.TokenCounter = (*Recorder)(nil)
-	_ perigee.Embedder     = (*Recorder)(nil)
-	_ perigee.ModelLister  = (*Recorder)(nil)
-)
 
 // New returns a Recorder around next. Its one goroutine runs until Close.
 func New(next perigee.Upstream, opts Options) *Recorder {
@@ -59,7 +52,7 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Limit <= 0 {
 		opts.Limit = defaultLimit
 	}
-	return &Recorder{next: next, now: opts.Now, logger: opts.Logger, writer: startWriter(opts)}
+	return &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, writer: startWriter(opts)}
 }
 
 // Stream passes the stream of the Upstream inside on, and records it as one call when the loop over it
@@ -68,7 +61,7 @@ func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	return func(yield func(perigee.Event, error) bool) {
 		w := r.begin(perigee.OperationGenerate, &req.Origin, req.Model, req.Stream)
 		defer w.end(ctx)
-		for event, err := range r.next.Stream(ctx, req) {
+		for event, err := range r.Upstream.Stream(ctx, req) {
 			if err != nil {
 				w.err = err
 			} else {
@@ -87,11 +80,7 @@ func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count *perigee.TokenCount, err error) {
 	w := r.begin(perigee.OperationCount, &req.Origin, req.Model, false)
 	defer w.end(ctx)
-	counter, ok := r.next.(perigee.TokenCounter)
-	if !ok {
-		return nil, w.fail(perigee.Errorf(perigee.ClassUnimplemented, "no upstream here counts tokens"))
-	}
-	count, err = counter.CountTokens(ctx, req)
+	count, err = r.Around.CountTokens(ctx, req)
 	if err != nil {
 		return count, w.fail(err)
 	}
@@ -106,11 +95,7 @@ func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count
 func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer *perigee.Embeddings, err error) {
 	w := r.begin(perigee.OperationEmbed, &req.Origin, req.Model, false)
 	defer w.end(ctx)
-	embedder, ok := r.next.(perigee.Embedder)
-	if !ok {
-		return nil, w.fail(perigee.Errorf(perigee.ClassUnimplemented, "no upstream here makes embeddings"))
-	}
-	answer, err = embedder.Embed(ctx, req)
+	answer, err = r.Around.Embed(ctx, req)
 	if err != nil {
 		return answer, w.fail(err)
 	}
@@ -119,15 +104,6 @@ func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer
 		w.upstream, w.model, w.usage = answer.Upstream, answer.Model, answer.Usage
 	}
 	return answer, nil
-}
-
-// Models lists what the Upstream inside has. That is no call and is not recorded.
-func (r *Recorder) Models(ctx context.Context) ([]perigee.Model, error) {
-	lister, ok := r.next.(perigee.ModelLister)
-	if !ok {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "no upstream here lists its models")
-	}
-	return lister.Models(ctx)
 }
 
 // Flush waits until the calls that were told of so far are in the store, so that who reads it next sees them.

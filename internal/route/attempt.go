@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/until"
 )
 
 // An attempt is one upstream's try at a call. What it says before its first content is held back, because it would be wrong if
@@ -36,7 +35,7 @@ func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, n
 	if note != nil {
 		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
 	}
-	return a, a.run(until.Stream(ctx, target.Upstream, req))
+	return a, a.run(target.Upstream.Stream(ctx, req))
 }
 
 // step keeps for the record that an upstream was asked in vain, unless it has said so itself.

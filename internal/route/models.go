@@ -154,9 +154,47 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 		list.until = now.Add(modelsRetry)
 	}
 	if ctx.Err() == nil { // a caller that went away says nothing about the upstream
+		r.models.mu.Lock() // for those who only look
 		entry.modelList = list
+		r.models.mu.Unlock()
 	}
 	return list
+}
+
+// has says whether somebody has said, not too long ago, that it has a model.
+func (c *modelCache) has(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range c.lists {
+		if slices.ContainsFunc(entry.models, func(m perigee.Model) bool { return m.ID == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing returns the error that a call for a model would get because none of its upstreams has it. They are asked only about
+// names that are in no table; who cannot say in time what it has gets the benefit of the doubt, and unsure says so.
+func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
+	if _, ok := models.Lookup(model); ok {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	defer cancel()
+	var asked failures
+	for _, target := range r.targets(model) {
+		_, can := target.Upstream.(perigee.ModelLister)
+		list := r.listOf(ctx, target)
+		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == model }) {
+			return false, nil
+		}
+		unsure = unsure || !can || list.err != nil
+		asked = append(asked, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", model)})
+	}
+	if unsure {
+		return true, nil
+	}
+	return false, r.verdict(ctx, model, asked)
 }
 
 // known lists the names that can be asked, or nothing when nobody can tell in time.

@@ -9,6 +9,22 @@ import (
 	"perigee/internal/models"
 )
 
+// Model is what a client's name for a model stands for: aliases followed, and what the name says about thinking taken off.
+// Empty: the name is, and there is no default.
+func (r *Router) Model(asked string) string {
+	found, _ := r.resolve(asked) // which fails for want of a name only
+	return found.model
+}
+
+// Upstreams are the names of those that are asked for a model, in order.
+func (r *Router) Upstreams(model string) []string {
+	var list []string
+	for _, target := range r.targets(model) {
+		list = append(list, target.Name)
+	}
+	return list
+}
+
 // A resolved is what the name that a client used stands for.
 type resolved struct {
 	model    string
@@ -53,14 +69,7 @@ func (r *Router) knows(id string) bool {
 	if _, ok := models.Lookup(id); ok {
 		return true
 	}
-	r.models.mu.Lock()
-	defer r.models.mu.Unlock()
-	for _, list := range r.models.lists {
-		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == id }) {
-			return true
-		}
-	}
-	return false
+	return r.models.has(id)
 }
 
 // request makes the request one for the model, with the thinking that its name asks for instead of what the body

@@ -11,26 +11,21 @@ import (
 // A Keeper is an Upstream that remembers the signatures in answers and gives back those that requests have lost. It
 // also sees to it that every call has an id to be remembered by. It can do what the upstream inside can.
 type Keeper struct {
-	next   perigee.Upstream
+	perigee.Around
 	memory *Memory
 	all    bool // requests in the provider's own dialect, too
 }
 
-var (
-	_ perigee.Upstream     = (*Keeper)(nil)
-	_ perigee.TokenCounter = (*Keeper)(nil)
-	_ perigee.Embedder     = (*Keeper)(nil)
-	_ perigee.ModelLister  = (*Keeper)(nil)
-)
-
 // Around returns a Keeper around next, which is left alone with requests in its own dialect.
-func (m *Memory) Around(next perigee.Upstream) *Keeper { return &Keeper{next: next, memory: m} }
+func (m *Memory) Around(next perigee.Upstream) *Keeper {
+	return &Keeper{Around: perigee.Around{Upstream: next}, memory: m}
+}
 
 // AroundAll returns a Keeper around an upstream that writes every request anew, and tells of what it answers also when it
 // passes the provider's own chunks on. Then a client of the provider's own dialect need not know either whose signatures it
 // has kept.
 func (m *Memory) AroundAll(next perigee.Upstream) *Keeper {
-	return &Keeper{next: next, memory: m, all: true}
+	return &Keeper{Around: perigee.Around{Upstream: next}, memory: m, all: true}
 }
 
 // passes says whether a request is none of our business.
@@ -41,7 +36,7 @@ func (k *Keeper) passes(req *perigee.Request) bool {
 // Stream asks the upstream inside.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	if k.passes(req) {
-		return k.next.Stream(ctx, req)
+		return k.Upstream.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
 		restored, scope, err := k.restored(ctx, req)
@@ -51,7 +46,7 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		}
 		w := watch{memory: k.memory, scope: scope, call: req.ID}
 		defer w.end()
-		for ev, err := range k.next.Stream(ctx, restored) {
+		for ev, err := range k.Upstream.Stream(ctx, restored) {
 			if err == nil {
 				w.see(&ev)
 				if ev.Kind == perigee.EventFinish {
@@ -80,34 +75,12 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 
 // CountTokens asks the upstream inside, about the request that Stream would make.
 func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	counter, ok := k.next.(perigee.TokenCounter)
-	if !ok {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "this upstream counts no tokens")
-	}
 	if k.passes(req) {
-		return counter.CountTokens(ctx, req)
+		return k.Around.CountTokens(ctx, req)
 	}
 	restored, _, err := k.restored(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return counter.CountTokens(ctx, restored)
-}
-
-// Embed asks the upstream inside.
-func (k *Keeper) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	embedder, ok := k.next.(perigee.Embedder)
-	if !ok {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "this upstream makes no embeddings")
-	}
-	return embedder.Embed(ctx, req)
-}
-
-// Models asks the upstream inside. One that cannot say has none to list.
-func (k *Keeper) Models(ctx context.Context) ([]perigee.Model, error) {
-	lister, ok := k.next.(perigee.ModelLister)
-	if !ok {
-		return nil, nil
-	}
-	return lister.Models(ctx)
+	return k.Around.CountTokens(ctx, restored)
 }

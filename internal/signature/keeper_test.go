@@ -239,7 +239,7 @@ func TestTheClientsPromptStays(t *testing.T) {
 
 func TestAbilities(t *testing.T) {
 	k := NewMemory(Options{}).Around(&source{})
-	if _, err := k.CountTokens(t.Context(), nil); perigee.AsError(err).Class != perigee.ClassUnimplemented {
+	if _, err := k.CountTokens(t.Context(), request(perigee.DialectAnthropic, flash)); perigee.AsError(err).Class != perigee.ClassUnimplemented {
 		t.Errorf("got %v", err)
 	}
 	if _, err := k.Embed(t.Context(), nil); perigee.AsError(err).Class != perigee.ClassUnimplemented {

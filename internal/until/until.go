@@ -1,8 +1,8 @@
 // Package until ends an answer at a stop sequence and says which one it was.
 //
 // The providers take stop sequences and obey them, but do not say that they did: an answer that met one looks like an answer
-// that had nothing more to say. For clients that want to know (perigee.Generation.NameStop), the sequences stay here, the
-// text is watched as it comes, and what ends it is named in the finish. Routing calls it around each upstream that it asks.
+// that had nothing more to say. For clients that want to know (perigee.Request.NameStop), the sequences stay here, the
+// text is watched as it comes, and what ends it is named in the finish. The daemon puts it around each upstream.
 package until
 
 import (
@@ -12,11 +12,17 @@ import (
 	"perigee"
 )
 
-// Stream asks next. When the client wants to know which stop sequence ended its answer, the answer ends here with the first
-// one that it says in full, and the rest is not waited for.
-func Stream(ctx context.Context, next perigee.Upstream, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if req.Dialect != perigee.DialectAnthropic { // the only one that tells; the others' prompts need not be decoded for this
-		return next.Stream(ctx, req)
+// An Upstream ends answers where their clients want them to end. It can do what the upstream inside can.
+type Upstream struct{ perigee.Around }
+
+// Around returns an Upstream around next.
+func Around(next perigee.Upstream) *Upstream { return &Upstream{perigee.Around{Upstream: next}} }
+
+// Stream asks the upstream inside. When the client wants to know which stop sequence ended its answer, the answer ends here with
+// the first one that it says in full, and the rest is not waited for.
+func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	if !req.NameStop {
+		return u.Around.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
 		prompt, err := req.Prompt()
@@ -24,21 +30,17 @@ func Stream(ctx context.Context, next perigee.Upstream, req *perigee.Request) it
 			yield(perigee.Event{}, err)
 			return
 		}
-		if !prompt.Generation.NameStop {
-			next.Stream(ctx, req)(yield)
-			return
-		}
 		a := answer{watch: newWatch(prompt.Generation.Stop), yield: yield}
-		a.run(next.Stream(ctx, unstopped(req, prompt)))
+		a.run(u.Around.Stream(ctx, unstopped(req, prompt)))
 	}
 }
 
 // unstopped is the request without its stop sequences. It asks for a stream, so that there is something to leave.
 func unstopped(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 	without := *prompt
-	without.Generation.Stop, without.Generation.NameStop = nil, false
+	without.Generation.Stop = nil
 	req = req.WithPrompt(&without)
-	req.Stream = true
+	req.Stream, req.NameStop = true, false
 	return req
 }
 

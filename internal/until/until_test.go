@@ -36,9 +36,11 @@ func (s *scripted) Stream(_ context.Context, req *perigee.Request) iter.Seq2[per
 }
 
 func request(stops ...string) *perigee.Request {
-	return perigee.NewRequest(perigee.Origin{Dialect: perigee.DialectAnthropic}, "m", false, func() (*perigee.Prompt, error) {
-		return &perigee.Prompt{Generation: perigee.Generation{Stop: stops, NameStop: true}}, nil
+	req := perigee.NewRequest(perigee.Origin{}, "m", false, func() (*perigee.Prompt, error) {
+		return &perigee.Prompt{Generation: perigee.Generation{Stop: stops}}, nil
 	})
+	req.NameStop = true
+	return req
 }
 
 func text(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
@@ -54,7 +56,7 @@ var (
 func heard(t *testing.T, up *scripted, req *perigee.Request) string {
 	t.Helper()
 	var b strings.Builder
-	for ev, err := range Stream(t.Context(), up, req) {
+	for ev, err := range Around(up).Stream(t.Context(), req) {
 		switch {
 		case err != nil:
 			b.WriteString("[" + err.Error() + "]")
@@ -129,10 +131,10 @@ func TestProviderIsAskedWithoutStopSequences(t *testing.T) {
 	}
 }
 
-func TestOtherDialectsAreNotTouched(t *testing.T) {
+func TestWhoDoesNotAskIsNotTold(t *testing.T) {
 	up := &scripted{events: []perigee.Event{text("one END two")}}
 	req := request("END")
-	req.Dialect = perigee.DialectOpenAIChat
+	req.NameStop = false
 	if got := heard(t, up, req); got != "one END two" || up.asked != req {
 		t.Errorf("got %q", got)
 	}
@@ -151,7 +153,7 @@ func TestCutsLikeASearchInTheWholeText(t *testing.T) {
 			events = append(events, text(p))
 		}
 		var gotText, gotStop string
-		for ev := range Stream(context.Background(), &scripted{events: events}, request(stops...)) {
+		for ev := range Around(&scripted{events: events}).Stream(context.Background(), request(stops...)) {
 			gotText += ev.Text
 			if ev.Finish != nil {
 				gotStop = ev.Finish.Stop

@@ -56,7 +56,9 @@ func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	}
 	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
-	return perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil }), answer, nil
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	req.NameStop = len(prompt.Generation.Stop) > 0
+	return req, answer, nil
 }
 
 func invalid(message string) *perigee.Error {
@@ -188,7 +190,6 @@ func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
 		for range c.Array() {
 			g.Stop = append(g.Stop, c.String())
 		}
-		g.NameStop = len(g.Stop) > 0
 	case "thinking":
 		d.readThinking(c)
 	case "output_config":
