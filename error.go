@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -90,66 +88,4 @@ func AsError(err error) *Error {
 		return &Error{Class: ClassUnavailable, Message: "the call ran out of time", Cause: err}
 	}
 	return &Error{Class: ClassInternal, Message: "internal error: " + err.Error(), Cause: err}
-}
-
-// What a Note can say was done.
-const (
-	NoteDropped  = "dropped"  // it did not reach the model
-	NoteMapped   = "mapped"   // it reached the model as something else
-	NoteRenamed  = "renamed"  // it goes by another name on the way, and by its own again on the way back
-	NoteRepaired = "repaired" // it was wrong, and was set right
-)
-
-// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs",
-// "renamed tool 1mcp.read". Notes reach the client in x-perigee-notes, and under strict: true a note is an error.
-type Note struct {
-	Action  string
-	Subject string // what it was done to, in the client's words
-}
-
-func (n Note) String() string { return n.Action + " " + n.Subject }
-
-// LateNotes are notes that come up only while an answer is written, when who records the call cannot see them pass. All
-// methods may be called concurrently.
-type LateNotes struct {
-	mu   sync.Mutex
-	list []Note
-}
-
-// Add takes a note.
-func (l *LateNotes) Add(n Note) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, n)
-}
-
-// All returns what was noted so far. Nil has nothing.
-func (l *LateNotes) All() []Note {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.list)
-}
-
-// A Handling says what becomes of a field of a client's request.
-type Handling string
-
-// The ways to handle a field.
-const (
-	HandlingCarried  Handling = "carried"  // the model sees it as the client meant it
-	HandlingMapped   Handling = "mapped"   // the model sees the nearest thing; there is a note
-	HandlingDropped  Handling = "dropped"  // nobody sees it; there is a note
-	HandlingAccepted Handling = "accepted" // it asks for nothing that could be missed: no note
-	HandlingRefused  Handling = "refused"  // the request is an error
-)
-
-// A FieldRule documents one field of a dialect's requests. Dialects keep theirs as a table, from which
-// docs/compatibility.md is made, and a test sends each Example to see that the table tells the truth.
-type FieldRule struct {
-	Field    string // as the client writes it: "tools[].strict"
-	Handling Handling
-	Becomes  string // where it goes, or why it does not
-	Example  string // a whole request body that uses the field
 }

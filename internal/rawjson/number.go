@@ -39,6 +39,17 @@ func (c *Cursor) Float64() float64 {
 	return f
 }
 
+// beyondFloat64 says whether a number is larger than any float64. JSON allows it, but whoever reads it next would make it
+// infinite, or fail.
+func beyondFloat64(text []byte) bool {
+	const digits = 308 // of the largest, without its exponent
+	if len(text) <= digits && !bytes.ContainsAny(text, "eE") {
+		return false
+	}
+	_, err := strconv.ParseFloat(string(text), 64)
+	return err != nil
+}
+
 func quoteNumber(text []byte) string {
 	if len(text) > maxQuote {
 		return string(text[:maxQuote]) + "…"
