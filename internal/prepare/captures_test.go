@@ -13,7 +13,8 @@ import (
 	"perigee"
 	"perigee/internal/dialect/anthropic"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 	"perigee/internal/models"
 )
 
@@ -33,14 +34,14 @@ func (c *capture) prompt(t *testing.T) *perigee.Prompt {
 	var err error
 	switch {
 	case c.Path == "/v1/chat/completions":
-		var chat *openai.ChatRequest
-		if chat, err = openai.DecodeChat(origin); err == nil {
-			req = chat.Request
+		var asked *chat.Request
+		if asked, err = chat.DecodeRequest(origin); err == nil {
+			req = asked.Request
 		}
 	case c.Path == "/v1/responses":
-		var responses *openai.Responses
-		if responses, err = openai.DecodeResponses(origin, nil); err == nil {
-			req = responses.Request
+		var asked *responses.Request
+		if asked, err = responses.DecodeRequest(origin, nil); err == nil {
+			req = asked.Request
 		}
 	case strings.HasPrefix(c.Path, "/v1/messages") && !strings.Contains(c.Path, "count_tokens"):
 		req, _, err = anthropic.DecodeRequest(origin)

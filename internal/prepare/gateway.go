@@ -27,9 +27,9 @@ type Prepared struct {
 // ForAntigravity returns the prompt as the Antigravity gateway takes it from a client of any dialect, for all families of
 // models that it has. p stays as it is; the result shares with it whatever did not change.
 func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions) Prepared {
-	g := &gateway{gemini: gemini{spec: spec, prompt: *p, within: true}, opts: opts}
-	g.names = names{narrow: spec.Family == models.Claude, fold: true}
-	if spec.Family == models.Claude && spec.Output == 0 {
+	g := &gateway{spec: spec, prompt: *p, opts: opts}
+	g.names = names{narrow: g.claude(), fold: true}
+	if g.claude() && spec.Output == 0 {
 		g.spec.Output = claudeOutput
 	}
 	g.noteRepair()
@@ -46,10 +46,13 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 // claudeOutput is how much a Claude of which nothing else is known may say: what all of them here may.
 const claudeOutput = 64000
 
-// gateway is one prompt on its way to the Antigravity gateway. What it has in common with the official API is there.
+// gateway is one prompt on its way to the Antigravity gateway.
 type gateway struct {
-	gemini
+	spec   models.Spec
 	opts   AntigravityOptions
+	prompt perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
+	names  names
+	notes  notes
 	back   Back
 	search *Search
 	grown  int // by how much cleaning has made schemas longer

@@ -32,19 +32,16 @@ const (
 	codeExecution   = "codeExecution"
 )
 
-var emptyObject = json.RawMessage(`{}`)
-
-// builtins settles which tools of the provider's the model has. It returns how many functions stand in for them.
+// builtins decides which tools of the provider's the model has. It returns how many functions stand in for them.
 func (g *gateway) builtins(functions int) int {
-	builtin := func(t perigee.Tool) bool { return t.Function == nil }
-	if !slices.ContainsFunc(g.prompt.Tools, builtin) {
+	if !slices.ContainsFunc(g.prompt.Tools, isBuiltin) {
 		return 0
 	}
 	var search, urls, code bool
 	config := emptyObject
 	for _, t := range g.prompt.Tools {
 		switch {
-		case !builtin(t):
+		case !isBuiltin(t):
 		case t.Builtin == googleSearch && !search:
 			search, config = true, g.searchConfig(t.Config)
 		case t.Builtin == googleSearch || t.Builtin == searchRetrieval:
@@ -57,10 +54,10 @@ func (g *gateway) builtins(functions int) int {
 			g.notes.add(perigee.NoteDropped, "tool "+clip(t.Builtin))
 		}
 	}
-	tools := slices.DeleteFunc(slices.Clone(g.prompt.Tools), builtin)
+	tools := slices.DeleteFunc(slices.Clone(g.prompt.Tools), isBuiltin)
 	alone := functions == 0 && g.native()
 	if code && !alone {
-		g.notes.add(perigee.NoteDropped, "tool "+codeExecution+g.why(functions))
+		g.notes.add(perigee.NoteDropped, "tool "+codeExecution+why(functions))
 	}
 	standIns := 0
 	switch {
@@ -69,7 +66,7 @@ func (g *gateway) builtins(functions int) int {
 		tools = append(tools, own(urls, urlContext, emptyObject)...)
 		tools = append(tools, own(code, codeExecution, emptyObject)...)
 	case search || urls:
-		g.notes.add(perigee.NoteMapped, "tool "+searched(search)+g.why(functions)+" to a function")
+		g.notes.add(perigee.NoteMapped, "tool "+searched(search)+why(functions)+" to a function")
 		g.search = &Search{Name: g.freeName("google_search"), URLs: urls, Config: config}
 		tools = append(tools, perigee.Tool{Function: g.search.function()})
 		standIns = 1
@@ -92,7 +89,8 @@ func searched(search bool) string {
 	return urlContext
 }
 
-func (g *gateway) why(functions int) string {
+// why says what keeps a tool of the provider's away, as far as the client can do something about it.
+func why(functions int) string {
 	if functions > 0 {
 		return " beside functions"
 	}
@@ -149,7 +147,7 @@ func (s *Search) function() *perigee.Function {
 // Searched returns the prompt with what the model said and, behind it, the results of its searches. The model's own words
 // need the same care as those that a client sends back: providers forget ids, repeat them, and leave seals out.
 func (p Prepared) Searched(spec models.Spec, opts AntigravityOptions, said, results []perigee.Part) Prepared {
-	g := &gateway{gemini: gemini{spec: spec, prompt: *p.Prompt, within: true}, opts: opts}
+	g := &gateway{spec: spec, prompt: *p.Prompt, opts: opts}
 	tell := g.repairs(RepairPairing)
 	list := slices.Clone(g.prompt.Contents)
 	for _, c := range []perigee.Content{{Role: perigee.RoleModel, Parts: said}, {Role: perigee.RoleUser, Parts: results}} {
@@ -160,25 +158,13 @@ func (p Prepared) Searched(spec models.Spec, opts AntigravityOptions, said, resu
 	if g.claude() {
 		list = g.withThoughts(list)
 	}
-	g.sign(list)
+	sign(list, spec.Family == models.Gemini)
 	g.prompt.Contents = list
 	p.Prompt, p.Notes = &g.prompt, g.notes.list
 	return p
 }
 
 const searcher = "You search the web for another program. Search for what you are asked, read what you are pointed at, and answer with the facts that you found, briefly and completely. Say so when you found nothing."
-
-// thinkAloud has Claude show its thoughts when it may search: after a search it wants them back.
-func (g *gateway) thinkAloud() {
-	t := g.prompt.Generation.Thinking
-	if g.search == nil || !g.claude() || !thinks(t) || t.Include == nil || *t.Include {
-		return
-	}
-	shown := *t
-	shown.Include = new(true)
-	g.prompt.Generation.Thinking = &shown
-	g.search.HideThoughts = true
-}
 
 // SearchPrompt is what a model that can search is asked when another one has called s. s may be nil.
 func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {

@@ -121,7 +121,7 @@ func (g *gateway) withThoughts(list []perigee.Content) []perigee.Content {
 	case refused:
 		g.prompt.Generation.Thinking = nil
 	}
-	return slices.DeleteFunc(list, func(c perigee.Content) bool { return len(c.Parts) == 0 })
+	return withoutEmpty(list)
 }
 
 // afterThoughts returns what follows the thoughts that come first.

@@ -1,7 +1,6 @@
 package prepare
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -14,18 +13,19 @@ import (
 // or tools of the provider's.
 func (g *gateway) tools() {
 	if g.spec.Family == models.Image {
-		g.withoutTools()
+		withoutTools(&g.prompt, &g.notes)
 		return
 	}
 	g.leaveOut()
-	g.names.collect(&g.prompt, func(name string) { g.notes.add(perigee.NoteRenamed, "tool "+clip(name)) })
+	g.names.collect(&g.prompt, &g.notes)
 	g.back = Back{names: g.names.back, object: true}
-	functions := g.functions()
+	functions := 0
+	g.prompt.Tools, functions = declareOnce(g.prompt.Tools, &g.names, &g.notes)
 	functions += g.builtins(functions)
 	g.declare(functions)
 	g.calling(functions)
 	if functions > 0 && g.spec.Family == models.Gemini2 {
-		g.withoutJSON("beside tools")
+		withoutJSON(&g.prompt.Generation, "beside tools", &g.notes)
 	}
 }
 
@@ -67,80 +67,6 @@ func (g *gateway) declare(functions int) {
 		reduceAll(declared)
 	}
 	g.prompt.Tools = tools
-}
-
-// schemaFamily is whose schemas the model takes. What Claude takes everybody does.
-func (g *gateway) schemaFamily() schema.Family {
-	if g.native() && !g.repairs(RepairSchemas) {
-		return schema.Gemini
-	}
-	return schema.Claude
-}
-
-// parameters cleans the schema of a function, and notes what is lost of it.
-func (g *gateway) parameters(f *perigee.Function) {
-	clean := schema.Clean
-	if g.grown > maxGrown {
-		clean = schema.CleanSparing
-	}
-	cleaned := clean(f.Parameters, g.schemaFamily())
-	g.grown += max(0, len(cleaned.Schema)-len(f.Parameters))
-	f.Parameters = cleaned.Schema
-	if cleaned.Placeholder {
-		if g.back.fillers == nil {
-			g.back.fillers = map[string]bool{}
-		}
-		g.back.fillers[f.Name] = true
-	}
-	if lost := losses(cleaned.Changes); lost != "" {
-		g.notes.add(perigee.NoteMapped, "schema of tool "+g.clientName(f.Name)+" ("+lost+")")
-	}
-}
-
-// maxGrown is how many bytes the schemas of a prompt may become longer before references are written out sparingly: a
-// short one can be made to say a lot, and there may be thousands.
-const maxGrown = 1 << 20
-
-// maxLosses is how many keywords a note names.
-const maxLosses = 4
-
-// losses says in a few words what a model could have used and does not see.
-func losses(changes []schema.Change) string {
-	var list []string
-	for _, c := range changes {
-		if c.Action != schema.Cut && c.Action != schema.Dropped || meaningless(c.Keyword) {
-			continue
-		}
-		if len(list) == maxLosses {
-			list = append(list, "and more")
-			break
-		}
-		list = append(list, c.String())
-	}
-	return strings.Join(list, ", ")
-}
-
-// meaningless says whether a keyword is a client's message to its own provider, and nothing to a model.
-func meaningless(keyword string) bool {
-	return keyword == "encrypted" || keyword == "propertyOrdering" || strings.HasPrefix(keyword, "x-")
-}
-
-// withResponse returns what else is declared of a function: its result's schema goes by one name, too.
-func (g *gateway) withResponse(f *perigee.Function) perigee.Fields {
-	if len(f.Extra) == 0 {
-		return nil
-	}
-	isResponse := func(field perigee.Field) bool { return field.Name == "response" || field.Name == "responseJsonSchema" }
-	at := slices.IndexFunc(f.Extra, isResponse)
-	if at < 0 {
-		return g.known(f.Extra, "tools[].", functionMembers)
-	}
-	rest := slices.DeleteFunc(slices.Clone(f.Extra), isResponse)
-	kept := slices.Clone(g.known(rest, "tools[].", functionMembers))
-	if raw := f.Extra[at].Value; isObject(raw) {
-		kept = append(kept, perigee.Field{Name: "response", Value: schema.CleanResponse(raw, g.schemaFamily()).Schema})
-	}
-	return kept
 }
 
 // calling says whether the model may, must or must not call functions, as far as the gateway can be told. Claude's calls
@@ -217,29 +143,4 @@ func (g *gateway) declaredOf(names []string) []string {
 		}
 	}
 	return list
-}
-
-// answerSchema makes the schema of the answer one that the gateway reads. One that says nothing is none.
-func (g *gateway) answerSchema() {
-	gen := &g.prompt.Generation
-	if gen.ResponseSchema != nil && gen.ResponseJSON != nil {
-		gen.ResponseJSON = nil // one of them is allowed, and both say the same
-	}
-	for _, raw := range []*json.RawMessage{&gen.ResponseSchema, &gen.ResponseJSON} {
-		if *raw == nil {
-			continue
-		}
-		if !isObject(*raw) || string(*raw) == "{}" {
-			*raw = nil
-			if gen.ResponseMIME == "" {
-				gen.ResponseMIME = jsonMIME
-			}
-			continue
-		}
-		cleaned := schema.CleanResponse(*raw, g.schemaFamily())
-		*raw = cleaned.Schema
-		if lost := losses(cleaned.Changes); lost != "" {
-			g.notes.add(perigee.NoteMapped, "schema of the answer ("+lost+")")
-		}
-	}
 }

@@ -2,7 +2,7 @@ package prepare
 
 import (
 	"encoding/json"
-	"slices"
+	"strings"
 
 	"perigee"
 	"perigee/internal/models"
@@ -17,24 +17,21 @@ func (g *gemini) contents() {
 			list = append(list, c)
 		}
 	}
-	if g.spec.Family == models.Claude {
-		list = g.closed(list)
-	}
-	list = g.pair(list)
-	if len(list) > 0 && list[0].Role == perigee.RoleModel {
-		// The provider takes an empty text here, and the model makes nothing of it. Only Claude wants to be told something.
-		first := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText}}}
-		if g.spec.Family == models.Claude {
-			first.Parts[0] = goOn
-		}
-		list = slices.Insert(list, 0, first)
-		g.notes.add(perigee.NoteRepaired, "conversation that began with the model")
-	}
-	if g.spec.Family == models.Claude {
+	list = order(list, g.claude(), g.opening(), &g.names, &g.notes)
+	if g.claude() {
 		list = g.forClaude(list)
 	}
-	g.sign(list)
+	sign(list, g.spec.Family == models.Gemini)
 	g.prompt.Contents = list
+}
+
+// opening is what the user says where the model would begin. The provider takes an empty text, and the model makes
+// nothing of it. Only Claude wants to be told something.
+func (g *gemini) opening() perigee.Part {
+	if g.claude() {
+		return goOn
+	}
+	return perigee.Part{Kind: perigee.PartText}
 }
 
 // clean returns a content without the parts that carry nothing and with the names that the provider knows.
@@ -104,66 +101,23 @@ func (g *gemini) cleanPart(p perigee.Part, model bool) (perigee.Part, bool) {
 	return p, true
 }
 
-// told is a call or a result as a text, for where it cannot be what it is.
-func told(what, name string, data json.RawMessage) perigee.Part {
-	return perigee.Part{Kind: perigee.PartText, Text: "[" + what + name + "] " + string(data)}
-}
-
-func resultsOnly(c *perigee.Content) bool {
-	for i := range c.Parts {
-		if c.Parts[i].Kind != perigee.PartResponse {
-			return false
+// empty says whether a part carries nothing: the provider refuses some of these and ignores the others. To Claude white
+// space is nothing, too.
+func (g *gemini) empty(p perigee.Part) bool {
+	switch p.Kind {
+	case perigee.PartText:
+		if g.claude() && !p.Thought {
+			return strings.TrimSpace(p.Text) == ""
 		}
+		return p.Text == "" && p.Signature == "" && len(p.Extra) == 0
+	case perigee.PartBlob:
+		return p.Blob == nil
+	case perigee.PartFile:
+		return p.File == nil
+	case perigee.PartCall:
+		return p.Call == nil
+	case perigee.PartResponse:
+		return p.Response == nil
 	}
-	return len(c.Parts) > 0
-}
-
-// The sentinels are what a provider takes in place of a signature that was lost.
-const sentinel = "skip_thought_signature_validator"
-
-func isSentinel(signature string) bool {
-	return signature == sentinel || signature == "context_engineering_is_the_way_to_go"
-}
-
-// sign sees to it that the first call of each step in the current turn has a signature, as generation 3 demands, and
-// that no other call claims to have lost one.
-func (g *gemini) sign(list []perigee.Content) {
-	turn := currentTurn(list)
-	for i := range list {
-		c := &list[i]
-		if c.Role != perigee.RoleModel {
-			continue
-		}
-		first, owned := true, false
-		for j := range c.Parts {
-			if c.Parts[j].Kind != perigee.PartCall {
-				continue
-			}
-			signature := c.Parts[j].Signature
-			switch {
-			case first && signature == "" && i >= turn && g.spec.Family == models.Gemini:
-				signature = sentinel
-			case !first && isSentinel(signature):
-				signature = ""
-			}
-			first = false
-			if signature == c.Parts[j].Signature {
-				continue
-			}
-			if !owned {
-				c.Parts, owned = slices.Clone(c.Parts), true
-			}
-			c.Parts[j].Signature = signature
-		}
-	}
-}
-
-// currentTurn is the index after the last thing that the user really said; results do not end a turn.
-func currentTurn(list []perigee.Content) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Role != perigee.RoleModel && !resultsOnly(&list[i]) {
-			return i + 1
-		}
-	}
-	return 0
+	return len(p.Extra) == 0
 }

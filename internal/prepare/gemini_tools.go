@@ -8,93 +8,25 @@ import (
 	"perigee/internal/models"
 )
 
-// serverSide is the switch that lets the provider's own tools work beside functions.
-const serverSide = "includeServerSideToolInvocations"
-
 // tools makes the declarations acceptable: legal names, each once, and built-in tools only where they are possible.
 func (g *gemini) tools() {
 	if g.spec.Family == models.Image {
-		g.withoutTools()
+		withoutTools(&g.prompt, &g.notes)
 	}
-	g.names.collect(&g.prompt, func(name string) { g.notes.add(perigee.NoteRenamed, "tool "+clip(name)) })
-	functions := g.functions()
+	g.names.collect(&g.prompt, &g.notes)
+	functions := 0
+	g.prompt.Tools, functions = declareOnce(g.prompt.Tools, &g.names, &g.notes)
 	g.builtins(functions)
 	g.calling(functions)
 	if functions > 0 && g.spec.Family == models.Gemini2 {
-		g.withoutJSON("beside tools")
+		withoutJSON(&g.prompt.Generation, "beside tools", &g.notes)
 	}
 }
 
-// withoutTools is for models that draw: they call nothing.
-func (g *gemini) withoutTools() {
-	if len(g.prompt.Tools) > 0 {
-		g.notes.add(perigee.NoteDropped, "tools")
-	}
-	g.prompt.Tools, g.prompt.ToolConfig = nil, nil
-	g.withoutJSON("for an image model")
-}
-
-// withoutJSON gives up the form of the answer where the model cannot have it.
-func (g *gemini) withoutJSON(where string) {
-	gen := &g.prompt.Generation
-	if gen.ResponseMIME != jsonMIME && gen.ResponseSchema == nil && gen.ResponseJSON == nil {
-		return
-	}
-	g.notes.add(perigee.NoteDropped, "response format "+where)
-	gen.ResponseMIME, gen.ResponseSchema, gen.ResponseJSON = "", nil, nil
-}
-
-// functions renames and deduplicates the declared functions and returns how many there are.
-func (g *gemini) functions() (count int) {
-	tools := g.prompt.Tools
-	seen := make(map[string]bool, len(tools))
-	change := false
-	for i := range tools {
-		f := tools[i].Function
-		if f == nil {
-			continue
-		}
-		if f.Name == "" || seen[f.Name] || g.names.wire(f.Name) != f.Name {
-			change = true
-		}
-		if f.Name != "" && !seen[f.Name] {
-			count++
-		}
-		seen[f.Name] = true
-	}
-	if !change {
-		return count
-	}
-	clear(seen)
-	kept := make([]perigee.Tool, 0, len(tools))
-	for _, tool := range tools {
-		if f := tool.Function; f != nil {
-			switch {
-			case f.Name == "":
-				g.notes.add(perigee.NoteDropped, "tool without a name")
-				continue
-			case seen[f.Name]:
-				g.notes.add(perigee.NoteDropped, "second declaration of tool "+clip(f.Name))
-				continue
-			}
-			seen[f.Name] = true
-			if wire := g.names.wire(f.Name); wire != f.Name {
-				renamed := *f
-				renamed.Name = wire
-				tool.Function = &renamed
-			}
-		}
-		kept = append(kept, tool)
-	}
-	g.prompt.Tools = kept
-	return count
-}
-
-// builtins settles whether the provider's own tools can stand beside functions: from generation 3 on they can, when
+// builtins decides whether the provider's own tools can stand beside functions: from generation 3 on they can, when
 // the request says so; before, the functions stay, because the client cannot work without them.
 func (g *gemini) builtins(functions int) {
-	builtin := func(t perigee.Tool) bool { return t.Function == nil }
-	if functions == 0 || !slices.ContainsFunc(g.prompt.Tools, builtin) {
+	if functions == 0 || !slices.ContainsFunc(g.prompt.Tools, isBuiltin) {
 		return
 	}
 	if g.spec.Family == models.Gemini {
@@ -102,13 +34,16 @@ func (g *gemini) builtins(functions int) {
 		return
 	}
 	for _, t := range g.prompt.Tools {
-		if builtin(t) {
+		if isBuiltin(t) {
 			g.notes.add(perigee.NoteDropped, "tool "+clip(t.Builtin)+" beside functions")
 		}
 	}
-	g.prompt.Tools = slices.DeleteFunc(slices.Clone(g.prompt.Tools), builtin)
+	g.prompt.Tools = slices.DeleteFunc(slices.Clone(g.prompt.Tools), isBuiltin)
 	g.setServerSide(false)
 }
+
+// serverSide is the switch that lets the provider's own tools work beside functions.
+const serverSide = "includeServerSideToolInvocations"
 
 // setServerSide turns the switch for built-in tools beside functions on, or takes it away.
 func (g *gemini) setServerSide(on bool) {
@@ -151,12 +86,4 @@ func (g *gemini) calling(functions int) {
 		renamed.Allowed[i] = g.names.wire(name)
 	}
 	g.prompt.ToolConfig = &renamed
-}
-
-// clip keeps a client's name from filling a header.
-func clip(name string) string {
-	if len(name) > 80 {
-		return name[:80] + "..."
-	}
-	return name
 }

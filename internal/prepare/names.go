@@ -69,9 +69,17 @@ func (n *names) wire(name string) string {
 	return name
 }
 
+// client returns a name of the provider's in the client's words, for a note.
+func (n *names) client(wire string) string {
+	if name, ok := n.back[wire]; ok {
+		wire = name
+	}
+	return clip(wire)
+}
+
 // collect finds new names for all illegal ones in the prompt. Declared functions come first, so that their names do
 // not depend on how the conversation went.
-func (n *names) collect(p *perigee.Prompt, note func(name string)) {
+func (n *names) collect(p *perigee.Prompt, notes *notes) {
 	var illegal []string
 	seen := map[string]bool{}
 	visit := func(name string) {
@@ -100,7 +108,7 @@ func (n *names) collect(p *perigee.Prompt, note func(name string)) {
 		other := n.replacement(name, taken)
 		taken[n.key(other)] = true
 		n.there[name], n.back[other] = other, name
-		note(name)
+		notes.add(perigee.NoteRenamed, "tool "+clip(name))
 	}
 }
 

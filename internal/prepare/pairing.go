@@ -11,7 +11,7 @@ var lost = json.RawMessage(`{"error":"the call was interrupted and has no result
 
 // pair puts the results of each call right behind it. What the model says in several contents in a row is one
 // content when calls are among it, because nothing may stand between a call and its result.
-func (g *gemini) pair(list []perigee.Content) []perigee.Content {
+func pair(list []perigee.Content, names *names, notes *notes) []perigee.Content {
 	out := make([]perigee.Content, 0, len(list)+1)
 	var calls []*perigee.FunctionCall
 	joined := false // the last content of out has parts of several
@@ -31,7 +31,7 @@ func (g *gemini) pair(list []perigee.Content) []perigee.Content {
 		for i < len(list) && list[i].Role != perigee.RoleModel {
 			i++
 		}
-		out = g.answer(out, list[from:i], calls)
+		out = answer(out, list[from:i], calls, names, notes)
 		calls = calls[:0]
 	}
 	return out
@@ -56,7 +56,7 @@ func appendCalls(calls []*perigee.FunctionCall, c *perigee.Content) []*perigee.F
 
 // answer appends what the user says after calls: the results first and in the order of the calls, then everything
 // else where it stood.
-func (g *gemini) answer(out, run []perigee.Content, calls []*perigee.FunctionCall) []perigee.Content {
+func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *names, notes *notes) []perigee.Content {
 	if inOrder(run, calls) {
 		return append(out, run...)
 	}
@@ -68,7 +68,7 @@ func (g *gemini) answer(out, run []perigee.Content, calls []*perigee.FunctionCal
 			}
 		}
 	}
-	chosen, used := g.match(calls, results)
+	chosen, used := match(calls, results, names, notes)
 	first := perigee.Content{Role: perigee.RoleUser, Extra: run[0].Extra}
 	for _, r := range chosen {
 		first.Parts = append(first.Parts, perigee.Part{Kind: perigee.PartResponse, Response: r})
@@ -85,7 +85,7 @@ func (g *gemini) answer(out, run []perigee.Content, calls []*perigee.FunctionCal
 				if used[seen-1] {
 					continue
 				}
-				g.notes.add(perigee.NoteRepaired, "result without a call of tool "+g.clientName(part.Response.Name))
+				notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
 				part = told("result of tool ", part.Response.Name, part.Response.Response)
 			}
 			c.Parts = append(c.Parts, part)
@@ -117,7 +117,7 @@ func inOrder(run []perigee.Content, calls []*perigee.FunctionCall) bool {
 
 // match finds the result of each call: by id, then by name. It returns one for every call, made up where there is
 // none, and says which results were used.
-func (g *gemini) match(calls []*perigee.FunctionCall, results []*perigee.FunctionResponse) (chosen []*perigee.FunctionResponse, used []bool) {
+func match(calls []*perigee.FunctionCall, results []*perigee.FunctionResponse, names *names, notes *notes) (chosen []*perigee.FunctionResponse, used []bool) {
 	chosen, used = make([]*perigee.FunctionResponse, len(calls)), make([]bool, len(results))
 	take := func(key func(*perigee.FunctionResponse) string, of func(*perigee.FunctionCall) string) {
 		open := map[string][]int{}
@@ -130,7 +130,7 @@ func (g *gemini) match(calls []*perigee.FunctionCall, results []*perigee.Functio
 			k := of(call)
 			if queue := open[k]; chosen[i] == nil && len(queue) > 0 {
 				open[k] = queue[1:]
-				chosen[i], used[queue[0]] = g.fit(call, results[queue[0]]), true
+				chosen[i], used[queue[0]] = fit(call, results[queue[0]], names, notes), true
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (g *gemini) match(calls []*perigee.FunctionCall, results []*perigee.Functio
 	take(func(r *perigee.FunctionResponse) string { return r.Name }, func(c *perigee.FunctionCall) string { return c.Name })
 	for i, call := range calls {
 		if chosen[i] == nil {
-			g.notes.add(perigee.NoteRepaired, "missing result of tool "+g.clientName(call.Name))
+			notes.add(perigee.NoteRepaired, "missing result of tool "+names.client(call.Name))
 			chosen[i] = &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Response: lost}
 		}
 	}
@@ -146,22 +146,14 @@ func (g *gemini) match(calls []*perigee.FunctionCall, results []*perigee.Functio
 }
 
 // fit makes a result name its call.
-func (g *gemini) fit(call *perigee.FunctionCall, r *perigee.FunctionResponse) *perigee.FunctionResponse {
+func fit(call *perigee.FunctionCall, r *perigee.FunctionResponse, names *names, notes *notes) *perigee.FunctionResponse {
 	if r.ID == call.ID && r.Name == call.Name {
 		return r
 	}
 	if r.ID != "" && call.ID != "" && r.ID != call.ID {
-		g.notes.add(perigee.NoteRepaired, "id of the result of tool "+g.clientName(call.Name))
+		notes.add(perigee.NoteRepaired, "id of the result of tool "+names.client(call.Name))
 	}
 	c := *r
 	c.ID, c.Name = call.ID, call.Name
 	return &c
-}
-
-// clientName is the name of a tool in the client's words.
-func (g *gemini) clientName(wire string) string {
-	if name, ok := g.names.back[wire]; ok {
-		wire = name
-	}
-	return clip(wire)
 }

@@ -9,35 +9,15 @@ import (
 	"perigee/internal/models"
 )
 
-const jsonMIME = "application/json"
-
-// generation keeps the knobs within what the model has.
-func (g *gemini) generation() {
-	gen := &g.prompt.Generation
-	if gen.MaxOutputTokens != nil && g.spec.Output > 0 && *gen.MaxOutputTokens > g.spec.Output {
-		g.notes.add(perigee.NoteMapped, fmt.Sprintf("max output tokens %d to %d", *gen.MaxOutputTokens, g.spec.Output))
-		gen.MaxOutputTokens = new(g.spec.Output)
-	}
-	if (gen.ResponseSchema != nil || gen.ResponseJSON != nil) && gen.ResponseMIME == "" {
-		gen.ResponseMIME = jsonMIME // a schema means nothing without it
-	}
-	if g.spec.Family == models.Image && gen.Candidates != nil && *gen.Candidates > 1 {
-		g.notes.add(perigee.NoteDropped, "further candidates for an image model")
-		gen.Candidates = nil
-	}
-	if gen.Thinking != nil {
-		gen.Thinking = g.thinking(*gen.Thinking)
-	}
-}
-
 // A model takes a level or a budget, never both. The levels beyond a model's own words come from other APIs.
 var (
 	levels  = []string{"minimal", "low", "medium", "high", "xhigh", "max"}
 	budgets = []int64{512, 1024, 8192, 24576, 32768, 128000}
 )
 
-// thinking says what the client wants in the model's own terms.
-func (g *gemini) thinking(want perigee.Thinking) *perigee.Thinking {
+// fitThinking says what the client wants in the model's own terms. The limit is how long the answer may be, thinking
+// included; 0: nobody says.
+func fitThinking(want perigee.Thinking, can models.Thinking, limit int64, notes *notes) *perigee.Thinking {
 	want.Level = strings.ToLower(want.Level)
 	switch want.Level {
 	case "none", "off":
@@ -47,10 +27,9 @@ func (g *gemini) thinking(want perigee.Thinking) *perigee.Thinking {
 	case "thinking_level_unspecified":
 		want.Level = ""
 	}
-	can := g.spec.Thinking
 	if !can.Possible() {
 		if want.Level != "" || want.Budget != nil && *want.Budget != 0 || want.Include != nil && *want.Include {
-			g.notes.add(perigee.NoteDropped, "thinking")
+			notes.add(perigee.NoteDropped, "thinking")
 		}
 		return nil
 	}
@@ -63,12 +42,12 @@ func (g *gemini) thinking(want perigee.Thinking) *perigee.Thinking {
 	}
 	switch {
 	case want.Level != "" && len(can.Levels) > 0:
-		want.Level = g.nearestLevel(want.Level)
+		want.Level = nearestLevel(want.Level, can.Levels, notes)
 	case want.Level != "":
-		g.levelToBudget(&want)
+		levelToBudget(&want, can, notes)
 	}
 	if want.Budget != nil {
-		g.fitBudget(&want)
+		fitBudget(&want, can, limit, notes)
 	}
 	if want.Budget != nil && *want.Budget == 0 {
 		want.Include = nil // there is nothing to show
@@ -81,8 +60,7 @@ func (g *gemini) thinking(want perigee.Thinking) *perigee.Thinking {
 
 // nearestLevel is the level itself, else the next higher one that the model has, else its highest. A word that
 // nobody knows is the provider's to judge.
-func (g *gemini) nearestLevel(level string) string {
-	have := g.spec.Thinking.Levels
+func nearestLevel(level string, have []string, notes *notes) string {
 	rank := slices.Index(levels, level)
 	if rank < 0 || slices.Contains(have, level) {
 		return level
@@ -94,37 +72,37 @@ func (g *gemini) nearestLevel(level string) string {
 			break
 		}
 	}
-	g.notes.add(perigee.NoteMapped, "thinking level "+level+" to "+nearest)
+	notes.add(perigee.NoteMapped, "thinking level "+level+" to "+nearest)
 	return nearest
 }
 
 // levelToBudget spells a level in tokens for models that only know budgets. For the levels that the provider has
 // itself this is its own table, so nothing is lost that a note would have to mention.
-func (g *gemini) levelToBudget(want *perigee.Thinking) {
+func levelToBudget(want *perigee.Thinking, can models.Thinking, notes *notes) {
 	rank := slices.Index(levels, want.Level)
 	if rank < 0 {
-		g.notes.add(perigee.NoteDropped, "thinking level "+clip(want.Level))
+		notes.add(perigee.NoteDropped, "thinking level "+clip(want.Level))
 		want.Level = ""
 		return
 	}
 	budget := budgets[rank]
-	if most := g.spec.Thinking.Max; budget > most {
+	if budget > can.Max {
 		if want.Level == "xhigh" || want.Level == "max" {
-			g.notes.add(perigee.NoteMapped, fmt.Sprintf("thinking level %s to a budget of %d", want.Level, most))
+			notes.add(perigee.NoteMapped, fmt.Sprintf("thinking level %s to a budget of %d", want.Level, can.Max))
 		}
-		budget = most
+		budget = can.Max
 	}
-	want.Level, want.Budget = "", new(max(budget, g.spec.Thinking.Min))
+	want.Level, want.Budget = "", new(max(budget, can.Min))
 }
 
 // fitBudget moves a budget into the model's range, and below the limit of the whole answer, of which it is a part.
-func (g *gemini) fitBudget(want *perigee.Thinking) {
-	can, budget := g.spec.Thinking, *want.Budget
+func fitBudget(want *perigee.Thinking, can models.Thinking, limit int64, notes *notes) {
+	budget := *want.Budget
 	switch {
 	case can.Max == 0: // levels only
 		want.Budget = nil
 		if budget >= 0 {
-			want.Level = g.budgetToLevel(budget)
+			want.Level = budgetToLevel(budget, can.Levels)
 		}
 		return
 	case budget < 0 && !can.Dynamic:
@@ -137,32 +115,20 @@ func (g *gemini) fitBudget(want *perigee.Thinking) {
 		return
 	}
 	fitting := min(max(budget, can.Min), can.Max)
-	if limit := g.outputLimit(); limit > 0 && fitting >= limit {
+	if limit > 0 && fitting >= limit {
 		fitting = max(limit/2, can.Min) // half of it is left for the answer, if the model can think so little
 		if fitting >= limit && can.Zero {
 			fitting = 0
 		}
 	}
 	if fitting != budget {
-		g.notes.add(perigee.NoteMapped, fmt.Sprintf("thinking budget %d to %d", budget, fitting))
+		notes.add(perigee.NoteMapped, fmt.Sprintf("thinking budget %d to %d", budget, fitting))
 		want.Budget = new(fitting)
 	}
 }
 
-// outputLimit is how long the answer may be, thinking included; 0: nobody says. Claude goes by its own limit where the
-// client has none, and so does everything at the gateway.
-func (g *gemini) outputLimit() int64 {
-	if limit := g.prompt.Generation.MaxOutputTokens; limit != nil {
-		return *limit
-	}
-	if g.spec.Family == models.Claude || g.within {
-		return g.spec.Output
-	}
-	return 0
-}
-
-func (g *gemini) budgetToLevel(budget int64) string {
-	have := g.spec.Thinking.Levels
+// budgetToLevel is the first level that thinks as much.
+func budgetToLevel(budget int64, have []string) string {
 	for _, level := range have {
 		if budget <= budgets[slices.Index(levels, level)] {
 			return level
@@ -170,3 +136,8 @@ func (g *gemini) budgetToLevel(budget int64) string {
 	}
 	return have[len(have)-1]
 }
+
+// thinks says whether a model that is told by budgets has been told to think.
+func thinks(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget != 0 }
+
+func isThought(p perigee.Part) bool { return p.Thought }

@@ -39,11 +39,11 @@ func BenchmarkFortyTools(b *testing.B) {
 	for name, family := range map[string]schema.Family{"claude": schema.Claude, "gemini": schema.Gemini} {
 		tools := agentTools(40)
 		b.Run(name+"/changed", func(b *testing.B) { benchTools(b, tools, family) })
-		settled := make([][]byte, len(tools))
+		accepted := make([][]byte, len(tools))
 		for i, tool := range tools {
-			settled[i] = schema.Clean(tool, family).Schema
+			accepted[i] = schema.Clean(tool, family).Schema
 		}
-		b.Run(name+"/settled", func(b *testing.B) { benchTools(b, settled, family) })
+		b.Run(name+"/accepted", func(b *testing.B) { benchTools(b, accepted, family) })
 	}
 }
 

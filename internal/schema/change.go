@@ -79,7 +79,7 @@ func (c *changes) list() []Change {
 	for i, a := range actions {
 		for half, set := range c.words[i] {
 			for ; set != 0; set &= set - 1 {
-				all = append(all, Change{Action: a, Keyword: wordNames[half*64+bits.TrailingZeros64(set)]})
+				all = append(all, Change{Action: a, Keyword: words[half*64+bits.TrailingZeros64(set)].name})
 			}
 		}
 	}

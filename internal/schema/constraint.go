@@ -9,18 +9,18 @@ import (
 
 // fits says whether the provider can read the value of a keyword that it has.
 func (c *cleaner) fits(w word, i int32) bool {
-	n := &c.nodes[i]
-	switch w {
-	case wTitle, wPattern, wFormat:
-		return n.kind == rawjson.String
-	case wMinItems, wMaxItems, wMinLength, wMaxLength, wMinProperties, wMaxProperties:
-		return n.kind == rawjson.Number && isWhole(c.raw(i), 18)
-	case wMinimum, wMaximum:
-		return n.kind == rawjson.Number && isExact(c.raw(i))
-	case wPropertyOrdering:
-		return n.kind == rawjson.Array
-	case wExample:
-		return n.kind != rawjson.Null
+	kind := c.nodes[i].kind
+	switch words[w].takes {
+	case aString:
+		return kind == rawjson.String
+	case aCount:
+		return kind == rawjson.Number && isWhole(c.raw(i), 18)
+	case aNumber:
+		return kind == rawjson.Number && isExact(c.raw(i))
+	case aList:
+		return kind == rawjson.Array
+	case anything:
+		return kind != rawjson.Null
 	}
 	return false
 }
@@ -61,8 +61,8 @@ func formatFits(k kind, format []byte) bool {
 	return false
 }
 
-// settleConstraints decides for every gathered keyword whether it is written, and says the others in words.
-func (c *cleaner) settleConstraints(f *frame, k kind) {
+// decideConstraints decides for every gathered keyword whether it is written, and says the others in words.
+func (c *cleaner) decideConstraints(f *frame, k kind) {
 	written := f.order[:0]
 	for _, w := range f.order {
 		i := f.val[w]
@@ -127,7 +127,7 @@ func (c *cleaner) explain(f *frame, w word, i int32) {
 		if !c.isTrue(i) {
 			return
 		}
-		f.hint(wordNames[w])
+		f.hint(words[w].name)
 		said = true
 	case wUniqueItems:
 		if !c.isTrue(i) {
@@ -138,14 +138,14 @@ func (c *cleaner) explain(f *frame, w word, i int32) {
 		if isSafeInteger(c.raw(i)) {
 			return
 		}
-		said = c.hintValue(f, wordNames[w]+": ", i, maxScalar)
+		said = c.hintValue(f, words[w].name+": ", i, maxScalar)
 	case wPropertyOrdering:
 	default:
 		limit := maxScalar
 		if n.kind == rawjson.Object || n.kind == rawjson.Array {
 			limit = maxNested
 		}
-		said = c.hintValue(f, wordNames[w]+": ", i, limit)
+		said = c.hintValue(f, words[w].name+": ", i, limit)
 	}
 	if said {
 		c.changes.note(moved, w)
@@ -209,7 +209,7 @@ func (c *cleaner) explainPatterns(f *frame, place int32) bool {
 func (c *cleaner) explainList(f *frame, w word, place int32) bool {
 	n := &c.nodes[place]
 	if n.kind != rawjson.Array {
-		return c.hintValue(f, wordNames[w]+": ", place, maxNested)
+		return c.hintValue(f, words[w].name+": ", place, maxNested)
 	}
 	most := 3
 	if w == wEnumDescriptions {
@@ -223,5 +223,5 @@ func (c *cleaner) explainList(f *frame, w word, place int32) bool {
 		return true
 	}
 	places = places[:min(len(places), most)]
-	return c.hintList(f, wordNames[w]+": ", places, most)
+	return c.hintList(f, words[w].name+": ", places, most)
 }

@@ -9,7 +9,7 @@ import (
 // emit writes the schema that its sources speak about. What needs no change is copied as it stands.
 func (c *cleaner) emit(first source, more []source, depth int, at place) {
 	if len(more) == 0 && !first.alt {
-		if height := c.settled(first.node, at); height != dirty && depth+height <= maxDepth+1 {
+		if height := c.accepted(first.node, at); height != dirty && depth+height <= maxDepth+1 {
 			c.out = append(c.out, c.raw(first.node)...)
 			return
 		}
@@ -23,7 +23,7 @@ func (c *cleaner) emit(first source, more []source, depth int, at place) {
 	} else {
 		c.gatherAll(f, first, more)
 	}
-	k := c.settle(f, depth, at)
+	k := c.decide(f, depth, at)
 	c.write(f, k, depth)
 }
 
@@ -52,9 +52,9 @@ func (c *cleaner) gatherAll(f *frame, first source, more []source) {
 	}
 }
 
-// settle turns what was gathered into what is written, and returns the type.
-func (c *cleaner) settle(f *frame, depth int, at place) kind {
-	k := c.settleKind(f, at)
+// decide turns what was gathered into what is written, and returns the type.
+func (c *cleaner) decide(f *frame, depth int, at place) kind {
+	k := c.decideKind(f, at)
 	if at == top && k != kindObject {
 		c.changes.note(mended, wType)
 		k = kindObject
@@ -65,7 +65,7 @@ func (c *cleaner) settle(f *frame, depth int, at place) kind {
 	if !slices.Contains(f.order, wType) {
 		f.order = slices.Insert(f.order, 0, wType)
 	}
-	c.settleEnum(f, k)
+	c.decideEnum(f, k)
 	if k == kindObject && len(f.props) == 0 && len(f.items) > 0 {
 		c.itemsAsProperties(f)
 	}
@@ -78,8 +78,8 @@ func (c *cleaner) settle(f *frame, depth int, at place) kind {
 		f.byName = nil
 		c.changes.note(cut, wUnknown)
 	}
-	c.settleConstraints(f, k)
-	c.settleRequired(f, k, at)
+	c.decideConstraints(f, k)
+	c.decideRequired(f, k, at)
 	if len(f.hints) > 0 && !slices.Contains(f.order, wDescription) {
 		f.order = slices.Insert(f.order, slices.Index(f.order, wType)+1, wDescription)
 	}
@@ -128,8 +128,8 @@ func (c *cleaner) explainTuple(f *frame) {
 	}
 }
 
-// settleRequired marks the properties that are required, and puts one in where the provider wants one.
-func (c *cleaner) settleRequired(f *frame, k kind, at place) {
+// decideRequired marks the properties that are required, and puts one in where the provider wants one.
+func (c *cleaner) decideRequired(f *frame, k kind, at place) {
 	if k != kindObject {
 		if len(f.props) > 0 {
 			c.changes.note(dropped, wProperties)
@@ -171,7 +171,7 @@ func (c *cleaner) write(f *frame, k kind, depth int) {
 		if mark > opened {
 			c.out = append(c.out, ',')
 		}
-		c.out = append(append(append(c.out, '"'), wordNames[w]...), `":`...)
+		c.out = append(append(append(c.out, '"'), words[w].name...), `":`...)
 		if !c.writeValue(f, w, k, depth) {
 			c.out = c.out[:mark]
 		}

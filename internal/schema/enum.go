@@ -12,17 +12,17 @@ const mostAllowed = 32
 const allowed = "Allowed: "
 
 // gatherEnum takes "enum", or "const" as an enumeration of one. Only the first source that has either counts.
-func (c *cleaner) gatherEnum(f *frame, p *parts) {
-	if f.enumDone || p.enum == 0 && p.constant == 0 {
+func (c *cleaner) gatherEnum(f *frame, enum, constant int32) {
+	if f.enumDone || enum == 0 && constant == 0 {
 		return
 	}
-	if p.constant != 0 {
+	if constant != 0 {
 		c.changes.note(merged, wConst)
-		f.enum = append(f.enum, p.constant)
+		f.enum = append(f.enum, constant)
 		f.enumDone = true
 		return
 	}
-	n := &c.nodes[p.enum]
+	n := &c.nodes[enum]
 	if n.kind != rawjson.Array {
 		c.changes.note(mended, wEnum)
 		return
@@ -59,9 +59,9 @@ func (r rules) enumFits(k kind) bool {
 	return k == kindString || r.response && (k == kindNumber || k == kindInteger)
 }
 
-// settleEnum sorts out what can be written as an enumeration, and says the values in words as well: for the arguments
+// decideEnum sorts out what can be written as an enumeration, and says the values in words as well: for the arguments
 // of functions the provider does not hold the model to the keyword.
-func (c *cleaner) settleEnum(f *frame, k kind) {
+func (c *cleaner) decideEnum(f *frame, k kind) {
 	values := f.enum[:0]
 	for _, place := range f.enum {
 		if c.nodes[place].kind == rawjson.Null {

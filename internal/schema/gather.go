@@ -6,11 +6,9 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// parts are the keywords of a node that bring other nodes in. They have their turn when the node has spoken itself.
-type parts struct {
-	ref, allOf, anyOf, oneOf, then, otherwise, dependent, dependencies int32
-	enum, constant                                                     int32
-}
+// parts are the members of a node that bring others in, by their role. They have their turn when the node has spoken
+// itself.
+type parts [roleCount]int32
 
 // maxMerge is how many nodes may stand inside each other without adding a level to the result.
 const maxMerge = 100
@@ -45,18 +43,18 @@ func (c *cleaner) gather(f *frame, s source, level int, tell telling) {
 	for i := n.first; i != 0; i = c.nodes[i].next {
 		c.member(f, s, i, &p, tell)
 	}
-	if p.ref != 0 {
-		c.refer(f, s, p.ref, level, tell)
+	if p[bringsRef] != 0 {
+		c.refer(f, s, p[bringsRef], level, tell)
 	}
-	c.gatherEnum(f, &p)
-	for i := c.firstOf(p.allOf); i != 0; i = c.nodes[i].next {
+	c.gatherEnum(f, p[bringsEnum], p[bringsConst])
+	for i := c.firstOf(p[bringsAllOf]); i != 0; i = c.nodes[i].next {
 		c.changes.note(merged, wAllOf)
 		c.gather(f, source{node: i, chain: s.chain}, level+1, appended)
 	}
-	if p.anyOf != 0 || p.oneOf != 0 {
+	if p[bringsAnyOf] != 0 || p[bringsOneOf] != 0 {
 		start := len(c.pending)
-		c.branches(s, p.anyOf, wAnyOf)
-		c.branches(s, p.oneOf, wOneOf)
+		c.branches(s, p[bringsAnyOf], wAnyOf)
+		c.branches(s, p[bringsOneOf], wOneOf)
 		c.union(f, start, level)
 		c.pending = c.pending[:start]
 	}
@@ -91,17 +89,36 @@ func (c *cleaner) firstOf(place int32) int32 {
 // member takes one member of a node.
 func (c *cleaner) member(f *frame, s source, i int32, p *parts, tell telling) {
 	n := &c.nodes[i]
-	w := n.word
-	if n.kind == rawjson.Null && w != wConst {
+	if n.kind == rawjson.Null && n.word != wConst {
 		return // the same as absent; a default of null says nothing that nullable does not
 	}
-	if n.kind == rawjson.Object && (n.marks&looksRight != 0 && namesProperty(w) || n.marks&looksBare != 0 && w == wUnknown) {
+	if c.isOrphan(n) {
 		c.orphan(f, s, i)
 		return
 	}
-	switch w {
-	case wUnknown:
+	switch role := words[n.word].role; role {
+	case constrains:
+		c.constrain(f, n.word, i, tell)
+	case framed:
+		c.frameMember(f, s, i, tell)
+	case silent:
+	case foreign:
 		c.changes.unknown(c.nameOf(i))
+	case bringsEnum, bringsConst:
+		p[role] = i
+		f.mention(wEnum)
+	case bringsRef:
+		if n.kind == rawjson.String {
+			p[role] = i
+		}
+	default:
+		p[role] = i
+	}
+}
+
+// frameMember takes a member that the frame has a part for.
+func (c *cleaner) frameMember(f *frame, s source, i int32, tell telling) {
+	switch c.nodes[i].word {
 	case wType:
 		f.mention(wType)
 		c.setKinds(f, i)
@@ -110,42 +127,12 @@ func (c *cleaner) member(f *frame, s source, i int32, p *parts, tell telling) {
 	case wNullable:
 		f.mention(wNullable)
 		f.nullable = f.nullable || string(c.text(i)) == "true"
-	case wEnum:
-		p.enum = i
-		f.mention(wEnum)
-	case wConst:
-		p.constant = i
-		f.mention(wEnum)
 	case wProperties:
 		c.properties(f, s, i)
 	case wRequired:
 		c.requiredNames(f, i)
 	case wItems, wPrefixItems:
 		c.itemsOf(f, s, i)
-	case wRef, wDynamicRef, wRecursiveRef:
-		if n.kind == rawjson.String {
-			p.ref = i
-		}
-	case wAllOf:
-		p.allOf = i
-	case wAnyOf:
-		p.anyOf = i
-	case wOneOf:
-		p.oneOf = i
-	case wThen:
-		p.then = i
-	case wElse:
-		p.otherwise = i
-	case wIf:
-		c.changes.note(merged, wIf)
-	case wDependentSchemas:
-		p.dependent = i
-	case wDependencies:
-		p.dependencies = i
-	default:
-		if !silent(w) {
-			c.constrain(f, w, i, tell)
-		}
 	}
 }
 
@@ -164,15 +151,12 @@ func (c *cleaner) constrain(f *frame, w word, i int32, tell telling) {
 	}
 }
 
-// namesProperty says whether a member of this name with a schema in it can only be a property that lost its
-// "properties", because the keyword of that name takes no object.
-func namesProperty(w word) bool {
-	switch w {
-	case wUnknown, wType, wDescription, wTitle, wNullable, wEnum, wRequired, wFormat, wMinItems, wMaxItems, wMinProperties,
-		wMaxProperties, wMinimum, wMaximum, wMinLength, wMaxLength, wPattern, wRef, wComment, wDeprecated, wReadOnly:
-		return true
+// isOrphan says whether a member with a schema in it can only be a property that lost its "properties".
+func (c *cleaner) isOrphan(n *node) bool {
+	if n.kind != rawjson.Object {
+		return false
 	}
-	return false
+	return n.marks&looksRight != 0 && words[n.word].noObject || n.marks&looksBare != 0 && n.word == wUnknown
 }
 
 // orphan takes a property that stands beside "properties", or where no "properties" is.

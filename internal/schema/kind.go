@@ -161,8 +161,8 @@ func (f *frame) declared() kind {
 	return kindUnknown
 }
 
-// settleKind decides which one type the schema gets.
-func (c *cleaner) settleKind(f *frame, at place) kind {
+// decideKind decides which one type the schema gets.
+func (c *cleaner) decideKind(f *frame, at place) kind {
 	var several int
 	for _, k := range f.kinds {
 		if k != kindNull {
@@ -194,24 +194,22 @@ func (c *cleaner) settleKind(f *frame, at place) kind {
 // inferKind guesses a type from the other keywords.
 func (c *cleaner) inferKind(f *frame) kind {
 	c.changes.note(mended, wType)
-	has := func(words ...word) bool {
-		for _, w := range words {
-			if f.val[w] != 0 {
-				return true
-			}
+	var implied [len(kindNames)]bool
+	for _, w := range f.order {
+		if f.val[w] != 0 {
+			implied[words[w].implies] = true
 		}
-		return false
 	}
 	switch {
-	case len(f.props) > 0 || len(f.required) > 0 || has(wAdditionalProperties, wPatternProperties, wPropertyNames, wMinProperties, wMaxProperties):
+	case len(f.props) > 0 || len(f.required) > 0 || implied[kindObject]:
 		return kindObject
-	case len(f.items) > 0 || has(wMinItems, wMaxItems, wUniqueItems, wContains):
+	case len(f.items) > 0 || implied[kindArray]:
 		return kindArray
 	case len(f.enum) > 0:
 		return c.kindOfEnum(f)
-	case has(wPattern, wMinLength, wMaxLength, wFormat, wContentEncoding, wContentMediaType):
+	case implied[kindString]:
 		return kindString
-	case has(wMinimum, wMaximum, wExclusiveMinimum, wExclusiveMaximum, wMultipleOf):
+	case implied[kindNumber]:
 		return kindNumber
 	case f.sees:
 		return kindObject

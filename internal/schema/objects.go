@@ -119,9 +119,12 @@ func (c *cleaner) conditions(f *frame, s source, p *parts, level int) {
 			c.gatherProperties(f, source{node: place, chain: s.chain, alt: true}, nil, level+1)
 		}
 	}
-	add(p.then, wThen)
-	add(p.otherwise, wElse)
-	for _, place := range []int32{p.dependent, p.dependencies} {
+	if p[bringsIf] != 0 {
+		c.changes.note(merged, wIf)
+	}
+	add(p[bringsThen], wThen)
+	add(p[bringsElse], wElse)
+	for _, place := range []int32{p[bringsDependentSchemas], p[bringsDependencies]} {
 		if place == 0 || c.nodes[place].kind != rawjson.Object {
 			continue
 		}

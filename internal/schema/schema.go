@@ -101,7 +101,7 @@ func (c *cleaner) run(raw []byte, r rules) Result {
 	if !r.response {
 		at = top
 	}
-	if height := c.settled(root, at); height != dirty && height <= maxDepth+1 {
+	if height := c.accepted(root, at); height != dirty && height <= maxDepth+1 {
 		return Result{Schema: raw}
 	}
 	c.maxWork, c.maxOut = 4*len(c.nodes), 4*len(raw)

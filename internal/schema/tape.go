@@ -26,7 +26,7 @@ type node struct {
 	word    word // what its name means, if it is a member of an object and stands where keywords stand
 	marks   marks
 	named   kind  // what the value of "type" names
-	height  int16 // what settled found out about it
+	height  int16 // what accepted found out about it
 	count   int32 // members or elements
 	nameEnd int32
 	name    int32 // where the name starts, with its quotes; 0 in arrays
@@ -36,7 +36,7 @@ type node struct {
 	next    int32
 }
 
-// marks are what is worth knowing about an object before looking into it.
+// marks are what is worth knowing about a value before looking into it.
 type marks uint8
 
 const (
@@ -46,6 +46,7 @@ const (
 	requiredFalse                   // the same, with false
 	exact                           // it is the name of a type, spelled as it should be
 	looksBare                       // it has members that are no keywords but look like schemas
+	unescaped                       // it is a string that says what stands between its quotes
 )
 
 // read takes a text that passed rawjson.Check apart.
@@ -80,30 +81,28 @@ func (t *tape) value(i, name, nameEnd int) (place int32, end int) {
 	kind := rawjson.Number
 	switch t.data[i] {
 	case '"':
-		kind, end = rawjson.String, t.quoted(i)
+		kind = rawjson.String
+		if end = t.plain(i); end > 0 {
+			t.nodes[place].marks = unescaped
+		} else {
+			end = t.skip(i)
+		}
 	case '{':
 		kind, end = rawjson.Object, t.container(place, i+1, true)
 	case '[':
 		kind, end = rawjson.Array, t.container(place, i+1, false)
-	case 't', 'f':
-		kind, end = rawjson.Bool, i+4
-		if t.data[i] == 'f' {
-			end++
-		}
+	case 't':
+		kind, end = rawjson.Bool, i+len("true")
+	case 'f':
+		kind, end = rawjson.Bool, i+len("false")
 	case 'n':
-		kind, end = rawjson.Null, i+4
+		kind, end = rawjson.Null, i+len("null")
 	default:
-		for end = i + 1; end < len(t.data) && isNumeral(t.data[end]); {
-			end++
-		}
+		end = t.skip(i)
 	}
 	n := &t.nodes[place]
 	n.kind, n.end = kind, int32(end)
 	return place, end
-}
-
-func isNumeral(c byte) bool {
-	return '0' <= c && c <= '9' || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'
 }
 
 // container reads what stands between the brackets of the value at place.
@@ -118,7 +117,7 @@ func (t *tape) container(place int32, i int, object bool) (end int) {
 			start := i
 			nameEnd := t.plain(i)
 			if nameEnd == 0 {
-				nameEnd = t.quoted(i)
+				nameEnd = t.skip(i)
 				t.odd = t.odd || bytes.IndexByte(t.data[i:nameEnd], '\\') >= 0
 			}
 			i = t.space(t.space(nameEnd) + 1) // behind the colon
@@ -141,61 +140,46 @@ func (t *tape) container(place int32, i int, object bool) (end int) {
 
 // member looks up the name of a member, and marks the object around it.
 func (t *tape) member(object, member int32) {
-	m := &t.nodes[member]
+	m, o := &t.nodes[member], &t.nodes[object]
 	w, alias := lookup(t.nameOf(member))
 	m.word = w
-	if w == wUnknown {
-		if m.kind == rawjson.Object && m.marks&(looksRight|looksBare) != 0 {
-			t.nodes[object].marks |= looksBare
-		}
-		return
-	}
-	if w == wType && m.kind == rawjson.String {
-		text := t.text(member)
-		if m.named = plainKind(text); m.named != kindUnknown {
-			m.marks |= exact
-		} else {
-			m.named = kindNamed(text)
-		}
-	}
 	if alias {
 		m.marks |= aliased
 	}
-	o := &t.nodes[object]
 	switch {
-	case w == wType && (m.named != kindUnknown || m.kind == rawjson.Array),
-		w == wProperties && m.kind == rawjson.Object,
-		w == wRef && m.kind == rawjson.String,
-		(w == wEnum || w == wAnyOf || w == wOneOf || w == wAllOf) && m.kind == rawjson.Array:
+	case w == wUnknown:
+		if m.kind == rawjson.Object && m.marks&(looksRight|looksBare) != 0 {
+			o.marks |= looksBare
+		}
+	case m.kind == words[w].proves:
 		o.marks |= looksRight
-	case w == wRequired && m.kind == rawjson.Bool && t.data[m.start] == 't':
+	case w == wType && m.kind == rawjson.String:
+		if t.nameKind(m, t.text(member)); m.named != kindUnknown {
+			o.marks |= looksRight
+		}
+	case w == wRequired && t.isTrue(member):
 		o.marks |= requiredTrue
-	case w == wRequired && m.kind == rawjson.Bool:
+	case w == wRequired && t.isFalse(member):
 		o.marks |= requiredFalse
 	}
 }
 
-// quoted returns the end of the string that starts at i.
-func (t *tape) quoted(i int) int {
-	if end := t.plain(i); end > 0 {
-		return end
-	}
-	start := i + 1
-	for from := start; ; {
-		quote := from + bytes.IndexByte(t.data[from:], '"')
-		back := quote
-		for back > start && t.data[back-1] == '\\' {
-			back--
-		}
-		if (quote-back)%2 == 0 {
-			return quote + 1
-		}
-		from = quote + 1
-		start = from
+// nameKind remembers which type a name is of.
+func (t *tape) nameKind(n *node, name []byte) {
+	if n.named = plainKind(name); n.named != kindUnknown {
+		n.marks |= exact
+	} else {
+		n.named = kindNamed(name)
 	}
 }
 
-// plain is quoted for strings of less than sixteen bytes without escapes, which most names are, and 0 for others. It
+// skip returns the end of the string or number that starts at i.
+func (t *tape) skip(i int) int {
+	_, end := rawjson.NewCursor(t.data[i:]).Span()
+	return i + end
+}
+
+// plain is skip for strings of less than sixteen bytes without escapes, which most names are, and 0 for others. It
 // looks at eight bytes at once: taking one from a byte that is zero turns its top bit on, and the lowest one counts.
 func (t *tape) plain(i int) (end int) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
@@ -241,11 +225,14 @@ func (t *tape) nameOf(place int32) []byte {
 
 // text is what a string says, and any other value as it stands.
 func (t *tape) text(place int32) []byte {
-	raw := t.raw(place)
-	if t.nodes[place].kind != rawjson.String {
-		return raw
+	n := &t.nodes[place]
+	switch {
+	case n.marks&unescaped != 0:
+		return t.data[n.start+1 : n.end-1]
+	case n.kind == rawjson.String:
+		return unquote(t.raw(place))
 	}
-	return unquote(raw)
+	return t.raw(place)
 }
 
 func unquote(quoted []byte) []byte {
@@ -275,7 +262,7 @@ func (t *tape) appendCompact(dst []byte, place int32, limit int) (_ []byte, whol
 			i++
 			continue
 		case '"':
-			end := t.quoted(int(t.nodes[place].start)+i) - int(t.nodes[place].start)
+			end := t.skip(int(t.nodes[place].start)+i) - int(t.nodes[place].start)
 			dst = append(dst, raw[i:end]...)
 			i = end
 		default:

@@ -1,7 +1,9 @@
 package schema
 
+import "perigee/internal/rawjson"
+
 // A word is a keyword of JSON Schema, of one of its drafts or of the provider's own dialect. The zero word is any
-// other name.
+// other name. A new one is a constant here and a row in words; their order is the order of changes.
 type word uint8
 
 const (
@@ -81,193 +83,144 @@ const (
 	wordCount
 )
 
-var wordNames = [wordCount]string{
-	wUnknown: "schema", // in changes: the whole of it
-	wType:    "type", wDescription: "description", wTitle: "title", wNullable: "nullable", wEnum: "enum",
-	wProperties: "properties", wRequired: "required", wItems: "items", wFormat: "format", wMinItems: "minItems",
-	wMaxItems: "maxItems", wMinProperties: "minProperties", wMaxProperties: "maxProperties", wMinimum: "minimum",
-	wMaximum: "maximum", wMinLength: "minLength", wMaxLength: "maxLength", wPattern: "pattern", wExample: "example",
-	wDefault: "default", wAnyOf: "anyOf", wPropertyOrdering: "propertyOrdering",
-	wOneOf: "oneOf", wAllOf: "allOf", wConst: "const", wRef: "$ref", wDynamicRef: "$dynamicRef",
-	wRecursiveRef: "$recursiveRef", wPrefixItems: "prefixItems", wIf: "if", wThen: "then", wElse: "else", wNot: "not",
-	wContains: "contains", wAdditionalProperties: "additionalProperties",
-	wUnevaluatedProperties: "unevaluatedProperties", wPatternProperties: "patternProperties",
-	wPropertyNames: "propertyNames", wDependentRequired: "dependentRequired", wDependentSchemas: "dependentSchemas",
-	wDependencies: "dependencies", wExclusiveMinimum: "exclusiveMinimum", wExclusiveMaximum: "exclusiveMaximum",
-	wMultipleOf: "multipleOf", wUniqueItems: "uniqueItems", wMinContains: "minContains", wMaxContains: "maxContains",
-	wContentEncoding: "contentEncoding", wContentMediaType: "contentMediaType", wExamples: "examples",
-	wEnumDescriptions: "enumDescriptions", wDeprecated: "deprecated", wReadOnly: "readOnly", wWriteOnly: "writeOnly",
-	wSchema: "$schema", wID: "$id", wComment: "$comment", wAnchor: "$anchor", wDynamicAnchor: "$dynamicAnchor",
-	wVocabulary: "$vocabulary", wDefs: "$defs", wDefinitions: "definitions", wAdditionalItems: "additionalItems",
-	wUnevaluatedItems: "unevaluatedItems", wContentSchema: "contentSchema",
+// An entry is what is to be known about a word. The zero value of everything but the name is right for a keyword that
+// the provider does not have and that can be said in words.
+type entry struct {
+	name  string
+	alias string // the same in the way that protocol buffers spell it
+	role  role
+
+	kept  keeper // whose schema message has it for a plain value, to be passed on as it is
+	takes shape  // the values that the provider can read there
+
+	proves   rawjson.Kind // with a value of this kind only a schema has it
+	noObject bool         // it takes no object: with a schema in it, it is a property that lost its "properties"
+	implies  kind         // the type of a schema that has it and names none
 }
 
-// lookup returns the word that a name is, and whether it is spelled in the way that protocol buffers spell it. It is
-// a switch because the compiler makes a better table of one than a map is.
-func lookup(name []byte) (w word, alias bool) {
-	switch string(name) {
-	case "type":
-		return wType, false
-	case "description":
-		return wDescription, false
-	case "title":
-		return wTitle, false
-	case "nullable":
-		return wNullable, false
-	case "enum":
-		return wEnum, false
-	case "properties":
-		return wProperties, false
-	case "required":
-		return wRequired, false
-	case "items":
-		return wItems, false
-	case "format":
-		return wFormat, false
-	case "minItems":
-		return wMinItems, false
-	case "maxItems":
-		return wMaxItems, false
-	case "minProperties":
-		return wMinProperties, false
-	case "maxProperties":
-		return wMaxProperties, false
-	case "minimum":
-		return wMinimum, false
-	case "maximum":
-		return wMaximum, false
-	case "minLength":
-		return wMinLength, false
-	case "maxLength":
-		return wMaxLength, false
-	case "pattern":
-		return wPattern, false
-	case "example":
-		return wExample, false
-	case "default":
-		return wDefault, false
-	case "anyOf":
-		return wAnyOf, false
-	case "propertyOrdering":
-		return wPropertyOrdering, false
-	case "oneOf":
-		return wOneOf, false
-	case "allOf":
-		return wAllOf, false
-	case "const":
-		return wConst, false
-	case "$ref":
-		return wRef, false
-	case "$dynamicRef":
-		return wDynamicRef, false
-	case "$recursiveRef":
-		return wRecursiveRef, false
-	case "prefixItems":
-		return wPrefixItems, false
-	case "if":
-		return wIf, false
-	case "then":
-		return wThen, false
-	case "else":
-		return wElse, false
-	case "not":
-		return wNot, false
-	case "contains":
-		return wContains, false
-	case "additionalProperties":
-		return wAdditionalProperties, false
-	case "unevaluatedProperties":
-		return wUnevaluatedProperties, false
-	case "patternProperties":
-		return wPatternProperties, false
-	case "propertyNames":
-		return wPropertyNames, false
-	case "dependentRequired":
-		return wDependentRequired, false
-	case "dependentSchemas":
-		return wDependentSchemas, false
-	case "dependencies":
-		return wDependencies, false
-	case "exclusiveMinimum":
-		return wExclusiveMinimum, false
-	case "exclusiveMaximum":
-		return wExclusiveMaximum, false
-	case "multipleOf":
-		return wMultipleOf, false
-	case "uniqueItems":
-		return wUniqueItems, false
-	case "minContains":
-		return wMinContains, false
-	case "maxContains":
-		return wMaxContains, false
-	case "contentEncoding":
-		return wContentEncoding, false
-	case "contentMediaType":
-		return wContentMediaType, false
-	case "examples":
-		return wExamples, false
-	case "enumDescriptions":
-		return wEnumDescriptions, false
-	case "deprecated":
-		return wDeprecated, false
-	case "readOnly":
-		return wReadOnly, false
-	case "writeOnly":
-		return wWriteOnly, false
-	case "$schema":
-		return wSchema, false
-	case "$id":
-		return wID, false
-	case "$comment":
-		return wComment, false
-	case "$anchor":
-		return wAnchor, false
-	case "$dynamicAnchor":
-		return wDynamicAnchor, false
-	case "$vocabulary":
-		return wVocabulary, false
-	case "$defs":
-		return wDefs, false
-	case "definitions":
-		return wDefinitions, false
-	case "additionalItems":
-		return wAdditionalItems, false
-	case "unevaluatedItems":
-		return wUnevaluatedItems, false
-	case "contentSchema":
-		return wContentSchema, false
-	case "any_of":
-		return wAnyOf, true
-	case "min_items":
-		return wMinItems, true
-	case "max_items":
-		return wMaxItems, true
-	case "min_length":
-		return wMinLength, true
-	case "max_length":
-		return wMaxLength, true
-	case "min_properties":
-		return wMinProperties, true
-	case "max_properties":
-		return wMaxProperties, true
-	case "property_ordering":
-		return wPropertyOrdering, true
-	}
-	return wUnknown, false
+var words = [wordCount]entry{
+	wUnknown: {name: "schema", role: foreign, noObject: true}, // in changes: the whole of it
+
+	// What the provider's schema message has.
+	wType:             {name: "type", role: framed, proves: rawjson.Array, noObject: true},
+	wDescription:      {name: "description", role: framed, noObject: true},
+	wTitle:            {name: "title", noObject: true, kept: byAll, takes: aString},
+	wNullable:         {name: "nullable", role: framed, noObject: true},
+	wEnum:             {name: "enum", role: bringsEnum, proves: rawjson.Array, noObject: true},
+	wProperties:       {name: "properties", role: framed, proves: rawjson.Object},
+	wRequired:         {name: "required", role: framed, noObject: true},
+	wItems:            {name: "items", role: framed},
+	wFormat:           {name: "format", noObject: true, kept: byGemini, takes: aString, implies: kindString},
+	wMinItems:         {name: "minItems", alias: "min_items", noObject: true, kept: byGemini, takes: aCount, implies: kindArray},
+	wMaxItems:         {name: "maxItems", alias: "max_items", noObject: true, kept: byGemini, takes: aCount, implies: kindArray},
+	wMinProperties:    {name: "minProperties", alias: "min_properties", noObject: true, kept: byGemini, takes: aCount, implies: kindObject},
+	wMaxProperties:    {name: "maxProperties", alias: "max_properties", noObject: true, kept: byGemini, takes: aCount, implies: kindObject},
+	wMinimum:          {name: "minimum", noObject: true, kept: byGemini, takes: aNumber, implies: kindNumber},
+	wMaximum:          {name: "maximum", noObject: true, kept: byGemini, takes: aNumber, implies: kindNumber},
+	wMinLength:        {name: "minLength", alias: "min_length", noObject: true, kept: byGemini, takes: aCount, implies: kindString},
+	wMaxLength:        {name: "maxLength", alias: "max_length", noObject: true, kept: byGemini, takes: aCount, implies: kindString},
+	wPattern:          {name: "pattern", noObject: true, kept: byGemini, takes: aString, implies: kindString},
+	wExample:          {name: "example", kept: byGemini, takes: anything},
+	wDefault:          {name: "default"},
+	wAnyOf:            {name: "anyOf", alias: "any_of", role: bringsAnyOf, proves: rawjson.Array},
+	wPropertyOrdering: {name: "propertyOrdering", alias: "property_ordering", kept: byGemini, takes: aList},
+
+	// What has to be said in another way.
+	wOneOf:                 {name: "oneOf", role: bringsOneOf, proves: rawjson.Array},
+	wAllOf:                 {name: "allOf", role: bringsAllOf, proves: rawjson.Array},
+	wConst:                 {name: "const", role: bringsConst},
+	wRef:                   {name: "$ref", role: bringsRef, proves: rawjson.String, noObject: true},
+	wDynamicRef:            {name: "$dynamicRef", role: bringsRef},
+	wRecursiveRef:          {name: "$recursiveRef", role: bringsRef},
+	wPrefixItems:           {name: "prefixItems", role: framed},
+	wIf:                    {name: "if", role: bringsIf},
+	wThen:                  {name: "then", role: bringsThen},
+	wElse:                  {name: "else", role: bringsElse},
+	wNot:                   {name: "not"},
+	wContains:              {name: "contains", implies: kindArray},
+	wAdditionalProperties:  {name: "additionalProperties", implies: kindObject},
+	wUnevaluatedProperties: {name: "unevaluatedProperties"},
+	wPatternProperties:     {name: "patternProperties", implies: kindObject},
+	wPropertyNames:         {name: "propertyNames", implies: kindObject},
+	wDependentRequired:     {name: "dependentRequired"},
+	wDependentSchemas:      {name: "dependentSchemas", role: bringsDependentSchemas},
+	wDependencies:          {name: "dependencies", role: bringsDependencies},
+	wExclusiveMinimum:      {name: "exclusiveMinimum", implies: kindNumber},
+	wExclusiveMaximum:      {name: "exclusiveMaximum", implies: kindNumber},
+	wMultipleOf:            {name: "multipleOf", implies: kindNumber},
+	wUniqueItems:           {name: "uniqueItems", implies: kindArray},
+	wMinContains:           {name: "minContains"},
+	wMaxContains:           {name: "maxContains"},
+	wContentEncoding:       {name: "contentEncoding", implies: kindString},
+	wContentMediaType:      {name: "contentMediaType", implies: kindString},
+	wExamples:              {name: "examples"},
+	wEnumDescriptions:      {name: "enumDescriptions"},
+	wDeprecated:            {name: "deprecated", noObject: true},
+	wReadOnly:              {name: "readOnly", noObject: true},
+	wWriteOnly:             {name: "writeOnly"},
+
+	// What says nothing about values.
+	wSchema:           {name: "$schema", role: silent},
+	wID:               {name: "$id", role: silent},
+	wComment:          {name: "$comment", role: silent, noObject: true},
+	wAnchor:           {name: "$anchor", role: silent},
+	wDynamicAnchor:    {name: "$dynamicAnchor", role: silent},
+	wVocabulary:       {name: "$vocabulary", role: silent},
+	wDefs:             {name: "$defs", role: silent},
+	wDefinitions:      {name: "definitions", role: silent},
+	wAdditionalItems:  {name: "additionalItems", role: silent},
+	wUnevaluatedItems: {name: "unevaluatedItems", role: silent},
+	wContentSchema:    {name: "contentSchema", role: silent},
 }
 
-// kept says whether the schema message of the family has the word for a plain value, to be passed on as it is.
+// A role is how a word has its say in a frame.
+type role uint8
+
+const (
+	constrains role = iota // as a value that is passed on, or said in words
+	framed                 // by a part of its own in the frame
+	silent                 // not at all: leaving it out changes nothing about what the schema says
+	foreign                // not at all, which is worth a note
+
+	// By other nodes or values that it brings in, when all others have spoken.
+	bringsEnum
+	bringsConst
+	bringsRef
+	bringsAllOf
+	bringsAnyOf
+	bringsOneOf
+	bringsIf
+	bringsThen
+	bringsElse
+	bringsDependentSchemas
+	bringsDependencies
+
+	roleCount
+)
+
+// A keeper is whose schema message has a word. The provider's has a default, too, but the model never sees it; in the
+// description it does.
+type keeper uint8
+
+const (
+	byNobody keeper = iota
+	byGemini
+	byAll
+)
+
 func (r rules) kept(w word) bool {
-	switch w {
-	case wTitle:
-		return true
-	case wFormat, wMinItems, wMaxItems, wMinProperties, wMaxProperties, wMinimum, wMaximum, wMinLength, wMaxLength,
-		wPattern, wExample, wPropertyOrdering:
-		return r.family == Gemini
-	}
-	// The provider's message has a default, too, but the model never sees it. In the description it does.
-	return false
+	by := words[w].kept
+	return by == byAll || by == byGemini && r.family == Gemini
 }
 
-// silent says whether leaving the word out changes nothing about what the schema says.
-func silent(w word) bool { return w >= wSchema }
+// A shape is what the provider can read as the value of a word.
+type shape uint8
+
+const (
+	nothing shape = iota
+	aString
+	aCount
+	aNumber
+	aList
+	anything
+)

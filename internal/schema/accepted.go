@@ -18,12 +18,12 @@ const (
 // level further down. The provider reads a hundred messages deep, and the tool around the schema takes some of them.
 const maxDepth = 90
 
-// dirty is what settled says of a node that has to be changed; its memory of others starts from 1.
+// dirty is what accepted says of a node that has to be changed; its memory of others starts from 1.
 const dirty = -1
 
-// settled says whether the provider takes the node exactly as it stands, and if so how many schemas stand inside each
-// other in it. Whatever emit writes is settled: that is what makes cleaning twice the same as cleaning once.
-func (c *cleaner) settled(i int32, at place) int {
+// accepted says whether the provider takes the node exactly as it stands, and if so how many schemas stand inside each
+// other in it. Whatever emit writes is accepted: that is what makes cleaning twice the same as cleaning once.
+func (c *cleaner) accepted(i int32, at place) int {
 	n := &c.nodes[i]
 	if n.kind != rawjson.Object {
 		return dirty
@@ -31,7 +31,7 @@ func (c *cleaner) settled(i int32, at place) int {
 	if at == inside && n.height != 0 {
 		return max(int(n.height)-1, dirty)
 	}
-	height := c.settledNode(n, at)
+	height := c.acceptedNode(n, at)
 	if at == inside {
 		if n.height = int16(height + 1); height == dirty {
 			n.height = dirty
@@ -49,11 +49,11 @@ type seen struct {
 	height                                            int
 }
 
-func (c *cleaner) settledNode(n *node, at place) int {
+func (c *cleaner) acceptedNode(n *node, at place) int {
 	c.visits += 1 + int(n.count)
 	var s seen
 	for i := n.first; i != 0; i = c.nodes[i].next {
-		if !c.settledMember(&s, i) {
+		if !c.acceptedMember(&s, i) {
 			return dirty
 		}
 	}
@@ -64,17 +64,17 @@ func (c *cleaner) settledNode(n *node, at place) int {
 		s.items != array,
 		!object && (s.properties != 0 || s.required != 0 || s.ordering != 0),
 		s.format != 0 && !formatFits(s.kind, c.text(s.format)),
-		s.enum != 0 && !c.settledEnum(&s),
+		s.enum != 0 && !c.acceptedEnum(&s),
 		s.required != 0 && !c.namesExist(s.properties, s.required),
 		s.ordering != 0 && !c.namesExist(s.properties, s.ordering),
-		object && !c.settledObject(&s, at):
+		object && !c.acceptedObject(&s, at):
 		return dirty
 	}
 	return s.height
 }
 
-// settledMember looks at one member by itself.
-func (c *cleaner) settledMember(s *seen, i int32) bool {
+// acceptedMember looks at one member by itself.
+func (c *cleaner) acceptedMember(s *seen, i int32) bool {
 	n := &c.nodes[i]
 	if n.marks&aliased != 0 {
 		return false
@@ -93,13 +93,13 @@ func (c *cleaner) settledMember(s *seen, i int32) bool {
 		return n.kind == rawjson.Array
 	case wProperties:
 		s.properties = i
-		return n.kind == rawjson.Object && c.settledProperties(s, n)
+		return n.kind == rawjson.Object && c.acceptedProperties(s, n)
 	case wRequired:
 		s.required = i
 		return n.kind == rawjson.Array
 	case wItems:
 		s.items = true
-		return s.deeper(c.settled(i, inside))
+		return s.deeper(c.accepted(i, inside))
 	case wPropertyOrdering:
 		s.ordering = i
 	case wFormat:
@@ -108,16 +108,16 @@ func (c *cleaner) settledMember(s *seen, i int32) bool {
 	return c.kept(n.word) && c.fits(n.word, i)
 }
 
-func (c *cleaner) settledProperties(s *seen, n *node) bool {
+func (c *cleaner) acceptedProperties(s *seen, n *node) bool {
 	for i := n.first; i != 0; i = c.nodes[i].next {
-		if !s.deeper(c.settled(i, inside)) {
+		if !s.deeper(c.accepted(i, inside)) {
 			return false
 		}
 	}
 	return true
 }
 
-// deeper counts the level of something inside, and passes on whether it is settled.
+// deeper counts the level of something inside, and passes on whether it is accepted.
 func (s *seen) deeper(height int) bool {
 	if height == dirty {
 		return false
@@ -126,7 +126,7 @@ func (s *seen) deeper(height int) bool {
 	return true
 }
 
-func (c *cleaner) settledEnum(s *seen) bool {
+func (c *cleaner) acceptedEnum(s *seen) bool {
 	n := &c.nodes[s.enum]
 	if n.count == 0 || !c.enumFits(s.kind) {
 		return false
@@ -158,8 +158,8 @@ func (c *cleaner) settledEnum(s *seen) bool {
 	return said(base, text)
 }
 
-// settledObject asks for the properties that the provider asks for, see wantsPlaceholder.
-func (c *cleaner) settledObject(s *seen, at place) bool {
+// acceptedObject asks for the properties that the provider asks for, see wantsPlaceholder.
+func (c *cleaner) acceptedObject(s *seen, at place) bool {
 	properties := s.properties != 0 && c.nodes[s.properties].count > 0
 	if s.properties != 0 && !properties {
 		return false // empty ones are not written
