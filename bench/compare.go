@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,7 +23,18 @@ type target struct {
 	name    string
 	process *process
 	dialect *dialect
+	model   string // empty: the cell's own
+	key     string // that the target wants to see, if any
 }
+
+// A targetError says which of the targets of a comparison has failed.
+type targetError struct {
+	target int
+	err    error
+}
+
+func (e *targetError) Error() string { return e.err.Error() }
+func (e *targetError) Unwrap() error { return e.err }
 
 // A cell is one comparison: the same conversation for all targets.
 type cell struct {
@@ -86,7 +98,7 @@ func (b *bench) measureCost(ctx context.Context) error {
 	targets[proxy].process.stop()
 	rewriting := []target{targets[direct]}
 	for _, d := range translated {
-		rewriting = append(rewriting, target{d.name, targets[perigee].process, d})
+		rewriting = append(rewriting, target{name: d.name, process: targets[perigee].process, dialect: d})
 	}
 	b.report.translations = translations()
 	for _, c := range b.report.translations {
@@ -120,30 +132,26 @@ func (b *bench) startTargets(ctx context.Context) ([]target, error) {
 		return nil, err
 	}
 	return []target{
-		direct:  {targetNames[direct], b.provider, gemini},
-		proxy:   {targetNames[proxy], bare, gemini},
-		perigee: {targetNames[perigee], ours, gemini},
+		direct:  {name: targetNames[direct], process: b.provider, dialect: gemini},
+		proxy:   {name: targetNames[proxy], process: bare, dialect: gemini},
+		perigee: {name: targetNames[perigee], process: ours, dialect: gemini},
 	}, nil
 }
 
 // compare fills a cell. The order of the targets changes from round to round, so that none of them always comes
-// after the same other one.
+// after the same other one. Its error is a targetError when one of the targets is to blame.
 func (b *bench) compare(ctx context.Context, c *cell, targets []target, d time.Duration) error {
 	fmt.Fprintf(os.Stderr, "bench:   %v: %s\n", c, names(targets))
-	model := quickModel
-	if c.paced {
-		model = pacedModel
-	}
 	crowds := make([]crowd, len(targets))
 	for i, t := range targets {
-		clients, err := dialCrowd(ctx, c.clients, t.process.addr, newQuestion(t.dialect, model, c.size))
+		clients, err := dialCrowd(ctx, c.clients, t.process.addr, c.question(t))
 		if err != nil {
-			return err
+			return &targetError{i, fmt.Errorf("%s: %w", t.name, err)}
 		}
 		defer clients.close()
 		// The first calls open connections behind the proxy and are not counted.
 		if _, _, err := clients.ask(ctx, d/4, turnCalls); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return &targetError{i, fmt.Errorf("%s: %w", t.name, err)}
 		}
 		crowds[i] = clients
 	}
@@ -153,12 +161,23 @@ func (b *bench) compare(ctx context.Context, c *cell, targets []target, d time.D
 			i := (n + step) % len(targets)
 			var err error
 			if r[i], err = takeTurn(ctx, targets[i].process, crowds[i], d); err != nil {
-				return fmt.Errorf("%s: %w", targets[i].name, err)
+				return &targetError{i, fmt.Errorf("%s: %w", targets[i].name, err)}
 			}
 		}
 		c.rounds = append(c.rounds, r)
 	}
 	return nil
+}
+
+// question is what a target is asked in this comparison.
+func (c *cell) question(t target) question {
+	model := quickModel
+	if c.paced {
+		model = pacedModel
+	}
+	q := newQuestion(t.dialect, cmp.Or(t.model, model), c.size)
+	q.key = t.key
+	return q
 }
 
 func takeTurn(ctx context.Context, target *process, clients crowd, d time.Duration) (turn, error) {

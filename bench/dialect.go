@@ -16,6 +16,9 @@ type dialect struct {
 	// Each chunk of the provider's text becomes exactly one event with piece in it, and end stands in the answer
 	// once it is complete.
 	piece, end string
+
+	// free says that only the text counts, not how it is cut into events and spaced; see beside.
+	free bool
 }
 
 // The dialects. The provider speaks the first of them.
@@ -58,6 +61,9 @@ func (d *dialect) begun(answer []byte) bool {
 
 // check insists on the whole answer: a wrong one may be quick.
 func (d *dialect) check(answer []byte) error {
+	if d.free {
+		return checkText(d, answer)
+	}
 	switch n := bytes.Count(answer, []byte(d.piece)); {
 	case n != chunkCount:
 		return fmt.Errorf("%d events instead of %d: %.300s", n, chunkCount, answer)

@@ -37,11 +37,12 @@ type question struct {
 	dialect *dialect
 	model   string
 	body    []byte
+	key     string // sent along, where a gateway wants one
 }
 
 // newQuestion is the question that an agent would ask with a body of the given size.
 func newQuestion(d *dialect, model string, size int) question {
-	return question{d, model, agentBody(d, model, size)}
+	return question{dialect: d, model: model, body: agentBody(d, model, size)}
 }
 
 func dial(ctx context.Context, addr string, q question) (*client, error) {
@@ -49,12 +50,20 @@ func dial(ctx context.Context, addr string, q question) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n"+
-		"User-Agent: bench/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", q.dialect.url(q.model), addr, len(q.body))
 	return &client{
 		conn: conn, reader: bufio.NewReader(conn), dialect: q.dialect,
-		request: append([]byte(head), q.body...), answer: make([]byte, 0, 32<<10),
+		request: q.request(addr), answer: make([]byte, 0, 32<<10),
 	}, nil
+}
+
+// request is the question as it goes over the connection.
+func (q question) request(addr string) []byte {
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n"+
+		"User-Agent: bench/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", q.dialect.url(q.model), addr, len(q.body))
+	if q.key != "" {
+		head += "Authorization: Bearer " + q.key + "\r\n"
+	}
+	return append([]byte(head+"\r\n"), q.body...)
 }
 
 // ask makes one call and insists on the right answer: a wrong one may be quick.

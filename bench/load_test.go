@@ -20,7 +20,7 @@ func serveTest(t *testing.T, h http.HandlerFunc) string {
 }
 
 func TestClientTakesTheProvidersAnswer(t *testing.T) {
-	addr := serveTest(t, provide)
+	addr := serveTest(t, new(provider).provide)
 	clients, err := dialCrowd(t.Context(), 3, addr, newQuestion(gemini, quickModel, 20<<10))
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestClientRefusesWrongAnswers(t *testing.T) {
 }
 
 func TestCrowdStopsWhenItIsTold(t *testing.T) {
-	clients, err := dialCrowd(t.Context(), 2, serveTest(t, provide), newQuestion(gemini, quickModel, 1000))
+	clients, err := dialCrowd(t.Context(), 2, serveTest(t, new(provider).provide), newQuestion(gemini, quickModel, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestCrowdStopsWhenItIsTold(t *testing.T) {
 }
 
 func TestProviderAnswersWhole(t *testing.T) {
-	addr := serveTest(t, provide)
+	addr := serveTest(t, new(provider).provide)
 	resp, err := http.Post("http://"+addr+"/v1beta/models/m:generateContent", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 // Program bench measures what perigee costs: the time it adds to a call, the CPU it spends on one, and what it
 // weighs. It puts the same fixed provider behind perigee and behind a bare httputil.ReverseProxy, asks all three
-// in turn, and compares; so most of what it says is a ratio of things measured in one run on one machine.
+// in turn, and compares; so most of what it says is a ratio of things measured in one run on one machine. With -peers
+// it compares perigee with other gateways in the same way, and with nothing else.
 //
 // It is run by people and by make bench, not by go test: what it finds depends on the machine and on what else
 // the machine does. It wants Linux, whose /proc says what a process has used. Provider, proxy and perigee are
@@ -29,17 +30,21 @@ type plan struct {
 	growthRuns     int           // processes for each size
 	growthLoad     int           // bytes sent to each of them, roughly
 	allocSizes     []int         // bodies whose allocations are counted
+	streams        int           // quiet ones at the same time
+	peerTurn       time.Duration // like turn, where other gateways are compared; some make few calls in that time
 	limit          time.Duration // for all measurements together: past it something hangs
 }
 
 var (
 	fullPlan = plan{
 		rounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
-		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20}, limit: 10 * time.Minute,
+		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20},
+		streams: openStreams, peerTurn: time.Second, limit: 15 * time.Minute,
 	}
 	shortPlan = plan{
 		rounds: 5, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
-		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10}, limit: 3 * time.Minute,
+		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10},
+		streams: 1000, peerTurn: 250 * time.Millisecond, limit: 5 * time.Minute,
 	}
 )
 
@@ -52,10 +57,13 @@ func main() {
 			exit(play(os.Args[2:]))
 		}
 	}
-	short := flag.Bool("short", false, "measure for less than a minute instead of almost five; the figures are rougher")
+	var o options
+	flag.BoolVar(&o.short, "short", false, "measure for about a minute; the figures are rougher")
 	check := flag.Bool("check", false, "exit with status 1 when a promise is broken")
-	write := flag.Bool("write", false, "put the report into bench/README.md, too")
-	binary := flag.String("binary", "", "measure this perigee instead of one built from the source")
+	flag.BoolVar(&o.write, "write", false, "put the report into bench/README.md, too")
+	flag.StringVar(&o.binary, "binary", "", "measure this perigee instead of one built from the source")
+	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
+	streams := flag.Int("streams", -1, "quiet streams to open at the same time; 0 leaves that out")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -63,15 +71,25 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	chosen := fullPlan
-	if *short {
-		chosen = shortPlan
+	o.plan = fullPlan
+	if o.short {
+		o.plan = shortPlan
 	}
-	broken, err := run(ctx, chosen, *short, *binary, *write)
+	if *streams >= 0 {
+		o.plan.streams = *streams
+	}
+	broken, err := run(ctx, o)
 	if err == nil && broken && *check {
 		err = errBroken
 	}
 	exit(err)
+}
+
+// options are what the user has asked for.
+type options struct {
+	plan                plan
+	short, peers, write bool
+	binary              string
 }
 
 func exit(err error) {
@@ -82,29 +100,44 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run measures everything and prints the report. It leaves neither processes nor files behind.
-func run(ctx context.Context, plan plan, short bool, binary string, write bool) (broken bool, err error) {
+// findings are what is printed, and written into one section of the README.
+type findings interface {
+	markdown() string
+	broken() bool
+}
+
+// run measures and prints the report. It leaves neither processes nor files behind.
+func run(ctx context.Context, o options) (broken bool, err error) {
 	dir, err := os.MkdirTemp("", "perigee-bench-")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{plan: plan, dir: dir, binary: binary, report: report{machine: describeMachine(), short: short}}
+	machine := describeMachine()
+	b := &bench{
+		plan: o.plan, dir: dir, binary: o.binary,
+		report: report{machine: machine, short: o.short}, peers: peerReport{machine: machine, short: o.short},
+	}
 	defer b.stopAll()
 	if err := b.build(ctx); err != nil {
 		return false, fmt.Errorf("build perigee: %w", err)
 	}
-	if err := b.measure(ctx); err != nil {
+	section, steps, found := measuredSection, b.ownSteps(), findings(&b.report)
+	if o.peers {
+		b.buildPeers(ctx)
+		section, steps, found = peersSection, []step{{"comparing with other gateways", b.measurePeers}}, &b.peers
+	}
+	if err := b.measure(ctx, steps); err != nil {
 		return false, err
 	}
-	text := b.report.markdown()
+	text := found.markdown()
 	fmt.Print(text)
-	if write {
-		if err := writeReadme(ctx, text); err != nil {
+	if o.write {
+		if err := writeReadme(ctx, section, text); err != nil {
 			return false, err
 		}
 	}
-	return b.report.broken(), nil
+	return found.broken(), nil
 }
 
 // A bench is one run of the measurements.
@@ -115,22 +148,34 @@ type bench struct {
 	children []*process
 	provider *process
 	report   report
+	peers    peerReport
 }
 
-// measure takes the steps in the order in which they disturb each other least: what needs a fresh process and a
-// quiet machine first, the heavy bodies last.
-func (b *bench) measure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, b.plan.limit)
-	defer cancel()
-	steps := []struct {
-		name string
-		run  func(context.Context) error
-	}{
+// A step is one part of a run.
+type step struct {
+	name string
+	run  func(context.Context) error
+}
+
+// ownSteps are in the order in which they disturb each other least: what needs a fresh process and a quiet machine
+// first, the heavy bodies last.
+func (b *bench) ownSteps() []step {
+	return []step{
 		{"starting", b.measureStart},
 		{"counting allocations", b.measureAllocations},
 		{"preparing", b.measurePreparation},
 		{"comparing", b.measureCost},
+		{"holding streams", b.measureStreams},
 		{"growing", b.measureGrowth},
+	}
+}
+
+// measure starts the provider and takes the steps.
+func (b *bench) measure(ctx context.Context, steps []step) error {
+	ctx, cancel := context.WithTimeout(ctx, b.plan.limit)
+	defer cancel()
+	if err := b.startProvider(ctx); err != nil {
+		return err
 	}
 	for _, step := range steps {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", step.name)

@@ -30,9 +30,14 @@ type process struct {
 // spawn starts a program and waits for the line on stderr that says where it listens. The process ends when ctx
 // does, or by stop.
 func (b *bench) spawn(ctx context.Context, name, program string, args ...string) (*process, error) {
+	return b.spawnWith(ctx, nil, name, program, args...)
+}
+
+// spawnWith is spawn with more in the environment.
+func (b *bench) spawnWith(ctx context.Context, env []string, name, program string, args ...string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = childEnv(b.dir)
+	cmd.Env = append(childEnv(b.dir), env...)
 	dieWithParent(cmd)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -52,10 +57,10 @@ func (b *bench) spawn(ctx context.Context, name, program string, args ...string)
 		defer close(p.done)
 		lines := bufio.NewScanner(stderr)
 		for told := false; lines.Scan(); {
-			if _, addr, ok := strings.Cut(lines.Text(), "listening on http://"); ok && !told {
+			if _, url, ok := strings.Cut(lines.Text(), "listening on http"); ok && !told {
 				told = true
 				p.ready = time.Since(began)
-				listening <- addr
+				listening <- url[strings.Index(url, "//")+2:]
 				continue
 			}
 			fmt.Fprintf(os.Stderr, "bench: %s says: %s\n", name, lines.Text())

@@ -9,14 +9,19 @@ import (
 	"strings"
 )
 
-// What stands between these lines of the README is written by this program.
+// The sections of the README that are written by this program, each by its own kind of run.
 const (
-	beginMark = "<!-- measured: begin -->\n"
-	endMark   = "<!-- measured: end -->\n"
+	measuredSection = "measured"
+	peersSection    = "peers"
 )
 
-// writeReadme puts a report into the README beside this program's source.
-func writeReadme(ctx context.Context, text string) error {
+// marks are the lines before and after a section.
+func marks(section string) (begin, end string) {
+	return "<!-- " + section + ": begin -->\n", "<!-- " + section + ": end -->\n"
+}
+
+// writeReadme puts a report into a section of the README beside this program's source.
+func writeReadme(ctx context.Context, section, text string) error {
 	dir, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "perigee/bench").Output()
 	if err != nil {
 		return fmt.Errorf("find the source: %w", err)
@@ -26,15 +31,16 @@ func writeReadme(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	renewed, err := replaceMeasured(string(old), text)
+	renewed, err := replaceSection(string(old), section, text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(renewed), 0o644)
 }
 
-// replaceMeasured returns readme with another report between the marks.
-func replaceMeasured(readme, text string) (string, error) {
+// replaceSection returns readme with another report between the marks of a section.
+func replaceSection(readme, section, text string) (string, error) {
+	beginMark, endMark := marks(section)
 	before, rest, ok := strings.Cut(readme, beginMark)
 	if !ok {
 		return "", fmt.Errorf("no line %q", strings.TrimSpace(beginMark))

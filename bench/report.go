@@ -17,6 +17,7 @@ type report struct {
 	allocations  []allocation
 	preparations []preparation
 	growth       []growth
+	streams      []quiet
 }
 
 // markdown writes the report as tables.
@@ -26,13 +27,14 @@ func (r *report) markdown() string {
 	if r.short {
 		s.WriteString("This was a short run; its figures are rough.\n")
 	}
-	r.writePromises(&s)
+	writePromises(&s, r.promises())
 	r.writeLatency(&s)
 	r.writeCPU(&s)
 	r.writeTranslations(&s)
 	r.writeAllocations(&s)
 	r.writeWeight(&s)
 	r.writeGrowth(&s)
+	r.writeStreams(&s)
 	r.writePreparations(&s)
 	return s.String()
 }
@@ -41,13 +43,15 @@ func table(s *strings.Builder, title string, columns ...string) {
 	fmt.Fprintf(s, "\n**%s**\n\n| %s |\n|%s\n", title, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 }
 
-func (r *report) writePromises(s *strings.Builder) {
+func writePromises(s *strings.Builder, list []promise) {
 	table(s, "Promises", "what", "promised", "found", "")
-	for _, p := range r.promises() {
+	for _, p := range list {
 		limit, verdict := p.limit, "kept"
 		switch {
 		case p.limit == "":
 			limit, verdict = "–", "for information"
+		case p.unmeasured:
+			verdict = "open"
 		case !p.kept:
 			verdict = "**broken**"
 		}
@@ -139,6 +143,21 @@ func (r *report) writeGrowth(s *strings.Builder) {
 		}
 		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, bytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
 			megabytes(g.base), megabytes(g.peak), times)
+	}
+}
+
+func (r *report) writeStreams(s *strings.Builder) {
+	if len(r.streams) == 0 {
+		return
+	}
+	table(s, "Streams that are open and quiet", "dialect", "body", "to the provider", "streams", "resident before, MB", "with all open, MB", "at most, MB", "KB for a stream")
+	for _, q := range r.streams {
+		reached := fmt.Sprint(q.reached)
+		if q.reached < q.wanted {
+			reached = fmt.Sprintf("%d, for the system's limit of open files", q.reached)
+		}
+		fmt.Fprintf(s, "| %s | %s | %s | %s | %.1f | %.1f | %.1f | %.1f |\n", q.dialect, bytesText(int64(q.size)), q.protocol, reached,
+			megabytes(q.base), megabytes(q.resident), megabytes(q.peak), q.perStream())
 	}
 }
 

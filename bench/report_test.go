@@ -125,18 +125,19 @@ func TestReportShowsAddedTimeAndRatio(t *testing.T) {
 	}
 }
 
-func TestReplaceMeasured(t *testing.T) {
+func TestReplaceSection(t *testing.T) {
+	beginMark, endMark := marks(peersSection)
 	readme := "# before\n" + beginMark + "old\n" + endMark + "after\n"
-	got, err := replaceMeasured(readme, "new\n")
+	got, err := replaceSection(readme, peersSection, "new\n")
 	if want := "# before\n" + beginMark + "\nnew\n\n" + endMark + "after\n"; got != want || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	again, err := replaceMeasured(got, "new")
+	again, err := replaceSection(got, peersSection, "new")
 	if again != got || err != nil {
 		t.Errorf("a second time: %q, %v", again, err)
 	}
 	for _, bad := range []string{"", beginMark, endMark + beginMark} {
-		if _, err := replaceMeasured(bad, "new"); err == nil {
+		if _, err := replaceSection(bad, peersSection, "new"); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}

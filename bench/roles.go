@@ -9,11 +9,12 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // roles are the parts that this program plays when it starts itself again. The name is its first argument; the
-// proxy gets the provider's address as its second.
+// proxy gets the provider's address as its second, and a provider behind TLS the files of its certificate and key.
 var roles = map[string]func(args []string) error{
 	roleProvider: playProvider,
 	roleProxy:    playProxy,
@@ -24,29 +25,58 @@ const (
 	roleProxy    = "role:proxy"
 )
 
-// playProvider answers like the Gemini API, always the same.
-func playProvider([]string) error {
+// playProvider answers like the Gemini API, always the same. Behind TLS it wants HTTP/2, as the real one does.
+func playProvider(args []string) error {
+	var p provider
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1beta/models/{call}", provide)
-	return serve(mux)
+	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
+	mux.HandleFunc("GET "+heldPath, p.tellHeld)
+	if len(args) != 2 {
+		return serve(mux)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "listening on https://%s\n", l.Addr())
+	return newServer(onlyHTTP2(mux)).ServeTLS(l, args[0], args[1])
 }
 
-// The models. Only one of them takes its time between two chunks, as real ones do; since nothing but the model's
-// name passes every proxy unchanged, that is how a client asks for it.
+// onlyHTTP2 refuses calls in an older version, but for the question how many streams there are.
+func onlyHTTP2(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 && r.URL.Path != heldPath {
+			http.Error(w, "not HTTP/2", http.StatusHTTPVersionNotSupported)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// The models. One of them takes its time between two chunks, as real ones do, and one says no more after the first
+// chunk; since nothing but the model's name passes every proxy unchanged, that is how a client asks for them.
 const (
 	quickModel = "gemini-3-flash"
 	pacedModel = "gemini-3-flash-paced"
+	quietModel = "gemini-3-flash-quiet"
 	pace       = 2 * time.Millisecond
 )
 
+// A provider answers calls, and counts those that it holds quiet.
+type provider struct{ held atomic.Int64 }
+
 // provide answers one call after it has read all of it.
-func provide(w http.ResponseWriter, r *http.Request) {
+func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	model, method, _ := strings.Cut(r.PathValue("call"), ":")
 	if method == "generateContent" {
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 		_, _ = w.Write(wholeAnswer())
 		return
+	}
+	if model == quietModel { // counted before the client can know of it
+		p.held.Add(1)
+		defer p.held.Add(-1)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
@@ -64,8 +94,17 @@ func provide(w http.ResponseWriter, r *http.Request) {
 		if err := control.Flush(); err != nil {
 			return
 		}
+		if model == quietModel {
+			<-r.Context().Done()
+			return
+		}
 	}
 }
+
+// heldPath is where a provider says how many calls it holds.
+const heldPath = "/held"
+
+func (p *provider) tellHeld(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.held.Load()) }
 
 // playProxy is the measure of what any proxy in Go costs: net/http's own, sending on each byte as it comes.
 func playProxy(args []string) error {
@@ -96,5 +135,9 @@ func serve(h http.Handler) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "listening on http://%s\n", l.Addr())
-	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+	return newServer(h).Serve(l)
+}
+
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 }

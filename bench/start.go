@@ -44,26 +44,34 @@ type weight struct {
 
 // startPerigee runs perigee in front of the provider, with its data in a directory of its own or a given one.
 func (b *bench) startPerigee(ctx context.Context, data string) (*process, error) {
+	return b.startPerigeeAt(ctx, data, "http://"+b.provider.addr)
+}
+
+// startPerigeeAt is the same with a provider at any URL, and with more in perigee's environment.
+func (b *bench) startPerigeeAt(ctx context.Context, data, url string, env ...string) (*process, error) {
 	config := filepath.Join(data, "config.yaml")
 	if _, err := os.Stat(config); err != nil {
 		text := fmt.Sprintf("listen: 127.0.0.1:0\ndata_dir: %q\nlog: warn\nupstreams:\n  - {name: provider, kind: gemini, url: %q, keys: [bench-key-1234]}\n",
-			filepath.Join(data, "data"), "http://"+b.provider.addr)
+			filepath.Join(data, "data"), url)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 	}
-	return b.spawn(ctx, "perigee", b.binary, "serve", "--config", config)
+	return b.spawnWith(ctx, env, "perigee", b.binary, "serve", "--config", config)
 }
 
-// measureStart starts the provider, and then perigee again and again.
-func (b *bench) measureStart(ctx context.Context) (err error) {
+// startProvider starts the provider that everything else is measured with.
+func (b *bench) startProvider(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if b.provider, err = b.spawn(ctx, "provider", self, roleProvider); err != nil {
-		return err
-	}
+	b.provider, err = b.spawn(ctx, "provider", self, roleProvider)
+	return err
+}
+
+// measureStart starts perigee again and again.
+func (b *bench) measureStart(ctx context.Context) error {
 	var first, later []time.Duration
 	for range b.plan.starts {
 		data, err := os.MkdirTemp(b.dir, "start-")
