@@ -17,7 +17,8 @@ import (
 // Config is everything that can be set, in the order of the file.
 //
 // The tags say what the types cannot: default is the value when nothing else was said, enum the only
-// values, format what kind of text it is, min and max the bounds, kinds the upstreams a key belongs to.
+// values, format what kind of text it is, min and max the bounds, kinds the upstreams a key belongs to, later what
+// this version has not got: * is all of it, other words are those of its values.
 type Config struct {
 	// Address to listen on, as host:port. Anything but a loopback address needs at least one key.
 	Listen string `yaml:"listen" default:"127.0.0.1:8741" format:"listen" example:"127.0.0.1:8741"`
@@ -53,11 +54,11 @@ type Config struct {
 	// Where accounts, usage and signatures are kept.
 	Store Store `yaml:"store"`
 
-	// What is to be kept of each call. Not in use yet.
-	Traces Traces `yaml:"traces"`
+	// What is to be kept of each call.
+	Traces Traces `yaml:"traces" later:"*"`
 
-	// What the MCP server may touch. Not in use yet: there is no MCP server.
-	MCP MCP `yaml:"mcp"`
+	// What the MCP server may touch.
+	MCP MCP `yaml:"mcp" later:"*"`
 }
 
 // A Key lets a client in.
@@ -65,7 +66,7 @@ type Key struct {
 	// Name of the key in usage, traces and logs.
 	Name string `yaml:"name" required:"true" format:"name" example:"laptop"`
 
-	// What the client presents, at least 8 characters.
+	// What the client presents. One of less than 16 characters is taken, with a warning: others may guess it.
 	Secret perigee.Secret `yaml:"secret" required:"true" example:"env:PERIGEE_KEY"`
 
 	// Models that the key may ask, as patterns with * and ?. Empty: all.
@@ -98,6 +99,9 @@ type Limits struct {
 	// Longest silence inside an answer that has begun. 0: forever.
 	Idle time.Duration `yaml:"idle" default:"300s" example:"300s"`
 
+	// How long a stream to a client may be quiet before it gets a sign of life, so that nobody on the way takes it for dead.
+	KeepAlive time.Duration `yaml:"keep_alive" default:"15s" min:"1s" example:"15s"`
+
 	// Longest wait for open answers when perigee is told to end.
 	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
 }
@@ -117,9 +121,9 @@ type Upstream struct {
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
 	// What it is: gemini is the official Gemini API with an API key, and recommended; antigravity is the
-	// Antigravity gateway with your own Google sign-in; simulator is the built-in stand-in. langserver, a headless
-	// Antigravity language server, and ide, the Antigravity IDE that is open, are not in use yet.
-	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator"`
+	// Antigravity gateway with your own Google sign-in; langserver is a headless Antigravity language server; ide is
+	// the Antigravity IDE that is open; simulator is the built-in stand-in.
+	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator" later:"langserver,ide"`
 
 	// Base address of the API.
 	URL string `yaml:"url" kinds:"gemini" default:"https://generativelanguage.googleapis.com" format:"url" example:"https://generativelanguage.googleapis.com"`
@@ -147,6 +151,9 @@ type Upstream struct {
 
 	// Longest wait for an account to come back before the call fails with 429 and Retry-After. 0: never wait.
 	MaxWait time.Duration `yaml:"max_wait" kinds:"antigravity" default:"60s" example:"60s"`
+
+	// Calls that one account answers at the same time; those beyond go to others, or wait. 0: unlimited.
+	Concurrency int `yaml:"concurrency" kinds:"antigravity" default:"0" min:"0"`
 
 	// Used fraction of its quota from which an account is spared while others have more. 1: never spared.
 	// Quota data older than 15 minutes does not count.
@@ -249,23 +256,21 @@ type Store struct {
 
 // Traces says what is kept of each call.
 type Traces struct {
-	// Space for traces; the oldest go first. 0: no traces. Not in use yet: each call has one row in the database, which
-	// stays there.
+	// Space for traces; the oldest go first. 0: no traces.
 	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
-	// Whether traces hold what was said, or only its size and timing. Not in use yet: what was said is never stored for
-	// a trace, whatever this says.
+	// Whether traces hold what was said, or only its size and timing.
 	Bodies bool `yaml:"bodies" default:"true"`
 }
 
 // MCP says what the MCP server may touch.
 type MCP struct {
-	// Directories that tools may read; a relative one counts from where perigee was started. Not in use yet.
+	// Directories that tools may read; a relative one counts from where perigee was started.
 	Roots []string `yaml:"roots" default:"." format:"dir" example:"."`
 
-	// Whether tools may write files. Not in use yet.
+	// Whether tools may write files.
 	Write bool `yaml:"write" default:"true"`
 
-	// Longest time for ask_antigravity. Not in use yet.
+	// Longest time for ask_antigravity.
 	AskTimeout time.Duration `yaml:"ask_timeout" default:"60s" min:"1s" example:"60s"`
 }

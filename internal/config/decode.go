@@ -100,18 +100,20 @@ func kinds() []string {
 }
 
 func (l *loader) unknownKey(p pair, key string, fields []field, kind string) {
-	known := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return kind != "" && !f.belongs(kind) })
 	message := fmt.Sprintf("unknown key %q", p.name)
 	if key != "" {
 		message += " in " + key
 	}
-	hint := "known keys are " + strings.Join(fieldNames(known), ", ")
-	if near := nearest(p.name, fieldNames(known)); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	} else if elsewhere := keysCalled(p.name); len(elsewhere) > 0 {
-		hint = "it belongs into " + strings.Join(elsewhere, " or ")
-	}
-	l.problemAt(p.key.Line, p.key.Column, message, hint)
+	l.problemAt(p.key.Line, p.key.Column, message, l.hint(func() string {
+		known := fieldNames(slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return kind != "" && !f.belongs(kind) }))
+		if near := nearest(p.name, known); near != "" {
+			return fmt.Sprintf("did you mean %q?", near)
+		}
+		if elsewhere := keysCalled(p.name); len(elsewhere) > 0 {
+			return "it belongs into " + strings.Join(elsewhere, " or ")
+		}
+		return "known keys are " + strings.Join(known, ", ")
+	}))
 }
 
 // keysCalled finds the places that know a key which somebody wrote elsewhere.
@@ -205,7 +207,7 @@ func (l *loader) setLeaf(v reflect.Value, text, key string, origin Origin, f fie
 		return
 	}
 	if err := setScalar(v, text, f); err != nil {
-		l.refuse(origin, key, fmt.Sprintf("%v, got %s", err, quote(text, f)), hintFor(v.Type(), text, f))
+		l.refuse(origin, key, fmt.Sprintf("%v, got %s", err, quote(text, f)), l.hint(func() string { return hintFor(v.Type(), text, f) }))
 		return
 	}
 	if f.format == "path" || f.format == "dir" {

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"perigee"
@@ -23,6 +24,8 @@ type field struct {
 	min, max string
 	required bool
 	example  string
+	later    []string // of its values, those that this version has not got
+	unused   bool     // this version has no use for any
 }
 
 var (
@@ -33,8 +36,30 @@ var (
 	typeUpstream = reflect.TypeFor[Upstream]()
 )
 
-// fieldsOf lists the fields of a struct of this package in order.
-func fieldsOf(t reflect.Type) []field {
+// fieldsOf lists the fields of a struct of this package in order. The list is everybody's, and not to be changed.
+func fieldsOf(t reflect.Type) []field { return allFields()[t] }
+
+// allFields reads the tags once: a file may have thousands of the same structs.
+var allFields = sync.OnceValue(func() map[reflect.Type][]field {
+	all := make(map[reflect.Type][]field)
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		all[t] = readTags(t)
+		for _, f := range all[t] {
+			inner := f.typ
+			if inner.Kind() == reflect.Slice {
+				inner = inner.Elem()
+			}
+			if isStruct(inner) {
+				add(inner)
+			}
+		}
+	}
+	add(reflect.TypeFor[Config]())
+	return all
+})
+
+func readTags(t reflect.Type) []field {
 	fields := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -45,6 +70,11 @@ func fieldsOf(t reflect.Type) []field {
 		f.format, f.example = sf.Tag.Get("format"), sf.Tag.Get("example")
 		f.min, f.max = sf.Tag.Get("min"), sf.Tag.Get("max")
 		f.required = sf.Tag.Get("required") == "true"
+		if later := sf.Tag.Get("later"); later == "*" {
+			f.unused = true
+		} else {
+			f.later = splitTag(later)
+		}
 		fields = append(fields, f)
 	}
 	return fields

@@ -88,10 +88,12 @@ func isLoopback(host string) bool {
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || u.Hostname() == "" || strings.ContainsFunc(text, notVisible):
+	case err != nil || u.Host == "" || strings.ContainsFunc(text, notVisible):
 		return errors.New("expected an address such as https://example.com")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("expected an address that begins with https://")
+	case !isHost(u.Hostname()):
+		return errors.New("expected the name or the address of a machine after ://, as in https://example.com")
 	case u.User != nil:
 		return errors.New("expected an address without a user or password in it")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
@@ -99,12 +101,34 @@ func checkURL(text string) error {
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return errors.New("expected https://, since http:// is only for this machine (127.0.0.1, ::1, localhost)")
 	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return errors.New("expected a port from 1 to 65535")
-		}
+	return checkPort(u)
+}
+
+// checkPort takes an address without a port, and one with a port that exists. A colon with nothing behind it is the rest of
+// an address that somebody did not finish.
+func checkPort(u *url.URL) error {
+	if u.Port() == "" && !strings.HasSuffix(u.Host, ":") {
+		return nil
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return errors.New("expected a port from 1 to 65535 after the colon")
 	}
 	return nil
+}
+
+// isHost says whether a text without port could be the name or the address of a machine, rather than the place where one
+// belongs: https://…, https://<host>.
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		if label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && r != '-' && r != '_' }) {
+			return false
+		}
+	}
+	return true
 }
 
 func checkPostgres(text string) error {
@@ -114,6 +138,9 @@ func checkPostgres(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return errors.New("expected postgres://user:password@host/database, or nothing for SQLite in data_dir")
+	}
+	if !strings.Contains(u.Host, ",") { // several machines are left to the driver
+		return checkPort(u)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ type Sources struct {
 	Environ  func() []string              // all of it as NAME=value, to find misspelt names; nil: os.Environ, or nothing when Env is set
 	ReadFile func(string) ([]byte, error) // nil: os.ReadFile, but no more than a configuration may hold
 
-	// Spare says of which keys the secret will not be used, so that a reference that leads nowhere is no problem
-	// there; nil: of none. The secret is then a word that nobody can present.
+	// Spare says of which keys the value will not be used; nil: of none. There a secret that leads nowhere is no problem,
+	// and becomes a word that nobody can present, nor is a kind of upstream that this version has not got.
 	Spare func(key string) bool
 
 	HomeDir   string // empty: from the system
@@ -110,10 +110,14 @@ func (l *loader) complaints() *Problems {
 		return nil
 	}
 	l.problems.sort()
+	l.problems.shorten()
 	return &l.problems
 }
 
 func (l *loader) loaded() *Loaded {
+	if more := len(l.warnings) - maxProblems; more > 0 {
+		l.warnings = append(l.warnings[:maxProblems], fmt.Sprintf("there are %d more warnings", more))
+	}
 	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: l.warnings, Origins: l.origins,
 		inputs: l.inputs, unset: l.unset, refused: l.bad}
 }
@@ -134,6 +138,7 @@ type loader struct {
 	unset    map[string]bool // keys of secrets that lead nowhere and are spared
 	literals []string        // keys of secrets that stand in the file themselves
 	visited  int             // nodes of the tree, an alias counted each time it is followed
+	hints    int             // that were looked for
 }
 
 func newLoader(src Sources) *loader {
@@ -235,6 +240,25 @@ func (l *loader) refuse(origin Origin, key, message, hint string) {
 	l.problems.List = append(l.problems.List, Problem{origin, key + ": " + message, hint})
 }
 
+// warn says that something is allowed but unwise.
+func (l *loader) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+}
+
+// warnAt says so of something that was set at a place.
+func (l *loader) warnAt(origin Origin, format string, args ...any) {
+	l.warn("%s", Problem{Origin: origin, Message: fmt.Sprintf(format, args...)})
+}
+
+// hint looks for what was meant, as long as anybody is going to read it: comparing names is what takes time when a file
+// is wrong everywhere.
+func (l *loader) hint(look func() string) string {
+	if l.hints++; l.hints > maxProblems {
+		return ""
+	}
+	return look()
+}
+
 // origin finds where key, or the nearest thing around it, was set.
 func (l *loader) origin(key string) Origin {
 	for ; key != ""; key = parent(key) {
@@ -263,7 +287,6 @@ func (l *loader) warnAboutReadableSecrets() {
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return
 	}
-	l.warnings = append(l.warnings, fmt.Sprintf(
-		"%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
-		l.path, l.literals[0], info.Mode().Perm(), filepath.Clean(l.path)))
+	l.warn("%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
+		l.path, l.literals[0], info.Mode().Perm(), filepath.Clean(l.path))
 }

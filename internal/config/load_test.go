@@ -17,6 +17,7 @@ import (
 //
 //	config.yaml     the file; without it there is none
 //	env, flags      NAME=value, key=value
+//	spare           keys that will not be used, and what is in them
 //	values          what is not a default, with its origin
 //	all             every value
 //	warnings        what is allowed but unwise
@@ -56,6 +57,9 @@ func run(archive *txtar.Archive) map[string]string {
 	var values, all strings.Builder
 	for _, v := range loaded.Values() {
 		line := fmt.Sprintf("%s = %s (%s)\n", v.Key, filepath.ToSlash(v.Value), v.Origin)
+		if v.Unused {
+			line = fmt.Sprintf("%s = %s (%s, unused)\n", v.Key, filepath.ToSlash(v.Value), v.Origin)
+		}
 		all.WriteString(line)
 		if v.Origin != fromDefault {
 			values.WriteString(line)
@@ -96,6 +100,16 @@ func sourcesOf(archive *txtar.Archive) Sources {
 	}
 	if _, ok := files["config.yaml"]; ok {
 		src.Path = "config.yaml"
+	}
+	if spare := lines(files["spare"]); len(spare) > 0 {
+		src.Spare = func(key string) bool {
+			for prefix := range spare {
+				if strings.HasPrefix(key, prefix) {
+					return true
+				}
+			}
+			return false
+		}
 	}
 	return src
 }

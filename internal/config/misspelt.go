@@ -9,8 +9,12 @@ import (
 	"perigee/internal/names"
 )
 
+// maxCompared is how many words another one is compared with.
+const maxCompared = 1000
+
 // nearest is the known word that was most likely meant, or "".
 func nearest(word string, known []string) string {
+	known = known[:min(len(known), maxCompared)]
 	if found := names.Nearest(word, known, 1); len(found) > 0 {
 		return found[0]
 	}

@@ -26,16 +26,32 @@ func (p Problem) String() string {
 	return where + ": " + p.Message + "; " + p.Hint
 }
 
+// maxProblems is how many problems are told. Who has more has one that is behind them all.
+const maxProblems = 100
+
 // Problems are all that is wrong at once, in the order of the file, then environment and flags.
-type Problems struct{ List []Problem }
+type Problems struct {
+	List []Problem
+	More int // that are left out, because nobody reads so many
+}
 
 // Error gives one line for each problem.
 func (p *Problems) Error() string {
-	lines := make([]string, len(p.List))
+	lines := make([]string, len(p.List), len(p.List)+1)
 	for i, problem := range p.List {
 		lines[i] = problem.String()
 	}
+	if p.More > 0 {
+		lines = append(lines, fmt.Sprintf("and there are %d more problems", p.More))
+	}
 	return strings.Join(lines, "\n")
+}
+
+// shorten leaves out what is too much.
+func (p *Problems) shorten() {
+	if len(p.List) > maxProblems {
+		p.List, p.More = slices.Clone(p.List[:maxProblems]), len(p.List)-maxProblems
+	}
 }
 
 // sort puts what stands in the file first, and drops what was said twice.

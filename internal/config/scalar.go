@@ -49,7 +49,7 @@ func setScalar(v reflect.Value, text string, f field) error {
 		return nil
 	}
 	if len(f.enum) > 0 && !slices.Contains(f.enum, text) {
-		return errors.New("expected one of " + strings.Join(f.enum, ", "))
+		return errors.New("expected one of " + strings.Join(f.choices(), ", "))
 	}
 	return checkFormat(f.format, text)
 }

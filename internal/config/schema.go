@@ -62,7 +62,7 @@ func schemaOf(t reflect.Type, f field) object {
 	}
 	o := scalarSchema(t, f)
 	if len(f.enum) > 0 {
-		o = append(o, member{"enum", f.enum})
+		o = append(o, member{"enum", f.choices()})
 	}
 	if f.example != "" {
 		o = append(o, member{"examples", []any{f.example}})
@@ -74,9 +74,9 @@ func structSchema(t reflect.Type) object {
 	var properties object
 	var required []string
 	for _, f := range fieldsOf(t) {
-		property := object{{"description", manual[f.path]}}
+		property := object{{"description", f.explain()}}
 		if f.typ == typeSecret || f.typ.Kind() == reflect.Slice && f.typ.Elem() == typeSecret {
-			property[0].value = manual[f.path] + " Written as env:NAME, as file:PATH or as it is."
+			property[0].value = f.explain() + " Written as env:NAME, as file:PATH or as it is."
 		}
 		property = append(property, schemaOf(f.typ, f)...)
 		if f.hasInit {
@@ -101,6 +101,9 @@ func structSchema(t reflect.Type) object {
 func kindRules(fields []field) []object {
 	var rules []object
 	for _, kind := range kinds() {
+		if laterKind(kind) {
+			continue
+		}
 		var properties object
 		required := []string{"kind"}
 		for _, f := range fields {
@@ -129,6 +132,8 @@ func scalarSchema(t reflect.Type, f field) object {
 		return object{{"type", "string"}, {"pattern", `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`}}
 	case t == typeSize:
 		return object{{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^[0-9]+((\.[0-9]+)? *([KkMmGgTt][Ii]?)?[Bb])?$`}}
+	case t == typeSecret && f.required:
+		return object{{"type", "string"}, {"minLength", 1}}
 	case t == typeSecret:
 		return object{{"type", "string"}}
 	}

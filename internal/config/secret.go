@@ -15,7 +15,7 @@ const maxSecretFile = 64 << 10
 
 // resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
 func (l *loader) resolveSecret(text, key string, origin Origin) (string, bool) {
-	if l.src.Spare == nil || !l.src.Spare(key) {
+	if !l.spared(key) {
 		return l.findSecret(text, key, origin)
 	}
 	before := len(l.problems.List)

@@ -143,7 +143,7 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean something else there")
 	}
-	dir, src := inDir(t, map[string]string{"K": "long-enough"})
+	dir, src := inDir(t, map[string]string{"K": "long-enough-for-us"})
 	src.Path = filepath.Join(dir, "config.yaml")
 	warnings := func(text string, mode os.FileMode) []string {
 		t.Helper()
@@ -157,7 +157,7 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 		}
 		return loaded.Warnings
 	}
-	const literal, reference = "keys: [{name: a, secret: long-enough}]\n", "keys: [{name: a, secret: env:K}]\n"
+	const literal, reference = "keys: [{name: a, secret: long-enough-for-us}]\n", "keys: [{name: a, secret: env:K}]\n"
 	if w := warnings(literal, 0o600); len(w) != 0 {
 		t.Errorf("for a private file: %q", w)
 	}
@@ -168,7 +168,7 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 		t.Errorf("for an empty secret: %q", w)
 	}
 	w := warnings(literal, 0o640)
-	if len(w) != 1 || !strings.Contains(w[0], "keys[0].secret") || !strings.Contains(w[0], "chmod 600") || strings.Contains(w[0], "long-enough") {
+	if len(w) != 1 || !strings.Contains(w[0], "keys[0].secret") || !strings.Contains(w[0], "chmod 600") || strings.Contains(w[0], "long-enough-for-us") {
 		t.Errorf("for a readable file: %q", w)
 	}
 }
@@ -280,7 +280,7 @@ func TestEveryVariableHasItsOwnName(t *testing.T) {
 
 // A misspelt tag would silently be no rule at all.
 func TestTagsAreKnown(t *testing.T) {
-	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "format": true, "min": true, "max": true, "required": true, "example": true}
+	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "format": true, "min": true, "max": true, "required": true, "example": true, "later": true}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Config](), reflect.TypeFor[Key](), reflect.TypeFor[Limits](), reflect.TypeFor[Upstream](), reflect.TypeFor[OAuth](),
 		reflect.TypeFor[Models](), reflect.TypeFor[Route](), reflect.TypeFor[Store](), reflect.TypeFor[Traces](), reflect.TypeFor[MCP](),

@@ -6,14 +6,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-const minSecret = 8 // characters; shorter ones are guessed
+const goodSecret = 16 // characters; shorter ones may be guessed
 
 // validate checks what one value alone cannot tell. Every check goes on after a problem, and none looks at
 // a value that was refused already.
 func (l *loader) validate() {
 	l.checkRequired(reflect.ValueOf(l.config).Elem(), "")
+	l.checkLater(reflect.ValueOf(l.config).Elem(), "")
 	l.checkDataDir()
 	l.checkKeys()
 	l.checkOpenDoor()
@@ -70,12 +72,15 @@ func (l *loader) checkKeys() {
 		secret := k.Secret.Reveal()
 		other, taken := secrets[secret]
 		switch {
-		case len([]rune(secret)) < minSecret:
-			l.problem(key+".secret", fmt.Sprintf("%s.secret: expected at least %d characters", key, minSecret), "make one: openssl rand -hex 16")
+		case secret == "":
+			l.problem(key+".secret", key+".secret: the secret is empty", "make one: openssl rand -hex 16")
 		case taken:
 			l.problem(key+".secret", fmt.Sprintf("%s.secret: the same secret as %s", key, other), "give each key its own secret")
 		default:
 			secrets[secret] = key
+			if utf8.RuneCountInString(secret) < goodSecret {
+				l.warnAt(l.origin(key+".secret"), "%s.secret has less than %d characters, so others may guess it; make a better one: openssl rand -hex 16", key, goodSecret)
+			}
 		}
 	}
 }
@@ -123,12 +128,13 @@ func (l *loader) checkAliases() {
 }
 
 func (l *loader) checkRoutes() {
-	var known []string
+	var names []string
+	known := make(map[string]bool)
 	for i, u := range l.config.Upstreams {
 		if !l.good(fmt.Sprintf("upstreams[%d].name", i)) {
 			return // a route may well mean the one whose name was refused
 		}
-		known = append(known, u.Name)
+		names, known[u.Name] = append(names, u.Name), true
 	}
 	if !l.good("upstreams") {
 		return
@@ -140,13 +146,16 @@ func (l *loader) checkRoutes() {
 		}
 		for j, name := range r.To {
 			item := fmt.Sprintf("%s[%d]", key, j)
-			if slices.Contains(known, name) || !l.good(item) {
+			if known[name] || !l.good(item) {
 				continue
 			}
-			l.problem(item, fmt.Sprintf("%s: no upstream is called %q", key, name), hintForUpstream(name, known))
+			l.problem(item, fmt.Sprintf("%s: no upstream is called %q", key, name), l.hint(func() string { return hintForUpstream(name, names) }))
 		}
 	}
 }
+
+// maxNamed is how many names are listed in a hint.
+const maxNamed = 20
 
 func hintForUpstream(name string, known []string) string {
 	if near := nearest(name, known); near != "" {
@@ -154,6 +163,9 @@ func hintForUpstream(name string, known []string) string {
 	}
 	if len(known) == 0 {
 		return "there is none under upstreams"
+	}
+	if more := len(known) - maxNamed; more > 0 {
+		return fmt.Sprintf("there are %s and %d more", strings.Join(known[:maxNamed], ", "), more)
 	}
 	return "there are " + strings.Join(known, ", ")
 }

@@ -18,41 +18,44 @@ import (
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
+	Origin string `json:"origin"`           // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
+	Unused bool   `json:"unused,omitempty"` // this version does nothing with it
 }
 
 // Values lists every setting in the order of the file. Of an upstream there are those of its kind. An
 // empty list is one value, "[]".
 func (l *Loaded) Values() []Value {
-	return l.valuesOf(nil, reflect.ValueOf(l.Config).Elem(), "", fromDefault)
+	return l.valuesOf(nil, reflect.ValueOf(l.Config).Elem(), "", fromDefault, false)
 }
 
-func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string) []Value {
+func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string, unused bool) []Value {
 	if o, ok := l.Origins[key]; ok {
 		origin = o.String()
 	}
 	if l.refused[key] {
-		return append(list, Value{Key: key, Value: "[refused]", Origin: origin})
+		return append(list, Value{Key: key, Value: "[refused]", Origin: origin, Unused: unused})
 	}
 	switch {
 	case isStruct(v.Type()):
+		upstream, isUpstream := v.Interface().(Upstream)
+		unused = unused || isUpstream && laterKind(upstream.Kind)
 		for _, f := range fieldsOf(v.Type()) {
-			if upstream, ok := v.Interface().(Upstream); ok && !f.belongs(upstream.Kind) {
+			if isUpstream && !f.belongs(upstream.Kind) {
 				continue
 			}
 			// What a mapping leaves out has its default, wherever the mapping stands.
-			list = l.valuesOf(list, v.Field(f.index), join(key, f.name), fromDefault)
+			list = l.valuesOf(list, v.Field(f.index), join(key, f.name), fromDefault, unused || f.unused)
 		}
 		return list
 	case v.Kind() == reflect.Slice && v.Len() > 0:
 		for i := range v.Len() {
-			list = l.valuesOf(list, v.Index(i), fmt.Sprintf("%s[%d]", key, i), origin)
+			list = l.valuesOf(list, v.Index(i), fmt.Sprintf("%s[%d]", key, i), origin, unused)
 		}
 		return list
 	case v.Kind() == reflect.Map && v.Len() > 0:
 		m := v.Interface().(map[string]string)
 		for _, name := range slices.Sorted(maps.Keys(m)) {
-			list = l.valuesOf(list, reflect.ValueOf(m[name]), join(key, name), origin)
+			list = l.valuesOf(list, reflect.ValueOf(m[name]), join(key, name), origin, unused)
 		}
 		return list
 	}
@@ -60,7 +63,7 @@ func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string) []V
 	if l.unset[key] {
 		value = "[not set]"
 	}
-	return append(list, Value{Key: key, Value: value, Origin: origin})
+	return append(list, Value{Key: key, Value: value, Origin: origin, Unused: unused})
 }
 
 // text writes a value as one would in the file.
@@ -99,9 +102,4 @@ func durationText(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
-}
-
-// Unused says that nothing looks at the setting yet, as its text in the manual says, too.
-func (v Value) Unused() bool {
-	return strings.HasPrefix(v.Key, "traces.") || strings.HasPrefix(v.Key, "mcp.")
 }

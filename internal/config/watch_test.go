@@ -198,8 +198,8 @@ func TestWatchFollowsSecretFiles(t *testing.T) {
 	w.expect()
 	write(t, secret, "second-secret\n")
 	w.expect("good info second-secret")
-	write(t, secret, "short\n")
-	w.expect("keys[0].secret: expected at least 8")
+	write(t, secret, "two\nlines\n")
+	w.expect("holds more than one line")
 	if err := os.Remove(secret); err != nil {
 		t.Fatal(err)
 	}

@@ -93,19 +93,24 @@ type authCode struct {
 	expires     time.Time
 }
 
-// directory is the accounts and every token issued for them. The mutex guards accounts' state too.
+// directory is the accounts and every token issued for them, and the API keys. The mutex guards their state too.
 type directory struct {
 	mu       sync.Mutex
 	key      []byte
 	accounts []*account
+	keys     []*apiKey // none: any key will do
 	access   map[string]*accessToken
 	refresh  map[string]*refreshToken
 	codes    map[string]*authCode
 	issued   int
 }
 
-func newDirectory(key []byte, accounts []Account) (*directory, error) {
-	d := &directory{key: key, access: map[string]*accessToken{}, refresh: map[string]*refreshToken{}, codes: map[string]*authCode{}}
+func newDirectory(key []byte, accounts []Account, keys []APIKey) (*directory, error) {
+	apiKeys, err := newKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	d := &directory{key: key, keys: apiKeys, access: map[string]*accessToken{}, refresh: map[string]*refreshToken{}, codes: map[string]*authCode{}}
 	for i, given := range accounts {
 		if given.Email == "" {
 			return nil, fmt.Errorf("simulator: account %d has no email", i+1)

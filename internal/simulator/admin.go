@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,11 +17,13 @@ type Call struct {
 	Path      string    `json:"path"`
 	Host      string    `json:"host"`
 	UserAgent string    `json:"user_agent,omitempty"`
-	Account   string    `json:"account,omitempty"`
+	Account   string    `json:"account,omitempty"` // the email, or the name of the API key
 	Model     string    `json:"model,omitempty"`
 	Status    int       `json:"status"`          // 0: the connection was cut
 	Rule      string    `json:"rule,omitempty"`  // the check that refused it
 	Fault     string    `json:"fault,omitempty"` // the fault that struck it
+
+	secret string // the API key that came with it, for faults to match; the log does not keep it
 }
 
 // maxCalls bounds the log; the oldest go first.
@@ -56,29 +59,59 @@ func (l *callLog) clear() {
 	l.seq, l.calls = 0, nil
 }
 
+const adminPath = "/simulator/"
+
+// An adminRoute is one way to steer the simulator from outside.
+type adminRoute struct {
+	method, path string
+	about        string
+	serve        func(s *Server, w http.ResponseWriter, r *http.Request)
+}
+
+// adminRoutes are all of them. It is a function because one of them lists them.
+func adminRoutes() []adminRoute {
+	return []adminRoute{
+		{"GET", "/simulator/faults", "the faults in force, with how often each matched and struck", (*Server).adminFaults},
+		{"POST", "/simulator/faults", `add faults: one, or {"faults": […]} as in a script`, (*Server).adminAddFaults},
+		{"DELETE", "/simulator/faults", "remove all faults", (*Server).adminClearFaults},
+		{"GET", "/simulator/calls", "the calls seen lately, and which rule or fault refused each", (*Server).adminCalls},
+		{"POST", "/simulator/clock", `move the clock: {"advance": "1h"}`, (*Server).adminClock},
+		{"POST", "/simulator/reset", "forget tokens, quota, caches, calls and clock; the faults of the script are back", (*Server).adminReset},
+	}
+}
+
 // serveAdmin lets a test program steer the simulator from outside.
 func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request) {
-	switch r.Method + " " + r.URL.Path {
-	case "GET /simulator/faults":
-		writeJSON(w, http.StatusOK, map[string]any{"faults": s.faults.list()})
-	case "POST /simulator/faults":
-		s.adminAddFaults(w, r)
-	case "DELETE /simulator/faults":
-		s.faults.clear()
-		writeJSON(w, http.StatusOK, map[string]any{"faults": s.faults.list()})
-	case "GET /simulator/calls":
-		writeJSON(w, http.StatusOK, map[string]any{"calls": s.calls.list()})
-	case "POST /simulator/clock":
-		s.adminClock(w, r)
-	case "POST /simulator/reset":
-		if err := s.Reset(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+	var known []string
+	for _, route := range adminRoutes() {
+		if route.method == r.Method && route.path == r.URL.Path {
+			route.serve(s, w, r)
 			return
 		}
-		writeJSON(w, http.StatusOK, map[string]any{"now": s.now()})
-	default:
-		http.Error(w, "the simulator has GET|POST|DELETE /simulator/faults, GET /simulator/calls, POST /simulator/clock and POST /simulator/reset", http.StatusNotFound)
+		known = append(known, route.method+" "+route.path)
 	}
+	http.Error(w, "the simulator has "+strings.Join(known, ", "), http.StatusNotFound)
+}
+
+func (s *Server) adminFaults(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"faults": s.faults.list()})
+}
+
+func (s *Server) adminClearFaults(w http.ResponseWriter, r *http.Request) {
+	s.faults.clear()
+	s.adminFaults(w, r)
+}
+
+func (s *Server) adminCalls(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"calls": s.calls.list()})
+}
+
+func (s *Server) adminReset(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Reset(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"now": s.now()})
 }
 
 const maxAdminBody = 1 << 20
@@ -108,7 +141,7 @@ func (s *Server) adminAddFaults(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"faults": s.faults.list()})
+	s.adminFaults(w, r)
 }
 
 func (s *Server) adminClock(w http.ResponseWriter, r *http.Request) {

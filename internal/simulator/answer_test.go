@@ -295,3 +295,26 @@ func TestJSONModeFillsTheSchema(t *testing.T) {
 		t.Error(got.text())
 	}
 }
+
+// A call that went wrong inside the model leaves nothing: no parts, and no role.
+func TestFinishOfACallThatWentWrong(t *testing.T) {
+	r := newRig(t, Options{})
+	for _, reason := range []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"} {
+		ask := prompt("[[finish: " + reason + "]]")
+		thinking := strings.TrimSuffix(ask, "}") + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`
+		for _, body := range []string{ask, thinking} {
+			want := `"candidates":[{"content":{},"finishReason":"` + reason + `"`
+			r.official("gemini-2.5-flash:generateContent", body).want(t, 200, want)
+			streamed := r.official("gemini-2.5-flash:streamGenerateContent?alt=sse", body)
+			streamed.want(t, 200, "data: {"+want)
+			if n := strings.Count(streamed.body, "data:"); n != 1 {
+				t.Errorf("%s came in %d events", reason, n)
+			}
+			token := "Bearer " + r.token("ada@example.com")
+			r.do("POST", "/v1internal:generateContent", envelopeOf("gemini-3-flash", body), "Authorization", token).want(t, 200, want)
+		}
+		// What was said before stays.
+		r.official("gemini-2.5-flash:generateContent", prompt("[[text: so far]] [[finish: "+reason+"]]")).
+			want(t, 200, `"content":{"parts":[{"text":"so far"}],"role":"model"},"finishReason":"`+reason+`"`)
+	}
+}

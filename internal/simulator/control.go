@@ -231,20 +231,8 @@ func (x *exchange) fetchAvailableModels(body map[string]json.RawMessage) (any, *
 		if !x.server.catalogue.has(x.account, m.ID) || m.Family == rules.Embedding || olderThan(version, x.server.catalogue.floor(m.ID)) {
 			continue
 		}
-		entry := map[string]any{"displayName": label(m.ID), "modelName": m.ID, "supportsImages": m.Images,
-			"quotaInfo": x.quotaOf(quotaGroup(m.ID, false), full, now)}
-		if m.Context > 0 {
-			entry["maxTokens"] = m.Context
-		}
-		if m.MaxOutput > 0 {
-			entry["maxOutputTokens"] = m.MaxOutput
-		}
-		if m.MaxBudget > 0 && m.Family != rules.Image {
-			entry["supportsThinking"], entry["thinkingBudget"] = true, max(m.MinBudget, 1024)
-		}
-		if m.Images {
-			entry["supportedMimeTypes"] = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true}
-		}
+		entry := describe(m)
+		entry["quotaInfo"] = x.quotaOf(quotaGroup(m.ID, false), full, now)
 		models[m.ID] = entry
 	}
 	replaced := map[string]any{}
@@ -252,6 +240,24 @@ func (x *exchange) fetchAvailableModels(body map[string]json.RawMessage) (any, *
 		replaced[old] = map[string]string{"newModelId": successor}
 	}
 	return map[string]any{"models": models, "webSearchModelIds": []string{"gemini-3.1-flash-lite"}, "deprecatedModelIds": replaced}, nil
+}
+
+// describe is what fetchAvailableModels says about a model, whoever asks.
+func describe(m rules.Model) map[string]any {
+	entry := map[string]any{"displayName": label(m.ID), "modelName": m.ID, "supportsImages": m.Images}
+	if m.Context > 0 {
+		entry["maxTokens"] = m.Context
+	}
+	if m.MaxOutput > 0 {
+		entry["maxOutputTokens"] = m.MaxOutput
+	}
+	if m.MaxBudget > 0 && m.Family != rules.Image {
+		entry["supportsThinking"], entry["thinkingBudget"] = true, max(m.MinBudget, 1024)
+	}
+	if m.Images {
+		entry["supportedMimeTypes"] = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true}
+	}
+	return entry
 }
 
 // retrieveUserQuota reports the pool of requests in the style of the command-line tool.

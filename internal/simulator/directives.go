@@ -26,7 +26,7 @@ var directiveHelp = []struct{ name, form, about string }{
 	{"code", "[[code: print(1)]]", "run code, with its result"},
 	{"tokens", "[[tokens: 200]]", "a text of so many words, one token each"},
 	{"echo", "[[echo]]", "say the last user text; also [[echo: system]] and [[echo: tools]]"},
-	{"finish", "[[finish: MAX_TOKENS]]", "end with this finish reason"},
+	{"finish", "[[finish: MAX_TOKENS]]", "end with this finish reason; after MALFORMED_FUNCTION_CALL and UNEXPECTED_TOOL_CALL alone the content is empty"},
 	{"block", "[[block: SAFETY]]", "no candidates, a block reason instead"},
 	{"chunks", "[[chunks: 20]]", "stream the text in so many chunks"},
 	{"pace", "[[pace: 50ms]]", "wait between chunks"},

@@ -62,6 +62,10 @@ func (x *exchange) embed(model rules.Model, batch bool) {
 	if x.strike(stageCapacity, stageCapacity) || x.strike(stageQuota, stageQuota) {
 		return
 	}
+	if refused := x.people.spendKey(x.key, model.ID, x.server.now()); refused != nil {
+		x.writeError(refused)
+		return
+	}
 	embeddings := make([]embedding, len(requests))
 	for i, request := range requests {
 		embeddings[i].Values = x.server.vector(model.ID, request)

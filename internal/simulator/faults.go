@@ -34,8 +34,8 @@ type Fault struct {
 type When struct {
 	Host    string     `yaml:"host" json:"host,omitempty"`
 	Path    string     `yaml:"path" json:"path,omitempty"`
-	Method  string     `yaml:"method" json:"method,omitempty"` // the word after the colon, exactly: generateContent
-	Account string     `yaml:"account" json:"account,omitempty"`
+	Method  string     `yaml:"method" json:"method,omitempty"`   // the word after the colon, exactly: generateContent
+	Account string     `yaml:"account" json:"account,omitempty"` // the email, or the name or the value of an API key
 	Model   string     `yaml:"model" json:"model,omitempty"`
 	Call    *CallRange `yaml:"call" json:"call,omitempty"`   // counts the calls that match the fields above
 	Every   int        `yaml:"every" json:"every,omitempty"` // every n-th of them
@@ -213,7 +213,7 @@ func (s *faultSet) claim(fault *armedFault) bool {
 func (w When) matches(call *Call) bool {
 	_, method, _ := strings.Cut(call.Path, ":")
 	return strings.Contains(call.Host, w.Host) && strings.Contains(call.Path, w.Path) &&
-		strings.Contains(call.Account, w.Account) && strings.Contains(call.Model, w.Model) &&
+		(strings.Contains(call.Account, w.Account) || strings.Contains(call.secret, w.Account)) && strings.Contains(call.Model, w.Model) &&
 		(w.Method == "" || w.Method == method || w.Method == call.Method)
 }
 

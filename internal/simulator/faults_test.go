@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -163,7 +164,8 @@ func openStream(t *testing.T, r *rig, ctx context.Context) (*http.Response, erro
 
 func TestResetCutsTheConnection(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
-		r := newTCPRig(t, Options{Script: &Script{Faults: []Fault{{Do: "reset"}}}})
+		over := make(overs, 1)
+		r := newTCPRig(t, Options{Logger: slog.New(over), Script: &Script{Faults: []Fault{{Do: "reset"}}}})
 		response, err := openStream(t, r, t.Context())
 		if err == nil {
 			response.Body.Close()
@@ -172,6 +174,7 @@ func TestResetCutsTheConnection(t *testing.T) {
 		if !cutOff(err) {
 			t.Errorf("%v", err)
 		}
+		<-over // the connection is gone before the call is in the list
 		if call := r.server.Calls()[0]; call.Status != 0 || call.Fault != "reset" {
 			t.Errorf("logged as %+v", call)
 		}
@@ -191,6 +194,20 @@ func TestResetCutsTheConnection(t *testing.T) {
 			t.Errorf("%d chunks: %s", n, body)
 		}
 	})
+}
+
+// overs is a log that tells when a call is over, which is when it is in the list of calls.
+type overs chan struct{}
+
+func (o overs) Enabled(context.Context, slog.Level) bool { return true }
+func (o overs) WithAttrs([]slog.Attr) slog.Handler       { return o }
+func (o overs) WithGroup(string) slog.Handler            { return o }
+
+func (o overs) Handle(_ context.Context, line slog.Record) error {
+	if line.Message == "simulated call" {
+		o <- struct{}{}
+	}
+	return nil
 }
 
 // cutOff says whether err is a reset. Only on Linux is it certain to arrive as one, after all that was sent before.

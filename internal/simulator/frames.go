@@ -147,36 +147,18 @@ func (q question) responses(r reply, count counter, head response) []response {
 		blocked.PromptFeedback, blocked.Usage = &feedback{r.delivery.block}, count.usage()
 		return []response{blocked}
 	}
+	for _, c := range r.candidates {
+		count.thought += c.hiddenThought
+	}
 	frames := q.interleave(r)
 	var out []response
 	for i, f := range frames {
-		if i == 0 {
-			for _, c := range r.candidates {
-				count.thought += c.hiddenThought
-			}
-		}
-		before := count.usage()
 		count.add(f)
 		chunk := head
 		chunk.Candidates = []wireCandidate{q.wire(f)}
 		last := i == len(frames)-1
-		switch r.delivery.usage {
-		case usageEvery:
-			chunk.Usage = count.usage()
-		case usageByFamily:
-			switch {
-			case last || q.model.Family != rules.Claude:
-				chunk.Usage = count.usage()
-			case i == 0:
-				chunk.Usage = &usage{Prompt: before.Prompt, Cached: before.Cached, Total: before.Prompt}
-			}
-		case usageLast:
-			if last {
-				chunk.Usage = count.usage()
-			}
-		}
-		if last && r.delivery.noFinish {
-			chunk.Usage = nil
+		if !last || !r.delivery.noFinish {
+			chunk.Usage = q.usageOf(r.delivery.usage, count, i == 0, last)
 		}
 		out = append(out, chunk)
 	}
@@ -186,6 +168,18 @@ func (q question) responses(r reply, count counter, head response) []response {
 		out = append(out, late)
 	}
 	return out
+}
+
+// usageOf is what a chunk says about usage so far. When nothing else is asked for, Gemini says it in every chunk, Claude
+// in the last one, and in the first about the prompt alone.
+func (q question) usageOf(mode usageMode, count counter, first, last bool) *usage {
+	switch {
+	case mode == usageEvery, mode == usageLast && last, mode == usageByFamily && (last || !q.claude()):
+		return count.usage()
+	case mode == usageByFamily && first:
+		return &usage{Prompt: count.prompt, Cached: count.cached, Total: count.prompt}
+	}
+	return nil
 }
 
 // interleave takes one chunk of each candidate in turn, as several candidates arrive.
@@ -209,6 +203,9 @@ func (q question) interleave(r reply) []frame {
 
 func (q question) wire(f frame) wireCandidate {
 	c := wireCandidate{Content: content{Parts: f.parts, Role: "model"}, Finish: f.finish, Grounding: f.grounding}
+	if len(f.parts) == 0 && brokenOff(f.finish) {
+		c.Content.Role = ""
+	}
 	if q.surface == rules.V1Beta {
 		c.Index = new(f.candidate)
 	}

@@ -134,6 +134,9 @@ func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 		q.obey(&c, directive, turn)
 	}
 	ended := d.finish != "" && d.finish != "STOP" && d.finish != "MAX_TOKENS"
+	if len(c.parts) == 0 && brokenOff(d.finish) {
+		return c
+	}
 	said := slices.ContainsFunc(c.parts, func(p part) bool { return !p.Thought })
 	if !said && !ended {
 		q.improvise(&c, turn)
@@ -153,6 +156,12 @@ func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 		c.parts = slices.Insert(c.parts, 0, thoughtPart(thought))
 	}
 	return c
+}
+
+// brokenOff says whether a finish reason means that the model tried to call a function and could not: then the content is
+// an empty object, without even a role.
+func brokenOff(finish string) bool {
+	return finish == "MALFORMED_FUNCTION_CALL" || finish == "UNEXPECTED_TOOL_CALL"
 }
 
 // thinks says whether thoughts are part of the answer. Claude needs a budget for it; Gemini thinks unless it
@@ -180,28 +189,40 @@ func (c *candidate) vary(n int) {
 
 // limit cuts the answer at the first stop sequence and at the token limit, thoughts included.
 func (c *candidate) limit(config rules.Config) {
-	room := int(config.MaxTokens) * bytesPerToken
+	c.stopAt(config.Stop)
+	if config.MaxTokens > 0 {
+		c.fitInto(int(config.MaxTokens) * bytesPerToken)
+	}
+}
+
+// stopAt ends the answer before the first of the stop sequences.
+func (c *candidate) stopAt(stops []string) {
 	for i, p := range c.parts {
-		if p.Text != nil && !p.Thought {
-			if at := firstStop(*p.Text, config.Stop); at >= 0 {
-				p = textPart((*p.Text)[:at])
-				c.parts[i], c.parts = p, c.parts[:i+1]
-			}
+		if p.Text == nil || p.Thought {
+			continue
 		}
-		if config.MaxTokens > 0 && p.bytes() > room {
-			c.finish = "MAX_TOKENS"
-			if p.Text == nil {
-				c.parts = c.parts[:i]
-				return
-			}
-			c.parts[i].Text = new(strings.ToValidUTF8((*p.Text)[:room], ""))
+		if at := firstStop(*p.Text, stops); at >= 0 {
+			c.parts[i] = textPart((*p.Text)[:at])
 			c.parts = c.parts[:i+1]
 			return
 		}
-		room -= p.bytes()
-		if i+1 >= len(c.parts) {
-			return
+	}
+}
+
+// fitInto ends the answer where it has so many bytes. What is no text is there whole or not at all.
+func (c *candidate) fitInto(room int) {
+	for i, p := range c.parts {
+		if p.bytes() <= room {
+			room -= p.bytes()
+			continue
 		}
+		c.finish = "MAX_TOKENS"
+		if p.Text != nil {
+			c.parts[i].Text = new(strings.ToValidUTF8((*p.Text)[:room], ""))
+			i++
+		}
+		c.parts = c.parts[:i]
+		return
 	}
 }
 

@@ -85,25 +85,41 @@ func (x *exchange) token() {
 		x.writeTokenError(http.StatusBadRequest, "invalid_request", "client_secret is missing.")
 		return
 	}
-	var answer *tokenAnswer
-	var status int
-	var code, description string
-	switch form.Get("grant_type") {
-	case "authorization_code":
-		answer, status, code, description = x.redeemCode(form)
-	case "refresh_token":
-		answer, status, code, description = x.refresh(form)
-	default:
-		status, code, description = http.StatusBadRequest, "unsupported_grant_type", "Invalid grant_type: "+form.Get("grant_type")
-	}
-	if answer == nil {
-		x.writeTokenError(status, code, description)
+	answer, refused := x.redeem(form)
+	if refused != nil {
+		x.writeTokenError(refused.status, refused.code, refused.description)
 		return
 	}
 	writeJSON(x.w, http.StatusOK, answer)
 }
 
-func (x *exchange) redeemCode(form url.Values) (*tokenAnswer, int, string, string) {
+// tokenRefusal is why there is no token.
+type tokenRefusal struct {
+	status            int
+	code, description string
+}
+
+func badToken(code, description string) *tokenRefusal {
+	return &tokenRefusal{http.StatusBadRequest, code, description}
+}
+
+func foreignClient() *tokenRefusal {
+	return &tokenRefusal{http.StatusUnauthorized, "unauthorized_client", "Unauthorized"}
+}
+
+// redeem gives tokens for what the form brings.
+func (x *exchange) redeem(form url.Values) (*tokenAnswer, *tokenRefusal) {
+	switch grant := form.Get("grant_type"); grant {
+	case "authorization_code":
+		return x.redeemCode(form)
+	case "refresh_token":
+		return x.refresh(form)
+	default:
+		return nil, badToken("unsupported_grant_type", "Invalid grant_type: "+grant)
+	}
+}
+
+func (x *exchange) redeemCode(form url.Values) (*tokenAnswer, *tokenRefusal) {
 	d, now := x.people, x.server.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,19 +127,19 @@ func (x *exchange) redeemCode(form url.Values) (*tokenAnswer, int, string, strin
 	delete(d.codes, form.Get("code")) // a code is good once, whatever comes of it
 	switch {
 	case code == nil || now.After(code.expires):
-		return nil, http.StatusBadRequest, "invalid_grant", "Malformed auth code."
+		return nil, badToken("invalid_grant", "Malformed auth code.")
 	case code.client != form.Get("client_id"):
-		return nil, http.StatusUnauthorized, "unauthorized_client", "Unauthorized"
+		return nil, foreignClient()
 	case code.redirectURI != form.Get("redirect_uri"):
-		return nil, http.StatusBadRequest, "redirect_uri_mismatch", "Bad Request"
+		return nil, badToken("redirect_uri_mismatch", "Bad Request")
 	case code.challenge != "" && form.Get("code_verifier") == "":
-		return nil, http.StatusBadRequest, "invalid_grant", "Missing code verifier."
+		return nil, badToken("invalid_grant", "Missing code verifier.")
 	case code.challenge != "" && !verifierMatches(form.Get("code_verifier"), code.challenge):
-		return nil, http.StatusBadRequest, "invalid_grant", "Invalid code verifier."
+		return nil, badToken("invalid_grant", "Invalid code verifier.")
 	}
 	x.call.Account = code.account.Email
 	return &tokenAnswer{AccessToken: d.issueAccess(code.account, now), ExpiresIn: int(tokenLifetime.Seconds()), Scope: grantedScope,
-		TokenType: "Bearer", RefreshToken: d.issueRefresh(code.account, code.client)}, 0, "", ""
+		TokenType: "Bearer", RefreshToken: d.issueRefresh(code.account, code.client)}, nil
 }
 
 // verifierMatches is the S256 check of PKCE.
@@ -135,18 +151,18 @@ func verifierMatches(verifier, challenge string) bool {
 
 // refresh redeems a refresh token. With rotation on, the answer holds a new one, and the old one is good for
 // one more use (a client may lose the answer), which gives the same new one again.
-func (x *exchange) refresh(form url.Values) (*tokenAnswer, int, string, string) {
+func (x *exchange) refresh(form url.Values) (*tokenAnswer, *tokenRefusal) {
 	d, now := x.people, x.server.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	token := d.refresh[form.Get("refresh_token")]
 	switch {
 	case form.Get("refresh_token") == "":
-		return nil, http.StatusBadRequest, "invalid_request", "Missing required parameter: refresh_token"
+		return nil, badToken("invalid_request", "Missing required parameter: refresh_token")
 	case token == nil || token.dead:
-		return nil, http.StatusBadRequest, "invalid_grant", revoked
+		return nil, badToken("invalid_grant", revoked)
 	case token.client != "" && token.client != form.Get("client_id"):
-		return nil, http.StatusUnauthorized, "unauthorized_client", "Unauthorized"
+		return nil, foreignClient()
 	}
 	x.call.Account = token.account.Email
 	answer := &tokenAnswer{AccessToken: d.issueAccess(token.account, now), ExpiresIn: int(tokenLifetime.Seconds()), Scope: grantedScope, TokenType: "Bearer"}
@@ -158,7 +174,7 @@ func (x *exchange) refresh(form url.Values) (*tokenAnswer, int, string, string) 
 		token.successor = d.issueRefresh(token.account, form.Get("client_id"))
 		answer.RefreshToken = token.successor
 	}
-	return answer, 0, "", ""
+	return answer, nil
 }
 
 // writeTokenError writes a token error in one of the two shapes that clients meet.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAPIKeys(t *testing.T) {
-	r := newRig(t, Options{APIKeys: []string{"good"}})
+	r := newRig(t, Options{APIKeys: []APIKey{{Key: "good"}}})
 	r.do("GET", "/v1beta/models", "").want(t, 403, "PERMISSION_DENIED", "unregistered callers")
 	r.do("GET", "/v1beta/models", "", "X-Goog-Api-Key", "bad").want(t, 400, `"reason":"API_KEY_INVALID"`, "INVALID_ARGUMENT")
 	r.do("GET", "/v1beta/models", "", "X-Goog-Api-Key", "good").want(t, 200)
@@ -111,6 +111,8 @@ func TestEmbeddings(t *testing.T) {
 		r.official("gemini-embedding-001:embedContent", bad).want(t, 400)
 	}
 	r.official("gemini-embedding-001:batchEmbedContents", `{"requests":[]}`).want(t, 400)
+	r.official("gemini-embedding-001:batchEmbedContents", `{"requests":[`+one+`,`+strings.Replace(one, "gemini-embedding-001", "text-embedding-004", 1)+`]}`).
+		want(t, 400, "INVALID_ARGUMENT", "must be the model of the call")
 	r.official("gemini-embedding-001:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"a"}]}}]}`).want(t, 400)
 }
 
@@ -262,11 +264,11 @@ func TestConcurrentUse(t *testing.T) {
 	statuses := make(chan int)
 	const n = 40
 	for i := range n {
+		request := r.request("POST", "/v1internal:streamGenerateContent?alt=sse", envelopeOf("gemini-3-flash", prompt("hi")), "Authorization", token)
+		if i%4 == 0 {
+			request = r.request("GET", "/simulator/calls", "")
+		}
 		go func() {
-			request := r.request("POST", "/v1internal:streamGenerateContent?alt=sse", envelopeOf("gemini-3-flash", prompt("hi")), "Authorization", token)
-			if i%4 == 0 {
-				request = r.request("GET", "/simulator/calls", "")
-			}
 			response, err := r.client.Do(request)
 			if err != nil {
 				statuses <- 0

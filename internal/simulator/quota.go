@@ -55,6 +55,14 @@ func (w *window) fraction() float64 {
 
 func (w *window) empty() bool { return w.limit >= 0 && w.used >= w.limit }
 
+// use counts one request.
+func (w *window) use(now time.Time) {
+	if w.reset.IsZero() {
+		w.reset = now.Add(w.length)
+	}
+	w.used++
+}
+
 // resetAt is when the window will be full again; one that has not begun would take its whole length.
 func (w *window) resetAt(now time.Time) time.Time {
 	if w.reset.IsZero() {
@@ -152,10 +160,7 @@ func (d *directory) spend(a *account, group, model string, credits bool, now tim
 		return nil
 	}
 	for _, w := range g.windows {
-		if w.reset.IsZero() {
-			w.reset = now.Add(w.length)
-		}
-		w.used++
+		w.use(now)
 	}
 	g.recent = append(g.recent, now)
 	return nil

@@ -16,6 +16,8 @@ import (
 type Script struct {
 	// Accounts replace the default accounts when there is at least one.
 	Accounts []Account `yaml:"accounts"`
+	// Keys are the keys of the official API, each the key alone or name, key and limits; none: any key will do.
+	Keys []APIKey `yaml:"keys"`
 	// Models change single entries of the model table, by id.
 	Models map[string]ModelOverride `yaml:"models"`
 	// Switches set disputed behaviour by name, for example accept_thinking_level: false.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +28,8 @@ type Options struct {
 	Accounts []Account        // nil: those of the script, or DefaultAccounts
 	// Seed is what ids, tokens and signatures derive from: same seed, same bytes.
 	Seed string
-	// APIKeys are the v1beta keys accepted; empty: any key that is not empty.
-	APIKeys []string
+	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not empty.
+	APIKeys []APIKey
 	// Admin opens /simulator/…, which lets anybody who reaches the server change its behaviour.
 	Admin bool
 	// Sleep waits for paces and hangs; nil: real time.
@@ -43,13 +44,13 @@ type Server struct {
 	catalogue         catalogue
 	signer            signer
 	seed              string
-	apiKeys           []string
 	admin             bool
 	rotate            bool
 	googleTokenErrors bool
 	realNow           func() time.Time
 	sleep             func(ctx context.Context, d time.Duration) error
 	accounts          []Account // as configured, for Reset
+	apiKeys           []APIKey  // as configured, for Reset
 	scripted          []Fault   // as configured, for Reset
 	maxBody           int64
 
@@ -104,6 +105,9 @@ func New(options Options) (*Server, error) {
 	if len(s.accounts) == 0 {
 		s.accounts = DefaultAccounts()
 	}
+	if len(s.apiKeys) == 0 {
+		s.apiKeys = script.Keys
+	}
 	s.pipes.server = s
 	return s, s.Reset()
 }
@@ -125,6 +129,11 @@ func mergeSwitches(given rules.Switches, named map[string]any) (rules.Switches, 
 	if err := decoder.Decode(&given); err != nil {
 		return given, fmt.Errorf("simulator: switches: %w", err)
 	}
+	for _, s := range rules.SwitchList() {
+		if value, set := named[s.Name]; set && !slices.Contains(s.Values, fmt.Sprint(value)) {
+			return given, fmt.Errorf("simulator: switch %s is %v, want one of %s", s.Name, value, strings.Join(s.Values, ", "))
+		}
+	}
 	return given, nil
 }
 
@@ -141,7 +150,7 @@ func realSleep(ctx context.Context, d time.Duration) error {
 
 // Reset forgets tokens, quota, caches, calls and clock, and brings back the faults of the script.
 func (s *Server) Reset() error {
-	people, err := newDirectory(s.signer.key, s.accounts)
+	people, err := newDirectory(s.signer.key, s.accounts, s.apiKeys)
 	if err != nil {
 		return err
 	}
@@ -210,13 +219,14 @@ type exchange struct {
 	call    *Call
 	due     []*armedFault // faults this call has met, not yet claimed
 	account *account      // after authenticate
+	key     *apiKey       // after checkKey; nil: any will do
 }
 
 // maxBody is above what any client should send, images included.
 const maxBody = 64 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.admin && strings.HasPrefix(r.URL.Path, "/simulator/") {
+	if s.admin && strings.HasPrefix(r.URL.Path, adminPath) {
 		s.serveAdmin(w, r)
 		return
 	}
@@ -227,6 +237,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if x.call.Status == 0 && !recorder.hijacked {
 			x.call.Status = cmp.Or(recorder.status, http.StatusOK)
 		}
+		x.call.secret = ""
 		s.calls.add(*x.call)
 		s.logger.Debug("simulated call", "method", r.Method, "path", r.URL.Path, "account", x.call.Account,
 			"model", x.call.Model, "status", x.call.Status, "rule", x.call.Rule, "fault", x.call.Fault)
@@ -262,8 +273,12 @@ func (x *exchange) peek() {
 	if form, err := url.ParseQuery(string(x.body)); path == "/token" && err == nil {
 		x.call.Account = x.people.owner(form.Get("refresh_token"))
 	}
-	if rest, ok := strings.CutPrefix(path, "/v1beta/models/"); ok {
-		x.call.Model, _, _ = strings.Cut(rest, ":")
+	if rest, ok := strings.CutPrefix(path, "/v1beta/models"); ok {
+		x.call.Model, _, _ = strings.Cut(strings.TrimPrefix(rest, "/"), ":")
+		x.call.secret = x.sentKey()
+		if key := x.people.keyOf(x.call.secret); key != nil {
+			x.call.Account = key.Name
+		}
 		return
 	}
 	if strings.HasPrefix(path, "/v1internal:") {

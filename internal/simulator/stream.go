@@ -3,6 +3,7 @@ package simulator
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -235,24 +236,16 @@ func (e *emitter) emit(chunk []byte, bare bool) {
 // write sends bytes at once. split ends a write inside every character of more than one byte.
 func (x *exchange) write(b []byte, split bool) {
 	controller := http.NewResponseController(x.w)
-	for split && len(b) > 0 {
-		i := 0
-		for i < len(b) && b[i] < utf8.RuneSelf {
-			i++
-		}
-		if i == len(b) {
+	for split {
+		at := slices.IndexFunc(b, func(c byte) bool { return c >= utf8.RuneSelf })
+		if at < 0 {
 			break
 		}
-		x.w.Write(b[:i+1])
+		_, size := utf8.DecodeRune(b[at:])
+		x.w.Write(b[:at+1])
 		_ = controller.Flush()
-		b = b[i+1:]
-		// what is left of the character goes with the next write
-		rest := 0
-		for rest < len(b) && !utf8.RuneStart(b[rest]) {
-			rest++
-		}
-		x.w.Write(b[:rest])
-		b = b[rest:]
+		x.w.Write(b[at+1 : at+size]) // goes with what comes next
+		b = b[at+size:]
 	}
 	x.w.Write(b)
 	_ = controller.Flush()

@@ -3,6 +3,8 @@ package simulator
 import (
 	"fmt"
 	"strings"
+
+	"perigee/internal/simulator/rules"
 )
 
 // Hint is Usage in three lines, for a terminal.
@@ -11,7 +13,7 @@ without directives: "use NAME" calls a declared function, anything else is quote
 all directives, routes and faults: GET /
 `
 
-// Usage explains in plain text how to drive the simulator. It is served at GET / and printed by "perigee simulate".
+// Usage explains in plain text how to drive the simulator. It is served at GET /.
 func Usage() string {
 	var b strings.Builder
 	b.WriteString("This is the perigee simulator: a strict stand-in for the provider. No model runs here.\n\n" +
@@ -28,11 +30,29 @@ func Usage() string {
 		fmt.Fprintf(&b, "  %s (%s)\n", a.RefreshToken, a.Email)
 	}
 	b.WriteString("\nFaults, for a script (--script) or POST /simulator/faults, for example\n" +
-		"  {\"when\": {\"method\": \"streamGenerateContent\", \"call\": \"2-3\"}, \"times\": 1, \"do\": \"rate_limit\", \"delay\": \"2s\"}\n" +
-		"when: host, path, method, account, model, call (3 or \"2-4\"), every. With: times, delay, after_chunks, message. do:\n")
+		"  {\"when\": {\"method\": \"streamGenerateContent\", \"call\": \"2-3\"}, \"times\": 1, \"do\": \"rate_limit\", \"delay\": \"2s\"}\n")
+	list(&b, faultKeys)
+	b.WriteString("What do may be:\n")
 	for _, name := range FaultNames() {
-		fmt.Fprintf(&b, "  %-22s %s\n", name, faultKinds[name].about)
+		fmt.Fprintf(&b, "  %-34s %s\n", name, faultKinds[name].about)
 	}
-	b.WriteString("\nAlso: GET /simulator/calls, POST /simulator/clock {\"advance\": \"1h\"}, POST /simulator/reset.\n")
+	b.WriteString("\nKeys of a script (--script), which is YAML:\n")
+	list(&b, scriptKeys)
+	b.WriteString("\nSwitches, under switches in a script:\n")
+	for _, s := range rules.SwitchList() {
+		fmt.Fprintf(&b, "  %-34s %s (%s; default %s)\n", s.Name, s.About, strings.Join(s.Values, "|"), s.Default)
+	}
+	b.WriteString("\nLimits that cannot be changed:\n")
+	list(&b, fixedLimits)
+	b.WriteString("\nTo steer it while it runs, under perigee simulate only:\n")
+	for _, route := range adminRoutes() {
+		fmt.Fprintf(&b, "  %-34s %s\n", route.method+" "+route.path, route.about)
+	}
 	return b.String()
+}
+
+func list(b *strings.Builder, entries []entry) {
+	for _, e := range entries {
+		fmt.Fprintf(b, "  %-34s %s\n", e.name, e.about)
+	}
 }

@@ -3,7 +3,6 @@ package simulator
 import (
 	"encoding/base64"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,28 +29,6 @@ func (x *exchange) routeOfficial(rest string) {
 	default:
 		x.officialMethod(name, method)
 	}
-}
-
-// checkKey wants an API key, in the header or in the query.
-func (x *exchange) checkKey() *statusError {
-	key := x.r.Header.Get("X-Goog-Api-Key")
-	if key == "" {
-		key = x.r.URL.Query().Get("key")
-	}
-	if key == "" {
-		return refuse(http.StatusForbidden, "PERMISSION_DENIED", "auth.key",
-			"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.")
-	}
-	if len(x.server.apiKeys) > 0 && !slices.Contains(x.server.apiKeys, key) {
-		e := invalid("auth.key", "API key not valid. Please pass a valid API key.")
-		e.Details = []any{
-			errorInfo("API_KEY_INVALID", publicDomain, map[string]string{"service": "generativelanguage.googleapis.com"}),
-			map[string]any{"@type": "type.googleapis.com/google.rpc.LocalizedMessage", "locale": "en-US",
-				"message": "API key not valid. Please pass a valid API key."},
-		}
-		return e
-	}
-	return nil
 }
 
 type officialModel struct {
@@ -180,6 +157,10 @@ func (x *exchange) officialMethod(name, method string) {
 		n := promptTokens(parsed)
 		writeJSON(x.w, http.StatusOK, map[string]any{"totalTokens": n,
 			"promptTokensDetails": []any{map[string]any{"modality": "TEXT", "tokenCount": n}}})
+		return
+	}
+	if refused := x.people.spendKey(x.key, model.ID, x.server.now()); refused != nil {
+		x.writeError(refused)
 		return
 	}
 	x.answer(rules.V1Beta, model, parsed, method == "streamGenerateContent", false)

@@ -28,7 +28,7 @@ type wireCandidate struct {
 
 type content struct {
 	Parts []part `json:"parts,omitempty"`
-	Role  string `json:"role"`
+	Role  string `json:"role,omitempty"`
 }
 
 type part struct {

@@ -1,28 +1,37 @@
 package rules
 
-// Switches decide behaviour on which observers of the provider disagree.
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Switches decide behaviour on which observers of the provider disagree, or that none has seen. The tags say what a switch
+// does and, of those that are no booleans, which values it has: they are what SwitchList shows.
 type Switches struct {
 	// Requests.
 
-	AcceptThinkingLevel           bool   `json:"accept_thinking_level"`            // the private gateway knows thinkingLevel
-	FunctionResponseRole          string `json:"function_response_role"`           // user, model or any
-	RejectDuplicateSpelling       bool   `json:"reject_duplicate_spelling"`        // camelCase and snake_case of one field in one object
-	SentinelOnAllCallsOK          bool   `json:"sentinel_on_all_calls_ok"`         // not only on the first call of a content
-	ClaudeAcceptsSentinelThinking bool   `json:"claude_accepts_sentinel_thinking"` // instead of a thinking block's signature
-	UnionsInSchema                string `json:"unions_in_schema"`                 // accept (and look inside), ignore or reject
-	SafetySettingsOK              bool   `json:"safety_settings_ok"`               // the private gateway knows safetySettings
-	BudgetMinusOneOK              bool   `json:"budget_minus_one_ok"`              // thinkingBudget -1 on the private gateway
-	RequestCacheControlOK         bool   `json:"request_cache_control_ok"`         // cache_control beside contents
+	AcceptThinkingLevel           bool   `json:"accept_thinking_level" about:"the private gateway knows thinkingLevel"`
+	FunctionResponseRole          string `json:"function_response_role" values:"user,model,any" about:"the role of a content with function responses"`
+	RejectDuplicateSpelling       bool   `json:"reject_duplicate_spelling" about:"camelCase and snake_case of one field in one object are refused"`
+	SentinelOnAllCallsOK          bool   `json:"sentinel_on_all_calls_ok" about:"the signature that skips validation may stand on every call of a content, not only on the first"`
+	ClaudeAcceptsSentinelThinking bool   `json:"claude_accepts_sentinel_thinking" about:"it may also stand instead of the signature of a thinking block"`
+	UnionsInSchema                string `json:"unions_in_schema" values:"accept,ignore,reject" about:"anyOf, oneOf and allOf in the schema of a function on the private gateway; accept looks inside"`
+	SafetySettingsOK              bool   `json:"safety_settings_ok" about:"the private gateway knows safetySettings"`
+	BudgetMinusOneOK              bool   `json:"budget_minus_one_ok" about:"the private gateway takes thinkingBudget -1"`
+	RequestCacheControlOK         bool   `json:"request_cache_control_ok" about:"cache_control may stand beside contents"`
+	SamplingRanges                bool   `json:"sampling_ranges" about:"the private gateway refuses, as the official API does, temperature, topP and topK out of range and more than 5 stop sequences"`
 
 	// The rest of the provider; no rule of this package looks at them.
 
-	UsageCandidatesIncludeThoughts bool   `json:"usage_candidates_include_thoughts"`
-	GoogleUserProjectHeader        string `json:"google_user_project_header"` // ok or 403
-	ProjectMissingQuotaFull        bool   `json:"project_missing_quota_full"`
-	MinVersionError                string `json:"min_version_error"` // 404 or message
+	UsageCandidatesIncludeThoughts bool   `json:"usage_candidates_include_thoughts" about:"candidatesTokenCount counts thoughts, too"`
+	GoogleUserProjectHeader        string `json:"google_user_project_header" values:"ok,403" about:"what x-goog-user-project with a project that is not the account's own leads to"`
+	ProjectMissingQuotaFull        bool   `json:"project_missing_quota_full" about:"without a project every quota is reported as full"`
+	MinVersionError                string `json:"min_version_error" values:"404,message" about:"how a client that is too old is refused"`
 }
 
-// DefaultSwitches follows the newest observer where they disagree, and the stricter reading where none is newest.
+// DefaultSwitches follows the newest observer where they disagree, and the stricter reading where none is newest. What
+// nobody has seen refused is not.
 func DefaultSwitches() Switches {
 	return Switches{
 		AcceptThinkingLevel:     true,
@@ -34,4 +43,25 @@ func DefaultSwitches() Switches {
 		ProjectMissingQuotaFull: true,
 		MinVersionError:         "404",
 	}
+}
+
+// A Switch is one of the Switches, for who reads about them.
+type Switch struct {
+	Name, About string
+	Values      []string
+	Default     string
+}
+
+// SwitchList lists all switches in the order of Switches.
+func SwitchList() []Switch {
+	initial := reflect.ValueOf(DefaultSwitches())
+	var list []Switch
+	for f := range reflect.TypeFor[Switches]().Fields() {
+		values := []string{"true", "false"}
+		if f.Type.Kind() == reflect.String {
+			values = strings.Split(f.Tag.Get("values"), ",")
+		}
+		list = append(list, Switch{f.Tag.Get("json"), f.Tag.Get("about"), values, fmt.Sprint(initial.FieldByIndex(f.Index))})
+	}
+	return list
 }

@@ -78,7 +78,7 @@ func (e Example) Input() Input {
 func Table() []Rule { return table() }
 
 var table = sync.OnceValue(func() []Rule {
-	return slices.Concat(wireRules(), contentRules(), toolRules(), configRules(), imageRules(), pairingRules(), claudeRules(), signatureRules(), sizeRules())
+	return slices.Concat(wireRules(), contentRules(), toolRules(), configRules(), samplingRules(), imageRules(), pairingRules(), claudeRules(), signatureRules(), sizeRules())
 })
 
 // Short forms for examples.

@@ -91,6 +91,8 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 		{"safety_settings_ok", internal(`{` + hi + `,"safetySettings":[]}`), func(s *Switches) { s.SafetySettingsOK = false }, true},
 		{"budget_minus_one_ok", internal(think(`"thinkingBudget":-1`)), func(s *Switches) { s.BudgetMinusOneOK = false }, true},
 		{"request_cache_control_ok", onClaude(`{` + hi + `,"cache_control":{"type":"ephemeral"}}`), func(s *Switches) { s.RequestCacheControlOK = true }, false},
+		{"sampling_ranges", internal(sample(`"temperature":3`)), func(s *Switches) { s.SamplingRanges = true }, true},
+		{"sampling_ranges", internal(sample(`"stopSequences":["a","b","c","d","e","f"]`)), func(s *Switches) { s.SamplingRanges = true }, true},
 	}
 	covered := map[string]bool{}
 	for _, test := range tests {
@@ -111,6 +113,34 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 	// "accept" looks inside unions, "ignore" does not.
 	if _, refusal := judge(onClaude(brokenUnion).with(func(s *Switches) { s.UnionsInSchema = "accept" }).Input()); refusal == nil {
 		t.Error("unions_in_schema accept: the inside of a union was not looked at")
+	}
+}
+
+// Who reads about a switch learns what it does, and may set it to what it is.
+func TestEverySwitchIsExplained(t *testing.T) {
+	for _, s := range SwitchList() {
+		if s.Name == "" || s.About == "" || len(s.Values) < 2 || !slices.Contains(s.Values, s.Default) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestSamplingRanges(t *testing.T) {
+	for config, ok := range map[string]bool{
+		`"temperature":0,"topP":0,"topK":1`: true, `"temperature":2,"topP":1,"topK":64`: true, `"topK":"1"`: true,
+		`"temperature":-0.01`: false, `"temperature":"NaN"`: false, `"topP":1.01`: false, `"topK":0.5`: false, `"topK":-1`: false,
+	} {
+		if _, refusal := judge(beta(sample(config)).Input()); (refusal == nil) != ok || refusal != nil && refusal.Code != "INVALID_ARGUMENT" {
+			t.Errorf("%s: %+v", config, refusal)
+		}
+		if _, refusal := judge(internal(sample(config)).Input()); refusal != nil {
+			t.Errorf("%s on the private gateway: %+v", config, refusal)
+		}
+		counted := beta(`{"generateContentRequest":` + sample(config)[:len(sample(config))-1] + `,"model":"models/gemini-3-flash-preview"}}`)
+		counted.Method = Count
+		if _, refusal := judge(counted.Input()); refusal != nil {
+			t.Errorf("%s is only counted: %+v", config, refusal)
+		}
 	}
 }
 

@@ -1,0 +1,148 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// APIKey is a key of the official API. In a script it may be written as the key alone, which then is its name, too.
+type APIKey struct {
+	// Name is what faults and the list of calls know it by; empty: the key itself.
+	Name   string    `yaml:"name" json:"name"`
+	Key    string    `yaml:"key" json:"-"`
+	Limits KeyLimits `yaml:"limits" json:"limits"`
+}
+
+// KeyLimits are the requests that a key may make of each model; 0 means no limit.
+type KeyLimits struct {
+	PerMinute int `yaml:"per_minute" json:"per_minute,omitempty"`
+	PerDay    int `yaml:"per_day" json:"per_day,omitempty"`
+}
+
+// UnmarshalYAML takes a word or a mapping.
+func (k *APIKey) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*k = APIKey{Key: node.Value}
+	} else {
+		type plain APIKey
+		// node.Decode forgets KnownFields, hence the check by hand.
+		if err := knownKeys(node, "name", "key", "limits"); err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == "limits" {
+				if err := knownKeys(node.Content[i+1], "per_minute", "per_day"); err != nil {
+					return err
+				}
+			}
+		}
+		if err := node.Decode((*plain)(k)); err != nil {
+			return err
+		}
+	}
+	if k.Key == "" {
+		return fmt.Errorf("line %d: an API key is empty", node.Line)
+	}
+	return nil
+}
+
+// apiKey is an APIKey with what was asked with it.
+type apiKey struct {
+	APIKey
+	models map[string]*keyUse
+}
+
+// keyUse is what a key has asked of one model.
+type keyUse struct {
+	recent []time.Time // requests of the last minute
+	day    window
+}
+
+func newKeys(given []APIKey) ([]*apiKey, error) {
+	var keys []*apiKey
+	for _, k := range given {
+		if k.Name == "" {
+			k.Name = k.Key
+		}
+		switch {
+		case k.Key == "":
+			return nil, errors.New("simulator: an API key is empty")
+		case slices.ContainsFunc(keys, func(other *apiKey) bool { return other.Key == k.Key || other.Name == k.Name }):
+			return nil, fmt.Errorf("simulator: API key %s is listed twice", k.Name)
+		}
+		keys = append(keys, &apiKey{APIKey: k, models: map[string]*keyUse{}})
+	}
+	return keys, nil
+}
+
+// keyOf finds a key by what a client sent, nil when it is none of those that are configured.
+func (d *directory) keyOf(sent string) *apiKey {
+	for _, k := range d.keys {
+		if k.Key == sent {
+			return k
+		}
+	}
+	return nil
+}
+
+// sentKey is the API key of a request, in the header or in the query.
+func (x *exchange) sentKey() string {
+	if key := x.r.Header.Get("X-Goog-Api-Key"); key != "" {
+		return key
+	}
+	return x.r.URL.Query().Get("key")
+}
+
+// checkKey wants an API key: one of those that are configured, or any when none are.
+func (x *exchange) checkKey() *statusError {
+	sent := x.sentKey()
+	if sent == "" {
+		return refuse(http.StatusForbidden, "PERMISSION_DENIED", "auth.key",
+			"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.")
+	}
+	x.key = x.people.keyOf(sent)
+	if x.key != nil || len(x.people.keys) == 0 {
+		return nil
+	}
+	e := invalid("auth.key", "API key not valid. Please pass a valid API key.")
+	e.Details = []any{
+		errorInfo("API_KEY_INVALID", publicDomain, map[string]string{"service": "generativelanguage.googleapis.com"}),
+		map[string]any{"@type": "type.googleapis.com/google.rpc.LocalizedMessage", "locale": "en-US",
+			"message": "API key not valid. Please pass a valid API key."},
+	}
+	return e
+}
+
+// spendKey takes one request out of what a key may ask of a model, or says how it is refused.
+func (d *directory) spendKey(k *apiKey, model string, now time.Time) *statusError {
+	if k == nil {
+		return nil // any key will do, and none is counted
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	use := k.models[model]
+	if use == nil {
+		use = &keyUse{day: window{name: "day", length: 24 * time.Hour, limit: k.Limits.PerDay}}
+		k.models[model] = use
+	}
+	use.day.roll(now)
+	use.recent = slices.DeleteFunc(use.recent, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	var e *statusError
+	switch minute := k.Limits.PerMinute; {
+	case k.Limits.PerDay > 0 && use.day.empty():
+		e = officialExhausted(model, "PerDay", use.day.resetAt(now).Sub(now))
+		e.Rule = "quota.per_day"
+	case minute > 0 && len(use.recent) >= minute:
+		e = officialExhausted(model, "PerMinute", use.recent[len(use.recent)-minute].Add(time.Minute).Sub(now))
+		e.Rule = "quota.per_minute"
+	default:
+		use.day.use(now)
+		use.recent = append(use.recent, now)
+	}
+	return e
+}
