@@ -11,6 +11,8 @@ import (
 	"perigee"
 	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/compatibility.md")
@@ -40,8 +42,8 @@ known to perigee or not.
 		name  string
 		rules []perigee.FieldRule
 	}{
-		{"OpenAI Chat Completions", openai.ChatRules()},
-		{"OpenAI Responses", openai.ResponsesRules()},
+		{"OpenAI Chat Completions", chat.Rules()},
+		{"OpenAI Responses", responses.Rules()},
 		{"OpenAI Embeddings", openai.EmbeddingsRules()},
 		{"OpenAI Images", openai.ImagesRules()},
 		{"Anthropic Messages", anthropic.Rules()},

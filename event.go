@@ -22,8 +22,8 @@ const (
 	EventCall      // Call, complete; and Signature
 	EventBlob      // Blob: an image or a sound; Thought when it belongs to the thinking
 	EventPart      // Raw: a part that has no kind of its own, as JSON
-	EventGrounding // Raw: the provider's groundingMetadata
-	EventLogprobs  // Raw: the provider's logprobsResult
+	EventGrounding // Grounding; Raw: the same in the provider's own words, for clients that speak its dialect
+	EventLogprobs  // Logprobs; Raw: the same in the provider's own words
 	EventUsage     // Usage so far: replaces what was said before, never adds to it
 	EventNote      // Note
 	EventFinish    // Finish
@@ -47,6 +47,8 @@ type Event struct {
 	Blob      *Blob
 	Usage     *Usage
 	Finish    *Finish
+	Grounding *Grounding
+	Logprobs  *Logprobs
 	Note      *Note
 	Raw       json.RawMessage
 	Frame     []byte // valid until the next event; who keeps it copies it
@@ -63,12 +65,57 @@ type Usage struct {
 // Total is what the call cost altogether.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 
-// Finish says why an answer ended. Reason is the provider's word (STOP, MAX_TOKENS, SAFETY …); Stop is the stop sequence that
-// was met, where the client wanted to know it.
+// Finish says why an answer ended.
 type Finish struct {
-	Reason  string
-	Message string
-	Stop    string
+	Kind    FinishKind
+	Reason  string // the provider's word: STOP, MAX_TOKENS, SAFETY …
+	Message string // what the provider says about it
+	Trouble string // FinishMishap: what went wrong, in our words
+	Stop    string // the stop sequence that was met, where the client wanted to know it
+}
+
+// A FinishKind is what an end means for who reads the answer, whatever the provider calls it. Who reads the provider's words
+// sets it; dialects have their own words for the kinds.
+type FinishKind uint8
+
+// The kinds of ends. An end that nobody knows counts as an ordinary one.
+const (
+	FinishDone        FinishKind = iota // there was nothing more to say
+	FinishLength                        // there was no room for more
+	FinishFiltered                      // the rest, or all, was withheld for what it is about
+	FinishMishap                        // the model or the provider went astray: asking again may help
+	FinishUnexplained                   // the provider gives no reason
+)
+
+// Grounding is what an answer rests on: what was searched for, what was found, and which stretches of the text rest on what.
+type Grounding struct {
+	Queries  []string
+	Sources  []Source
+	Supports []Support
+}
+
+// A Source is a place on the web, or in what the client has given.
+type Source struct{ URL, Title string }
+
+// A Support is a stretch of the answer and the indices of the Sources that it rests on. Start and End count bytes, often within
+// a part of the answer only; Text is what the stretch says. None of them is checked: they are what the provider says.
+type Support struct {
+	Start, End int
+	Text       string
+	Sources    []int64
+}
+
+// Logprobs say how likely the tokens of a stretch of the answer were. Top has, for each of Chosen, what might have stood there
+// instead; it may be shorter.
+type Logprobs struct {
+	Chosen []Token
+	Top    [][]Token
+}
+
+// A Token is a piece of text and the logarithm of its probability.
+type Token struct {
+	Text    string
+	Logprob float64
 }
 
 // A TokenCount is the size of a request. Raw is the provider's own answer when it was given in the

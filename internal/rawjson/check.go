@@ -5,10 +5,11 @@
 // Splice change a few bytes and keep all others as they were.
 //
 // The package does not map JSON to structs, does not format it, and does not read streams: it wants the whole text in
-// memory. The dialects and the interceptor call it with request bodies, the upstreams with answer chunks.
+// memory. The dialects call it with request bodies, the upstreams with answer chunks.
 package rawjson
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
@@ -24,22 +25,37 @@ const MaxDepth = 1000
 // It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
 // partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
 // than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
-func Check(data []byte) error { return check(data, nil, 0) }
+func Check(data []byte) error { return check(data, false, nil, nil) }
 
-// CheckMembers is Check, and tells visit of each member of the object that data is: its name as it stands in the text,
-// escapes and all, and the kind of its value. What is wrong with data may come after what visit was told.
-func CheckMembers(data []byte, visit func(name []byte, kind Kind)) error {
-	return check(data, visit, 1)
+// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but whoever reads them next would make
+// them infinite, or fail. It is for what clients send; what providers send is passed on as it is.
+func CheckFinite(data []byte) error { return check(data, true, nil, nil) }
+
+// A Member is one member of an object: data[At:End], with its value in data[Start:End].
+type Member struct {
+	Name  []byte // as it stands in the text, escapes and all
+	Kind  Kind   // of the value
+	At    int    // of the quote before the name
+	Start int
+	End   int
 }
 
-// CheckNames is CheckMembers for the members of all objects in data, outer and inner ones.
+// CheckMembers is CheckFinite, and tells visit of each member of the object that data is. What is wrong with data may come after what
+// visit was told.
+func CheckMembers(data []byte, visit func(m Member)) error { return check(data, true, visit, nil) }
+
+// CheckNames is Check, and tells visit of the members of all objects in data, outer and inner ones: their names as they stand
+// in the text, and the kinds of their values. A member is told of before those inside it.
 func CheckNames(data []byte, visit func(name []byte, kind Kind)) error {
-	return check(data, visit, MaxDepth)
+	return check(data, false, nil, visit)
 }
 
-func check(data []byte, visit func(name []byte, kind Kind), depth int) error {
+func check(data []byte, finite bool, members func(m Member), names func(name []byte, kind Kind)) error {
 	k := checkers.Get().(*checker)
-	k.data, k.visit, k.visitDepth = data, visit, depth
+	k.data, k.finite = data, finite
+	if members != nil || names != nil {
+		k.members, k.names, k.watched = members, names, true
+	}
 	var err error
 	if !k.document() {
 		k.blameEarlierDuplicate()
@@ -55,7 +71,10 @@ var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSee
 // release gives the checker back, without what only an unusual text needed.
 func (k *checker) release() {
 	const usual = 4096
-	k.data, k.visit, k.open, k.keys = nil, nil, k.open[:0], k.keys[:0]
+	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
+	if k.watched {
+		k.members, k.names, k.member, k.watched = nil, nil, Member{}, false
+	}
 	if cap(k.keys) > usual {
 		k.keys = nil
 	}
@@ -70,10 +89,12 @@ func (k *checker) release() {
 
 // A checker walks over data once. Its methods return the offset after what they checked, or -1 after calling fail.
 type checker struct {
-	data  []byte
-	visit func(name []byte, kind Kind) // nil: nobody wants to know
-	// visitDepth is how deep visit wants to look.
-	visitDepth int
+	data    []byte
+	finite  bool                         // numbers must be
+	watched bool                         // by members or by names, never by both
+	members func(m Member)               // nil: nobody wants to know
+	names   func(name []byte, kind Kind) // nil: nobody wants to know
+	member  Member                       // of the outermost object, while its value is read
 
 	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
 	open []int
@@ -164,9 +185,15 @@ func (k *checker) after(i int) int {
 		case c == ',' && first == inArray:
 			return skipSpace(k.data, i+1)
 		case c == ',':
+			if k.members != nil {
+				k.leaveMember(i)
+			}
 			return k.key(skipSpace(k.data, i+1), "where a key should be")
 		case c == ']' && first == inArray:
 		case c == '}' && first != inArray:
+			if k.members != nil {
+				k.leaveMember(i)
+			}
 			if again := k.duplicate(first, len(k.keys)); again >= 0 {
 				return k.failDuplicate(again)
 			}
@@ -198,10 +225,22 @@ func (k *checker) key(i int, where string) int {
 		return k.unexpected(i, "where ':' should be")
 	}
 	i = skipSpace(k.data, i+1)
-	if k.visit != nil && len(k.open) <= k.visitDepth && i < len(k.data) {
-		k.visit(k.data[start:end], kindOf[k.data[i]])
+	if k.watched && i < len(k.data) {
+		if k.names != nil {
+			k.names(k.data[start:end], kindOf[k.data[i]])
+		} else if len(k.open) == 1 {
+			k.member = Member{Name: k.data[start:end], Kind: kindOf[k.data[i]], At: start - 1, Start: i}
+		}
 	}
 	return i
+}
+
+// leaveMember is called at the comma or the brace behind each member of each object, if somebody wants to know.
+func (k *checker) leaveMember(i int) {
+	if len(k.open) == 1 && k.member.Name != nil {
+		k.member.End = k.member.Start + len(bytes.TrimRight(k.data[k.member.Start:i], " \t\r\n"))
+		k.members(k.member)
+	}
 }
 
 // scalar checks the string, number or literal that starts at i.
@@ -226,6 +265,8 @@ func (k *checker) scalar(i int) int {
 func (k *checker) number(i int) int {
 	end, ok := scanNumber(k.data, i)
 	switch {
+	case ok && k.finite && end-i >= len("1e309") && beyondFloat64(k.data[i:end]):
+		return k.fail(i, "the number "+quoteNumber(k.data[i:end])+" is beyond what 64 bits can hold")
 	case ok:
 		return end
 	case end > i && k.data[end-1] == '0':

@@ -233,3 +233,52 @@ func TestCheckIsLinear(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckFinite(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`[1e308,-1.7e308,1e-400,0e999,123456789012345678901234567890]`: true,
+		`{"a":[1,{"b":1e309}]}`:                false,
+		`-1E+400`:                              false,
+		`[` + strings.Repeat("9", 308) + `]`:   true,
+		`[` + strings.Repeat("9", 310) + `]`:   false,
+		`[0.` + strings.Repeat("9", 400) + `]`: true,
+		`"1e999"`:                              true,
+	} {
+		if err := rawjson.CheckFinite([]byte(text)); (err == nil) != ok {
+			t.Errorf("%.40s: got %v", text, err)
+		}
+		if err := rawjson.Check([]byte(text)); err != nil {
+			t.Errorf("%.40s is JSON: %v", text, err)
+		}
+	}
+	err := rawjson.CheckFinite([]byte(`{"a":[1,{"b":1e309}]}`))
+	if err == nil || !strings.Contains(err.Error(), "a[1].b") || !strings.Contains(err.Error(), "1e309") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Members are where CheckMembers says: the name between its quotes, the value without what is around it.
+func TestCheckMembers(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{}`, ``},
+		{`{"a":1}`, `"a":1=1;`},
+		{" {\t\"a\" : [ 1 , {\"b\":2} ] ,\n\"\\u0062\": \"x,}\" , \"\":{ } } ", "\"a\" : [ 1 , {\"b\":2} ]=[ 1 , {\"b\":2} ];\"\\u0062\": \"x,}\"=\"x,}\";\"\":{ }={ };"},
+		{`{"a":{"a":{"b":null}},"c":null}`, `"a":{"a":{"b":null}}={"a":{"b":null}};"c":null=null;`},
+		{`[{"a":1}]`, ``},
+		{`"a"`, ``},
+	} {
+		got := ""
+		err := rawjson.CheckMembers([]byte(c.text), func(m rawjson.Member) {
+			got += c.text[m.At:m.End] + "=" + c.text[m.Start:m.End] + ";"
+			if string(m.Name) != c.text[m.At+1:m.At+1+len(m.Name)] || c.text[m.At+1+len(m.Name)] != '"' {
+				t.Errorf("%s: the name %q is not at %d", c.text, m.Name, m.At)
+			}
+			if kind := rawjson.NewCursor([]byte(c.text[m.Start:m.End])).Kind(); kind != m.Kind {
+				t.Errorf("%s: %s is %v", c.text, m.Name, m.Kind)
+			}
+		})
+		if err != nil || got != c.want {
+			t.Errorf("%s\ngot  %s (%v)\nwant %s", c.text, got, err, c.want)
+		}
+	}
+}

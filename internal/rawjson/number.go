@@ -39,8 +39,7 @@ func (c *Cursor) Float64() float64 {
 	return f
 }
 
-// beyondFloat64 says whether a number is larger than any float64. JSON allows it, but whoever reads it next would make it
-// infinite, or fail.
+// beyondFloat64 says whether a number is larger than any float64.
 func beyondFloat64(text []byte) bool {
 	const digits = 308 // of the largest, without its exponent
 	if len(text) <= digits && !bytes.ContainsAny(text, "eE") {

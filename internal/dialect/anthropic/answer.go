@@ -1,10 +1,10 @@
 package anthropic
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect/media"
 	"perigee/internal/rawjson"
 )
 
@@ -23,7 +23,7 @@ type sink interface {
 	open(dst []byte, index int, kind blockKind) []byte
 	more(dst []byte, index int, kind blockKind, s string) []byte
 	seal(dst []byte, index int, signature string) []byte
-	cite(dst []byte, index int, c *citation) []byte
+	cite(dst []byte, index int, from *perigee.Source, cited string) []byte
 	close(dst []byte, index int, kind blockKind) []byte
 	call(dst []byte, index int, kind, id, name string, input []byte) []byte
 	result(dst []byte, index int, kind, id string, content []byte) []byte
@@ -45,7 +45,7 @@ type encoder struct {
 	servers  int    // tools of the provider's that were used
 	server   string // the id of the last of them
 	searches int
-	ground   json.RawMessage
+	ground   *perigee.Grounding
 }
 
 // event appends what an event adds to the content.
@@ -75,7 +75,7 @@ func (e *encoder) event(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventPart:
 		dst = e.part(dst, ev.Raw)
 	case perigee.EventGrounding:
-		e.ground = ev.Raw // the last one is the most complete; it goes out when the text is
+		e.ground = ev.Grounding // the last one is the most complete; it goes out when the text is
 	}
 	return dst
 }
@@ -181,7 +181,7 @@ func (e *encoder) blob(dst []byte, ev *perigee.Event) []byte {
 		url = e.answer.SaveImage(ev.Blob.MIME, ev.Blob.Data)
 	}
 	if url == "" {
-		url = "data:" + ev.Blob.MIME + ";base64," + ev.Blob.Data
+		url = media.URL(ev.Blob)
 	}
 	return e.say(dst, "!["+ev.Blob.MIME+"]("+url+")")
 }
@@ -195,22 +195,6 @@ func (e *encoder) end(dst []byte) []byte {
 	return dst
 }
 
-// stopReasons are this dialect's words for why an answer ended. What is not here ended by itself.
-var stopReasons = map[string]string{
-	"MAX_TOKENS":               "max_tokens",
-	"SAFETY":                   "refusal",
-	"RECITATION":               "refusal",
-	"LANGUAGE":                 "refusal",
-	"BLOCKLIST":                "refusal",
-	"PROHIBITED_CONTENT":       "refusal",
-	"SPII":                     "refusal",
-	"IMAGE_SAFETY":             "refusal",
-	"IMAGE_PROHIBITED_CONTENT": "refusal",
-	"IMAGE_RECITATION":         "refusal",
-	"MODEL_ARMOR":              "refusal",
-	"JAILBREAK":                "refusal",
-}
-
 // stop says why the answer ended, and with which stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {
 	if e.calls > 0 {
@@ -219,8 +203,11 @@ func (e *encoder) stop() (reason, sequence string) {
 	if e.finish.Stop != "" {
 		return "stop_sequence", e.finish.Stop
 	}
-	if reason, ok := stopReasons[e.finish.Reason]; ok {
-		return reason, ""
+	switch e.finish.Kind {
+	case perigee.FinishLength:
+		return "max_tokens", ""
+	case perigee.FinishFiltered:
+		return "refusal", ""
 	}
-	return "end_turn", ""
+	return "end_turn", "" // this API has no word for mishaps
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/dialect/gemini"
 	"perigee/internal/sse"
 )
 
@@ -160,7 +161,7 @@ func called(id, seal, args string) perigee.Event {
 }
 
 func finish(reason string) perigee.Event {
-	return perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: reason}}
+	return perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(reason))}
 }
 
 func TestAnswers(t *testing.T) {
@@ -213,7 +214,7 @@ func TestFinishReasons(t *testing.T) {
 		"PROHIBITED_CONTENT": "refusal", "SPII": "refusal", "IMAGE_SAFETY": "refusal", "MALFORMED_FUNCTION_CALL": "end_turn",
 		"UNEXPECTED_TOOL_CALL": "end_turn", "OTHER": "end_turn", "": "end_turn",
 	} {
-		e := encoder{answer: &Answer{}, finish: perigee.Finish{Reason: reason}}
+		e := encoder{answer: &Answer{}, finish: gemini.FinishOf(reason)}
 		if got, _ := e.stop(); got != want {
 			t.Errorf("%s: got %s, want %s", reason, got, want)
 		}

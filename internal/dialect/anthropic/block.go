@@ -1,9 +1,8 @@
 package anthropic
 
 import (
-	"strings"
-
 	"perigee"
+	"perigee/internal/dialect/media"
 	"perigee/internal/rawjson"
 )
 
@@ -179,14 +178,15 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 		}
 		return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: s.mime, Data: s.data}})
 	case "url":
-		if data, ok := strings.CutPrefix(s.url, "data:"); ok {
-			head, data, _ := strings.Cut(data, ",")
-			given, base64 := strings.CutSuffix(head, ";base64")
-			if base64 {
-				return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: given, Data: data}})
-			}
+		blob, ok, err := media.Data(s.url, mime)
+		switch {
+		case err != nil:
+			d.fail(invalid(d.at.field(field) + ".url: " + err.Error()))
+			return parts
+		case ok:
+			return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: blob})
 		}
-		return append(parts, perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: mimeOf(s.url, mime), URI: s.url}})
+		return append(parts, media.File(s.url, mime))
 	case "file":
 		d.fail(invalid(d.at.field(field) + ": files that were uploaded to Anthropic cannot be reached from here").
 			WithNext("send the data itself, as a source of type base64"))
@@ -194,21 +194,6 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 		d.fail(invalid(d.at.field(field) + ": unknown type of source: " + fieldName(s.kind)).WithNext("use base64 or url"))
 	}
 	return parts
-}
-
-// mimes are what the ends of URLs say.
-var mimes = map[string]string{
-	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
-	"pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "html": "text/html",
-}
-
-// mimeOf guesses what a URL leads to.
-func mimeOf(url, otherwise string) string {
-	path, _, _ := strings.Cut(url, "?")
-	if mime, ok := mimes[strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])]; ok {
-		return mime
-	}
-	return otherwise
 }
 
 // document appends a document, with what is said about it before it.

@@ -126,14 +126,14 @@ func (w *whole) seal(dst []byte, _ int, signature string) []byte {
 	return rawjson.AppendString(dst, signature)
 }
 
-func (w *whole) cite(dst []byte, _ int, c *citation) []byte {
+func (w *whole) cite(dst []byte, _ int, from *perigee.Source, cited string) []byte {
 	if w.cited {
 		dst = append(dst, ',')
 	} else {
 		dst = append(dst, `,"citations":[`...)
 	}
 	w.cited = true
-	return c.append(dst)
+	return appendCitation(dst, from, cited)
 }
 
 func (w *whole) close(dst []byte, _ int, kind blockKind) []byte {

@@ -22,21 +22,12 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// An unsupported is the cause of an error that clients of this dialect can work around when they are told in
-// these words.
-type unsupported struct {
-	code  string
-	field string
-}
-
-func (u *unsupported) Error() string { return u.code }
-
 // threadRefused tells a client that keeps its conversation on the server to send it whole instead: the official
 // libraries do so by themselves when they read this code.
 func threadRefused() *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "thread: conversations are not kept here", Next: "send the whole conversation with each request",
-		Cause: &unsupported{code: "thread_unsupported_request", field: "thread"}}
+		Cause: &perigee.Fault{Param: "thread", Code: "thread_unsupported_request"}}
 }
 
 // EncodeError writes an error in the shape of this dialect; the class stands in details.
@@ -56,11 +47,11 @@ func EncodeError(status int, err *perigee.Error) []byte {
 	dst = rawjson.AppendString(dst, errorMessage(err))
 	dst = append(dst, `,"details":{"class":`...)
 	dst = rawjson.AppendString(dst, string(err.Class))
-	if u, ok := errors.AsType[*unsupported](err.Cause); ok {
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok { // clients work around this when they are told in these words
 		dst = append(dst, `,"error_code":`...)
-		dst = rawjson.AppendString(dst, u.code)
+		dst = rawjson.AppendString(dst, fault.Code)
 		dst = append(dst, `,"unsupported":[`...)
-		dst = append(rawjson.AppendString(dst, u.field), ']')
+		dst = append(rawjson.AppendString(dst, fault.Param), ']')
 	}
 	return append(dst, "}}}"...)
 }

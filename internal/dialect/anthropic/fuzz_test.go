@@ -36,7 +36,7 @@ func FuzzDecodeRequest(f *testing.F) {
 
 // FuzzAnswer: whatever events come, a client makes the same valid message of the stream and of the whole.
 func FuzzAnswer(f *testing.F) {
-	f.Add(uint8(1), "tskcCbgpfTu", "text", "seal", `{"webSearchQueries":["q"],"groundingChunks":[{"web":{"uri":"u"}}],"groundingSupports":[{"segment":{"text":"t"},"groundingChunkIndices":[0,9,-1]}]}`)
+	f.Add(uint8(1), "tskcCbgpfTu", "text", "seal", `{"a":[]}`)
 	f.Add(uint8(2), "kkstp", "\xff\n", "", `{"codeExecutionResult":{"outcome":"x","output":"y"}}`)
 	f.Add(uint8(3), "CCu", "{", "perigee.1.call.", `{"executableCode":{"code":"1"}}`)
 	f.Fuzz(func(t *testing.T, display uint8, kinds, text, seal, raw string) {
@@ -60,13 +60,14 @@ func FuzzAnswer(f *testing.F) {
 			case 'b', 'B':
 				ev.Kind, ev.Blob = perigee.EventBlob, &perigee.Blob{MIME: text, Data: raw}
 			case 'g':
-				ev.Kind, ev.Raw = perigee.EventGrounding, json.RawMessage(raw)
+				ev.Kind, ev.Grounding = perigee.EventGrounding, &perigee.Grounding{Queries: []string{text, raw}, Sources: []perigee.Source{{URL: raw, Title: text}},
+					Supports: []perigee.Support{{Text: text, Sources: []int64{0, int64(i), -1}}}}
 			case 'p':
 				ev.Kind, ev.Raw = perigee.EventPart, json.RawMessage(raw)
 			case 'u':
 				ev.Kind, ev.Usage = perigee.EventUsage, &perigee.Usage{Input: int64(i), Cached: int64(len(text)), Output: 3, Thinking: 1}
 			case 'f':
-				ev.Kind, ev.Finish = perigee.EventFinish, &perigee.Finish{Reason: "SAFETY", Message: text}
+				ev.Kind, ev.Finish = perigee.EventFinish, &perigee.Finish{Kind: perigee.FinishFiltered, Reason: "SAFETY", Message: text}
 			default:
 				ev.Kind = perigee.EventKind(k % 20)
 				ev.Call, ev.Usage, ev.Finish, ev.Blob = &perigee.FunctionCall{}, &perigee.Usage{}, &perigee.Finish{}, &perigee.Blob{}

@@ -4,36 +4,28 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee"
 	"perigee/internal/rawjson"
 )
 
-// A citation is one place of the web that a piece of the answer rests on.
-type citation struct {
-	url, title, cited string
-}
-
-// append appends the citation as this dialect writes it. The provider gives no handle for citing again.
-func (c *citation) append(dst []byte) []byte {
+// appendCitation appends a place of the web that a piece of the answer rests on. The provider gives no handle for citing again.
+func appendCitation(dst []byte, from *perigee.Source, cited string) []byte {
 	dst = append(dst, `{"type":"web_search_result_location","cited_text":`...)
-	dst = rawjson.AppendString(dst, c.cited)
+	dst = rawjson.AppendString(dst, cited)
 	dst = append(dst, `,"url":`...)
-	dst = rawjson.AppendString(dst, c.url)
+	dst = rawjson.AppendString(dst, from.URL)
 	dst = append(dst, `,"title":`...)
-	dst = rawjson.AppendString(dst, c.title)
+	dst = rawjson.AppendString(dst, from.Title)
 	return append(dst, `,"encrypted_index":""}`...)
 }
 
 // cite puts the citations of the answer on its open text.
 func (e *encoder) cite(dst []byte) []byte {
-	g := readGrounding(e.ground)
-	for _, s := range g.supports {
-		for _, i := range s.chunks {
-			if i < 0 || i >= int64(len(g.chunks)) {
-				continue
+	for _, s := range e.ground.Supports {
+		for _, i := range s.Sources {
+			if i >= 0 && i < int64(len(e.ground.Sources)) {
+				dst = e.out.cite(dst, e.index, &e.ground.Sources[i], s.Text)
 			}
-			c := g.chunks[i]
-			c.cited = s.text
-			dst = e.out.cite(dst, e.index, &c)
 		}
 	}
 	return dst
@@ -41,23 +33,23 @@ func (e *encoder) cite(dst []byte) []byte {
 
 // searched writes the searches behind the answer, and what they found, as the blocks that this API has for them.
 func (e *encoder) searched(dst []byte) []byte {
-	g := readGrounding(e.ground)
-	if len(g.queries) == 0 && len(g.chunks) == 0 {
+	g := e.ground
+	if len(g.Queries) == 0 && len(g.Sources) == 0 {
 		return dst
 	}
-	e.searches = max(1, len(g.queries))
+	e.searches = max(1, len(g.Queries))
 	input := append([]byte(nil), `{"query":`...)
-	input = append(rawjson.AppendString(input, strings.Join(g.queries, "; ")), '}')
+	input = append(rawjson.AppendString(input, strings.Join(g.Queries, "; ")), '}')
 	dst = e.serverUse(dst, "web_search", input)
 	found := []byte{'['}
-	for i, c := range g.chunks {
+	for i, c := range g.Sources {
 		if i > 0 {
 			found = append(found, ',')
 		}
 		found = append(found, `{"type":"web_search_result","url":`...)
-		found = rawjson.AppendString(found, c.url)
+		found = rawjson.AppendString(found, c.URL)
 		found = append(found, `,"title":`...)
-		found = rawjson.AppendString(found, c.title)
+		found = rawjson.AppendString(found, c.Title)
 		found = append(found, `,"encrypted_content":"","page_age":null}`...)
 	}
 	return e.serverResult(dst, "web_search_tool_result", append(found, ']'))
@@ -121,67 +113,4 @@ func member(c *rawjson.Cursor, name string) (value string) {
 		}
 	}
 	return value
-}
-
-// grounding is what the provider says about its searches.
-type grounding struct {
-	queries  []string
-	chunks   []citation
-	supports []support
-}
-
-// A support is a piece of the answer and the chunks that it rests on.
-type support struct {
-	text   string
-	chunks []int64
-}
-
-func readGrounding(raw []byte) grounding {
-	var g grounding
-	c := rawjson.NewCursor(raw)
-	for key := range c.Object() {
-		switch string(key) {
-		case "webSearchQueries":
-			for range c.Array() {
-				g.queries = append(g.queries, c.String())
-			}
-		case "groundingChunks":
-			for range c.Array() {
-				g.chunks = append(g.chunks, readChunk(c))
-			}
-		case "groundingSupports":
-			for range c.Array() {
-				g.supports = append(g.supports, readSupport(c))
-			}
-		}
-	}
-	return g
-}
-
-func readChunk(c *rawjson.Cursor) (found citation) {
-	for range c.Object() { // web, retrievedContext, maps: one of them
-		for key := range c.Object() {
-			switch string(key) {
-			case "uri":
-				found.url = c.String()
-			case "title":
-				found.title = c.String()
-			}
-		}
-	}
-	return found
-}
-
-func readSupport(c *rawjson.Cursor) (s support) {
-	for key := range c.Object() {
-		switch string(key) {
-		case "segment":
-			s.text = member(c, "text")
-		case "groundingChunkIndices":
-			for range c.Array() {
-				s.chunks = append(s.chunks, c.Int64())
-			}
-		}
-	}
-	return s
 }

@@ -34,7 +34,7 @@ type Answer struct {
 // DecodeRequest reads the body of /v1/messages or /v1/messages/count_tokens, all of it. What was changed
 // or dropped is in the request's Notes; errors are of class invalid and name the place.
 func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
-	if err := rawjson.Check(origin.Body); err != nil {
+	if err := rawjson.CheckFinite(origin.Body); err != nil {
 		return nil, nil, invalid("invalid JSON: " + err.Error())
 	}
 	c := rawjson.NewCursor(origin.Body)
@@ -51,7 +51,7 @@ func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	}
 	origin.Dialect = perigee.DialectAnthropic
 	origin.Notes = append(slices.Clip(origin.Notes), d.notes.list...)
-	if d.session != "" {
+	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive

@@ -134,10 +134,10 @@ func (f frames) delta(dst []byte, index int, kind, s string) []byte {
 	return append(dst, "}}\n\n"...)
 }
 
-func (f frames) cite(dst []byte, index int, c *citation) []byte {
+func (f frames) cite(dst []byte, index int, from *perigee.Source, cited string) []byte {
 	dst = f.block(dst, "content_block_delta", index)
 	dst = append(dst, `,"delta":{"type":"citations_delta","citation":`...)
-	return append(c.append(dst), "}}\n\n"...)
+	return append(appendCitation(dst, from, cited), "}}\n\n"...)
 }
 
 func (f frames) close(dst []byte, index int, _ blockKind) []byte {

@@ -32,6 +32,8 @@ var spellings = func() map[string]string {
 		candidates index finish_reason finish_message grounding_metadata logprobs_result
 		usage_metadata prompt_token_count candidates_token_count thoughts_token_count tool_use_prompt_token_count
 		total_token_count cached_content_token_count model_version response_id prompt_feedback block_reason
+		web_search_queries grounding_chunks grounding_supports segment start_index end_index grounding_chunk_indices
+		chosen_candidates top_candidates token log_probability
 		avg_logprobs safety_ratings citation_metadata prompt_tokens_details traffic_type create_time`) {
 		camel := lowerCamel(name)
 		table[name], table[camel] = camel, camel

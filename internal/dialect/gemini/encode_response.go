@@ -7,23 +7,18 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// An Encoder writes one answer as chunks (GenerateContentResponse objects). The provider's own frames go
-// out as they are; where there are none, each content event becomes a chunk, and the finish reasons go
-// last, together with the usage, as clients of this dialect expect.
-type Encoder struct {
-	framed   bool
+// An encoder writes one answer as chunks (GenerateContentResponse objects), where there are no frames of the provider's: each
+// content event becomes a chunk, and the finish reasons go last, together with the usage, as clients of this dialect expect.
+type encoder struct {
 	model    string
 	id       string
 	usage    *perigee.Usage
 	finishes []perigee.Event
 }
 
-// Encode appends the chunk for an event to dst. No chunk is due when it returns dst unchanged.
-func (e *Encoder) Encode(dst []byte, ev *perigee.Event) []byte {
+// encode appends the chunk for an event to dst. No chunk is due when it returns dst unchanged.
+func (e *encoder) encode(dst []byte, ev *perigee.Event) []byte {
 	switch ev.Kind {
-	case perigee.EventFrame:
-		e.framed = true
-		return append(dst, ev.Frame...)
 	case perigee.EventStart:
 		e.model, e.id = ev.Model, ev.ResponseID
 		return dst
@@ -36,9 +31,6 @@ func (e *Encoder) Encode(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventNote:
 		return dst
 	}
-	if e.framed {
-		return dst
-	}
 	w := writer{buf: dst}
 	w.open()
 	w.key("candidates")
@@ -48,9 +40,9 @@ func (e *Encoder) Encode(dst []byte, ev *perigee.Event) []byte {
 	return w.buf
 }
 
-// Close appends the last chunk, if one is due.
-func (e *Encoder) Close(dst []byte) []byte {
-	if e.framed || (len(e.finishes) == 0 && e.usage == nil) {
+// close appends the last chunk, if one is due.
+func (e *encoder) close(dst []byte) []byte {
+	if len(e.finishes) == 0 && e.usage == nil {
 		return dst
 	}
 	w := writer{buf: dst}
@@ -64,7 +56,7 @@ func (e *Encoder) Close(dst []byte) []byte {
 	return w.buf
 }
 
-func (e *Encoder) tail(w *writer, usage *perigee.Usage) {
+func (e *encoder) tail(w *writer, usage *perigee.Usage) {
 	w.usage(usage)
 	w.text("modelVersion", e.model)
 	w.text("responseId", e.id)
@@ -73,7 +65,7 @@ func (e *Encoder) tail(w *writer, usage *perigee.Usage) {
 // A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that do not
 // stream. A single frame of the provider's is the answer as it stands.
 type Collector struct {
-	encoder    Encoder
+	encoder    encoder
 	frame      []byte
 	candidates []collected
 }
@@ -95,7 +87,7 @@ func (c *Collector) Add(ev *perigee.Event) {
 	case perigee.EventFrame:
 		c.frame = append([]byte(nil), ev.Frame...)
 	case perigee.EventStart, perigee.EventUsage:
-		c.encoder.Encode(nil, ev)
+		c.encoder.encode(nil, ev)
 	case perigee.EventFinish:
 		c.candidate(ev.Candidate).finish = ev.Finish
 	case perigee.EventGrounding, perigee.EventLogprobs:

@@ -44,13 +44,13 @@ func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 // the URL names, too.
 func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, err error) {
 	var wrong error
-	err = rawjson.CheckMembers(body, func(name []byte, kind rawjson.Kind) {
-		field := camel(name)
-		if want, known := shapes[field]; known && kind != want && kind != rawjson.Null && wrong == nil {
-			wrong = fmt.Errorf("%s: want %v, found %v", name, want, kind)
+	err = rawjson.CheckMembers(body, func(m rawjson.Member) {
+		field := camel(m.Name)
+		if want, known := shapes[field]; known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
+			wrong = fmt.Errorf("%s: want %v, found %v", m.Name, want, m.Kind)
 		}
 		// Names with escapes in them are not worth a table: who writes those gets the slower way.
-		namesModel = namesModel || field == "model" || field == "generateContentRequest" || bytes.IndexByte(name, '\\') >= 0
+		namesModel = namesModel || field == "model" || field == "generateContentRequest" || bytes.IndexByte(m.Name, '\\') >= 0
 	})
 	if kind := rawjson.NewCursor(body).Kind(); err == nil && kind != rawjson.Object {
 		err = fmt.Errorf("want %v, found %v", rawjson.Object, kind)

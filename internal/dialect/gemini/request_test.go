@@ -141,7 +141,7 @@ func TestPromptRefuses(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"contents":[7]}`:                                   "contents[0]: want an object",
 		`{"contents":[{"parts":[{"text":7}]}]}`:              "contents[0].parts[0].text: want a string",
-		`{"generationConfig":{"temperature":1e400}}`:         "generationConfig.temperature",
+		`{"generationConfig":{"temperature":[1]}}`:           "generationConfig.temperature",
 		`{"generationConfig":{"maxOutputTokens":1.5}}`:       "generationConfig.maxOutputTokens",
 		`{"contents":[{"parts":[{"functionCall":"read"}]}]}`: "contents[0].parts[0].functionCall",
 	} {

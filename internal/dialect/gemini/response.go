@@ -118,17 +118,19 @@ func (r *response) read(c *rawjson.Cursor) {
 		}
 	}
 	if blocked != "" {
-		r.finish(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: blocked, Message: "the prompt was blocked"}})
+		r.finish(0, blocked, "the prompt was blocked")
 	}
 }
 
-func (r *response) finish(e perigee.Event) {
-	r.events = append(r.events, e)
+func (r *response) finish(candidate int, reason, message string) {
+	finish := FinishOf(reason)
+	finish.Message = message
+	r.events = append(r.events, perigee.Event{Kind: perigee.EventFinish, Candidate: candidate, Finish: &finish})
 	r.finished = true
 }
 
 func (r *response) candidate(c *rawjson.Cursor, index int) {
-	var finish perigee.Finish
+	var reason, message string
 	from := len(r.events)
 	for key := range c.Object() {
 		switch camel(key) {
@@ -146,24 +148,24 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 				}
 			}
 		case "finishReason":
-			finish.Reason = c.String()
+			reason = c.String()
 		case "finishMessage":
-			finish.Message = c.String()
+			message = c.String()
 		case "groundingMetadata":
 			if raw := present(c); raw != nil && !r.outline {
-				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Raw: slices.Clone(raw)})
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Grounding: decodeGrounding(raw), Raw: slices.Clone(raw)})
 			}
 		case "logprobsResult":
 			if raw := present(c); raw != nil && !r.outline {
-				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Raw: slices.Clone(raw)})
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Logprobs: decodeLogprobs(raw), Raw: slices.Clone(raw)})
 			}
 		}
 	}
 	for i := range r.events[from:] {
 		r.events[from+i].Candidate = index
 	}
-	if finish.Reason != "" {
-		r.finish(perigee.Event{Kind: perigee.EventFinish, Candidate: index, Finish: &finish})
+	if reason != "" {
+		r.finish(index, reason, message)
 	}
 }
 

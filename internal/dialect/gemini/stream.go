@@ -9,8 +9,11 @@ import (
 // elements of one JSON array otherwise. Both are the provider's own framing, down to the line ends.
 type Stream struct {
 	SSE bool
+	// Bare leaves out what is no event: Google's own libraries take a comment for a broken answer, and Gemini CLI asks again.
+	Bare bool
 
-	encoder Encoder
+	framed  bool // the provider's own chunks go out, and everything is in them
+	encoder encoder
 	open    bool // the array has its bracket
 	chunk   []byte
 }
@@ -25,17 +28,22 @@ func (s *Stream) ContentType() string {
 
 // Encode appends what an event adds to the answer, which may be nothing.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
-	if ev.Kind == perigee.EventFrame {
-		s.encoder.framed = true
+	switch {
+	case ev.Kind == perigee.EventFrame:
+		s.framed = true
 		return s.write(dst, ev.Frame)
+	case s.framed:
+		return dst
 	}
-	s.chunk = s.encoder.Encode(s.chunk[:0], ev)
+	s.chunk = s.encoder.encode(s.chunk[:0], ev)
 	return s.write(dst, s.chunk)
 }
 
 // End appends what closes the answer.
 func (s *Stream) End(dst []byte) []byte {
-	dst = s.write(dst, s.encoder.Close(s.chunk[:0]))
+	if !s.framed {
+		dst = s.write(dst, s.encoder.close(s.chunk[:0]))
+	}
 	return s.close(dst)
 }
 
@@ -44,9 +52,12 @@ func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 	return s.close(s.write(dst, EncodeError(status, err)))
 }
 
-// Idle appends a sign of life that means nothing: a comment, or white space between elements.
+// Idle appends a sign of life that means nothing: a comment, or white space between events, or between elements.
 func (s *Stream) Idle(dst []byte) []byte {
-	if s.SSE {
+	switch {
+	case s.SSE && s.Bare:
+		return append(dst, "\r\n\r\n"...)
+	case s.SSE:
 		return sse.AppendComment(dst, "keep-alive", true)
 	}
 	return append(dst, '\n')

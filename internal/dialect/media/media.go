@@ -1,4 +1,7 @@
-package openai
+// Package media knows what stands behind the URLs and the names of files in a client's message: data that a data: URL carries,
+// and the MIME types that names and formats stand for. The OpenAI and Anthropic dialects call it, so that both read them alike.
+// It is pure, and fetches nothing.
+package media
 
 import (
 	"encoding/base64"
@@ -9,21 +12,54 @@ import (
 	"perigee"
 )
 
-// mediaPart turns the URL of a medium into a part: the data itself where the URL carries it, a pointer where it
-// stands on the web. fallback is the MIME type of what does not say its own.
-func mediaPart(address, fallback string) (perigee.Part, error) {
-	if rest, ok := cutScheme(address, "data:"); ok {
-		blob, err := dataURL(rest, fallback)
+// Part turns the URL of a medium into a part: the data itself where the URL carries it, a pointer where it stands on the web.
+// fallback is the MIME type of what does not say its own. The error says what was expected.
+func Part(address, fallback string) (perigee.Part, error) {
+	if blob, ok, err := Data(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
 	}
 	for _, scheme := range []string{"https://", "http://", "gs://"} {
 		if _, ok := cutScheme(address, scheme); ok {
-			file := &perigee.File{MIME: mimeOf(address, fallback), URI: address}
-			return perigee.Part{Kind: perigee.PartFile, File: file}, nil
+			return File(address, fallback), nil
 		}
 	}
 	return perigee.Part{}, errors.New("want a data: or https: URL")
 }
+
+// File is a part that points at a URL.
+func File(address, fallback string) perigee.Part {
+	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: Type(address, fallback), URI: address}}
+}
+
+// Data reads a data: URL; ok says whether it is one. Data that is not base64 there becomes it.
+func Data(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
+	rest, ok := cutScheme(address, "data:")
+	if !ok {
+		return nil, false, nil
+	}
+	head, data, found := strings.Cut(rest, ",")
+	if !found {
+		return nil, true, errors.New("want a comma in the data: URL")
+	}
+	mime, parameters, _ := strings.Cut(head, ";")
+	if mime == "" {
+		mime = fallback
+	}
+	if !strings.HasSuffix(strings.ToLower(";"+parameters), ";base64") {
+		plain, err := url.PathUnescape(data)
+		if err != nil {
+			return nil, true, errors.New("want base64 or valid percent signs in the data: URL")
+		}
+		data = base64.StdEncoding.EncodeToString([]byte(plain))
+	}
+	if data == "" {
+		return nil, true, errors.New("want data in the data: URL")
+	}
+	return &perigee.Blob{MIME: strings.ToLower(mime), Data: data}, true, nil
+}
+
+// URL is the data: URL of a blob.
+func URL(b *perigee.Blob) string { return "data:" + b.MIME + ";base64," + b.Data }
 
 // cutScheme cuts the beginning of a URL, whose case does not matter.
 func cutScheme(address, scheme string) (rest string, ok bool) {
@@ -33,31 +69,8 @@ func cutScheme(address, scheme string) (rest string, ok bool) {
 	return address[len(scheme):], true
 }
 
-// dataURL reads what follows data: in a URL. Data that is not base64 there becomes it.
-func dataURL(rest, fallback string) (*perigee.Blob, error) {
-	head, data, ok := strings.Cut(rest, ",")
-	if !ok {
-		return nil, errors.New("want a comma in the data: URL")
-	}
-	mime, parameters, _ := strings.Cut(head, ";")
-	if mime == "" {
-		mime = fallback
-	}
-	if !strings.HasSuffix(strings.ToLower(";"+parameters), ";base64") {
-		plain, err := url.PathUnescape(data)
-		if err != nil {
-			return nil, errors.New("want base64 or valid percent signs in the data: URL")
-		}
-		data = base64.StdEncoding.EncodeToString([]byte(plain))
-	}
-	if data == "" {
-		return nil, errors.New("want data in the data: URL")
-	}
-	return &perigee.Blob{MIME: strings.ToLower(mime), Data: data}, nil
-}
-
-// mimeOf guesses a MIME type from the extension of a file's name or URL.
-func mimeOf(name, fallback string) string {
+// Type guesses a MIME type from the extension of a file's name or URL.
+func Type(name, fallback string) string {
 	if i := strings.IndexAny(name, "?#"); i >= 0 {
 		name = name[:i]
 	}
@@ -65,15 +78,14 @@ func mimeOf(name, fallback string) string {
 	if dot < 0 || len(name)-dot > 6 {
 		return fallback
 	}
-	if mime := mimeTypes[strings.ToLower(name[dot+1:])]; mime != "" {
+	if mime := types[strings.ToLower(name[dot+1:])]; mime != "" {
 		return mime
 	}
 	return fallback
 }
 
-// mimeTypes are the types that the models can read. It is not the system's table, so that every machine
-// translates alike.
-var mimeTypes = map[string]string{
+// types are the types that the models can read. It is not the system's table, so that every machine translates alike.
+var types = map[string]string{
 	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
 	"heic": "image/heic", "heif": "image/heif", "bmp": "image/bmp", "avif": "image/avif",
 	"pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html", "json": "application/json",
@@ -81,10 +93,10 @@ var mimeTypes = map[string]string{
 	"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg", "opus": "audio/opus", "aac": "audio/aac", "aiff": "audio/aiff", "m4a": "audio/mp4",
 }
 
-// audioMIME is the type of a sound in a format as this dialect names it.
-func audioMIME(format string) string {
+// AudioType is the type of a sound in a format as OpenAI names it.
+func AudioType(format string) string {
 	if format == "pcm16" {
 		return "audio/pcm"
 	}
-	return mimeOf("."+format, "audio/"+strings.ToLower(format))
+	return Type("."+format, "audio/"+strings.ToLower(format))
 }

@@ -7,30 +7,30 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// emptyArgs are the arguments of a call that has none.
-var emptyArgs = json.RawMessage("{}")
+// EmptyArgs are the arguments of a call that has none.
+var EmptyArgs = json.RawMessage("{}")
 
-// arguments reads the text that stands for the arguments of a call in a history. A text that is not a JSON object,
+// Arguments reads the text that stands for the arguments of a call in a history. A text that is not a JSON object,
 // as models write now and then, is kept as the value of one argument, so that the conversation can go on.
-func arguments(text []byte) (args json.RawMessage, repaired bool) {
+func Arguments(text []byte) (args json.RawMessage, repaired bool) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return emptyArgs, false
+		return EmptyArgs, false
 	}
 	if rawjson.Check(text) == nil && rawjson.NewCursor(text).Kind() == rawjson.Object {
 		return text, false
 	}
-	return wrap("arguments", rawjson.AppendString(nil, string(text))), true
+	return Wrap("arguments", rawjson.AppendString(nil, string(text))), true
 }
 
-// wrap returns an object with one member. The name needs no escapes.
-func wrap(name string, value []byte) json.RawMessage {
+// Wrap returns an object with one member. The name needs no escapes.
+func Wrap(name string, value []byte) json.RawMessage {
 	b := make([]byte, 0, len(name)+len(value)+5)
 	b = append(append(append(b, `{"`...), name...), `":`...)
 	return append(append(b, value...), '}')
 }
 
-// unwrap undoes wrap for a value that is a string. Of arguments that have another form, the text is the value.
-func unwrap(name string, args json.RawMessage) string {
+// Unwrap undoes Wrap for a value that is a string. Of arguments that have another form, the text is the value.
+func Unwrap(name string, args json.RawMessage) string {
 	c := rawjson.NewCursor(args)
 	if c.Kind() == rawjson.Object {
 		for key := range c.Object() {

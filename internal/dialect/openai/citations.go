@@ -1,115 +1,57 @@
 package openai
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
-	"perigee/internal/rawjson"
+	"perigee"
 )
 
-// A citation says where a stretch of the answer comes from. Start and end count characters.
-type citation struct {
-	start, end int
-	url, title string
+// A Citation says where a stretch of the answer comes from. Start and End count characters.
+type Citation struct {
+	Start, End int
+	URL, Title string
 }
 
-// citations reads the sources of a text out of the provider's groundingMetadata. Sources that no stretch names
-// are given for the beginning of the text, so that none is lost.
-func citations(text string, grounding json.RawMessage) []citation {
-	var sources []citation
-	var supports []support
-	c := rawjson.NewCursor(grounding)
-	for key := range c.Object() {
-		switch string(key) {
-		case "groundingChunks":
-			for range c.Array() {
-				sources = append(sources, readSource(c))
-			}
-		case "groundingSupports":
-			for range c.Array() {
-				supports = append(supports, readSupport(c))
-			}
+// Citations are the sources of a text. Sources that no stretch names are given for the beginning of the text, so that none is
+// lost.
+func Citations(text string, g *perigee.Grounding) []Citation {
+	if g == nil {
+		return nil
+	}
+	var list []Citation
+	if len(g.Supports) == 0 {
+		for _, s := range g.Sources {
+			list = append(list, Citation{URL: s.URL, Title: s.Title})
 		}
+		return list
 	}
-	if len(supports) == 0 {
-		return sources
-	}
-	var list []citation
 	runes := runeCounter{text: text}
-	for _, s := range supports {
-		s.locate(text)
-		start, end := runes.before(s.start), runes.before(s.end)
-		for _, i := range s.sources {
-			if i >= 0 && i < int64(len(sources)) {
-				list = append(list, citation{start, end, sources[i].url, sources[i].title})
+	for i := range g.Supports {
+		s := &g.Supports[i]
+		from, to := locate(s, text)
+		start, end := runes.before(from), runes.before(to)
+		for _, i := range s.Sources {
+			if i >= 0 && i < int64(len(g.Sources)) {
+				list = append(list, Citation{start, end, g.Sources[i].URL, g.Sources[i].Title})
 			}
 		}
 	}
 	return list
 }
 
-// readSource reads one of groundingChunks, which holds its source in a member named after its kind.
-func readSource(c *rawjson.Cursor) citation {
-	var s citation
-	for range c.Object() {
-		if c.Kind() != rawjson.Object {
-			continue
-		}
-		for key := range c.Object() {
-			switch string(key) {
-			case "uri":
-				s.url = c.String()
-			case "title":
-				s.title = c.String()
-			}
-		}
+// locate finds a stretch in the text. The provider counts within a part; where that is not the whole text, the stretch is found
+// by what it says.
+func locate(s *perigee.Support, text string) (start, end int) {
+	start = min(max(s.Start, 0), len(text))
+	end = min(max(s.End, start), len(text))
+	if s.Text == "" || text[start:end] == s.Text {
+		return start, end
 	}
-	return s
-}
-
-// A support is a stretch of text and the numbers of its sources. Start and end count bytes.
-type support struct {
-	start, end int
-	text       string
-	sources    []int64
-}
-
-func readSupport(c *rawjson.Cursor) support {
-	var s support
-	for key := range c.Object() {
-		switch string(key) {
-		case "segment":
-			for key := range c.Object() {
-				switch string(key) {
-				case "startIndex":
-					s.start = int(c.Int64())
-				case "endIndex":
-					s.end = int(c.Int64())
-				case "text":
-					s.text = c.String()
-				}
-			}
-		case "groundingChunkIndices":
-			for range c.Array() {
-				s.sources = append(s.sources, c.Int64())
-			}
-		}
+	if i := strings.Index(text, s.Text); i >= 0 {
+		return i, i + len(s.Text)
 	}
-	return s
-}
-
-// locate makes the offsets fit the text. The provider counts within a part; where that is not the whole text,
-// the stretch is found by what it says.
-func (s *support) locate(text string) {
-	s.start = min(max(s.start, 0), len(text))
-	s.end = min(max(s.end, s.start), len(text))
-	if s.text == "" || text[s.start:s.end] == s.text {
-		return
-	}
-	if i := strings.Index(text, s.text); i >= 0 {
-		s.start, s.end = i, i+len(s.text)
-	}
+	return start, end
 }
 
 // A runeCounter turns byte offsets into character offsets. Offsets that grow cost one walk over the text.

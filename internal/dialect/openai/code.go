@@ -7,24 +7,25 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// codeText writes a part of the provider's code execution as fenced text, which is all that this dialect has for
+// CodeText writes a part of the provider's code execution as fenced text, which is all that this dialect has for
 // it. Other parts give nothing.
-func codeText(part json.RawMessage) string {
+func CodeText(part json.RawMessage) string {
 	c := rawjson.NewCursor(part)
 	for key := range c.Object() {
 		switch string(key) {
 		case "executableCode":
-			language, code := readPair(c, "language", "code")
+			language, code := ReadPair(c, "language", "code")
 			return fenced(strings.ToLower(language), code)
 		case "codeExecutionResult":
-			_, output := readPair(c, "outcome", "output")
+			_, output := ReadPair(c, "outcome", "output")
 			return fenced("", output)
 		}
 	}
 	return ""
 }
 
-func readPair(c *rawjson.Cursor, first, second string) (a, b string) {
+// ReadPair reads two strings out of an object. What it lacks is empty.
+func ReadPair(c *rawjson.Cursor, first, second string) (a, b string) {
 	for key := range c.Object() {
 		switch string(key) {
 		case first:

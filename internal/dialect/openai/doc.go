@@ -1,6 +1,7 @@
-// Package openai is the OpenAI dialect: Chat Completions, Responses, embeddings and the drawing of pictures, from bytes
-// to perigee's words and back. For each API there is a decoder of requests, an encoder of streams, a collector of whole
-// answers, and a table that says what becomes of each field. The HTTP edge calls them; nobody else does.
+// Package openai is what the APIs of OpenAI's dialect share, and those of them that are small: embeddings, the drawing of
+// pictures, and the list of models. Chat Completions and Responses have packages of their own under it, which build on this one:
+// errors, notes about what was changed, the arguments of calls, sources and probabilities are written in the same way in all of
+// them. The HTTP edge calls it; nobody else does.
 //
 // It is pure: no network, no clock, no globals that change. Times and ids come in from outside. It knows no upstream
 // and no family of models: what only some of them refuse is mended where they are known.

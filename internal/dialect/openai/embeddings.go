@@ -15,14 +15,14 @@ import (
 // DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the vectors as base64
 // instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
-	if err := rawjson.Check(origin.Body); err != nil {
-		return nil, false, invalidBody(err)
+	if err := rawjson.CheckFinite(origin.Body); err != nil {
+		return nil, false, InvalidBody(err)
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object {
-		return nil, false, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+		return nil, false, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	var notes notes
+	var notes Notes
 	var inputs []string
 	var dimensions int64
 	var problem *perigee.Error
@@ -42,23 +42,23 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 			packed = c.String() == "base64"
 		case "user": // for the vendor's records
 		default:
-			notes.unknown("", key)
+			notes.Unknown("", key)
 		}
 	}
 	switch {
 	case c.Err() != nil:
-		return nil, false, invalidBody(c.Err())
+		return nil, false, InvalidBody(c.Err())
 	case problem != nil:
 		return nil, false, problem
 	case len(inputs) == 0:
-		return nil, false, invalid("input: want a text or a list of texts")
+		return nil, false, Invalid("input: want a text or a list of texts")
 	}
 	for _, text := range inputs {
 		content := perigee.Content{Parts: []perigee.Part{{Text: text}}}
 		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, notes.list...)
+	origin.Notes = append(origin.Notes, notes.List...)
 	req.Origin = origin
 	return req, packed, nil
 }
@@ -72,7 +72,7 @@ func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	var texts []string
 	for range c.Array() {
 		if kind := c.Kind(); kind == rawjson.Number || kind == rawjson.Array {
-			return nil, invalid("input: tokens cannot be turned back into text here").WithNext("send the text itself")
+			return nil, Invalid("input: tokens cannot be turned back into text here").WithNext("send the text itself")
 		}
 		texts = append(texts, c.String())
 	}

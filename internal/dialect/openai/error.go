@@ -22,23 +22,27 @@ var errorTypes = map[perigee.Class]string{
 
 // EncodeError writes an error in the shape of this dialect; the class stands in code, and in param the place in the
 // request where a value has the wrong type.
-func EncodeError(_ int, err *perigee.Error) []byte {
-	kind, ok := errorTypes[err.Class]
-	if !ok {
-		kind = "server_error"
-	}
+func EncodeError(_ int, err *perigee.Error) []byte { return Wrap("error", ErrorObject(err)) }
+
+// ErrorObject is the error itself, without what is around it.
+func ErrorObject(err *perigee.Error) []byte {
 	var param *string
 	if wrong, ok := errors.AsType[*rawjson.TypeError](err); ok && wrong.Path != "" {
 		param = &wrong.Path
 	}
-	type body struct {
+	raw, _ := json.Marshal(struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
 		Param   *string `json:"param"`
 		Code    string  `json:"code"`
-	}
-	raw, _ := json.Marshal(struct {
-		Error body `json:"error"`
-	}{body{Message: err.Error(), Type: kind, Param: param, Code: string(err.Class)}})
+	}{Message: err.Error(), Type: ErrorType(err.Class), Param: param, Code: string(err.Class)})
 	return raw
+}
+
+// ErrorType is the word that this dialect has for a class.
+func ErrorType(class perigee.Class) string {
+	if word, ok := errorTypes[class]; ok {
+		return word
+	}
+	return "server_error"
 }

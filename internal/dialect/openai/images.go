@@ -17,12 +17,12 @@ const maxImages = 10
 // DecodeImages reads the body of POST /v1/images/generations as a request to a model that draws. count is how many
 // pictures the client wants; the models draw one for each time they are asked.
 func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err error) {
-	if err := rawjson.Check(origin.Body); err != nil {
-		return nil, 0, invalidBody(err)
+	if err := rawjson.CheckFinite(origin.Body); err != nil {
+		return nil, 0, InvalidBody(err)
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object {
-		return nil, 0, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+		return nil, 0, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &imageDecoder{c: c, count: 1}
 	for key := range c.Object() {
@@ -32,9 +32,9 @@ func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err e
 	}
 	switch {
 	case c.Err() != nil:
-		return nil, 0, invalidBody(c.Err())
+		return nil, 0, InvalidBody(c.Err())
 	case d.err == nil && d.text == "":
-		d.err = invalid("prompt: want a text")
+		d.err = Invalid("prompt: want a text")
 	}
 	if d.err != nil {
 		return nil, 0, d.err
@@ -45,14 +45,14 @@ func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err e
 		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, d.notes.list...)
+	origin.Notes = append(origin.Notes, d.notes.List...)
 	req = perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
 	return req, int(d.count), nil
 }
 
 type imageDecoder struct {
 	c      *rawjson.Cursor
-	notes  notes
+	notes  Notes
 	err    *perigee.Error
 	model  string
 	text   string
@@ -62,7 +62,7 @@ type imageDecoder struct {
 
 func (d *imageDecoder) refuse(format string, args ...any) {
 	if d.err == nil {
-		d.err = invalid(format, args...)
+		d.err = Invalid(format, args...)
 	}
 }
 
@@ -80,7 +80,7 @@ func (d *imageDecoder) field(key []byte) {
 		d.size(d.c.String())
 	case "response_format":
 		if format := d.c.String(); format != "b64_json" {
-			d.refuse("response_format: pictures come as b64_json only, not as %q", brief(format))
+			d.refuse("response_format: pictures come as b64_json only, not as %q", Brief(format))
 		}
 	case "stream":
 		if d.c.Bool() {
@@ -88,11 +88,11 @@ func (d *imageDecoder) field(key []byte) {
 		}
 	case "quality", "background", "moderation", "style", "output_format", "output_compression", "partial_images":
 		if d.c.Kind() != rawjson.String || d.c.String() != "auto" {
-			d.notes.dropped(name)
+			d.notes.Dropped(name)
 		}
 	case "user": // for the vendor's records
 	default:
-		d.notes.unknown("", key)
+		d.notes.Unknown("", key)
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *imageDecoder) size(size string) {
 	width, errWidth := strconv.Atoi(w)
 	height, errHeight := strconv.Atoi(h)
 	if errWidth != nil || errHeight != nil || width < 1 || height < 1 {
-		d.refuse("size: want auto or a size such as 1024x1024, found %q", brief(size))
+		d.refuse("size: want auto or a size such as 1024x1024, found %q", Brief(size))
 		return
 	}
 	best := ratios[0]
@@ -124,7 +124,7 @@ func (d *imageDecoder) size(size string) {
 		}
 	}
 	if off(best) > 0.01 {
-		d.notes.mapped("size")
+		d.notes.Mapped("size")
 	}
 	d.config = fmt.Appendf(nil, `{"aspectRatio":"%d:%d"`, best.width, best.height)
 	switch longest := max(width, height); {
@@ -143,7 +143,7 @@ type Images struct {
 	data   []byte // the items of data
 	count  int
 	text   string // what the model said instead
-	finish string
+	finish perigee.Finish
 	usage  perigee.Usage // of the answers before
 	latest perigee.Usage // of the answer that comes
 }
@@ -156,7 +156,7 @@ func (w *Images) Add(ev *perigee.Event) {
 	case perigee.EventText:
 		w.text += ev.Text
 	case perigee.EventFinish:
-		w.finish = ev.Finish.Reason
+		w.finish = *ev.Finish
 	case perigee.EventUsage:
 		w.latest = *ev.Usage
 	case perigee.EventBlob:
@@ -185,10 +185,10 @@ func (w *Images) Err() error {
 	switch {
 	case w.count > 0:
 		return nil
-	case chatFinishes[w.finish] == "content_filter":
-		return invalid("the model did not draw this: %s", w.finish).WithNext("ask for something else")
+	case w.finish.Kind == perigee.FinishFiltered:
+		return Invalid("the model did not draw this: %s", w.finish.Reason).WithNext("ask for something else")
 	case w.text != "":
-		return invalid("the model answered in words: %s", brief(w.text)).WithNext("ask a model that draws")
+		return Invalid("the model answered in words: %s", Brief(w.text)).WithNext("ask a model that draws")
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "the model drew nothing").WithNext("try again")
 }

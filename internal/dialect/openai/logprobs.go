@@ -1,49 +1,24 @@
 package openai
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 
+	"perigee"
 	"perigee/internal/rawjson"
 )
 
-// A token is a piece of text and how likely it was.
-type token struct {
-	text    string
-	logprob float64
-}
-
-// appendLogprobs appends the items of logprobs.content for the provider's logprobsResult, without brackets.
-func appendLogprobs(dst []byte, result json.RawMessage) []byte {
-	var chosen []token
-	var top [][]token
-	c := rawjson.NewCursor(result)
-	for key := range c.Object() {
-		switch string(key) {
-		case "chosenCandidates":
-			chosen = readTokens(c)
-		case "topCandidates":
-			for range c.Array() {
-				var tokens []token
-				for key := range c.Object() {
-					if string(key) == "candidates" {
-						tokens = readTokens(c)
-					}
-				}
-				top = append(top, tokens)
-			}
-		}
-	}
-	for i, t := range chosen {
+// AppendLogprobs appends the items of logprobs.content, without brackets.
+func AppendLogprobs(dst []byte, l *perigee.Logprobs) []byte {
+	for i, t := range l.Chosen {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '{')
 		dst = appendToken(dst, t)
 		dst = append(dst, `,"top_logprobs":[`...)
-		if i < len(top) {
-			for j, alternative := range top[i] {
+		if i < len(l.Top) {
+			for j, alternative := range l.Top[i] {
 				if j > 0 {
 					dst = append(dst, ',')
 				}
@@ -57,37 +32,20 @@ func appendLogprobs(dst []byte, result json.RawMessage) []byte {
 	return dst
 }
 
-func readTokens(c *rawjson.Cursor) []token {
-	var tokens []token
-	for range c.Array() {
-		var t token
-		for key := range c.Object() {
-			switch string(key) {
-			case "token":
-				t.text = c.String()
-			case "logProbability":
-				t.logprob = c.Float64()
-			}
-		}
-		tokens = append(tokens, t)
-	}
-	return tokens
-}
-
-func appendToken(dst []byte, t token) []byte {
-	if math.IsInf(t.logprob, 0) || math.IsNaN(t.logprob) {
-		t.logprob = -9999 // what this API gives for next to impossible
+func appendToken(dst []byte, t perigee.Token) []byte {
+	if math.IsInf(t.Logprob, 0) || math.IsNaN(t.Logprob) {
+		t.Logprob = -9999 // what this API gives for next to impossible
 	}
 	dst = append(dst, `"token":`...)
-	dst = rawjson.AppendString(dst, t.text)
+	dst = rawjson.AppendString(dst, t.Text)
 	dst = append(dst, `,"logprob":`...)
-	dst = strconv.AppendFloat(dst, t.logprob, 'g', -1, 64)
+	dst = strconv.AppendFloat(dst, t.Logprob, 'g', -1, 64)
 	dst = append(dst, `,"bytes":[`...)
-	for i := range len(t.text) {
+	for i := range len(t.Text) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendUint(dst, uint64(t.text[i]), 10)
+		dst = strconv.AppendUint(dst, uint64(t.Text[i]), 10)
 	}
 	return append(dst, ']')
 }

@@ -11,33 +11,39 @@ import (
 // maxNotes bounds what one request can make us say about it.
 const maxNotes = 40
 
-// notes gathers what a decoder changed or dropped, each thing once.
-type notes struct{ list []perigee.Note }
+// Notes gathers what a decoder changed or dropped, each thing once.
+type Notes struct{ List []perigee.Note }
 
-func (n *notes) add(action, subject string) {
+// Add notes something.
+func (n *Notes) Add(action, subject string) {
 	note := perigee.Note{Action: action, Subject: subject}
 	switch {
-	case len(n.list) > maxNotes || slices.Contains(n.list, note):
-	case len(n.list) == maxNotes:
-		n.list = append(n.list, perigee.Note{Action: perigee.NoteDropped, Subject: "more than can be listed"})
+	case len(n.List) > maxNotes || slices.Contains(n.List, note):
+	case len(n.List) == maxNotes:
+		n.List = append(n.List, perigee.Note{Action: perigee.NoteDropped, Subject: "more than can be listed"})
 	default:
-		n.list = append(n.list, note)
+		n.List = append(n.List, note)
 	}
 }
 
-func (n *notes) dropped(subject string)  { n.add(perigee.NoteDropped, subject) }
-func (n *notes) mapped(subject string)   { n.add(perigee.NoteMapped, subject) }
-func (n *notes) repaired(subject string) { n.add(perigee.NoteRepaired, subject) }
+// Dropped notes something that does not reach the model.
+func (n *Notes) Dropped(subject string) { n.Add(perigee.NoteDropped, subject) }
 
-// unknown notes a member that this dialect does not know, under the path of the object it stands in.
-func (n *notes) unknown(path string, key []byte) {
-	if len(n.list) <= maxNotes {
-		n.dropped(path + brief(string(key)))
+// Mapped notes something that reaches the model as something else.
+func (n *Notes) Mapped(subject string) { n.Add(perigee.NoteMapped, subject) }
+
+// Repaired notes something that was set right.
+func (n *Notes) Repaired(subject string) { n.Add(perigee.NoteRepaired, subject) }
+
+// Unknown notes a member that this dialect does not know, under the path of the object it stands in.
+func (n *Notes) Unknown(path string, key []byte) {
+	if len(n.List) <= maxNotes {
+		n.Dropped(path + Brief(string(key)))
 	}
 }
 
-// brief cuts what a client wrote to a length that fits into a message.
-func brief(s string) string {
+// Brief cuts what a client wrote to a length that fits into a message.
+func Brief(s string) string {
 	const enough = 60
 	if len(s) <= enough {
 		return s
@@ -49,12 +55,12 @@ func brief(s string) string {
 	return s[:end] + "…"
 }
 
-// invalid is an error that the client can avoid.
-func invalid(format string, args ...any) *perigee.Error {
+// Invalid is an error that the client can avoid.
+func Invalid(format string, args ...any) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, format, args...)
 }
 
-// invalidBody says what is wrong with a body as JSON, or with the type of something in it.
-func invalidBody(err error) *perigee.Error {
+// InvalidBody says what is wrong with a body as JSON, or with the type of something in it.
+func InvalidBody(err error) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("invalid JSON payload: %v", err), Cause: err}
 }

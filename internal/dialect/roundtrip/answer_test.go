@@ -12,7 +12,8 @@ import (
 	"perigee"
 	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // An answer is what a model says: stretches of thinking and of text, and calls.
@@ -90,7 +91,7 @@ func (a *answer) events(t *rapid.T) []perigee.Event {
 		list[i].More = rapid.Bool().Draw(t, "more")
 	}
 	return append(list, perigee.Event{Kind: perigee.EventUsage, Usage: &a.usage},
-		perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: a.reason}})
+		perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(a.reason))})
 }
 
 // A reading is what a client makes of an answer.
@@ -205,12 +206,12 @@ var (
 var tongues = []tongue{
 	{name: "chat", unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
 		encoders: func(*rapid.T) (stream, collector) {
-			answer := openai.ChatAnswer{ID: "chatcmpl-1", Model: "m", Style: openai.ChatStyle{Usage: true}}
-			return openai.NewChatStream(answer), openai.NewChatCollector(answer)
+			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: chat.Style{Usage: true}}
+			return chat.NewStream(answer), chat.NewCollector(answer)
 		}},
 	{name: "responses", readStream: readResponsesStream, readWhole: readResponsesWhole, next: nextResponses,
 		encoders: func(t *rapid.T) (stream, collector) {
-			req, err := openai.DecodeResponses(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false,"reasoning":{"summary":"auto"}}`)}, nil)
+			req, err := responses.DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false,"reasoning":{"summary":"auto"}}`)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -205,7 +205,7 @@ func object(t *rapid.T, most int, value func() string) string {
 
 // number draws numbers that many a language cannot hold: they are texts to us.
 func number(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"0", "-1", "1.10", "-0.0", "1e400", "9007199254740993", "123456789012345678901234567890", "0.1000000000000000055511151231257827"}).Draw(t, "number")
+	return rapid.SampledFrom([]string{"0", "-1", "1.10", "-0.0", "1e300", "9007199254740993", "123456789012345678901234567890", "0.1000000000000000055511151231257827"}).Draw(t, "number")
 }
 
 // quote writes a string as JSON, as one client would or another.

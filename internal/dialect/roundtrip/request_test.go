@@ -14,7 +14,8 @@ import (
 	"perigee"
 	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // A dialect is how a conversation gets from its wire into perigee's words, and what the wire has no room for.
@@ -28,14 +29,14 @@ type dialect struct {
 
 var dialects = []dialect{
 	{name: "chat", write: (*conversation).asChat, noError: true, read: func(o perigee.Origin) (*perigee.Request, error) {
-		req, err := openai.DecodeChat(o)
+		req, err := chat.DecodeRequest(o)
 		if err != nil {
 			return nil, err
 		}
 		return req.Request, nil
 	}},
 	{name: "responses", write: (*conversation).asResponses, noError: true, noStop: true, read: func(o perigee.Origin) (*perigee.Request, error) {
-		req, err := openai.DecodeResponses(o, nil)
+		req, err := responses.DecodeRequest(o, nil)
 		if err != nil {
 			return nil, err
 		}

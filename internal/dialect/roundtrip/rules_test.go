@@ -1,34 +1,44 @@
-package openai
+package roundtrip
 
 import (
 	"strings"
 	"testing"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 )
 
-// Each table tells the truth about the decoder beside it.
-func TestChatRulesHold(t *testing.T) {
+// Each table of the OpenAI dialect tells the truth about its decoder.
+func TestRulesHold(t *testing.T) {
 	decoders := map[string]struct {
 		rules  []perigee.FieldRule
 		decode func(perigee.Origin) ([]perigee.Note, error)
 	}{
-		"chat": {ChatRules(), func(o perigee.Origin) ([]perigee.Note, error) {
-			req, err := DecodeChat(o)
+		"chat": {chat.Rules(), func(o perigee.Origin) ([]perigee.Note, error) {
+			req, err := chat.DecodeRequest(o)
 			if err != nil {
 				return nil, err
 			}
 			return req.Notes, nil
 		}},
-		"embeddings": {EmbeddingsRules(), func(o perigee.Origin) ([]perigee.Note, error) {
-			req, _, err := DecodeEmbeddings(o)
+		"responses": {responses.Rules(), func(o perigee.Origin) ([]perigee.Note, error) {
+			req, err := responses.DecodeRequest(o, nil)
 			if err != nil {
 				return nil, err
 			}
 			return req.Notes, nil
 		}},
-		"images": {ImagesRules(), func(o perigee.Origin) ([]perigee.Note, error) {
-			req, _, err := DecodeImages(o)
+		"embeddings": {openai.EmbeddingsRules(), func(o perigee.Origin) ([]perigee.Note, error) {
+			req, _, err := openai.DecodeEmbeddings(o)
+			if err != nil {
+				return nil, err
+			}
+			return req.Notes, nil
+		}},
+		"images": {openai.ImagesRules(), func(o perigee.Origin) ([]perigee.Note, error) {
+			req, _, err := openai.DecodeImages(o)
 			if err != nil {
 				return nil, err
 			}
@@ -36,8 +46,13 @@ func TestChatRulesHold(t *testing.T) {
 		}},
 	}
 	for api, d := range decoders {
+		seen := map[string]bool{}
 		for _, rule := range d.rules {
 			t.Run(api+"/"+rule.Field, func(t *testing.T) {
+				if seen[rule.Field] && api == "responses" {
+					t.Errorf("%s stands twice in the table", rule.Field)
+				}
+				seen[rule.Field] = true
 				notes, err := d.decode(perigee.Origin{Body: []byte(rule.Example)})
 				checkRule(t, rule, notes, err)
 			})

@@ -1,23 +1,25 @@
-package openai
+package chat
 
 import (
 	"slices"
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect/media"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A ChatAnswer is what all chunks of an answer share.
-type ChatAnswer struct {
+// An Answer is what all chunks of an answer share.
+type Answer struct {
 	ID      string // of the answer: chatcmpl-…
 	Created int64  // Unix time
 	Model   string // as the client asked for it; what really answers replaces it
-	Style   ChatStyle
+	Style   Style
 }
 
 // appendHead appends the members that open every object of this API.
-func (a *ChatAnswer) appendHead(dst []byte, object string) []byte {
+func (a *Answer) appendHead(dst []byte, object string) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = rawjson.AppendString(dst, a.ID)
 	dst = append(dst, `,"object":"`...)
@@ -28,14 +30,14 @@ func (a *ChatAnswer) appendHead(dst []byte, object string) []byte {
 	return rawjson.AppendString(dst, a.Model)
 }
 
-// A chatCall is a call in an answer and the provider's signature over it.
-type chatCall struct {
+// A toolCall is a call in an answer and the provider's signature over it.
+type toolCall struct {
 	*perigee.FunctionCall
 	signature string
 }
 
 // appendCall appends one of tool_calls; in a stream it has an index.
-func (s *ChatStyle) appendCall(dst []byte, call chatCall, index int) []byte {
+func (s *Style) appendCall(dst []byte, call toolCall, index int) []byte {
 	dst = append(dst, '{')
 	if index >= 0 {
 		dst = append(dst, `"index":`...)
@@ -48,7 +50,7 @@ func (s *ChatStyle) appendCall(dst []byte, call chatCall, index int) []byte {
 		dst = append(dst, `,"type":"custom","custom":{"name":`...)
 		dst = rawjson.AppendString(dst, call.Name)
 		dst = append(dst, `,"input":`...)
-		dst = rawjson.AppendString(dst, unwrap("input", call.Args))
+		dst = rawjson.AppendString(dst, openai.Unwrap("input", call.Args))
 		dst = append(dst, '}')
 	} else {
 		dst = append(dst, `,"type":"function","function":`...)
@@ -56,7 +58,7 @@ func (s *ChatStyle) appendCall(dst []byte, call chatCall, index int) []byte {
 	}
 	if call.signature != "" {
 		dst = append(dst, ',')
-		dst = appendSeals(dst, chatSeals{text: call.signature})
+		dst = appendSeals(dst, seals{text: call.signature})
 	}
 	return append(dst, '}')
 }
@@ -75,7 +77,7 @@ func appendFunctionCall(dst []byte, call *perigee.FunctionCall) []byte {
 }
 
 // appendSeals appends the member extra_content, from which the decoder reads signatures back.
-func appendSeals(dst []byte, s chatSeals) []byte {
+func appendSeals(dst []byte, s seals) []byte {
 	dst = append(dst, `"extra_content":{"google":{`...)
 	if s.text != "" {
 		dst = append(dst, `"thought_signature":`...)
@@ -94,34 +96,34 @@ func appendSeals(dst []byte, s chatSeals) []byte {
 // appendImage appends one of images, a member that several vendors have added to this API.
 func appendImage(dst []byte, blob *perigee.Blob, index int) []byte {
 	dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
-	dst = rawjson.AppendString(dst, "data:"+blob.MIME+";base64,"+blob.Data)
+	dst = rawjson.AppendString(dst, media.URL(blob))
 	dst = append(dst, `},"index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
 	return append(dst, '}')
 }
 
 // appendAnnotations appends the list of sources.
-func appendAnnotations(dst []byte, list []citation) []byte {
+func appendAnnotations(dst []byte, list []openai.Citation) []byte {
 	dst = append(dst, '[')
 	for i, c := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"type":"url_citation","url_citation":{"start_index":`...)
-		dst = strconv.AppendInt(dst, int64(c.start), 10)
+		dst = strconv.AppendInt(dst, int64(c.Start), 10)
 		dst = append(dst, `,"end_index":`...)
-		dst = strconv.AppendInt(dst, int64(c.end), 10)
+		dst = strconv.AppendInt(dst, int64(c.End), 10)
 		dst = append(dst, `,"url":`...)
-		dst = rawjson.AppendString(dst, c.url)
+		dst = rawjson.AppendString(dst, c.URL)
 		dst = append(dst, `,"title":`...)
-		dst = rawjson.AppendString(dst, c.title)
+		dst = rawjson.AppendString(dst, c.Title)
 		dst = append(dst, "}}"...)
 	}
 	return append(dst, ']')
 }
 
-// appendChatUsage appends a usage object.
-func appendChatUsage(dst []byte, u perigee.Usage) []byte {
+// appendUsage appends a usage object.
+func appendUsage(dst []byte, u perigee.Usage) []byte {
 	dst = append(dst, `{"prompt_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Input, 10)
 	dst = append(dst, `,"completion_tokens":`...)
@@ -135,35 +137,18 @@ func appendChatUsage(dst []byte, u perigee.Usage) []byte {
 	return append(dst, "}}"...)
 }
 
-// chatFinishes are the words of this dialect for the provider's reasons to stop; what is not here is stop.
-var chatFinishes = map[string]string{
-	"MAX_TOKENS":               "length",
-	"SAFETY":                   "content_filter",
-	"RECITATION":               "content_filter",
-	"LANGUAGE":                 "content_filter",
-	"BLOCKLIST":                "content_filter",
-	"PROHIBITED_CONTENT":       "content_filter",
-	"SPII":                     "content_filter",
-	"MODEL_ARMOR":              "content_filter",
-	"IMAGE_SAFETY":             "content_filter",
-	"IMAGE_PROHIBITED_CONTENT": "content_filter",
-	"IMAGE_RECITATION":         "content_filter",
-	"JAILBREAK":                "content_filter",
-}
-
 // finishReason says why a choice ended. Calls are the reason whatever else the provider says, because clients act
 // on nothing else. An answer that ends without a word and without a reason was withheld.
-func (s *ChatStyle) finishReason(c *chatChoice) string {
+func (s *Style) finishReason(c *choice) string {
 	switch {
 	case c.callCount > 0 && s.Functions:
 		return "function_call"
 	case c.callCount > 0:
 		return "tool_calls"
-	case c.finish == "OTHER" && !c.begun:
+	case c.finish == perigee.FinishLength:
+		return "length"
+	case c.finish == perigee.FinishFiltered, c.finish == perigee.FinishUnexplained && !c.begun:
 		return "content_filter"
 	}
-	if word := chatFinishes[c.finish]; word != "" {
-		return word
-	}
-	return "stop"
+	return "stop" // this API has no word for mishaps
 }

@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"fmt"
@@ -29,14 +29,14 @@ func agentBody(size int) []byte {
 	return []byte(b.String())
 }
 
-func BenchmarkDecodeChat(b *testing.B) {
+func BenchmarkDecodeRequest(b *testing.B) {
 	for _, size := range []int{10 << 10, 100 << 10, 10 << 20} {
 		body := agentBody(size)
 		b.Run(fmt.Sprintf("%dKB", len(body)>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := DecodeChat(perigee.Origin{Body: body}); err != nil {
+				if _, err := DecodeRequest(perigee.Origin{Body: body}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -46,7 +46,7 @@ func BenchmarkDecodeChat(b *testing.B) {
 
 func BenchmarkEncodeGemini(b *testing.B) {
 	body := agentBody(100 << 10)
-	_, prompt := decodeChat(b, string(body))
+	_, prompt := decode(b, string(body))
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -54,10 +54,10 @@ func BenchmarkEncodeGemini(b *testing.B) {
 	}
 }
 
-func BenchmarkChatStream(b *testing.B) {
+func BenchmarkStream(b *testing.B) {
 	text := perigee.Event{Kind: perigee.EventText, Text: "The answer goes on, a few words in each piece of it. "}
 	b.ReportAllocs()
-	stream := NewChatStream(ChatAnswer{ID: "chatcmpl-1", Created: 1, Model: "gemini-2.5-pro"})
+	stream := NewStream(Answer{ID: "chatcmpl-1", Created: 1, Model: "gemini-2.5-pro"})
 	var buf []byte
 	for b.Loop() {
 		buf = stream.Encode(buf[:0], &text)
@@ -67,7 +67,7 @@ func BenchmarkChatStream(b *testing.B) {
 
 // Requests that are large in any one way cost in proportion to their size: twice the size must not cost much more
 // than twice the work, which is counted in allocations because time is not repeatable.
-func TestChatIsLinear(t *testing.T) {
+func TestIsLinear(t *testing.T) {
 	many := func(n int, item func(i int) string) string {
 		var b strings.Builder
 		for i := range n {
@@ -80,10 +80,10 @@ func TestChatIsLinear(t *testing.T) {
 		"calls answered in reverse": func(n int) string {
 			calls := many(n, func(i int) string { return "," + callOf(fmt.Sprint(i), "f") })
 			results := many(n, func(i int) string { return "," + answering(fmt.Sprint(n-i-1), "a") })
-			return talking(chatHi, calling(calls[1:])) + "\x00" + results
+			return talking(userHi, calling(calls[1:])) + "\x00" + results
 		},
 		"results without calls": func(n int) string {
-			return talking(chatHi, calling(callOf("x", "f"))) + "\x00" + many(n, func(i int) string { return "," + answering(fmt.Sprint(i), "a") })
+			return talking(userHi, calling(callOf("x", "f"))) + "\x00" + many(n, func(i int) string { return "," + answering(fmt.Sprint(i), "a") })
 		},
 		"unknown members": func(n int) string {
 			return saying(many(n, func(i int) string { return fmt.Sprintf(`,"novelty_%d":1`, i) }))
@@ -99,8 +99,8 @@ func TestChatIsLinear(t *testing.T) {
 				if head, results, ok := strings.Cut(text, "\x00"); ok { // results go inside messages
 					text = strings.TrimSuffix(head, "]}") + results + "]}"
 				}
-				decodeChat(t, text)
-				return testing.AllocsPerRun(1, func() { _, _ = DecodeChat(perigee.Origin{Body: []byte(text)}) })
+				decode(t, text)
+				return testing.AllocsPerRun(1, func() { _, _ = DecodeRequest(perigee.Origin{Body: []byte(text)}) })
 			}
 			if small, large := cost(1000), cost(4000); large > 6*small+100 {
 				t.Errorf("%v allocations grow to %v when the request grows fourfold", small, large)

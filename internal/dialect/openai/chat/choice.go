@@ -1,58 +1,57 @@
-package openai
+package chat
 
 import (
-	"encoding/json"
-
 	"perigee"
+	"perigee/internal/dialect/openai"
 )
 
-// A chatChoice is what is known of one of the answers while it comes.
-type chatChoice struct {
+// A choice is what is known of one of the answers while it comes.
+type choice struct {
 	index     int
 	begun     bool // there was content
 	last      perigee.EventKind
 	callCount int
 	images    int
-	seals     chatSeals
-	grounding json.RawMessage // the latest there was
-	text      []byte          // what the sources refer to
-	finish    string          // the provider's word
+	seals     seals
+	grounding *perigee.Grounding // the latest there was
+	text      []byte             // what the sources refer to
+	finish    perigee.FinishKind
 
 	// What a whole answer gathers and a stream has sent.
 	reasoning []byte
-	calls     []chatCall
+	calls     []toolCall
 	pictures  []byte // the items of images
 	logprobs  []byte // the items of logprobs.content
 }
 
-// chatChoices are the choices of an answer, in the order in which they began.
-type chatChoices []*chatChoice
+// choices are the choices of an answer, in the order in which they began.
+type choices []*choice
 
 // at returns the choice with the given index. There are as many as the client asked for, which is few.
-func (list *chatChoices) at(index int) *chatChoice {
+func (list *choices) at(index int) *choice {
 	for _, c := range *list {
 		if c.index == index {
 			return c
 		}
 	}
-	c := &chatChoice{index: index}
+	c := &choice{index: index}
 	*list = append(*list, c)
 	return c
 }
 
-// A chatContent is what an event adds to the message. The zero value adds nothing.
-type chatContent struct {
+// content is what an event adds to the message. The zero value adds nothing.
+type content struct {
 	text      string
 	reasoning string
 	call      *perigee.FunctionCall
 	image     *perigee.Blob
 	seals     bool   // the seals of the choice have changed
 	signature string // of the call, or of the call before
-	logprobs  json.RawMessage
+	logprobs  *perigee.Logprobs
 }
 
 // take reads what an event of content adds to the choice. ok: it adds something.
-func (c *chatChoice) take(ev *perigee.Event) (add chatContent, ok bool) {
+func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 	kind := ev.Kind
 	switch kind {
 	case perigee.EventText, perigee.EventThinking:
@@ -65,7 +64,7 @@ func (c *chatChoice) take(ev *perigee.Event) (add chatContent, ok bool) {
 			add.reasoning = ev.Text
 		}
 	case perigee.EventPart:
-		if add.text = codeText(ev.Raw); add.text == "" {
+		if add.text = openai.CodeText(ev.Raw); add.text == "" {
 			return add, false
 		}
 		kind = perigee.EventText
@@ -80,9 +79,9 @@ func (c *chatChoice) take(ev *perigee.Event) (add chatContent, ok bool) {
 		}
 		add.image = ev.Blob
 	case perigee.EventLogprobs:
-		add.logprobs = ev.Raw
-		c.begun = c.begun || len(ev.Raw) > 0
-		return add, len(ev.Raw) > 0
+		add.logprobs = ev.Logprobs
+		c.begun = c.begun || ev.Logprobs != nil
+		return add, ev.Logprobs != nil
 	case perigee.EventSignature:
 		kind = c.last
 		if kind == perigee.EventCall {
@@ -98,7 +97,7 @@ func (c *chatChoice) take(ev *perigee.Event) (add chatContent, ok bool) {
 }
 
 // seal keeps a signature that belongs to the text or to the thinking.
-func (c *chatChoice) seal(kind perigee.EventKind, signature string) bool {
+func (c *choice) seal(kind perigee.EventKind, signature string) bool {
 	switch {
 	case signature == "" || kind == perigee.EventCall:
 		return false

@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-func decodeChat(t testing.TB, body string) (*ChatRequest, *perigee.Prompt) {
+func decode(t testing.TB, body string) (*Request, *perigee.Prompt) {
 	t.Helper()
-	req, err := DecodeChat(perigee.Origin{Body: []byte(body)})
+	req, err := DecodeRequest(perigee.Origin{Body: []byte(body)})
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
@@ -25,8 +25,8 @@ func decodeChat(t testing.TB, body string) (*ChatRequest, *perigee.Prompt) {
 	return req, prompt
 }
 
-// chatRefusal asks the provider's rules about a prompt.
-func chatRefusal(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusal {
+// refusalOf asks the provider's rules about a prompt.
+func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusal {
 	t.Helper()
 	models := rules.ModelTable()
 	i := slices.IndexFunc(models, func(m rules.Model) bool { return m.ID == model })
@@ -38,9 +38,9 @@ func chatRefusal(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refu
 	return refusal
 }
 
-// chatSealed returns the prompt with a signature on the first call of each turn, which clients of this API lose and
+// sealed returns the prompt with a signature on the first call of each turn, which clients of this API lose and
 // others restore.
-func chatSealed(p *perigee.Prompt) *perigee.Prompt {
+func sealed(p *perigee.Prompt) *perigee.Prompt {
 	copied := *p
 	copied.Contents = slices.Clone(p.Contents)
 	for i := range copied.Contents {
@@ -53,8 +53,8 @@ func chatSealed(p *perigee.Prompt) *perigee.Prompt {
 	return &copied
 }
 
-func TestChatRequestsOfRealClientsPass(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/chat_clients.txtar")
+func TestRequestsOfRealClientsPass(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/clients.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +63,17 @@ func TestChatRequestsOfRealClientsPass(t *testing.T) {
 	}
 	for _, file := range archive.Files {
 		t.Run(file.Name, func(t *testing.T) {
-			req, prompt := decodeChat(t, string(file.Data))
+			req, prompt := decode(t, string(file.Data))
 			if len(req.Notes) > 0 {
 				t.Errorf("notes: %v", req.Notes)
 			}
 			if body := gemini.EncodeRequest(prompt); !json.Valid(body) {
 				t.Errorf("not JSON: %s", body)
 			}
-			if refusal := chatRefusal(t, prompt, "gemini-2.5-pro"); refusal != nil {
+			if refusal := refusalOf(t, prompt, "gemini-2.5-pro"); refusal != nil {
 				t.Errorf("gemini 2: %s: %s", refusal.Rule, refusal.Message)
 			}
-			if refusal := chatRefusal(t, chatSealed(prompt), "gemini-3-flash-preview"); refusal != nil {
+			if refusal := refusalOf(t, sealed(prompt), "gemini-3-flash-preview"); refusal != nil {
 				t.Errorf("gemini 3: %s: %s", refusal.Rule, refusal.Message)
 			}
 		})

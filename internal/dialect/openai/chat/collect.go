@@ -1,24 +1,25 @@
-package openai
+package chat
 
 import (
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A ChatCollector makes one chat.completion object out of a stream of events.
-type ChatCollector struct {
-	answer  ChatAnswer
-	choices chatChoices
+// A Collector makes one chat.completion object out of a stream of events.
+type Collector struct {
+	answer  Answer
+	choices choices
 	usage   perigee.Usage
 }
 
-// NewChatCollector returns the collector for one answer.
-func NewChatCollector(answer ChatAnswer) *ChatCollector { return &ChatCollector{answer: answer} }
+// NewCollector returns the collector for one answer.
+func NewCollector(answer Answer) *Collector { return &Collector{answer: answer} }
 
 // Add takes the next event.
-func (w *ChatCollector) Add(ev *perigee.Event) {
+func (w *Collector) Add(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventFrame, perigee.EventNote:
 		return
@@ -36,10 +37,10 @@ func (w *ChatCollector) Add(ev *perigee.Event) {
 	c := w.choices.at(ev.Candidate)
 	switch ev.Kind {
 	case perigee.EventGrounding:
-		c.grounding = ev.Raw
+		c.grounding = ev.Grounding
 	case perigee.EventFinish:
 		if ev.Finish != nil {
-			c.finish = ev.Finish.Reason
+			c.finish = ev.Finish.Kind
 		}
 	default:
 		if add, ok := c.take(ev); ok {
@@ -49,12 +50,12 @@ func (w *ChatCollector) Add(ev *perigee.Event) {
 }
 
 // add gathers what an event added.
-func (c *chatChoice) add(add *chatContent) {
+func (c *choice) add(add *content) {
 	c.text = append(c.text, add.text...)
 	c.reasoning = append(c.reasoning, add.reasoning...)
 	switch {
 	case add.call != nil:
-		c.calls = append(c.calls, chatCall{add.call, add.signature})
+		c.calls = append(c.calls, toolCall{add.call, add.signature})
 		c.callCount++
 	case add.signature != "" && len(c.calls) > 0: // a seal that came after its call
 		c.calls[len(c.calls)-1].signature = add.signature
@@ -70,14 +71,14 @@ func (c *chatChoice) add(add *chatContent) {
 			c.logprobs = append(c.logprobs, ',')
 		}
 		after := len(c.logprobs)
-		if c.logprobs = appendLogprobs(c.logprobs, add.logprobs); len(c.logprobs) == after {
+		if c.logprobs = openai.AppendLogprobs(c.logprobs, add.logprobs); len(c.logprobs) == after {
 			c.logprobs = c.logprobs[:before]
 		}
 	}
 }
 
 // Bytes returns the whole answer.
-func (w *ChatCollector) Bytes() []byte {
+func (w *Collector) Bytes() []byte {
 	if len(w.choices) == 0 {
 		w.choices.at(0)
 	}
@@ -101,10 +102,10 @@ func (w *ChatCollector) Bytes() []byte {
 		dst = append(append(dst, w.answer.Style.finishReason(c)...), `"}`...)
 	}
 	dst = append(dst, `],"usage":`...)
-	return append(appendChatUsage(dst, w.usage), '}')
+	return append(appendUsage(dst, w.usage), '}')
 }
 
-func (w *ChatCollector) message(dst []byte, c *chatChoice) []byte {
+func (w *Collector) message(dst []byte, c *choice) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
 	if len(c.text) == 0 && len(c.calls) > 0 {
 		dst = append(dst, "null"...)
@@ -112,7 +113,7 @@ func (w *ChatCollector) message(dst []byte, c *chatChoice) []byte {
 		dst = rawjson.AppendString(dst, string(c.text))
 	}
 	dst = append(dst, `,"refusal":null,"annotations":`...)
-	dst = appendAnnotations(dst, citations(string(c.text), c.grounding))
+	dst = appendAnnotations(dst, openai.Citations(string(c.text), c.grounding))
 	if len(c.reasoning) > 0 {
 		dst = append(dst, `,"reasoning_content":`...)
 		dst = rawjson.AppendString(dst, string(c.reasoning))
@@ -122,14 +123,14 @@ func (w *ChatCollector) message(dst []byte, c *chatChoice) []byte {
 		dst = append(append(dst, c.pictures...), ']')
 	}
 	dst = w.calls(dst, c.calls)
-	if c.seals != (chatSeals{}) {
+	if c.seals != (seals{}) {
 		dst = appendSeals(append(dst, ','), c.seals)
 	}
 	return append(dst, '}')
 }
 
 // calls writes the calls as the request expects them. Who asked with functions gets the first as function_call.
-func (w *ChatCollector) calls(dst []byte, calls []chatCall) []byte {
+func (w *Collector) calls(dst []byte, calls []toolCall) []byte {
 	if w.answer.Style.Functions && len(calls) > 0 {
 		dst = append(dst, `,"function_call":`...)
 		dst = appendFunctionCall(dst, calls[0].FunctionCall)

@@ -1,8 +1,9 @@
-package openai
+package chat
 
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,20 +14,20 @@ import (
 )
 
 // Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
-func FuzzDecodeChat(f *testing.F) {
-	if archive, err := txtar.ParseFile("testdata/chat_clients.txtar"); err == nil {
+func FuzzDecodeRequest(f *testing.F) {
+	if archive, err := txtar.ParseFile("testdata/clients.txtar"); err == nil {
 		for _, file := range archive.Files {
 			if len(file.Data) < 2000 {
 				f.Add(file.Data)
 			}
 		}
 	}
-	for _, rule := range ChatRules() {
+	for _, rule := range Rules() {
 		f.Add([]byte(rule.Example))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := bytes.Clone(body)
-		req, err := DecodeChat(perigee.Origin{Body: body})
+		req, err := DecodeRequest(perigee.Origin{Body: body})
 		if !bytes.Equal(before, body) {
 			t.Fatalf("the body was changed from %q to %q", before, body)
 		}
@@ -40,54 +41,14 @@ func FuzzDecodeChat(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(prompt.Contents) == 0 {
+		if len(prompt.Contents) == 0 && prompt.System == nil {
 			t.Errorf("%s: nothing to send", body)
 		}
 		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) {
 			t.Errorf("%s becomes %s", body, sent)
 		}
-		if len(req.Notes) > maxNotes+1 {
+		if len(req.Notes) > 50 {
 			t.Errorf("%d notes", len(req.Notes))
-		}
-	})
-}
-
-func FuzzDecodeEmbeddings(f *testing.F) {
-	for _, rule := range EmbeddingsRules() {
-		f.Add([]byte(rule.Example))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		req, _, err := DecodeEmbeddings(perigee.Origin{Body: body})
-		if err != nil {
-			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
-				t.Fatalf("%q: class %s, %v", body, e.Class, err)
-			}
-			return
-		}
-		if sent := gemini.EncodeEmbed(req); !json.Valid(sent) || len(req.Inputs) == 0 {
-			t.Errorf("%s becomes %s", body, sent)
-		}
-	})
-}
-
-func FuzzDecodeImages(f *testing.F) {
-	for _, rule := range ImagesRules() {
-		f.Add([]byte(rule.Example))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		req, count, err := DecodeImages(perigee.Origin{Body: body})
-		if err != nil {
-			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
-				t.Fatalf("%q: class %s, %v", body, e.Class, err)
-			}
-			return
-		}
-		prompt, err := req.Prompt()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) || count < 1 {
-			t.Errorf("%s becomes %s", body, sent)
 		}
 	})
 }
@@ -124,13 +85,22 @@ func events(text string) []perigee.Event {
 		case 'p':
 			ev.Kind = perigee.EventPart
 		case 'r':
-			ev.Kind = perigee.EventGrounding
+			number, _ := strconv.Atoi(signature)
+			ev.Kind, ev.Grounding = perigee.EventGrounding, &perigee.Grounding{Sources: []perigee.Source{{URL: value}}}
+			if signature != "" {
+				ev.Grounding.Supports = []perigee.Support{{Start: number, End: number + 2, Text: value, Sources: []int64{0, 7, -1}}, {End: 1, Sources: []int64{0}}}
+			}
 		case 'l':
-			ev.Kind = perigee.EventLogprobs
+			probability, _ := strconv.ParseFloat(signature, 64)
+			ev.Kind, ev.Logprobs = perigee.EventLogprobs, &perigee.Logprobs{Chosen: []perigee.Token{{Text: value, Logprob: probability}, {}},
+				Top: [][]perigee.Token{{{Text: value}, {Text: signature}}}}
+			if value == "" {
+				ev.Logprobs = &perigee.Logprobs{}
+			}
 		case 'u':
 			ev.Kind, ev.Usage = perigee.EventUsage, &perigee.Usage{Input: int64(len(value)), Output: 1}
 		case 'f':
-			ev.Kind, ev.Finish = perigee.EventFinish, &perigee.Finish{Reason: value}
+			ev.Kind, ev.Finish = perigee.EventFinish, new(gemini.FinishOf(value))
 		default:
 			ev.Kind = perigee.EventKind(kind)
 		}
@@ -141,15 +111,15 @@ func events(text string) []perigee.Event {
 
 // Whatever happens in an answer, every frame is a chunk that a client can read, and the whole answer is one object
 // that says the same.
-func FuzzChatAnswer(f *testing.F) {
+func FuzzAnswer(f *testing.F) {
 	f.Add("sgemini\nthello|c2ln\nfSTOP\nu12", true, false)
 	f.Add("kthink\ng|c2ln\ncread {\"a\":1}|id\ng|late\ncpatch {\"input\":\"x\"}|2\nfSTOP", true, true)
 	f.Add("t#two\ntone\nf#MAX_TOKENS\nfSTOP\nbAAAA|image/png\np{\"executableCode\":{\"code\":\"1\"}}", false, false)
-	f.Add("tcafé\nr{\"groundingChunks\":[{\"web\":{\"uri\":\"u\"}}],\"groundingSupports\":[{\"segment\":{\"startIndex\":1,\"endIndex\":99},\"groundingChunkIndices\":[0,7,-1]}]}", true, false)
-	f.Add("l{\"chosenCandidates\":[{\"token\":\"a\",\"logProbability\":-1e400}]}\nl[]\nl{", true, false)
+	f.Add("tcafé\nru|3\nrfé|-9", true, false)
+	f.Add("la|-1e400\nl\nlb|NaN", true, false)
 	f.Fuzz(func(t *testing.T, text string, usage, legacy bool) {
-		answer := ChatAnswer{ID: "chatcmpl-1", Created: 1, Model: "m", Style: ChatStyle{Usage: usage, Functions: legacy, Custom: []string{"patch"}, Cite: true}}
-		stream, whole := NewChatStream(answer), NewChatCollector(answer)
+		answer := Answer{ID: "chatcmpl-1", Created: 1, Model: "m", Style: Style{Usage: usage, Functions: legacy, Custom: []string{"patch"}, Cite: true}}
+		stream, whole := NewStream(answer), NewCollector(answer)
 		var wire []byte
 		for _, ev := range events(text) {
 			wire = stream.Encode(wire, &ev)
@@ -169,7 +139,7 @@ func FuzzChatAnswer(f *testing.F) {
 	})
 }
 
-type chatObject struct {
+type completion struct {
 	Object  string
 	Choices []struct {
 		Index          int
@@ -191,7 +161,7 @@ func readChunks(t *testing.T, wire string) map[int]string {
 	said, ended := map[int]string{}, map[int]bool{}
 	for frame := range strings.SplitSeq(strings.TrimSuffix(wire, "\n\n"), "\n\n") {
 		data, ok := strings.CutPrefix(frame, "data: ")
-		var chunk chatObject
+		var chunk completion
 		if err := json.Unmarshal([]byte(data), &chunk); !ok || err != nil || chunk.Object != "chat.completion.chunk" || strings.Contains(data, "\n") {
 			t.Fatalf("%v in %q", err, frame)
 		}
@@ -219,7 +189,7 @@ func readChunks(t *testing.T, wire string) map[int]string {
 
 func readCompletion(t *testing.T, body []byte) map[int]string {
 	t.Helper()
-	var object chatObject
+	var object completion
 	if err := json.Unmarshal(body, &object); err != nil || object.Object != "chat.completion" || len(object.Choices) == 0 {
 		t.Fatalf("%v in %s", err, body)
 	}

@@ -1,12 +1,13 @@
-package openai
+package chat
 
 import (
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A chatMessage is one of messages while it is read: role and content may come in any order.
-type chatMessage struct {
+// A message is one of messages while it is read: role and content may come in any order.
+type message struct {
 	role      string
 	name      string
 	text      string         // content that is a string
@@ -17,28 +18,28 @@ type chatMessage struct {
 	calls     []perigee.Part
 	answers   []byte // tool_call_id
 	reasoning string
-	seals     chatSeals
+	seals     seals
 }
 
-// chatSeals are the provider's signatures over an assistant message.
-type chatSeals struct {
+// seals are the provider's signatures over an assistant message.
+type seals struct {
 	text      string // extra_content.google.thought_signature
 	reasoning string // extra_content.google.reasoning_signature
 }
 
 // message reads the i-th of messages and adds it to the conversation.
-func (d *chatDecoder) message(i int) {
-	m := chatMessage{calls: d.calls[:0]}
+func (d *decoder) message(i int) {
+	m := message{calls: d.calls[:0]}
 	for key := range d.c.Object() {
 		if d.c.Kind() != rawjson.Null {
 			d.messageField(i, string(key), &m)
 		}
 	}
 	if m.name != "" && m.role != "function" && m.role != "tool" {
-		d.notes.dropped("messages[].name")
+		d.notes.Dropped("messages[].name")
 	}
 	if len(m.calls) > 0 && m.role != "assistant" {
-		d.notes.dropped("messages[].tool_calls of role " + brief(m.role))
+		d.notes.Dropped("messages[].tool_calls of role " + openai.Brief(m.role))
 	}
 	switch m.role {
 	case "system", "developer":
@@ -50,13 +51,13 @@ func (d *chatDecoder) message(i int) {
 	case "tool", "function":
 		d.talk.result(&m)
 	default:
-		d.refuse("messages[%d].role: want system, developer, user, assistant or tool, found %q", i, brief(m.role))
+		d.refuse("messages[%d].role: want system, developer, user, assistant or tool, found %q", i, openai.Brief(m.role))
 	}
 	d.talk.seen++
 	d.calls = m.calls
 }
 
-func (d *chatDecoder) messageField(i int, name string, m *chatMessage) {
+func (d *decoder) messageField(i int, name string, m *message) {
 	switch name {
 	case "role":
 		m.role = readRole(d.c)
@@ -81,7 +82,7 @@ func (d *chatDecoder) messageField(i int, name string, m *chatMessage) {
 		m.seals = d.seals("messages[].")
 	case "refusal":
 		if m.refusal = d.c.String(); m.refusal != "" {
-			d.notes.mapped("messages[].refusal")
+			d.notes.Mapped("messages[].refusal")
 		}
 	case "images":
 		for j := range d.c.Array() {
@@ -89,7 +90,7 @@ func (d *chatDecoder) messageField(i int, name string, m *chatMessage) {
 		}
 	case "annotations": // the sources of an earlier answer, which the model knows
 	default:
-		d.notes.unknown("messages[].", []byte(name))
+		d.notes.Unknown("messages[].", []byte(name))
 	}
 }
 
@@ -105,11 +106,11 @@ func readRole(c *rawjson.Cursor) string {
 }
 
 // seals reads extra_content, where the provider's own OpenAI-compatible API keeps signatures.
-func (d *chatDecoder) seals(path string) chatSeals {
-	var s chatSeals
+func (d *decoder) seals(path string) seals {
+	var s seals
 	for key := range d.c.Object() {
 		if string(key) != "google" {
-			d.notes.unknown(path+"extra_content.", key)
+			d.notes.Unknown(path+"extra_content.", key)
 			continue
 		}
 		for key := range d.c.Object() {
@@ -119,7 +120,7 @@ func (d *chatDecoder) seals(path string) chatSeals {
 			case "reasoning_signature":
 				s.reasoning = d.c.String()
 			default:
-				d.notes.unknown(path+"extra_content.google.", key)
+				d.notes.Unknown(path+"extra_content.google.", key)
 			}
 		}
 	}
@@ -127,7 +128,7 @@ func (d *chatDecoder) seals(path string) chatSeals {
 }
 
 // toolCall reads the j-th of tool_calls of the i-th message.
-func (d *chatDecoder) toolCall(i, j int, m *chatMessage) {
+func (d *decoder) toolCall(i, j int, m *message) {
 	part := perigee.Part{Kind: perigee.PartCall}
 	id := ""
 	for key := range d.c.Object() {
@@ -145,7 +146,7 @@ func (d *chatDecoder) toolCall(i, j int, m *chatMessage) {
 			part.Signature = d.seals("messages[].tool_calls[].").text
 		case "type", "index": // the members tell which type; the index is left over from a stream
 		default:
-			d.notes.unknown("messages[].tool_calls[].", key)
+			d.notes.Unknown("messages[].tool_calls[].", key)
 		}
 	}
 	if part.Call == nil {
@@ -156,8 +157,8 @@ func (d *chatDecoder) toolCall(i, j int, m *chatMessage) {
 	m.calls = append(m.calls, part)
 }
 
-func (d *chatDecoder) calledFunction(path string) *perigee.FunctionCall {
-	call := &perigee.FunctionCall{Args: emptyArgs}
+func (d *decoder) calledFunction(path string) *perigee.FunctionCall {
+	call := &perigee.FunctionCall{Args: openai.EmptyArgs}
 	for key := range d.c.Object() {
 		switch string(key) {
 		case "name":
@@ -169,19 +170,19 @@ func (d *chatDecoder) calledFunction(path string) *perigee.FunctionCall {
 			case rawjson.Null:
 			default:
 				var repaired bool
-				if call.Args, repaired = arguments(d.c.Bytes()); repaired {
-					d.notes.repaired(path + "arguments")
+				if call.Args, repaired = openai.Arguments(d.c.Bytes()); repaired {
+					d.notes.Repaired(path + "arguments")
 				}
 			}
 		default:
-			d.notes.unknown(path, key)
+			d.notes.Unknown(path, key)
 		}
 	}
 	return call
 }
 
 // calledCustom reads the call of a custom tool, which is a function with one parameter to the model.
-func (d *chatDecoder) calledCustom() *perigee.FunctionCall {
+func (d *decoder) calledCustom() *perigee.FunctionCall {
 	call := &perigee.FunctionCall{}
 	input := []byte(`""`)
 	for key := range d.c.Object() {
@@ -195,9 +196,9 @@ func (d *chatDecoder) calledCustom() *perigee.FunctionCall {
 			}
 			input = d.c.Raw()
 		default:
-			d.notes.unknown("messages[].tool_calls[].custom.", key)
+			d.notes.Unknown("messages[].tool_calls[].custom.", key)
 		}
 	}
-	call.Args = wrap("input", input)
+	call.Args = openai.Wrap("input", input)
 	return call
 }

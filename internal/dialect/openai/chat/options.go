@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
@@ -13,7 +14,7 @@ import (
 const maxStops = 5
 
 // sampling reads the knobs that say how tokens are chosen and when to stop.
-func (d *chatDecoder) sampling(name string) bool {
+func (d *decoder) sampling(name string) bool {
 	g, c := &d.prompt.Generation, d.c
 	switch name {
 	case "temperature":
@@ -42,7 +43,7 @@ func (d *chatDecoder) sampling(name string) bool {
 		d.topProbs = new(c.Int64())
 	case "logit_bias":
 		for range c.Object() {
-			d.notes.dropped("logit_bias")
+			d.notes.Dropped("logit_bias")
 		}
 	default:
 		return false
@@ -50,7 +51,7 @@ func (d *chatDecoder) sampling(name string) bool {
 	return true
 }
 
-func (d *chatDecoder) candidates(n int64) {
+func (d *decoder) candidates(n int64) {
 	switch {
 	case n < 1:
 		d.refuse("n: want at least 1, found %d", n)
@@ -60,15 +61,15 @@ func (d *chatDecoder) candidates(n int64) {
 }
 
 // seed makes the seed fit the 32 bits that the provider has for it.
-func (d *chatDecoder) seed(seed int64) {
+func (d *decoder) seed(seed int64) {
 	if seed < math.MinInt32 || seed > math.MaxInt32 {
-		d.notes.mapped("seed")
+		d.notes.Mapped("seed")
 		seed = int64(int32(seed ^ seed>>32))
 	}
 	d.prompt.Generation.Seed = &seed
 }
 
-func (d *chatDecoder) stops() {
+func (d *decoder) stops() {
 	var stops []string
 	if d.c.Kind() == rawjson.Array {
 		for range d.c.Array() {
@@ -81,7 +82,7 @@ func (d *chatDecoder) stops() {
 		switch {
 		case s == "": // stops nothing
 		case len(d.prompt.Generation.Stop) == maxStops:
-			d.notes.dropped("stop sequences after the fifth")
+			d.notes.Dropped("stop sequences after the fifth")
 		default:
 			d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
 		}
@@ -89,17 +90,17 @@ func (d *chatDecoder) stops() {
 }
 
 // format reads what the answer should be made of.
-func (d *chatDecoder) format(name string) bool {
+func (d *decoder) format(name string) bool {
 	switch name {
 	case "response_format":
 		d.responseFormat()
 	case "modalities":
 		d.modalities()
 	case "audio":
-		d.notes.dropped("audio")
+		d.notes.Dropped("audio")
 	case "verbosity":
 		if d.c.String() != "medium" { // the default
-			d.notes.dropped("verbosity")
+			d.notes.Dropped("verbosity")
 		}
 	default:
 		return false
@@ -107,7 +108,7 @@ func (d *chatDecoder) format(name string) bool {
 	return true
 }
 
-func (d *chatDecoder) responseFormat() {
+func (d *decoder) responseFormat() {
 	var kind string
 	var schema json.RawMessage
 	for key := range d.c.Object() {
@@ -121,13 +122,13 @@ func (d *chatDecoder) responseFormat() {
 					schema = d.c.Raw()
 				case "name", "strict": // names the schema for the vendor's cache; the provider is always strict
 				case "description":
-					d.notes.dropped("response_format.json_schema.description")
+					d.notes.Dropped("response_format.json_schema.description")
 				default:
-					d.notes.unknown("response_format.json_schema.", key)
+					d.notes.Unknown("response_format.json_schema.", key)
 				}
 			}
 		default:
-			d.notes.unknown("response_format.", key)
+			d.notes.Unknown("response_format.", key)
 		}
 	}
 	g := &d.prompt.Generation
@@ -138,12 +139,12 @@ func (d *chatDecoder) responseFormat() {
 	case "json_schema":
 		g.ResponseMIME, g.ResponseJSON = "application/json", schema
 	default:
-		d.refuse("response_format.type: want text, json_object or json_schema, found %q", brief(kind))
+		d.refuse("response_format.type: want text, json_object or json_schema, found %q", openai.Brief(kind))
 	}
 }
 
 // modalities: text alone is what every model does unasked.
-func (d *chatDecoder) modalities() {
+func (d *decoder) modalities() {
 	var list []string
 	image := false
 	for range d.c.Array() {
@@ -154,7 +155,7 @@ func (d *chatDecoder) modalities() {
 			list = append(list, "IMAGE")
 			image = true
 		default:
-			d.notes.dropped("modalities " + brief(kind))
+			d.notes.Dropped("modalities " + openai.Brief(kind))
 		}
 	}
 	if image {
@@ -163,13 +164,13 @@ func (d *chatDecoder) modalities() {
 }
 
 // finishGeneration settles members that mean the same or need each other.
-func (d *chatDecoder) finishGeneration() {
+func (d *decoder) finishGeneration() {
 	g := &d.prompt.Generation
 	switch {
 	case g.MaxOutputTokens == nil:
 		g.MaxOutputTokens = d.maxOld
 	case d.maxOld != nil && *d.maxOld != *g.MaxOutputTokens:
-		d.notes.dropped("max_tokens")
+		d.notes.Dropped("max_tokens")
 	}
 	switch {
 	case d.logprobs:
@@ -178,7 +179,7 @@ func (d *chatDecoder) finishGeneration() {
 			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: strconv.AppendInt(nil, *d.topProbs, 10)})
 		}
 	case d.topProbs != nil:
-		d.notes.dropped("top_logprobs")
+		d.notes.Dropped("top_logprobs")
 	}
 	switch d.detail {
 	case "low":
@@ -190,17 +191,17 @@ func (d *chatDecoder) finishGeneration() {
 }
 
 // imageDetail keeps the finest detail that any image asks for: the provider has one for all of them.
-func (d *chatDecoder) imageDetail(detail string) {
+func (d *decoder) imageDetail(detail string) {
 	switch detail {
 	case "", "auto":
 		detail = "auto"
 	case "low", "high":
 	default:
-		d.notes.dropped("messages[].content[].image_url.detail " + brief(detail))
+		d.notes.Dropped("messages[].content[].image_url.detail " + openai.Brief(detail))
 		return
 	}
 	if d.detail != "" && d.detail != detail {
-		d.notes.mapped("messages[].content[].image_url.detail")
+		d.notes.Mapped("messages[].content[].image_url.detail")
 	}
 	if d.detail == "" || d.detail == "low" || detail == "high" {
 		d.detail = detail

@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // What the knobs of a request become.
-func TestChatOptions(t *testing.T) {
+func TestOptions(t *testing.T) {
 	config := func(members string) string {
 		return `{"contents":[` + geminiHi + `],"generationConfig":{` + members + `}}`
 	}
@@ -67,14 +67,14 @@ func TestChatOptions(t *testing.T) {
 			`{"contents":[` + geminiHi + `],"tools":[{"functionDeclarations":[{"name":"patch","description":"d","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text. It must match this lark grammar:\nstart"}},"required":["input"]}}]}]}`,
 			"mapped tools[].custom"},
 		"a search":                  {`,"web_search_options":{"user_location":{}}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}}]}`, "dropped web_search_options.user_location"},
-		"a search beside functions": {declare + `,"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read"}]}],"toolConfig":{"includeServerSideToolInvocations":true}}`, ""},
+		"a search beside functions": {declare + `,"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read"}]}]}`, ""},
 		"the provider's tools":      {`,"tools":[{"google_search":{}},{"type":"url_context","url_context":{}},{"codeExecution":{"a":1}}],"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"urlContext":{}},{"codeExecution":{"a":1}}]}`, ""},
 	} {
-		t.Run(name, func(t *testing.T) { checkChat(t, saying(c.more), c.want, c.notes) })
+		t.Run(name, func(t *testing.T) { check(t, saying(c.more), c.want, c.notes) })
 	}
 }
 
-func TestChatImageDetail(t *testing.T) {
+func TestImageDetail(t *testing.T) {
 	image := func(detail string) string {
 		return `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"` + detail + `}}`
 	}
@@ -95,13 +95,13 @@ func TestChatImageDetail(t *testing.T) {
 			if c.want != "" {
 				want += `,"generationConfig":{"mediaResolution":"MEDIA_RESOLUTION_` + c.want + `"}`
 			}
-			checkChat(t, talking(`{"role":"user","content":[`+image(c.first)+`,`+image(c.second)+`]}`), want+`}`, c.notes)
+			check(t, talking(`{"role":"user","content":[`+image(c.first)+`,`+image(c.second)+`]}`), want+`}`, c.notes)
 		})
 	}
 }
 
-func TestChatEnvelope(t *testing.T) {
-	req, err := DecodeChat(perigee.Origin{ID: "1", Dialect: "x", Body: []byte(saying(`,"stream":true,"stream_options":{"include_usage":true,"novel":1},"prompt_cache_key":"s-1"`))})
+func TestEnvelope(t *testing.T) {
+	req, err := DecodeRequest(perigee.Origin{ID: "1", Dialect: "x", Body: []byte(saying(`,"stream":true,"stream_options":{"include_usage":true,"novel":1},"prompt_cache_key":"s-1"`))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,16 @@
-package openai
+package chat
 
 import (
 	"fmt"
 
 	"perigee"
+	"perigee/internal/dialect/media"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
 // content reads the content of the i-th message: a text, or a list of parts.
-func (d *chatDecoder) content(i int, m *chatMessage) {
+func (d *decoder) content(i int, m *message) {
 	switch d.c.Kind() {
 	case rawjson.String:
 		if m.role == "" || m.role == "tool" || m.role == "function" {
@@ -29,8 +31,8 @@ func place(message int, list string, part int) string {
 	return fmt.Sprintf("messages[%d].%s[%d]", message, list, part)
 }
 
-// A chatPart is one part while it is read. Its type may come last.
-type chatPart struct {
+// A part is one part while it is read. Its type may come last.
+type part struct {
 	kind     string
 	text     string
 	refusal  string
@@ -42,14 +44,14 @@ type chatPart struct {
 }
 
 // part appends the next part to parts. Empty texts say nothing, and some models refuse them.
-func (d *chatDecoder) part(parts []perigee.Part, where func() string) []perigee.Part {
+func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part {
 	if d.c.Kind() == rawjson.String { // a list of texts, which the API does not document
 		if text := d.c.String(); text != "" {
 			parts = append(parts, perigee.Part{Text: text})
 		}
 		return parts
 	}
-	var p chatPart
+	var p part
 	for key := range d.c.Object() {
 		if d.c.Kind() != rawjson.Null {
 			d.partField(key, &p)
@@ -61,7 +63,7 @@ func (d *chatDecoder) part(parts []perigee.Part, where func() string) []perigee.
 	switch p.kind {
 	case "text", "refusal":
 		if p.refusal != "" {
-			d.notes.mapped("messages[].content[].refusal")
+			d.notes.Mapped("messages[].content[].refusal")
 			p.text = p.refusal
 		}
 		if p.text == "" {
@@ -76,11 +78,11 @@ func (d *chatDecoder) part(parts []perigee.Part, where func() string) []perigee.
 		}
 		return append(parts, part)
 	}
-	d.refuse("%s.type: want text, image_url, input_audio, file or refusal, found %q", where(), brief(p.kind))
+	d.refuse("%s.type: want text, image_url, input_audio, file or refusal, found %q", where(), openai.Brief(p.kind))
 	return parts
 }
 
-func (d *chatDecoder) partField(key []byte, p *chatPart) {
+func (d *decoder) partField(key []byte, p *part) {
 	switch string(key) {
 	case "type":
 		p.kind = string(d.c.Bytes())
@@ -98,7 +100,7 @@ func (d *chatDecoder) partField(key []byte, p *chatPart) {
 			case "format":
 				p.format = d.c.String()
 			default:
-				d.notes.unknown("messages[].content[].input_audio.", key)
+				d.notes.Unknown("messages[].content[].input_audio.", key)
 			}
 		}
 	case "file":
@@ -111,17 +113,17 @@ func (d *chatDecoder) partField(key []byte, p *chatPart) {
 			case "file_id":
 				p.fileID = d.c.String()
 			default:
-				d.notes.unknown("messages[].content[].file.", key)
+				d.notes.Unknown("messages[].content[].file.", key)
 			}
 		}
 	case "index": // of images in an answer that came from here
 	default:
-		d.notes.unknown("messages[].content[].", key)
+		d.notes.Unknown("messages[].content[].", key)
 	}
 }
 
 // mediaField reads {"url": …, "detail": …}, or the URL alone, as some clients write it.
-func (d *chatDecoder) mediaField(name string, p *chatPart) {
+func (d *decoder) mediaField(name string, p *part) {
 	if d.c.Kind() == rawjson.String {
 		p.url = d.c.String()
 		return
@@ -134,7 +136,7 @@ func (d *chatDecoder) mediaField(name string, p *chatPart) {
 		case "detail":
 			detail = d.c.String()
 		default:
-			d.notes.unknown("messages[].content[]."+name+".", key)
+			d.notes.Unknown("messages[].content[]."+name+".", key)
 		}
 	}
 	if name == "image_url" {
@@ -143,23 +145,23 @@ func (d *chatDecoder) mediaField(name string, p *chatPart) {
 }
 
 // medium makes a part of an image, a video, a sound or a file.
-func (d *chatDecoder) medium(p *chatPart) (perigee.Part, error) {
+func (d *decoder) medium(p *part) (perigee.Part, error) {
 	switch {
 	case p.kind == "image_url":
-		return mediaPart(p.url, "image/jpeg")
+		return media.Part(p.url, "image/jpeg")
 	case p.kind == "video_url":
-		return mediaPart(p.url, "video/mp4")
+		return media.Part(p.url, "video/mp4")
 	case p.kind == "input_audio" && p.data != "" && p.format != "":
-		return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: audioMIME(p.format), Data: p.data}}, nil
+		return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.AudioType(p.format), Data: p.data}}, nil
 	case p.kind == "input_audio":
-		return perigee.Part{}, invalid("want data and format")
+		return perigee.Part{}, openai.Invalid("want data and format")
 	case p.fileID != "" && p.data == "":
-		return perigee.Part{}, invalid("file_id names a file that perigee does not have").WithNext("send it as file_data")
+		return perigee.Part{}, openai.Invalid("file_id names a file that perigee does not have").WithNext("send it as file_data")
 	case p.data == "":
-		return perigee.Part{}, invalid("want file_data")
+		return perigee.Part{}, openai.Invalid("want file_data")
 	}
-	mime := mimeOf(p.filename, "application/pdf")
-	if part, err := mediaPart(p.data, mime); err == nil || len(p.data) > 5 && p.data[:5] == "data:" {
+	mime := media.Type(p.filename, "application/pdf")
+	if part, err := media.Part(p.data, mime); err == nil || len(p.data) > 5 && p.data[:5] == "data:" {
 		return part, err
 	}
 	return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.data}}, nil

@@ -1,14 +1,15 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A chatThinking is how much the model is to think. There are four ways to say it; the more exact one holds.
-type chatThinking struct {
+// thinking is how much the model is to think. There are four ways to say it; the more exact one holds.
+type thinking struct {
 	value *perigee.Thinking
 	field string // that said it
 	rank  int
@@ -22,23 +23,23 @@ const (
 	rankGoogle
 )
 
-func (d *chatDecoder) think(rank int, field string, value *perigee.Thinking) {
+func (d *decoder) think(rank int, field string, value *perigee.Thinking) {
 	if value == nil {
 		return
 	}
 	t := &d.thinking
 	if t.rank > rank {
-		d.notes.dropped(field)
+		d.notes.Dropped(field)
 		return
 	}
 	if t.rank > 0 {
-		d.notes.dropped(t.field)
+		d.notes.Dropped(t.field)
 	}
-	*t = chatThinking{value: value, field: field, rank: rank}
+	*t = thinking{value: value, field: field, rank: rank}
 }
 
 // reasoning reads the members that govern thinking, and the provider's own ones.
-func (d *chatDecoder) reasoning(name string) bool {
+func (d *decoder) reasoning(name string) bool {
 	switch name {
 	case "reasoning_effort":
 		d.think(rankEffort, name, d.effort(name, d.c.String()))
@@ -55,24 +56,24 @@ func (d *chatDecoder) reasoning(name string) bool {
 }
 
 // effort turns a word for effort into a level. The provider has none above high.
-func (d *chatDecoder) effort(field, word string) *perigee.Thinking {
+func (d *decoder) effort(field, word string) *perigee.Thinking {
 	switch word {
 	case "none":
 		return &perigee.Thinking{Budget: new(int64(0))}
 	case "minimal", "low", "medium", "high":
 		return &perigee.Thinking{Include: new(true), Level: word}
 	case "xhigh", "max":
-		d.notes.mapped(field + " " + word)
+		d.notes.Mapped(field + " " + word)
 		return &perigee.Thinking{Include: new(true), Level: "high"}
 	case "auto", "default":
 		return &perigee.Thinking{Include: new(true)}
 	}
-	d.refuse("%s: want none, minimal, low, medium, high or xhigh, found %q", field, brief(word))
+	d.refuse("%s: want none, minimal, low, medium, high or xhigh, found %q", field, openai.Brief(word))
 	return nil
 }
 
 // reasoningObject reads the object that routers of several vendors' models take in place of reasoning_effort.
-func (d *chatDecoder) reasoningObject() *perigee.Thinking {
+func (d *decoder) reasoningObject() *perigee.Thinking {
 	var t *perigee.Thinking
 	var budget *int64
 	include := true
@@ -92,7 +93,7 @@ func (d *chatDecoder) reasoningObject() *perigee.Thinking {
 				budget = new(int64(0))
 			}
 		default:
-			d.notes.unknown("reasoning.", key)
+			d.notes.Unknown("reasoning.", key)
 		}
 	}
 	if budget != nil || t == nil {
@@ -105,7 +106,7 @@ func (d *chatDecoder) reasoningObject() *perigee.Thinking {
 }
 
 // thinkingObject reads {"type": "enabled", "budget_tokens": 1024}.
-func (d *chatDecoder) thinkingObject() *perigee.Thinking {
+func (d *decoder) thinkingObject() *perigee.Thinking {
 	t := &perigee.Thinking{Include: new(true)}
 	for key := range d.c.Object() {
 		if d.c.Kind() == rawjson.Null {
@@ -119,14 +120,14 @@ func (d *chatDecoder) thinkingObject() *perigee.Thinking {
 		case "budget_tokens":
 			t.Budget = new(d.c.Int64())
 		default:
-			d.notes.unknown("thinking.", key)
+			d.notes.Unknown("thinking.", key)
 		}
 	}
 	return t
 }
 
 // google reads what the provider's own OpenAI-compatible API takes as extra_body.google.
-func (d *chatDecoder) google() {
+func (d *decoder) google() {
 	for key := range d.c.Object() {
 		if d.c.Kind() == rawjson.Null {
 			continue
@@ -139,18 +140,18 @@ func (d *chatDecoder) google() {
 		case "safety_settings", "safetySettings":
 			d.extra("safetySettings", d.c.Raw())
 		default:
-			d.notes.unknown("google.", key)
+			d.notes.Unknown("google.", key)
 		}
 	}
 }
 
-func (d *chatDecoder) extra(name string, value json.RawMessage) {
+func (d *decoder) extra(name string, value json.RawMessage) {
 	if d.prompt.Extra.Get(name) == nil {
 		d.prompt.Extra = append(d.prompt.Extra, perigee.Field{Name: name, Value: value})
 	}
 }
 
-func (d *chatDecoder) thinkingConfig() *perigee.Thinking {
+func (d *decoder) thinkingConfig() *perigee.Thinking {
 	t := &perigee.Thinking{}
 	for key := range d.c.Object() {
 		if d.c.Kind() == rawjson.Null {
@@ -164,7 +165,7 @@ func (d *chatDecoder) thinkingConfig() *perigee.Thinking {
 		case "thinking_level", "thinkingLevel":
 			t.Level = d.c.String()
 		default:
-			d.notes.unknown("google.thinking_config.", key)
+			d.notes.Unknown("google.thinking_config.", key)
 		}
 	}
 	return t

@@ -1,74 +1,75 @@
-package openai
+package chat
 
 import (
 	"fmt"
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A ChatRequest is a request of the Chat Completions API, and how its answer is to look.
-type ChatRequest struct {
+// A Request is a request of the Chat Completions API, and how its answer is to look.
+type Request struct {
 	*perigee.Request
-	Style ChatStyle
+	Style Style
 }
 
-// A ChatStyle is what a request decides about the form of its answer.
-type ChatStyle struct {
+// A Style is what a request decides about the form of its answer.
+type Style struct {
 	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in the others
 	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
 	Custom    []string // tools that are custom ones to the client and functions to the model
 	Cite      bool     // the answer may come with sources
 }
 
-// DecodeChat reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
-func DecodeChat(origin perigee.Origin) (*ChatRequest, error) {
-	if err := rawjson.Check(origin.Body); err != nil {
-		return nil, invalidBody(err)
+// DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
+func DecodeRequest(origin perigee.Origin) (*Request, error) {
+	if err := rawjson.CheckFinite(origin.Body); err != nil {
+		return nil, openai.InvalidBody(err)
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
-		return nil, invalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+		return nil, openai.InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	d := &chatDecoder{c: c}
+	d := &decoder{c: c}
 	d.talk.notes, d.talk.prompt = &d.notes, &d.prompt
 	for key := range c.Object() {
 		d.field(key)
 	}
 	if err := c.Err(); err != nil {
-		return nil, invalidBody(err)
+		return nil, openai.InvalidBody(err)
 	}
 	d.finish()
 	if d.err != nil {
 		return nil, d.err
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, d.notes.list...)
-	if d.session != "" {
+	origin.Notes = append(origin.Notes, d.notes.List...)
+	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	prompt := &d.prompt
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
-	return &ChatRequest{Request: req, Style: d.style}, nil
+	return &Request{Request: req, Style: d.style}, nil
 }
 
-// A chatDecoder is a body while it is read. The members may come in any order, so what depends on others is
+// A decoder is a body while it is read. The members may come in any order, so what depends on others is
 // worked out in finish.
-type chatDecoder struct {
+type decoder struct {
 	c      *rawjson.Cursor
-	notes  notes
+	notes  openai.Notes
 	err    *perigee.Error // the first thing that is wrong beyond types
 	prompt perigee.Prompt
-	talk   chatTalk
+	talk   talk
 	calls  []perigee.Part // of the message that is read: memory for the next one
-	style  ChatStyle
+	style  Style
 
 	model    string
 	stream   bool
 	session  string
-	choice   chatToolChoice
-	thinking chatThinking
+	choice   toolChoice
+	thinking thinking
 	maxOld   *int64 // max_tokens
 	logprobs bool
 	topProbs *int64
@@ -76,14 +77,14 @@ type chatDecoder struct {
 }
 
 // refuse makes the request an error, the first of them counts.
-func (d *chatDecoder) refuse(format string, args ...any) {
+func (d *decoder) refuse(format string, args ...any) {
 	if d.err == nil {
-		d.err = invalid(format, args...)
+		d.err = openai.Invalid(format, args...)
 	}
 }
 
 // field reads one member of the body. A null is a member that is not there.
-func (d *chatDecoder) field(key []byte) {
+func (d *decoder) field(key []byte) {
 	if d.c.Kind() == rawjson.Null {
 		return
 	}
@@ -91,10 +92,10 @@ func (d *chatDecoder) field(key []byte) {
 	if d.basic(name) || d.sampling(name) || d.format(name) || d.tooling(name) || d.reasoning(name) || d.bookkeeping(name) {
 		return
 	}
-	d.notes.unknown("", key)
+	d.notes.Unknown("", key)
 }
 
-func (d *chatDecoder) basic(name string) bool {
+func (d *decoder) basic(name string) bool {
 	switch name {
 	case "model":
 		d.model = strings.TrimPrefix(d.c.String(), "models/")
@@ -112,7 +113,7 @@ func (d *chatDecoder) basic(name string) bool {
 				d.style.Usage = d.c.Bool()
 			case "include_obfuscation": // padding against eavesdroppers, which TLS to loopback does not need
 			default:
-				d.notes.unknown("stream_options.", key)
+				d.notes.Unknown("stream_options.", key)
 			}
 		}
 	case "extra_body": // SDKs merge it into the body; who writes HTTP by hand may not know that
@@ -126,7 +127,7 @@ func (d *chatDecoder) basic(name string) bool {
 }
 
 // bookkeeping reads what concerns the vendor's platform and not the model.
-func (d *chatDecoder) bookkeeping(name string) bool {
+func (d *decoder) bookkeeping(name string) bool {
 	switch name {
 	case "prompt_cache_key":
 		d.session = d.c.String()
@@ -134,11 +135,11 @@ func (d *chatDecoder) bookkeeping(name string) bool {
 		// Names for the vendor's own records, and hints that make an answer faster but no different.
 	case "store":
 		if d.c.Bool() {
-			d.notes.dropped("store")
+			d.notes.Dropped("store")
 		}
 	case "service_tier":
 		if tier := d.c.String(); tier != "auto" && tier != "default" {
-			d.notes.dropped("service_tier")
+			d.notes.Dropped("service_tier")
 		}
 	default:
 		return false
@@ -147,7 +148,7 @@ func (d *chatDecoder) bookkeeping(name string) bool {
 }
 
 // finish works out what depends on several members.
-func (d *chatDecoder) finish() {
+func (d *decoder) finish() {
 	if d.talk.seen == 0 {
 		d.refuse("messages: want at least one message")
 		return

@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"strings"
@@ -17,7 +17,7 @@ func saying(more string) string {
 func talking(messages ...string) string { return `{"messages":[` + strings.Join(messages, ",") + `]}` }
 
 const (
-	chatHi   = `{"role":"user","content":"hi"}`
+	userHi   = `{"role":"user","content":"hi"}`
 	geminiHi = `{"role":"user","parts":[{"text":"hi"}]}`
 )
 
@@ -51,62 +51,62 @@ func userTurn(parts ...string) string {
 }
 
 // What the model is sent for a conversation, and what the client is told about it.
-func TestChatConversation(t *testing.T) {
+func TestConversation(t *testing.T) {
 	for name, c := range map[string]struct{ body, want, notes string }{
-		"a text": {talking(chatHi), turns(geminiHi), ""},
+		"a text": {talking(userHi), turns(geminiHi), ""},
 		"the role after the content": {
 			talking(`{"content":"hi","role":"user"}`), turns(geminiHi), ""},
 		"system and developer, in order": {
-			talking(`{"role":"system","content":"a"}`, `{"role":"developer","content":[{"type":"text","text":"b"}]}`, chatHi),
+			talking(`{"role":"system","content":"a"}`, `{"role":"developer","content":[{"type":"text","text":"b"}]}`, userHi),
 			`{"systemInstruction":{"parts":[{"text":"a"},{"text":"b"}]},"contents":[` + geminiHi + `]}`, ""},
 		"a system message in the middle": {
-			talking(chatHi, `{"role":"system","content":"a"}`, chatHi),
+			talking(userHi, `{"role":"system","content":"a"}`, userHi),
 			`{"systemInstruction":{"parts":[{"text":"a"}]},"contents":[` + geminiHi + `,` + geminiHi + `]}`,
 			"mapped messages[].role system inside the conversation"},
 		"nothing but a system message": {
-			talking(`{"role":"system","content":"a"}`), turns(userTurn(`{"text":"a"}`)), "mapped messages[].role system without any other message"},
+			talking(`{"role":"system","content":"a"}`), `{"systemInstruction":{"parts":[{"text":"a"}]},"contents":[]}`, ""},
 		"an image in a system message": {
-			talking(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`, chatHi), turns(geminiHi),
+			talking(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`, userHi), turns(geminiHi),
 			"dropped messages[].content[] of role system that is not text"},
-		"an empty message": {talking(chatHi, `{"role":"assistant","content":""}`, `{"role":"user","content":[]}`), turns(geminiHi), ""},
+		"an empty message": {talking(userHi, `{"role":"assistant","content":""}`, `{"role":"user","content":[]}`), turns(geminiHi), ""},
 		"nothing but an empty message": {
 			talking(`{"role":"user","content":""}`), turns(userTurn(`{"text":""}`)), ""},
 		"the model begins": {
-			talking(`{"role":"assistant","content":"yes?"}`, chatHi),
+			talking(`{"role":"assistant","content":"yes?"}`, userHi),
 			turns(userTurn(`{"text":"(The conversation begins here.)"}`), modelTurn(`{"text":"yes?"}`), geminiHi),
 			"repaired messages that begin with role assistant"},
 		"a named user":    {talking(`{"role":"user","name":"bob","content":"hi"}`), turns(geminiHi), "dropped messages[].name"},
 		"a list of texts": {talking(`{"role":"user","content":["a","",{"type":"text","text":"b"}]}`), turns(userTurn(`{"text":"a"},{"text":"b"}`)), ""},
 		"a refusal": {
-			talking(chatHi, `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, `{"role":"assistant","content":null,"refusal":"never"}`),
+			talking(userHi, `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, `{"role":"assistant","content":null,"refusal":"never"}`),
 			turns(geminiHi, modelTurn(`{"text":"no"}`), modelTurn(`{"text":"never"}`)),
 			"mapped messages[].content[].refusal; mapped messages[].refusal"},
 		"thinking with its seal": {
-			talking(chatHi, `{"role":"assistant","content":"b","reasoning_content":"a","extra_content":{"google":{"thought_signature":"dA==","reasoning_signature":"cg=="}}}`),
+			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a","extra_content":{"google":{"thought_signature":"dA==","reasoning_signature":"cg=="}}}`),
 			turns(geminiHi, modelTurn(`{"thought":true,"text":"a","thoughtSignature":"cg=="}`, `{"text":"b","thoughtSignature":"dA=="}`)), ""},
 		"thinking without a seal": {
-			talking(chatHi, `{"role":"assistant","content":"b","reasoning_content":"a"}`, `{"role":"assistant","content":"c","reasoning":"a"}`),
+			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a"}`, `{"role":"assistant","content":"c","reasoning":"a"}`),
 			turns(geminiHi, modelTurn(`{"text":"b"}`), modelTurn(`{"text":"c"}`)), "dropped messages[].reasoning_content"},
 		"a seal without text": {
-			talking(chatHi, `{"role":"assistant","content":null,"extra_content":{"google":{"thought_signature":"dA=="}}}`),
+			talking(userHi, `{"role":"assistant","content":null,"extra_content":{"google":{"thought_signature":"dA=="}}}`),
 			turns(geminiHi, modelTurn(`{"text":"","thoughtSignature":"dA=="}`)), ""},
 		"a sealed call": {
-			talking(chatHi, calling(`{"id":"c1","type":"function","index":0,"function":{"name":"f","arguments":"{\"a\": 1}"},"extra_content":{"google":{"thought_signature":"cw=="}}}`)),
+			talking(userHi, calling(`{"id":"c1","type":"function","index":0,"function":{"name":"f","arguments":"{\"a\": 1}"},"extra_content":{"google":{"thought_signature":"cw=="}}}`)),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"c1","name":"f","args":{"a": 1}},"thoughtSignature":"cw=="}`)), ""},
 		"the model's pictures": {
-			talking(chatHi, `{"role":"assistant","content":"look","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"},"index":0}],"annotations":[]}`),
+			talking(userHi, `{"role":"assistant","content":"look","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"},"index":0}],"annotations":[]}`),
 			turns(geminiHi, modelTurn(`{"text":"look"}`, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`)), ""},
 		"unknown members": {
 			talking(`{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}],"weight":1}`), turns(geminiHi),
 			"dropped messages[].content[].cache_control; dropped messages[].weight"},
 	} {
-		t.Run(name, func(t *testing.T) { checkChat(t, c.body, c.want, c.notes) })
+		t.Run(name, func(t *testing.T) { check(t, c.body, c.want, c.notes) })
 	}
 }
 
-func checkChat(t *testing.T, body, want, notes string) {
+func check(t *testing.T, body, want, notes string) {
 	t.Helper()
-	req, prompt := decodeChat(t, body)
+	req, prompt := decode(t, body)
 	if got := string(gemini.EncodeRequest(prompt)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -124,86 +124,86 @@ func noteText(list []perigee.Note) string {
 }
 
 // Calls and their results, in the ways that clients write them.
-func TestChatToolResults(t *testing.T) {
+func TestToolResults(t *testing.T) {
 	f, g := called("1", "f"), called("2", "g")
 	calls, turn := calling(callOf("1", "f"), callOf("2", "g")), modelTurn(f, g)
 	rf, rg := answered("1", "f", "a"), answered("2", "g", "b")
 	for name, c := range map[string]struct{ body, want, notes string }{
 		"in order": {
-			talking(chatHi, calls, answering("1", "a"), answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
+			talking(userHi, calls, answering("1", "a"), answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
 		"out of order": {
-			talking(chatHi, calls, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
+			talking(userHi, calls, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
 		"with the user in between": {
-			talking(chatHi, calls, answering("2", "b"), chatHi, answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
+			talking(userHi, calls, answering("2", "b"), userHi, answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
 		"after the user": {
-			talking(chatHi, calls, chatHi, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
+			talking(userHi, calls, userHi, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
 		"calls in two messages": {
-			talking(chatHi, calling(callOf("1", "f")), calling(callOf("2", "g")), answering("1", "a"), answering("2", "b")),
+			talking(userHi, calling(callOf("1", "f")), calling(callOf("2", "g")), answering("1", "a"), answering("2", "b")),
 			turns(geminiHi, modelTurn(f), modelTurn(g), userTurn(rf, rg)), ""},
 		"the same id in each turn": {
-			talking(chatHi, calling(callOf("1", "f")), answering("1", "a"), calling(callOf("1", "g")), answering("1", "b")),
+			talking(userHi, calling(callOf("1", "f")), answering("1", "a"), calling(callOf("1", "g")), answering("1", "b")),
 			turns(geminiHi, modelTurn(f), userTurn(rf), modelTurn(called("1", "g")), userTurn(answered("1", "g", "b"))), ""},
 		"the same id twice in a turn": {
-			talking(chatHi, calling(callOf("1", "f"), callOf("1", "f")), answering("1", "a"), answering("1", "b")),
+			talking(userHi, calling(callOf("1", "f"), callOf("1", "f")), answering("1", "a"), answering("1", "b")),
 			turns(geminiHi, modelTurn(f, f), userTurn(rf, answered("1", "f", "b"))), ""},
-		"calls that are still open": {talking(chatHi, calls), turns(geminiHi, turn), ""},
+		"calls that are still open": {talking(userHi, calls), turns(geminiHi, turn), ""},
 		"a call without a result": {
-			talking(chatHi, calls, answering("2", "b"), `{"role":"assistant","content":"x"}`),
+			talking(userHi, calls, answering("2", "b"), `{"role":"assistant","content":"x"}`),
 			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"error":"the tool gave no result"}}}`, rg), modelTurn(`{"text":"x"}`)),
 			"repaired messages[].tool_calls[] without a result"},
 		"a result without a call": {
-			talking(chatHi, answering("9", "a")), turns(geminiHi, userTurn(`{"text":"Result of the tool call 9:"},{"text":"a"}`)),
+			talking(userHi, answering("9", "a")), turns(geminiHi, userTurn(`{"text":"Result of the tool call 9:"},{"text":"a"}`)),
 			"mapped messages[].tool_call_id without its call"},
 		"two results for a call": {
-			talking(chatHi, calling(callOf("1", "f")), answering("1", "a"), answering("1", "b")),
+			talking(userHi, calling(callOf("1", "f")), answering("1", "a"), answering("1", "b")),
 			turns(geminiHi, modelTurn(f), userTurn(rf), userTurn(`{"text":"Result of the tool call 1:"},{"text":"b"}`)),
 			"mapped messages[].tool_call_id without its call"},
 		"a result without an id": {
-			talking(chatHi, calls, `{"role":"tool","content":"a"}`, answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)),
+			talking(userHi, calls, `{"role":"tool","content":"a"}`, answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)),
 			"repaired messages[].tool_call_id"},
 		"a result with another id and the right name": {
-			talking(chatHi, calls, answering("1", "a"), `{"role":"tool","tool_call_id":"x","name":"g","content":"b"}`),
+			talking(userHi, calls, answering("1", "a"), `{"role":"tool","tool_call_id":"x","name":"g","content":"b"}`),
 			turns(geminiHi, turn, userTurn(rf, rg)), "repaired messages[].tool_call_id"},
 		"functions": {
-			talking(chatHi, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":"a"}`),
+			talking(userHi, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":"a"}`),
 			turns(geminiHi, modelTurn(`{"functionCall":{"name":"f","args":{}}}`), userTurn(`{"functionResponse":{"name":"f","response":{"output":"a"}}}`)), ""},
 		"JSON stays text": {
-			talking(chatHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":"{\"a\":1}"}`),
+			talking(userHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":"{\"a\":1}"}`),
 			turns(geminiHi, modelTurn(f), userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"{\"a\":1}"}}}`)), ""},
 		"nothing": {
-			talking(chatHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":null}`),
+			talking(userHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":null}`),
 			turns(geminiHi, modelTurn(f), userTurn(answered("1", "f", ""))), ""},
 		"parts and pictures": {
-			talking(chatHi, calls, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]}`, answering("2", "b")),
+			talking(userHi, calls, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]}`, answering("2", "b")),
 			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"a\nb","files":["file 1 after these results, image/png"]}}}`, rg, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`)), ""},
 		"malformed arguments": {
-			talking(chatHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": "}}`)),
+			talking(userHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": "}}`)),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"{\"a\": "}}}`)),
 			"repaired messages[].tool_calls[].function.arguments"},
 		"arguments that are no object": {
-			talking(chatHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"[1]"}}`)),
+			talking(userHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"[1]"}}`)),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"[1]"}}}`)),
 			"repaired messages[].tool_calls[].function.arguments"},
 		"arguments that are not a text": {
-			talking(chatHi, calling(`{"id":"1","function":{"name":"f","arguments":{"a":1}}}`)),
+			talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":{"a":1}}}`)),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"a":1}}}`)), ""},
 		"no arguments": {
-			talking(chatHi, calling(`{"id":"1","function":{"name":"f","arguments":""}}`, `{"id":"2","function":{"name":"g"}}`)), turns(geminiHi, turn), ""},
+			talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":""}}`, `{"id":"2","function":{"name":"g"}}`)), turns(geminiHi, turn), ""},
 		"a custom tool": {
-			talking(chatHi, calling(`{"id":"1","type":"custom","custom":{"name":"f","input":"a \"b\""}}`), answering("1", "a")),
+			talking(userHi, calling(`{"id":"1","type":"custom","custom":{"name":"f","input":"a \"b\""}}`), answering("1", "a")),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"input":"a \"b\""}}}`), userTurn(rf)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkChat(t, c.body, c.want, c.notes)
-			_, prompt := decodeChat(t, c.body)
-			if refusal := chatRefusal(t, prompt, "gemini-2.5-pro"); refusal != nil {
+			check(t, c.body, c.want, c.notes)
+			_, prompt := decode(t, c.body)
+			if refusal := refusalOf(t, prompt, "gemini-2.5-pro"); refusal != nil {
 				t.Errorf("the provider would refuse it: %s", refusal.Message)
 			}
 		})
 	}
 }
 
-func TestChatMedia(t *testing.T) {
+func TestMedia(t *testing.T) {
 	for name, c := range map[string]struct{ part, want string }{
 		"data URL":             {`{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`},
 		"upper case":           {`{"type":"image_url","image_url":{"url":"DATA:image/PNG;charset=x;BASE64,AAAA"}}`, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`},
@@ -221,12 +221,12 @@ func TestChatMedia(t *testing.T) {
 		"file, base64 unnamed": {`{"file":{"file_data":"AAAA"},"type":"file"}`, `{"inlineData":{"mimeType":"application/pdf","data":"AAAA"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkChat(t, talking(`{"role":"user","content":[`+c.part+`]}`), turns(userTurn(c.want)), "")
+			check(t, talking(`{"role":"user","content":[`+c.part+`]}`), turns(userTurn(c.want)), "")
 		})
 	}
 }
 
-func TestChatRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing":               {``, "the text ends"},
 		"null":                  {`null`, "want an object, found null"},
@@ -238,10 +238,10 @@ func TestChatRefuses(t *testing.T) {
 		"messages of text":      {`{"messages":"hi"}`, "messages: want an array, found a string"},
 		"a message of text":     {`{"messages":["hi"]}`, "messages[0]: want an object, found a string"},
 		"no role":               {`{"messages":[{"content":"a"}]}`, `messages[0].role: want system, developer, user, assistant or tool, found ""`},
-		"an unknown role":       {talking(chatHi, `{"role":"robot"}`), `messages[1].role`},
+		"an unknown role":       {talking(userHi, `{"role":"robot"}`), `messages[1].role`},
 		"a number for content":  {`{"messages":[{"role":"user","content":1}]}`, "messages[0].content: want a string, found a number"},
 		"a number for text":     {talking(`{"role":"user","content":[{"type":"text","text":1}]}`), "messages[0].content[0].text: want a string, found a number"},
-		"an unknown part":       {talking(chatHi, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}`), `messages[1].content[1].type: want text, image_url, input_audio, file or refusal, found "hologram"`},
+		"an unknown part":       {talking(userHi, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}`), `messages[1].content[1].type: want text, image_url, input_audio, file or refusal, found "hologram"`},
 		"an image from nowhere": {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"a.png"}}]}`), "messages[0].content[0].image_url: want a data: or https: URL"},
 		"a data URL cut short":  {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64"}}]}`), "want a comma"},
 		"a data URL of nothing": {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,"}}]}`), "want data"},
@@ -249,9 +249,9 @@ func TestChatRefuses(t *testing.T) {
 		"audio without format":  {talking(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA"}}]}`), "want data and format"},
 		"a file by id":          {talking(`{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}`), "messages[0].content[0].file: file_id names a file that perigee does not have; send it as file_data"},
 		"an empty file":         {talking(`{"role":"user","content":[{"type":"file","file":{}}]}`), "want file_data"},
-		"a call of nothing":     {talking(chatHi, calling(`{"id":"1"}`)), "want a member function or custom"},
-		"arguments by number":   {talking(chatHi, calling(`{"id":"1","function":{"name":"f","arguments":1}}`)), "messages[1].tool_calls[0].function.arguments: want a string"},
-		"input by number":       {talking(chatHi, calling(`{"id":"1","custom":{"name":"f","input":1}}`)), "messages[1].tool_calls[0].custom.input: want a string"},
+		"a call of nothing":     {talking(userHi, calling(`{"id":"1"}`)), "want a member function or custom"},
+		"arguments by number":   {talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":1}}`)), "messages[1].tool_calls[0].function.arguments: want a string"},
+		"input by number":       {talking(userHi, calling(`{"id":"1","custom":{"name":"f","input":1}}`)), "messages[1].tool_calls[0].custom.input: want a string"},
 		"an unknown tool":       {saying(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"mcp","server":"x"}]`), `tools[1]: want a tool of type function or custom, found type "mcp"`},
 		"an unknown choice":     {saying(`,"tool_choice":"sometimes"`), `tool_choice: want auto, none, required or an object, found "sometimes"`},
 		"an unknown format":     {saying(`,"response_format":{"type":"grammar"}`), "response_format.type"},
@@ -263,7 +263,7 @@ func TestChatRefuses(t *testing.T) {
 		"an object for tools":   {saying(`,"tools":{}`), "tools: want an array"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := DecodeChat(perigee.Origin{Body: []byte(c.body)})
+			_, err := DecodeRequest(perigee.Origin{Body: []byte(c.body)})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}

@@ -1,14 +1,15 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 )
 
-// A chatRound is the calls of one turn of the model's and what came back for each. Results may come in any order,
+// A round is the calls of one turn of the model's and what came back for each. Results may come in any order,
 // and other messages between them; the content that holds them has its place right after the calls.
-type chatRound struct {
+type round struct {
 	calls   []*perigee.FunctionCall
 	answers []*perigee.FunctionResponse // by call; nil: none yet
 	files   []perigee.Part              // images and the like that came with the results
@@ -21,7 +22,7 @@ type chatRound struct {
 type callKey struct{ id, name string }
 
 // reserve gives the results their place when the first message after the calls comes.
-func (r *chatRound) reserve(p *perigee.Prompt) {
+func (r *round) reserve(p *perigee.Prompt) {
 	if len(r.calls) == 0 || r.at > 0 {
 		return
 	}
@@ -32,7 +33,7 @@ func (r *chatRound) reserve(p *perigee.Prompt) {
 
 // find returns the call that a result with this id is for, or with this name where there is no id. -1: none that is
 // still open. Not exact means that the id fits no call, and the name had to decide.
-func (r *chatRound) find(id []byte, name string) (i int, exact bool) {
+func (r *round) find(id []byte, name string) (i int, exact bool) {
 	for r.next < len(r.calls) && r.answers[r.next] != nil {
 		r.next++
 	}
@@ -50,7 +51,7 @@ func (r *chatRound) find(id []byte, name string) (i int, exact bool) {
 }
 
 // search is find for results that do not come in the order of the calls.
-func (r *chatRound) search(id, name string) (i int, exact bool) {
+func (r *round) search(id, name string) (i int, exact bool) {
 	if r.index == nil {
 		r.index = make(map[callKey][]int, 2*len(r.calls))
 		for i, call := range r.calls {
@@ -70,7 +71,7 @@ func (r *chatRound) search(id, name string) (i int, exact bool) {
 }
 
 // open returns the first call under the key that has no answer.
-func (r *chatRound) open(key callKey) int {
+func (r *round) open(key callKey) int {
 	list := r.index[key]
 	for len(list) > 0 && r.answers[list[0]] != nil {
 		list = list[1:]
@@ -82,20 +83,20 @@ func (r *chatRound) open(key callKey) int {
 	return list[0]
 }
 
-func (r *chatRound) answer(i int, response *perigee.FunctionResponse) { r.answers[i] = response }
+func (r *round) answer(i int, response *perigee.FunctionResponse) { r.answers[i] = response }
 
 // settle writes the results into their content and forgets the round. Calls that nobody answered get a result that
 // says so: the provider wants one for each.
-func (r *chatRound) settle(p *perigee.Prompt, n *notes) {
+func (r *round) settle(p *perigee.Prompt, n *openai.Notes) {
 	parts := make([]perigee.Part, 0, len(r.calls)+len(r.files))
 	for i, response := range r.answers {
 		if response == nil {
-			n.repaired("messages[].tool_calls[] without a result")
+			n.Repaired("messages[].tool_calls[] without a result")
 			response = &perigee.FunctionResponse{ID: r.calls[i].ID, Name: r.calls[i].Name,
 				Response: json.RawMessage(`{"error":"the tool gave no result"}`)}
 		}
 		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: response})
 	}
 	p.Contents[r.at].Parts = append(parts, r.files...)
-	*r = chatRound{calls: r.calls[:0], answers: r.answers[:0]}
+	*r = round{calls: r.calls[:0], answers: r.answers[:0]}
 }

@@ -1,9 +1,9 @@
-package openai
+package chat
 
 import "perigee"
 
-// ChatRules says what becomes of each field of a Chat Completions request.
-func ChatRules() []perigee.FieldRule {
+// Rules says what becomes of each field of a Chat Completions request.
+func Rules() []perigee.FieldRule {
 	with := func(field string) string {
 		return `{"model":"gemini-3-flash","messages":[{"role":"user","content":"hi"}],` + field + `}`
 	}

@@ -1,30 +1,31 @@
-package openai
+package chat
 
 import (
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 	"perigee/internal/sse"
 )
 
-// A ChatStream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held back until
+// A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held back until
 // all content is out, because usage and sources may follow the provider's reason to stop.
-type ChatStream struct {
-	answer  ChatAnswer
+type Stream struct {
+	answer  Answer
 	head    []byte // of each chunk, once the model is known
-	choices chatChoices
+	choices choices
 	usage   perigee.Usage
 }
 
-// NewChatStream returns the encoder for one answer.
-func NewChatStream(answer ChatAnswer) *ChatStream { return &ChatStream{answer: answer} }
+// NewStream returns the encoder for one answer.
+func NewStream(answer Answer) *Stream { return &Stream{answer: answer} }
 
 // ContentType is what the answer says it is.
-func (s *ChatStream) ContentType() string { return "text/event-stream" }
+func (s *Stream) ContentType() string { return "text/event-stream" }
 
 // Encode appends what an event adds to the answer, which may be nothing.
-func (s *ChatStream) Encode(dst []byte, ev *perigee.Event) []byte {
+func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	switch ev.Kind {
 	case perigee.EventFrame, perigee.EventNote:
 		return dst
@@ -42,11 +43,11 @@ func (s *ChatStream) Encode(dst []byte, ev *perigee.Event) []byte {
 	c := s.choices.at(ev.Candidate)
 	switch ev.Kind {
 	case perigee.EventGrounding:
-		c.grounding = ev.Raw
+		c.grounding = ev.Grounding
 		return dst
 	case perigee.EventFinish:
 		if ev.Finish != nil {
-			c.finish = ev.Finish.Reason
+			c.finish = ev.Finish.Kind
 		}
 		return dst
 	}
@@ -62,14 +63,14 @@ func (s *ChatStream) Encode(dst []byte, ev *perigee.Event) []byte {
 }
 
 // open begins a chunk, up to the members of the delta.
-func (s *ChatStream) open(dst []byte, c *chatChoice) []byte {
+func (s *Stream) open(dst []byte, c *choice) []byte {
 	dst = s.prefix(dst)
 	dst = append(dst, `[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	return append(dst, `,"delta":{`...)
 }
 
-func (s *ChatStream) prefix(dst []byte) []byte {
+func (s *Stream) prefix(dst []byte) []byte {
 	if s.head == nil {
 		s.head = append(s.answer.appendHead([]byte("data: "), "chat.completion.chunk"), `,"choices":`...)
 	}
@@ -77,38 +78,38 @@ func (s *ChatStream) prefix(dst []byte) []byte {
 }
 
 // close ends a chunk after the members of the delta.
-func (s *ChatStream) close(dst []byte) []byte {
+func (s *Stream) close(dst []byte) []byte {
 	return s.end(append(dst, `},"logprobs":null,"finish_reason":null}]`...))
 }
 
-func (s *ChatStream) end(dst []byte) []byte {
+func (s *Stream) end(dst []byte) []byte {
 	if s.answer.Style.Usage {
 		dst = append(dst, `,"usage":null`...)
 	}
 	return append(dst, "}\n\n"...)
 }
 
-func (s *ChatStream) role(dst []byte, c *chatChoice) []byte {
+func (s *Stream) role(dst []byte, c *choice) []byte {
 	return s.close(append(s.open(dst, c), `"role":"assistant","content":""`...))
 }
 
 // delta writes the chunk for one piece of content.
-func (s *ChatStream) delta(dst []byte, c *chatChoice, add *chatContent) []byte {
+func (s *Stream) delta(dst []byte, c *choice, add *content) []byte {
 	if add.logprobs != nil {
 		dst = append(s.open(dst, c), `},"logprobs":{"content":[`...)
-		dst = appendLogprobs(dst, add.logprobs)
+		dst = openai.AppendLogprobs(dst, add.logprobs)
 		return s.end(append(dst, `],"refusal":null},"finish_reason":null}]`...))
 	}
 	dst = s.open(dst, c)
 	body := len(dst)
 	switch {
 	case add.call != nil:
-		dst = s.call(dst, c, chatCall{add.call, add.signature})
+		dst = s.call(dst, c, toolCall{add.call, add.signature})
 	case add.signature != "": // a seal that came after its call
 		dst = append(dst, `"tool_calls":[{"index":`...)
 		dst = strconv.AppendInt(dst, int64(max(c.callCount-1, 0)), 10)
 		dst = append(dst, ',')
-		dst = append(appendSeals(dst, chatSeals{text: add.signature}), "}]"...)
+		dst = append(appendSeals(dst, seals{text: add.signature}), "}]"...)
 	case add.reasoning != "":
 		dst = append(dst, `"reasoning_content":`...)
 		dst = rawjson.AppendString(dst, add.reasoning)
@@ -133,7 +134,7 @@ func (s *ChatStream) delta(dst []byte, c *chatChoice, add *chatContent) []byte {
 }
 
 // call writes a call, whole. Who asked with functions expects one function_call; more than one does not fit there.
-func (s *ChatStream) call(dst []byte, c *chatChoice, call chatCall) []byte {
+func (s *Stream) call(dst []byte, c *choice, call toolCall) []byte {
 	c.callCount++
 	if s.answer.Style.Functions && c.callCount == 1 {
 		return appendFunctionCall(append(dst, `"function_call":`...), call.FunctionCall)
@@ -143,7 +144,7 @@ func (s *ChatStream) call(dst []byte, c *chatChoice, call chatCall) []byte {
 }
 
 // End appends the ends of all choices, the usage if it was asked for, and the mark behind the last event.
-func (s *ChatStream) End(dst []byte) []byte {
+func (s *Stream) End(dst []byte) []byte {
 	if len(s.choices) == 0 {
 		s.choices.at(0)
 	}
@@ -152,7 +153,7 @@ func (s *ChatStream) End(dst []byte) []byte {
 		if !c.begun {
 			dst = s.role(dst, c)
 		}
-		if list := citations(string(c.text), c.grounding); len(list) > 0 {
+		if list := openai.Citations(string(c.text), c.grounding); len(list) > 0 {
 			dst = append(s.open(dst, c), `"annotations":`...)
 			dst = s.close(appendAnnotations(dst, list))
 		}
@@ -161,15 +162,15 @@ func (s *ChatStream) End(dst []byte) []byte {
 	}
 	if s.answer.Style.Usage {
 		dst = append(s.prefix(dst), `[],"usage":`...)
-		dst = append(appendChatUsage(dst, s.usage), "}\n\n"...)
+		dst = append(appendUsage(dst, s.usage), "}\n\n"...)
 	}
 	return append(dst, "data: [DONE]\n\n"...)
 }
 
 // Fail appends an error. There is no [DONE] after it: the answer is not done.
-func (s *ChatStream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	return sse.AppendEvent(dst, "", EncodeError(status, err), false)
+func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	return sse.AppendEvent(dst, "", openai.EncodeError(status, err), false)
 }
 
 // Idle appends a comment, which clients skip.
-func (s *ChatStream) Idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
+func (s *Stream) Idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }

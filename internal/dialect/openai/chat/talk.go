@@ -1,4 +1,4 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
@@ -6,20 +6,21 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A chatTalk turns messages, in order, into contents. The two forms differ most around tools: here each result is a
+// A talk turns messages, in order, into contents. The two forms differ most around tools: here each result is a
 // message of its own, there the results of a turn are one content, right after the calls and in their order.
-type chatTalk struct {
-	notes  *notes
+type talk struct {
+	notes  *openai.Notes
 	prompt *perigee.Prompt
 	seen   int // messages so far
-	round  chatRound
+	round  round
 }
 
 // said returns the content of a message as parts, with room for more of them.
-func (m *chatMessage) said(more int) []perigee.Part {
+func (m *message) said(more int) []perigee.Part {
 	if m.parts != nil {
 		return m.parts
 	}
@@ -34,20 +35,20 @@ func (m *chatMessage) said(more int) []perigee.Part {
 }
 
 // add appends a turn, unless it is empty.
-func (t *chatTalk) add(role string, parts []perigee.Part) {
+func (t *talk) add(role string, parts []perigee.Part) {
 	if len(parts) > 0 {
 		t.prompt.Contents = append(t.prompt.Contents, perigee.Content{Role: role, Parts: parts})
 	}
 }
 
 // instruct adds a system message to the one system instruction there is, wherever it stood.
-func (t *chatTalk) instruct(m *chatMessage) {
+func (t *talk) instruct(m *message) {
 	if len(t.prompt.Contents) > 0 {
-		t.notes.mapped("messages[].role " + m.role + " inside the conversation")
+		t.notes.Mapped("messages[].role " + m.role + " inside the conversation")
 	}
 	for _, part := range m.said(0) {
 		if part.Kind != perigee.PartText {
-			t.notes.dropped("messages[].content[] of role " + m.role + " that is not text")
+			t.notes.Dropped("messages[].content[] of role " + m.role + " that is not text")
 			continue
 		}
 		if t.prompt.System == nil {
@@ -57,13 +58,13 @@ func (t *chatTalk) instruct(m *chatMessage) {
 	}
 }
 
-func (t *chatTalk) user(m *chatMessage) {
+func (t *talk) user(m *message) {
 	t.round.reserve(t.prompt)
 	t.add(perigee.RoleUser, m.said(0))
 }
 
 // assistant adds an answer of the model's: what it thought, what it said, what it called.
-func (t *chatTalk) assistant(m *chatMessage) {
+func (t *talk) assistant(m *message) {
 	if t.round.at > 0 {
 		t.round.settle(t.prompt, t.notes)
 	}
@@ -77,7 +78,7 @@ func (t *chatTalk) assistant(m *chatMessage) {
 	switch {
 	case m.reasoning == "":
 	case m.seals.reasoning == "": // the provider refuses thoughts that it did not seal, or forgets them
-		t.notes.dropped("messages[].reasoning_content")
+		t.notes.Dropped("messages[].reasoning_content")
 	default:
 		thought := perigee.Part{Text: m.reasoning, Thought: true, Signature: m.seals.reasoning}
 		parts = append([]perigee.Part{thought}, parts...)
@@ -103,17 +104,17 @@ func seal(parts []perigee.Part, signature string) []perigee.Part {
 
 // result adds what a tool answered. A result whose call is not there would end the conversation with an error, so
 // it becomes what the user says.
-func (t *chatTalk) result(m *chatMessage) {
+func (t *talk) result(m *message) {
 	t.round.reserve(t.prompt)
 	i, exact := t.round.find(m.answers, m.name)
 	if i < 0 {
-		t.notes.mapped("messages[].tool_call_id without its call")
+		t.notes.Mapped("messages[].tool_call_id without its call")
 		text := "Result of the tool call " + strings.TrimSpace(m.name+" "+string(m.answers)) + ":"
 		t.add(perigee.RoleUser, append([]perigee.Part{{Text: text}}, m.said(0)...))
 		return
 	}
 	if !exact {
-		t.notes.repaired("messages[].tool_call_id")
+		t.notes.Repaired("messages[].tool_call_id")
 	}
 	call := t.round.calls[i]
 	response := &perigee.FunctionResponse{ID: call.ID, Name: call.Name}
@@ -122,9 +123,9 @@ func (t *chatTalk) result(m *chatMessage) {
 }
 
 // toolOutput writes a tool's answer as an object. What is not text goes to files, and the answer says so.
-func toolOutput(m *chatMessage, files []perigee.Part) (json.RawMessage, []perigee.Part) {
+func toolOutput(m *message, files []perigee.Part) (json.RawMessage, []perigee.Part) {
 	if m.quoted != nil {
-		return wrap("output", m.quoted), files
+		return openai.Wrap("output", m.quoted), files
 	}
 	var texts []string
 	var names []byte
@@ -145,7 +146,7 @@ func toolOutput(m *chatMessage, files []perigee.Part) (json.RawMessage, []perige
 		}
 		names = rawjson.AppendString(names, "file "+strconv.Itoa(len(files))+" after these results, "+mime)
 	}
-	out := wrap("output", rawjson.AppendString(nil, strings.Join(texts, "\n")))
+	out := openai.Wrap("output", rawjson.AppendString(nil, strings.Join(texts, "\n")))
 	if names != nil {
 		out = append(out[:len(out)-1], `,"files":[`...)
 		out = append(append(out, names...), "]}"...)
@@ -154,21 +155,17 @@ func toolOutput(m *chatMessage, files []perigee.Part) (json.RawMessage, []perige
 }
 
 // end settles what is still open and mends what the provider would refuse: a conversation that the model begins, or
-// that has nothing but instructions in it.
-func (t *chatTalk) end() {
+// that has nothing in it. One of nothing but instructions is mended by those who know the provider.
+func (t *talk) end() {
 	if t.round.at > 0 {
 		t.round.settle(t.prompt, t.notes)
 	}
 	switch p := t.prompt; {
 	case t.seen == 0:
-	case len(p.Contents) == 0 && p.System != nil:
-		t.notes.mapped("messages[].role system without any other message")
-		p.Contents = []perigee.Content{{Role: perigee.RoleUser, Parts: p.System.Parts}}
-		p.System = nil
-	case len(p.Contents) == 0:
+	case len(p.Contents) == 0 && p.System == nil:
 		p.Contents = []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{}}}}
-	case p.Contents[0].Role == perigee.RoleModel:
-		t.notes.repaired("messages that begin with role assistant")
+	case len(p.Contents) > 0 && p.Contents[0].Role == perigee.RoleModel:
+		t.notes.Repaired("messages that begin with role assistant")
 		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "(The conversation begins here.)"}}}
 		p.Contents = append([]perigee.Content{opening}, p.Contents...)
 	}

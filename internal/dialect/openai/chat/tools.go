@@ -1,14 +1,16 @@
-package openai
+package chat
 
 import (
 	"encoding/json"
+	"slices"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
 // tooling reads the tools and how they may be used.
-func (d *chatDecoder) tooling(name string) bool {
+func (d *decoder) tooling(name string) bool {
 	switch name {
 	case "tools":
 		for i := range d.c.Array() {
@@ -23,11 +25,11 @@ func (d *chatDecoder) tooling(name string) bool {
 		d.toolChoice(name)
 	case "parallel_tool_calls":
 		if !d.c.Bool() {
-			d.notes.dropped("parallel_tool_calls")
+			d.notes.Dropped("parallel_tool_calls")
 		}
 	case "web_search_options":
 		for key := range d.c.Object() {
-			d.notes.unknown("web_search_options.", key)
+			d.notes.Unknown("web_search_options.", key)
 		}
 		d.builtin("googleSearch", nil)
 	default:
@@ -37,7 +39,7 @@ func (d *chatDecoder) tooling(name string) bool {
 }
 
 // tool reads one of tools: a function, a custom tool, or one of the provider's own under its name.
-func (d *chatDecoder) tool(i int) {
+func (d *decoder) tool(i int) {
 	var kind string
 	var function *perigee.Function
 	custom, builtin := false, false
@@ -62,24 +64,24 @@ func (d *chatDecoder) tool(i int) {
 			builtin = true
 			d.builtin("codeExecution", d.c.Raw())
 		default:
-			d.notes.unknown("tools[].", key)
+			d.notes.Unknown("tools[].", key)
 		}
 	}
 	switch {
 	case builtin:
 	case function == nil || kind != "function" && kind != "custom" && kind != "":
-		d.refuse("tools[%d]: want a tool of type function or custom, found type %q", i, brief(kind))
+		d.refuse("tools[%d]: want a tool of type function or custom, found type %q", i, openai.Brief(kind))
 	default:
 		if custom {
 			d.style.Custom = append(d.style.Custom, function.Name)
-			d.notes.mapped("tools[].custom")
+			d.notes.Mapped("tools[].custom")
 		}
 		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: function})
 	}
 }
 
 // builtin adds a tool of the provider's. Their answers come with sources.
-func (d *chatDecoder) builtin(name string, config json.RawMessage) {
+func (d *decoder) builtin(name string, config json.RawMessage) {
 	if len(config) == 0 || config[0] != '{' {
 		config = json.RawMessage("{}")
 	}
@@ -94,7 +96,7 @@ func (d *chatDecoder) builtin(name string, config json.RawMessage) {
 
 // function reads a declaration. Its schema is JSON Schema, which the provider takes as it is; strict asks for
 // what the provider does anyway.
-func (d *chatDecoder) function(path string) *perigee.Function {
+func (d *decoder) function(path string) *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	for key := range d.c.Object() {
 		switch string(key) {
@@ -108,7 +110,7 @@ func (d *chatDecoder) function(path string) *perigee.Function {
 			}
 		case "strict":
 		default:
-			d.notes.unknown(path, key)
+			d.notes.Unknown(path, key)
 		}
 	}
 	return f
@@ -116,7 +118,7 @@ func (d *chatDecoder) function(path string) *perigee.Function {
 
 // customTool reads a tool that takes free text and declares it as a function with one parameter. A grammar for
 // the text becomes part of the parameter's description.
-func (d *chatDecoder) customTool() *perigee.Function {
+func (d *decoder) customTool() *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	about := "The input of the tool, as plain text."
 	for key := range d.c.Object() {
@@ -130,7 +132,7 @@ func (d *chatDecoder) customTool() *perigee.Function {
 				about += " It must match this " + syntax + " grammar:\n" + definition
 			}
 		default:
-			d.notes.unknown("tools[].custom.", key)
+			d.notes.Unknown("tools[].custom.", key)
 		}
 	}
 	f.Parameters = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string","description":`)
@@ -139,25 +141,25 @@ func (d *chatDecoder) customTool() *perigee.Function {
 	return f
 }
 
-func (d *chatDecoder) grammar() (syntax, definition string) {
+func (d *decoder) grammar() (syntax, definition string) {
 	for key := range d.c.Object() {
 		if string(key) == "grammar" {
-			syntax, definition = readPair(d.c, "syntax", "definition")
+			syntax, definition = openai.ReadPair(d.c, "syntax", "definition")
 		}
 	}
 	return syntax, definition
 }
 
-// A chatToolChoice is what tool_choice asks for.
-type chatToolChoice struct {
+// A toolChoice is what tool_choice asks for.
+type toolChoice struct {
 	field   string
 	mode    string
 	allowed []string
 }
 
 // toolChoice reads tool_choice or the older function_call.
-func (d *chatDecoder) toolChoice(field string) {
-	choice := chatToolChoice{field: field}
+func (d *decoder) toolChoice(field string) {
+	choice := toolChoice{field: field}
 	if d.c.Kind() == rawjson.String {
 		switch word := d.c.String(); word {
 		case "auto":
@@ -166,7 +168,7 @@ func (d *chatDecoder) toolChoice(field string) {
 		case "required":
 			choice.mode = perigee.ToolModeAny
 		default:
-			d.refuse("%s: want auto, none, required or an object, found %q", field, brief(word))
+			d.refuse("%s: want auto, none, required or an object, found %q", field, openai.Brief(word))
 		}
 		d.choice = choice
 		return
@@ -182,7 +184,7 @@ func (d *chatDecoder) toolChoice(field string) {
 		case "allowed_tools":
 			d.allowedTools(&choice)
 		default:
-			d.notes.unknown(field+".", key)
+			d.notes.Unknown(field+".", key)
 		}
 	}
 	d.choice = choice
@@ -190,7 +192,7 @@ func (d *chatDecoder) toolChoice(field string) {
 
 // allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model free to answer
 // in words and limits what it may call.
-func (d *chatDecoder) allowedTools(choice *chatToolChoice) {
+func (d *decoder) allowedTools(choice *toolChoice) {
 	for key := range d.c.Object() {
 		switch string(key) {
 		case "mode":
@@ -205,40 +207,30 @@ func (d *chatDecoder) allowedTools(choice *chatToolChoice) {
 					case "function", "custom":
 						choice.allowed = append(choice.allowed, d.toolName())
 					default:
-						d.notes.unknown("tool_choice.allowed_tools.tools[].", key)
+						d.notes.Unknown("tool_choice.allowed_tools.tools[].", key)
 					}
 				}
 			}
 		default:
-			d.notes.unknown("tool_choice.allowed_tools.", key)
+			d.notes.Unknown("tool_choice.allowed_tools.", key)
 		}
 	}
 }
 
-func (d *chatDecoder) toolName() string {
-	name, _ := readPair(d.c, "name", "")
+func (d *decoder) toolName() string {
+	name, _ := openai.ReadPair(d.c, "name", "")
 	return name
 }
 
 // finishTools turns the choice into a tool config. Without functions there is nothing to choose among.
-func (d *chatDecoder) finishTools() {
-	functions, builtins := false, false
-	for _, t := range d.prompt.Tools {
-		functions = functions || t.Function != nil
-		builtins = builtins || t.Function == nil
-	}
-	if !functions {
+func (d *decoder) finishTools() {
+	if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil }) {
 		if d.choice.mode == perigee.ToolModeAny || d.choice.mode == perigee.ToolModeValidated {
-			d.notes.dropped(d.choice.field)
+			d.notes.Dropped(d.choice.field)
 		}
 		return
 	}
-	var config perigee.ToolConfig
-	config.Mode, config.Allowed = d.choice.mode, d.choice.allowed
-	if builtins { // without this, the provider does not take them together
-		config.Extra = perigee.Fields{{Name: "includeServerSideToolInvocations", Value: json.RawMessage("true")}}
-	}
-	if config.Mode != "" || builtins {
-		d.prompt.ToolConfig = &config
+	if d.choice.mode != "" {
+		d.prompt.ToolConfig = &perigee.ToolConfig{Mode: d.choice.mode, Allowed: d.choice.allowed}
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"perigee/internal/dialect/gemini"
 )
 
-// responsesBody is a body as an agent sends it late in its loop: n steps of thinking, a call and its answer, and a
+// agentBody is a body as an agent sends it late in its loop: n steps of thinking, a call and its answer, and a
 // dozen tools. Sixty steps make about 100 KB.
-func responsesBody(n int) []byte {
+func agentBody(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"gemini-3-flash","stream":true,"store":false,"include":["reasoning.encrypted_content"],"instructions":"`)
 	b.WriteString(strings.Repeat(`Be careful with \"files\".\n`, 400))
@@ -25,7 +25,7 @@ func responsesBody(n int) []byte {
 	}
 	b.WriteString(`],"input":[{"role":"user","content":[{"type":"input_text","text":"Fix the bug."}]}`)
 	for i := range n {
-		carrier := responsesCarrier{thoughts: []responsesThought{{text: "I should look at the file next."}}, calls: []responsesSeal{{fmt.Sprintf("call_%d", i), strings.Repeat("c2VhbA==", 20)}}}
+		carrier := carrier{thoughts: []thought{{text: "I should look at the file next."}}, calls: []seal{{fmt.Sprintf("call_%d", i), strings.Repeat("c2VhbA==", 20)}}}
 		fmt.Fprintf(&b, `,{"id":"rs_%d","type":"reasoning","summary":[],"encrypted_content":%q}`, i, carrier.encode())
 		fmt.Fprintf(&b, `,{"type":"function_call","call_id":"call_%d","name":"tool_%d","arguments":"{\"path\":\"src/file_%d.go\",\"lines\":[1,2,3]}"}`, i, i%12, i)
 		fmt.Fprintf(&b, `,{"type":"function_call_output","call_id":"call_%d","output":"%s"}`, i, strings.Repeat(`\tif err != nil {\n\t\treturn err\n\t}\n`, 20))
@@ -34,14 +34,14 @@ func responsesBody(n int) []byte {
 	return []byte(b.String())
 }
 
-func BenchmarkDecodeResponses(b *testing.B) {
+func BenchmarkDecodeRequest(b *testing.B) {
 	for _, n := range []int{60, 600, 6000} {
-		body := responsesBody(n)
+		body := agentBody(n)
 		b.Run(fmt.Sprintf("%dKB", len(body)>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := DecodeResponses(perigee.Origin{Body: body}, nil); err != nil {
+				if _, err := DecodeRequest(perigee.Origin{Body: body}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -50,7 +50,7 @@ func BenchmarkDecodeResponses(b *testing.B) {
 }
 
 // Schemas of ten megabytes cost in proportion to what they weigh.
-func BenchmarkDecodeResponsesSchemas(b *testing.B) {
+func BenchmarkDecodeSchemas(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		var body strings.Builder
 		body.WriteString(`{"input":"hi","tools":[{"type":"namespace","name":"a","tools":[`)
@@ -65,7 +65,7 @@ func BenchmarkDecodeResponsesSchemas(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKB", len(raw)>>10), func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				if _, err := DecodeResponses(perigee.Origin{Body: raw}, nil); err != nil {
+				if _, err := DecodeRequest(perigee.Origin{Body: raw}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -73,8 +73,8 @@ func BenchmarkDecodeResponsesSchemas(b *testing.B) {
 	}
 }
 
-func BenchmarkEncodeGeminiFromResponses(b *testing.B) {
-	_, prompt := decodeResponses(b, string(responsesBody(60)))
+func BenchmarkEncodeGemini(b *testing.B) {
+	_, prompt := decode(b, string(agentBody(60)))
 	b.SetBytes(int64(len(gemini.EncodeRequest(prompt))))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -82,9 +82,9 @@ func BenchmarkEncodeGeminiFromResponses(b *testing.B) {
 	}
 }
 
-// BenchmarkResponsesStream writes an answer of 100 KB in a thousand pieces.
-func BenchmarkResponsesStream(b *testing.B) {
-	req, _ := decodeResponses(b, string(responsesBody(1)))
+// BenchmarkStream writes an answer of 100 KB in a thousand pieces.
+func BenchmarkStream(b *testing.B) {
+	req, _ := decode(b, string(agentBody(1)))
 	events := []perigee.Event{{Kind: perigee.EventStart, Model: "m"}}
 	for range 1000 {
 		events = append(events, textEvent(strings.Repeat("word \"x\"\n", 11)))
@@ -94,7 +94,7 @@ func BenchmarkResponsesStream(b *testing.B) {
 	b.ReportAllocs()
 	var buf []byte
 	for b.Loop() {
-		s := req.NewStream("call-1", responsesNow(), responsesNow)
+		s := req.NewStream("call-1", now(), now)
 		for i := range events {
 			buf = s.Encode(buf[:0], &events[i])
 		}

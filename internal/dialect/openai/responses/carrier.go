@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -8,80 +8,81 @@ import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A responsesCarrier is what a reasoning item takes along in its encrypted_content, so that a client that sends the
+// A carrier is what a reasoning item takes along in its encrypted_content, so that a client that sends the
 // item back keeps the model's tool loop whole: the thinking as the provider gave it, with its seals, and the seals of
 // the calls that followed. It is not secret from the client, which has been shown all of it.
-type responsesCarrier struct {
-	thoughts []responsesThought
-	calls    []responsesSeal
+type carrier struct {
+	thoughts []thought
+	calls    []seal
 }
 
-// A responsesThought is a stretch of thinking and the provider's seal on it, which may be empty.
-type responsesThought struct{ text, signature string }
+// A thought is a stretch of thinking and the provider's seal on it, which may be empty.
+type thought struct{ text, signature string }
 
-// A responsesSeal is the provider's seal on a call.
-type responsesSeal struct{ callID, signature string }
+// A seal is the provider's seal on a call.
+type seal struct{ callID, signature string }
 
-// responsesMark begins every carrier: what it is, and the version of its form.
-const responsesMark = "pgr\x01"
+// carrierMark begins every carrier: what it is, and the version of its form.
+const carrierMark = "pgr\x01"
 
-// responsesSum is how many bytes of a hash end every carrier.
-const responsesSum = 12
+// carrierSum is how many bytes of a hash end every carrier.
+const carrierSum = 12
 
 // encode writes the carrier: mark, thoughts, calls, sum. Lists have their length before them, and so have texts.
-func (c *responsesCarrier) encode() string {
-	b := []byte(responsesMark)
+func (c *carrier) encode() string {
+	b := []byte(carrierMark)
 	b = binary.AppendUvarint(b, uint64(len(c.thoughts)))
 	for _, t := range c.thoughts {
-		b = responsesAppendText(responsesAppendText(b, t.text), t.signature)
+		b = appendText(appendText(b, t.text), t.signature)
 	}
 	b = binary.AppendUvarint(b, uint64(len(c.calls)))
 	for _, s := range c.calls {
-		b = responsesAppendText(responsesAppendText(b, s.callID), s.signature)
+		b = appendText(appendText(b, s.callID), s.signature)
 	}
 	sum := sha256.Sum256(b)
-	return base64.StdEncoding.EncodeToString(append(b, sum[:responsesSum]...))
+	return base64.StdEncoding.EncodeToString(append(b, sum[:carrierSum]...))
 }
 
-func responsesAppendText(b []byte, s string) []byte {
+func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// responsesBase64 takes only one form of the same bytes.
-var responsesBase64 = base64.StdEncoding.Strict()
+// strictBase64 takes only one form of the same bytes.
+var strictBase64 = base64.StdEncoding.Strict()
 
-// responsesDecodeCarrier reads a carrier. What is not one of ours, or was changed on the way, is none.
-func responsesDecodeCarrier(text []byte) (*responsesCarrier, bool) {
-	b, err := responsesBase64.AppendDecode(nil, text)
-	if err != nil || len(b) < len(responsesMark)+responsesSum || !bytes.HasPrefix(b, []byte(responsesMark)) {
+// decodeCarrier reads a carrier. What is not one of ours, or was changed on the way, is none.
+func decodeCarrier(text []byte) (*carrier, bool) {
+	b, err := strictBase64.AppendDecode(nil, text)
+	if err != nil || len(b) < len(carrierMark)+carrierSum || !bytes.HasPrefix(b, []byte(carrierMark)) {
 		return nil, false
 	}
-	body, sum := b[:len(b)-responsesSum], sha256.Sum256(b[:len(b)-responsesSum])
-	if !bytes.Equal(sum[:responsesSum], b[len(b)-responsesSum:]) {
+	body, sum := b[:len(b)-carrierSum], sha256.Sum256(b[:len(b)-carrierSum])
+	if !bytes.Equal(sum[:carrierSum], b[len(b)-carrierSum:]) {
 		return nil, false
 	}
-	r := responsesReader{rest: string(body[len(responsesMark):])} // the one copy that all texts of it share
-	c := &responsesCarrier{}
+	r := carrierReader{rest: string(body[len(carrierMark):])} // the one copy that all texts of it share
+	c := &carrier{}
 	for range r.count() {
-		c.thoughts = append(c.thoughts, responsesThought{r.text(), r.text()})
+		c.thoughts = append(c.thoughts, thought{r.text(), r.text()})
 	}
 	for range r.count() {
-		c.calls = append(c.calls, responsesSeal{r.text(), r.text()})
+		c.calls = append(c.calls, seal{r.text(), r.text()})
 	}
 	return c, !r.bad && len(r.rest) == 0
 }
 
-// A responsesReader reads what encode wrote. After the first thing that cannot be it reads nothing.
-type responsesReader struct {
+// A carrierReader reads what encode wrote. After the first thing that cannot be it reads nothing.
+type carrierReader struct {
 	rest string
 	bad  bool
 }
 
 // count reads a length. Each element takes at least two bytes, so a longer list cannot be.
-func (r *responsesReader) count() int {
+func (r *carrierReader) count() int {
 	n := r.number()
 	if n > uint64(len(r.rest)) {
 		r.bad = true
@@ -90,7 +91,7 @@ func (r *responsesReader) count() int {
 	return int(n)
 }
 
-func (r *responsesReader) number() uint64 {
+func (r *carrierReader) number() uint64 {
 	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
 	if size <= 0 || r.bad {
 		r.bad = true
@@ -100,7 +101,7 @@ func (r *responsesReader) number() uint64 {
 	return n
 }
 
-func (r *responsesReader) text() string {
+func (r *carrierReader) text() string {
 	n := r.count()
 	s := r.rest[:n]
 	r.rest = r.rest[n:]
@@ -109,24 +110,24 @@ func (r *responsesReader) text() string {
 
 // reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the summary, which a
 // cache behind us may know the seal of. A carrier of somebody else's means nothing to our models.
-func (d *responsesDecoder) reasoningItem(i int, item *responsesItem) {
+func (d *decoder) reasoningItem(i int, item *inputItem) {
 	if item.sealed != nil {
-		carrier, ok := responsesDecodeCarrier(d.textOf(i, "encrypted_content", item.sealed))
+		carrier, ok := decodeCarrier(d.textOf(i, "encrypted_content", item.sealed))
 		if !ok {
-			d.notes.dropped("input[].encrypted_content")
+			d.notes.Dropped("input[].encrypted_content")
 			return
 		}
 		d.restore(carrier)
 		return
 	}
 	thoughts := item.summary
-	if responsesEmptyList(thoughts) {
+	if isEmptyList(thoughts) {
 		thoughts = item.body
 	}
 	var text []byte
 	d.nested(i, "summary", thoughts, func(c *rawjson.Cursor) {
 		for range c.Array() {
-			_, more := readPair(c, "type", "text")
+			_, more := openai.ReadPair(c, "type", "text")
 			text = append(text, more...)
 		}
 	})
@@ -135,21 +136,21 @@ func (d *responsesDecoder) reasoningItem(i int, item *responsesItem) {
 	}
 }
 
-func responsesEmptyList(raw json.RawMessage) bool {
+func isEmptyList(raw json.RawMessage) bool {
 	for range rawjson.NewCursor(raw).Array() {
 		return false
 	}
 	return true
 }
 
-func (d *responsesDecoder) restore(carrier *responsesCarrier) {
-	for _, t := range carrier.thoughts {
+func (d *decoder) restore(c *carrier) {
+	for _, t := range c.thoughts {
 		d.turns.model(perigee.Part{Kind: perigee.PartText, Text: t.text, Signature: t.signature, Thought: true})
 	}
-	if d.seals == nil && len(carrier.calls) > 0 {
+	if d.seals == nil && len(c.calls) > 0 {
 		d.seals = map[string]string{}
 	}
-	for _, s := range carrier.calls {
+	for _, s := range c.calls {
 		d.seals[s.callID] = s.signature
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -17,11 +17,11 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-var updateResponses = flag.Bool("update-responses", false, "write the notes of the clients' requests into the file")
+var update = flag.Bool("update", false, "write the notes of the clients' requests into the file")
 
-func decodeResponses(t testing.TB, body string) (*Responses, *perigee.Prompt) {
+func decode(t testing.TB, body string) (*Request, *perigee.Prompt) {
 	t.Helper()
-	req, err := DecodeResponses(perigee.Origin{Body: []byte(body)}, nil)
+	req, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, nil)
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
@@ -32,8 +32,8 @@ func decodeResponses(t testing.TB, body string) (*Responses, *perigee.Prompt) {
 	return req, prompt
 }
 
-// responsesRefusal asks the provider's rules about what would be sent to a model.
-func responsesRefusal(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusal {
+// refusalOf asks the provider's rules about what would be sent to a model.
+func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusal {
 	t.Helper()
 	table := rules.ModelTable()
 	i := slices.IndexFunc(table, func(m rules.Model) bool { return m.ID == model })
@@ -46,8 +46,8 @@ func responsesRefusal(t *testing.T, prompt *perigee.Prompt, model string) *rules
 	return refusal
 }
 
-func TestResponsesRequestsOfRealClientsPass(t *testing.T) {
-	const path = "testdata/responses_clients.txtar"
+func TestRequestsOfRealClientsPass(t *testing.T) {
+	const path = "testdata/clients.txtar"
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +58,12 @@ func TestResponsesRequestsOfRealClientsPass(t *testing.T) {
 	for i := 0; i < len(archive.Files); i += 2 {
 		body, want := archive.Files[i], &archive.Files[i+1]
 		t.Run(body.Name, func(t *testing.T) {
-			req, prompt := decodeResponses(t, string(body.Data))
+			req, prompt := decode(t, string(body.Data))
 			var notes strings.Builder
 			for _, n := range req.Notes {
 				notes.WriteString(n.String() + "\n")
 			}
-			if *updateResponses {
+			if *update {
 				want.Data = []byte(notes.String())
 			}
 			if notes.String() != string(want.Data) {
@@ -73,13 +73,13 @@ func TestResponsesRequestsOfRealClientsPass(t *testing.T) {
 				t.Errorf("not JSON: %s", body)
 			}
 			for _, model := range []string{"gemini-2.5-pro", "gemini-3-flash-preview"} {
-				if refusal := responsesRefusal(t, prompt, model); refusal != nil {
+				if refusal := refusalOf(t, prompt, model); refusal != nil {
 					t.Errorf("%s: %s: %s", model, refusal.Rule, refusal.Message)
 				}
 			}
 		})
 	}
-	if *updateResponses {
+	if *update {
 		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
 		}

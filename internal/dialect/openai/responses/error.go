@@ -1,39 +1,27 @@
-package openai
+package responses
 
 import (
+	"cmp"
+	"fmt"
+
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A responsesProblem says which parameter is at fault, in the API's own words, as the cause of an error.
-type responsesProblem struct{ param, code string }
-
-func (p *responsesProblem) Error() string { return p.param + " " + p.code }
-
-// responsesInvalid is an error about the body. Without a param it is about all of it.
-func responsesInvalid(param string, err error) *perigee.Error {
-	e := &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + err.Error(), Cause: err}
-	if param != "" {
-		e.Message = "invalid request body: " + param + ": " + err.Error()
+// invalidBody is an error about the body. Without a param it is about all of it.
+func invalidBody(param string, err error) *perigee.Error {
+	what := err.Error()
+	if t, ok := err.(*rawjson.TypeError); ok && joinPath(param, t.Path) != "" {
+		param, what = joinPath(param, t.Path), "want "+t.Want+", found "+t.Got
 	}
-	if t, ok := err.(*rawjson.TypeError); ok {
-		param = responsesJoinPath(param, t.Path)
+	if param == "" {
+		return &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + what, Cause: err}
 	}
-	if param != "" {
-		e.Message = "invalid request body: " + responsesTypeMessage(param, err)
-		e.Cause = &responsesProblem{param: param}
-	}
-	return e
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + param + ": " + what, Cause: &perigee.Fault{Param: param}}
 }
 
-func responsesTypeMessage(param string, err error) string {
-	if t, ok := err.(*rawjson.TypeError); ok {
-		return param + ": want " + t.Want + ", found " + t.Got
-	}
-	return param + ": " + err.Error()
-}
-
-func responsesJoinPath(base, path string) string {
+func joinPath(base, path string) string {
 	switch {
 	case base == "":
 		return path
@@ -43,43 +31,48 @@ func responsesJoinPath(base, path string) string {
 	return base + "." + path
 }
 
-// EncodeResponsesError writes an error of the Responses API. Its code is the API's own where it has one for the
+// wrong is an error about one parameter.
+func wrong(param, format string, args ...any) *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Cause: &perigee.Fault{Param: param}}
+}
+
+// EncodeError writes an error of the Responses API. Its code is the API's own where it has one for the
 // problem, else the class.
-func EncodeResponsesError(status int, err *perigee.Error) []byte {
-	problem, ok := err.Cause.(*responsesProblem)
+func EncodeError(_ int, err *perigee.Error) []byte {
+	return openai.Wrap("error", errorObject(err))
+}
+
+func errorObject(err *perigee.Error) []byte {
+	fault, ok := err.Cause.(*perigee.Fault)
 	if !ok {
-		return EncodeError(status, err)
+		return openai.ErrorObject(err)
 	}
-	kind, ok := errorTypes[err.Class]
-	if !ok {
-		kind = "server_error"
-	}
-	code := problem.code
-	if code == "" {
-		code = string(err.Class)
-	}
-	w := responsesWriter{}
-	w.lit(`{"error":{"message":`)
+	w := writer{}
+	w.lit(`{"message":`)
 	w.str(err.Error())
 	w.lit(`,"type":`)
-	w.str(kind)
+	w.str(openai.ErrorType(err.Class))
 	w.lit(`,"param":`)
-	w.str(problem.param)
+	if fault.Param == "" {
+		w.lit(`null`)
+	} else {
+		w.str(fault.Param)
+	}
 	w.lit(`,"code":`)
-	w.str(code)
-	w.lit(`}}`)
+	w.str(cmp.Or(fault.Code, string(err.Class)))
+	w.lit(`}`)
 	return w.buf
 }
 
-// responsesErrorCodes are what a response that failed says of itself. Agents decide by them whether to try again.
-var responsesErrorCodes = map[perigee.Class]string{
+// failureCodes are what a response that failed says of itself. Agents decide by them whether to try again.
+var failureCodes = map[perigee.Class]string{
 	perigee.ClassInvalid:     "invalid_prompt",
 	perigee.ClassRateLimited: "rate_limit_exceeded",
 	perigee.ClassExhausted:   "insufficient_quota",
 }
 
-func responsesErrorCode(class perigee.Class) string {
-	if code, ok := responsesErrorCodes[class]; ok {
+func failureCode(class perigee.Class) string {
+	if code, ok := failureCodes[class]; ok {
 		return code
 	}
 	return "server_error"

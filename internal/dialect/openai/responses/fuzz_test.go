@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -10,11 +10,11 @@ import (
 	"perigee/internal/dialect/gemini"
 )
 
-func FuzzDecodeResponses(f *testing.F) {
-	for _, rule := range ResponsesRules() {
+func FuzzDecodeRequest(f *testing.F) {
+	for _, rule := range Rules() {
 		f.Add([]byte(rule.Example))
 	}
-	if archive, err := txtar.ParseFile("testdata/responses_clients.txtar"); err == nil {
+	if archive, err := txtar.ParseFile("testdata/clients.txtar"); err == nil {
 		for _, file := range archive.Files {
 			if len(file.Data) < 4000 {
 				f.Add(file.Data)
@@ -26,12 +26,12 @@ func FuzzDecodeResponses(f *testing.F) {
 		Output: []byte(`[{"id":"fc_1_0","type":"function_call","call_id":"c1","name":"f","arguments":"{}"}]`),
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := DecodeResponses(perigee.Origin{Body: body}, func(string) (*perigee.StoredResponse, error) { return stored, nil })
+		req, err := DecodeRequest(perigee.Origin{Body: body}, func(string) (*perigee.StoredResponse, error) { return stored, nil })
 		if err != nil {
 			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid && e.Class != perigee.ClassNotFound {
 				t.Fatalf("%s: %v", e.Class, err)
 			}
-			if !json.Valid(EncodeResponsesError(400, perigee.AsError(err))) {
+			if !json.Valid(EncodeError(400, perigee.AsError(err))) {
 				t.Fatalf("the error is no JSON: %v", err)
 			}
 			return
@@ -46,20 +46,20 @@ func FuzzDecodeResponses(f *testing.F) {
 		if items := req.InputItems("call-1"); !json.Valid(items) {
 			t.Fatalf("not JSON: %s", items)
 		}
-		runResponses(t, req, []perigee.Event{thoughtEvent("hm", ""), textEvent("x"), finishEvent("STOP")})
+		run(t, req, []perigee.Event{thoughtEvent("hm", ""), textEvent("x"), finishEvent("STOP")})
 	})
 }
 
-// FuzzResponsesStream feeds the encoder with events in any order: each byte of the script is one, with a piece of
+// FuzzStream feeds the encoder with events in any order: each byte of the script is one, with a piece of
 // the text.
-func FuzzResponsesStream(f *testing.F) {
+func FuzzStream(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "some text\n\"with\" é", `{"input":"x"}`, byte(0))
 	f.Add([]byte{2, 2, 5, 2, 4, 4, 1}, "a", `{`, byte(3))
 	f.Add([]byte{1, 7, 8, 9, 1, 7}, "a\xffb", `null`, byte(7))
 	bodies := []string{`"store":false`, `"store":true`, `"include":["reasoning.encrypted_content"]`, `"reasoning":{"summary":"auto"}`}
 	f.Fuzz(func(t *testing.T, script []byte, text, raw string, options byte) {
 		body := `{"input":"hi",` + bodies[options&3] + `,"tools":[{"type":"custom","name":"patch"},{"type":"web_search"},{"type":"tool_search","execution":"client"}]}`
-		req, _ := decodeResponses(t, body)
+		req, _ := decode(t, body)
 		if !json.Valid([]byte(raw)) {
 			raw = `{}`
 		}
@@ -77,17 +77,22 @@ func FuzzResponsesStream(f *testing.F) {
 				ev.Call = &perigee.FunctionCall{ID: piece, Name: []string{"patch", "tool_search", "other"}[i%3], Args: json.RawMessage(raw)}
 			case perigee.EventBlob:
 				ev.Blob = &perigee.Blob{MIME: text, Data: piece}
-			case perigee.EventPart, perigee.EventGrounding, perigee.EventLogprobs:
+			case perigee.EventPart:
 				ev.Raw = json.RawMessage(raw)
+			case perigee.EventGrounding:
+				ev.Grounding = &perigee.Grounding{Queries: []string{text, raw}[:i%3], Sources: []perigee.Source{{URL: piece, Title: text}, {Title: raw}},
+					Supports: []perigee.Support{{Start: i, End: int(b), Text: piece, Sources: []int64{1, int64(i), -1}}}[:i%2]}
+			case perigee.EventLogprobs:
+				ev.Logprobs = &perigee.Logprobs{Chosen: []perigee.Token{{Text: piece, Logprob: -float64(i)}}[:i%2], Top: [][]perigee.Token{{{Text: raw}}}}
 			case perigee.EventUsage:
 				ev.Usage = &perigee.Usage{Input: int64(b)}
 			case perigee.EventNote:
 				ev.Note = &perigee.Note{}
 			case perigee.EventFinish:
-				ev.Finish = &perigee.Finish{Reason: text, Message: piece}
+				ev.Finish = &perigee.Finish{Kind: perigee.FinishKind(b % 7), Reason: text, Message: piece}
 			}
 			events = append(events, ev)
 		}
-		runResponses(t, req, events)
+		run(t, req, events)
 	})
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A responsesItem is one item of the conversation, its members found but not yet read: what they mean depends on
+// An inputItem is one item of the conversation, its members found but not yet read: what they mean depends on
 // the type, which may come last. It points into the text that it was found in.
-type responsesItem struct {
+type inputItem struct {
 	kind      string
 	role      string
 	id        []byte
@@ -28,7 +29,7 @@ type responsesItem struct {
 }
 
 // items reads an array of items.
-func (d *responsesDecoder) items(c *rawjson.Cursor) {
+func (d *decoder) items(c *rawjson.Cursor) {
 	for i := range c.Array() {
 		if d.err != nil {
 			return
@@ -37,7 +38,7 @@ func (d *responsesDecoder) items(c *rawjson.Cursor) {
 			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
 			continue
 		}
-		var item responsesItem
+		var item inputItem
 		for key := range c.Object() {
 			switch {
 			case c.Kind() == rawjson.Null:
@@ -55,9 +56,9 @@ func (d *responsesDecoder) items(c *rawjson.Cursor) {
 	}
 }
 
-// responsesFindItem finds the members of the next item.
-func responsesFindItem(c *rawjson.Cursor) responsesItem {
-	var item responsesItem
+// readItem finds the members of the next item.
+func readItem(c *rawjson.Cursor) inputItem {
+	var item inputItem
 	for key := range c.Object() {
 		if c.Kind() != rawjson.Null {
 			item.find(key, c)
@@ -67,12 +68,12 @@ func responsesFindItem(c *rawjson.Cursor) responsesItem {
 }
 
 // find takes one member of the item.
-func (item *responsesItem) find(key []byte, c *rawjson.Cursor) {
+func (item *inputItem) find(key []byte, c *rawjson.Cursor) {
 	switch string(key) {
 	case "type":
-		item.kind = responsesWord(c)
+		item.kind = word(c)
 	case "role":
-		item.role = responsesWord(c)
+		item.role = word(c)
 	case "id":
 		item.id = c.Bytes()
 	case "call_id":
@@ -100,16 +101,16 @@ func (item *responsesItem) find(key []byte, c *rawjson.Cursor) {
 	}
 }
 
-// responsesWords are the types and roles that conversations are full of.
-var responsesWords = [...]string{
+// words are the types and roles that conversations are full of.
+var words = [...]string{
 	"function_call", "function_call_output", "message", "reasoning", "user", "assistant", "input_text", "output_text",
 	"function", "custom_tool_call", "custom_tool_call_output", "developer", "system",
 }
 
-// responsesWord reads a type or a role without making a string of its own for each.
-func responsesWord(c *rawjson.Cursor) string {
+// word reads a type or a role without making a string of its own for each.
+func word(c *rawjson.Cursor) string {
 	raw := c.Bytes()
-	for _, word := range responsesWords {
+	for _, word := range words {
 		if string(raw) == word {
 			return word
 		}
@@ -118,7 +119,7 @@ func responsesWord(c *rawjson.Cursor) string {
 }
 
 // item adds one item to the conversation.
-func (d *responsesDecoder) item(i int, item *responsesItem) {
+func (d *decoder) item(i int, item *inputItem) {
 	known := true
 	switch item.kind {
 	case "message", "":
@@ -126,7 +127,7 @@ func (d *responsesDecoder) item(i int, item *responsesItem) {
 	case "function_call":
 		d.functionCall(i, item)
 	case "custom_tool_call":
-		d.call(item, d.nameOf(item), wrap("input", d.jsonText(i, "input", item.body)))
+		d.call(item, d.nameOf(item), openai.Wrap("input", d.jsonText(i, "input", item.body)))
 	case "function_call_output", "custom_tool_call_output":
 		d.toolOutput(i, item)
 	case "reasoning":
@@ -136,7 +137,7 @@ func (d *responsesDecoder) item(i int, item *responsesItem) {
 	case "additional_tools":
 		d.nested(i, "tools", item.tools, func(c *rawjson.Cursor) { d.toolList(c, "") })
 	case "tool_search_call":
-		d.call(item, d.out.tools.flat("", "tool_search"), responsesObject(item.body))
+		d.call(item, d.out.tools.flat("", "tool_search"), asObject(item.body))
 	case "tool_search_output":
 		d.toolSearchOutput(i, item)
 	case "image_generation_call":
@@ -148,63 +149,63 @@ func (d *responsesDecoder) item(i int, item *responsesItem) {
 	}
 	if known {
 		for _, name := range item.other {
-			d.notes.unknown("input[].", []byte(name))
+			d.notes.Unknown("input[].", []byte(name))
 		}
 	}
 }
 
-// responsesHosted are the calls of tools that only the vendor's models have. The model is shown them as calls of
+// hosted are the calls of tools that only the vendor's models have. The model is shown them as calls of
 // functions, so that what came of them is not lost.
-var responsesHosted = map[string]string{
+var hosted = map[string]string{
 	"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
 
 // hostedItem adds an item of a tool of the vendor's. It says whether there was anything to add.
-func (d *responsesDecoder) hostedItem(i int, item *responsesItem) bool {
-	if name, ok := responsesHosted[item.kind]; ok {
-		d.notes.mapped("input[" + item.kind + "]")
-		d.call(item, name, responsesObject(item.body))
+func (d *decoder) hostedItem(i int, item *inputItem) bool {
+	if name, ok := hosted[item.kind]; ok {
+		d.notes.Mapped("input[" + item.kind + "]")
+		d.call(item, name, asObject(item.body))
 		return true
 	}
-	if call, ok := strings.CutSuffix(item.kind, "_output"); ok && responsesHosted[call] != "" {
-		d.notes.mapped("input[" + item.kind + "]")
+	if call, ok := strings.CutSuffix(item.kind, "_output"); ok && hosted[call] != "" {
+		d.notes.Mapped("input[" + item.kind + "]")
 		if len(item.callID) == 0 {
 			item.callID = item.id // local_shell_call_output has no other
 		}
 		d.toolOutput(i, item)
 		return true
 	}
-	d.notes.unknown("input", []byte("["+brief(item.kind)+"]"))
+	d.notes.Unknown("input", []byte("["+openai.Brief(item.kind)+"]"))
 	return false
 }
 
 // nested reads the value of one member of an item.
-func (d *responsesDecoder) nested(i int, member string, raw json.RawMessage, read func(c *rawjson.Cursor)) {
+func (d *decoder) nested(i int, member string, raw json.RawMessage, read func(c *rawjson.Cursor)) {
 	if raw == nil {
 		return
 	}
 	c := rawjson.NewCursor(raw)
 	read(c)
-	if err := c.Err(); err != nil && d.err == nil {
-		d.err = responsesInvalid(fmt.Sprintf("input[%d].%s", i, member), err)
+	if err := c.Err(); err != nil {
+		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))
 	}
 }
 
 // textOf reads a member that has to be a string. The result may point into raw.
-func (d *responsesDecoder) textOf(i int, member string, raw json.RawMessage) []byte {
+func (d *decoder) textOf(i int, member string, raw json.RawMessage) []byte {
 	if raw == nil {
 		return nil
 	}
 	c := rawjson.NewCursor(raw)
 	text := c.Bytes()
-	if err := c.Err(); err != nil && d.err == nil {
-		d.err = responsesInvalid(fmt.Sprintf("input[%d].%s", i, member), err)
+	if err := c.Err(); err != nil {
+		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))
 	}
 	return text
 }
 
 // jsonText is the same, still as JSON: what goes on inside other JSON need not be read.
-func (d *responsesDecoder) jsonText(i int, member string, raw json.RawMessage) json.RawMessage {
+func (d *decoder) jsonText(i int, member string, raw json.RawMessage) json.RawMessage {
 	if len(raw) > 0 && raw[0] == '"' {
 		return raw
 	}
@@ -212,7 +213,7 @@ func (d *responsesDecoder) jsonText(i int, member string, raw json.RawMessage) j
 }
 
 // wholeMessage adds a message after all of its members were found, unless it was added on the way.
-func (d *responsesDecoder) wholeMessage(i int, item *responsesItem) {
+func (d *decoder) wholeMessage(i int, item *inputItem) {
 	switch {
 	case item.said:
 	case item.body == nil:
@@ -223,29 +224,29 @@ func (d *responsesDecoder) wholeMessage(i int, item *responsesItem) {
 }
 
 // message adds a message of someone's, whose content comes next.
-func (d *responsesDecoder) message(i int, role string, c *rawjson.Cursor) {
+func (d *decoder) message(i int, role string, c *rawjson.Cursor) {
 	if d.mayTalk(i, role) {
 		d.content(c, role)
 	}
 }
 
 // mayTalk says whether there is such a role.
-func (d *responsesDecoder) mayTalk(i int, role string) bool {
+func (d *decoder) mayTalk(i int, role string) bool {
 	switch role {
 	case "user", "assistant":
 	case "system", "developer":
 		if d.turns.begun() {
-			d.notes.mapped("input[].role " + role)
+			d.notes.Mapped("input[].role " + role)
 		}
 	default:
-		d.refuse(fmt.Sprintf("input[%d].role", i), "there is no role %q", "use user, assistant, system or developer", brief(role))
+		d.refuse(wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).WithNext("use user, assistant, system or developer"))
 		return false
 	}
 	return true
 }
 
 // say adds a part of a message.
-func (d *responsesDecoder) say(role string, p perigee.Part) {
+func (d *decoder) say(role string, p perigee.Part) {
 	switch role {
 	case "user":
 		d.turns.user(p)
@@ -257,33 +258,33 @@ func (d *responsesDecoder) say(role string, p perigee.Part) {
 }
 
 // instructPart adds a part of a system message. The provider takes only words there.
-func (d *responsesDecoder) instructPart(p perigee.Part) {
+func (d *decoder) instructPart(p perigee.Part) {
 	if p.Kind != perigee.PartText {
-		d.notes.mapped("input[].role")
+		d.notes.Mapped("input[].role")
 		d.turns.user(p)
 		return
 	}
 	d.instruct(p.Text)
 }
 
-func (d *responsesDecoder) functionCall(i int, item *responsesItem) {
-	object, repaired := arguments(d.textOf(i, "arguments", item.body))
+func (d *decoder) functionCall(i int, item *inputItem) {
+	object, repaired := openai.Arguments(d.textOf(i, "arguments", item.body))
 	if repaired {
-		d.notes.repaired("input[].arguments")
+		d.notes.Repaired("input[].arguments")
 	}
 	d.call(item, d.nameOf(item), object)
 }
 
 // nameOf is the name that the model knows the tool of a call by.
-func (d *responsesDecoder) nameOf(item *responsesItem) string {
+func (d *decoder) nameOf(item *inputItem) string {
 	if tool := d.out.tools.find(string(item.namespace), string(item.name)); tool != nil {
 		return tool.flat
 	}
-	return responsesFlat(string(item.namespace), string(item.name))
+	return flatName(string(item.namespace), string(item.name))
 }
 
 // call adds a call to the model's turn, under the name that the model knows and with the seal that came back for it.
-func (d *responsesDecoder) call(item *responsesItem, name string, args json.RawMessage) {
+func (d *decoder) call(item *inputItem, name string, args json.RawMessage) {
 	id := string(item.callID)
 	if id == "" {
 		id = string(item.id)
@@ -295,18 +296,18 @@ func (d *responsesDecoder) call(item *responsesItem, name string, args json.RawM
 	})
 }
 
-// responsesObject is a value as the arguments of a call, which are an object.
-func responsesObject(raw json.RawMessage) json.RawMessage {
+// asObject is a value as the arguments of a call, which are an object.
+func asObject(raw json.RawMessage) json.RawMessage {
 	switch {
 	case raw == nil:
-		return emptyArgs
+		return openai.EmptyArgs
 	case rawjson.NewCursor(raw).Kind() == rawjson.Object:
 		return raw
 	}
-	return wrap("arguments", raw)
+	return openai.Wrap("arguments", raw)
 }
 
-func (d *responsesDecoder) toolOutput(i int, item *responsesItem) {
+func (d *decoder) toolOutput(i int, item *inputItem) {
 	text := item.output // most of them are strings, which go on as they are
 	switch {
 	case text == nil:
@@ -318,7 +319,7 @@ func (d *responsesDecoder) toolOutput(i int, item *responsesItem) {
 }
 
 // answer adds a tool's answer, a JSON string, to the user's turn.
-func (d *responsesDecoder) answer(item *responsesItem, text json.RawMessage) {
+func (d *decoder) answer(item *inputItem, text json.RawMessage) {
 	r := &perigee.FunctionResponse{Response: d.room.wrap("output", text)}
 	if call := d.turns.calls[string(item.callID)]; call != nil {
 		r.ID, r.Name = call.ID, call.Name
@@ -335,7 +336,7 @@ func (d *responsesDecoder) answer(item *responsesItem, text json.RawMessage) {
 }
 
 // toolSearchOutput adds the tools that a search has found to those that the model may call.
-func (d *responsesDecoder) toolSearchOutput(i int, item *responsesItem) {
+func (d *decoder) toolSearchOutput(i int, item *inputItem) {
 	before := len(d.out.tools.list)
 	d.nested(i, "tools", item.tools, func(c *rawjson.Cursor) { d.toolList(c, "") })
 	var found strings.Builder

@@ -1,40 +1,28 @@
-package openai
+package responses
 
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"perigee/internal/rawjson"
 )
 
-// A responsesMember is one member of the body.
-type responsesMember struct {
+// A member is one member of the body.
+type member struct {
 	name  []byte
 	value json.RawMessage
 }
 
-// responsesMembers checks a body and finds its members on the way. They have to be read in another order than they come
+// membersOf checks a body and finds its members on the way. They have to be read in another order than they come
 // in, and looking for their ends again would take as long as reading them.
-func responsesMembers(body []byte) ([]responsesMember, error) {
-	list := make([]responsesMember, 0, 16) // agents send about a dozen
-	err := rawjson.CheckMembers(body, func(name []byte, _ rawjson.Kind) {
-		list = append(list, responsesMember{name: name})
-	})
-	if err != nil {
-		return nil, err
-	}
-	const space = " \t\r\n"
-	end := bytes.LastIndexByte(body, '}')
-	for i := len(list) - 1; i >= 0; i-- {
-		m := &list[i]
-		start := cap(body) - cap(m.name) // the name is a piece of the body
-		value := body[start+len(m.name)+1 : end]
-		m.value = slices.Clip(bytes.TrimRight(bytes.TrimLeft(value, space+":"), space+","))
-		end = start - 1
-		if bytes.IndexByte(m.name, '\\') >= 0 {
-			m.name = rawjson.NewCursor(body[start-1 : start+len(m.name)+1]).Bytes()
+func membersOf(body []byte) ([]member, error) {
+	list := make([]member, 0, 16) // agents send about a dozen
+	err := rawjson.CheckMembers(body, func(m rawjson.Member) {
+		name := m.Name
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = rawjson.NewCursor(body[m.At:]).Bytes()
 		}
-	}
-	return list, nil
+		list = append(list, member{name, body[m.Start:m.End:m.End]})
+	})
+	return list, err
 }

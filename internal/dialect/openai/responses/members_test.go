@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestResponsesMembersAreFoundWhereTheyStand(t *testing.T) {
+func TestMembersAreFoundWhereTheyStand(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
 		{`{}`, ``},
 		{` [ {"a":1} ] `, ``},
@@ -17,7 +17,7 @@ func TestResponsesMembersAreFoundWhereTheyStand(t *testing.T) {
 		{`{"m\u006fdel":"\u0061","\\":-1.5e3}`, `model="\u0061"|\=-1.5e3`},
 	} {
 		for _, body := range [][]byte{[]byte(test.body), append(make([]byte, 0, 1000), test.body...)} {
-			list, err := responsesMembers(body)
+			list, err := membersOf(body)
 			if err != nil {
 				t.Errorf("%s: %v", test.body, err)
 			}
@@ -31,7 +31,7 @@ func TestResponsesMembersAreFoundWhereTheyStand(t *testing.T) {
 			}
 		}
 	}
-	if _, err := responsesMembers([]byte(`{"a":1,"a":2}`)); err == nil {
+	if _, err := membersOf([]byte(`{"a":1,"a":2}`)); err == nil {
 		t.Error("a member may be there twice")
 	}
 }

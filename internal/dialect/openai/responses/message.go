@@ -1,23 +1,22 @@
-package httpapi
+package responses
 
 import (
 	"bytes"
-	"encoding/json"
-	"net/http"
+	"maps"
 	"regexp"
-	"strings"
+	"slices"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A socketRequest is a message of the client's: what it asks for, and the body that says what about.
-type socketRequest struct {
-	body   []byte // what POST would have got; the members below are blanks in it
-	stream string // the name of the stream that its answer belongs to; empty: it has none
-	warm   bool   // nothing is to be made, only to be remembered
-	notes  []perigee.Note
+// A Message is what a client sends over a WebSocket: what it asks for, and the body that says what about.
+type Message struct {
+	Body   []byte // what POST would have got; the members below are blanks in it
+	Stream string // the name of the stream that its answer belongs to; empty: it has none
+	Warm   bool   // nothing is to be made, only to be remembered
+	Notes  []perigee.Note
 }
 
 // createEvent is the one type of message that is understood.
@@ -26,71 +25,66 @@ const createEvent = "response.create"
 // streamNames are what a stream may be called.
 var streamNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,256}$`)
 
-// decodeSocketRequest reads a message. It writes into it: the members that are about the socket become blanks, so that
-// what is left is a body like any other, byte for byte. When the message is refused the request still tells the stream,
-// if it has one.
-func decodeSocketRequest(message []byte) (*socketRequest, error) {
-	r := &socketRequest{body: message}
-	var members [][]byte // their names
-	err := rawjson.CheckMembers(message, func(name []byte, _ rawjson.Kind) { members = append(members, name) })
+// DecodeMessage reads a message. It writes into it: the members that are about the socket become blanks, so that what is left is
+// a body like any other, byte for byte. When the message is refused the Message still tells the stream, if it has one.
+func DecodeMessage(message []byte) (*Message, error) {
+	m := &Message{Body: message}
+	var members []rawjson.Member
+	err := rawjson.CheckMembers(message, func(member rawjson.Member) { members = append(members, member) })
 	if err == nil && rawjson.NewCursor(message).Kind() != rawjson.Object {
-		return r, perigee.Errorf(perigee.ClassInvalid, "a message is an object with a type").WithNext("send type: %s", createEvent)
+		return m, openai.Invalid("a message is an object with a type").WithNext("send type: %s", createEvent)
 	}
 	if err != nil {
-		return r, perigee.Errorf(perigee.ClassInvalid, "invalid message: %w", err)
+		return m, openai.Invalid("invalid message: %w", err)
 	}
 	kind := ""
-	end := bytes.LastIndexByte(message, '}')
-	for i := len(members) - 1; i >= 0; i-- {
-		name := members[i]
-		start := cap(message) - cap(name) - 1 // the name is a piece of the message, after a quote
-		value := bytes.TrimLeft(message[start+len(name)+2:end], " \t\r\n:")
-		mine, problem := r.member(string(name), rawjson.NewCursor(value), &kind)
+	next := bytes.LastIndexByte(message, '}')
+	for _, member := range slices.Backward(members) {
+		mine, problem := m.member(string(member.Name), rawjson.NewCursor(message[member.Start:member.End]), &kind)
 		if problem != nil && err == nil {
 			err = problem
 		}
 		if mine {
-			blank(message[start:end])
+			blank(message[member.At:next])
 		}
-		end = start
+		next = member.At
 	}
 	if err != nil {
-		return r, err
+		return m, err
 	}
 	if kind != createEvent {
-		return r, perigee.Errorf(perigee.ClassInvalid, "messages of type %q are not understood here", shorten(kind)).
-			WithNext("perigee understands %s", createEvent)
+		return m, openai.Invalid("messages of type %q are not understood here", openai.Brief(kind)).WithNext("perigee understands %s", createEvent)
 	}
 	dropLastComma(message)
-	return r, nil
+	return m, nil
 }
 
 // member reads a member, if it is about the socket.
-func (r *socketRequest) member(name string, c *rawjson.Cursor, kind *string) (mine bool, err error) {
+func (m *Message) member(name string, c *rawjson.Cursor, kind *string) (mine bool, err error) {
 	switch name {
 	case "type":
 		*kind = c.String()
 	case "stream_id":
-		r.stream = c.String()
-		if c.Err() != nil || !streamNames.MatchString(r.stream) {
-			r.stream = ""
-			return true, invalidStream
+		m.Stream = c.String()
+		if c.Err() != nil || !streamNames.MatchString(m.Stream) {
+			m.Stream = ""
+			return true, ErrStreamName
 		}
 	case "generate":
-		r.warm = c.Kind() != rawjson.Null && !c.Bool()
+		m.Warm = c.Kind() != rawjson.Null && !c.Bool()
 	case "stream":
 		if c.Kind() != rawjson.Null && !c.Bool() {
-			r.notes = append(r.notes, perigee.Note{Action: perigee.NoteDropped, Subject: "stream"})
+			m.Notes = append(m.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "stream"})
 		}
 	case "background":
 		if c.Bool() {
-			r.notes = append(r.notes, perigee.Note{Action: perigee.NoteDropped, Subject: "background"})
+			m.Notes = append(m.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "background"})
 		}
 	default:
 		return false, nil
 	}
 	if c.Err() != nil {
-		return true, perigee.Errorf(perigee.ClassInvalid, "invalid message: %s: %w", name, c.Err())
+		return true, openai.Invalid("invalid message: %s: %w", name, c.Err())
 	}
 	return true, nil
 }
@@ -109,65 +103,37 @@ func dropLastComma(object []byte) {
 	}
 }
 
-// A socketProblem is an error about the socket itself, in the API's own words, as the cause of an error.
-type socketProblem struct{ code, param string }
-
-func (p *socketProblem) Error() string { return p.code }
-
-// The errors that the API has words for.
+// What the API has words for when a client asks too much of a socket.
 var (
-	invalidStream = &perigee.Error{Class: perigee.ClassInvalid,
+	ErrStreamName = &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "stream_id is not 1 to 256 letters, digits, underscores, hyphens and periods",
-		Cause:   &socketProblem{"invalid_stream_id", "stream_id"}}
-	tooManyStreams = &perigee.Error{Class: perigee.ClassInvalid,
+		Cause:   &perigee.Fault{Param: "stream_id", Code: "invalid_stream_id"}}
+	ErrTooManyStreams = &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "this socket has 32 streams with names already", Next: "use one of them, or open another socket",
-		Cause: &socketProblem{"websocket_stream_limit_reached", "stream_id"}}
-	socketTooOld = &perigee.Error{Class: perigee.ClassInvalid,
+		Cause: &perigee.Fault{Param: "stream_id", Code: "websocket_stream_limit_reached"}}
+	ErrSocketTooOld = &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "this socket has been open for 60 minutes", Next: "open another one",
-		Cause: &socketProblem{code: "websocket_connection_limit_reached"}}
+		Cause: &perigee.Fault{Code: "websocket_connection_limit_reached"}}
 )
 
-// encodeSocketError is an error as the event that tells it: what an answer to POST would have had as its status, its
-// headers and its body.
-func encodeSocketError(status int, header http.Header, body []byte, stream string) []byte {
-	event := struct {
-		Type    string            `json:"type"`
-		Status  int               `json:"status"`
-		Error   json.RawMessage   `json:"error"`
-		Headers map[string]string `json:"headers,omitempty"`
-		Stream  string            `json:"stream_id,omitempty"`
-	}{Type: "error", Status: status, Error: json.RawMessage("null"), Headers: map[string]string{}, Stream: stream}
-	if start, end, ok := rawjson.Find(body, "error"); ok {
-		event.Error = body[start:end]
-	}
-	for name, values := range header {
-		if name == "Retry-After" || strings.HasPrefix(name, "X-Perigee-") {
-			event.Headers[strings.ToLower(name)] = values[0]
+// EncodeErrorMessage writes an error as a message: with what an answer to POST would have had as its status and its headers.
+func EncodeErrorMessage(status int, err *perigee.Error, headers map[string]string, stream string) []byte {
+	w := writer{}
+	w.lit(`{"type":"error","status":`)
+	w.int(int64(status))
+	w.lit(`,"error":`)
+	w.raw(errorObject(err))
+	if len(headers) > 0 {
+		w.lit(`,"headers":{`)
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			w.member(name, rawjson.AppendString(nil, headers[name]))
 		}
+		w.lit(`}`)
 	}
-	return plainJSON(event)
-}
-
-// socketErrorBody is the body of an error, also of one about the socket.
-func socketErrorBody(status int, e *perigee.Error) []byte {
-	problem, ok := e.Cause.(*socketProblem)
-	if !ok {
-		return openai.EncodeResponsesError(status, e)
+	if stream != "" {
+		w.lit(`,"stream_id":`)
+		w.str(stream)
 	}
-	var param *string
-	if problem.param != "" {
-		param = &problem.param
-	}
-	return plainJSON(map[string]any{"error": map[string]any{
-		"message": e.Error(), "type": "invalid_request_error", "param": param, "code": problem.code,
-	}})
-}
-
-// plainJSON writes v on one line, and its texts as they are.
-func plainJSON(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // texts, numbers, and JSON of our own
-	return bytes.TrimSpace(b.Bytes())
+	w.lit(`}`)
+	return w.buf
 }

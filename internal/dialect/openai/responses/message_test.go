@@ -1,4 +1,4 @@
-package httpapi
+package responses
 
 import (
 	"bytes"
@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee"
+	"perigee/internal/sse"
 )
 
 // What is left of a message is the body without what is about the socket, and everything else as it was.
-func TestSocketMessageBecomesABody(t *testing.T) {
+func TestMessageBecomesABody(t *testing.T) {
 	for _, test := range []struct{ message, body, stream string }{
 		{`{"type":"response.create","input":"hi","model":"m"}`, `{"input":"hi","model":"m"}`, ""},
 		{`{"input":"hi","model":"m","type":"response.create"}`, `{"input":"hi","model":"m"}`, ""},
@@ -21,31 +23,31 @@ func TestSocketMessageBecomesABody(t *testing.T) {
 		{"\n{ \"type\": \"response.create\",\n \"input\": \"a,}\",\n \"stream\": null }\n", `{"input":"a,}"}`, ""},
 		{`{"input":"\"type\":","generate":true,"type":"response.create"}`, `{"input":"\"type\":"}`, ""},
 	} {
-		r, err := decodeSocketRequest([]byte(test.message))
+		r, err := DecodeMessage([]byte(test.message))
 		if err != nil {
 			t.Errorf("%s: %v", test.message, err)
 			continue
 		}
 		var body bytes.Buffer
-		if err := json.Compact(&body, r.body); err != nil || body.String() != test.body || r.stream != test.stream || r.warm || len(r.notes) != 0 {
-			t.Errorf("%s\nbecomes %s of %q (%v, %v)", test.message, r.body, r.stream, r.warm, err)
+		if err := json.Compact(&body, r.Body); err != nil || body.String() != test.body || r.Stream != test.stream || r.Warm || len(r.Notes) != 0 {
+			t.Errorf("%s\nbecomes %s of %q (%v, %v)", test.message, r.Body, r.Stream, r.Warm, err)
 		}
-		if len(r.body) != len(test.message) {
+		if len(r.Body) != len(test.message) {
 			t.Errorf("%s: its length is not what it was", test.message)
 		}
 	}
 }
 
-func TestSocketMessageSaysHowItIsMeant(t *testing.T) {
-	r, err := decodeSocketRequest([]byte(`{"type":"response.create","generate":false,"stream":false,"background":true}`))
-	if err != nil || !r.warm || fmt.Sprint(r.notes) != fmt.Sprint([]perigee.Note{
+func TestMessageSaysHowItIsMeant(t *testing.T) {
+	r, err := DecodeMessage([]byte(`{"type":"response.create","generate":false,"stream":false,"background":true}`))
+	if err != nil || !r.Warm || fmt.Sprint(r.Notes) != fmt.Sprint([]perigee.Note{
 		{Action: perigee.NoteDropped, Subject: "background"}, {Action: perigee.NoteDropped, Subject: "stream"},
 	}) {
 		t.Errorf("%+v (%v)", r, err)
 	}
 }
 
-func FuzzSocketMessage(f *testing.F) {
+func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"response.create","input":"hi"}`, `{"stream_id":"a","type":"response.create"}`, `{}`, `[]`, `{"type":`, `{"type":"response.create","stream":7}`,
 		` { "type" : "response.create" , "a" : [ 1 , { "type" : 2 } ] , "generate" : false } `,
@@ -54,7 +56,7 @@ func FuzzSocketMessage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		before := bytes.Clone(message)
-		r, err := decodeSocketRequest(message)
+		r, err := DecodeMessage(message)
 		if err != nil {
 			return
 		}
@@ -62,59 +64,68 @@ func FuzzSocketMessage(f *testing.F) {
 		if err := json.Unmarshal(before, &was); err != nil {
 			t.Fatalf("%q was taken: %v", before, err)
 		}
-		if err := json.Unmarshal(r.body, &is); err != nil {
-			t.Fatalf("%q becomes %q: %v", before, r.body, err)
+		if err := json.Unmarshal(r.Body, &is); err != nil {
+			t.Fatalf("%q becomes %q: %v", before, r.Body, err)
 		}
 		for _, name := range []string{"type", "stream_id", "generate", "stream", "background"} {
 			delete(was, name)
 		}
 		for name, value := range was {
 			if !bytes.Equal(value, is[name]) {
-				t.Fatalf("%q becomes %q: %q is not what it was", before, r.body, name)
+				t.Fatalf("%q becomes %q: %q is not what it was", before, r.Body, name)
 			}
 		}
 	})
 }
 
-// What is remembered for all sockets is bounded; the oldest is forgotten first.
-func TestRecentAnswersAreBounded(t *testing.T) {
-	answer := func(id string, size int) *perigee.StoredResponse {
-		return &perigee.StoredResponse{ID: id, Input: json.RawMessage(strings.Repeat(" ", size))}
-	}
-	r := &recentAnswers{limit: 100}
-	a, b := &socket{}, &socket{}
-	has := func(want string) {
-		t.Helper()
-		got := ""
-		for _, s := range []*socket{a, b} {
-			for _, id := range []string{"1", "2", "3", "4", "5"} {
-				if r.find(s, id) != nil {
-					got += id
-				}
+// Messages are cut apart where they were put together, and say which stream they belong to.
+func TestMessagesOfAStream(t *testing.T) {
+	req, _ := decode(t, `{"input":"hi","store":false}`)
+	for _, stream := range []string{"", "s.1"} {
+		events, messages := req.NewStream("1", time.Unix(1, 0), nil), req.NewMessages("1", time.Unix(1, 0), nil, stream)
+		var wire, cut []byte
+		for _, ev := range []perigee.Event{{Kind: perigee.EventStart, Model: "m"}, {Kind: perigee.EventText, Text: "a\n\ndata: b"}, finishEvent("MALFORMED_RESPONSE")} {
+			wire, cut = events.Encode(wire, &ev), messages.Encode(cut, &ev)
+		}
+		if len(messages.Idle(nil)) != 0 || messages.Failed() {
+			t.Error("a socket has signs of life of its own, and the answer has not failed yet")
+		}
+		wire, cut = events.End(wire), messages.End(cut)
+		if !messages.Failed() {
+			t.Error("the answer has failed")
+		}
+		r := sse.NewReader(bytes.NewReader(wire))
+		for len(cut) > 0 {
+			var message []byte
+			message, cut = CutMessage(cut)
+			event, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
 			}
-			got += " "
+			want := string(event.Data)
+			if stream != "" {
+				want = strings.TrimSuffix(want, "}") + `,"stream_id":"s.1"}`
+			}
+			if string(message) != want {
+				t.Errorf("got  %s\nwant %s", message, want)
+			}
 		}
-		if got != want {
-			t.Errorf("remembers %q, want %q", got, want)
+		if _, err := r.Next(); err == nil {
+			t.Error("there are more events than messages")
 		}
 	}
-	r.put(a, "", answer("1", 40))
-	r.put(b, "", answer("2", 40))
-	r.put(a, "x", answer("3", 20))
-	has("13 2 ")
-	r.put(a, "", answer("4", 50)) // in place of 1
-	has("34  ")
-	r.put(b, "", answer("5", 101)) // too large to be remembered at all
-	has("34  ")
-	r.forget(a)
-	if r.bytes != 0 || r.order.Len() != 0 || len(a.kept)+len(b.kept) != 0 {
-		t.Errorf("%d bytes are left", r.bytes)
+}
+
+func TestErrorMessages(t *testing.T) {
+	for want, e := range map[string]*perigee.Error{
+		`{"type":"error","status":400,"error":{"message":"this socket has been open for 60 minutes; open another one","type":"invalid_request_error","param":null,"code":"websocket_connection_limit_reached"},"headers":{"a":"<b>","x-perigee-class":"invalid"},"stream_id":"s"}`: ErrSocketTooOld,
+		`{"type":"error","status":400,"error":{"message":"no","type":"rate_limit_error","param":null,"code":"rate_limited"},"headers":{"a":"<b>","x-perigee-class":"invalid"},"stream_id":"s"}`:                                                                                    perigee.Errorf(perigee.ClassRateLimited, "no"),
+	} {
+		if got := string(EncodeErrorMessage(400, e, map[string]string{"x-perigee-class": "invalid", "a": "<b>"}, "s")); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
-	r.put(a, "", answer("1", 40))
-	r.put(b, "", answer("2", 40))
-	r.forget(a)
-	has(" 2 ")
-	if r.bytes != 40 {
-		t.Errorf("%d bytes are left", r.bytes)
+	if got := string(EncodeErrorMessage(404, perigee.Errorf(perigee.ClassNotFound, "no"), nil, "")); got != `{"type":"error","status":404,"error":{"message":"no","type":"invalid_request_error","param":null,"code":"not_found"}}` {
+		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// A responsesWriter appends JSON.
-type responsesWriter struct{ buf []byte }
+// A writer appends JSON.
+type writer struct{ buf []byte }
 
-func (w *responsesWriter) lit(s string) { w.buf = append(w.buf, s...) }
-func (w *responsesWriter) raw(b []byte) { w.buf = append(w.buf, b...) }
-func (w *responsesWriter) str(s string) { w.buf = rawjson.AppendString(w.buf, s) }
-func (w *responsesWriter) int(n int64)  { w.buf = strconv.AppendInt(w.buf, n, 10) }
+func (w *writer) lit(s string) { w.buf = append(w.buf, s...) }
+func (w *writer) raw(b []byte) { w.buf = append(w.buf, b...) }
+func (w *writer) str(s string) { w.buf = rawjson.AppendString(w.buf, s) }
+func (w *writer) int(n int64)  { w.buf = strconv.AppendInt(w.buf, n, 10) }
 
-// responsesEcho are the members of a response that repeat the request, and what they say when it did not. They stand
+// echoes are the members of a response that repeat the request, and what they say when it did not. They stand
 // in the order of the API's own examples.
-var responsesEcho = [...]struct{ name, absent string }{
+var echoes = [...]struct{ name, absent string }{
 	{"instructions", `null`},
 	{"max_output_tokens", `null`},
 	{"max_tool_calls", `null`},
@@ -43,29 +43,29 @@ var responsesEcho = [...]struct{ name, absent string }{
 	{"metadata", `{}`},
 }
 
-func responsesEchoIndex(name []byte) int {
-	for i := range responsesEcho {
-		if responsesEcho[i].name == string(name) {
+func echoIndex(name []byte) int {
+	for i := range echoes {
+		if echoes[i].name == string(name) {
 			return i
 		}
 	}
 	return -1
 }
 
-// responsesEchoOf makes a value of the request into one of the response: on one line, because it travels in events, and with
+// echoOf makes a value of the request into one of the response: on one line, because it travels in events, and with
 // the members that a response always has.
-func responsesEchoOf(name string, raw json.RawMessage) json.RawMessage {
-	raw = responsesOneLine(raw)
+func echoOf(name string, raw json.RawMessage) json.RawMessage {
+	raw = oneLine(raw)
 	switch name {
 	case "reasoning":
-		return responsesFill(raw, "effort", `null`, "summary", `null`)
+		return fill(raw, "effort", `null`, "summary", `null`)
 	case "text":
-		return responsesFill(raw, "format", `{"type":"text"}`, "verbosity", `"medium"`)
+		return fill(raw, "format", `{"type":"text"}`, "verbosity", `"medium"`)
 	}
 	return raw
 }
 
-func responsesOneLine(raw json.RawMessage) json.RawMessage {
+func oneLine(raw json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
 		return raw
 	}
@@ -76,10 +76,10 @@ func responsesOneLine(raw json.RawMessage) json.RawMessage {
 	return line.Bytes()
 }
 
-// responsesFill returns an object with its own members, and those of two that it lacks.
-func responsesFill(raw json.RawMessage, first, firstValue, second, secondValue string) json.RawMessage {
+// fill returns an object with its own members, and those of two that it lacks.
+func fill(raw json.RawMessage, first, firstValue, second, secondValue string) json.RawMessage {
 	c := rawjson.NewCursor(raw)
-	w := responsesWriter{buf: []byte("{")}
+	w := writer{buf: []byte("{")}
 	for key := range c.Object() {
 		switch string(key) {
 		case first:
@@ -103,7 +103,7 @@ func responsesFill(raw json.RawMessage, first, firstValue, second, secondValue s
 }
 
 // member appends a member to the object that is open.
-func (w *responsesWriter) member(name string, value []byte) {
+func (w *writer) member(name string, value []byte) {
 	if w.buf[len(w.buf)-1] != '{' {
 		w.lit(",")
 	}
@@ -112,24 +112,24 @@ func (w *responsesWriter) member(name string, value []byte) {
 	w.raw(value)
 }
 
-// A responsesStatus is how an answer stands.
-type responsesStatus string
+// A status is how an answer stands.
+type status string
 
 const (
-	responsesQueued     responsesStatus = "queued"
-	responsesInProgress responsesStatus = "in_progress"
-	responsesCompleted  responsesStatus = "completed"
-	responsesIncomplete responsesStatus = "incomplete"
-	responsesFailed     responsesStatus = "failed"
-	responsesCancelled  responsesStatus = "cancelled"
+	statusQueued     status = "queued"
+	statusInProgress status = "in_progress"
+	statusCompleted  status = "completed"
+	statusIncomplete status = "incomplete"
+	statusFailed     status = "failed"
+	statusCancelled  status = "cancelled"
 )
 
-// A responsesAnswer is what a response says of itself.
-type responsesAnswer struct {
+// An answer is what a response says of itself.
+type answer struct {
 	id         string
 	created    time.Time
 	completed  time.Time // zero: not yet
-	status     responsesStatus
+	status     status
 	incomplete string // why
 	errorCode  string
 	errorText  string
@@ -140,16 +140,16 @@ type responsesAnswer struct {
 
 // objectSize is about how long the response is with the items of output: agents send long instructions and many tools,
 // which come back in it.
-func (r *Responses) objectSize(output []byte) int {
+func (r *Request) objectSize(output []byte) int {
 	size := 1024 + len(output)
 	for i := range r.echo {
-		size += len(responsesEcho[i].name) + max(len(r.echo[i]), len(responsesEcho[i].absent)) + len(`,"":`)
+		size += len(echoes[i].name) + max(len(r.echo[i]), len(echoes[i].absent)) + len(`,"":`)
 	}
 	return size
 }
 
 // object appends the response with the items of output, which come without brackets.
-func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte) {
+func (r *Request) object(w *writer, a *answer, output []byte) {
 	w.buf = slices.Grow(w.buf, r.objectSize(output))
 	w.lit(`{"id":`)
 	w.str(a.id)
@@ -173,13 +173,13 @@ func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte
 	w.lit(`],"service_tier":"default","store":`)
 	w.buf = strconv.AppendBool(w.buf, r.Store && !a.lost)
 	w.lit(`,"truncation":"disabled"`)
-	for i := range responsesEcho {
+	for i := range echoes {
 		value := r.echo[i]
 		if value == nil {
-			value = json.RawMessage(responsesEcho[i].absent)
+			value = json.RawMessage(echoes[i].absent)
 		}
 		w.lit(`,"`)
-		w.lit(responsesEcho[i].name)
+		w.lit(echoes[i].name)
 		w.lit(`":`)
 		w.raw(value)
 	}
@@ -187,7 +187,7 @@ func (r *Responses) object(w *responsesWriter, a *responsesAnswer, output []byte
 	w.lit(`}`)
 }
 
-func (w *responsesWriter) problem(a *responsesAnswer) {
+func (w *writer) problem(a *answer) {
 	w.lit(`,"error":`)
 	if a.errorCode == "" {
 		w.lit(`null`)
@@ -208,7 +208,7 @@ func (w *responsesWriter) problem(a *responsesAnswer) {
 	}
 }
 
-func (w *responsesWriter) usage(u *perigee.Usage) {
+func (w *writer) usage(u *perigee.Usage) {
 	w.lit(`,"usage":`)
 	if u == nil {
 		w.lit(`null`)

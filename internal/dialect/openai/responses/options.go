@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -9,19 +9,19 @@ import (
 )
 
 // knob reads how the model should generate.
-func (d *responsesDecoder) knob(c *rawjson.Cursor, name []byte) bool {
+func (d *decoder) knob(c *rawjson.Cursor, name []byte) bool {
 	g := &d.prompt.Generation
 	switch string(name) {
 	case "temperature":
-		g.Temperature = responsesPtr(c.Float64())
+		g.Temperature = new(c.Float64())
 	case "top_p":
-		g.TopP = responsesPtr(c.Float64())
+		g.TopP = new(c.Float64())
 	case "presence_penalty":
-		g.PresencePenalty = responsesPtr(c.Float64())
+		g.PresencePenalty = new(c.Float64())
 	case "frequency_penalty":
-		g.FrequencyPenalty = responsesPtr(c.Float64())
+		g.FrequencyPenalty = new(c.Float64())
 	case "max_output_tokens":
-		g.MaxOutputTokens = responsesPtr(c.Int64())
+		g.MaxOutputTokens = new(c.Int64())
 	case "top_logprobs":
 		d.topLogprobs = c.Int64()
 	case "text":
@@ -37,28 +37,28 @@ func (d *responsesDecoder) knob(c *rawjson.Cursor, name []byte) bool {
 }
 
 // option reads what asks nothing of the model, and what only some values of cannot be done.
-func (d *responsesDecoder) option(c *rawjson.Cursor, name []byte) bool {
+func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
 	switch string(name) {
 	case "metadata", "client_metadata":
-		responsesKind(c, rawjson.Object)
+		ofKind(c, rawjson.Object)
 	case "user", "safety_identifier", "prompt_cache_retention":
 		_ = c.String()
 	case "parallel_tool_calls":
 		if !c.Bool() {
-			d.notes.dropped(string(name))
+			d.notes.Dropped(string(name))
 		}
 	case "truncation":
 		if c.String() != "disabled" {
-			d.notes.dropped(string(name))
+			d.notes.Dropped(string(name))
 		}
 	case "service_tier":
 		if tier := c.String(); tier != "auto" && tier != "default" {
-			d.notes.dropped(string(name))
+			d.notes.Dropped(string(name))
 		}
 	case "stream_options":
 		for key := range c.Object() {
 			if string(key) != "include_obfuscation" { // which would only pad the events
-				d.notes.unknown("stream_options.", key)
+				d.notes.Unknown("stream_options.", key)
 			}
 		}
 	default:
@@ -67,22 +67,22 @@ func (d *responsesDecoder) option(c *rawjson.Cursor, name []byte) bool {
 	return true
 }
 
-func (d *responsesDecoder) text(c *rawjson.Cursor) {
+func (d *decoder) text(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch string(key) {
 		case "format":
 			d.format(c)
 		case "verbosity":
 			if v := c.String(); v != "" && v != "medium" {
-				d.notes.dropped("text.verbosity")
+				d.notes.Dropped("text.verbosity")
 			}
 		default:
-			d.notes.unknown("text.", key)
+			d.notes.Unknown("text.", key)
 		}
 	}
 }
 
-func (d *responsesDecoder) format(c *rawjson.Cursor) {
+func (d *decoder) format(c *rawjson.Cursor) {
 	var kind string
 	var schema json.RawMessage
 	for key := range c.Object() {
@@ -90,14 +90,14 @@ func (d *responsesDecoder) format(c *rawjson.Cursor) {
 		case "type":
 			kind = c.String()
 		case "schema":
-			schema = responsesKind(c, rawjson.Object)
+			schema = ofKind(c, rawjson.Object)
 		case "name", "strict": // a label, and a promise that the provider makes anyway
 		case "description":
 			if c.String() != "" {
-				d.notes.dropped("text.format.description")
+				d.notes.Dropped("text.format.description")
 			}
 		default:
-			d.notes.unknown("text.format.", key)
+			d.notes.Unknown("text.format.", key)
 		}
 	}
 	switch kind {
@@ -107,11 +107,11 @@ func (d *responsesDecoder) format(c *rawjson.Cursor) {
 		d.prompt.Generation.ResponseMIME = "application/json"
 	case "text", "":
 	default:
-		d.refuse("text.format", "there is no text format %q", "use text, json_object or json_schema", kind)
+		d.refuse(wrong("text.format", "there is no text format %q", kind).WithNext("use text, json_object or json_schema"))
 	}
 }
 
-func (d *responsesDecoder) reasoning(c *rawjson.Cursor) {
+func (d *decoder) reasoning(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		if c.Kind() == rawjson.Null {
 			continue
@@ -122,20 +122,20 @@ func (d *responsesDecoder) reasoning(c *rawjson.Cursor) {
 		case "summary", "generate_summary":
 			d.out.showSummary, d.thinking = true, true
 			if v := c.String(); v != "auto" {
-				d.notes.mapped("reasoning." + string(key))
+				d.notes.Mapped("reasoning." + string(key))
 			}
 		case "context":
 			// What the client sends of earlier reasoning is what the model gets, whatever this says.
 			if v := c.String(); v == "current_turn" {
-				d.notes.dropped("reasoning.context")
+				d.notes.Dropped("reasoning.context")
 			}
 		default:
-			d.notes.unknown("reasoning.", key)
+			d.notes.Unknown("reasoning.", key)
 		}
 	}
 }
 
-func (d *responsesDecoder) include(c *rawjson.Cursor) {
+func (d *decoder) include(c *rawjson.Cursor) {
 	for range c.Array() {
 		switch v := c.Bytes(); string(v) {
 		case "reasoning.encrypted_content":
@@ -146,20 +146,20 @@ func (d *responsesDecoder) include(c *rawjson.Cursor) {
 			d.out.showSources = true
 		case "message.input_image.image_url", "computer_call_output.output.image_url": // always there
 		default:
-			d.notes.unknown("include ", v)
+			d.notes.Unknown("include ", v)
 		}
 	}
 }
 
 // generation turns what was gathered about thinking and probabilities into knobs.
-func (d *responsesDecoder) generation() {
+func (d *decoder) generation() {
 	g := &d.prompt.Generation
 	switch {
 	case d.effort == "none":
-		g.Thinking = &perigee.Thinking{Budget: responsesPtr(int64(0))}
+		g.Thinking = &perigee.Thinking{Budget: new(int64(0))}
 	case d.thinking:
 		// Thinking that nobody reads is still carried: without it a tool loop cannot go on with some models.
-		g.Thinking = &perigee.Thinking{Include: responsesPtr(true), Level: d.effort}
+		g.Thinking = &perigee.Thinking{Include: new(true), Level: d.effort}
 	}
 	if d.logprobs || d.topLogprobs > 0 {
 		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})

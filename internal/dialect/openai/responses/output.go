@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
 // newID names the next item.
-func (s *ResponsesStream) newID(prefix string) string {
+func (s *Stream) newID(prefix string) string {
 	return prefix + "_" + s.call + "_" + strconv.Itoa(s.items)
 }
 
 // where appends the members that say which item an event is about.
-func (s *ResponsesStream) where() {
+func (s *Stream) where() {
 	s.w.lit(`,"item_id":`)
 	s.w.str(s.id)
 	s.w.lit(`,"output_index":`)
@@ -23,7 +24,7 @@ func (s *ResponsesStream) where() {
 }
 
 // added announces the item that begins now.
-func (s *ResponsesStream) added(write func(w *responsesWriter)) {
+func (s *Stream) added(write func(w *writer)) {
 	if s.event("response.output_item.added") {
 		s.w.lit(`,"output_index":`)
 		s.w.int(int64(s.items))
@@ -34,7 +35,7 @@ func (s *ResponsesStream) added(write func(w *responsesWriter)) {
 }
 
 // step sends an event that says nothing but how far an item is.
-func (s *ResponsesStream) step(name string) {
+func (s *Stream) step(name string) {
 	if s.event(name) {
 		s.where()
 		s.send()
@@ -42,8 +43,8 @@ func (s *ResponsesStream) step(name string) {
 }
 
 // done ends an item: the client gets it whole, and it is part of the answer from now on.
-func (s *ResponsesStream) done(write func(w *responsesWriter)) {
-	w := responsesWriter{buf: s.output}
+func (s *Stream) done(write func(w *writer)) {
+	w := writer{buf: s.output}
 	if len(w.buf) > 0 {
 		w.lit(",")
 	}
@@ -58,15 +59,15 @@ func (s *ResponsesStream) done(write func(w *responsesWriter)) {
 		s.w.raw(item)
 		s.send()
 	}
-	if s.keepsApart() && s.open != responsesReasoning {
+	if s.keepsApart() && s.open != reasoningItem {
 		s.keep(item)
 	}
 	s.items++
-	s.open = responsesNothing
+	s.open = noItem
 }
 
 // keep adds an item to what the next turn gets.
-func (s *ResponsesStream) keep(item []byte) {
+func (s *Stream) keep(item []byte) {
 	if len(s.kept) > 0 {
 		s.kept = append(s.kept, ',')
 	}
@@ -74,7 +75,7 @@ func (s *ResponsesStream) keep(item []byte) {
 }
 
 // escape adds text to the open part and returns its JSON form, without quotes.
-func (s *ResponsesStream) escape(text string) []byte {
+func (s *Stream) escape(text string) []byte {
 	from := len(s.text)
 	s.text = rawjson.AppendString(s.text, text)
 	inner := s.text[from+1 : len(s.text)-1]
@@ -84,20 +85,20 @@ func (s *ResponsesStream) escape(text string) []byte {
 }
 
 // closeItem ends the open item, if there is one.
-func (s *ResponsesStream) closeItem() {
+func (s *Stream) closeItem() {
 	switch s.open {
-	case responsesMessage:
+	case messageItem:
 		s.closeMessage()
-	case responsesReasoning:
+	case reasoningItem:
 		s.closeReasoning()
 	}
 }
 
-func (s *ResponsesStream) addText(text string) {
+func (s *Stream) addText(text string) {
 	if text == "" {
 		return
 	}
-	if s.open != responsesMessage {
+	if s.open != messageItem {
 		s.closeItem()
 		s.openMessage()
 	}
@@ -114,10 +115,10 @@ func (s *ResponsesStream) addText(text string) {
 	}
 }
 
-func (s *ResponsesStream) openMessage() {
-	s.open, s.id = responsesMessage, s.newID("msg")
+func (s *Stream) openMessage() {
+	s.open, s.id = messageItem, s.newID("msg")
 	s.text, s.plain = s.text[:0], s.plain[:0]
-	s.added(func(w *responsesWriter) {
+	s.added(func(w *writer) {
 		w.lit(`{"id":`)
 		w.str(s.id)
 		w.lit(`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
@@ -129,7 +130,7 @@ func (s *ResponsesStream) openMessage() {
 	}
 }
 
-func (s *ResponsesStream) closeMessage() {
+func (s *Stream) closeMessage() {
 	annotations := s.annotate()
 	if s.event("response.output_text.done") {
 		s.where()
@@ -140,7 +141,7 @@ func (s *ResponsesStream) closeMessage() {
 		s.w.lit(`]`)
 		s.send()
 	}
-	part := func(w *responsesWriter) {
+	part := func(w *writer) {
 		w.lit(`{"type":"output_text","annotations":[`)
 		w.raw(annotations)
 		w.lit(`],"logprobs":[`)
@@ -155,11 +156,11 @@ func (s *ResponsesStream) closeMessage() {
 		part(&s.w)
 		s.send()
 	}
-	status := responsesCompleted
-	if s.answer.status == responsesIncomplete {
-		status = responsesIncomplete
+	status := statusCompleted
+	if s.answer.status == statusIncomplete {
+		status = statusIncomplete
 	}
-	s.done(func(w *responsesWriter) {
+	s.done(func(w *writer) {
 		w.lit(`{"id":`)
 		w.str(s.id)
 		w.lit(`,"type":"message","status":"` + string(status) + `","content":[`)
@@ -169,40 +170,43 @@ func (s *ResponsesStream) closeMessage() {
 	s.logprobs = s.logprobs[:0]
 }
 
-func (s *ResponsesStream) addLogprobs(result json.RawMessage) {
+func (s *Stream) addLogprobs(l *perigee.Logprobs) {
+	if l == nil {
+		return
+	}
 	before := len(s.logprobs)
 	if before > 0 {
 		s.logprobs = append(s.logprobs, ',')
 	}
 	from := len(s.logprobs)
-	if s.logprobs = appendLogprobs(s.logprobs, result); len(s.logprobs) == from {
+	if s.logprobs = openai.AppendLogprobs(s.logprobs, l); len(s.logprobs) == from {
 		s.logprobs = s.logprobs[:before]
 	}
 }
 
-// A responsesCall is a call in the client's words.
-type responsesCall struct {
-	responsesTool
+// A toolCall is a call in the client's words.
+type toolCall struct {
+	tool
 	callID string
 	text   string // arguments, or input
 }
 
-func (s *ResponsesStream) addCall(call *perigee.FunctionCall, signature string) {
+func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	if call == nil {
 		return
 	}
 	s.calls++
 	s.carrySeal(call.ID, signature)
-	c := responsesCall{responsesTool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
+	c := toolCall{tool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
 	if c.text == "" {
 		c.text = "{}"
 	}
 	switch c.kind {
-	case responsesCustom:
+	case customTool:
 		s.id = s.newID("ctc")
-		c.text = unwrap("input", call.Args)
+		c.text = openai.Unwrap("input", call.Args)
 		s.writeCall(&c, "custom_tool_call", "input", "response.custom_tool_call_input")
-	case responsesSearch:
+	case searchTool:
 		s.id = s.newID("tsc")
 		s.writeToolSearch(&c)
 	default:
@@ -211,9 +215,9 @@ func (s *ResponsesStream) addCall(call *perigee.FunctionCall, signature string) 
 	}
 }
 
-func (s *ResponsesStream) writeCall(c *responsesCall, kind, member, event string) {
-	item := func(status responsesStatus, text string) func(w *responsesWriter) {
-		return func(w *responsesWriter) {
+func (s *Stream) writeCall(c *toolCall, kind, member, event string) {
+	item := func(status status, text string) func(w *writer) {
+		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
 			w.lit(`,"type":"` + kind + `","status":"` + string(status) + `","` + member + `":`)
@@ -222,14 +226,14 @@ func (s *ResponsesStream) writeCall(c *responsesCall, kind, member, event string
 			w.str(c.callID)
 			w.lit(`,"name":`)
 			w.str(c.name)
-			if c.namespace != "" && c.namespace != responsesDefault {
+			if c.namespace != "" && c.namespace != defaultNamespace {
 				w.lit(`,"namespace":`)
 				w.str(c.namespace)
 			}
 			w.lit(`}`)
 		}
 	}
-	s.added(item(responsesInProgress, ""))
+	s.added(item(statusInProgress, ""))
 	if s.event(event + ".delta") {
 		s.where()
 		s.w.lit(`,"delta":`)
@@ -242,12 +246,12 @@ func (s *ResponsesStream) writeCall(c *responsesCall, kind, member, event string
 		s.w.str(c.text)
 		s.send()
 	}
-	s.done(item(responsesCompleted, c.text))
+	s.done(item(statusCompleted, c.text))
 }
 
-func (s *ResponsesStream) writeToolSearch(c *responsesCall) {
-	item := func(status responsesStatus, arguments string) func(w *responsesWriter) {
-		return func(w *responsesWriter) {
+func (s *Stream) writeToolSearch(c *toolCall) {
+	item := func(status status, arguments string) func(w *writer) {
+		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
 			w.lit(`,"type":"tool_search_call","status":"` + string(status) + `","execution":"client","call_id":`)
@@ -255,21 +259,21 @@ func (s *ResponsesStream) writeToolSearch(c *responsesCall) {
 			w.lit(`,"arguments":` + arguments + `}`)
 		}
 	}
-	s.added(item(responsesInProgress, "{}"))
-	s.done(item(responsesCompleted, string(responsesOneLine(json.RawMessage(c.text)))))
+	s.added(item(statusInProgress, "{}"))
+	s.done(item(statusCompleted, string(oneLine(json.RawMessage(c.text)))))
 }
 
 // addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What belongs to the
 // thinking is a draft.
-func (s *ResponsesStream) addBlob(ev *perigee.Event) {
+func (s *Stream) addBlob(ev *perigee.Event) {
 	if ev.Blob == nil || ev.Thought {
 		return
 	}
 	s.closeItem()
 	s.id = s.newID("ig")
 	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
-	item := func(status responsesStatus, data string) func(w *responsesWriter) {
-		return func(w *responsesWriter) {
+	item := func(status status, data string) func(w *writer) {
+		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
 			w.lit(`,"type":"image_generation_call","status":"` + string(status) + `","output_format":`)
@@ -283,9 +287,9 @@ func (s *ResponsesStream) addBlob(ev *perigee.Event) {
 			w.lit(`}`)
 		}
 	}
-	s.added(item(responsesInProgress, ""))
+	s.added(item(statusInProgress, ""))
 	s.step("response.image_generation_call.in_progress")
 	s.step("response.image_generation_call.generating")
 	s.step("response.image_generation_call.completed")
-	s.done(item(responsesCompleted, ev.Blob.Data))
+	s.done(item(statusCompleted, ev.Blob.Data))
 }

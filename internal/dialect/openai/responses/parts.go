@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/media"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A responsesPart is one part of a message's content while it is read.
-type responsesPart struct {
+// A part is one part of a message's content while it is read.
+type part struct {
 	kind, text                          string
 	image, detail                       string
 	fileID, fileData, fileURL, filename string
@@ -18,7 +20,7 @@ type responsesPart struct {
 }
 
 // content reads what a message says: a string, or an array of parts. Empty texts say nothing and are left out.
-func (d *responsesDecoder) content(c *rawjson.Cursor, role string) {
+func (d *decoder) content(c *rawjson.Cursor, role string) {
 	if c.Kind() == rawjson.String {
 		if text := c.String(); text != "" {
 			d.say(role, perigee.Part{Kind: perigee.PartText, Text: text})
@@ -33,12 +35,12 @@ func (d *responsesDecoder) content(c *rawjson.Cursor, role string) {
 }
 
 // output reads what a tool answered, if that is no string, as a JSON string. What is no text goes beside the answer, which names it.
-func (d *responsesDecoder) output(c *rawjson.Cursor) json.RawMessage {
+func (d *decoder) output(c *rawjson.Cursor) json.RawMessage {
 	if c.Kind() != rawjson.Array {
 		return rawjson.AppendString(nil, string(c.Raw()))
 	}
 	at := *c // an array of something else is kept as it is written
-	if raw := at.Raw(); !responsesIsContent(raw) {
+	if raw := at.Raw(); !isContent(raw) {
 		c.Skip()
 		return rawjson.AppendString(nil, string(raw))
 	}
@@ -55,13 +57,13 @@ func (d *responsesDecoder) output(c *rawjson.Cursor) json.RawMessage {
 			text.WriteString(p.Text)
 			continue
 		}
-		fmt.Fprintf(&text, "[attachment %d: %s]", d.turns.attach(p), responsesMIME(&p))
+		fmt.Fprintf(&text, "[attachment %d: %s]", d.turns.attach(p), mimeOf(&p))
 	}
 	return rawjson.AppendString(nil, text.String())
 }
 
-// responsesIsContent says whether an array has parts of content in it, by its first element.
-func responsesIsContent(raw []byte) bool {
+// isContent says whether an array has parts of content in it, by its first element.
+func isContent(raw []byte) bool {
 	c := rawjson.NewCursor(raw)
 	for range c.Array() {
 		if c.Kind() != rawjson.Object {
@@ -77,22 +79,22 @@ func responsesIsContent(raw []byte) bool {
 	return true
 }
 
-func responsesMIME(p *perigee.Part) string {
+func mimeOf(p *perigee.Part) string {
 	if p.Blob != nil {
 		return p.Blob.MIME
 	}
 	return p.File.MIME
 }
 
-func (d *responsesDecoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
-	var p responsesPart
+func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
+	var p part
 	for key := range c.Object() {
 		if c.Kind() == rawjson.Null {
 			continue
 		}
 		switch string(key) {
 		case "type":
-			p.kind = responsesWord(c)
+			p.kind = word(c)
 		case "text", "refusal":
 			p.text = c.String()
 		case "image_url":
@@ -108,11 +110,11 @@ func (d *responsesDecoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 		case "filename":
 			p.filename = c.String()
 		case "input_audio":
-			p.audioData, p.audioFormat = readPair(c, "data", "format")
+			p.audioData, p.audioFormat = openai.ReadPair(c, "data", "format")
 		case "annotations", "logprobs", "prompt_cache_breakpoint", "parsed":
 			// What came with an earlier answer, and a hint that changes no answer.
 		default:
-			d.notes.unknown("input[].content[].", key)
+			d.notes.Unknown("input[].content[].", key)
 		}
 	}
 	if c.Err() != nil {
@@ -121,36 +123,36 @@ func (d *responsesDecoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 	return d.partOf(&p)
 }
 
-func (d *responsesDecoder) partOf(p *responsesPart) (perigee.Part, bool) {
+func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	if p.detail != "" && p.detail != "auto" {
-		d.notes.dropped("input[].content[].detail")
+		d.notes.Dropped("input[].content[].detail")
 	}
 	var part perigee.Part
 	var err error
 	switch {
 	case p.fileID != "":
-		d.refuse("input[].content[].file_id", "perigee keeps no files", "send the data itself, or a URL")
+		d.refuse(wrong("input[].content[].file_id", "perigee keeps no files").WithNext("send the data itself, or a URL"))
 		return part, false
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
 		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
 	case p.kind == "input_image":
-		part, err = mediaPart(p.image, "image/jpeg")
+		part, err = media.Part(p.image, "image/jpeg")
 	case p.kind == "input_file" && p.fileURL != "":
-		part, err = mediaPart(p.fileURL, mimeOf(p.filename, "application/pdf"))
+		part, err = media.Part(p.fileURL, media.Type(p.filename, "application/pdf"))
 	case p.kind == "input_file" && strings.HasPrefix(p.fileData, "data:"):
-		part, err = mediaPart(p.fileData, mimeOf(p.filename, "application/pdf"))
+		part, err = media.Part(p.fileData, media.Type(p.filename, "application/pdf"))
 	case p.kind == "input_file" && p.fileData != "":
-		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mimeOf(p.filename, "application/pdf"), Data: p.fileData}}
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.Type(p.filename, "application/pdf"), Data: p.fileData}}
 	case p.kind == "input_file":
 		err = fmt.Errorf("want file_data or file_url")
 	case p.kind == "input_audio":
-		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: audioMIME(p.audioFormat), Data: p.audioData}}
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.AudioType(p.audioFormat), Data: p.audioData}}
 	default:
-		d.notes.unknown("input[].content", []byte("["+brief(p.kind)+"]"))
+		d.notes.Unknown("input[].content", []byte("["+openai.Brief(p.kind)+"]"))
 		return part, false
 	}
 	if err != nil {
-		d.refuse("input[].content["+p.kind+"]", "%v", "", err)
+		d.refuse(wrong("input[].content["+p.kind+"]", "%v", err))
 	}
 	return part, err == nil
 }

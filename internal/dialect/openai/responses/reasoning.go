@@ -1,14 +1,14 @@
-package openai
+package responses
 
 // addThinking adds to the thinking. A seal ends a stretch: what comes after it is another.
-func (s *ResponsesStream) addThinking(text, signature string) {
-	if s.open != responsesReasoning {
+func (s *Stream) addThinking(text, signature string) {
+	if s.open != reasoningItem {
 		s.closeItem()
 		s.openReasoning()
 	}
 	if n := len(s.carrier.thoughts); n == 0 || s.carrier.thoughts[n-1].signature != "" {
 		s.closeThought()
-		s.carrier.thoughts = append(s.carrier.thoughts, responsesThought{})
+		s.carrier.thoughts = append(s.carrier.thoughts, thought{})
 		s.openSummary()
 	}
 	s.thought = append(s.thought, text...)
@@ -28,29 +28,29 @@ func (s *ResponsesStream) addThinking(text, signature string) {
 
 // seal gives a seal that came by itself to the thinking before it. The seals of texts are not for this API: it has
 // no place for them, and nobody asks for them back.
-func (s *ResponsesStream) seal(signature string) {
-	if n := len(s.carrier.thoughts); s.open == responsesReasoning && n > 0 {
+func (s *Stream) seal(signature string) {
+	if n := len(s.carrier.thoughts); s.open == reasoningItem && n > 0 {
 		s.carrier.thoughts[n-1].signature = signature
 	}
 }
 
-func (s *ResponsesStream) openReasoning() {
-	s.open, s.id = responsesReasoning, s.newID("rs")
+func (s *Stream) openReasoning() {
+	s.open, s.id = reasoningItem, s.newID("rs")
 	s.text, s.parts, s.thought, s.count = s.text[:0], s.parts[:0], s.thought[:0], 0
-	s.carrier = responsesCarrier{}
-	s.added(func(w *responsesWriter) {
+	s.carrier = carrier{}
+	s.added(func(w *writer) {
 		w.lit(`{"id":`)
 		w.str(s.id)
 		w.lit(`,"type":"reasoning","summary":[]}`)
 	})
 }
 
-func (s *ResponsesStream) summaryIndex() {
+func (s *Stream) summaryIndex() {
 	s.w.lit(`,"summary_index":`)
 	s.w.int(s.count)
 }
 
-func (s *ResponsesStream) openSummary() {
+func (s *Stream) openSummary() {
 	if s.req.showSummary && s.event("response.reasoning_summary_part.added") {
 		s.where()
 		s.summaryIndex()
@@ -60,7 +60,7 @@ func (s *ResponsesStream) openSummary() {
 }
 
 // closeThought ends the stretch of thinking that goes on, and with it a part of the summary.
-func (s *ResponsesStream) closeThought() {
+func (s *Stream) closeThought() {
 	n := len(s.carrier.thoughts)
 	if n == 0 {
 		return
@@ -78,7 +78,7 @@ func (s *ResponsesStream) closeThought() {
 		s.w.lit(`"`)
 		s.send()
 	}
-	w := responsesWriter{buf: s.parts}
+	w := writer{buf: s.parts}
 	if len(w.buf) > 0 {
 		w.lit(",")
 	}
@@ -98,10 +98,10 @@ func (s *ResponsesStream) closeThought() {
 	s.text = s.text[:0]
 }
 
-func (s *ResponsesStream) closeReasoning() {
+func (s *Stream) closeReasoning() {
 	s.closeThought()
-	item := func(sealed bool) func(w *responsesWriter) {
-		return func(w *responsesWriter) {
+	item := func(sealed bool) func(w *writer) {
+		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
 			w.lit(`,"type":"reasoning","summary":[`)
@@ -115,22 +115,22 @@ func (s *ResponsesStream) closeReasoning() {
 		}
 	}
 	if s.keepsApart() {
-		var w responsesWriter
+		var w writer
 		item(true)(&w)
 		s.keep(w.buf)
 	}
 	s.done(item(s.req.showSeals))
-	s.carrier = responsesCarrier{}
+	s.carrier = carrier{}
 }
 
 // carrySeal makes room for the seal of a call in a reasoning item before it: the one that is open, or one of its own,
 // which a client that did not ask for seals does not see.
-func (s *ResponsesStream) carrySeal(callID, signature string) {
+func (s *Stream) carrySeal(callID, signature string) {
 	if signature == "" {
 		s.closeItem()
 		return
 	}
-	if s.open != responsesReasoning {
+	if s.open != reasoningItem {
 		s.closeItem()
 		if !s.req.showSeals {
 			s.keepSeal(callID, signature)
@@ -138,17 +138,17 @@ func (s *ResponsesStream) carrySeal(callID, signature string) {
 		}
 		s.openReasoning()
 	}
-	s.carrier.calls = append(s.carrier.calls, responsesSeal{callID, signature})
+	s.carrier.calls = append(s.carrier.calls, seal{callID, signature})
 	s.closeItem()
 }
 
 // keepSeal keeps the seal of a call for the next turn only.
-func (s *ResponsesStream) keepSeal(callID, signature string) {
+func (s *Stream) keepSeal(callID, signature string) {
 	if !s.keepsApart() {
 		return
 	}
-	carrier := responsesCarrier{calls: []responsesSeal{{callID, signature}}}
-	var w responsesWriter
+	carrier := carrier{calls: []seal{{callID, signature}}}
+	var w writer
 	w.lit(`{"id":`)
 	w.str(s.newID("rs") + "k")
 	w.lit(`,"type":"reasoning","summary":[],"encrypted_content":`)

@@ -1,32 +1,28 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
 	"fmt"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
 // reference adds the item that a reference stands for.
-func (d *responsesDecoder) reference(i int, item *responsesItem) {
-	id := string(item.id)
+func (d *decoder) reference(i int, reference *inputItem) {
+	id := string(reference.id)
 	raw, err := d.findItem(id)
-	if err != nil {
-		if d.err == nil {
-			d.err = err
-		}
-		return
+	if err == nil {
+		err = d.recall(id, len(raw))
 	}
-	if err := d.recall(id, len(raw)); err != nil {
-		if d.err == nil {
-			d.err = err
-		}
+	if err != nil {
+		d.refuse(err)
 		return
 	}
 	d.out.references = append(d.out.references, raw)
-	var meant responsesItem
-	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = responsesFindItem(c) })
+	var meant inputItem
+	d.nested(i, "id", raw, func(c *rawjson.Cursor) { meant = readItem(c) })
 	if meant.kind == "item_reference" { // stored items are not, so this one is damaged
 		return
 	}
@@ -38,10 +34,10 @@ func (d *responsesDecoder) reference(i int, item *responsesItem) {
 const maxRecalled = 64 << 20
 
 // recall counts what a request brings back from the store, each item once.
-func (d *responsesDecoder) recall(id string, size int) error {
+func (d *decoder) recall(id string, size int) error {
 	if d.recalled[id] {
-		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", brief(id)),
-			Next: "reference each item once", Cause: &responsesProblem{param: "input"}}
+		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", openai.Brief(id)),
+			Next: "reference each item once", Cause: &perigee.Fault{Param: "input"}}
 	}
 	if d.recalled == nil {
 		d.recalled = map[string]bool{}
@@ -49,24 +45,24 @@ func (d *responsesDecoder) recall(id string, size int) error {
 	d.recalled[id] = true
 	if d.recalledSize += size; d.recalledSize > maxRecalled {
 		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413, Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
-			Next: "start a new one with a summary of it", Cause: &responsesProblem{param: "input"}}
+			Next: "start a new one with a summary of it", Cause: &perigee.Fault{Param: "input"}}
 	}
 	return nil
 }
 
 // findItem finds a stored item: in the response that is gone on from, or in the one whose id is in the item's.
-func (d *responsesDecoder) findItem(id string) (json.RawMessage, error) {
+func (d *decoder) findItem(id string) (json.RawMessage, error) {
 	if d.known == nil {
-		d.known = responsesIndex{}
+		d.known = itemIndex{}
 		d.known.add(d.out.earlier[0])
 		d.known.add(d.out.earlier[1])
 	}
 	if raw, ok := d.known[id]; ok {
 		return raw, nil
 	}
-	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Item with id '%s' not found.", brief(id)),
-		Next: "send the item itself, or leave store: false out of the request that made it", Cause: &responsesProblem{param: "input"}}
-	response := responsesIDOfItem(id)
+	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Item with id '%s' not found.", openai.Brief(id)),
+		Next: "send the item itself, or leave store: false out of the request that made it", Cause: &perigee.Fault{Param: "input"}}
+	response := responseOf(id)
 	if response == "" || d.find == nil {
 		return nil, missing
 	}
@@ -85,12 +81,12 @@ func (d *responsesDecoder) findItem(id string) (json.RawMessage, error) {
 	return nil, missing
 }
 
-// A responsesIndex finds items by their ids, so that many references into one response cost one look at it.
-type responsesIndex map[string]json.RawMessage
+// An itemIndex finds items by their ids, so that many references into one response cost one look at it.
+type itemIndex map[string]json.RawMessage
 
-func (x responsesIndex) add(items json.RawMessage) {
-	for _, item := range responsesSplit(items) {
-		if id := responsesItemID(item); id != "" {
+func (x itemIndex) add(items json.RawMessage) {
+	for _, item := range split(items) {
+		if id := itemID(item); id != "" {
 			x[id] = item
 		}
 	}

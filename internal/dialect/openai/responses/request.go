@@ -1,19 +1,21 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A ResponseFinder finds an answer that was kept, by its id, for a client that goes on from it. What it returns
+// A Finder finds an answer that was kept, by its id, for a client that goes on from it. What it returns
 // for an unknown id is of ClassNotFound.
-type ResponseFinder func(id string) (*perigee.StoredResponse, error)
+type Finder func(id string) (*perigee.StoredResponse, error)
 
-// A Responses is a request of the Responses API: what is asked, and what its answer has to repeat.
-type Responses struct {
+// A Request is a request of the Responses API: what is asked, and what its answer has to repeat.
+type Request struct {
 	*perigee.Request
 	Store      bool
 	Background bool
@@ -22,28 +24,28 @@ type Responses struct {
 	earlier     [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
 	input       json.RawMessage    // as it came: a string or an array
 	references  []json.RawMessage  // what the item_references of input stand for, in their order
-	echo        [len(responsesEcho)]json.RawMessage
-	tools       *responsesTools
+	echo        [len(echoes)]json.RawMessage
+	tools       *toolSet
 	showSummary bool // the client wants to read the thinking
 	showSeals   bool // the client wants the thinking back in a form that it can send again
 	showSources bool // of a web search
 	searches    bool // the model may search the web
 }
 
-// DecodeResponses reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
+// DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
 // one may have to be found first; find may be nil where none is stored.
-func DecodeResponses(origin perigee.Origin, find ResponseFinder) (*Responses, error) {
-	members, err := responsesMembers(origin.Body)
+func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
+	members, err := membersOf(origin.Body)
 	if err != nil {
-		return nil, responsesInvalid("", err)
+		return nil, invalidBody("", err)
 	}
 	if got := rawjson.NewCursor(origin.Body).Kind(); got != rawjson.Object {
-		return nil, responsesInvalid("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
+		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	d := &responsesDecoder{find: find, out: &Responses{Store: true, tools: &responsesTools{}}, prompt: &perigee.Prompt{}}
+	d := &decoder{find: find, out: &Request{Store: true, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
 	for i := range members {
 		if err := d.field(&members[i]); err != nil {
-			return nil, responsesInvalid(string(members[i].name), err)
+			return nil, invalidBody(string(members[i].name), err)
 		}
 	}
 	if d.err != nil {
@@ -52,25 +54,25 @@ func DecodeResponses(origin perigee.Origin, find ResponseFinder) (*Responses, er
 	if err := d.conversation(); err != nil {
 		return nil, err
 	}
-	if d.session != "" {
+	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	origin.Notes = append(origin.Notes, d.notes.list...)
+	origin.Notes = append(origin.Notes, d.notes.List...)
 	prompt := d.prompt
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	return d.out, nil
 }
 
-// A responsesDecoder is a body while it is read.
-type responsesDecoder struct {
+// A decoder is a body while it is read.
+type decoder struct {
 	recalled     map[string]bool // what was brought back from the store
 	recalledSize int
 
-	find   ResponseFinder
-	out    *Responses
+	find   Finder
+	out    *Request
 	prompt *perigee.Prompt
-	notes  notes
+	notes  openai.Notes
 	err    error // the first thing that cannot be had
 
 	model        string
@@ -84,21 +86,21 @@ type responsesDecoder struct {
 	thinking     bool // the client said something about reasoning
 	effort       string
 
-	turns responsesTurns
-	room  responsesRoom
+	turns turns
+	room  room
 	seals map[string]string // call id to signature, from the reasoning items
-	known responsesIndex    // stored items that were looked at
+	known itemIndex         // stored items that were looked at
 }
 
 // field reads one member of the body. What has a place of its own in the order (tools before the conversation that
 // calls them, earlier turns before later ones) is only kept here and read afterwards.
-func (d *responsesDecoder) field(m *responsesMember) error {
+func (d *decoder) field(m *member) error {
 	c := rawjson.NewCursor(m.value)
 	if c.Kind() == rawjson.Null {
 		return nil // the same as absent, for every field
 	}
-	if i := responsesEchoIndex(m.name); i >= 0 {
-		d.out.echo[i] = responsesEchoOf(responsesEcho[i].name, m.value)
+	if i := echoIndex(m.name); i >= 0 {
+		d.out.echo[i] = echoOf(echoes[i].name, m.value)
 	}
 	switch string(m.name) {
 	case "model":
@@ -110,7 +112,7 @@ func (d *responsesDecoder) field(m *responsesMember) error {
 	case "tools":
 		d.rawTools = m.value
 		if c.Kind() != rawjson.Array {
-			responsesKind(c, rawjson.Array) // fails
+			ofKind(c, rawjson.Array) // fails
 		}
 	case "tool_choice":
 		d.rawChoice = m.value
@@ -125,23 +127,23 @@ func (d *responsesDecoder) field(m *responsesMember) error {
 	case "prompt_cache_key":
 		d.session = c.String()
 	case "conversation", "prompt":
-		d.refuse(string(m.name), "perigee keeps no %ss", "send the whole input, or go on with previous_response_id", m.name)
+		d.refuse(wrong(string(m.name), "perigee keeps no %ss", m.name).WithNext("send the whole input, or go on with previous_response_id"))
 	default:
 		if !d.knob(c, m.name) && !d.option(c, m.name) {
-			d.notes.unknown("", m.name)
+			d.notes.Unknown("", m.name)
 		}
 	}
 	return c.Err()
 }
 
 // conversation reads what field kept, in the order in which it builds on each other.
-func (d *responsesDecoder) conversation() error {
+func (d *decoder) conversation() error {
 	if d.out.Background && !d.out.Store {
-		d.refuse("background", "an answer that is made in the background has to be stored", "leave store: false out")
+		d.refuse(wrong("background", "an answer that is made in the background has to be stored").WithNext("leave store: false out"))
 	}
 	// A client that has nothing stored can go on only with what it is given.
 	d.out.showSeals = d.out.showSeals || !d.out.Store
-	d.room, d.turns = newResponsesRoom(len(d.out.input)), newResponsesTurns(len(d.out.input))
+	d.room, d.turns = newRoom(len(d.out.input)), newTurns(len(d.out.input))
 	d.generation()
 	d.instruct(d.instructions)
 	if d.rawTools != nil {
@@ -162,14 +164,14 @@ func (d *responsesDecoder) conversation() error {
 	if d.err != nil {
 		return d.err
 	}
-	if len(d.prompt.Contents) == 0 {
-		return d.onlyInstructions()
+	if len(d.prompt.Contents) == 0 && d.prompt.System == nil {
+		return invalidBody("input", errors.New("nothing is asked"))
 	}
 	return nil
 }
 
 // instruct adds to what the model is told beforehand.
-func (d *responsesDecoder) instruct(text string) {
+func (d *decoder) instruct(text string) {
 	if text == "" {
 		return
 	}
@@ -179,20 +181,9 @@ func (d *responsesDecoder) instruct(text string) {
 	d.prompt.System.Parts = append(d.prompt.System.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
 }
 
-// onlyInstructions makes a question of a request that has none: the provider wants one.
-func (d *responsesDecoder) onlyInstructions() error {
-	if d.prompt.System == nil {
-		return responsesInvalid("input", fmt.Errorf("nothing is asked"))
-	}
-	d.notes.mapped("input[].role")
-	d.prompt.Contents = []perigee.Content{{Role: perigee.RoleUser, Parts: d.prompt.System.Parts}}
-	d.prompt.System = nil
-	return nil
-}
-
 // earlierTurns puts the conversation that is gone on from before the new input. What had to be said about it was
 // said when it was new.
-func (d *responsesDecoder) earlierTurns() error {
+func (d *decoder) earlierTurns() error {
 	if d.out.previous == "" {
 		return nil
 	}
@@ -216,10 +207,10 @@ func (d *responsesDecoder) earlierTurns() error {
 	return d.err
 }
 
-func (d *responsesDecoder) findResponse(id string) (*perigee.StoredResponse, error) {
-	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Previous response with id '%s' not found.", brief(id)),
+func (d *decoder) findResponse(id string) (*perigee.StoredResponse, error) {
+	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
 		Next:  "send the whole input instead",
-		Cause: &responsesProblem{param: "previous_response_id", code: "previous_response_not_found"}}
+		Cause: &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 	if d.find == nil {
 		return nil, missing
 	}
@@ -230,7 +221,7 @@ func (d *responsesDecoder) findResponse(id string) (*perigee.StoredResponse, err
 	return stored, err
 }
 
-func (d *responsesDecoder) ownInput() error {
+func (d *decoder) ownInput() error {
 	if d.out.input == nil {
 		return nil
 	}
@@ -245,21 +236,20 @@ func (d *responsesDecoder) ownInput() error {
 		return d.err
 	}
 	if err := c.Err(); err != nil {
-		return responsesInvalid("input", err)
+		return invalidBody("input", err)
 	}
 	return nil
 }
 
 // refuse remembers the first thing that makes the request impossible.
-func (d *responsesDecoder) refuse(param, format, next string, args ...any) {
+func (d *decoder) refuse(err error) {
 	if d.err == nil {
-		d.err = &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Next: next,
-			Cause: &responsesProblem{param: param}}
+		d.err = err
 	}
 }
 
-// responsesKind reads a value that has to be of a kind, and nothing of what is in it.
-func responsesKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
+// ofKind reads a value that has to be of a kind, and nothing of what is in it.
+func ofKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	switch got := c.Kind(); {
 	case got == rawjson.Null:
 		c.Skip()
@@ -275,5 +265,3 @@ func responsesKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	}
 	return nil
 }
-
-func responsesPtr[T any](v T) *T { return &v }

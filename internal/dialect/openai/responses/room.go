@@ -1,10 +1,14 @@
-package openai
+package responses
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// A responsesRoom is memory for the answers of tools, which are most of what an agent sends. They live and die together,
+	"perigee/internal/dialect/openai"
+)
+
+// A room is memory for the answers of tools, which are most of what an agent sends. They live and die together,
 // and by themselves each would take up to a quarter more than it needs.
-type responsesRoom struct {
+type room struct {
 	step int // how much to make at once; the zero value makes none
 	free []byte
 }
@@ -12,15 +16,15 @@ type responsesRoom struct {
 // maxRoomStep is the largest step.
 const maxRoomStep = 256 << 10
 
-// newResponsesRoom returns room for a conversation of a size.
-func newResponsesRoom(size int) responsesRoom { return responsesRoom{step: min(size/4, maxRoomStep)} }
+// newRoom returns room for a conversation of a size.
+func newRoom(size int) room { return room{step: min(size/4, maxRoomStep)} }
 
-// wrap returns an object with one member, as the function wrap does. What is large gets memory of its own, so that
+// wrap returns an object with one member, as openai.Wrap does. What is large gets memory of its own, so that
 // little is left over at the end of a step.
-func (r *responsesRoom) wrap(name string, value []byte) json.RawMessage {
+func (r *room) wrap(name string, value []byte) json.RawMessage {
 	size := len(name) + len(value) + len(`{"":}`)
 	if size > r.step/4 {
-		return wrap(name, value)
+		return openai.Wrap(name, value)
 	}
 	if cap(r.free)-len(r.free) < size {
 		r.free = make([]byte, 0, r.step)

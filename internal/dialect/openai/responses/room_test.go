@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestResponsesRoomKeepsWhatItGave(t *testing.T) {
-	room := newResponsesRoom(400)
+func TestRoomKeepsWhatItGave(t *testing.T) {
+	room := newRoom(400)
 	var got, want []string
 	for i := range 50 {
 		value := fmt.Sprintf(`"%s"`, strings.Repeat("x", i)) // the longer ones get memory of their own
@@ -20,7 +20,7 @@ func TestResponsesRoomKeepsWhatItGave(t *testing.T) {
 		}
 	}
 	objects := make([][]byte, 50)
-	room = newResponsesRoom(1000)
+	room = newRoom(1000)
 	for i := range objects {
 		objects[i] = room.wrap("output", fmt.Appendf(nil, "%d", i))
 	}
@@ -34,11 +34,11 @@ func TestResponsesRoomKeepsWhatItGave(t *testing.T) {
 	}
 }
 
-func TestResponsesRoomIsMadeInFewSteps(t *testing.T) {
+func TestRoomIsMadeInFewSteps(t *testing.T) {
 	value := []byte(`"` + strings.Repeat("x", 4300) + `"`)
 	const count = 1000
 	allocs := testing.AllocsPerRun(5, func() {
-		room := newResponsesRoom(count * len(value))
+		room := newRoom(count * len(value))
 		for range count {
 			room.wrap("output", value)
 		}

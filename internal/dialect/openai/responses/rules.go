@@ -1,9 +1,9 @@
-package openai
+package responses
 
 import "perigee"
 
-// ResponsesRules says what becomes of each field of a Responses request.
-func ResponsesRules() []perigee.FieldRule {
+// Rules says what becomes of each field of a Responses request.
+func Rules() []perigee.FieldRule {
 	const (
 		carried  = perigee.HandlingCarried
 		mapped   = perigee.HandlingMapped
@@ -57,10 +57,10 @@ func ResponsesRules() []perigee.FieldRule {
 		{Field: "include web_search_call.action.sources", Handling: carried, Becomes: "what the provider found", Example: with(`"include":["web_search_call.action.sources"]`)},
 		{Field: "include message.input_image.image_url", Handling: accepted, Becomes: "always there", Example: with(`"include":["message.input_image.image_url"]`)},
 		{Field: "include file_search_call.results", Handling: dropped, Becomes: "there is no such tool", Example: with(`"include":["file_search_call.results"]`)},
-	}, append(responsesToolRules(), responsesItemRules()...)...)
+	}, append(toolRules(), itemRules()...)...)
 }
 
-func responsesToolRules() []perigee.FieldRule {
+func toolRules() []perigee.FieldRule {
 	with := func(tool, more string) string {
 		return `{"model":"gemini-3-flash","input":"hi","tools":[` + tool + `]` + more + `}`
 	}
@@ -102,7 +102,7 @@ func responsesToolRules() []perigee.FieldRule {
 	}
 }
 
-func responsesItemRules() []perigee.FieldRule {
+func itemRules() []perigee.FieldRule {
 	items := func(items string) string { return `{"model":"gemini-3-flash","input":[` + items + `]}` }
 	user := func(part string) string { return items(`{"role":"user","content":[` + part + `]}`) }
 	loop := func(call, output string) string {

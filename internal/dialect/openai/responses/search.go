@@ -1,26 +1,26 @@
-package openai
+package responses
 
-import "perigee/internal/rawjson"
+import "perigee/internal/dialect/openai"
 
 // annotate gives the sources of the open message as annotations of its text.
-func (s *ResponsesStream) annotate() []byte {
+func (s *Stream) annotate() []byte {
 	if s.grounding == nil || !s.req.searches {
 		return nil
 	}
-	var list responsesWriter
-	for i, c := range citations(string(s.plain), s.grounding) {
+	var list writer
+	for i, c := range openai.Citations(string(s.plain), s.grounding) {
 		if i > 0 {
 			list.lit(",")
 		}
 		from := len(list.buf)
 		list.lit(`{"type":"url_citation","start_index":`)
-		list.int(int64(c.start))
+		list.int(int64(c.Start))
 		list.lit(`,"end_index":`)
-		list.int(int64(c.end))
+		list.int(int64(c.End))
 		list.lit(`,"url":`)
-		list.str(c.url)
+		list.str(c.URL)
 		list.lit(`,"title":`)
-		list.str(c.title)
+		list.str(c.Title)
 		list.lit(`}`)
 		if s.event("response.output_text.annotation.added") {
 			s.where()
@@ -36,17 +36,14 @@ func (s *ResponsesStream) annotate() []byte {
 
 // addSearch gives a search of the provider's as an item of its own. It comes last, because the provider tells of it
 // last.
-func (s *ResponsesStream) addSearch() {
-	if s.grounding == nil {
+func (s *Stream) addSearch() {
+	if s.grounding == nil || len(s.grounding.Queries) == 0 {
 		return
 	}
-	queries, sources := responsesSearches(s.grounding)
-	if len(queries) == 0 {
-		return
-	}
+	queries := s.grounding.Queries
 	s.id = s.newID("ws")
-	item := func(status responsesStatus) func(w *responsesWriter) {
-		return func(w *responsesWriter) {
+	item := func(status status) func(w *writer) {
+		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
 			w.lit(`,"type":"web_search_call","status":"` + string(status) + `","action":{"type":"search","query":`)
@@ -59,40 +56,22 @@ func (s *ResponsesStream) addSearch() {
 			w.lit(`]`)
 			if s.req.showSources {
 				w.lit(`,"sources":[`)
-				for _, url := range sources {
-					w.comma()
-					w.lit(`{"type":"url","url":`)
-					w.str(url)
-					w.lit(`}`)
+				for _, source := range s.grounding.Sources {
+					if source.URL != "" {
+						w.comma()
+						w.lit(`{"type":"url","url":`)
+						w.str(source.URL)
+						w.lit(`}`)
+					}
 				}
 				w.lit(`]`)
 			}
 			w.lit(`}}`)
 		}
 	}
-	s.added(item(responsesInProgress))
+	s.added(item(statusInProgress))
 	s.step("response.web_search_call.in_progress")
 	s.step("response.web_search_call.searching")
 	s.step("response.web_search_call.completed")
-	s.done(item(responsesCompleted))
-}
-
-// responsesSearches reads what was searched for, and what was found, out of the provider's groundingMetadata.
-func responsesSearches(grounding []byte) (queries, sources []string) {
-	c := rawjson.NewCursor(grounding)
-	for key := range c.Object() {
-		switch string(key) {
-		case "webSearchQueries":
-			for range c.Array() {
-				queries = append(queries, c.String())
-			}
-		case "groundingChunks":
-			for range c.Array() {
-				if s := readSource(c); s.url != "" {
-					sources = append(sources, s.url)
-				}
-			}
-		}
-	}
-	return queries, sources
+	s.done(item(statusCompleted))
 }

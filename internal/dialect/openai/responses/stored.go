@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// ResponseID is the id of the response to a call. The ids of its items have the call's id in them, too, so that an
+// ID is the id of the response to a call. The ids of its items have the call's id in them, too, so that an
 // item alone is enough to find the response again.
-func ResponseID(call string) string { return "resp_" + call }
+func ID(call string) string { return "resp_" + call }
 
-// responsesIDOfItem is the id of the response that an item belongs to, if we named the item.
-func responsesIDOfItem(item string) string {
+// responseOf is the id of the response that an item belongs to, if we named the item.
+func responseOf(item string) string {
 	_, rest, _ := strings.Cut(item, "_")
 	if i := strings.LastIndexByte(rest, '_'); i > 0 {
-		return ResponseID(rest[:i])
+		return ID(rest[:i])
 	}
 	return ""
 }
 
-func responsesSplit(items json.RawMessage) []json.RawMessage {
+func split(items json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	c := rawjson.NewCursor(items)
 	for range c.Array() {
@@ -32,7 +32,7 @@ func responsesSplit(items json.RawMessage) []json.RawMessage {
 	return list
 }
 
-func responsesItemID(item json.RawMessage) (id string) {
+func itemID(item json.RawMessage) (id string) {
 	c := rawjson.NewCursor(item)
 	for key := range c.Object() {
 		if string(key) == "id" && c.Kind() == rawjson.String {
@@ -44,10 +44,10 @@ func responsesItemID(item json.RawMessage) (id string) {
 
 // InputItems returns everything that the model was given, as an array of items that all have ids: the conversation
 // that was gone on from, then this request's own input.
-func (r *Responses) InputItems(call string) json.RawMessage {
+func (r *Request) InputItems(call string) json.RawMessage {
 	// Most items come without an id and get one, which is short beside what they say.
 	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input)*9/8 + 1024
-	w := responsesWriter{buf: append(make([]byte, 0, size), '[')}
+	w := writer{buf: append(make([]byte, 0, size), '[')}
 	for _, items := range r.earlier {
 		w.elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
 	}
@@ -66,21 +66,21 @@ func (r *Responses) InputItems(call string) json.RawMessage {
 }
 
 // comma appends what separates elements of the array that is open.
-func (w *responsesWriter) comma() {
+func (w *writer) comma() {
 	if w.buf[len(w.buf)-1] != '[' {
 		w.lit(",")
 	}
 }
 
 // elements appends one or more elements to the array that is open.
-func (w *responsesWriter) elements(list []byte) {
+func (w *writer) elements(list []byte) {
 	if len(list) > 0 {
 		w.comma()
 		w.raw(list)
 	}
 }
 
-func (w *responsesWriter) message(id, text string) {
+func (w *writer) message(id, text string) {
 	w.lit(`{"id":`)
 	w.str(id)
 	w.lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`)
@@ -90,14 +90,14 @@ func (w *responsesWriter) message(id, text string) {
 
 // inputItem appends the next item of c with an id and a type. A reference becomes what it stands for; the rest of
 // the references is returned.
-func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
+func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
 	w.comma()
 	if c.Kind() == rawjson.String {
 		w.message(fmt.Sprintf("msg_%s_i%d", call, i), c.String())
 		return references
 	}
 	at := *c
-	item := responsesFindItem(&at)
+	item := readItem(&at)
 	if item.kind == "item_reference" && len(references) > 0 {
 		c.Skip()
 		w.raw(references[0])
@@ -108,7 +108,7 @@ func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, refer
 	}
 	id := string(item.id)
 	if id == "" {
-		id = fmt.Sprintf("%s_%s_i%d", responsesPrefix(item.kind), call, i)
+		id = fmt.Sprintf("%s_%s_i%d", idPrefix(item.kind), call, i)
 	}
 	w.lit(`{"id":`)
 	w.str(id)
@@ -127,7 +127,7 @@ func (w *responsesWriter) inputItem(c *rawjson.Cursor, call string, i int, refer
 }
 
 // itemMember appends the value of a member. The content of a message is always an array of parts.
-func (w *responsesWriter) itemMember(name string, item *responsesItem, c *rawjson.Cursor) {
+func (w *writer) itemMember(name string, item *inputItem, c *rawjson.Cursor) {
 	if item.kind != "message" || name != "content" || c.Kind() != rawjson.String {
 		w.raw(c.Raw())
 		return
@@ -141,14 +141,14 @@ func (w *responsesWriter) itemMember(name string, item *responsesItem, c *rawjso
 	w.lit(`}]`)
 }
 
-var responsesPrefixes = map[string]string{
+var idPrefixes = map[string]string{
 	"message": "msg", "function_call": "fc", "function_call_output": "fco", "custom_tool_call": "ctc",
 	"custom_tool_call_output": "ctco", "reasoning": "rs", "additional_tools": "at",
 }
 
-// responsesPrefix is what the ids of items of a type begin with.
-func responsesPrefix(kind string) string {
-	if prefix, ok := responsesPrefixes[kind]; ok {
+// idPrefix is what the ids of items of a type begin with.
+func idPrefix(kind string) string {
+	if prefix, ok := idPrefixes[kind]; ok {
 		return prefix
 	}
 	return "item"
@@ -163,12 +163,12 @@ type ItemsQuery struct {
 
 // PageItems returns one page of an array of items as the API's list. It is false when there is no item After.
 func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
-	list := responsesSplit(items)
+	list := split(items)
 	if !q.Ascending {
 		slices.Reverse(list)
 	}
 	if q.After != "" {
-		i := slices.IndexFunc(list, func(item json.RawMessage) bool { return responsesItemID(item) == q.After })
+		i := slices.IndexFunc(list, func(item json.RawMessage) bool { return itemID(item) == q.After })
 		if i < 0 {
 			return nil, false
 		}
@@ -178,7 +178,7 @@ func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	if more {
 		list = list[:q.Limit]
 	}
-	w := responsesWriter{}
+	w := writer{}
 	w.lit(`{"object":"list","data":[`)
 	for _, item := range list {
 		w.elements(item)
@@ -193,38 +193,38 @@ func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	return w.buf, true
 }
 
-func (w *responsesWriter) endID(list []json.RawMessage, i int) {
+func (w *writer) endID(list []json.RawMessage, i int) {
 	if len(list) == 0 {
 		w.lit(`null`)
 		return
 	}
-	w.str(responsesItemID(list[i]))
+	w.str(itemID(list[i]))
 }
 
-// DeletedResponse says that a response is no more.
-func DeletedResponse(id string) []byte {
-	w := responsesWriter{}
+// Deleted says that a response is no more.
+func Deleted(id string) []byte {
+	w := writer{}
 	w.lit(`{"id":`)
 	w.str(id)
 	w.lit(`,"object":"response","deleted":true}`)
 	return w.buf
 }
 
-// A ResponseState is what the keeper of responses has to know of one.
-type ResponseState struct {
+// A State is what the keeper of responses has to know of one.
+type State struct {
 	Pending    bool // it was not finished when it was stored
 	Background bool
 }
 
 // StateOf reads the state of a response.
-func StateOf(response json.RawMessage) ResponseState {
-	var s ResponseState
+func StateOf(response json.RawMessage) State {
+	var s State
 	c := rawjson.NewCursor(response)
 	for key := range c.Object() {
 		switch string(key) {
 		case "status":
-			status := responsesStatus(c.String())
-			s.Pending = status == responsesQueued || status == responsesInProgress
+			status := status(c.String())
+			s.Pending = status == statusQueued || status == statusInProgress
 		case "background":
 			s.Background = c.Bool()
 		}

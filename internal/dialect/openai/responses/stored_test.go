@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -18,14 +18,14 @@ func TestReferencesDoNotMultiply(t *testing.T) {
 		`{"model":"m","input":[` + reference + `,` + reference + `]}`:                             "referenced twice",
 		`{"model":"m","previous_response_id":"resp_r1","input":[{"role":"user","content":"on"}]}`: "",
 	} {
-		_, err := DecodeResponses(perigee.Origin{Body: []byte(body)}, find)
+		_, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, find)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", body, err, want)
 		}
 	}
 	stored.Input = json.RawMessage(`[{"id":"msg_r1_i0","type":"message","role":"user","content":"` + strings.Repeat("x", maxRecalled) + `"}]`)
 	for _, body := range []string{`{"model":"m","input":[` + reference + `]}`, `{"model":"m","previous_response_id":"resp_r1","input":"on"}`} {
-		_, err := DecodeResponses(perigee.Origin{Body: []byte(body)}, find)
+		_, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, find)
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || e.Status != 413 {
 			t.Errorf("%s: %v", body, err)
 		}

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -6,23 +6,25 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/sse"
+	"perigee/internal/dialect/openai"
 )
 
-// A ResponsesStream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
+// A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
 // the way, because the API repeats every text when it is done, and the response at the end.
-type ResponsesStream struct {
+type Stream struct {
 	// Keep stores the answer, as Stored returns it, when the client wants that. It is called before the client is told that the
 	// answer is complete, so that it can be gone on from at once; if it returns false, the client is told that it is not stored.
 	Keep func() bool
 
-	req    *Responses
+	req    *Request
 	call   string
 	now    func() time.Time
 	quiet  bool // nobody listens: only the whole is wanted
-	answer responsesAnswer
+	answer answer
 
-	w       responsesWriter
+	w       writer
+	frames  framing
+	from    int   // where the open event began in w
 	number  int64 // of the next event
 	started bool
 
@@ -31,7 +33,7 @@ type ResponsesStream struct {
 	items  int    // in output
 	final  json.RawMessage
 
-	open     responsesOpen
+	open     openItem
 	id       string // of the open item
 	text     []byte // of the open part, escaped
 	plain    []byte // the same, not escaped, where sources may refer to it
@@ -39,34 +41,42 @@ type ResponsesStream struct {
 	thought  []byte // the stretch of thinking that goes on, not escaped
 	parts    []byte // finished parts of the open item
 	count    int64  // of parts
-	carrier  responsesCarrier
+	carrier  carrier
 
-	grounding json.RawMessage
+	grounding *perigee.Grounding
 	calls     int
 	finish    *perigee.Finish
 }
 
-// A responsesOpen says what kind of item is being written.
-type responsesOpen uint8
+// An openItem says what kind of item is being written.
+type openItem uint8
 
 const (
-	responsesNothing responsesOpen = iota
-	responsesMessage
-	responsesReasoning
+	noItem openItem = iota
+	messageItem
+	reasoningItem
 )
 
 // NewStream returns the encoder for the answer to a call that began at a time.
-func (r *Responses) NewStream(call string, created time.Time, now func() time.Time) *ResponsesStream {
-	return &ResponsesStream{req: r, call: call, now: now, answer: responsesAnswer{
-		id: ResponseID(call), created: created, status: responsesInProgress, model: r.Model,
+func (r *Request) NewStream(call string, created time.Time, now func() time.Time) *Stream {
+	return &Stream{req: r, call: call, now: now, frames: eventFrames{}, answer: answer{
+		id: ID(call), created: created, status: statusInProgress, model: r.Model,
 	}}
 }
 
+// NewMessages is NewStream for a client on a WebSocket: what the encoder appends is messages, to be taken apart with
+// CutMessage. They belong to the stream of that name, if it has one.
+func (r *Request) NewMessages(call string, created time.Time, now func() time.Time, stream string) *Stream {
+	s := r.NewStream(call, created, now)
+	s.frames = messageFrames{stream}
+	return s
+}
+
 // ContentType is what the answer says it is.
-func (s *ResponsesStream) ContentType() string { return "text/event-stream; charset=utf-8" }
+func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8" }
 
 // Encode appends what an event adds to the answer, which may be nothing.
-func (s *ResponsesStream) Encode(dst []byte, ev *perigee.Event) []byte {
+func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if ev.Candidate != 0 {
 		return dst // this API has one answer
 	}
@@ -93,11 +103,11 @@ func (s *ResponsesStream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.addBlob(ev)
 	case perigee.EventPart:
 		s.start()
-		s.addText(codeText(ev.Raw))
+		s.addText(openai.CodeText(ev.Raw))
 	case perigee.EventGrounding:
-		s.grounding = ev.Raw
+		s.grounding = ev.Grounding
 	case perigee.EventLogprobs:
-		s.addLogprobs(ev.Raw)
+		s.addLogprobs(ev.Logprobs)
 	case perigee.EventUsage:
 		s.answer.usage = ev.Usage
 	case perigee.EventFinish:
@@ -107,14 +117,14 @@ func (s *ResponsesStream) Encode(dst []byte, ev *perigee.Event) []byte {
 }
 
 // release gives the buffer back to the caller.
-func (s *ResponsesStream) release() []byte {
+func (s *Stream) release() []byte {
 	dst := s.w.buf
 	s.w.buf = nil
 	return dst
 }
 
 // start opens the answer, once.
-func (s *ResponsesStream) start() {
+func (s *Stream) start() {
 	if s.started {
 		return
 	}
@@ -136,13 +146,13 @@ func (s *ResponsesStream) start() {
 }
 
 // event begins an event, unless nobody listens.
-func (s *ResponsesStream) event(name string) bool {
+func (s *Stream) event(name string) bool {
 	if s.quiet {
 		return false
 	}
-	s.w.lit("event: ")
-	s.w.lit(name)
-	s.w.lit("\ndata: {\"type\":\"")
+	s.from = len(s.w.buf)
+	s.w.buf = s.frames.begin(s.w.buf, name)
+	s.w.lit(`{"type":"`)
 	s.w.lit(name)
 	s.w.lit(`","sequence_number":`)
 	s.w.int(s.number)
@@ -151,10 +161,13 @@ func (s *ResponsesStream) event(name string) bool {
 }
 
 // send ends the event.
-func (s *ResponsesStream) send() { s.w.lit("}\n\n") }
+func (s *Stream) send() {
+	s.w.lit("}")
+	s.w.buf = s.frames.end(s.w.buf, s.from)
+}
 
 // End appends what closes the answer.
-func (s *ResponsesStream) End(dst []byte) []byte {
+func (s *Stream) End(dst []byte) []byte {
 	s.w.buf = dst
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
@@ -166,10 +179,10 @@ func (s *ResponsesStream) End(dst []byte) []byte {
 
 // Fail appends an error and closes the answer: as the error of the stream, for clients that read it as one, and as
 // the failure of the response, for those that follow the response.
-func (s *ResponsesStream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
+func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	s.w.buf = dst
 	s.start()
-	code := responsesErrorCode(err.Class)
+	code := failureCode(err.Class)
 	if s.event("error") {
 		s.w.lit(`,"code":`)
 		s.w.str(code)
@@ -178,9 +191,9 @@ func (s *ResponsesStream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 		s.w.lit(`,"param":null`)
 		s.send()
 	}
-	s.answer.status = responsesFailed
+	s.answer.status = statusFailed
 	if err.Class == perigee.ClassCanceled {
-		s.answer.status = responsesCancelled
+		s.answer.status = statusCancelled
 	} else {
 		s.answer.errorCode, s.answer.errorText = code, err.Error()
 	}
@@ -189,8 +202,8 @@ func (s *ResponsesStream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 }
 
 // conclude writes the response as it came to be.
-func (s *ResponsesStream) conclude() {
-	if s.answer.status == responsesCompleted && s.now != nil {
+func (s *Stream) conclude() {
+	if s.answer.status == statusCompleted && s.now != nil {
 		s.answer.completed = s.now()
 	}
 	if s.quiet {
@@ -200,7 +213,7 @@ func (s *ResponsesStream) conclude() {
 		return
 	}
 	name := "response." + string(s.answer.status)
-	if s.answer.status == responsesCancelled {
+	if s.answer.status == statusCancelled {
 		name = "response.failed" // there is no event of that name
 	}
 	s.event(name)
@@ -218,23 +231,28 @@ func (s *ResponsesStream) conclude() {
 }
 
 // store keeps the answer if it is to be kept. False: it says that it is, which is not true.
-func (s *ResponsesStream) store() bool {
+func (s *Stream) store() bool {
 	s.answer.lost = s.req.Store && s.Keep != nil && !s.Keep()
 	return !s.answer.lost
 }
 
-func (s *ResponsesStream) object() json.RawMessage {
-	var w responsesWriter
+func (s *Stream) object() json.RawMessage {
+	var w writer
 	s.req.object(&w, &s.answer, s.output)
 	return w.buf
 }
 
 // Idle appends a sign of life that means nothing.
-func (s *ResponsesStream) Idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
+func (s *Stream) Idle(dst []byte) []byte { return s.frames.idle(dst) }
+
+// Failed says, after End or Fail, that the answer is none that could be gone on from.
+func (s *Stream) Failed() bool {
+	return s.answer.status == statusFailed || s.answer.status == statusCancelled
+}
 
 // Stored returns the answer to be kept: as the client got it, and its items as the next turn needs them. It is
 // complete after End or Fail.
-func (s *ResponsesStream) Stored() (response, output json.RawMessage) {
+func (s *Stream) Stored() (response, output json.RawMessage) {
 	items := s.output
 	if s.keepsApart() {
 		items = s.kept
@@ -244,23 +262,23 @@ func (s *ResponsesStream) Stored() (response, output json.RawMessage) {
 }
 
 // keepsApart says whether the next turn needs seals that the client does not want.
-func (s *ResponsesStream) keepsApart() bool { return s.req.Store && !s.req.showSeals }
+func (s *Stream) keepsApart() bool { return s.req.Store && !s.req.showSeals }
 
-// A ResponsesCollector makes one whole response out of a stream of events.
-type ResponsesCollector struct{ ResponsesStream }
+// A Collector makes one whole response out of a stream of events.
+type Collector struct{ Stream }
 
 // NewCollector returns the collector for the answer to a call that began at a time.
-func (r *Responses) NewCollector(call string, created time.Time, now func() time.Time) *ResponsesCollector {
-	c := &ResponsesCollector{*r.NewStream(call, created, now)}
+func (r *Request) NewCollector(call string, created time.Time, now func() time.Time) *Collector {
+	c := &Collector{*r.NewStream(call, created, now)}
 	c.quiet = true
 	return c
 }
 
 // Add takes the next event.
-func (c *ResponsesCollector) Add(ev *perigee.Event) { c.Encode(nil, ev) }
+func (c *Collector) Add(ev *perigee.Event) { c.Encode(nil, ev) }
 
 // Bytes returns the whole response.
-func (c *ResponsesCollector) Bytes() []byte {
+func (c *Collector) Bytes() []byte {
 	if c.final == nil {
 		c.End(nil)
 	}
@@ -269,13 +287,13 @@ func (c *ResponsesCollector) Bytes() []byte {
 
 // Waiting returns the response as it is before anything has happened: what the client is told at once, and what it
 // finds when it asks again.
-func (c *ResponsesCollector) Waiting() (queued, begun json.RawMessage) {
+func (c *Collector) Waiting() (queued, begun json.RawMessage) {
 	before := c.answer
-	var w responsesWriter
+	var w writer
 	c.req.object(&w, &before, nil)
 	begun = w.buf
-	before.status = responsesQueued
-	w = responsesWriter{}
+	before.status = statusQueued
+	w = writer{}
 	c.req.object(&w, &before, nil)
 	return w.buf, begun
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect/gemini"
 )
 
-var responsesNow = func() time.Time { return time.Unix(1773480413, 0) }
+var now = func() time.Time { return time.Unix(1773480413, 0) }
 
 // played is a stream as a careful client reads it.
 type played struct {
@@ -91,10 +92,10 @@ func (p *played) same(t testing.TB, name, deltas string, whole any) {
 }
 
 // run encodes events both ways, and holds them against each other.
-func runResponses(t testing.TB, req *Responses, events []perigee.Event) *played {
+func run(t testing.TB, req *Request, events []perigee.Event) *played {
 	t.Helper()
-	stream := req.NewStream("call-1", responsesNow(), responsesNow)
-	collector := req.NewCollector("call-1", responsesNow(), responsesNow)
+	stream := req.NewStream("call-1", now(), now)
+	collector := req.NewCollector("call-1", now(), now)
 	var wire []byte
 	for i := range events {
 		wire = stream.Encode(wire, &events[i])
@@ -131,14 +132,14 @@ func callEvent(id, name, args, signature string) perigee.Event {
 		Call: &perigee.FunctionCall{ID: id, Name: name, Args: json.RawMessage(args)}}
 }
 func finishEvent(reason string) perigee.Event {
-	return perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: reason}}
+	return perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(reason))}
 }
 
 // The thinking and the seals that go out in an answer are in the prompt again when the client sends the answer's
 // items back.
-func TestResponsesSealsComeBack(t *testing.T) {
-	req, _ := decodeResponses(t, `{"input":"hi","store":false,"reasoning":{"summary":"auto"}}`)
-	p := runResponses(t, req, []perigee.Event{
+func TestSealsComeBack(t *testing.T) {
+	req, _ := decode(t, `{"input":"hi","store":false,"reasoning":{"summary":"auto"}}`)
+	p := run(t, req, []perigee.Event{
 		{Kind: perigee.EventStart, Model: "m"},
 		thoughtEvent("one ", ""), thoughtEvent("two", "seal-1"), thoughtEvent("three", ""), {Kind: perigee.EventSignature, Signature: "seal-2"},
 		textEvent("Let me see."),
@@ -149,7 +150,7 @@ func TestResponsesSealsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, prompt := decodeResponses(t, `{"input":[{"role":"user","content":"hi"},`+string(items[1:len(items)-1])+`]}`)
+	_, prompt := decode(t, `{"input":[{"role":"user","content":"hi"},`+string(items[1:len(items)-1])+`]}`)
 	var got []string
 	for _, part := range prompt.Contents[1].Parts {
 		switch {
@@ -168,26 +169,26 @@ func TestResponsesSealsComeBack(t *testing.T) {
 }
 
 func TestChangedCarrierIsDropped(t *testing.T) {
-	carrier := responsesCarrier{thoughts: []responsesThought{{"hm", "seal"}}, calls: []responsesSeal{{"c1", "seal"}}}
+	carrier := carrier{thoughts: []thought{{"hm", "seal"}}, calls: []seal{{"c1", "seal"}}}
 	whole := carrier.encode()
-	back, ok := responsesDecodeCarrier([]byte(whole))
+	back, ok := decodeCarrier([]byte(whole))
 	if !ok || fmt.Sprint(*back) != fmt.Sprint(carrier) {
 		t.Fatalf("got %v, %v", back, ok)
 	}
 	for i := range len(whole) {
 		for _, b := range []byte{'A', 'z', '=', ' '} {
 			changed := whole[:i] + string(b) + whole[i+1:]
-			if _, ok := responsesDecodeCarrier([]byte(changed)); ok && changed != whole {
+			if _, ok := decodeCarrier([]byte(changed)); ok && changed != whole {
 				t.Errorf("%q passes for %q", changed, whole)
 			}
 		}
-		if _, ok := responsesDecodeCarrier([]byte(whole[:i])); ok {
+		if _, ok := decodeCarrier([]byte(whole[:i])); ok {
 			t.Errorf("%q passes", whole[:i])
 		}
 	}
 }
 
-func TestResponsesFinish(t *testing.T) {
+func TestFinish(t *testing.T) {
 	tests := []struct {
 		name         string
 		events       []perigee.Event
@@ -206,8 +207,8 @@ func TestResponsesFinish(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			req, _ := decodeResponses(t, `{"input":"hi"}`)
-			p := runResponses(t, req, test.events)
+			req, _ := decode(t, `{"input":"hi"}`)
+			p := run(t, req, test.events)
 			detail := ""
 			if p.final["incomplete_details"] != nil {
 				detail = fmt.Sprint(p.final["incomplete_details"])
@@ -223,7 +224,7 @@ func TestResponsesFinish(t *testing.T) {
 }
 
 // An answer in the making that fails is told twice: to who reads the stream and to who follows the response.
-func TestResponsesFailure(t *testing.T) {
+func TestFailure(t *testing.T) {
 	tests := []struct{ class, status, code string }{
 		{"rate_limited", "failed", "rate_limit_exceeded"},
 		{"exhausted", "failed", "insufficient_quota"},
@@ -233,8 +234,8 @@ func TestResponsesFailure(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.class, func(t *testing.T) {
-			req, _ := decodeResponses(t, `{"input":"hi"}`)
-			s := req.NewStream("call-1", responsesNow(), responsesNow)
+			req, _ := decode(t, `{"input":"hi"}`)
+			s := req.NewStream("call-1", now(), now)
 			ev := textEvent("half")
 			wire := s.Encode(nil, &ev)
 			p := play(t, s.Fail(wire, 500, perigee.Errorf(perigee.Class(test.class), "it broke")))
@@ -250,8 +251,8 @@ func TestResponsesFailure(t *testing.T) {
 
 // A body with line ends in it must not break the events that repeat it.
 func TestEchoStaysOnOneLine(t *testing.T) {
-	req, _ := decodeResponses(t, "{\n \"input\": \"hi\",\n \"tools\": [\n  {\"type\": \"function\", \"name\": \"read\"}\r\n ],\n \"metadata\": {\n \"a\": \"b\"}, \"reasoning\":{\n\"effort\":\n\"low\"}\n}")
-	p := runResponses(t, req, []perigee.Event{textEvent("x"), finishEvent("STOP")})
+	req, _ := decode(t, "{\n \"input\": \"hi\",\n \"tools\": [\n  {\"type\": \"function\", \"name\": \"read\"}\r\n ],\n \"metadata\": {\n \"a\": \"b\"}, \"reasoning\":{\n\"effort\":\n\"low\"}\n}")
+	p := run(t, req, []perigee.Event{textEvent("x"), finishEvent("STOP")})
 	if fmt.Sprint(p.final["tools"]) != "[map[name:read type:function]]" || fmt.Sprint(p.final["reasoning"]) != "map[effort:low summary:<nil>]" {
 		t.Errorf("got %v", p.final)
 	}
@@ -259,7 +260,7 @@ func TestEchoStaysOnOneLine(t *testing.T) {
 
 // Tools of the same name in several places stay apart, there and back.
 func TestFlatNamesAreUnique(t *testing.T) {
-	req, prompt := decodeResponses(t, `{"input":"hi","store":false,"tools":[
+	req, prompt := decode(t, `{"input":"hi","store":false,"tools":[
 		{"type":"namespace","name":"functions","tools":[{"type":"function","name":"a__b"}]},
 		{"type":"namespace","name":"a","tools":[{"type":"function","name":"b"},{"type":"custom","name":"c"}]},
 		{"type":"function","name":"a__b"},{"type":"function","name":"a__b"}]}`)
@@ -269,7 +270,7 @@ func TestFlatNamesAreUnique(t *testing.T) {
 		flat = append(flat, tool.Function.Name)
 		events = append(events, callEvent(fmt.Sprint("c", i), tool.Function.Name, `{"input":"x"}`, ""))
 	}
-	p := runResponses(t, req, events)
+	p := run(t, req, events)
 	var got []string
 	for _, item := range p.output {
 		m := item.(map[string]any)

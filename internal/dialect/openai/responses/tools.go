@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
@@ -8,30 +8,31 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
-// A responsesToolKind says as what kind of item the call of a tool reaches the client.
-type responsesToolKind uint8
+// A toolKind says as what kind of item the call of a tool reaches the client.
+type toolKind uint8
 
 const (
-	responsesFunction responsesToolKind = iota
-	responsesCustom                     // takes free text
-	responsesSearch                     // tool_search: the client looks for more tools
+	functionTool toolKind = iota
+	customTool            // takes free text
+	searchTool            // tool_search: the client looks for more tools
 )
 
-// A responsesTool is a tool as the client knows it, and the one name that the model knows it by.
-type responsesTool struct {
-	kind      responsesToolKind
+// A tool is a tool as the client knows it, and the one name that the model knows it by.
+type tool struct {
+	kind      toolKind
 	namespace string
 	name      string
 	flat      string
 }
 
-// responsesTools are the tools of a request.
-type responsesTools struct {
+// toolSet are the tools of a request.
+type toolSet struct {
 	declared []perigee.Tool
-	list     []responsesTool
+	list     []tool
 	byFlat   map[string]int
 
 	// What only namespaces and unknown names need; nil until then.
@@ -39,13 +40,13 @@ type responsesTools struct {
 	anywhere map[string]int    // name, whatever the namespace: the first one
 }
 
-// responsesDefault is the namespace that the vendor's models have all plain functions in. A call from there comes
+// defaultNamespace is the namespace that the vendor's models have all plain functions in. A call from there comes
 // without a namespace.
-const responsesDefault = "functions"
+const defaultNamespace = "functions"
 
 // add gives a tool its flat name. It is nil when there is such a tool already.
-func (t *responsesTools) add(kind responsesToolKind, namespace, name string) *responsesTool {
-	flat := responsesFlat(namespace, name)
+func (t *toolSet) add(kind toolKind, namespace, name string) *tool {
+	flat := flatName(namespace, name)
 	if _, taken := t.byFlat[flat]; taken { // only then it can be there already, or need another name
 		if t.exact(namespace, name) != nil {
 			return nil
@@ -56,7 +57,7 @@ func (t *responsesTools) add(kind responsesToolKind, namespace, name string) *re
 		t.byFlat = map[string]int{}
 	}
 	i := len(t.list)
-	t.list = append(t.list, responsesTool{kind, namespace, name, flat})
+	t.list = append(t.list, tool{kind, namespace, name, flat})
 	t.byFlat[flat] = i
 	if t.byName != nil {
 		t.index(i)
@@ -65,7 +66,7 @@ func (t *responsesTools) add(kind responsesToolKind, namespace, name string) *re
 }
 
 // unused is a flat name like base that no tool has.
-func (t *responsesTools) unused(base string) string {
+func (t *toolSet) unused(base string) string {
 	for n := len(t.list); ; n++ {
 		flat := base + "_" + strconv.Itoa(n)
 		if _, taken := t.byFlat[flat]; !taken {
@@ -75,7 +76,7 @@ func (t *responsesTools) unused(base string) string {
 }
 
 // index lets a tool be found by its namespace and name.
-func (t *responsesTools) index(i int) {
+func (t *toolSet) index(i int) {
 	tool := &t.list[i]
 	t.byName[[2]string{tool.namespace, tool.name}] = i
 	if _, ok := t.anywhere[tool.name]; !ok {
@@ -84,7 +85,7 @@ func (t *responsesTools) index(i int) {
 }
 
 // exact is the tool with this name in this namespace; nil: there is none.
-func (t *responsesTools) exact(namespace, name string) *responsesTool {
+func (t *toolSet) exact(namespace, name string) *tool {
 	if namespace == "" { // most tools have none, and are known to the model by their own name
 		if i, ok := t.byFlat[name]; ok && t.list[i].namespace == "" && t.list[i].name == name {
 			return &t.list[i]
@@ -103,7 +104,7 @@ func (t *responsesTools) exact(namespace, name string) *responsesTool {
 }
 
 // find is the tool that a call means. One that names no namespace may mean any. nil: there is none.
-func (t *responsesTools) find(namespace, name string) *responsesTool {
+func (t *toolSet) find(namespace, name string) *tool {
 	if tool := t.exact(namespace, name); tool != nil {
 		return tool
 	}
@@ -113,45 +114,45 @@ func (t *responsesTools) find(namespace, name string) *responsesTool {
 	return nil
 }
 
-func responsesFlat(namespace, name string) string {
-	if namespace == "" || namespace == responsesDefault {
+func flatName(namespace, name string) string {
+	if namespace == "" || namespace == defaultNamespace {
 		return name
 	}
 	return namespace + "__" + name
 }
 
 // flat is the name that the model knows a tool by.
-func (t *responsesTools) flat(namespace, name string) string {
+func (t *toolSet) flat(namespace, name string) string {
 	if tool := t.find(namespace, name); tool != nil {
 		return tool.flat
 	}
-	return responsesFlat(namespace, name)
+	return flatName(namespace, name)
 }
 
 // called is the tool that the model means by a name.
-func (t *responsesTools) called(flat string) responsesTool {
+func (t *toolSet) called(flat string) tool {
 	if i, ok := t.byFlat[flat]; ok {
 		return t.list[i]
 	}
-	return responsesTool{name: flat, flat: flat}
+	return tool{name: flat, flat: flat}
 }
 
-// A responsesDeclaration is one element of tools, its members found.
-type responsesDeclaration struct {
+// A declaration is one element of tools, its members found.
+type declaration struct {
 	kind, name, description, execution string
 	parameters, format, tools          json.RawMessage
 	other                              []string
 }
 
-func responsesReadDeclaration(c *rawjson.Cursor) responsesDeclaration {
-	var t responsesDeclaration
+func readDeclaration(c *rawjson.Cursor) declaration {
+	var t declaration
 	for key := range c.Object() {
 		if c.Kind() == rawjson.Null {
 			continue
 		}
 		switch string(key) {
 		case "type":
-			t.kind = responsesWord(c)
+			t.kind = word(c)
 		case "name":
 			t.name = c.String()
 		case "description":
@@ -159,11 +160,11 @@ func responsesReadDeclaration(c *rawjson.Cursor) responsesDeclaration {
 		case "execution":
 			t.execution = c.String()
 		case "parameters":
-			t.parameters = responsesKind(c, rawjson.Object)
+			t.parameters = ofKind(c, rawjson.Object)
 		case "format":
-			t.format = responsesKind(c, rawjson.Object)
+			t.format = ofKind(c, rawjson.Object)
 		case "tools":
-			t.tools = responsesKind(c, rawjson.Array)
+			t.tools = ofKind(c, rawjson.Array)
 		case "strict", "defer_loading":
 			// The provider keeps to schemas anyway, and every tool is shown at once.
 		case "external_web_access":
@@ -178,33 +179,33 @@ func responsesReadDeclaration(c *rawjson.Cursor) responsesDeclaration {
 }
 
 // toolList reads an array of tools into a namespace.
-func (d *responsesDecoder) toolList(c *rawjson.Cursor, namespace string) {
+func (d *decoder) toolList(c *rawjson.Cursor, namespace string) {
 	for i := range c.Array() {
-		t := responsesReadDeclaration(c)
+		t := readDeclaration(c)
 		if c.Err() != nil || d.err != nil {
 			return
 		}
 		if t.kind == "" || t.name == "" && (t.kind == "function" || t.kind == "custom" || t.kind == "namespace") {
-			d.refuse(fmt.Sprintf("tools[%d]", i), "want a type, and a name where the type has one", "")
+			d.refuse(wrong(fmt.Sprintf("tools[%d]", i), "want a type, and a name where the type has one"))
 			return
 		}
 		d.tool(&t, namespace)
 	}
 }
 
-func (d *responsesDecoder) tool(t *responsesDeclaration, namespace string) {
+func (d *decoder) tool(t *declaration, namespace string) {
 	where := "tools[]."
 	switch {
 	case t.kind == "function":
-		d.declare(responsesFunction, namespace, &perigee.Function{
+		d.declare(functionTool, namespace, &perigee.Function{
 			Name: t.name, Description: t.description, Parameters: t.parameters, JSONSchema: true,
 		})
 	case t.kind == "custom":
-		d.notes.mapped("tools[custom] " + brief(t.name))
-		d.declare(responsesCustom, namespace, responsesFreeText(t))
+		d.notes.Mapped("tools[custom] " + openai.Brief(t.name))
+		d.declare(customTool, namespace, freeText(t))
 	case t.kind == "tool_search" && t.execution == "client":
-		d.notes.mapped("tools[tool_search]")
-		d.declare(responsesSearch, "", &perigee.Function{
+		d.notes.Mapped("tools[tool_search]")
+		d.declare(searchTool, "", &perigee.Function{
 			Name: "tool_search", Description: t.description, Parameters: t.parameters, JSONSchema: true,
 		})
 	case t.kind == "namespace" && namespace == "":
@@ -214,55 +215,55 @@ func (d *responsesDecoder) tool(t *responsesDeclaration, namespace string) {
 		where = "tools[web_search]."
 		d.webSearch()
 	default:
-		d.notes.unknown("tools", []byte("["+brief(t.kind)+"]"))
+		d.notes.Unknown("tools", []byte("["+openai.Brief(t.kind)+"]"))
 		return
 	}
 	for _, name := range t.other {
-		d.notes.unknown(where, []byte(name))
+		d.notes.Unknown(where, []byte(name))
 	}
 }
 
 // declare lets the model know of a function.
-func (d *responsesDecoder) declare(kind responsesToolKind, namespace string, f *perigee.Function) {
+func (d *decoder) declare(kind toolKind, namespace string, f *perigee.Function) {
 	tool := d.out.tools.add(kind, namespace, f.Name)
 	if tool == nil {
-		d.notes.dropped("tools[] second " + brief(f.Name))
+		d.notes.Dropped("tools[] second " + openai.Brief(f.Name))
 		return
 	}
 	if tool.flat != f.Name && namespace == "" {
-		d.notes.add(perigee.NoteRenamed, "tools[] "+brief(f.Name))
+		d.notes.Add(perigee.NoteRenamed, "tools[] "+openai.Brief(f.Name))
 	}
 	f.Name = tool.flat
 	d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Function: f})
 }
 
 // namespace declares the tools of a group. What is said of the group goes to the model once, with the instructions.
-func (d *responsesDecoder) namespace(t *responsesDeclaration) {
-	if t.name != responsesDefault {
-		d.notes.add(perigee.NoteRenamed, "tools[namespace] "+brief(t.name))
+func (d *decoder) namespace(t *declaration) {
+	if t.name != defaultNamespace {
+		d.notes.Add(perigee.NoteRenamed, "tools[namespace] "+openai.Brief(t.name))
 		if t.description != "" {
 			d.instruct("Tools whose names begin with " + t.name + "__: " + t.description)
 		}
 	}
 	if t.tools != nil {
-		d.tools("tools["+brief(t.name)+"].tools", t.tools, t.name)
+		d.tools("tools["+openai.Brief(t.name)+"].tools", t.tools, t.name)
 	}
 }
 
-func (d *responsesDecoder) webSearch() {
+func (d *decoder) webSearch() {
 	d.out.searches = true
 	if !slices.ContainsFunc(d.out.tools.declared, func(t perigee.Tool) bool { return t.Builtin == "googleSearch" }) {
 		d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Builtin: "googleSearch", Config: json.RawMessage("{}")})
 	}
 }
 
-// responsesFreeText declares a tool that takes free text as a function with one string. A grammar for the text can
+// freeText declares a tool that takes free text as a function with one string. A grammar for the text can
 // only be asked for.
-func responsesFreeText(t *responsesDeclaration) *perigee.Function {
+func freeText(t *declaration) *perigee.Function {
 	about := "The input of the tool, as plain text."
 	if t.format != nil {
 		c := rawjson.NewCursor(t.format)
-		if syntax, definition := readPair(c, "syntax", "definition"); definition != "" {
+		if syntax, definition := openai.ReadPair(c, "syntax", "definition"); definition != "" {
 			about += " It must match this " + syntax + " grammar:\n" + definition
 		}
 	}
@@ -272,7 +273,7 @@ func responsesFreeText(t *responsesDeclaration) *perigee.Function {
 }
 
 // toolChoice reads which tools the model may, must or must not call, after all of them are known.
-func (d *responsesDecoder) toolChoice() {
+func (d *decoder) toolChoice() {
 	if d.rawChoice == nil {
 		return
 	}
@@ -285,7 +286,7 @@ func (d *responsesDecoder) toolChoice() {
 		case "required":
 			d.choose(perigee.ToolModeAny, nil)
 		default:
-			d.refuse("tool_choice", "there is no choice %q", "use auto, none, required or an object", brief(word))
+			d.refuse(wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required or an object"))
 		}
 		return
 	}
@@ -304,11 +305,11 @@ func (d *responsesDecoder) toolChoice() {
 		case "tools":
 			allowed = d.allowedTools(c)
 		default:
-			d.notes.unknown("tool_choice.", key)
+			d.notes.Unknown("tool_choice.", key)
 		}
 	}
 	if err := c.Err(); err != nil {
-		d.err = responsesInvalid("tool_choice", err)
+		d.err = invalidBody("tool_choice", err)
 		return
 	}
 	switch kind {
@@ -317,14 +318,14 @@ func (d *responsesDecoder) toolChoice() {
 	case "allowed_tools":
 		d.allow(mode, allowed)
 	default:
-		d.notes.unknown("tool_choice", []byte("["+brief(kind)+"]"))
+		d.notes.Unknown("tool_choice", []byte("["+openai.Brief(kind)+"]"))
 	}
 }
 
-func (d *responsesDecoder) allowedTools(c *rawjson.Cursor) []string {
+func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
 	allowed := []string{}
 	for range c.Array() {
-		var t responsesTool
+		var t tool
 		var kind string
 		for key := range c.Object() {
 			switch string(key) {
@@ -337,7 +338,7 @@ func (d *responsesDecoder) allowedTools(c *rawjson.Cursor) []string {
 			}
 		}
 		if kind != "function" && kind != "custom" {
-			d.notes.unknown("tool_choice.tools", []byte("["+brief(kind)+"]"))
+			d.notes.Unknown("tool_choice.tools", []byte("["+openai.Brief(kind)+"]"))
 			continue
 		}
 		allowed = append(allowed, d.out.tools.flat(t.namespace, t.name))
@@ -346,7 +347,7 @@ func (d *responsesDecoder) allowedTools(c *rawjson.Cursor) []string {
 }
 
 // allow limits the model to some of the tools. One that may also answer in words is not told of the others.
-func (d *responsesDecoder) allow(mode string, allowed []string) {
+func (d *decoder) allow(mode string, allowed []string) {
 	if mode == "required" {
 		d.choose(perigee.ToolModeAny, allowed)
 		return
@@ -361,10 +362,10 @@ func (d *responsesDecoder) allow(mode string, allowed []string) {
 }
 
 // choose sets the mode, where there are functions to choose among.
-func (d *responsesDecoder) choose(mode string, allowed []string) {
+func (d *decoder) choose(mode string, allowed []string) {
 	if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil }) {
 		if mode != perigee.ToolModeNone {
-			d.notes.dropped("tool_choice")
+			d.notes.Dropped("tool_choice")
 		}
 		return
 	}
@@ -372,10 +373,10 @@ func (d *responsesDecoder) choose(mode string, allowed []string) {
 }
 
 // tools reads a list of tools that stands at a place of its own.
-func (d *responsesDecoder) tools(param string, raw json.RawMessage, namespace string) {
+func (d *decoder) tools(param string, raw json.RawMessage, namespace string) {
 	c := rawjson.NewCursor(raw)
 	d.toolList(c, namespace)
-	if err := c.Err(); err != nil && d.err == nil {
-		d.err = responsesInvalid(param, err)
+	if err := c.Err(); err != nil {
+		d.refuse(invalidBody(param, err))
 	}
 }

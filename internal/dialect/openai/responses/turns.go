@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"cmp"
@@ -7,10 +7,10 @@ import (
 	"perigee"
 )
 
-// responsesTurns makes turns out of items: what the model says in a row is one turn, what it is told in a row is
+// turns makes turns out of items: what the model says in a row is one turn, what it is told in a row is
 // the next. A turn with tool answers has them first, in the order of the calls, because the models want the answers
 // right behind their calls and each at its place.
-type responsesTurns struct {
+type turns struct {
 	contents []perigee.Content
 	calls    map[string]*perigee.FunctionCall // by id
 
@@ -24,31 +24,31 @@ type responsesTurns struct {
 // usualTurn is how much agents send for each turn, or more.
 const usualTurn = 2 << 10
 
-// newResponsesTurns has room for the turns that a conversation of a size usually has.
-func newResponsesTurns(size int) responsesTurns {
-	return responsesTurns{contents: make([]perigee.Content, 0, 1+size/usualTurn)}
+// newTurns has room for the turns that a conversation of a size usually has.
+func newTurns(size int) turns {
+	return turns{contents: make([]perigee.Content, 0, 1+size/usualTurn)}
 }
 
 // begun says whether anything was said yet.
-func (t *responsesTurns) begun() bool {
+func (t *turns) begun() bool {
 	return len(t.contents) > 0 || len(t.spoken) > 0 || len(t.answers) > 0 || len(t.rest) > 0
 }
 
-func (t *responsesTurns) user(p perigee.Part)   { t.rest = append(t.rest, p) }
-func (t *responsesTurns) answer(p perigee.Part) { t.answers = append(t.answers, p) }
+func (t *turns) user(p perigee.Part)   { t.rest = append(t.rest, p) }
+func (t *turns) answer(p perigee.Part) { t.answers = append(t.answers, p) }
 
 // attach adds something that a tool gave beside its answer, and returns its number in the turn.
-func (t *responsesTurns) attach(p perigee.Part) int {
+func (t *turns) attach(p perigee.Part) int {
 	t.media = append(t.media, p)
 	return len(t.media)
 }
 
-func (t *responsesTurns) model(p perigee.Part) {
+func (t *turns) model(p perigee.Part) {
 	t.closeUser()
 	t.spoken = append(t.spoken, p)
 }
 
-func (t *responsesTurns) call(p perigee.Part) {
+func (t *turns) call(p perigee.Part) {
 	if t.calls == nil {
 		t.calls = map[string]*perigee.FunctionCall{}
 	}
@@ -57,7 +57,7 @@ func (t *responsesTurns) call(p perigee.Part) {
 }
 
 // closeModel ends the model's turn, if one is open.
-func (t *responsesTurns) closeModel() {
+func (t *turns) closeModel() {
 	if len(t.spoken) > 0 {
 		t.contents = append(t.contents, perigee.Content{Role: perigee.RoleModel, Parts: slices.Clone(t.spoken)})
 		t.spoken = t.spoken[:0]
@@ -65,7 +65,7 @@ func (t *responsesTurns) closeModel() {
 }
 
 // closeUser ends the user's turn, if one is open, and the model's turn before it.
-func (t *responsesTurns) closeUser() {
+func (t *turns) closeUser() {
 	if len(t.answers) == 0 && len(t.media) == 0 && len(t.rest) == 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (t *responsesTurns) closeUser() {
 }
 
 // sortAnswers puts answers into the order of the calls in the turn before. Answers to other calls go last.
-func (t *responsesTurns) sortAnswers() {
+func (t *turns) sortAnswers() {
 	if len(t.answers) < 2 || len(t.contents) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (t *responsesTurns) sortAnswers() {
 }
 
 // close ends the conversation and returns it.
-func (t *responsesTurns) close() []perigee.Content {
+func (t *turns) close() []perigee.Content {
 	t.closeUser()
 	t.closeModel()
 	return t.contents

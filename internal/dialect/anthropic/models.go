@@ -1,0 +1,51 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"time"
+
+	"perigee"
+)
+
+type model struct {
+	Type           string `json:"type"`
+	ID             string `json:"id"`
+	DisplayName    string `json:"display_name"`
+	CreatedAt      string `json:"created_at"`
+	MaxInputTokens int64  `json:"max_input_tokens,omitempty"`
+	MaxTokens      int64  `json:"max_tokens,omitempty"`
+}
+
+// modelOf is a model as this API shows it. When it was made is not known.
+func modelOf(m *perigee.Model) model {
+	name := m.DisplayName
+	if name == "" {
+		name = m.ID
+	}
+	return model{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: time.Unix(0, 0).UTC().Format(time.RFC3339),
+		MaxInputTokens: m.Context, MaxTokens: m.Output}
+}
+
+// EncodeModel writes a model as GET /v1/models/{model} answers with it.
+func EncodeModel(m *perigee.Model) []byte {
+	raw, _ := json.Marshal(modelOf(m)) // texts and numbers
+	return raw
+}
+
+// EncodeModels writes one page of the list; more says that there are others in the direction that was asked for.
+func EncodeModels(page []perigee.Model, more bool) []byte {
+	list := struct {
+		Data    []model `json:"data"`
+		HasMore bool    `json:"has_more"`
+		FirstID *string `json:"first_id"`
+		LastID  *string `json:"last_id"`
+	}{Data: []model{}, HasMore: more}
+	for i := range page {
+		list.Data = append(list.Data, modelOf(&page[i]))
+	}
+	if len(page) > 0 {
+		list.FirstID, list.LastID = &page[0].ID, &page[len(page)-1].ID
+	}
+	raw, _ := json.Marshal(list)
+	return raw
+}

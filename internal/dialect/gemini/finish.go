@@ -1,0 +1,36 @@
+package gemini
+
+import "perigee"
+
+// FinishOf is the end that the provider calls by a word: what it means, and where it is a mishap, what went wrong.
+func FinishOf(reason string) perigee.Finish {
+	finish := finishes[reason]
+	finish.Reason = reason
+	return finish
+}
+
+// finishes are the provider's words for ends, of answers and of prompts that it did not take. What is not here is an ordinary
+// end.
+var finishes = map[string]perigee.Finish{
+	"MAX_TOKENS": {Kind: perigee.FinishLength},
+
+	"SAFETY":                   {Kind: perigee.FinishFiltered},
+	"RECITATION":               {Kind: perigee.FinishFiltered},
+	"LANGUAGE":                 {Kind: perigee.FinishFiltered},
+	"BLOCKLIST":                {Kind: perigee.FinishFiltered},
+	"PROHIBITED_CONTENT":       {Kind: perigee.FinishFiltered},
+	"SPII":                     {Kind: perigee.FinishFiltered},
+	"IMAGE_SAFETY":             {Kind: perigee.FinishFiltered},
+	"IMAGE_PROHIBITED_CONTENT": {Kind: perigee.FinishFiltered},
+	"IMAGE_RECITATION":         {Kind: perigee.FinishFiltered},
+	"MODEL_ARMOR":              {Kind: perigee.FinishFiltered},
+	"JAILBREAK":                {Kind: perigee.FinishFiltered},
+
+	"MALFORMED_FUNCTION_CALL":   {Kind: perigee.FinishMishap, Trouble: "the model wrote a tool call that cannot be read"},
+	"UNEXPECTED_TOOL_CALL":      {Kind: perigee.FinishMishap, Trouble: "the model called a tool that it was not given"},
+	"TOO_MANY_TOOL_CALLS":       {Kind: perigee.FinishMishap, Trouble: "the model called too many tools in a row"},
+	"MISSING_THOUGHT_SIGNATURE": {Kind: perigee.FinishMishap, Trouble: "the provider misses the seal on an earlier tool call"},
+	"MALFORMED_RESPONSE":        {Kind: perigee.FinishMishap, Trouble: "the model wrote an answer that cannot be read"},
+
+	"OTHER": {Kind: perigee.FinishUnexplained},
+}

@@ -1,0 +1,50 @@
+package openai
+
+import (
+	"encoding/json"
+	"testing"
+
+	"perigee"
+	"perigee/internal/dialect/gemini"
+)
+
+// Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
+func FuzzDecodeEmbeddings(f *testing.F) {
+	for _, rule := range EmbeddingsRules() {
+		f.Add([]byte(rule.Example))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, _, err := DecodeEmbeddings(perigee.Origin{Body: body})
+		if err != nil {
+			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
+				t.Fatalf("%q: class %s, %v", body, e.Class, err)
+			}
+			return
+		}
+		if sent := gemini.EncodeEmbed(req); !json.Valid(sent) || len(req.Inputs) == 0 {
+			t.Errorf("%s becomes %s", body, sent)
+		}
+	})
+}
+
+func FuzzDecodeImages(f *testing.F) {
+	for _, rule := range ImagesRules() {
+		f.Add([]byte(rule.Example))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, count, err := DecodeImages(perigee.Origin{Body: body})
+		if err != nil {
+			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
+				t.Fatalf("%q: class %s, %v", body, e.Class, err)
+			}
+			return
+		}
+		prompt, err := req.Prompt()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) || count < 1 {
+			t.Errorf("%s becomes %s", body, sent)
+		}
+	})
+}
