@@ -11,7 +11,9 @@ type SignIn struct {
 	Account
 	Refresh Secret    // the refresh token
 	Reason  string    // why the account is in its state, for a person
-	Added   time.Time // when it came into the pool: the order of a listing
+	Added   time.Time // when it came into the pool: the order in which accounts are chosen
+	// Preferred puts it before all others of its upstream, of which at most one has this mark.
+	Preferred bool
 	// Generation grows with every change of the row, so that who writes knows whether the row is still what was read.
 	Generation int64
 }
@@ -37,13 +39,14 @@ var ErrAccountChanged = errors.New("the account was changed meanwhile")
 
 // An AccountStore keeps accounts. Every write is durable when it returns.
 type AccountStore interface {
-	// SignIns returns the accounts of an upstream, or of all when it is empty, in the order in which they were added.
+	// SignIns returns the accounts of an upstream, or of all when it is empty: those that are preferred, then the others in
+	// the order in which they were added.
 	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
 	// AddSignIns adds accounts, and gives those that are there already a new refresh token and state; all or none. It
-	// says for each whether it is new.
+	// says for each whether it is new. Whether they are preferred is not its business.
 	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)
-	// ChangeSignIn writes everything of an account but its cooldowns, if its generation is still s.Generation;
-	// otherwise, also when it is gone, it returns ErrAccountChanged. It returns the new generation.
+	// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if its generation is
+	// still s.Generation; otherwise, also when it is gone, it returns ErrAccountChanged. It returns the new generation.
 	ChangeSignIn(ctx context.Context, s SignIn) (generation int64, err error)
 	// RemoveSignIn forgets an account and says whether there was one.
 	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)

@@ -19,7 +19,7 @@ type Control interface {
 	EnableAccount(ctx context.Context, name AccountName, enabled bool) (AccountRow, error)
 	// RemoveAccount forgets an account and its refresh token. The provider is not told.
 	RemoveAccount(ctx context.Context, name AccountName) error
-	// UseAccount puts an account before all others, and ends what it rests from.
+	// UseAccount makes an account the preferred one of its upstream, and ends what it rests from.
 	UseAccount(ctx context.Context, name AccountName) error
 	// ExplainAccounts says for each account whether it would be taken for a model now, in the order in which they would
 	// be chosen. Without a model it is about calls that ask none.
@@ -39,9 +39,11 @@ type AccountRow struct {
 	Email     string        `json:"email"`
 	Upstream  string        `json:"upstream"`
 	Enabled   bool          `json:"enabled"`
+	Preferred bool          `json:"preferred"`  // it comes before all others of its upstream
 	ProjectID string        `json:"project_id"` // empty: not asked for yet
 	State     string        `json:"state"`
-	Reason    string        `json:"reason,omitempty"` // why it is in that state
+	Reason    string        `json:"reason,omitempty"`   // why it is in that state
+	Unopened  bool          `json:"unopened,omitempty"` // its refresh token is stored, but cannot be unsealed here; Reason says why
 	Cooldowns []CooldownRow `json:"cooldowns"`
 }
 
@@ -90,9 +92,19 @@ type ChoiceRow struct {
 
 // A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.
 type QuotaList struct {
-	Rows     []QuotaRow
-	Problems []string
+	Rows     []QuotaRow       `json:"rows"`
+	Problems []AccountProblem `json:"problems"`
 }
+
+// An AccountProblem says why an account could not be asked.
+type AccountProblem struct {
+	Email    string `json:"email"`
+	Upstream string `json:"upstream"`
+	Why      string `json:"why"`
+}
+
+// String names the account, for where there is one line for it.
+func (p AccountProblem) String() string { return p.Email + ": " + p.Why }
 
 // A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of the window that is the
 // scarcest, and ResetsAt is when that one is whole again.

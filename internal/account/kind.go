@@ -22,6 +22,7 @@ const (
 	KindUnauthenticated Kind = "unauthenticated" // the access token is not accepted: get a new one
 	KindSignedOut       Kind = "signed_out"      // the refresh token is not accepted: only a new sign-in helps
 	KindMisnamed        Kind = "misnamed"        // the refresh token is another account's: no rule leads here, but who compares their addresses
+	KindNoToken         Kind = "no_token"        // there is no access token for now: no rule leads here either, but WithoutToken
 	KindForbidden       Kind = "forbidden"       // refused without a reason, often by one endpoint only
 	KindLocation        Kind = "location"        // the address that we call from is not served
 	KindNotFound        Kind = "not_found"       // no such model for this account, or no such project, or the client is too old for the model
@@ -56,6 +57,8 @@ const (
 	ScopeNobody        Scope = "nobody"         // every account and host would answer the same
 	ScopeRequest       Scope = "request"        // this request, wherever it goes
 	ScopeHost          Scope = "host"           // this endpoint
+	ScopeProvider      Scope = "provider"       // all endpoints, for this account: only another account can tell whose fault it is
+	ScopeNetwork       Scope = "network"        // nothing was reached, which is no account's fault
 	ScopeModel         Scope = "model"          // this model, for every account
 	ScopeAccount       Scope = "account"        // this account, for every model
 	ScopeAccountFamily Scope = "account+family" // this account, for this family of models in this pool

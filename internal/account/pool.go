@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Options struct {
 	// OnState is told when an account stops because of what the provider said, so that it can be stored. It is called by
 	// whoever gave the account back, after that has taken effect.
 	OnState  func(Stop)
+	Look     Look             // nil: rests are not doubted before their time
 	Store    CooldownStore    // nil: cooldowns are forgotten at the end
 	Sessions SessionStore     // nil: nobody else lends these accounts
 	Now      func() time.Time // nil: time.Now
@@ -89,6 +91,8 @@ type Pool struct {
 	trails   trails
 	had      had
 	reports  reports
+	brake    brake
+	looking  <-chan struct{} // is closed when the figures that were asked for last are here
 	events   events
 	waiters  list.List // of *waiter, in the order in which they came
 	alarm    *time.Timer
@@ -144,6 +148,10 @@ func (p *Pool) Lend(ctx context.Context, want Want) (Loan, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !l.paused(ctx) {
+			l.release()
+			return nil, ctx.Err()
+		}
 		if l.prepare(ctx, a) {
 			return l, nil
 		}
@@ -163,6 +171,7 @@ type asking struct {
 	began    instant
 	deadline instant // until when it may wait
 
+	looked   bool // it has had the quotas looked at
 	overflow bool // the session's account is only busy, so the session stays bound to it
 
 	tokenless []*member // whose access token could not be renewed
@@ -170,6 +179,9 @@ type asking struct {
 	tokenErr  error     // why, the last time
 	over      bool      // tokenErr is the answer
 }
+
+// excludes says whether a call does not want an account, because its access token cannot be renewed.
+func (a *asking) excludes(m *member) bool { return slices.Contains(a.tokenless, m) }
 
 func (p *Pool) begin(want Want) (*asking, error) {
 	a := &asking{want: want, group: groupOf(want)}
@@ -183,6 +195,7 @@ func (p *Pool) begin(want Want) (*asking, error) {
 	a.began = p.clock.read()
 	a.trail = p.trails.follow(want, a.began)
 	a.deadline = a.began + max(0, p.opts.MaxWait-a.trail.waited)
+	a.tokenless, a.failures, a.tokenErr = slices.Clone(a.trail.tokenless), len(a.trail.tokenless), a.trail.tokenErr
 	return a, nil
 }
 

@@ -1,9 +1,6 @@
 package account
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A finding is what comes of looking for an account.
 type finding int
@@ -18,11 +15,30 @@ const (
 // probeEvery is how often at most a lane in which everybody rests may have a guessed rest cut short.
 const probeEvery = time.Minute
 
-// attempt looks for an account. Whom the call, its session or the lane is used to goes first; of the rest, those of
-// whom enough is left, in the order of the pools; then those that are spared.
+// attempt looks for an account, unless all are spared. When they were long enough, the call that gets one looks whether that
+// is still needed.
 func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
+	braked := p.brake.until > 0
+	if braked && (p.spares(now) || a.group == groupControl) {
+		return nil, nobody
+	}
+	l, got := p.choose(a, now)
+	if braked && got == found {
+		p.looksAfter(l, now)
+	}
+	return l, got
+}
+
+// choose looks for an account. Whom the call, its session or the lane is used to goes first; of the rest, those of
+// whom enough is left, in the order of the pools; then those that are spared.
+func (p *Pool) choose(a *asking, now instant) (*loan, finding) {
 	if t := a.trail; t.brief {
 		if got, l := p.again(a, t.member, t.lane, now); got != nobody {
+			return l, got
+		}
+	}
+	if a.trail.failed != nil {
+		if l, got, ok := p.instead(a, now); ok {
 			return l, got
 		}
 	}
@@ -34,7 +50,7 @@ func (p *Pool) attempt(a *asking, now instant) (*loan, finding) {
 	for _, spared := range []bool{false, true} {
 		if ok {
 			c := p.usable(a, bound.lane, spared)
-			if c.has(bound.member.index) {
+			if c.has(bound.member.index) && !p.overdone(bound, &c, now) {
 				return p.lend(a, bound.member, bound.lane, why{code: whySession, spared: spared}, now), found
 			}
 		}
@@ -82,6 +98,9 @@ func (p *Pool) onlyBusy(m *member, l *lane, model string, now instant) bool {
 
 // none decides what becomes of a call for which nobody is usable.
 func (p *Pool) none(a *asking, now instant) (*loan, finding) {
+	if m, l := p.leastFaulty(a, now); m != nil {
+		return p.lend(a, m, l, why{code: whyFaulty}, now), found
+	}
 	if at, ok := p.earliest(a, now); ok && at <= a.deadline && a.deadline > now {
 		return nil, waitForAny
 	}
@@ -89,11 +108,9 @@ func (p *Pool) none(a *asking, now instant) (*loan, finding) {
 		if l.probedAt+probeEvery > now {
 			continue
 		}
-		for _, m := range p.members {
-			if p.worthProbing(m, l, a.want.Model, now) {
-				l.probedAt = now
-				return p.lend(a, m, l, why{code: whyProbe}, now), found
-			}
+		if m := p.worthProbing(l, a.want.Model, now); m != nil {
+			l.probedAt = now
+			return p.lend(a, m, l, why{code: whyProbe}, now), found
 		}
 	}
 	return nil, nobody
@@ -104,7 +121,7 @@ func (p *Pool) earliest(a *asking, now instant) (first instant, ok bool) {
 	for _, l := range a.lanes {
 		for _, m := range p.members {
 			at, kind, will := m.back(l, a.want.Model, now)
-			if a.tokenErr != nil && (kind == kindNoToken || slices.Contains(a.tokenless, m)) {
+			if a.tokenErr != nil && (kind == KindNoToken || a.excludes(m)) {
 				continue
 			}
 			if will && (!ok || at < first) {
@@ -115,15 +132,36 @@ func (p *Pool) earliest(a *asking, now instant) (first instant, ok bool) {
 	return first, ok
 }
 
-// worthProbing says whether nothing but guesses keeps a member from being lent, and whether they are old enough to be
-// doubted. What the provider told is believed.
-func (p *Pool) worthProbing(m *member, l *lane, model string, now instant) bool {
-	if !m.inUse() || p.busy.has(m.index) {
-		return false
+// worthProbing is who has rested longest of those whose rest is old enough to be doubted; nil: there is nobody.
+func (p *Pool) worthProbing(l *lane, model string, now instant) (best *member) {
+	oldest := instant(0)
+	for _, m := range p.members {
+		at, ok := m.doubtAt(l, model, now)
+		if ok && at <= now && !p.busy.has(m.index) && (best == nil || at < oldest) {
+			best, oldest = m, at
+		}
 	}
-	certain := func(r *rest) bool { return r.until > now && (r.told || r.since+probeEvery > now) }
+	return best
+}
+
+// doubtAt is when a member may be lent for a lane although it rests, if nobody else can be: a guess may be doubted after
+// probeEvery, what the provider told when it was believed for long. It is not ok for those who do not rest.
+func (m *member) doubtAt(l *lane, model string, now instant) (at instant, ok bool) {
+	if !m.inUse() {
+		return 0, false
+	}
 	lack := m.lack(l, model)
-	return !certain(&m.slots[l.id].rest) && !certain(&m.whole.rest) && !certain(&lack)
+	for _, r := range [...]*rest{&m.slots[l.id].rest, &m.whole.rest, &m.faults.rest, &lack} {
+		if !r.active(now) {
+			continue
+		}
+		doubt := r.since + probeEvery
+		if r.told {
+			doubt = r.since + believed
+		}
+		at, ok = max(at, doubt), true
+	}
+	return at, ok
 }
 
 // pick chooses from those who are usable in a lane; -1: there is nobody.
@@ -172,7 +210,7 @@ func (p *Pool) lend(a *asking, m *member, l *lane, w why, now instant) *loan {
 	m.lent++
 	p.refresh(m, now)
 	p.gauges[m.index].spend(now)
-	if a.want.Session != "" && !a.overflow && w.code != whyProbe {
+	if a.want.Session != "" && !a.overflow && w.code != whyProbe && w.code != whyInstead {
 		p.bind(a.want.Session, a.group, binding{m, l})
 	}
 	w.selection = p.opts.Selection

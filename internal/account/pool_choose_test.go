@@ -54,10 +54,14 @@ func TestHybridPassesOverTheUnhealthyAndTheTired(t *testing.T) {
 		if got := r.asks(flash, 100); !strings.Contains(got, "b") || !strings.Contains(got, "c") {
 			t.Errorf("a hundred calls in a moment went to %s", got)
 		}
-		r.sees("sessions stay", r.asks(in("s", flash), 30), strings.Repeat(r.ask(in("s", flash), nil), 30))
+		r = newPoolRig(t, 2, Options{Selection: Hybrid})
+		r.sees("sessions stay", r.asks(in("s", flash), 50), strings.Repeat("a", 50))
+		r.sees("until their account has made too many calls", r.asks(in("s", flash), 10), strings.Repeat("b", 10))
+		r.asks(flash, 100)
+		r.sees("and while somebody else has not", r.asks(in("s", flash), 10), strings.Repeat("b", 10))
 		r = newPoolRig(t, 2, Options{Selection: Hybrid})
 		for range 2 { // health 70 - 2*20: unfit
-			r.ask(flash, verdict(KindForbidden, 0))
+			r.ask(flash, fault(KindUnavailable))
 		}
 		r.sees("unhealthy", r.asks(flash, 3), "bbb")
 		r.enable(1, false)
@@ -127,7 +131,7 @@ func TestGroupsArePausedApart(t *testing.T) {
 		r.ask(banana, verdict(KindQuota, time.Hour))
 		r.sees("image", r.ask(banana, nil), "b")
 		r.sees("gemini after image", r.ask(flash, nil), "a")
-		r.sees("status", restOf(r.Status()[0]), "[claude+gpt-oss antigravity quota][image antigravity quota]")
+		r.sees("status", restOf(r.Status()[0]), "[claude antigravity quota][image antigravity quota]")
 	})
 }
 
@@ -224,8 +228,10 @@ func TestExplainListsInChoosingOrder(t *testing.T) {
 			got = append(got, line)
 		}
 		want := []string{
-			"* c antigravity usable",
-			"a gemini-cli usable", "b gemini-cli usable", "c gemini-cli usable",
+			"* c antigravity usable: the first that is usable",
+			"a gemini-cli usable, when nobody is from the pool antigravity",
+			"b gemini-cli usable, when nobody is from the pool antigravity",
+			"c gemini-cli usable, when nobody is from the pool antigravity",
 			"b antigravity usable, 2% of its quota left: spared while others are usable",
 			"a antigravity its quota is used up",
 			"d antigravity it is disabled; `perigee account enable` changes that",

@@ -22,36 +22,104 @@ type Reason struct {
 }
 
 // Explain says for each account and pool whether it would be lent for a model now, in the order in which they would be
-// chosen. It changes nothing.
+// chosen, and why the first of them comes first. It changes nothing.
 func (p *Pool) Explain(model string) []Reason {
 	p.mu.Lock()
 	defer p.unlock()
 	now := p.advance()
-	var usable, spared, others []Reason
-	for _, l := range p.byGroup[groupOf(Want{Model: model})] {
+	a := &asking{want: Want{Model: model}}
+	a.group = groupOf(a.want)
+	a.lanes = p.byGroup[a.group]
+	var usable, spared, faulty, others []candidate
+	for _, l := range a.lanes {
 		for _, m := range p.order(l, now) {
-			r := p.reason(m, l, model, now)
+			c := candidate{p.reason(m, l, model, now), m, l}
 			switch {
-			case !r.Usable:
-				others = append(others, r)
+			case p.brake.until > 0 && m.inUse() && (p.spares(now) || a.group == groupControl):
+				c.Usable, c.Why, c.Until = false, p.spared(), p.clock.date(max(p.brake.until, now), now)
+				others = append(others, c)
+			case p.onlyFaulty(m, l, a, now):
+				faulty = append(faulty, c)
+			case !c.Usable:
+				others = append(others, c)
 			case l.spared[model].has(m.index):
-				spared = append(spared, r)
+				spared = append(spared, c)
 			default:
-				usable = append(usable, r)
+				usable = append(usable, c)
 			}
 		}
 	}
-	slices.SortStableFunc(others, func(a, b Reason) int { // those who never come back last
+	slices.SortStableFunc(faulty, func(a, b candidate) int { return cmp.Compare(a.member.faults.until, b.member.faults.until) })
+	if len(usable)+len(spared) == 0 && len(faulty) > 0 {
+		faulty[0].Usable = true // nobody else is
+		faulty[0].Why += ", but nobody else is usable"
+	}
+	slices.SortStableFunc(others, func(a, b candidate) int { // those who never come back last
 		if a.Until.IsZero() != b.Until.IsZero() {
 			return cmp.Compare(b.Until.Unix(), a.Until.Unix())
 		}
 		return a.Until.Compare(b.Until)
 	})
-	list := slices.Concat(usable, spared, others)
-	if len(list) > 0 {
-		list[0].Chosen = list[0].Usable
+	return p.inOrder(slices.Concat(usable, spared, faulty, others), now)
+}
+
+// A candidate is somebody who may be lent from a lane.
+type candidate struct {
+	Reason
+	member *member
+	lane   *lane
+}
+
+// inOrder says of those who are usable why they come in this order.
+func (p *Pool) inOrder(list []candidate, now instant) []Reason {
+	reasons := make([]Reason, len(list))
+	for i := range list {
+		c := &list[i]
+		switch {
+		case !c.Usable || c.member.faults.active(now):
+			c.Chosen = i == 0 && c.Usable
+		case i == 0:
+			c.Chosen = true
+			c.Why += ": " + p.comesFirst(c, now)
+		case c.Until.IsZero(): // who is spared says so already
+			c.Why += p.comesLater(c, &list[0])
+		}
+		reasons[i] = c.Reason
 	}
-	return list
+	return reasons
+}
+
+// comesFirst says why somebody is chosen before the others who are usable.
+func (p *Pool) comesFirst(c *candidate, now instant) string {
+	inUse, preferred := c.lane.current == c.member, c.member.signIn.Preferred
+	switch {
+	case p.opts.Selection == RoundRobin:
+		return "its turn"
+	case p.opts.Selection == Hybrid && inUse:
+		return fmt.Sprintf("in use, and nobody is better by %d points", stickiness)
+	case p.opts.Selection == Hybrid:
+		return "it has the most points"
+	case inUse && preferred:
+		return "it is preferred, and in use"
+	case inUse:
+		return "it is the one in use, and sticky stays with it"
+	case preferred:
+		return "it is preferred"
+	}
+	return "the first that is usable"
+}
+
+// comesLater says why somebody who is usable is not chosen.
+func (p *Pool) comesLater(c, first *candidate) string {
+	switch {
+	case c.lane != first.lane:
+		return ", when nobody is from the pool " + first.lane.pool
+	case p.opts.Selection == RoundRobin:
+		return ", its turn comes later"
+	case p.opts.Selection == Hybrid:
+		return ""
+	}
+	return ", when those before it are not"
 }
 
 // order lists the members in the order in which a lane would choose them.
@@ -166,7 +234,8 @@ var causes = map[Kind]cause{
 	KindUnexplained:     {"it was refused without a reason", "refused without a reason", perigee.ClassRateLimited},
 	KindProject:         {"it may not use its project", "without use of their project", perigee.ClassForbidden},
 	KindUnauthenticated: {"its access token was refused", "with a refused access token", perigee.ClassUnauthenticated},
-	kindNoToken:         {"its access token could not be renewed", "without a new access token", perigee.ClassUnavailable},
+	KindNoToken:         {"its access token could not be renewed", "without a new access token", perigee.ClassUnavailable},
+	KindUnavailable:     {"the provider keeps failing it", "that the provider keeps failing", perigee.ClassUnavailable},
 	kindBusy:            {"it has as many calls as it may have", "busy", perigee.ClassRateLimited},
 	KindNotFound:        {"it does not have this model", "without the model", perigee.ClassNotFound},
 	KindForbidden:       {"it may not use this model", "not permitted to use the model", perigee.ClassForbidden},

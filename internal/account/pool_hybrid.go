@@ -93,8 +93,27 @@ func (g *gauge) score(quotaGroup int, now instant) float64 {
 	return points
 }
 
-// weigh chooses the member with the most points; -1: there is nobody. Sessions have a binding of their own to keep them on
-// their account, so a new one goes to the best.
+// fit says whether a member is in a state to be chosen.
+func (g *gauge) fit(now instant) bool { return g.healthNow(now) >= healthLeast && g.paceNow(now) >= 1 }
+
+// overdone says whether a session is to leave its account because that has failed too much, or has made too many calls in a
+// short time, and somebody else has not. A prompt cache is worth less than an account.
+func (p *Pool) overdone(b binding, c *choice, now instant) bool {
+	if p.opts.Selection != Hybrid || p.gauges[b.member.index].fit(now) {
+		return false
+	}
+	for i := range c.all {
+		if p.gauges[i].fit(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// weigh chooses the member with the most points; -1: there is nobody. The algorithm that this is after knows no sessions, and
+// so keeps every call on the current account unless another is better by stickiness. Here sessions have a binding of their own,
+// which keeps their prompt cache: a new one has none to lose, and goes to the best, which spreads sessions over the accounts
+// as long as those are equally good. Stickiness is left to calls without a session.
 func (p *Pool) weigh(a *asking, l *lane, c *choice, now instant) (int, why) {
 	quotaGroup := quotaIndex(l)
 	best, most := -1, 0.0

@@ -30,7 +30,7 @@ func TestModelThatNobodyHasIsNobodysRest(t *testing.T) {
 
 // As soon as one account is seen to have a model, it is the others that lack it.
 func TestModelThatSomebodyHasIsARestOfTheOthers(t *testing.T) {
-	const rests = "[gemini-3-flash antigravity not_found]"
+	const rests = "[gemini antigravity not_found: gemini-3-flash]"
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
 		r.sees("first", r.ask(flash, verdict(KindNotFound, 0)), "a")
@@ -64,7 +64,7 @@ func TestWhatAccountsLackIsBounded(t *testing.T) {
 		if len(m.lacks) != maxLacks || len(m.lacks) != len(r.lanes[0].lacking) || len(r.events) > 2 {
 			t.Errorf("%d models are lacking, %d in the lane, with %d events", len(m.lacks), len(r.lanes[0].lacking), len(r.events))
 		}
-		r.sees("what exists stays", restOf(r.Status()[0]), "[gemini-3-flash antigravity not_found]")
+		r.sees("what exists stays", restOf(r.Status()[0]), "[gemini antigravity not_found: gemini-3-flash]")
 		if e := r.refused(Want{Model: fmt.Sprint("gemini-", names-1), Family: "gemini-3"}); e.Class != perigee.ClassNotFound {
 			t.Errorf("the latest: %v", e)
 		}

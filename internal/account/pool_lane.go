@@ -12,11 +12,14 @@ type group string
 
 const (
 	groupGemini  group = "gemini"
-	groupThird   group = "claude+gpt-oss"
+	groupThird   group = "claude" // and gpt-oss, which the provider counts with it
 	groupImage   group = "image"
 	groupOther   group = "other"
 	groupControl group = "" // calls that ask no model
 )
+
+// formerThird is what groupThird was called in stores before.
+const formerThird = "claude+gpt-oss"
 
 func groupOf(want Want) group {
 	if want.Model == "" && want.Family == models.Other {

@@ -45,7 +45,7 @@ func (p *Pool) Report(source Source, v Verdict) {
 		return
 	}
 	if state := stateAfter(v.Kind); state != "" && p.reports.few(v.Kind, m, now) {
-		p.stop(m, source, state, v.reason(), s.Generation)
+		p.stop(m, source, state, v.reason(), s.Generation, now)
 	}
 }
 
@@ -86,7 +86,7 @@ func (p *Pool) UsedUp(email, model, pool string) (until time.Time, ok bool) {
 	}
 	for _, l := range p.byGroup[groupOf(Want{Model: model})] {
 		s := &m.slots[l.id]
-		if l.pool == pool && s.active(now) && (s.kind == KindQuota || s.kind == KindCredits) {
+		if l.pool == pool && s.active(now) && usedUp(s.kind) {
 			return p.clock.date(s.until, now).UTC(), true
 		}
 	}

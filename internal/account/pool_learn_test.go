@@ -64,13 +64,13 @@ func TestRefusedProjectIsNamedUntilThereIsAnother(t *testing.T) {
 		r.sees("listed", r.Status()[0].Reason+" "+r.Status()[0].Refused, "its project project-a is refused project-a")
 		r.sources[0].change(func(s *perigee.SignIn) { s.ProjectID, s.Generation = "another", 8 })
 		r.Learn(r.sources[0])
-		r.sees("with another", r.explained("a", flash.Model)+r.Status()[0].Reason, "usable")
+		r.sees("with another", r.explained("a", flash.Model)+r.Status()[0].Reason, "usable: it is the one in use, and sticky stays with it")
 
 		r.Report(r.sources[0], *verdict(KindProject, 0))
 		r.sees("for everything", r.explained("a", opus.Model), "its project another is refused")
 		passes(time.Second)
 		r.ReportQuota("a", []perigee.Quota{{Model: opus.Model, Remaining: 1}}, time.Now())
-		r.sees("asked again", r.explained("a", opus.Model), "usable, 100% of its quota left")
+		r.sees("asked again", r.explained("a", opus.Model), "usable, 100% of its quota left: the first that is usable")
 	})
 }
 

@@ -23,6 +23,7 @@ type loan struct {
 	// have locks of its own.
 	generation int64
 	waited     time.Duration // by the call, over all its loans
+	pause      time.Duration // before it is used
 	done       bool          // guarded by the pool's lock
 
 	token perigee.Secret // got ahead of time; zero once it was given out
@@ -63,6 +64,7 @@ func (l *loan) Done(v *Verdict) {
 	l.done = true
 	now := p.advance()
 	p.takeBack(l, now)
+	p.looked(l, v, now)
 	if v == nil {
 		p.answered(l, now)
 	} else {
@@ -78,7 +80,11 @@ func (l *loan) release() {
 	now := p.advance()
 	p.takeBack(l, now)
 	p.refund(l.member, now)
+	p.looked(l, &unused, now)
 }
+
+// unused is the verdict about a loan that nobody has used.
+var unused = Verdict{Blame: ScopeNobody}
 
 func (p *Pool) takeBack(l *loan, now instant) {
 	l.member.lent--
@@ -116,11 +122,12 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 	now := p.advance()
 	p.takeBack(l, now)
 	p.refund(m, now)
+	p.looked(l, &unused, now) // who is locked is noted below
 	switch kind, everybody := judge(err); {
 	case errors.Is(err, ErrLeftAlone):
 		a.tokenless, a.tokenErr = append(a.tokenless, m), err
 	case stateAfter(kind) != "":
-		p.stop(m, l.source, stateAfter(kind), perigee.AsError(err).Error(), l.generation)
+		p.stop(m, l.source, stateAfter(kind), perigee.AsError(err).Error(), l.generation, now)
 		if burns(kind) && a.trail.spend(kind, m) >= maxSpent {
 			a.over, a.tokenErr = true, p.lostAtSignIn(err)
 		}
@@ -130,7 +137,7 @@ func (l *loan) prepare(ctx context.Context, a *asking) bool {
 		a.tokenless = append(a.tokenless, m)
 		a.failures++
 		a.over, a.tokenErr = a.failures == maxTokenFailures, err
-		p.restAfter(m, nil, &m.whole, failure{kind: kindNoToken, began: l.began}, now)
+		p.restAfter(m, nil, &m.whole, failure{kind: KindNoToken, began: l.began}, now)
 	}
 	return false
 }
@@ -162,6 +169,24 @@ func VerdictOf(err error) (v Verdict, ok bool) {
 	return v, ok
 }
 
+// WithoutToken is the verdict about an account for which there was no access token when a call needed another one: what the
+// sign-in server said about the account, or about everybody, and otherwise KindNoToken, which is not the account's fault but
+// means that somebody else has to be asked.
+func WithoutToken(err error) Verdict {
+	kind, everybody := judge(err)
+	if v, ok := VerdictOf(err); ok && (everybody || stateAfter(kind) != "") {
+		return v
+	}
+	v := Verdict{Kind: kind, Blame: ScopeAccount, Error: perigee.AsError(err)}
+	switch {
+	case everybody:
+		v.Kind, v.Blame = KindOAuthClient, ScopeNobody
+	case errors.Is(err, ErrLeftAlone) || stateAfter(kind) == "":
+		v.Kind = KindNoToken
+	}
+	return v
+}
+
 // judge says what is wrong with an account that has no access token because of err, if that is known, and whether every account
 // would meet the same.
 func judge(err error) (kind Kind, everybody bool) {
@@ -179,9 +204,6 @@ func judge(err error) (kind Kind, everybody bool) {
 	return "", false
 }
 
-// kindNoToken is why an account rests whose access token could not be renewed.
-const kindNoToken Kind = "no_token"
-
 // The reasons for a choice.
 type whyCode int
 
@@ -195,6 +217,9 @@ const (
 	whySession
 	whySame
 	whyProbe
+	whyInstead
+	whyAgain
+	whyFaulty
 )
 
 // why is the reason for a choice, kept so that it costs nothing until somebody asks.
@@ -241,6 +266,12 @@ func (w why) reason() string {
 		return "the session stays with its account"
 	case whySame:
 		return "the same account again, after the pause that the provider asked for"
+	case whyInstead:
+		return "the provider is in trouble with " + w.from + ": another one may be answered"
+	case whyAgain:
+		return "the provider was in trouble: the same account again, as there is no other"
+	case whyFaulty:
+		return "nobody else is usable, and this one only rests from trouble of the provider"
 	case whyProbe:
 		return "everybody rests: looking whether this one still has to"
 	}

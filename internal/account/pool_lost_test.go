@@ -43,14 +43,13 @@ func TestTheSignInServerCostsACallTwoAccountsAtMost(t *testing.T) {
 // What the gateway and the sign-in server say to one call counts together, and with anything in between.
 func TestCausesAreCountedWhereverTheyAreMet(t *testing.T) {
 	r := newPoolRig(t, 5, onlyAntigravity(Options{}))
-	first := verdict(KindBan, 0)
-	r.sees("banned", r.ask(flash, first), "a")
-	r.sees("verification", r.ask(tried(1, flash), verdict(KindVerification, 0)), "b")
-	r.refuse(KindBan, 2)
+	r.sees("signed out", r.ask(flash, verdict(KindSignedOut, 0)), "a")
+	r.sees("banned", r.ask(tried(1, flash), verdict(KindBan, 0)), "b")
+	r.refuse(KindSignedOut, 2)
 	if e := r.refused(tried(2, flash)); !strings.Contains(e.Message, "2 accounts") {
 		t.Errorf("a third account may be lost: %v", e)
 	}
-	r.sees("stopped", strings.Join(r.states, ", "), "a banned, b verification, c banned")
+	r.sees("stopped", strings.Join(r.states, ", "), "a signed_out, b banned, c signed_out")
 	r.sees("the next call", r.ask(flash, nil), "d")
 
 	r = newPoolRig(t, 5, onlyAntigravity(Options{}))

@@ -22,10 +22,12 @@ type member struct {
 
 	lent    int
 	whole   slot                 // the account for everything
+	faults  slot                 // trouble of the provider that may be about this account, see faulted
 	slots   [maxLanes]slot       // by lane
 	lacks   map[lacking]rest     // at most maxLacks
 	lackDue bool                 // there is an event for when the first of lacks ends
 	quota   map[string]remainder // by model
+	lookAt  instant              // from when on its quota may be asked for although nobody uses it
 }
 
 // A rest is a time during which an account is left alone.
@@ -46,6 +48,7 @@ type slot struct {
 	failures int       // in a row without a delay: how far up the Ladder it is
 	briefs   int       // brief rests in a row
 	failedAt instant   // when the last failure was counted
+	wokenAt  instant   // when figures have last ended a rest
 	stored   time.Time // until when it rests as the store was told last, by this pool or another
 }
 
@@ -77,6 +80,9 @@ func (m *member) back(l *lane, model string, now instant) (at instant, kind Kind
 	if r := &m.whole.rest; r.until > at {
 		at, kind = r.until, r.kind
 	}
+	if r := &m.faults.rest; r.until > at {
+		at, kind = r.until, r.kind
+	}
 	if r := &m.slots[l.id].rest; r.until > at {
 		at, kind = r.until, r.kind
 	}
@@ -91,7 +97,7 @@ func (p *Pool) refresh(m *member, now instant) {
 	if m.index < 0 {
 		return
 	}
-	free := m.inUse() && !m.whole.active(now)
+	free := m.inUse() && !m.whole.active(now) && !m.faults.active(now)
 	for _, l := range p.lanes {
 		ready := free && !m.slots[l.id].active(now)
 		if ready && !l.ready.has(m.index) {
@@ -150,7 +156,12 @@ func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
 			list = append(list, perigee.Cooldown{Family: family, Pool: pool, Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)})
 		}
 	}
+	addModel := func(l *lane, r rest) {
+		r.kind += Kind(": " + r.model)
+		add(string(l.group), l.pool, r)
+	}
 	add("", "", m.whole.rest)
+	add("", "", m.faults.rest)
 	for _, l := range p.lanes {
 		add(string(l.group), l.pool, m.slots[l.id].rest)
 	}
@@ -159,7 +170,7 @@ func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
 	})
 	for _, key := range keys {
 		if p.had.lately(key.model, now) { // what nobody has is nobody's rest
-			add(key.model, p.lanes[key.lane].pool, m.lacks[key])
+			addModel(p.lanes[key.lane], m.lacks[key])
 		}
 	}
 	return list

@@ -71,7 +71,11 @@ func (p *Pool) ReportQuota(email string, list []perigee.Quota, at time.Time) {
 		if i := quotaIndex(l); i >= 0 {
 			p.gauges[m.index].quota[i], p.gauges[m.index].quotaGood[i] = r.fraction, r.until
 		}
-		p.returned(m, l, r, now-age, now)
+		left := r.fraction
+		if q, ok := m.quota[m.slots[l.id].model]; ok {
+			left = q.fraction
+		}
+		p.returned(m, l, left, now-age, now)
 	}
 }
 
@@ -92,18 +96,15 @@ func (p *Pool) spare(m *member, model string, r remainder, now instant) *lane {
 	return l
 }
 
-// returned wakes an account that rests because its quota was used up, if a later report shows some: for the model that was
-// asked, or where that is not known for all.
-func (p *Pool) returned(m *member, l *lane, least remainder, reported, now instant) {
+// returned wakes an account that rests because its quota was used up, if a later report shows that some is left: of the model
+// that was asked, or where that is not known of all.
+func (p *Pool) returned(m *member, l *lane, left float64, reported, now instant) {
 	s := &m.slots[l.id]
-	if !s.active(now) || reported <= max(s.since, s.failedAt) || s.kind != KindQuota && s.kind != KindCredits {
+	if !s.active(now) || reported <= max(s.since, s.failedAt) || !usedUp(s.kind) {
 		return
 	}
-	left := least.fraction
-	if q, ok := m.quota[s.model]; ok {
-		left = q.fraction
-	}
 	if left > 0 {
+		s.wokenAt = now
 		p.relieve(m, l, s, now)
 		logger, email := p.opts.Logger, m.email
 		p.after = append(p.after, func() {

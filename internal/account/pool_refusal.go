@@ -14,7 +14,8 @@ import (
 type tally struct {
 	kind  Kind
 	count int
-	first instant // when the first of them is back; 0: it is not
+	first instant // when the first of them is back, or asked again; 0: it is not
+	asked bool    // it is asked again, although it may have to rest for longer
 }
 
 // A Shortage is inside the error of a Lend for which there is nobody. Kind is what the whole error is about: what ends first, or
@@ -28,6 +29,9 @@ func (s *Shortage) Error() string { return "nobody can be lent (" + string(s.Kin
 func (p *Pool) refusal(a *asking, now instant) error {
 	if len(p.members) == 0 {
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithNext("run `perigee login`")
+	}
+	if p.brake.until > 0 && (p.spares(now) || a.group == groupControl) && p.anyInUse() {
+		return p.sparing(a, now)
 	}
 	tallies := p.tally(a, now)
 	// The first to come back decides what kind of trouble it is, and else whatever is said first in the table of advice.
@@ -75,12 +79,16 @@ var remedies = map[Kind]string{
 func (p *Pool) tally(a *asking, now instant) []tally {
 	var list []tally
 	for _, m := range p.members {
-		kind, first := Kind(""), instant(0)
+		kind, first, asked := Kind(""), instant(0), false
 		for _, l := range a.lanes {
 			at, k, ok := m.back(l, a.want.Model, now)
+			probe, guessed := m.guessEnds(l, a.want.Model, now)
+			if guessed {
+				at = min(at, probe)
+			}
 			switch {
 			case ok && (first == 0 || at < first):
-				kind, first = k, at
+				kind, first, asked = k, at, guessed && at == probe
 			case !ok && kind == "":
 				kind = k
 			}
@@ -95,10 +103,21 @@ func (p *Pool) tally(a *asking, now instant) []tally {
 		}
 		list[i].count++
 		if first > 0 && (list[i].first == 0 || first < list[i].first) {
-			list[i].first = first
+			list[i].first, list[i].asked = first, asked
 		}
 	}
 	return list
+}
+
+// guessEnds is when a rest that is nothing but a guess may be cut short.
+func (m *member) guessEnds(l *lane, model string, now instant) (at instant, ok bool) {
+	for _, r := range []*rest{&m.slots[l.id].rest, &m.whole.rest} {
+		if r.active(now) && r.told {
+			return 0, false
+		}
+	}
+	at, ok = m.doubtAt(l, model, now)
+	return max(at, l.probedAt+probeEvery), ok
 }
 
 func (p *Pool) complaint(a *asking, tallies []tally, now instant) string {
@@ -110,7 +129,11 @@ func (p *Pool) complaint(a *asking, tallies []tally, now instant) string {
 		}
 		parts[i] = fmt.Sprintf("%d %s", t.count, says)
 		if t.first > now {
-			parts[i] += fmt.Sprintf(" (back in %s)", (t.first - now + time.Second - 1).Truncate(time.Second))
+			when := "back"
+			if t.asked {
+				when = "asked again"
+			}
+			parts[i] += fmt.Sprintf(" (%s in %s)", when, (t.first - now + time.Second - 1).Truncate(time.Second))
 		}
 	}
 	what := ""

@@ -163,6 +163,13 @@ func verdict(kind Kind, delay time.Duration) *Verdict {
 		Error: &perigee.Error{Class: m.class, Message: m.says + ": as it said", Next: m.next, Retry: delay}}
 }
 
+// fault is trouble of the provider's own at all its endpoints.
+func fault(kind Kind) *Verdict {
+	v := verdict(kind, 0)
+	v.Blame = ScopeProvider
+	return v
+}
+
 func onlyAntigravity(o Options) Options {
 	o.Pools = []string{PoolAntigravity}
 	return o

@@ -81,6 +81,9 @@ func (p *Pool) forgetSessions() {
 // taken over before, is no news, even if it has ended that rest in the meantime.
 func (p *Pool) share(m *member, now instant) {
 	for _, c := range m.signIn.Cooldowns {
+		if c.Family == formerThird && p.opts.Store != nil {
+			p.saver.save(m.signIn.Upstream, m.email, perigee.Cooldown{Family: formerThird, Pool: c.Pool, Until: p.opts.Now(), Reason: c.Reason})
+		}
 		s, l := p.slotOf(m, c)
 		if s == nil || c.Until.Sub(s.stored).Abs() < time.Millisecond {
 			continue
@@ -92,6 +95,9 @@ func (p *Pool) share(m *member, now instant) {
 		}
 		s.rest = rest{since: now, until: now + d, kind: Kind(c.Reason), told: true}
 		p.events.push(event{at: s.until, member: m, lane: l})
+		if c.Family == formerThird {
+			p.keep(m, l, s.rest, now)
+		}
 	}
 }
 
@@ -99,6 +105,9 @@ func (p *Pool) share(m *member, now instant) {
 func (p *Pool) slotOf(m *member, c perigee.Cooldown) (*slot, *lane) {
 	if c.Family == "" && c.Pool == "" {
 		return &m.whole, nil
+	}
+	if c.Family == formerThird {
+		c.Family = string(groupThird)
 	}
 	for _, l := range p.lanes {
 		if string(l.group) == c.Family && l.pool == c.Pool {

@@ -37,6 +37,7 @@ func (p *Pool) SetSources(sources []Source) {
 		if !ok {
 			g = newGauge(now)
 			m.stopped, m.reason = "", ""
+			p.lift() // somebody has brought it, to have it used
 		}
 		m.index = len(p.members)
 		p.members, p.gauges = append(p.members, m), append(p.gauges, g)
@@ -74,8 +75,12 @@ func (p *Pool) renew(m *member, source Source, s perigee.SignIn, now instant) {
 	if s.ProjectID != m.signIn.ProjectID {
 		p.relieveProject(m, now)
 	}
+	wasOut := !m.signIn.Enabled || !perigee.UsableState(m.state())
 	if !perigee.UsableState(s.State) || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
 		m.stopped, m.reason = "", ""
+	}
+	if source != m.source || wasOut && m.stopped == "" && s.Enabled && perigee.UsableState(s.State) {
+		p.lift() // its owner wants it used
 	}
 	m.source, m.signIn = source, s
 }
@@ -112,14 +117,15 @@ func (p *Pool) Use(email string) error {
 	}
 	p.forget(m, now)
 	p.forgetSessions()
+	p.lift()
 	for _, l := range p.lanes {
 		l.current, l.turn = m, m.index-1
 	}
 	return nil
 }
 
-// Clear ends all rests of an account, or of all accounts when email is empty. If they still have to rest, the provider will
-// say so again.
+// Clear ends all rests of an account, or of all accounts when email is empty, and has nobody spared any longer. If they still
+// have to rest, the provider will say so again.
 func (p *Pool) Clear(email string) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -133,6 +139,7 @@ func (p *Pool) Clear(email string) error {
 			p.forget(each, now)
 		}
 	}
+	p.lift()
 	return nil
 }
 
@@ -157,6 +164,7 @@ func (p *Pool) forget(m *member, now instant) {
 		p.relieve(m, l, &m.slots[l.id], now)
 	}
 	p.relieve(m, nil, &m.whole, now)
+	p.relieve(m, nil, &m.faults, now)
 }
 
 func (p *Pool) relieve(m *member, l *lane, s *slot, now instant) {
@@ -186,6 +194,11 @@ func (p *Pool) Status() []Standing {
 			s.Reason = cmp.Or(m.reason, m.signIn.Reason)
 		} else if m.projectRefused(now) {
 			s.Reason, s.Refused = m.says(KindProject), m.signIn.ProjectID
+		}
+		if m.inUse() && p.spares(now) {
+			s.Reason = p.spared()
+			until := p.clock.date(max(p.brake.until, now), now).UTC()
+			s.Cooldowns = append(s.Cooldowns, perigee.Cooldown{Until: until, Reason: "spared"})
 		}
 		list[i] = s
 	}

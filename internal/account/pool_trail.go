@@ -71,6 +71,12 @@ type trail struct {
 	brief  bool          // who was asked last will be good again in a moment
 	waited time.Duration // over all loans
 	at     instant
+
+	failed *member // whom the provider has failed with trouble of its own; nil: nobody yet
+	again  bool    // that may have passed by now, so that the same account may be asked again
+
+	tokenless []*member // whose access token could not be renewed
+	tokenErr  error     // why, the last time
 }
 
 // A spending is an account that was lost to a cause.

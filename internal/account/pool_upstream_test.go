@@ -178,7 +178,7 @@ func TestModelThatSomeAccountsLackIsAskedOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := d.resting(); !slices.Equal(got, []string{"ada gemini-3-flash antigravity"}) {
+	if got := d.resting(); !slices.Equal(got, []string{"ada gemini antigravity"}) {
 		t.Errorf("resting: %q", got)
 	}
 }

@@ -1,6 +1,9 @@
 package account
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,12 +39,16 @@ func (p *Pool) answered(l *loan, now instant) {
 	if m.index >= 0 {
 		p.gauges[m.index].heal(healthServed, now)
 	}
-	for _, s := range []*slot{&m.whole, &m.slots[l.lane.id]} {
+	p.exonerate(l)
+	if l.want.Model != "" && m.inUse() {
+		p.lift()
+	}
+	for _, s := range []*slot{&m.whole, &m.faults, &m.slots[l.lane.id]} {
 		if l.began <= s.failedAt {
 			continue
 		}
 		s.failures, s.briefs = 0, 0
-		if s.active(now) && !s.told {
+		if s.active(now) && (!s.told || l.why.code == whyProbe) {
 			p.wake(m, l.lane, s, now)
 		}
 	}
@@ -64,22 +71,48 @@ func (p *Pool) blame(l *loan, v *Verdict, now instant) {
 		p.lack(l, kind, now)
 	case ScopeAccount:
 		p.fail(l, v, now)
+	case ScopeProvider, ScopeNetwork:
+		p.faulted(l, v, now)
+		return
 	default:
-		if v.Kind == KindForbidden && m.index >= 0 {
-			p.gauges[m.index].heal(healthFault, now)
-		}
 		return
 	}
 	if burns(kind) && l.trail.spend(kind, m) >= maxSpent {
 		v.Blame = ScopeNobody
 		if len(p.members) > maxSpent {
-			e := *v.Error
-			e.Next += "; two accounts met the same, and the others were spared: the next call asks them"
-			v.Error = &e
+			v.Error = p.othersSpared(v.Error, now)
 		}
 		return
 	}
-	p.trails.leave(l.want, trail{member: m, lane: l.lane, spent: l.trail.spent, brief: brief, waited: l.waited, at: now})
+	next := l.trail
+	next.brief = brief
+	if kind == KindNoToken {
+		next.tokenless, next.tokenErr = append(slices.Clip(next.tokenless), m), v.Error
+		if len(next.tokenless) >= maxTokenFailures {
+			v.Blame = ScopeNobody
+			return
+		}
+	}
+	p.leaveTrail(l, next, now)
+}
+
+// leaveTrail leaves for the next Lend of a call what it has met so far.
+func (p *Pool) leaveTrail(l *loan, next trail, now instant) {
+	next.member, next.lane, next.waited, next.at = l.member, l.lane, l.waited, now
+	p.trails.leave(l.want, next)
+}
+
+// othersSpared adds to an error what becomes of the accounts that the call did not ask.
+func (p *Pool) othersSpared(err *perigee.Error, now instant) *perigee.Error {
+	e := *err
+	if !p.spares(now) {
+		e.Next += "; two accounts met the same, and the others were spared: the next call asks them"
+		return &e
+	}
+	e.Retry = max(p.brake.until-now, time.Second)
+	e.Next += fmt.Sprintf("; %s, so the others are spared until %s, unless `perigee account enable` with the address of one of them lifts that",
+		p.brake.happened(), p.spareEnd(now))
+	return &e
 }
 
 // maxSpent is how many accounts a call may lose to one cause, whoever refuses them. A third would be lost to it too.
@@ -164,6 +197,9 @@ func (p *Pool) restAfter(m *member, l *lane, s *slot, f failure, now instant) (c
 	}
 	brief := told && f.delay <= longestBrief
 	if counts {
+		if usedUp(f.kind) {
+			m.wokenInVain(s, now)
+		}
 		s.failedAt = now
 		s.briefs++
 		if !brief {
@@ -174,6 +210,9 @@ func (p *Pool) restAfter(m *member, l *lane, s *slot, f failure, now instant) (c
 	case !s.active(now):
 	case told && !s.told: // it is known now
 	case s.told && !told, now+d <= s.until, !counts && !told:
+		if counts {
+			s.since = now // it is confirmed, whatever was to be doubted
+		}
 		return counts
 	}
 	s.rest = rest{since: now, until: now + d, kind: f.kind, told: told, model: f.model, brief: brief && s.briefs <= maxBriefs}
@@ -195,7 +234,7 @@ func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
 	if s == &m.whole {
 		l = nil
 	}
-	if stored {
+	if stored && s != &m.faults { // that one is never stored
 		p.keep(m, l, s.rest, now)
 	}
 	p.refresh(m, now)
@@ -204,15 +243,19 @@ func (p *Pool) wake(m *member, l *lane, s *slot, now instant) {
 // fail is for trouble of the whole account.
 func (p *Pool) fail(l *loan, v *Verdict, now instant) {
 	m := l.member
-	if m.index >= 0 {
+	if m.index >= 0 && v.Kind != KindNoToken { // that is trouble of the sign-in server
 		p.gauges[m.index].heal(healthFault, now)
 	}
-	state := stateAfter(v.Kind)
-	if state == "" {
-		p.restAfter(m, nil, &m.whole, failure{kind: v.Kind, delay: v.Delay, guess: tokenRest, model: l.want.Model, began: l.began}, now)
-		return
+	f := failure{kind: v.Kind, delay: v.Delay, guess: tokenRest, model: l.want.Model, began: l.began}
+	switch state := stateAfter(v.Kind); {
+	case state != "":
+		p.stop(m, l.source, state, v.reason(), l.generation, now)
+	case v.Kind != KindNoToken:
+		p.restAfter(m, nil, &m.whole, f, now)
+	case !errors.Is(v.Error, ErrLeftAlone):
+		f.guess = 0
+		p.restAfter(m, nil, &m.whole, f, now)
 	}
-	p.stop(m, l.source, state, v.reason(), l.generation)
 }
 
 // reason is what the owner of the account is told, with the link that whoever made the call need not see.
@@ -240,7 +283,7 @@ func stateAfter(kind Kind) string {
 }
 
 // stop takes an account out of use until its sign-in is changed.
-func (p *Pool) stop(m *member, source Source, state, reason string, generation int64) {
+func (p *Pool) stop(m *member, source Source, state, reason string, generation int64, now instant) {
 	if m.index < 0 || !perigee.UsableState(m.state()) {
 		return
 	}
@@ -249,7 +292,8 @@ func (p *Pool) stop(m *member, source Source, state, reason string, generation i
 	}
 	m.stopped, m.reason = state, reason
 	m.stoppedAs = generation
-	p.refresh(m, p.clock.read())
+	p.refresh(m, now)
+	p.lose(m, state, now)
 	p.changed = true
 	logger, told, stopped := p.opts.Logger, p.opts.OnState, Stop{m.email, state, reason, generation}
 	p.after = append(p.after, func() {

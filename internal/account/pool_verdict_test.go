@@ -251,6 +251,9 @@ func TestAccountsThatAreLockedStopAtOnce(t *testing.T) {
 				t.Errorf("%s: blame %s, then %s: the call may burn a third account", kind, first.Blame, second.Blame)
 			}
 			r.sees("told", strings.Join(r.states, ", "), "a "+state+", b "+state)
+			if err := r.Clear("c"); err != nil { // nobody is to be spared here
+				t.Fatal(err)
+			}
 			r.sees("other models too", r.ask(flash, nil), "c")
 			r.announce()
 			r.sees("the stores may be behind", r.ask(in("s", opus), nil), "c")
@@ -305,10 +308,23 @@ func TestGuessedRestsAreProbedAndToldOnesTrusted(t *testing.T) {
 		l.Done(nil)
 		r.sees("it was not needed any more", r.asks(flash, 2), "aa")
 
-		r = newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Second}))
-		r.ask(flash, verdict(KindQuota, 3*time.Hour))
-		passes(2 * time.Hour)
+		r = newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Second}))
+		r.ask(flash, verdict(KindQuota, 168*time.Hour))
+		r.ask(flash, verdict(KindQuota, 168*time.Hour))
+		passes(believed - time.Minute)
 		r.refused(flash)
+		passes(time.Minute)
+		l = r.take(flash)
+		r.sees("after an hour it is doubted", name(l), "a")
+		r.refused(flash) // one at a time
+		l.Done(verdict(KindQuota, 167*time.Hour))
+		passes(time.Minute)
+		r.sees("the other one", r.ask(flash, verdict(KindQuota, 167*time.Hour)), "b")
+		passes(believed - 2*time.Minute)
+		r.refused(flash)
+		passes(time.Minute)
+		r.sees("and after another hour again", r.ask(flash, nil), "a")
+		r.sees("it was not needed any more", r.asks(flash, 2), "aa")
 	})
 }
 
@@ -318,7 +334,7 @@ func TestQuotaThatReturnsWakes(t *testing.T) {
 		r.ask(flash, verdict(KindQuota, 24*time.Hour))
 		r.ReportQuota("a", []perigee.Quota{{Model: flash.Model, Remaining: 1}}, time.Now().Add(-time.Second))
 		r.refused(flash) // that was before
-		passes(time.Hour)
+		passes(20 * time.Minute)
 		r.report("a", flash.Model, 0)
 		r.refused(flash)
 		r.report("a", opus.Model, 1)

@@ -31,12 +31,18 @@ func (p *Pool) obtain(ctx context.Context, a *asking) (*loan, error) {
 	case nobody:
 		err := p.refusal(a, now)
 		p.unlock()
+		if p.awaitLook(ctx, a, p.look(a)) {
+			return p.obtain(ctx, a)
+		}
 		return nil, err
 	}
 	w := &waiter{asking: a, served: make(chan served, 1)}
 	w.place = p.waiters.PushBack(w)
 	p.arm(now)
 	p.unlock()
+	if result == waitForAny {
+		p.look(a) // who has quota again is lent at once
+	}
 
 	timer := time.NewTimer(a.deadline - now)
 	defer timer.Stop()

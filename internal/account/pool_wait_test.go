@@ -230,12 +230,12 @@ func TestClocksThatJumpFreezeNobody(t *testing.T) {
 			t.Errorf("rests for %s", got)
 		}
 		passes(time.Hour + grace)
-		r.sees("set back", r.ask(flash, verdict(KindQuota, 5*time.Hour)), "a")
-		shift += 3 * time.Hour // asleep
-		if got := r.rests(flash); got != 2*time.Hour+grace {
+		r.sees("set back", r.ask(flash, verdict(KindQuota, 50*time.Minute)), "a")
+		shift += 30 * time.Minute // asleep
+		if got := r.rests(flash); got != 20*time.Minute+grace {
 			t.Errorf("rests for %s", got)
 		}
-		shift += 3 * time.Hour
+		shift += 30 * time.Minute
 		r.sees("awake", r.ask(flash, nil), "a")
 	})
 }
@@ -273,7 +273,7 @@ func TestCooldownsOutliveThePool(t *testing.T) {
 		next.sources[0].change(func(s *perigee.SignIn) {
 			s.Cooldowns = []perigee.Cooldown{store.rows["antigravity a gemini antigravity"],
 				{Family: "image", Pool: PoolAntigravity, Until: time.Now().Add(365 * 24 * time.Hour)},
-				{Family: "claude+gpt-oss", Pool: PoolAntigravity, Until: time.Now().Add(-time.Hour)}}
+				{Family: "claude", Pool: PoolAntigravity, Until: time.Now().Add(-time.Hour)}}
 		})
 		next.announce()
 		next.sees("rests", restOf(next.Status()[0]), "[gemini antigravity quota][image antigravity ]")

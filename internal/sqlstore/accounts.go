@@ -38,8 +38,8 @@ func (a *Accounts) Shared() bool { return a.store.Shared() }
 func (a *Accounts) Sessions(upstream string) *Sessions { return a.store.Sessions(upstream) }
 
 const (
-	selectAccounts = `SELECT upstream, email, refresh, project_id, enabled, state, reason, added_us, generation FROM accounts`
-	orderAccounts  = ` ORDER BY added_us, place`
+	selectAccounts = `SELECT upstream, email, refresh, project_id, enabled, state, reason, added_us, preferred, generation FROM accounts`
+	orderAccounts  = ` ORDER BY preferred DESC, added_us, place`
 	// What changes an account takes this row first, so that those who do so wait for each other here.
 	nextGeneration = `UPDATE account_generation SET last = last + 1, changes = changes + 1 RETURNING last`
 	countChange    = `UPDATE account_generation SET changes = changes + 1`
@@ -58,8 +58,8 @@ const (
 	deleteAccount = `DELETE FROM accounts WHERE upstream = $1 AND email = $2`
 )
 
-// SignIns returns the accounts of an upstream, or of all when it is empty, in the order in which they were added, with
-// the cooldowns that are not over. An account whose refresh token cannot be opened is there all the same, so that it can be
+// SignIns returns the accounts of an upstream, or of all when it is empty: those that are preferred, then the others in the order
+// in which they were added. They have the cooldowns that are not over. An account whose refresh token cannot be opened is there all the same, so that it can be
 // seen and removed: it has no token, is signed out, and says why. Its row stays as it is.
 func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
 	list, err := a.signIns(ctx, upstream)
@@ -102,7 +102,7 @@ func (a *Accounts) signIns(ctx context.Context, upstream string) ([]perigee.Sign
 func (a *Accounts) scan(rows *sql.Rows) (s perigee.SignIn, err error) {
 	var sealed string
 	var added int64
-	err = rows.Scan(&s.Upstream, &s.Email, &sealed, &s.ProjectID, &s.Enabled, &s.State, &s.Reason, &added, &s.Generation)
+	err = rows.Scan(&s.Upstream, &s.Email, &sealed, &s.ProjectID, &s.Enabled, &s.State, &s.Reason, &added, &s.Preferred, &s.Generation)
 	if err != nil {
 		return s, err
 	}
@@ -115,7 +115,8 @@ func (a *Accounts) scan(rows *sql.Rows) (s perigee.SignIn, err error) {
 }
 
 // AddSignIns adds accounts, and gives those that are there already a new refresh token, state and reason, and a
-// project if it names one; all or none. An account without a state is ready, one without a time was added now.
+// project if it names one; all or none. An account without a state is ready, one without a time was added now. Who is new is
+// not preferred, whatever the list says, and who was preferred stays so: see PreferSignIn.
 func (a *Accounts) AddSignIns(ctx context.Context, list []perigee.SignIn) (added []bool, err error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -161,8 +162,8 @@ func (a *Accounts) addOne(ctx context.Context, tx *sql.Tx, s *perigee.SignIn) (a
 	return true, err
 }
 
-// ChangeSignIn writes everything of an account but its cooldowns, if its generation is still s.Generation; otherwise, also
-// when it is gone, it returns perigee.ErrAccountChanged. It returns the new generation. An s without a refresh token
+// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if its generation is still
+// s.Generation; otherwise, also when it is gone, it returns perigee.ErrAccountChanged. It returns the new generation. An s without a refresh token
 // leaves the one that is stored, and the state with it: who could not open it neither loses it nor knows better.
 func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generation int64, err error) {
 	read := s.Generation

@@ -21,7 +21,7 @@ const accountsVariable = "PERIGEE_TEST_ACCOUNTS"
 
 const kills = 50
 
-// TestKilledWhileChangingAccounts kills a process that adds, rotates and removes accounts. What it had confirmed
+// TestKilledWhileChangingAccounts kills a process that adds, rotates, prefers and removes accounts. What it had confirmed
 // must be there, what it had begun may be, whole, and nothing else.
 func TestKilledWhileChangingAccounts(t *testing.T) {
 	if path := os.Getenv(accountsVariable); path != "" {
@@ -29,9 +29,9 @@ func TestKilledWhileChangingAccounts(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "perigee.db")
-	want := map[string]string{} // email to token, as confirmed
+	want := map[string]string{} // email to token, and preferred to an email, as confirmed
 	random := rand.New(rand.NewPCG(1, 2))
-	changes := 0
+	changes, preferred := 0, 0
 	for range kills {
 		begun, confirmed := runAndKill(t, path, random.IntN(40), want)
 		changes += confirmed
@@ -46,6 +46,10 @@ func TestKilledWhileChangingAccounts(t *testing.T) {
 		got := map[string]string{}
 		for _, account := range mustSignIns(t, s.Accounts(boundSealer{}), "") {
 			got[account.Email] = account.Refresh.Reveal()
+			if account.Preferred {
+				got[preferredName] += account.Email // of two it would be neither
+				preferred++
+			}
 		}
 		mustClose(t, s)
 		after := maps.Clone(want)
@@ -55,8 +59,8 @@ func TestKilledWhileChangingAccounts(t *testing.T) {
 		}
 		want = got
 	}
-	if changes < kills {
-		t.Errorf("only %d changes in %d lives", changes, kills)
+	if changes < kills || preferred < kills/4 {
+		t.Errorf("only %d changes in %d lives, after %d of which somebody was preferred", changes, kills, preferred)
 	}
 }
 
@@ -104,14 +108,23 @@ func runAndKill(t *testing.T, path string, changes int, want map[string]string) 
 	return begun, confirmed
 }
 
-// apply does to a map what a line of the child says: "set a=1 b=2" or "remove a".
+// preferredName is where the map has who is preferred.
+const preferredName = "preferred"
+
+// apply does to a map what a line of the child says: "set a=1 b=2", "prefer a" or "remove a".
 func apply(accounts map[string]string, line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	for _, word := range strings.Fields(rest) {
 		email, token, _ := strings.Cut(word, "=")
-		if verb == "remove" {
+		switch verb {
+		case "remove":
 			delete(accounts, email)
-		} else {
+			if accounts[preferredName] == email {
+				delete(accounts, preferredName)
+			}
+		case "prefer":
+			accounts[preferredName] = email
+		default:
 			accounts[email] = token
 		}
 	}
@@ -143,7 +156,10 @@ func changeSomething(a *Accounts, token string) error {
 		one, other := fmt.Sprintf("%d@example.com", rand.IntN(6)), fmt.Sprintf("%d@example.com", 6+rand.IntN(6))
 		fmt.Printf("set %s=%s %s=%s\n", one, token, other, token)
 		_, err = a.AddSignIns(ctx, []perigee.SignIn{signIn(one, token), signIn(other, token)})
-	} else if s := list[rand.IntN(len(list))]; rand.IntN(3) > 0 {
+	} else if s := list[rand.IntN(len(list))]; rand.IntN(3) == 0 {
+		fmt.Printf("prefer %s\n", s.Email)
+		err = a.PreferSignIn(ctx, s.Upstream, s.Email)
+	} else if rand.IntN(3) > 0 {
 		fmt.Printf("set %s=%s\n", s.Email, token)
 		s.Refresh = perigee.NewSecret(token)
 		_, err = a.ChangeSignIn(ctx, s)

@@ -62,6 +62,7 @@ func TestAccountsReadOnly(t *testing.T) {
 	wantClass(t, err, perigee.ClassInternal)
 	_, err = a.RemoveSignIn(t.Context(), read.Upstream, read.Email)
 	wantClass(t, err, perigee.ClassInternal)
+	wantClass(t, a.PreferSignIn(t.Context(), read.Upstream, read.Email), perigee.ClassInternal)
 	wantClass(t, a.SaveCooldown(t.Context(), read.Upstream, read.Email, perigee.Cooldown{}), perigee.ClassInternal)
 }
 

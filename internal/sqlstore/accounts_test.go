@@ -23,6 +23,10 @@ func TestAccounts(t *testing.T) {
 	}{
 		{"an account comes back as it was added", testAccountRoundTrip},
 		{"accounts come in the order in which they were added", testAccountOrder},
+		{"who is preferred comes first, and the others as they were added", testAccountPreferred},
+		{"one account of each upstream is preferred", testAccountPreferredOnce},
+		{"of many who prefer accounts one wins", testAccountPreferredRace},
+		{"what else is changed about an account leaves the mark where it is", testAccountPreferredStays},
 		{"signing in again renews the token and keeps what was decided", testAccountAgain},
 		{"a list is added whole or not at all", testAccountsWhole},
 		{"a change needs the generation that was read", testAccountChange},
@@ -340,6 +344,8 @@ func testAccountChanges(t *testing.T, a *Accounts) {
 		t.Fatal(err)
 	}
 	changed("resting", true)
+	mustPrefer(t, a, s.Email)
+	changed("preferring", true)
 	mustRemove(t, a, s.Email)
 	changed("removing", true)
 }

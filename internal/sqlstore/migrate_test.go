@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,19 +12,7 @@ import (
 func TestMigrations(t *testing.T) { onEngines(t, testMigrations) }
 
 func testMigrations(t *testing.T, fresh fresh) {
-	e, err := chooseEngine(fresh(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := e.openReader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := e.openWriter(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _, _ = reader.Close(), db.Close(), e.close() })
+	db, e := bare(t, fresh(t))
 	steps := []migration{
 		{1, "0001_one", "CREATE TABLE one (a TEXT)"},
 		{2, "0002_two", "CREATE TABLE two (a TEXT); CREATE TABLE half (a TEXT); INSERT INTO nowhere VALUES (1)"},
@@ -44,8 +33,41 @@ func testMigrations(t *testing.T, fresh fresh) {
 	if all, _, err := e.tables(t.Context(), db); all != 4 || err != nil {
 		t.Errorf("there are %d tables, %v", all, err)
 	}
-	_, err = migrate(t.Context(), db, e, steps[:1], atNoon)
+	_, err := migrate(t.Context(), db, e, steps[:1], atNoon)
 	wantClass(t, err, perigee.ClassUnavailable)
+}
+
+// bare is a way to a database that goes past the store.
+func bare(t *testing.T, options Options) (*sql.DB, engine) {
+	t.Helper()
+	e, err := chooseEngine(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := e.openReader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := e.openWriter(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _, _ = reader.Close(), db.Close(), e.close() })
+	return db, e
+}
+
+// atVersion makes a database as an older perigee left it, and returns a way to it.
+func atVersion(t *testing.T, options Options, version int) *sql.DB {
+	t.Helper()
+	db, e := bare(t, options)
+	steps, err := embeddedMigrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := migrate(t.Context(), db, e, steps[:version], atNoon); err != nil || n != version {
+		t.Fatalf("%d steps, %v", n, err)
+	}
+	return db
 }
 
 func TestMigrationFilesCountUp(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"time"
 
@@ -134,9 +135,10 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 		accounts[c.account] = true
 		began := c.upstream.opts.Now()
 		v = c.borrowed(ctx, loan, m, out)
-		c.step(loan, v, c.upstream.opts.Now().Sub(began))
+		took := c.upstream.opts.Now().Sub(began)
+		c.step(loan, v, took)
 		want.Tried++
-		if v == nil || c.begun || c.left || !belongsToAccount(v) || len(accounts) == maxLoans {
+		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLoans {
 			return v
 		}
 		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
@@ -167,6 +169,8 @@ func nobodyLeft(last, nobody *account.Verdict, cause account.Kind) *account.Verd
 	switch {
 	case last == nil:
 		return nobody
+	case nobody.Kind != kindCanceled && (last.Blame == account.ScopeProvider || last.Blame == account.ScopeNetwork):
+		return last // that there is no other to ask says nothing about the others
 	case cause == "" && nobody.Kind == kindNoAccount && nobody.Error.Cause == nil:
 		return last // nobody says more than that there is no other
 	case nobody.Kind == kindCanceled || !sameCause(last.Kind, cause):
@@ -211,11 +215,20 @@ func sameCause(last, cause account.Kind) bool {
 // belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.
 func belongsToAccount(v *account.Verdict) bool {
 	switch v.Blame {
-	case account.ScopeAccount, account.ScopeAccountFamily, account.ScopeAccountModel:
+	case account.ScopeAccount, account.ScopeAccountFamily, account.ScopeAccountModel, account.ScopeProvider, account.ScopeNetwork:
 		return true
 	}
 	return false
 }
+
+// tooLate says whether the provider took so long to fail that the call is not worth another try: who made it would rather
+// know.
+func tooLate(v *account.Verdict, took time.Duration) bool {
+	return took > patience && (v.Blame == account.ScopeProvider || v.Blame == account.ScopeNetwork)
+}
+
+// patience is how long all endpoints together may take to fail before a call is given up.
+const patience = 30 * time.Second
 
 // How often an answer that says nothing is asked for again, and how long to wait before.
 const (
@@ -229,7 +242,7 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 	for renewed, moved, empty := false, false, 0; ; {
 		token, err := loan.Token(ctx)
 		if err != nil {
-			return c.failed(ctx, err)
+			return c.withoutToken(ctx, err)
 		}
 		project := loan.Project()
 		out.acceptEmpty = empty == maxEmpty
@@ -271,13 +284,32 @@ func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Se
 			first = v
 		}
 	}
-	if first != nil && first.Kind == account.KindForbidden {
-		// No endpoint lets this account do it; another one's project may have what it takes.
-		own := *first
-		own.Blame = account.ScopeAccountModel
-		return &own
+	return everywhere(first)
+}
+
+// everywhere is the verdict about trouble that all endpoints were in. Whether the provider is in it with everybody, another
+// account has to show.
+func everywhere(v *account.Verdict) *account.Verdict {
+	if v == nil || v.Blame != account.ScopeHost {
+		return v
 	}
-	return first
+	all := *v
+	switch v.Kind {
+	case account.KindUnavailable, account.KindOther, account.KindForbidden:
+		all.Blame = account.ScopeProvider
+	case kindUnreachable:
+		all.Blame = account.ScopeProvider
+		if neverReached(v.Error) {
+			all.Blame = account.ScopeNetwork
+		}
+	}
+	return &all
+}
+
+// neverReached says whether there was not even a connection.
+func neverReached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // tooOften ends a call that has asked the provider so often that asking once more would help nobody.
@@ -313,6 +345,15 @@ func (c *call) failed(ctx context.Context, err error) *account.Verdict {
 		v.Kind, v.Blame, v.NextHost = kindUnreachable, account.ScopeHost, true
 	}
 	return v
+}
+
+// withoutToken is the verdict about an account whose token had to be renewed in the middle of a call, and could not be.
+func (c *call) withoutToken(ctx context.Context, err error) *account.Verdict {
+	if ctx.Err() != nil {
+		return c.failed(ctx, err)
+	}
+	v := account.WithoutToken(err)
+	return &v
 }
 
 // A verdictError carries a verdict through code that knows errors only.

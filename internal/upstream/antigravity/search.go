@@ -171,7 +171,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 		return textMember("error", "the search failed: "+v.Error.Message), nil
 	}
 	if inner.grounding != nil {
-		c.show(perigee.Event{Kind: perigee.EventGrounding, Raw: withoutSupports(inner.grounding)})
+		c.show(withoutSupports(inner.grounding))
 	}
 	return textMember("result", inner.text.String()), nil
 }
@@ -189,7 +189,7 @@ func (c *call) show(ev perigee.Event) {
 // A finding is the answer to a search.
 type finding struct {
 	text      strings.Builder
-	grounding json.RawMessage
+	grounding *perigee.Event
 	usage     perigee.Usage
 }
 
@@ -199,7 +199,7 @@ func (f *finding) take(ev perigee.Event, _ error) bool {
 		f.text.WriteString(ev.Text)
 		return f.text.Len() < maxFound
 	case perigee.EventGrounding:
-		f.grounding = ev.Raw
+		f.grounding = &ev
 	case perigee.EventUsage:
 		f.usage = *ev.Usage
 	}
@@ -235,8 +235,14 @@ func readQuery(args json.RawMessage) (query string, urls []string) {
 }
 
 // withoutSupports leaves out which words of the search's answer each source is for: the client sees other words.
-func withoutSupports(grounding json.RawMessage) json.RawMessage {
-	c := rawjson.NewCursor(grounding)
+func withoutSupports(found *perigee.Event) perigee.Event {
+	sources := *found.Grounding
+	sources.Supports = nil
+	return perigee.Event{Kind: perigee.EventGrounding, Grounding: &sources, Raw: dropSupports(found.Raw)}
+}
+
+func dropSupports(metadata json.RawMessage) json.RawMessage {
+	c := rawjson.NewCursor(metadata)
 	out := []byte{'{'}
 	for key := range c.Object() {
 		name := string(key)
