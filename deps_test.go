@@ -27,9 +27,12 @@ var rooms = []room{
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
 
 	// The pure middle: bytes to words and back.
+	{"perigee/internal/dialect/media", []string{"perigee"}, "what URLs and names say about media, for the dialects that have them"},
 	{"perigee/internal/dialect/gemini", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
-	{"perigee/internal/dialect/openai", []string{"perigee", "perigee/internal/rawjson", "perigee/internal/sse"}, "dialects are pure"},
-	{"perigee/internal/dialect/anthropic", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+	{"perigee/internal/dialect/openai", []string{"perigee", "perigee/internal/rawjson"}, "dialects are pure"},
+	{"perigee/internal/dialect/openai/chat", []string{"perigee", "perigee/internal/dialect/media", "perigee/internal/dialect/openai", "perigee/internal/rawjson", "perigee/internal/sse"}, "an API of a dialect builds on what its APIs share"},
+	{"perigee/internal/dialect/openai/responses", []string{"perigee", "perigee/internal/dialect/media", "perigee/internal/dialect/openai", "perigee/internal/rawjson", "perigee/internal/sse"}, "an API of a dialect builds on what its APIs share"},
+	{"perigee/internal/dialect/anthropic", []string{"perigee", "perigee/internal/dialect/media", "perigee/internal/rawjson"}, "dialects are pure"},
 	{"perigee/internal/dialect/roundtrip", nil, "only tests, which hold the dialects against each other"},
 
 	// What the house knows about models, and does about it.
@@ -50,7 +53,8 @@ var rooms = []room{
 	{"perigee/internal/upstream/antigravity", []string{"perigee", "perigee/internal/account", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/rawjson", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect in an envelope"},
 	{"perigee/internal/seal", []string{"perigee", "github.com/zalando/go-keyring", "golang.org/x/crypto", "golang.org/x/sys"}, "it seals secrets for whoever keeps them"},
 	{"perigee/internal/oauth/vscdb", []string{"modernc.org/sqlite"}, "it reads the IDE's own database, and nothing else does"},
-	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth/vscdb", "perigee/internal/rawjson"}, "signing in ends with an account, whoever uses it"},
+	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account"}, "signing in ends with an account, whoever uses it"},
+	{"perigee/internal/oauth/accountfile", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth", "perigee/internal/oauth/vscdb", "perigee/internal/rawjson"}, "it reads and writes the files in which accounts travel"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},

@@ -13,7 +13,7 @@ type TraceRow struct {
 	Model        string    `json:"model"`
 	Upstream     string    `json:"upstream"`
 	Account      string    `json:"account"`
-	Status       int       `json:"status"` // what the provider said; 0: it said nothing
+	Status       int       `json:"status"` // what the client got, or else what the provider said; 0: neither
 	Class        Class     `json:"class"`
 	FirstByteMS  float64   `json:"first_byte_ms"`
 	DurationMS   float64   `json:"duration_ms"`
@@ -51,7 +51,7 @@ func (c *Call) TraceRow() TraceRow {
 	if row.Model == "" {
 		row.Model = c.ModelAsked
 	}
-	if c.Outcome == OutcomeDone {
+	if c.Outcome == OutcomeDone || row.Status == 0 && c.FirstByte > 0 {
 		row.Status = http.StatusOK
 	}
 	return row

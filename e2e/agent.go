@@ -121,7 +121,7 @@ func (a agent) play(ctx context.Context, e errand, w *witness, scenario string) 
 
 func (a agent) asks(ctx context.Context, e errand) error {
 	wanted := newToken()
-	e.prompt = "[[text: it is " + wanted + "]]"
+	e.prompt = "[[text: it is " + wanted + "]] [[chunks: 2]] [[pace: 1300ms]]" // with a silence that perigee fills with a sign of life
 	said, err := a.do(ctx, e)
 	if err != nil {
 		return err

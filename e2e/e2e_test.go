@@ -114,6 +114,9 @@ func TestPinned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(manifest.Dependencies) == 0 {
+			t.Errorf("%s asks for nothing", path)
+		}
 		for name, version := range manifest.Dependencies {
 			if !exact.MatchString(version) {
 				t.Errorf("%s: %s is not pinned: %s", path, name, version)

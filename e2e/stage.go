@@ -48,8 +48,15 @@ func newStage(ctx context.Context, binary string, clients []client) (*stage, err
 	return s, nil
 }
 
+// quickSigns has every daemon give signs of life after a second: each client meets them, and must not stumble.
+const quickSigns = "limits: {keep_alive: 1s}\n"
+
 func (s *stage) open(ctx context.Context, binary string) (err error) {
-	if s.simulated, err = s.start(ctx, "simulated", binary, "serve", "--simulate", "--listen", "127.0.0.1:0"); err != nil {
+	settings := filepath.Join(s.dir, "simulated.yaml")
+	if err := os.WriteFile(settings, []byte(quickSigns), 0o600); err != nil {
+		return err
+	}
+	if s.simulated, err = s.start(ctx, "simulated", binary, "serve", "--simulate", "--config", settings, "--listen", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	provider, err := s.start(ctx, "provider", binary, "simulate", "--listen", "127.0.0.1:0")
@@ -72,7 +79,7 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 // openGateway signs an account in, as somebody who comes from another program would, and serves it.
 func (s *stage) openGateway(ctx context.Context, binary, provider string) (err error) {
 	config, accounts := filepath.Join(s.dir, "gateway.yaml"), filepath.Join(s.dir, "accounts.json")
-	text := fmt.Sprintf("upstreams:\n  - name: gravity\n    kind: antigravity\n    accept_terms_risk: true\n    endpoints: [%[1]q]\n"+
+	text := quickSigns + fmt.Sprintf("upstreams:\n  - name: gravity\n    kind: antigravity\n    accept_terms_risk: true\n    endpoints: [%[1]q]\n"+
 		"    oauth: {token_url: \"%[1]s/token\", userinfo_url: \"%[1]s/oauth2/v2/userinfo\", client_id: e2e, client_secret: e2e-secret}\n"+
 		"keys:\n  - {name: client, secret: %[2]s}\n", provider, s.key)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -97,10 +104,11 @@ func (s *stage) env(name string) []string {
 }
 
 func (s *stage) config() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "upstreams:\n  - {name: witness, kind: gemini, url: %q, keys: [any]}\nkeys:\n  - {name: client, secret: %s}\n", s.witness.url, s.key)
+	b := new(strings.Builder)
+	b.WriteString(quickSigns)
+	fmt.Fprintf(b, "upstreams:\n  - {name: witness, kind: gemini, url: %q, keys: [any]}\nkeys:\n  - {name: client, secret: %s}\n", s.witness.url, s.key)
 	for i, key := range s.limited {
-		fmt.Fprintf(&b, "  - {name: limited-%d, secret: %s, rpm: 1}\n", i, key)
+		fmt.Fprintf(b, "  - {name: limited-%d, secret: %s, rpm: 1}\n", i, key)
 	}
 	return b.String()
 }

@@ -39,7 +39,7 @@ All of it works with and without a running daemon, which sees each change at onc
   --config FILE    the configuration
   --json           for list, import and explain: a JSON array
   --partial        for import: take what can be used, and leave the rest
-  --yes            for export: do not ask
+  --yes            for export: do not ask; a yes that comes through a pipe will do, too
 `,
 }
 
@@ -196,7 +196,7 @@ func notForSignIn(key string) bool { return !strings.HasSuffix(key, ".oauth.clie
 func daemonOptions(env *environment, loaded *config.Loaded) daemon.Options {
 	return daemon.Options{
 		Loaded: loaded, Version: programVersion(),
-		Logger: slog.New(&sayHandler{say: func(line string) { env.say("%s", line) }}),
+		Logger: slog.New(&sayHandler{say: func(line string, _ error) { env.say("%s", line) }}),
 	}
 }
 
@@ -210,7 +210,7 @@ func enableAccount(ctx context.Context, r *accountRun) error {
 	if err != nil {
 		return err
 	}
-	if unsealable(row) {
+	if row.Unopened { // who signs in again would seal with a key that others may not have
 		return perigee.Errorf(perigee.ClassUnauthenticated, "%s is enabled, but %s", row.Email, row.Reason)
 	}
 	if row.State == perigee.AccountSignedOut {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -43,7 +41,7 @@ func (r *accountRun) report(lines []daemon.FileLine) {
 		switch {
 		case line.Problem != "":
 			text = who + " cannot be used: " + line.Problem
-		case line.Note == "" || nameless(line):
+		case line.Note == "":
 			continue
 		}
 		if more++; more <= mostReported {
@@ -53,11 +51,6 @@ func (r *accountRun) report(lines []daemon.FileLine) {
 	if more > mostReported {
 		r.env.say("and %d more", more-mostReported)
 	}
-}
-
-// nameless says that an entry can be used, and only the provider knows whose it is.
-func nameless(line daemon.FileLine) bool {
-	return line.Email == "" && line.Problem == "" && strings.HasPrefix(line.Note, "the file does not say whose it is")
 }
 
 // importAccounts adds the accounts of a file, and says for each what became of it.
@@ -85,7 +78,7 @@ func (r *accountRun) sayWhose(rows []perigee.ImportedRow) {
 	named := map[string]bool{}
 	for _, line := range r.file.Lines {
 		named[line.Email] = true
-		if nameless(line) {
+		if line.Nameless {
 			without = append(without, line)
 		}
 	}
@@ -133,41 +126,15 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 			return err
 		}
 	}
-	count, skipped, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, r.name)
-	for _, email := range skipped {
+	done, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, r.name)
+	for _, email := range done.Skipped {
 		r.env.say("%s is left out: its token cannot be had; perigee account list says why", printable(email))
 	}
 	if err != nil {
 		return err
 	}
-	return r.did("exported "+number(count, "account", "accounts"), r.name)
-}
-
-// agree asks the person at the terminal for an explicit yes. Where nobody sits there a flag has to say it.
-func (e *environment) agree(question, flagName string) error {
-	nobody := usagef("%s: nobody can be asked here; %s says yes", e.command.name, flagName)
-	if !e.interactive() {
-		return nobody
+	for _, row := range done.Unsaid {
+		r.env.say("%s is %s, which the file does not say: whoever imports it finds that out with the first call", printable(row.Email), stateWord(row.State))
 	}
-	fmt.Fprintf(e.stderr, "perigee: %s type yes to go on: ", question)
-	line, err := e.lines().ReadString('\n')
-	switch {
-	case strings.ToLower(strings.TrimSpace(line)) == "yes":
-		return nil
-	case err == io.EOF && line == "":
-		fmt.Fprintln(e.stderr)
-		return nobody
-	}
-	return fmt.Errorf("%s: nothing was done, as the answer was not yes", e.command.name)
+	return r.did("exported "+number(done.Accounts, "account", "accounts"), r.name)
 }
-
-// lines reads stdin line by line; what is read ahead is not lost between questions.
-func (e *environment) lines() *bufio.Reader {
-	if e.reader == nil {
-		e.reader = bufio.NewReader(e.stdin)
-	}
-	return e.reader
-}
-
-// interactive says whether stdin is a terminal.
-func (e *environment) interactive() bool { return isTerminal(e.stdin) }

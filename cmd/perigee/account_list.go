@@ -29,6 +29,7 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		column[perigee.AccountRow]{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }},
 		column[perigee.AccountRow]{"UPSTREAM", func(row perigee.AccountRow) any { return row.Upstream }},
 		column[perigee.AccountRow]{"ENABLED", func(row perigee.AccountRow) any { return yesNo(row.Enabled) }},
+		column[perigee.AccountRow]{"PREFERRED", func(row perigee.AccountRow) any { return mark(row.Preferred) }},
 		column[perigee.AccountRow]{"PROJECT", func(row perigee.AccountRow) any { return orDash(row.ProjectID) }},
 		column[perigee.AccountRow]{"STATE", func(row perigee.AccountRow) any { return row.State }},
 		column[perigee.AccountRow]{"RESTS", func(row perigee.AccountRow) any { return restsOf(row, now) }},
@@ -37,6 +38,14 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		return err
 	}
 	return r.sayMore(rows)
+}
+
+// mark is what one row of many has.
+func mark(on bool) string {
+	if on {
+		return "yes"
+	}
+	return "-"
 }
 
 // manyAccounts is from how many on a person wants to know how many they are.
@@ -63,7 +72,7 @@ func (r *accountRun) sayMore(rows []perigee.AccountRow) error {
 		if row.Reason != "" {
 			fmt.Fprintf(&text, "%s: %s\n", printable(row.Email), printable(addressed(row.Reason, row.Email)))
 		}
-		if !unsealable(row) {
+		if !row.Unopened { // else its state says nothing about what the provider said
 			explained[row.State] = append(explained[row.State], row.Email)
 		}
 	}
@@ -119,13 +128,6 @@ func addressed(text, email string) string {
 	})
 }
 
-// unsealable says that an account counts as signed out because its refresh token cannot be opened, and not for anything that the
-// provider said. Who signs in again then would seal with a key that others may not have.
-func unsealable(row perigee.AccountRow) bool {
-	return row.State == perigee.AccountSignedOut && (strings.HasPrefix(row.Reason, "the key that sealed ") ||
-		strings.HasPrefix(row.Reason, "what is stored as ") || strings.Contains(row.Reason, " was sealed by a newer perigee"))
-}
-
 // restsOf says what an account is not used for, and for how long.
 func restsOf(row perigee.AccountRow, now time.Time) string {
 	var words []string
@@ -173,7 +175,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	if unknown != nil {
 		for i := range rows {
 			if rows[i].Usable {
-				rows[i].Why += " for other models"
+				rows[i].Why = "usable for other models"
 			}
 			rows[i].Chosen, rows[i].Usable = false, false
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"perigee/internal/config"
-	"perigee/internal/daemon"
 )
 
 var configCommand = command{
@@ -21,7 +20,7 @@ show prints every value that is in force and where it comes from, secrets left o
 used for what is wrong with it; check says everything that is wrong at once; schema prints the JSON Schema of the file, for editors.
 
   --config FILE    the configuration
-  --json           for show: a JSON array
+  --json           a JSON array: for show of the values, for check of what is wrong
 `,
 }
 
@@ -54,13 +53,15 @@ func configure(_ context.Context, env *environment, args []string) error {
 		return showConfig(env, src, *asJSON)
 	}
 	loaded, err := config.Load(src)
+	if err == nil {
+		for _, warning := range loaded.Warnings {
+			env.say("%s", warning)
+		}
+	}
+	if *asJSON {
+		return errors.Join(list(env, true, problemRows(err)), err)
+	}
 	if err != nil {
-		return err
-	}
-	for _, warning := range loaded.Warnings {
-		env.say("%s", warning)
-	}
-	if err := daemon.Supports(loaded.Config); err != nil {
 		return err
 	}
 	where := loaded.Path
@@ -80,12 +81,15 @@ func showConfig(env *environment, src config.Sources, asJSON bool) error {
 	for _, warning := range loaded.Warnings {
 		env.say("%s", warning)
 	}
-	err := list(env, asJSON, loaded.Values(),
+	if asJSON {
+		return errors.Join(list(env, true, typedValues(loaded.Values())), problems)
+	}
+	err := list(env, false, loaded.Values(),
 		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
 		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
 		column[config.Value]{"ORIGIN", func(v config.Value) any {
-			if v.Unused() {
-				return v.Origin + " (not in use yet)"
+			if v.Unused {
+				return v.Origin + " (not in this version)"
 			}
 			return v.Origin
 		}},

@@ -20,6 +20,7 @@ func TestHintsRepeatTheConfiguration(t *testing.T) {
 		{"a.yaml", "perigee help account tells more", "perigee help account tells more"},
 		{"a.yaml", "another perigee (process 7) uses it", "another perigee (process 7) uses it"},
 		{"a.yaml", "the paths that perigee serves", "the paths that perigee serves"},
+		{"a.yaml", "perigee doctor is not in this version", "perigee doctor is not in this version"},
 	} {
 		env := &environment{config: c.config}
 		if got := env.hint(c.message); got != c.want {

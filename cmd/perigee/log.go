@@ -10,7 +10,7 @@ import (
 // A sayHandler turns what packages log into sentences, for commands that a person waits for. Only what is at least a
 // warning is worth their time.
 type sayHandler struct {
-	say   func(line string)
+	say   func(line string, cause error) // the error that it is about, if there is one
 	attrs []slog.Attr
 }
 
@@ -22,9 +22,11 @@ func (h *sayHandler) Enabled(_ context.Context, level slog.Level) bool {
 func (h *sayHandler) Handle(_ context.Context, r slog.Record) error {
 	var about []string
 	trouble := ""
+	var cause error
 	take := func(a slog.Attr) bool {
 		if a.Key == "error" {
 			trouble = ": " + a.Value.String()
+			cause, _ = a.Value.Any().(error)
 		} else {
 			about = append(about, fmt.Sprintf("%s %s", a.Key, a.Value))
 		}
@@ -38,7 +40,7 @@ func (h *sayHandler) Handle(_ context.Context, r slog.Record) error {
 	if len(about) > 0 {
 		line += " (" + strings.Join(about, ", ") + ")"
 	}
-	h.say(printable(line + trouble))
+	h.say(printable(line+trouble), cause)
 	return nil
 }
 

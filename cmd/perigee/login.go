@@ -23,7 +23,7 @@ var loginCommand = command{
 
 Signs an account in to an upstream of kind antigravity: opens the provider's page in a browser and waits for it to come
 back. If the browser is on another machine it ends on a page that cannot be reached; paste that page's address here,
-at any time.
+at any time. Without a terminal it can be written to a pipe on stdin, behind the yes that the risk asks for.
 
 Where the configuration has no oauth.client_id and oauth.client_secret, they are looked for in your installed copy of the
 Antigravity IDE; an oauth.client_id without a secret chooses among several. perigee serve does the same.
@@ -32,7 +32,7 @@ Antigravity IDE; an oauth.client_id without a secret chooses among several. peri
   --email EMAIL    the account to offer first
   --ide DIR        where that IDE is installed (default: $PERIGEE_IDE, else where it installs itself)
   --no-browser     only print the address of the page
-  --paste          open no browser, and take what is pasted also when stdin is not a terminal
+  --paste          open no browser, and give up when stdin ends without an address that signs somebody in
   --yes            you know the risk, and say yes to it
   --config FILE    the configuration
 `,
@@ -68,6 +68,9 @@ func login(ctx context.Context, env *environment, args []string) error {
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
+	if r.paste && env.input() == noInput {
+		return usagef("login: --paste takes the address from stdin, where nothing can come from here; run it at a terminal or with a pipe, or leave --paste out")
+	}
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
@@ -82,7 +85,11 @@ func login(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	_, err = handle.Accounts(ctx) // a daemon that hangs can be connected to
 	handle.Close()
+	if err != nil {
+		return err
+	}
 	for line := range strings.Lines(risk) {
 		env.say("%s", strings.TrimSpace(line))
 	}
@@ -144,13 +151,11 @@ func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream con
 	fmt.Fprintln(r.env.stderr, login.URL)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if r.paste || r.env.interactive() {
+	if r.env.input() == noInput {
+		r.env.say("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
+	} else {
 		r.env.say("if the browser ends on a page that cannot be reached, paste its address here and press Enter")
-		go func() {
-			if err := r.readPasted(ctx, login); err != nil && r.paste {
-				cancel(err)
-			}
-		}()
+		go r.takePasted(ctx, cancel, login)
 	}
 	who, err := login.Wait(ctx, func(line string) { r.env.say("%s", printable(line)) })
 	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
@@ -173,9 +178,25 @@ func (r *loginRun) sayClient(login *daemon.Login) {
 	}
 }
 
+// takePasted reads what is pasted. When that has come to nothing the browser may still come back, unless somebody said that it
+// will not.
+func (r *loginRun) takePasted(ctx context.Context, cancel context.CancelCauseFunc, login *daemon.Login) {
+	err := r.readPasted(ctx, login)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case r.paste:
+		cancel(err)
+	default:
+		r.env.say("nothing more can be pasted; the browser may still come back by itself")
+	}
+}
+
+// mostPasted is how many lines are tried: another program may have no end of them.
+const mostPasted = 100
+
 // readPasted takes lines from stdin until one of them signs somebody in. The error says that there will be no more.
 func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
-	for {
+	for tried := 0; ; tried++ {
 		line, err := r.env.lines().ReadString('\n')
 		if strings.TrimSpace(line) != "" {
 			refused := login.Paste(ctx, line)
@@ -183,6 +204,9 @@ func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
 				return nil
 			}
 			r.sayRefused(refused)
+		}
+		if err == nil && tried == mostPasted {
+			err = io.EOF
 		}
 		if err != nil {
 			if err == io.EOF {
@@ -203,10 +227,21 @@ func (r *loginRun) sayRefused(refused error) {
 	}
 }
 
+// notKept is the error about somebody who signed in and whom the provider does not want. The next step is not the one for an
+// account that is kept: there is nothing to enable.
+func notKept(who *daemon.SignedIn) error {
+	e := *perigee.AsError(who.Trouble)
+	if who.State == perigee.AccountBanned {
+		e.Next = "see in Antigravity itself, signed in with this account, why that is; if it is undone, run perigee login again, or use another account meanwhile"
+	}
+	e.Message = who.Email + " is not kept, as it cannot be used: " + e.Message
+	return &e
+}
+
 // keep stores the account, also one that the provider wants something of first, and says how it stands.
 func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, who *daemon.SignedIn) error {
 	if who.State != perigee.AccountReady && who.State != perigee.AccountVerification {
-		return fmt.Errorf("%s is not kept, as it cannot be used: %w", who.Email, who.Trouble)
+		return notKept(who)
 	}
 	rows, err := control.ImportAccounts(ctx, who.Import)
 	if err != nil {

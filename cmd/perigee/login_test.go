@@ -18,12 +18,13 @@ import (
 //	signin browser ARGS…   opens it, and lets the browser come back by itself
 //	signin paste ARGS…     opens it in a browser elsewhere, and pastes first nonsense, then a code that nobody gave, and then where that ended
 //	signin code ARGS…      pastes the code alone
+//	signin yes ARGS…       writes yes to the pipe before anything else, and pastes where the browser ended
 //	signin nothing ARGS…   ends the input
 //
 // What login says is in stdout and stderr.
 func signin(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
-		ts.Fatalf("usage: signin browser|paste|code|nothing ARGS…")
+		ts.Fatalf("usage: signin browser|paste|code|yes|nothing ARGS…")
 	}
 	path, err := exec.LookPath("perigee")
 	ts.Check(err)
@@ -38,6 +39,10 @@ func signin(ts *testscript.TestScript, neg bool, args []string) {
 	output, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
+	if args[0] == "yes" {
+		_, err = io.WriteString(input, "yes\n")
+		ts.Check(err)
+	}
 	var said bytes.Buffer
 	lines := bufio.NewScanner(io.TeeReader(output, &said))
 	for lines.Scan() {
@@ -83,6 +88,8 @@ func visit(how, page string, input io.WriteCloser) error {
 		return err
 	case how == "code":
 		_, err = io.WriteString(input, back.Query().Get("code")+"\n")
+	case how == "yes":
+		_, err = io.WriteString(input, back.String()+"\n")
 	default:
 		_, err = io.WriteString(input, "what is this?\n\na-code-of-nobody\n"+back.String()+"\n")
 	}

@@ -91,6 +91,9 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 			return c.run(ctx, env, args[1:])
 		}
 	}
+	if err := notYet(args[0]); err != nil {
+		return err
+	}
 	var known []string
 	for _, c := range commands() {
 		known = append(known, c.name)
@@ -99,6 +102,16 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 		return usagef("no command %q; did you mean perigee %s?", args[0], near[0])
 	}
 	return usagef("no command %q; perigee help lists them", args[0])
+}
+
+// later are commands that are promised and that this version does not have. Nobody is told to use another in their place.
+var later = []string{"mcp", "langserver", "ca", "redirect", "connect", "doctor", "dashboard"}
+
+func notYet(name string) error {
+	if slices.Contains(later, name) {
+		return usagef("perigee %s is not in this version; perigee help lists the commands that are", name)
+	}
+	return nil
 }
 
 // commandFirst puts a --config that stands before the command behind it, where flags are read.
@@ -133,6 +146,9 @@ func help(env *environment, args []string) error {
 				fmt.Fprint(env.stdout, c.usage)
 				return nil
 			}
+		}
+		if err := notYet(args[0]); err != nil {
+			return err
 		}
 		return usagef("no command %q; perigee help lists them", args[0])
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
-//	halt NAME [SIGNAL]    sends SIGTERM (or KILL) and waits; stderr is what it said (stop is testscript's own: it ends the script)
+//	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does) and waits; stderr is what it said (stop is testscript's own: it ends the script)
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
@@ -98,16 +98,16 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 
 func stop(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: halt NAME [KILL]")
+		ts.Fatalf("usage: halt NAME [KILL|HUP]")
 	}
 	p := ts.Value(processes{}).(map[string]*process)[args[0]]
 	signal := syscall.SIGTERM
-	if len(args) > 1 && args[1] == "KILL" {
-		signal = syscall.SIGKILL
+	if len(args) > 1 {
+		signal = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
 	}
 	ts.Check(p.cmd.Process.Signal(signal))
 	<-p.done
-	if code := p.cmd.ProcessState.ExitCode(); signal == syscall.SIGTERM && code != 0 {
+	if code := p.cmd.ProcessState.ExitCode(); signal != syscall.SIGKILL && code != 0 {
 		ts.Fatalf("exit code %d:\n%s", code, p.said.String())
 	}
 	_, err := io.Copy(ts.Stderr(), &p.said)

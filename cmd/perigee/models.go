@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"perigee"
@@ -60,14 +61,10 @@ func models(ctx context.Context, env *environment, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	options := daemonOptions(env, loaded)
-	var warned []string
-	options.Logger = slog.New(&sayHandler{say: func(line string) { warned = append(warned, line) }})
+	var warned warnings
+	options.Logger = slog.New(&sayHandler{say: warned.add})
 	found, err := daemon.Models(ctx, options)
-	for _, line := range warned {
-		if err == nil || !strings.HasSuffix(line, printable(err.Error())) { // which is said in any case
-			env.say("%s", line)
-		}
-	}
+	warned.sayBeside(env, err)
 	if err != nil {
 		return misused(notSignedIn(ctx, options, err))
 	}
@@ -84,6 +81,36 @@ func models(ctx context.Context, env *environment, args []string) error {
 		column[modelRow]{"OUTPUT", func(r modelRow) any { return orUnknown(r.Output) }},
 		column[modelRow]{"THINKING", func(r modelRow) any { return yesNo(r.Thinking) }},
 	)
+}
+
+// Warnings are what was logged while models were asked for, which goes on for several upstreams at once.
+type warnings struct {
+	mu   sync.Mutex
+	list []warning
+}
+
+type warning struct {
+	line  string
+	cause error // may be nil
+}
+
+func (w *warnings) add(line string, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, warning{line, cause})
+}
+
+// sayBeside says all of it but what err will say, and nothing twice.
+func (w *warnings) sayBeside(env *environment, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	said := map[string]bool{}
+	for _, one := range w.list {
+		if !said[one.line] && (one.cause == nil || err == nil || !errors.Is(err, one.cause) && err.Error() != one.cause.Error()) {
+			env.say("%s", one.line)
+		}
+		said[one.line] = true
+	}
 }
 
 // notSignedIn says of an error that it is about accounts, if nobody could be asked because there is none to ask with.

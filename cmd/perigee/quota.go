@@ -66,6 +66,10 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	if want.upstream == "" && len(withAccounts(loaded.Config)) == 0 {
+		env.say("there is no quota to show: %s", noAccounts(loaded.Config))
+		return listQuota(env, *asJSON, nil)
+	}
 	if err := accountUpstream("quota", loaded.Config, want.upstream, false); err != nil {
 		return err
 	}
@@ -95,18 +99,27 @@ func quota(ctx context.Context, env *environment, args []string) error {
 }
 
 // sayProblems says which of the accounts could not be asked, and why.
-func sayProblems(env *environment, problems []string, accounts []perigee.AccountRow) {
-	for _, problem := range problems {
-		email, why, _ := strings.Cut(problem, ": ")
-		i := slices.IndexFunc(accounts, func(row perigee.AccountRow) bool { return row.Email == email })
-		if i < 0 {
+func sayProblems(env *environment, problems []perigee.AccountProblem, accounts []perigee.AccountRow) {
+	for _, row := range accounts {
+		why, failed := problemOf(row, problems)
+		if !failed {
 			continue
 		}
-		if unsealable(accounts[i]) {
-			why = accounts[i].Reason // which is not that it should sign in again
+		if row.Unopened {
+			why = row.Reason // which is not that it should sign in again
 		}
-		env.say("%s: %s", printable(email), printable(addressed(why, email)))
+		env.say("%s: %s", printable(row.Email), printable(addressed(why, row.Email)))
 	}
+}
+
+// problemOf is why an account could not be asked, if it could not.
+func problemOf(row perigee.AccountRow, problems []perigee.AccountProblem) (why string, failed bool) {
+	for _, p := range problems {
+		if p.Email == row.Email && p.Upstream == row.Upstream {
+			return p.Why, true
+		}
+	}
+	return "", false
 }
 
 // missed is the error about a listing that has become empty. The accounts are those of all that it is about.
@@ -126,7 +139,7 @@ func (f quotaFilter) missed(found perigee.QuotaList, rows []perigee.QuotaRow, ac
 }
 
 // whyNot is the error about accounts that somebody asked about, and that cannot be asked.
-func whyNot(problems []string, accounts []perigee.AccountRow) error {
+func whyNot(problems []perigee.AccountProblem, accounts []perigee.AccountRow) error {
 	var words []string
 	for _, row := range accounts {
 		why := "is not in use"
@@ -136,10 +149,8 @@ func whyNot(problems []string, accounts []perigee.AccountRow) error {
 		case !perigee.UsableState(row.State):
 			why = "is " + stateWord(row.State)
 		default:
-			for _, problem := range problems {
-				if text, ok := strings.CutPrefix(problem, row.Email+": "); ok {
-					why = "could not be asked: " + text
-				}
+			if text, failed := problemOf(row, problems); failed {
+				why = "could not be asked: " + text
 			}
 		}
 		words = append(words, printable(row.Email+" fits, but "+why))

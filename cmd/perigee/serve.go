@@ -21,7 +21,7 @@ var serveCommand = command{
 	usage: `  perigee serve --simulate
   perigee serve --config team.yaml --listen 127.0.0.1:9000
 
-Runs the gateway until it is told to end; SIGTERM lets open answers finish first.
+Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets open answers finish first.
 
   --config FILE    the configuration (default: $PERIGEE_CONFIG, else perigee/config.yaml in your configuration directory)
   --listen ADDR    where to listen; port 0 takes a free one
@@ -54,6 +54,8 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	for _, warning := range loaded.Warnings {
 		env.say("%s", warning)
 	}
+	ctx, unhang := hangup(ctx)
+	defer unhang()
 	level := &slog.LevelVar{}
 	daemon.SetLevel(level, loaded.Config.Log)
 	d, err := daemon.Start(ctx, daemon.Options{
@@ -82,6 +84,15 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	}
 	drain(d, loaded.Config.Limits.Drain)
 	return nil
+}
+
+// hangup is ctx that ends when the terminal is closed, too. The signal for that may come several times, from the shell and from
+// the system: unlike SIGTERM it never cuts short what is under way. Under nohup it means nothing.
+func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // drain lets open answers finish, for as long as the configuration says, or until somebody asks again.

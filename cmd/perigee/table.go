@@ -19,7 +19,7 @@ type tableColumn struct {
 
 // seldom are the heads of columns that a narrow terminal can do without, the first to go first. What the listing is about
 // stays, whatever it is called.
-var seldom = []string{"PROJECT", "UPSTREAM", "WINDOWS", "CACHED", "THINKING", "IN", "OUT", "MS", "ACCOUNT", "POOL"}
+var seldom = []string{"PROJECT", "UPSTREAM", "PREFERRED", "WINDOWS", "CACHED", "THINKING", "IN", "OUT", "MS", "ACCOUNT", "POOL"}
 
 const (
 	between    = 2  // spaces between columns

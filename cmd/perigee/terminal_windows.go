@@ -6,6 +6,12 @@ import (
 	"unsafe"
 )
 
+// isConsole tells a console from other devices, for what is read and for what is written.
+func isConsole(file *os.File) bool {
+	var mode uint32
+	return syscall.GetConsoleMode(syscall.Handle(file.Fd()), &mode) == nil
+}
+
 // terminalColumns asks a console how wide its window is.
 func terminalColumns(file *os.File) (columns int, ok bool) {
 	var info struct {

@@ -65,6 +65,8 @@ func trace(ctx context.Context, env *environment, args []string) error {
 		return showTrace(ctx, env, src, ids[0], *asJSON)
 	case "-h", "-help", "--help":
 		return parse(env, set, args, 0)
+	case "replay", "bundle":
+		return usagef("trace: %s is not in this version; say list or show ID", verb)
 	default:
 		return usagef("trace: no such thing as %q; say list or show ID", verb)
 	}

@@ -27,22 +27,32 @@ func knownUpstream(cfg *config.Config, name string) error {
 	return usagef("no upstream %q; perigee config show lists them", name)
 }
 
-// accountUpstream refuses to go on where no upstream has accounts, or not the one that is named. one is for who has to
-// know which it is.
-func accountUpstream(command string, cfg *config.Config, name string, one bool) error {
+// withAccounts are the names of the upstreams that have accounts.
+func withAccounts(cfg *config.Config) []string {
 	var able []string
 	for _, u := range cfg.Upstreams {
 		if u.Kind == config.KindAntigravity {
 			able = append(able, u.Name)
 		}
 	}
+	return able
+}
+
+// noAccounts says what it means that no upstream has accounts.
+func noAccounts(cfg *config.Config) string {
+	if len(cfg.Upstreams) > 0 {
+		return "no upstream that has accounts is configured; those there are need none"
+	}
+	return "no upstream that has accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended"
+}
+
+// accountUpstream refuses to go on where no upstream has accounts, or not the one that is named. one is for who has to
+// know which it is.
+func accountUpstream(command string, cfg *config.Config, name string, one bool) error {
+	able := withAccounts(cfg)
 	switch {
-	case len(able) == 0 && command == "quota" && slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.Kind == config.KindGemini }):
-		return usagef("quota: there is none to show: API keys do not tell what they have left, and no upstream with accounts is configured")
-	case len(able) == 0 && len(cfg.Upstreams) > 0:
-		return usagef("%s: no upstream that has accounts is configured; those there are need none", command)
 	case len(able) == 0:
-		return usagef("%s: no upstream that has accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended", command)
+		return usagef("%s: %s", command, noAccounts(cfg))
 	case slices.Contains(able, name) || name == "" && (len(able) == 1 || !one):
 		return nil
 	case name == "":

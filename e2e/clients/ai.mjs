@@ -6,7 +6,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, generateText, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
 
 const providers = {
   openai: (base, apiKey) => createOpenAI({ baseURL: `${base}/v1`, apiKey }),
@@ -23,7 +23,7 @@ const once = { maxRetries: 0, abortSignal: AbortSignal.timeout(60_000) };
 const scenarios = {
   async question() {
     const wanted = token();
-    const prompt = `[[text: it is ${wanted}]]`;
+    const prompt = `[[text: it is ${wanted}]] ${slowly}`;
     const whole = await generateText({ model: ai(model), prompt, ...once });
     checkText(whole.text, wanted);
     check(whole.finishReason === 'stop', `finishReason is ${whole.finishReason}`);

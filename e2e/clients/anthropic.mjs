@@ -1,6 +1,6 @@
 // The Anthropic SDK: node anthropic.mjs PACKAGE, because two of its majors are in use and differ on the wire.
 
-import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
 
 const { default: Anthropic } = await import(process.argv[2]);
 
@@ -14,7 +14,7 @@ const thinking = { type: 'enabled', budget_tokens: 1024 };
 const scenarios = {
   async question() {
     const wanted = token();
-    const body = { model: claude, max_tokens: 100, messages: ask(`[[text: it is ${wanted}]]`) };
+    const body = { model: claude, max_tokens: 100, messages: ask(`[[text: it is ${wanted}]] ${slowly}`) };
     const whole = await anthropic.messages.create(body);
     checkText(textOf(whole), wanted);
     check(whole.stop_reason === 'end_turn', `stop_reason is ${whole.stop_reason}`);

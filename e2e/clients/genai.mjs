@@ -1,7 +1,7 @@
 // The Google Gen AI SDK.
 
 import { ApiError, GoogleGenAI } from '@google/genai';
-import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, older, picture, pictureArrived, refused, run, simulated, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, older, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
 
 const client = (base, apiKey = key) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: base, timeout: 30_000 } });
 const genai = client(simulated);
@@ -9,7 +9,7 @@ const genai = client(simulated);
 const scenarios = {
   async question() {
     const wanted = token();
-    const contents = `[[text: it is ${wanted}]]`;
+    const contents = `[[text: it is ${wanted}]] ${slowly}`;
     const whole = await genai.models.generateContent({ model, contents });
     checkText(whole.text, wanted);
     check(whole.candidates[0].finishReason === 'STOP', `finishReason is ${whole.candidates[0].finishReason}`);

@@ -1,7 +1,7 @@
 // The OpenAI SDK: node openai.mjs chat|responses
 
 import OpenAI from 'openai';
-import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
 
 const client = (base, apiKey = key) => new OpenAI({ baseURL: `${base}/v1`, apiKey, maxRetries: 0, timeout: 30_000 });
 const openai = client(simulated);
@@ -12,7 +12,7 @@ const image = `data:image/png;base64,${picture}`;
 const chat = {
   async question() {
     const wanted = token();
-    const messages = ask(`[[text: it is ${wanted}]]`);
+    const messages = ask(`[[text: it is ${wanted}]] ${slowly}`);
     const whole = await openai.chat.completions.create({ model, messages });
     checkText(whole.choices[0].message.content, wanted);
     check(whole.choices[0].finish_reason === 'stop', `finish_reason is ${whole.choices[0].finish_reason}`);
@@ -72,7 +72,7 @@ async function chatLoop(prompt, times, stream) {
 const responses = {
   async question() {
     const wanted = token();
-    const input = `[[text: it is ${wanted}]]`;
+    const input = `[[text: it is ${wanted}]] ${slowly}`;
     const whole = await openai.responses.create({ model, input });
     checkText(whole.output_text, wanted);
     check(whole.status === 'completed', `status is ${whole.status}`);

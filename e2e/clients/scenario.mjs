@@ -22,6 +22,9 @@ export const older = 'gemini-2.5-pro';
 export const claude = 'claude-sonnet-4-6';
 export const missing = 'gemini-3-flsh';
 
+// Behind a prompt: the answer comes in two pieces, with a silence in between that perigee fills with a sign of life.
+export const slowly = '[[chunks: 2]] [[pace: 1300ms]]';
+
 // A token is what only the other side can know, so that an answer which holds it must have come from there.
 export const token = () => 'tok' + randomBytes(6).toString('hex');
 

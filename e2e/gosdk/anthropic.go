@@ -44,7 +44,7 @@ func anthropicText(message *anthropic.Message) (text string) {
 func anthropicQuestion(ctx context.Context) error {
 	client := anthropicClient(simulated, key)
 	wanted := newToken()
-	body := anthropicBody(claude, anthropic.NewTextBlock("[[text: it is "+wanted+"]]"))
+	body := anthropicBody(claude, anthropic.NewTextBlock("[[text: it is "+wanted+"]] "+slowly))
 	whole, err := client.Messages.New(ctx, body)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func chatBody(model string, messages ...openai.ChatCompletionMessageParamUnion) 
 func chatQuestion(ctx context.Context) error {
 	client := openaiClient(simulated, key)
 	wanted := newToken()
-	body := chatBody(model, openai.UserMessage("[[text: it is "+wanted+"]]"))
+	body := chatBody(model, openai.UserMessage("[[text: it is "+wanted+"]] "+slowly))
 	whole, err := client.Chat.Completions.New(ctx, body)
 	if err != nil {
 		return err

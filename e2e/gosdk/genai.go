@@ -33,7 +33,7 @@ func genaiQuestion(ctx context.Context) error {
 		return err
 	}
 	wanted := newToken()
-	contents := genai.Text("[[text: it is " + wanted + "]]")
+	contents := genai.Text("[[text: it is " + wanted + "]] " + slowly)
 	whole, err := client.Models.GenerateContent(ctx, model, contents, nil)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func responsesBody(model string, items ...responses.ResponseInputItemUnionParam)
 func responsesQuestion(ctx context.Context) error {
 	client := openaiClient(simulated, key)
 	wanted := newToken()
-	body := responsesBody(model, userItem("[[text: it is "+wanted+"]]"))
+	body := responsesBody(model, userItem("[[text: it is "+wanted+"]] "+slowly))
 	whole, err := client.Responses.New(ctx, body)
 	if err != nil {
 		return err

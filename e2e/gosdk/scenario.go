@@ -30,6 +30,9 @@ const (
 	missing = "gemini-3-flsh"
 )
 
+// slowly, behind a prompt, has the answer come in two pieces, with a silence in between that perigee fills with a sign of life.
+const slowly = "[[chunks: 2]] [[pace: 1300ms]]"
+
 // newToken is what only the other side can know, so that an answer which holds it must have come from there.
 func newToken() string { return "tok" + rand.Text() }
 

@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
-	"perigee"
 	"perigee/internal/daemon"
 )
 
@@ -27,8 +25,7 @@ const (
 type mimic struct {
 	answer func(r *http.Request, body string) (status int, answer string)
 
-	mu   sync.Mutex
-	seen bytes.Buffer // every request of ours, with its headers
+	seen notebook // every request of ours, with its headers
 }
 
 func (m *mimic) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,10 +34,8 @@ func (m *mimic) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(r.Body)
 		_ = r.Body.Close()
 	}
-	m.mu.Lock()
 	_ = r.Header.Write(&m.seen)
-	m.seen.Write(body)
-	m.mu.Unlock()
+	_, _ = m.seen.Write(body)
 	status, text := http.StatusOK, `{}`
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/token"):
@@ -55,17 +50,12 @@ func (m *mimic) RoundTrip(r *http.Request) (*http.Response, error) {
 func startMimic(t *testing.T, m *mimic, log io.Writer) *gateway {
 	t.Helper()
 	dir := dataDir(t)
-	signIn(t, dir, perigee.Account{Email: hiddenEmail, Upstream: "gravity", Enabled: true, ProjectID: "a-project"}, hiddenRefresh)
+	signIn(t, dir, signedIn(hiddenEmail, "a-project", hiddenRefresh))
 	text := strings.ReplaceAll(gravityConfig("https://gateway.example", "max_wait: 0s"), "secret-of-the-client", hiddenSecret)
-	g, err := launch(t.Context(), sources(text, dir), func(o *daemon.Options) {
+	return startIn(t, sources(text, dir), func(o *daemon.Options) {
 		o.Transport = m
 		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Daemon.Stop(t.Context()) })
-	return g
 }
 
 // everyDialect asks the same in all dialects, whole and in pieces, and returns all that the client gets to see.
@@ -131,8 +121,12 @@ func TestIndiscreetGateway(t *testing.T) {
 					}
 				}
 			}
-			if i := bytes.Index(m.seen.Bytes(), []byte("inbound-")); i >= 0 {
-				t.Errorf("the gateway has got …%s…", m.seen.Bytes()[max(0, i-50):min(m.seen.Len(), i+50)])
+			seen := m.seen.bytes()
+			if i := bytes.Index(seen, []byte("inbound-")); i >= 0 {
+				t.Errorf("the gateway has got …%s…", seen[max(0, i-50):min(len(seen), i+50)])
+			}
+			if !bytes.Contains(seen, []byte(hiddenAccess)) || !bytes.Contains(seen, []byte(hiddenSecret)) || len(told) == 0 || len(log.bytes()) == 0 {
+				t.Errorf("%d bytes for the client and %d in the log, after %s: this test looks at nothing", len(told), len(log.bytes()), seen)
 			}
 		})
 	}
@@ -168,13 +162,8 @@ func TestAccountsSurviveWhatClientsWrite(t *testing.T) {
 	}}
 	g := startMimic(t, m, io.Discard)
 	ask := func(body string) (int, string) {
-		resp, err := client.Post(g.URL()+"/v1beta/models/gemini-3-flash:generateContent", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		answer, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(answer)
+		resp := postJSON(t, g, "/v1beta/models/gemini-3-flash:generateContent", body)
+		return resp.StatusCode, rest(t, resp)
 	}
 	for _, kind := range []string{
 		`{"error":{"code":403,"message":"x","details":[{"reason":"TOS_VIOLATION"}]}}`, `{"error":"invalid_grant"}`, "token has been revoked",

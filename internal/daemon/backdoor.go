@@ -21,7 +21,7 @@ func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
 	b = &backDoor{}
 	cfg := opts.Loaded.Config
 	b.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
-		if err := ownDir(cfg.DataDir); err != nil {
+		if err := ownDir(cfg.DataDir, opts.Logger); err != nil {
 			return nil, noDataDir(err)
 		}
 		options := StoreOptions(cfg)

@@ -51,8 +51,8 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 				})
 			}
 			clients.Wait()
-			if p.whole.Load() == 0 || p.answered.Load() == 0 {
-				t.Errorf("%d bodies arrived whole and %d were answered: this test looks at nothing", p.whole.Load(), p.answered.Load())
+			if p.whole.Load() < 9 || p.answered.Load() < 9 { // every fifth of 48 is read to its end, and then answered
+				t.Errorf("only %d bodies arrived whole and %d were answered", p.whole.Load(), p.answered.Load())
 			}
 		})
 	}
@@ -86,7 +86,10 @@ func (p *mixer) ask(house *httptest.Server, n int) {
 	}
 	resp, err := house.Client().Do(req)
 	if err != nil {
-		return // it left
+		if n%5 != 3 { // those leave
+			p.t.Errorf("request %d: %v", n, err)
+		}
+		return
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)

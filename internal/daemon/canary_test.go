@@ -10,12 +10,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,29 +65,11 @@ func search(t *testing.T, where string, written []byte) {
 	}
 }
 
-// A notebook is a writer for several goroutines.
-type notebook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (n *notebook) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notebook) bytes() []byte {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return bytes.Clone(n.text.Bytes())
-}
-
 // indiscreet is a provider that repeats the key it was given wherever it can, as some do when they refuse one. What
 // it does is in the model's name.
-func indiscreet(t *testing.T) *httptest.Server {
+func indiscreet(t *testing.T) (address string) {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		key := r.Header.Get("X-Goog-Api-Key")
 		quoted, _ := json.Marshal(key)
@@ -123,8 +103,6 @@ func indiscreet(t *testing.T) *httptest.Server {
 			_, _ = io.WriteString(w, lastEvent)
 		}
 	}))
-	t.Cleanup(s.Close)
-	return s
 }
 
 // visit makes every kind of call with every kind of key and returns all that the client got to see.
@@ -162,6 +140,9 @@ func visit(t *testing.T, base string, keys []string) []byte {
 		send("DELETE", "/v1beta/models?key="+escaped, "")
 		send("GET", "/health", "", "Origin", "https://example.com", "Authorization", "Bearer "+key, "Cookie", "key="+key)
 	}
+	if !bytes.Contains(seen.Bytes(), []byte(`"text":"two"`)) || !bytes.Contains(seen.Bytes(), []byte("has been suspended")) {
+		t.Errorf("nobody was answered, or nobody refused: this test looks at nothing")
+	}
 	return seen.Bytes()
 }
 
@@ -178,7 +159,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	write("client", canary("client-file")+"\n")
 	write("upstream", canary("upstream-file")+"\n")
 	upstream := func(keys string) string {
-		return fmt.Sprintf("log: debug\nupstreams:\n  - {name: studio, kind: gemini, url: %q, keys: [%s]}\n", provider.URL, keys)
+		return fmt.Sprintf("log: debug\nupstreams:\n  - {name: studio, kind: gemini, url: %q, keys: [%s]}\n", provider, keys)
 	}
 	write("config.yaml", upstream(fmt.Sprintf("%q, env:UPSTREAM, file:upstream", canary("upstream-literal")))+
 		fmt.Sprintf("keys:\n  - {name: a, secret: %q}\n  - {name: b, secret: env:CLIENT}\n  - {name: c, secret: file:client}\n", canary("client-literal")))
@@ -189,19 +170,10 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	}
 	log, book := &notebook{}, make(logbook, 100_000)
 	text := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true})
-	g, err := launch(t.Context(), src, func(o *daemon.Options) {
+	g := startIn(t, src, func(o *daemon.Options) {
 		o.Poll = 5 * time.Millisecond
 		o.Logger = slog.New(slog.NewMultiHandler(text, slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}), book))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := false
-	defer func() {
-		if !stopped {
-			g.Daemon.Stop(t.Context())
-		}
-	}()
 	wrong := []string{canary("wrong-bearer"), canary("wrong-query"), canary("wrong-header"), canary("wrong-api-key")}
 	search(t, "an answer", visit(t, g.URL(), append(wrong, canary("client-literal"), canary("client-env"), canary("client-file"))))
 
@@ -227,7 +199,6 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 
 	searchFiles(t, data) // while the write-ahead log is there
 	g.Daemon.Stop(t.Context())
-	stopped = true
 	searchFiles(t, data)
 	if len(log.bytes()) < 10_000 || !bytes.Contains(log.bytes(), []byte("DEBUG")) {
 		t.Errorf("the log is too short to prove anything: %d bytes", len(log.bytes()))

@@ -101,11 +101,12 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 }
 
 func accountRow(s perigee.SignIn) perigee.AccountRow {
-	row := perigee.AccountRow{Email: s.Email, Upstream: s.Upstream, Enabled: s.Enabled, ProjectID: s.ProjectID,
-		State: s.State, Cooldowns: []perigee.CooldownRow{}}
+	row := perigee.AccountRow{Email: s.Email, Upstream: s.Upstream, Enabled: s.Enabled, Preferred: s.Preferred,
+		ProjectID: s.ProjectID, State: s.State, Cooldowns: []perigee.CooldownRow{}}
 	if !perigee.UsableState(s.State) {
 		row.Reason = s.Reason
 	}
+	row.Unopened = s.Refresh.IsZero() // no account is stored without one
 	for _, c := range s.Cooldowns {
 		row.Cooldowns = append(row.Cooldowns, perigee.CooldownRow{Family: c.Family, Pool: c.Pool, Until: c.Until.UTC().Truncate(time.Second), Reason: c.Reason})
 	}
@@ -162,12 +163,16 @@ func (c control) edit(ctx context.Context, name perigee.AccountName, edit func(*
 	}
 	changed, err := change(ctx, store, found.Upstream, found.Email, edit)
 	if errors.Is(err, errNoAccount) {
-		return changed, perigee.Errorf(perigee.ClassNotFound, "the account %s was removed meanwhile", found.Email)
+		return changed, removedMeanwhile(found.Email)
 	}
 	if err != nil {
 		return changed, fmt.Errorf("account %s: %w", found.Email, err)
 	}
 	return changed, c.reload(ctx, found.Upstream)
+}
+
+func removedMeanwhile(email string) error {
+	return perigee.Errorf(perigee.ClassNotFound, "the account %s was removed meanwhile", email)
 }
 
 // reload lets those who lend the accounts of an upstream know that they have changed.
@@ -180,7 +185,8 @@ func (c control) reload(ctx context.Context, upstream string) error {
 	return nil
 }
 
-// EnableAccount says whether an account may be used.
+// EnableAccount says whether an account may be used. Who enables one wants it used, so what it rests from is forgotten, also
+// when it was enabled before.
 func (c control) EnableAccount(ctx context.Context, name perigee.AccountName, enabled bool) (perigee.AccountRow, error) {
 	changed, err := c.edit(ctx, name, func(s *perigee.SignIn) bool {
 		s.Enabled = enabled
@@ -193,6 +199,15 @@ func (c control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 		}
 		return true
 	})
+	if err != nil || !enabled {
+		return accountRow(changed), err
+	}
+	for _, r := range c.rosters() {
+		if r.upstream == changed.Upstream {
+			err = r.pool.Clear(changed.Email)
+		}
+	}
+	changed.Cooldowns = nil
 	return accountRow(changed), err
 }
 
@@ -212,8 +227,7 @@ func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 	return c.reload(ctx, found.Upstream)
 }
 
-// UseAccount puts an account before all others. The order of the accounts is the order in which they are preferred, so
-// what is stored is a place before the first.
+// UseAccount makes an account the preferred one of its upstream.
 func (c control) UseAccount(ctx context.Context, name perigee.AccountName) error {
 	found, err := c.find(ctx, name)
 	if err != nil {
@@ -223,18 +237,15 @@ func (c control) UseAccount(ctx context.Context, name perigee.AccountName) error
 	if err != nil {
 		return err
 	}
-	list, err := r.store.SignIns(ctx, r.upstream)
+	err = r.store.PreferSignIn(ctx, found.Upstream, found.Email)
+	if errors.Is(err, perigee.ErrAccountChanged) {
+		return removedMeanwhile(found.Email)
+	}
 	if err != nil {
 		return err
 	}
-	if len(list) > 0 && list[0].Email != found.Email {
-		first := list[0].Added
-		if _, err := c.edit(ctx, perigee.AccountName{Email: found.Email, Upstream: found.Upstream}, func(s *perigee.SignIn) bool {
-			s.Added = first.Add(-time.Second)
-			return true
-		}); err != nil {
-			return err
-		}
+	if err := r.load(ctx); err != nil {
+		return err
 	}
 	return r.pool.Use(found.Email)
 }

@@ -63,8 +63,7 @@ func Ask(ctx context.Context, cfg *config.Config, path string, into any) error {
 	if err := reach(ctx, cfg); err != nil {
 		return err
 	}
-	_, err := newRemote(cfg).ask(ctx, http.MethodGet, path, nil, into)
-	return err
+	return newRemote(cfg).ask(ctx, http.MethodGet, path, nil, into)
 }
 
 // reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is none, and ErrNoSocket when

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,10 +16,10 @@ import (
 // pretender is something that listens where a daemon would.
 func pretender(t *testing.T, handler http.HandlerFunc) *config.Config {
 	t.Helper()
-	cfg := &config.Config{DataDir: t.TempDir()}
+	cfg := &config.Config{DataDir: dataDir(t)}
 	l, err := net.Listen("unix", daemon.SocketPath(cfg))
 	if err != nil {
-		t.Skipf("no socket can be made in %s: %v", filepath.Dir(daemon.SocketPath(cfg)), err)
+		t.Fatal(err)
 	}
 	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(l) }()
@@ -48,6 +47,7 @@ func TestAnswersOfADaemon(t *testing.T) {
 		if _, err := handle.Accounts(t.Context()); !errors.Is(err, daemon.ErrNoAnswer) {
 			t.Errorf("%s: got %v", name, err)
 		}
+		handle.Close()
 	}
 	cfg := pretender(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Perigee-Class", "exhausted")

@@ -3,11 +3,14 @@ package daemon_test
 import (
 	"database/sql"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite" // the IDE's own database
 
@@ -131,9 +134,9 @@ func TestExportAndBack(t *testing.T) {
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		n, skipped, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
-		if err != nil || n != 2 || len(skipped) != 0 {
-			t.Fatalf("got %d, %q, %v", n, skipped, err)
+		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		if err != nil || done.Accounts != 2 || len(done.Skipped) != 0 || len(done.Unsaid) != 0 {
+			t.Fatalf("got %+v, %v", done, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 			t.Errorf("the file has mode %v (%v)", info.Mode(), err)
@@ -147,8 +150,79 @@ func TestExportAndBack(t *testing.T) {
 			t.Error(err)
 		}
 		other.first("bob")
-		if _, _, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "elsewhere", path); class(err) != perigee.ClassNotFound {
+		if _, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "elsewhere", path); class(err) != perigee.ClassNotFound {
 			t.Errorf("got %v", err)
 		}
+	})
+}
+
+// To move the accounts to another store loses nothing that is known about them.
+func TestExportKeepsWhatIsKnown(t *testing.T) {
+	everyWay(t, func(t *testing.T, running bool) {
+		until := time.Now().Add(3 * time.Hour).UTC().Truncate(time.Second)
+		w := newTower(t, running, "", nobodyYet, nil)
+		file := fmt.Sprintf(`{"version":4,"accounts":[
+			{"email":"ada@example.com","refreshToken":"sim-refresh-ada","rateLimitResetTimes":{"claude":%d,"gemini-cli":1000,"gemini-cli:gemini-3-pro-preview":%[1]d}},
+			{"email":"bob@example.com","refreshToken":"sim-refresh-bob","verificationRequired":true,"verificationRequiredReason":"prove it","verificationUrl":"https://example.com/%s"},
+			{"email":"old@example.com","refreshToken":"sim-refresh-revoked"}],"activeIndex":1}`, until.UnixMilli(), strings.Repeat("x", 300))
+		if _, err := w.bring(write(t, "antigravity-accounts.json", file), false); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := config.Load(w.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := write(t, "out.json", "")
+		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 0 {
+			t.Fatalf("got %+v, %v", done, err)
+		}
+		other := newTower(t, running, "", nobodyYet, nil)
+		if _, err := other.bring(path, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, tower := range []*tower{w, other} {
+			rows, err := tower.control().Accounts(t.Context())
+			if err != nil || len(rows) != 3 {
+				t.Fatalf("got %+v, %v", rows, err)
+			}
+			ada, bob := rows[0], rows[1]
+			if len(ada.Cooldowns) != 1 || ada.Cooldowns[0].Family != "claude" || ada.Cooldowns[0].Until.Sub(until).Abs() > 2*time.Second {
+				t.Errorf("ada rests from %+v", ada.Cooldowns)
+			}
+			if bob.State != perigee.AccountVerification || bob.Reason != "prove it (https://example.com/"+strings.Repeat("x", 300)+")" || !bob.Preferred {
+				t.Errorf("bob is %+v", bob)
+			}
+			choices, err := tower.control().ExplainAccounts(t.Context(), "claude-sonnet-4-6")
+			if err != nil || len(choices) == 0 || slices.ContainsFunc(choices, func(c perigee.ChoiceRow) bool { return c.Email == "ada@example.com" && c.Usable }) {
+				t.Errorf("got %+v, %v", choices, err)
+			}
+		}
+		// That the third is signed out, which is found out now, is not in the file: a refresh will show.
+		w.quota()
+		done, err = daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 1 || done.Unsaid[0].Email != "old@example.com" {
+			t.Errorf("got %+v, %v", done, err)
+		}
+	})
+}
+
+// An export from when the provider had disabled an account says so to whoever does not know better.
+func TestBannedAccountsStaySoElsewhere(t *testing.T) {
+	everyWay(t, func(t *testing.T, running bool) {
+		const banned = `{"accounts":[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","enabled":true,"state":"banned","reason":"it did what it should not"}]}`
+		w := newTower(t, running, "", nobodyYet, nil)
+		if _, err := w.bring(write(t, "out.json", banned), false); err != nil {
+			t.Fatal(err)
+		}
+		w.want("ada banned")
+		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), true); err != nil {
+			t.Fatal(err)
+		}
+		w.want("ada")
+		if _, err := w.bring(write(t, "out.json", banned), false); err != nil {
+			t.Fatal(err)
+		}
+		w.want("ada")
 	})
 }

@@ -2,13 +2,12 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"perigee"
-	"perigee/internal/oauth"
+	"perigee/internal/oauth/accountfile"
 )
 
 // ImportAccounts adds the accounts of a document.
@@ -17,7 +16,7 @@ func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err != nil {
 		return nil, err
 	}
-	list, err := oauth.Parse(in.Document)
+	list, err := accountfile.Parse(in.Document, c.house.opts.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +45,7 @@ func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err != nil {
 		return nil, err
 	}
+	r.keepRests(ctx, signIns, added)
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 
 // identify asks whose the tokens are of which the document does not say it. Whom it cannot identify it leaves out where
 // that is allowed.
-func (r *roster) identify(ctx context.Context, list []oauth.Imported, partial bool) (signIns []perigee.SignIn, unknown []perigee.ImportedRow, err error) {
+func (r *roster) identify(ctx context.Context, list []accountfile.Imported, partial bool) (signIns []perigee.SignIn, unknown []perigee.ImportedRow, err error) {
 	for _, a := range list {
 		if a.Email == "" {
 			email, grant, err := r.client.Identify(ctx, a.Refresh)
@@ -87,7 +87,22 @@ func (r *roster) identify(ctx context.Context, list []oauth.Imported, partial bo
 	return signIns, unknown, nil
 }
 
-// recognize leaves those ready that are, with the same refresh token: to import them once more changes nothing.
+// keepRests stores what new accounts rest from. Of those that were there already more is known here than in a document.
+func (r *roster) keepRests(ctx context.Context, signIns []perigee.SignIn, added []bool) {
+	for i, s := range signIns {
+		if !added[i] {
+			continue
+		}
+		for _, cooldown := range s.Cooldowns {
+			if err := r.store.SaveCooldown(ctx, r.upstream, s.Email, cooldown); err != nil {
+				r.logger.Warn("what an account rests from cannot be kept", "upstream", r.upstream, "account", s.Email, "error", err)
+			}
+		}
+	}
+}
+
+// recognize leaves those ready that are, with the same refresh token: to import them once more changes nothing, also when the
+// file is from a time when the provider had disabled one.
 func (r *roster) recognize(ctx context.Context, signIns []perigee.SignIn) error {
 	stored, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
@@ -100,8 +115,8 @@ func (r *roster) recognize(ctx context.Context, signIns []perigee.SignIn) error 
 	for i := range signIns {
 		s := &signIns[i]
 		before, ok := known[s.Email]
-		if ok && s.State == perigee.AccountUntested && before.State == perigee.AccountReady && before.Refresh.Equal(s.Refresh.Reveal()) {
-			s.State = perigee.AccountReady
+		if ok && (s.State == perigee.AccountUntested || s.State == perigee.AccountBanned) && before.State == perigee.AccountReady && before.Refresh.Equal(s.Refresh.Reveal()) {
+			s.State, s.Reason = perigee.AccountReady, ""
 		}
 	}
 	return nil
@@ -127,42 +142,6 @@ func unusable(skipped []perigee.ImportedRow, entries int) error {
 	return e.WithNext("put them right, or import the others with --partial")
 }
 
-// A document is accounts on their way from a command to where they are kept, in the second of the formats that are read.
-type document struct {
-	Accounts []documentAccount `json:"accounts"`
-	Active   string            `json:"active,omitempty"`
-}
-
-type documentAccount struct {
-	Email        string     `json:"email,omitempty"`
-	Refresh      string     `json:"refresh_token"` // in clear, for a socket that only the owner can reach, or for no wire at all
-	ProjectID    string     `json:"project_id,omitempty"`
-	Enabled      bool       `json:"enabled"`
-	Added        *time.Time `json:"added_at,omitempty"`
-	Verification bool       `json:"verificationRequired,omitempty"`
-	Reason       string     `json:"verificationRequiredReason,omitempty"`
-	Tested       bool       `json:"tested,omitempty"` // it has just been signed in
-}
-
-// writeDocument is accounts as ImportAccounts takes them.
-func writeDocument(list []perigee.SignIn, active string) []byte {
-	d := document{Active: active}
-	for _, s := range list {
-		a := documentAccount{Email: s.Email, Refresh: s.Refresh.Reveal(), ProjectID: s.ProjectID, Enabled: s.Enabled,
-			Tested: s.State == perigee.AccountReady}
-		if !s.Added.IsZero() {
-			added := s.Added.UTC()
-			a.Added = &added
-		}
-		if s.State == perigee.AccountVerification {
-			a.Verification, a.Reason = true, s.Reason
-		}
-		d.Accounts = append(d.Accounts, a)
-	}
-	raw, _ := json.Marshal(d) // strings, booleans and times
-	return raw
-}
-
 // A File is accounts that were read from a file.
 type File struct {
 	Format   string
@@ -174,6 +153,7 @@ type File struct {
 type FileLine struct {
 	Where, Email  string
 	Problem, Note string // why it cannot be used; what is worth knowing about it all the same
+	Nameless      bool   // it can be used, and only the provider knows whose it is
 }
 
 // ReadAccounts reads the accounts of a file, which it does not change: any of the JSON formats, or the IDE's own database.
@@ -182,13 +162,13 @@ func ReadAccounts(ctx context.Context, path string, partial bool) (*File, error)
 	if err := isFile(path); err != nil {
 		return nil, err
 	}
-	list, err := oauth.ReadFile(ctx, path, partial)
+	list, err := accountfile.ReadFile(ctx, path, partial, time.Now())
 	if list == nil {
 		return nil, err
 	}
 	f := &File{Format: list.Format}
 	for _, line := range list.Lines {
-		f.Lines = append(f.Lines, FileLine{line.Where, line.Email, line.Problem, line.Note})
+		f.Lines = append(f.Lines, FileLine{line.Where, line.Email, line.Problem, line.Note, line.Nameless})
 	}
 	if err != nil {
 		return f, err
@@ -200,29 +180,47 @@ func ReadAccounts(ctx context.Context, path string, partial bool) (*File, error)
 		}
 		signIns = append(signIns, a.SignIn(""))
 	}
-	f.Document = writeDocument(signIns, list.Active)
+	f.Document = accountfile.Document(signIns, list.Active)
 	return f, nil
 }
 
-// ExportAccounts writes the accounts of an upstream to a file that only the user can read, tokens in clear. It returns how
-// many, and who was left out because their token cannot be had.
-func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (exported int, skipped []string, err error) {
+// Exported says what became of the accounts that were to be written to a file.
+type Exported struct {
+	Accounts int                  // how many are in it
+	Skipped  []string             // whose token cannot be had
+	Unsaid   []perigee.AccountRow // they are in it, but it has no place for the state that they are in
+}
+
+// ExportAccounts writes the accounts of an upstream to a file that only the user can read, tokens in clear.
+func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (done Exported, err error) {
 	back, err := openBackDoor(ctx, opts)
 	if err != nil {
-		return 0, nil, err
+		return done, err
 	}
 	defer back.close()
 	r, err := control{back.house}.roster(upstream)
 	if err != nil {
-		return 0, nil, err
+		return done, err
 	}
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
-		return 0, nil, err
+		return done, err
 	}
 	if len(list) == 0 {
-		return 0, nil, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").WithNext("sign in with `perigee login`")
+		return done, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").WithNext("sign in with `perigee login`")
 	}
-	skipped, err = oauth.Export(path, list, list[0].Email) // the first is the one that is preferred
-	return len(list) - len(skipped), skipped, err
+	active := ""
+	if list[0].Preferred { // or else nobody is
+		active = list[0].Email
+	}
+	if done.Skipped, err = accountfile.Export(path, list, active); err != nil {
+		return done, err
+	}
+	done.Accounts = len(list) - len(done.Skipped)
+	for _, s := range list {
+		if !s.Refresh.IsZero() && (s.State == perigee.AccountSignedOut || s.State == perigee.AccountMisnamed) {
+			done.Unsaid = append(done.Unsaid, accountRow(s))
+		}
+	}
+	return done, nil
 }

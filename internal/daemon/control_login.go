@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/oauth"
+	"perigee/internal/oauth/accountfile"
 )
 
 // IDEVariable is the environment variable that names the directory of the installed IDE.
@@ -101,11 +103,11 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 	reason := ""
 	if s.State == perigee.AccountVerification {
 		reason = err.Error()
-		if s.Link != "" {
+		if s.Link != "" && !strings.Contains(reason, s.Link) {
 			reason += " (" + s.Link + ")"
 		}
 	}
-	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: writeDocument([]perigee.SignIn{{
+	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: accountfile.Document([]perigee.SignIn{{
 		Account: perigee.Account{Email: who.Email, Enabled: true, ProjectID: project.ID, State: s.State},
 		Refresh: who.Grant.Refresh, Reason: reason,
 	}}, "")}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/httpapi"
 )
 
 // quotaAtOnce is how many accounts are asked about at the same time.
@@ -20,6 +21,7 @@ const quotaAtOnce = 4
 func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 	var list perigee.QuotaList
 	var failed []error
+	fresh := httpapi.ByOwner(ctx) // who asks again wants to know again, unlike a client that polls
 	for _, r := range c.rosters() {
 		sources, standing := r.everybody(), r.standing()
 		answers := make([][]perigee.QuotaRow, len(sources))
@@ -33,7 +35,7 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 			case !signIn.Enabled:
 				continue
 			case !perigee.UsableState(signIn.State):
-				problems[i] = signIn.Email + ": " + stateWords(signIn.State)
+				problems[i] = stateWords(signIn.State)
 				continue
 			}
 			places <- struct{}{}
@@ -41,13 +43,12 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 				defer func() { <-places }()
 				ctx, cancel := context.WithTimeout(ctx, quotaTime)
 				defer cancel()
-				rows, err := r.quota(ctx, s)
+				rows, err := r.quota(ctx, s, fresh)
 				switch {
 				case errors.Is(ctx.Err(), context.DeadlineExceeded):
-					problems[i] = fmt.Sprintf("%s: the provider did not answer within %v", signIn.Email, quotaTime)
+					problems[i] = fmt.Sprintf("the provider did not answer within %v", quotaTime)
 				case err != nil:
 					problems[i] = strings.TrimPrefix(err.Error(), signIn.Email+": ")
-					problems[i] = signIn.Email + ": " + problems[i]
 				}
 				answers[i], troubles[i] = rows, err
 			})
@@ -55,12 +56,13 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 		asking.Wait()
 		standing = r.standing() // the answers may have changed it
 		for i, s := range sources {
-			if a := standing[s.SignIn().Email]; a.Refused != "" {
-				problems[i] = a.Email + ": " + a.Reason + "; import the account again without a project, or sign in with `perigee login`, to have it looked up anew"
+			email := s.SignIn().Email
+			if a := standing[email]; a.Refused != "" {
+				problems[i] = a.Reason + "; import the account again without a project, or sign in with `perigee login`, to have it looked up anew"
 			}
 			list.Rows = append(list.Rows, c.foresee(r.usedUp(answers[i]))...)
 			if problems[i] != "" {
-				list.Problems = append(list.Problems, problems[i])
+				list.Problems = append(list.Problems, perigee.AccountProblem{Email: email, Upstream: r.upstream, Why: problems[i]})
 			}
 			if troubles[i] != nil {
 				failed = append(failed, troubles[i])

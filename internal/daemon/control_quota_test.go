@@ -17,7 +17,7 @@ func TestQuotaOfThoseInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, err := w.control().Quota(t.Context())
-		if err != nil || len(list.Rows) == 0 || len(list.Problems) != 1 || !strings.Contains(list.Problems[0], "old@example.com") {
+		if err != nil || len(list.Rows) == 0 || len(list.Problems) != 1 || list.Problems[0].Email != "old@example.com" || list.Problems[0].Upstream != "gravity" {
 			t.Fatalf("got %d rows, %q, %v", len(list.Rows), list.Problems, err)
 		}
 		for _, row := range list.Rows {

@@ -18,12 +18,23 @@ import (
 )
 
 // A remote is the control of a running daemon, by way of its socket.
-type remote struct{ client *http.Client }
+type remote struct {
+	client *http.Client
+	limits remoteLimits
+}
 
 var _ perigee.Control = remote{}
 
+// remoteLimits are how long the daemon may take.
+type remoteLimits struct {
+	alive  time.Duration // for anything that it knows, and to show that it is there before it is given something long to do
+	quota  time.Duration // when the provider has to be asked
+	lookup time.Duration // when it may be asked about each of many accounts, or when there is much to sum up
+}
+
 func newRemote(cfg *config.Config) remote {
-	return remote{&http.Client{Transport: &http.Transport{
+	usual := remoteLimits{alive: 10 * time.Second, quota: 30 * time.Second, lookup: 2 * time.Minute}
+	return remote{limits: usual, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", SocketPath(cfg))
@@ -31,41 +42,53 @@ func newRemote(cfg *config.Config) remote {
 	}}}
 }
 
-// How long the daemon may take: for what it knows of accounts, and for what it may have to ask the provider about many of
-// them, or to sum up.
-const (
-	remoteTime = 10 * time.Second
-	askingTime = 2 * time.Minute
-)
-
-// ask makes a request of the daemon. An answer that is an error comes back as the *perigee.Error that it was.
-func (r remote) ask(ctx context.Context, method, path string, body []byte, into any) (http.Header, error) {
-	patience := askingTime
-	if method != http.MethodPost && strings.HasPrefix(path, accountsPath) {
-		patience = remoteTime
+// of says how long a request may take.
+func (l remoteLimits) of(method, path string) time.Duration {
+	path, _, _ = strings.Cut(path, "?")
+	switch {
+	case path == quotaPath:
+		return l.quota
+	case path == usagePath || path == accountsPath && method == http.MethodPost:
+		return l.lookup
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	return l.alive
+}
+
+// ask makes a request of the daemon. An answer that is an error comes back as the *perigee.Error that it was. A daemon that
+// hangs takes connections all the same, so before something that may take long it has to show that it does not.
+func (r remote) ask(ctx context.Context, method, path string, body []byte, into any) error {
+	limit := r.limits.of(method, path)
+	if limit > r.limits.alive {
+		if err := r.send(ctx, http.MethodGet, healthPath, nil, &struct{}{}, r.limits.alive); err != nil {
+			return err
+		}
+	}
+	return r.send(ctx, method, path, body, into, limit)
+}
+
+func (r remote) send(ctx context.Context, method, path string, body []byte, into any, limit time.Duration) error {
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(bounded, method, "http://perigee"+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, noAnswer(ctx, err)
+		return noAnswer(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, noAnswer(ctx, err)
+		return noAnswer(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, refusal(resp, raw)
+		return refusal(resp, raw)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return nil, fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
+		return fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
 	}
-	return resp.Header, nil
+	return nil
 }
 
 // noAnswer is the error about a daemon that was asked in vain, unless it is the person who did not want to wait.
@@ -93,10 +116,12 @@ func refusal(resp *http.Response, raw []byte) error {
 const (
 	accountsPath = "/v1/accounts"
 	quotaPath    = "/v1/quota"
+	usagePath    = "/v1/usage"
+	healthPath   = "/health"
 )
 
 func (r remote) Accounts(ctx context.Context) (rows []perigee.AccountRow, err error) {
-	_, err = r.ask(ctx, http.MethodGet, accountsPath, nil, &rows)
+	err = r.ask(ctx, http.MethodGet, accountsPath, nil, &rows)
 	return rows, err
 }
 
@@ -105,7 +130,7 @@ func (r remote) ImportAccounts(ctx context.Context, in perigee.AccountImport) (r
 	if in.Partial {
 		query.Set("partial", "true")
 	}
-	_, err = r.ask(ctx, http.MethodPost, accountsPath+"?"+query.Encode(), in.Document, &rows)
+	err = r.ask(ctx, http.MethodPost, accountsPath+"?"+query.Encode(), in.Document, &rows)
 	return rows, err
 }
 
@@ -117,13 +142,13 @@ func (r remote) EnableAccount(ctx context.Context, name perigee.AccountName, ena
 	if err != nil {
 		return row, err
 	}
-	_, err = r.ask(ctx, http.MethodPatch, accountsPath, body, &row)
+	err = r.ask(ctx, http.MethodPatch, accountsPath, body, &row)
 	return row, err
 }
 
 func (r remote) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
 	query := url.Values{"email": {name.Email}, "upstream": {name.Upstream}}
-	_, err := r.ask(ctx, http.MethodDelete, accountsPath+"?"+query.Encode(), nil, &struct{}{})
+	err := r.ask(ctx, http.MethodDelete, accountsPath+"?"+query.Encode(), nil, &struct{}{})
 	return err
 }
 
@@ -132,17 +157,16 @@ func (r remote) UseAccount(ctx context.Context, name perigee.AccountName) error 
 	if err != nil {
 		return err
 	}
-	_, err = r.ask(ctx, http.MethodPost, accountsPath+"/use", body, &struct{}{})
+	err = r.ask(ctx, http.MethodPost, accountsPath+"/use", body, &struct{}{})
 	return err
 }
 
 func (r remote) ExplainAccounts(ctx context.Context, model string) (rows []perigee.ChoiceRow, err error) {
-	_, err = r.ask(ctx, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil, &rows)
+	err = r.ask(ctx, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil, &rows)
 	return rows, err
 }
 
 func (r remote) Quota(ctx context.Context) (list perigee.QuotaList, err error) {
-	header, err := r.ask(ctx, http.MethodGet, quotaPath, nil, &list.Rows)
-	list.Problems = header.Values("X-Perigee-Notes")
+	err = r.ask(ctx, http.MethodGet, quotaPath+"?problems=true", nil, &list)
 	return list, err
 }

@@ -1,8 +1,7 @@
 package daemon_test
 
 import (
-	"context"
-	"net/http/httptest"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -27,30 +26,13 @@ const nobodyYet = ""
 // newTower builds one. more is configuration besides the upstream gravity; document is imported first.
 func newTower(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *tower {
 	t.Helper()
-	provider, err := simulator.New(simulator.Options{Seed: t.Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := provider.AddFaults(faults...); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(provider)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-		_ = provider.Close()
-	})
-	w := &tower{t: t, provider: provider, src: sources(gravityConfig(server.URL, "")+more, dataDir(t))}
+	provider, url := startSimulator(t, simulator.Options{}, faults...)
+	w := &tower{t: t, provider: provider, src: sources(gravityConfig(url, "")+more, dataDir(t))}
 	if running {
-		if w.gateway, err = launch(t.Context(), w.src, change); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { w.gateway.Daemon.Stop(context.Background()) })
+		w.gateway = startIn(t, w.src, change)
 	}
 	if document != nobodyYet {
-		if _, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
-			t.Fatal(err)
-		}
+		w.imports(document)
 	}
 	return w
 }
@@ -73,6 +55,14 @@ func (w *tower) control() perigee.Control {
 	return handle
 }
 
+// imports brings accounts in.
+func (w *tower) imports(document string) {
+	w.t.Helper()
+	if _, err := w.control().ImportAccounts(w.t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // first checks who is taken before all others.
 func (w *tower) first(who string) {
 	w.t.Helper()
@@ -82,15 +72,21 @@ func (w *tower) first(who string) {
 	}
 }
 
-// list writes the accounts in short, in their order.
-func (w *tower) list() string {
+// accounts lists them as a command would.
+func (w *tower) accounts() []perigee.AccountRow {
 	w.t.Helper()
 	rows, err := w.control().Accounts(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return rows
+}
+
+// list writes the accounts in short, in their order.
+func (w *tower) list() string {
+	w.t.Helper()
 	var words []string
-	for _, row := range rows {
+	for _, row := range w.accounts() {
 		word, _, _ := strings.Cut(row.Email, "@")
 		if !row.Enabled {
 			word += " off"
@@ -125,6 +121,14 @@ func (w *tower) call() (int, string) {
 	w.t.Helper()
 	resp := ask(w.t, w.gateway, "generateContent", "")
 	return resp.StatusCode, rest(w.t, resp)
+}
+
+// mustAnswer asks a model, which has to answer.
+func (w *tower) mustAnswer() {
+	w.t.Helper()
+	if status, body := w.call(); status != http.StatusOK {
+		w.t.Fatalf("got %d: %s", status, body)
+	}
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"perigee"
@@ -80,7 +81,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 			`[]`:                         "there are no accounts in it",
 			``:                           "it is empty",
 			`{"accounts":[`:              "it is damaged",
-			`[{"refresh_token":"x"}]`:    "1 of 1 accounts cannot be used",
+			`[{"refresh_token":"x y"}]`:  "1 of 1 accounts cannot be used",
 			`{"type":"service_account"}`: "a credential for something else",
 		} {
 			_, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(document)})
@@ -138,8 +139,8 @@ func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for model, want := range map[string]string{
-			"gemini-3-flash":    "bob antigravity taken: usable; bob gemini-cli: usable; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
-			"gpt-4o":            "bob antigravity taken: usable; bob gemini-cli: usable; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gemini-3-flash":    "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, when nobody is from the pool antigravity; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gpt-4o":            "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, when nobody is from the pool antigravity; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
 			"claude-sonnet-4-6": "bob antigravity: models.routes sends this model to simulator; ada antigravity: models.routes sends this model to simulator",
 		} {
 			rows, err := w.control().ExplainAccounts(t.Context(), model)
@@ -240,28 +241,42 @@ func TestNoChangesBehindTheDaemonsBack(t *testing.T) {
 func TestManagingAndCallingAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newTower(t, true, "", adaAndBob, nil)
-	control := w.control()
+	control, somebody := w.control(), &owner{base: w.gateway.URL()}
 	var all sync.WaitGroup
+	var done atomic.Int64
 	for range 4 {
 		all.Go(func() {
 			for range 10 {
-				_, _ = control.EnableAccount(t.Context(), named("bob@example.com"), false)
-				_ = control.UseAccount(t.Context(), named("bob@example.com"))
-				_, _ = control.EnableAccount(t.Context(), named("bob@example.com"), true)
-				_, _ = control.ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(adaAndBob)})
-				_ = control.UseAccount(t.Context(), named("ada@example.com"))
-				_, _ = control.Accounts(t.Context())
+				_, off := control.EnableAccount(t.Context(), named("bob@example.com"), false)
+				bob := control.UseAccount(t.Context(), named("bob@example.com"))
+				_, on := control.EnableAccount(t.Context(), named("bob@example.com"), true)
+				_, again := control.ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(adaAndBob)})
+				ada := control.UseAccount(t.Context(), named("ada@example.com"))
+				_, list := control.Accounts(t.Context())
+				for _, err := range []error{off, bob, on, again, ada, list} {
+					if err == nil {
+						done.Add(1)
+					} else if !strings.Contains(err.Error(), perigee.ErrAccountChanged.Error()) { // others were faster, time and again
+						t.Error(err)
+					}
+				}
 			}
 		})
 		all.Go(func() {
 			for range 20 {
-				resp := ask(t, w.gateway, "generateContent", "")
-				if body := rest(t, resp); resp.StatusCode != http.StatusOK {
-					t.Errorf("got %d: %s", resp.StatusCode, body)
+				status, body, err := somebody.do(t.Context(), http.MethodPost, "/v1beta/models/gemini-2.5-flash:generateContent", question)
+				if err != nil || status != http.StatusOK {
+					t.Errorf("got %d: %s (%v)", status, body, err)
 				}
 			}
 		})
 	}
 	all.Wait()
+	if done.Load() < 200 {
+		t.Errorf("of 240 changes only %d were made", done.Load())
+	}
+	if _, err := w.control().EnableAccount(t.Context(), named("bob@example.com"), true); err != nil {
+		t.Error(err)
+	}
 	w.want("ada, bob")
 }

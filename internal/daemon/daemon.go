@@ -88,9 +88,6 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		}
 	}()
 	cfg := opts.Loaded.Config
-	if err := Supports(cfg); err != nil && !opts.Simulate {
-		return nil, err
-	}
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -109,9 +106,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	memory := newCollector()
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Usage: recorded, Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
-		OnBodies: memory.hold, OnIdle: memory.giveBack,
+		Refused: d.recorder.Refused, OnBodies: memory.hold, OnIdle: memory.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -122,7 +119,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 }
 
 func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) {
-	if err := ownDir(cfg.DataDir); err != nil {
+	if err := ownDir(cfg.DataDir, d.opts.Logger); err != nil {
 		return noDataDir(err)
 	}
 	if d.lock, err = lockDir(cfg.DataDir); err != nil {
@@ -164,9 +161,12 @@ func noDataDir(err error) error {
 	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
 }
 
+// storeName is what the database is called in data_dir.
+const storeName = "perigee.db"
+
 // StoreOptions say where everything is kept.
 func StoreOptions(cfg *config.Config) sqlstore.Options {
-	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, "perigee.db"), URL: cfg.Store.URL}
+	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, storeName), URL: cfg.Store.URL}
 }
 
 // SocketPath is where the owner's commands reach the daemon.
@@ -316,8 +316,7 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		Concurrency: cfg.Limits.Concurrency,
 		Strict:      cfg.Strict,
 		Loopback:    httpapi.IsLoopback(cfg.Listen),
-		Default:     cfg.Models.Default,
-		Aliases:     cfg.Models.Aliases,
+		KeepAlive:   cfg.Limits.KeepAlive,
 		Fetch: fetch.New(fetch.Options{
 			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version,
 		}),

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/config"
@@ -58,10 +57,20 @@ func launch(ctx context.Context, src config.Sources, change func(*daemon.Options
 
 // Stop lets open calls finish and reads what was recorded.
 func (g *gateway) Stop(ctx context.Context) ([]perigee.Call, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	g.Daemon.Stop(ctx)
 	return recorded(ctx, g.cfg.DataDir)
+}
+
+// ended stops it, if it is not stopped yet, and returns the only call that was recorded, which has ended in this way.
+func (g *gateway) ended(t *testing.T, outcome perigee.Outcome) perigee.Call {
+	t.Helper()
+	calls, err := g.Stop(t.Context())
+	if err != nil || len(calls) != 1 || calls[0].Outcome != outcome {
+		t.Fatalf("recorded %+v (%v), want one that is %s", calls, err, outcome)
+	}
+	return calls[0]
 }
 
 // recorded reads the calls in a data directory, the oldest first.
@@ -77,16 +86,7 @@ func recorded(ctx context.Context, dir string) ([]perigee.Call, error) {
 // start starts a daemon for one test and stops it at its end.
 func start(t *testing.T, text string, change func(*daemon.Options)) *gateway {
 	t.Helper()
-	g, err := launch(t.Context(), sources(text, dataDir(t)), change)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		g.Daemon.Stop(ctx) // again, where the test did it: that must do no harm
-	})
-	return g
+	return startIn(t, sources(text, dataDir(t)), change)
 }
 
 // dataDir is a directory with a short path, since sockets have little room for theirs.
@@ -118,7 +118,7 @@ func TestTranscripts(t *testing.T) {
 		Update: *update,
 		Start: func(ctx context.Context, setup perigeetest.Setup) (perigeetest.Gateway, error) {
 			if strings.Contains(setup.Config, "{{sign-in}}") {
-				signIn(t, setup.Dir, perigee.Account{Email: "ada@example.com", Upstream: "gravity", Enabled: true, ProjectID: "ada-project"}, "refresh-of-ada")
+				signIn(t, setup.Dir, signedIn("ada@example.com", "ada-project", "refresh-of-ada"))
 				setup.Config = strings.ReplaceAll(setup.Config, "{{sign-in}}", signInServer(t))
 			}
 			return launch(ctx, sources(setup.Config, setup.Dir), func(o *daemon.Options) {

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,29 +11,14 @@ import (
 // ownerAsks makes a request of the admin routes with the admin token, and returns the status and the body of the answer.
 func ownerAsks(t *testing.T, w *tower, method, path, body string, change func(*http.Request)) (int, string) {
 	t.Helper()
-	token, err := os.ReadFile(filepath.Join(w.gateway.cfg.DataDir, "admin.token"))
+	status, answer, err := adminOf(t, w.gateway).doChanged(t.Context(), method, path, body, change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, w.gateway.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	if change != nil {
-		change(req)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(answer)
+	return status, answer
 }
+
+func asItIs(*http.Request) {}
 
 // A page in the owner's browser may know the token, and still gets nothing: not under a name of its own for this machine, and
 // not from another origin.
@@ -85,12 +69,12 @@ func TestCommandsThatSayMoreThanIsKnownChangeNothing(t *testing.T) {
 		`{"email":"ada@example.com\u0000","enabled":false}`, `{"email":"*","enabled":false}`, `{"email":"%","enabled":false}`,
 		`{"email":"ada@example.com","upstream":"other","enabled":false}`, strings.Repeat(`{"email":`, 100_000),
 	} {
-		if status, answer := ownerAsks(t, w, http.MethodPatch, "/v1/accounts", body, nil); status != 400 && status != 404 || strings.Contains(answer, "sim-refresh") {
+		if status, answer := ownerAsks(t, w, http.MethodPatch, "/v1/accounts", body, asItIs); status != 400 && status != 404 || strings.Contains(answer, "sim-refresh") {
 			t.Errorf("%.80s: got %d: %.200s", body, status, answer)
 		}
 	}
 	for _, path := range []string{"/v1/accounts", "/v1/accounts?email=", "/v1/accounts?email=*", "/v1/accounts?email=ada@example.com&upstream=other"} {
-		if status, answer := ownerAsks(t, w, http.MethodDelete, path, "", nil); status != 400 && status != 404 {
+		if status, answer := ownerAsks(t, w, http.MethodDelete, path, "", asItIs); status != 400 && status != 404 {
 			t.Errorf("DELETE %s: got %d: %s", path, status, answer)
 		}
 	}
@@ -115,7 +99,7 @@ func TestRubbishInTheTokensFileOpensToNobody(t *testing.T) {
 			}
 		}
 	}
-	if status, answer := ownerAsks(t, w, http.MethodGet, "/v1/accounts", "", nil); status != http.StatusOK {
+	if status, answer := ownerAsks(t, w, http.MethodGet, "/v1/accounts", "", asItIs); status != http.StatusOK {
 		t.Errorf("the token that was made anew gets %d: %s", status, answer)
 	}
 }

@@ -94,11 +94,12 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 	options := route.Options{
 		Default: cfg.Models.Default, Aliases: cfg.Models.Aliases, Logger: h.opts.Logger, Now: h.opts.Now,
 	}
+	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle} // the others are no upstream's business
 	for _, u := range upstreams {
-		r, ok := old.find(u, cfg.Limits)
+		r, ok := old.find(u, limits)
 		if !ok {
 			var err error
-			if r, err = h.build(u, cfg.Limits); err != nil {
+			if r, err = h.build(u, limits); err != nil {
 				p.closeExcept(old)
 				return nil, err
 			}
@@ -118,23 +119,10 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 	return p, err
 }
 
-// A ConfigError is a configuration that holds but asks for what this version has not got.
+// A ConfigError is a configuration that holds but cannot do what is asked of it.
 type ConfigError struct{ message string }
 
 func (e *ConfigError) Error() string { return e.message }
-
-// Supports returns the first thing that a configuration asks for and that this version has not got, as a
-// *ConfigError.
-func Supports(cfg *config.Config) error {
-	for _, u := range cfg.Upstreams {
-		switch u.Kind {
-		case config.KindGemini, config.KindAntigravity, config.KindSimulator:
-		default:
-			return &ConfigError{fmt.Sprintf("upstream %s: this version of perigee cannot use kind %s; kind gemini, with an API key, is the recommended source", u.Name, u.Kind)}
-		}
-	}
-	return nil
-}
 
 // build makes the upstream that a configuration describes.
 func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
@@ -160,7 +148,7 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 	case config.KindAntigravity:
 		return h.buildAntigravity(u, limits)
 	default:
-		return room{}, &ConfigError{fmt.Sprintf("upstream %s: unknown kind %s", u.Name, u.Kind)}
+		return room{}, &ConfigError{fmt.Sprintf("upstream %s: this version of perigee cannot use kind %s", u.Name, u.Kind)}
 	}
 	return r, nil
 }
@@ -216,6 +204,16 @@ func (h *house) close() {
 }
 
 func (h *house) simulated() bool { return h.current.Load().builtin }
+
+// model is what a client's name for a model stands for now.
+func (h *house) model(name string) string { return h.current.Load().router.Model(name) }
+
+// missing is the error about a model that nobody has.
+func (h *house) missing(ctx context.Context, name string) error {
+	router := h.current.Load().router
+	_, err := router.Missing(ctx, router.Model(name))
+	return err
+}
 
 func (h *house) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return h.current.Load().router.Stream(ctx, req)

@@ -35,10 +35,12 @@ func TestConcurrencyOfAll(t *testing.T) {
 		t.Errorf("Retry-After is %s", after)
 	}
 	resp, err := client.Get(g.URL() + "/health")
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("health: %v %v", resp, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	_ = resp.Body.Close()
+	if rest(t, resp); resp.StatusCode != http.StatusOK {
+		t.Errorf("health: %d", resp.StatusCode)
+	}
 	close(stage.goOn)
 	rest(t, one)
 	rest(t, two)
@@ -69,11 +71,7 @@ func TestTokensPerDay(t *testing.T) {
 		perigee.Call{ID: "today", Time: clock.Now(), Client: perigee.Client{Key: "one"}, Usage: perigee.Usage{Input: 60, Output: 39}},
 	)
 	text := stage.config("keys:\n  - {name: one, secret: secret-one, tokens_per_day: 100}\n  - {name: two, secret: secret-two, tokens_per_day: 1000}\n")
-	g, err := launch(t.Context(), sources(text, dir), func(o *daemon.Options) { o.Now = clock.Now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Daemon.Stop(t.Context())
+	g := startIn(t, sources(text, dir), func(o *daemon.Options) { o.Now = clock.Now })
 	if got := status(t, g, streaming, "secret-one"); got != http.StatusOK {
 		t.Errorf("with one token left the status is %d", got)
 	}

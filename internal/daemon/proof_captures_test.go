@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,22 +100,6 @@ func (c *capture) send(t *testing.T, g *gateway, model string) (int, string) {
 	return resp.StatusCode, rest(t, resp)
 }
 
-// strictProvider is the simulator behind an address of its own, where its log can be read.
-func strictProvider(t *testing.T) (*simulator.Server, string) {
-	t.Helper()
-	s, err := simulator.New(simulator.Options{Seed: t.Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-		_ = s.Close()
-	})
-	return s, server.URL
-}
-
 // refusals are the captured requests that must fail, with what the answer says: conversations that only the
 // provider's own servers remember.
 var refusals = map[string]string{
@@ -182,7 +165,7 @@ func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule s
 // What real clients send, first requests as well as those that follow a tool call, is acceptable to the provider after
 // perigee has translated it: to a model of their own family and to others, with signatures that nobody here issued.
 func TestCapturedRequestsBreakNoRule(t *testing.T) {
-	provider, url := strictProvider(t)
+	provider, url := startSimulator(t, simulator.Options{})
 	g := start(t, oneUpstream(url), nil)
 	replayed, refused, mended := 0, 0, 0
 	for _, r := range replays(t) {
@@ -208,8 +191,8 @@ func TestCapturedRequestsBreakNoRule(t *testing.T) {
 		})
 	}
 	t.Logf("%d requests replayed, %d of them refused as they must be, %d repaired after a foreign signature or budget", replayed, refused, mended)
-	if replayed < 250 {
-		t.Errorf("only %d requests were replayed", replayed)
+	if replayed < 250 || refused < len(refusals) || mended == 0 {
+		t.Errorf("only %d requests were replayed, %d refused and %d repaired", replayed, refused, mended)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 	t.Parallel()
 	g := startGravity(t, "keep_thinking: true")
-	replayed := 0
+	replayed, refused := 0, 0
 	for _, r := range replays(t) {
 		if r.embeds() {
 			continue // it makes no vectors
@@ -25,6 +25,7 @@ func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 				status, answer := r.send(t, g.gateway, model)
 				replayed++
 				if reason := refusals[r.scenario+"/"+r.Name+"/*"]; reason != "" {
+					refused++
 					if status != http.StatusBadRequest || !strings.Contains(answer, reason) {
 						t.Errorf("want a refusal with %s, got %d: %s", reason, status, clipped(answer))
 					}
@@ -39,5 +40,8 @@ func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d requests replayed", replayed)
+	t.Logf("%d requests replayed, %d of them refused as they must be", replayed, refused)
+	if replayed < 330 || refused < len(refusals) {
+		t.Errorf("only %d requests were replayed, and %d refused", replayed, refused)
+	}
 }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"perigee/internal/simulator"
 )
 
 // A growing is a request that can be made as large as one likes: so many turns with a tool call each, and tools with
@@ -99,7 +101,7 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 	if raced {
 		turns, schema = 100, 20<<10
 	}
-	provider, url := strictProvider(t)
+	provider, url := startSimulator(t, simulator.Options{})
 	g := start(t, oneUpstream(url), nil)
 	for _, dialect := range slices.Sorted(maps.Keys(growings)) {
 		grow := growings[dialect]
@@ -111,7 +113,11 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 				if status != http.StatusOK {
 					t.Errorf("status %d: %s", status, clipped(answer))
 				}
-				for _, call := range provider.Calls()[before:] {
+				calls := provider.Calls()[before:]
+				if len(calls) == 0 {
+					t.Error("the provider was not asked")
+				}
+				for _, call := range calls {
 					if call.Rule != "" && !strings.Contains(call.Rule, ".signature_") {
 						t.Errorf("the provider objects: %s", call.Rule)
 					}
@@ -127,16 +133,13 @@ func TestCostGrowsWithLength(t *testing.T) {
 	if raced {
 		t.Skip("the race detector's own memory would be counted")
 	}
-	var received int64
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		received, _ = io.Copy(io.Discard, r.Body)
+	var received atomic.Int64 // of the last request
+	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		received.Store(n)
 		_, _ = io.WriteString(w, lastEvent)
 	}))
-	t.Cleanup(func() {
-		provider.CloseClientConnections()
-		provider.Close()
-	})
-	g := start(t, oneUpstream(provider.URL), nil)
+	g := start(t, oneUpstream(provider), nil)
 	salt := 0
 	for _, dialect := range slices.Sorted(maps.Keys(growings)) {
 		grow := growings[dialect]
@@ -155,8 +158,8 @@ func TestCostGrowsWithLength(t *testing.T) {
 						t.Errorf("status %d", status)
 					}
 					runtime.ReadMemStats(&after)
-					if received < int64(len(body))/2 {
-						t.Errorf("of %d bytes the provider got %d", len(body), received)
+					if got := received.Swap(0); got < int64(len(body))/2 {
+						t.Errorf("of %d bytes the provider got %d", len(body), got)
 					}
 					return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs, len(body)
 				}
@@ -179,15 +182,7 @@ func TestCostGrowsWithLength(t *testing.T) {
 // post sends a body and reads past the answer, at no cost of its own.
 func post(t *testing.T, g *gateway, path, body string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := postJSON(t, g, path, body)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp.StatusCode

@@ -18,7 +18,7 @@ import (
 // A turnstile is the simulator with rotating refresh tokens and access tokens that last for a moment only. It remembers
 // which token replaced which, and what each was good for.
 type turnstile struct {
-	*httptest.Server
+	URL       string
 	simulator *simulator.Server
 	emails    []string
 	life      string // of an access token, in seconds
@@ -61,17 +61,8 @@ func newPacedTurnstile(t *testing.T, people int, life string, happened func(), s
 		p.emails = append(p.emails, email)
 		accounts = append(accounts, simulator.Account{Email: email, Project: projectOf(email), Limits: simulator.Limits{FiveHour: -1, Weekly: -1}})
 	}
-	var err error
-	p.simulator, err = simulator.New(simulator.Options{Seed: t.Name(), Accounts: accounts, Sleep: sleep, Script: &simulator.Script{RotateRefreshTokens: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Server = httptest.NewServer(p)
-	t.Cleanup(func() {
-		p.CloseClientConnections()
-		p.Server.Close()
-		_ = p.simulator.Close()
-	})
+	p.simulator = newSimulator(t, simulator.Options{Accounts: accounts, Sleep: sleep, Script: &simulator.Script{RotateRefreshTokens: true}})
+	p.URL = serve(t, p)
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -30,18 +31,24 @@ var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills t
 func TestKilledWhileTokensRotate(t *testing.T) {
 	t.Parallel()
 	l := newKillLoop(t)
-	for n := range *kills {
+	n := 0
+	for ; n < *kills || n < 5**kills && l.tooLittle(); n++ { // daemons on a slow machine get less done before they are killed
 		l.live()
 		l.examine(n)
 		if t.Failed() {
 			break
 		}
 	}
-	if l.imports < *kills/2 || l.removals < *kills/4 || l.rotations < *kills {
-		t.Errorf("too little happened: %d imports, %d removals, %d rotations", l.imports, l.removals, l.rotations)
+	if l.tooLittle() {
+		t.Errorf("too little happened: %d imports, %d removals, %d uses, %d rotations", l.imports, l.removals, l.uses, l.rotations)
 	}
-	t.Logf("%d kills: %d imports, %d removals, %d rotations (%d cut off before they were stored), %d answers; %d lost, %d resurrected, database %s",
-		*kills, l.imports, l.removals, l.rotations, l.forgiven, l.answers, l.lost, l.resurrected, map[bool]string{true: "damaged", false: "intact"}[l.damaged])
+	t.Logf("%d kills: %d imports, %d removals, %d uses, %d rotations (%d cut off before they were stored), %d answers; %d lost, %d resurrected, database %s",
+		n, l.imports, l.removals, l.uses, l.rotations, l.forgiven, l.answers, l.lost, l.resurrected, map[bool]string{true: "damaged", false: "intact"}[l.damaged])
+}
+
+// tooLittle says whether so little has been confirmed that surviving it proves nothing.
+func (l *killLoop) tooLittle() bool {
+	return l.imports < *kills/2 || l.removals < *kills/4 || l.uses < *kills/4 || l.rotations < *kills
 }
 
 // A killLoop is a data directory whose daemons are killed, with what they have confirmed.
@@ -59,7 +66,11 @@ type killLoop struct {
 	reached  chan struct{} // closed then
 	imports  int
 	removals int
+	uses     int
 	answers  int
+
+	using     bool            // somebody is moving the mark
+	preferred map[string]bool // who may be preferred, as far as was confirmed; empty: nobody
 
 	rotations, forgiven, lost, resurrected int
 	damaged                                bool
@@ -75,7 +86,7 @@ type confirmed struct {
 const people = 12
 
 func newKillLoop(t *testing.T) *killLoop {
-	l := &killLoop{t: t, dir: dataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}}
+	l := &killLoop{t: t, dir: dataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}, preferred: map[string]bool{"": true}}
 	l.provider = newTurnstile(t, people, "0.04", l.happened)
 	l.config = gravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
 	for _, email := range l.provider.emails {
@@ -122,22 +133,19 @@ func (l *killLoop) live() {
 	workers.Wait()
 }
 
-// manage imports and removes accounts until the daemon is gone.
+// manage imports, prefers and removes accounts until the daemon is gone.
 func (l *killLoop) manage(ctx context.Context, o *owner, random *rand.Rand) {
 	for ctx.Err() == nil {
 		email, there := l.take(random)
 		var ok bool
-		chain := 0
-		if there && random.IntN(2) == 0 {
-			ok = l.remove(ctx, o, email)
-			there = false
-		} else {
-			var refresh string
-			refresh, chain = l.provider.consent(l.t, email)
-			ok = l.imported(ctx, o, email, refresh)
-			there = true
+		switch random.IntN(3) {
+		case 0:
+			ok = there && l.remove(ctx, o, email) || !there && l.sign(ctx, o, email)
+		case 1:
+			ok = there && l.use(ctx, o, email) || !there && l.sign(ctx, o, email)
+		default:
+			ok = l.sign(ctx, o, email)
 		}
-		l.release(email, ok, there, chain)
 		if !ok {
 			return
 		}
@@ -145,34 +153,81 @@ func (l *killLoop) manage(ctx context.Context, o *owner, random *rand.Rand) {
 	}
 }
 
-// take reserves an account for a change. From here on nobody knows whether it is there.
+// take reserves an account for a change.
 func (l *killLoop) take(random *rand.Rand) (email string, there bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		email = l.provider.emails[random.IntN(people)]
 		if c := l.known[email]; !c.busy {
-			c.busy, c.unsure = true, true
+			c.busy = true
 			return email, c.there
 		}
 	}
 }
 
-// release notes what has become of a change. One that was not confirmed stays unsure until somebody looks.
-func (l *killLoop) release(email string, ok, there bool, chain int) {
+// sign imports a new sign-in of an account. One that was not confirmed stays unsure until somebody looks, as with all changes.
+func (l *killLoop) sign(ctx context.Context, o *owner, email string) bool {
+	l.begin(func() { l.known[email].unsure = true })
+	refresh, chain := l.provider.consent(l.t, email)
+	return l.end(email, l.imported(ctx, o, email, refresh), func() {
+		l.imports++
+		*l.known[email] = confirmed{there: true, chain: chain}
+	})
+}
+
+// remove forgets an account, and with it the mark if it has it.
+func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
+	l.begin(func() {
+		l.known[email].unsure = true
+		if l.preferred[email] {
+			l.preferred[""] = true
+		}
+	})
+	status, body, err := o.do(ctx, http.MethodDelete, "/v1/accounts?email="+url.QueryEscape(email), "")
+	return l.end(email, l.confirms(status, body, err, "remove "+email), func() {
+		l.removals++
+		*l.known[email] = confirmed{}
+		delete(l.preferred, email)
+	})
+}
+
+// use prefers an account. Two at a time would leave open who was the last.
+func (l *killLoop) use(ctx context.Context, o *owner, email string) bool {
+	busy := false
+	l.begin(func() {
+		if busy = l.using; !busy {
+			l.using, l.preferred[email] = true, true
+		}
+	})
+	if busy {
+		return l.sign(ctx, o, email)
+	}
+	status, body, err := o.do(ctx, http.MethodPost, "/v1/accounts/use", fmt.Sprintf(`{"email":%q}`, email))
+	ok := l.confirms(status, body, err, "use "+email)
+	l.begin(func() { l.using = false })
+	return l.end(email, ok, func() {
+		l.uses++
+		l.preferred = map[string]bool{email: true}
+	})
+}
+
+// begin notes that from here on nobody knows how something is.
+func (l *killLoop) begin(note func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.known[email]
-	c.busy = false
-	switch {
-	case !ok:
-	case there:
-		l.imports++
-		*c = confirmed{there: true, chain: chain}
-	default:
-		l.removals++
-		*c = confirmed{}
+	note()
+}
+
+// end notes what was confirmed, and gives the account back.
+func (l *killLoop) end(email string, ok bool, note func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ok {
+		note()
 	}
+	l.known[email].busy = false
+	return ok
 }
 
 // imported says whether the daemon confirmed an import. One that is not answered is not confirmed; any other answer is wrong.
@@ -180,11 +235,6 @@ func (l *killLoop) imported(ctx context.Context, o *owner, email, refresh string
 	document := fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email))
 	status, body, err := o.do(ctx, http.MethodPost, "/v1/accounts", document)
 	return l.confirms(status, body, err, "import "+email)
-}
-
-func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
-	status, body, err := o.do(ctx, http.MethodDelete, "/v1/accounts?email="+url.QueryEscape(email), "")
-	return l.confirms(status, body, err, "remove "+email)
 }
 
 func (l *killLoop) confirms(status int, body string, err error, what string) bool {
@@ -237,6 +287,7 @@ func (l *killLoop) examine(n int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.examineMark(n, list)
 	for email, c := range l.known {
 		i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
 		switch {
@@ -257,6 +308,24 @@ func (l *killLoop) examine(n int) {
 		}
 	}
 	l.rotations = l.provider.rotations()
+}
+
+// examineMark checks that who is preferred is who was said to be last, and comes first.
+func (l *killLoop) examineMark(n int, list []perigee.SignIn) {
+	l.t.Helper()
+	preferred := ""
+	for i, s := range list {
+		if s.Preferred && i > 0 {
+			l.t.Errorf("kill %d: %s is preferred in place %d", n, s.Email, i)
+		}
+		if s.Preferred {
+			preferred = s.Email
+		}
+	}
+	if !l.preferred[preferred] {
+		l.t.Errorf("kill %d: %q is preferred, want one of %v", n, preferred, slices.Sorted(maps.Keys(l.preferred)))
+	}
+	l.preferred = map[string]bool{preferred: true}
 }
 
 // examineToken holds a stored token against what the provider knows. One that was replaced is good once more, for whoever
@@ -322,6 +391,11 @@ func adminOf(t *testing.T, g *gateway) *owner {
 
 // do makes a request. It is the caller's to say whether an error is one.
 func (o *owner) do(ctx context.Context, method, path, body string) (status int, answer string, err error) {
+	return o.doChanged(ctx, method, path, body, func(*http.Request) {})
+}
+
+// doChanged makes a request that the caller has a last look at.
+func (o *owner) doChanged(ctx context.Context, method, path, body string, change func(*http.Request)) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, o.base+path, bytes.NewReader([]byte(body)))
@@ -331,6 +405,7 @@ func (o *owner) do(ctx context.Context, method, path, body string) (status int, 
 	if o.token != "" {
 		req.Header.Set("Authorization", "Bearer "+o.token)
 	}
+	change(req)
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, "", err

@@ -65,6 +65,9 @@ func TestToolLoops(t *testing.T) {
 					}
 				}
 				t.Logf("%d loops, %d requests, no violation", *loops, rounds)
+				if rounds <= 4**loops { // as many turns as there can be, each over after one request
+					t.Error("no tools were called")
+				}
 			})
 		}
 	}

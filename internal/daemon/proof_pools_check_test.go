@@ -20,7 +20,7 @@ func (c *cell) ask(must bool) {
 	n := c.asked
 	c.asked++
 	text := fmt.Sprintf("Question %d. [[text: the answer is %d and a few words more]] [[chunks: 4]]", n, n)
-	before := c.unusable()
+	before, began := c.unusable(), c.now()
 	r, err := inTongue(c.t.Context(), c.gateway.URL(), &tongues[(n+len(c.emails))%len(tongues)], n%2 == 0, c.model, text)
 	if err != nil {
 		c.t.Fatal(err)
@@ -47,7 +47,7 @@ func (c *cell) ask(must bool) {
 		bad = c.excuse(before, met)
 	}
 	if bad == "" && r.status == http.StatusTooManyRequests {
-		bad = c.wrongDelay(r)
+		bad = c.wrongDelay(r, began)
 	}
 	if bad != "" {
 		c.t.Errorf("call %d: %s: %s\nthe provider was asked by %v; before, %d could not be", n, bad, r, met, len(before))
@@ -82,8 +82,12 @@ func (m meeting) String() string {
 // observe looks at what the provider was asked during a call.
 func (c *cell) observe(n int, calls []simulator.Call) meeting {
 	m := meeting{struck: map[string]int{}, given: map[string]bool{}, hosts: map[string]bool{}}
+	braked := c.braked()
 	for _, call := range calls {
 		question := isQuestion(call)
+		if question && call.Fault == "" && call.Status == http.StatusOK {
+			clear(c.locked)
+		}
 		if question {
 			m.questions++
 			if until := c.resting[call.Account]; call.Time.Before(until) {
@@ -107,6 +111,9 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 			c.giveUp(call, &m)
 		}
 	}
+	for email := range m.struck {
+		c.failed[email]++
+	}
 	c.requests += m.questions
 	c.strikes += m.strikes
 	switch {
@@ -114,6 +121,14 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 		c.t.Errorf("call %d: %d requests for one call", n, m.questions)
 	case c.trouble.burns && !c.moment.token && len(m.given) > 2:
 		c.t.Errorf("call %d: %d accounts were spent on one cause", n, len(m.given))
+	case braked && m.questions > 0:
+		c.t.Errorf("call %d: %d requests, although two accounts were locked in a row", n, m.questions)
+	case len(c.locked) > 2:
+		c.t.Errorf("call %d: %d accounts were locked in a row", n, len(c.locked))
+	case c.trouble.blame == blameHost && !c.moment.token && len(m.struck) > 2:
+		c.t.Errorf("call %d: trouble of the provider's own moved it to %d accounts", n, len(m.struck))
+	case c.trouble.blame == blameHost && !c.moment.token && !c.trouble.moves && len(m.struck) > 1:
+		c.t.Errorf("call %d: what is about the model moved it to another account", n)
 	case c.spared() && len(c.stopped) > 2:
 		c.t.Errorf("call %d: the sign-in server has cost %d accounts within a moment", n, len(c.stopped))
 	}
@@ -123,9 +138,22 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 // spared says whether the sign-in server stops accounts. Two of them are enough to leave the others alone.
 func (c *cell) spared() bool { return c.moment.token && c.trouble.tokenState != "" }
 
+// spareFor is how long accounts are spared after two others were locked in a row.
+const spareFor = 10 * time.Minute
+
+// braked says whether they are now.
+func (c *cell) braked() bool { return len(c.locked) > 1 && c.now().Before(c.lockedAt.Add(spareFor)) }
+
 // giveUp notes that trouble counts against an account.
 func (c *cell) giveUp(call simulator.Call, m *meeting) {
 	m.given[call.Account] = true
+	state := c.trouble.state
+	if c.moment.token {
+		state = c.trouble.tokenState
+	}
+	if state == perigee.AccountBanned || state == perigee.AccountVerification {
+		c.locked[call.Account], c.lockedAt = true, call.Time
+	}
 	if c.moment.token {
 		c.out[call.Account] = call.Time.Add(10 * time.Second)
 		if c.trouble.tokenState != "" {
@@ -151,6 +179,7 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 	maps.Copy(all, m.given)
 	everybody := len(all) == len(c.emails)
 	switch {
+	case c.braked():
 	case c.spared() && len(c.stopped) == 2:
 	case c.moment.token:
 		if !everybody && len(m.given) < 3 {
@@ -168,14 +197,21 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 		if len(m.hosts) < len(c.hosts) {
 			return "another endpoint could have been asked"
 		}
+		if c.trouble.moves && len(m.struck) < min(2, len(c.emails)) {
+			return "another account could have been asked"
+		}
+		if c.trouble.again && len(c.emails) == 1 && m.strikes < 2*len(c.hosts) {
+			return "it could have been asked again"
+		}
 	case m.strikes < c.trouble.needs:
 		return "it could have been asked again"
 	}
 	return ""
 }
 
-// wrongDelay says what is wrong with Retry-After where the provider told how long.
-func (c *cell) wrongDelay(r *reply) string {
+// wrongDelay says what is wrong with Retry-After where the provider told how long. The call began when the clock said so, and
+// what it takes was true at some moment from then on.
+func (c *cell) wrongDelay(r *reply, began time.Time) string {
 	seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
 	if err != nil || seconds < 1 {
 		return "Retry-After is no number of seconds"
@@ -189,8 +225,9 @@ func (c *cell) wrongDelay(r *reply) string {
 			first = until
 		}
 	}
-	if got, want := time.Duration(seconds)*time.Second, first.Sub(c.now()); got < want-time.Second || got > want+3*time.Second {
-		return fmt.Sprintf("Retry-After is %s, and it takes %s", got, want)
+	least, most := first.Sub(c.now())-time.Second, first.Sub(began)+3*time.Second
+	if got := time.Duration(seconds) * time.Second; got < least || got > most {
+		return fmt.Sprintf("Retry-After is %s, and it takes %s to %s", got, least, most)
 	}
 	return ""
 }
@@ -209,10 +246,16 @@ func (c *cell) standing(when string) {
 		if row.State != state || !row.Enabled {
 			c.t.Errorf("%s: %s is %s (%s), want %s", when, row.Email, row.State, row.Reason, state)
 		}
-		if len(row.Cooldowns) > 0 && !c.out[row.Email].After(now) {
+		if len(row.Cooldowns) > 0 && !c.out[row.Email].After(now) && !c.restsRightly(row) {
 			c.t.Errorf("%s: %s rests, but had no part in it: %v", when, row.Email, row.Cooldowns)
 		}
 	}
+}
+
+// restsRightly says whether an account rests although nobody has to leave it alone: because others go first.
+func (c *cell) restsRightly(row perigee.AccountRow) bool {
+	reason := row.Cooldowns[0].Reason
+	return len(row.Cooldowns) == 1 && (reason == "spared" && c.braked() || reason == "unavailable" && c.failed[row.Email] >= 3)
 }
 
 // tallied adds up cells.

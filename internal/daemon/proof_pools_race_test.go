@@ -35,6 +35,9 @@ func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 			t.Errorf("calls were refused as %s", class)
 		}
 	}
+	if answered != calls || c.answered == answered {
+		t.Errorf("%d of %d calls were answered, and %d of the further ones", answered, calls, c.answered-answered)
+	}
 	t.Logf("%d concurrent calls during %d changes: %d answered, none refused; %d more during %d changes of all accounts: %d answered, refused %v",
 		calls, steady, answered, further, c.changes-steady, c.answered-answered, c.refused)
 }
@@ -65,12 +68,7 @@ func newCrowd(t *testing.T) *crowd {
 		c.waitFor(func() bool { return c.changes >= c.enough })
 		return nil
 	})
-	var err error
-	c.gateway, err = launch(t.Context(), sources(gravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), dataDir(t)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.gateway.Daemon.Stop(context.Background()) })
+	c.gateway = start(t, gravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), nil)
 	c.owner = adminOf(t, c.gateway)
 	for _, email := range c.provider.emails {
 		refresh, _ := c.provider.consent(t, email)

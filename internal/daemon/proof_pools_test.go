@@ -1,14 +1,12 @@
 package daemon_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,9 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/seal"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
 )
 
 var everyPool = flag.Int("pools", 7, "TestPoolsInTrouble plays one of so many of its scripts; 1: all of them")
@@ -65,32 +61,20 @@ func TestPoolsInTrouble(t *testing.T) {
 	close(queue)
 	workers.Wait()
 	t.Log(total.String())
+	if played := (len(cells) + *everyPool - 1) / *everyPool; total.cells != played || total.answered == 0 || total.strikes < played {
+		t.Errorf("of %d scripts %d were played to their end, with %d answers and %d strikes", played, total.cells, total.answered, total.strikes)
+	}
 }
 
 // poolDir is a data directory with accounts, to be copied.
 func poolDir(t *testing.T, size int) string {
 	t.Helper()
 	dir := dataDir(t)
-	key, err := seal.Open(t.Context(), seal.Options{Dir: dir, NoKeyring: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(dir, "perigee.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
 	var list []perigee.SignIn
 	for i := range size {
-		email := member(i)
-		list = append(list, perigee.SignIn{
-			Account: perigee.Account{Email: email, Upstream: "gravity", Enabled: true, ProjectID: projectOf(email)},
-			Refresh: perigee.NewSecret("refresh-of-" + email),
-		})
+		list = append(list, signedIn(member(i), projectOf(member(i)), "refresh-of-"+member(i)))
 	}
-	if _, err := store.Accounts(key).AddSignIns(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, dir, list...)
 	return dir
 }
 
@@ -116,6 +100,9 @@ type cell struct {
 	out      map[string]time.Time // until when an account may be left alone
 	resting  map[string]time.Time // until when it must be
 	stopped  map[string]bool
+	locked   map[string]bool // banned or to be verified, with no good answer since
+	lockedAt time.Time       // the last of them
+	failed   map[string]int  // by account: calls that all endpoints failed
 	answered int
 	refused  map[string]int // by class
 	requests int
@@ -124,7 +111,7 @@ type cell struct {
 
 func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell {
 	c := &cell{t: t, trouble: k, moment: m, clock: &clock{at: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
-		stopped: map[string]bool{}, refused: map[string]int{}, model: "gemini-3-flash"}
+		stopped: map[string]bool{}, locked: map[string]bool{}, failed: map[string]int{}, refused: map[string]int{}, model: "gemini-3-flash"}
 	if size == 3 {
 		c.model = "claude-opus-4-6-thinking"
 	}
@@ -137,19 +124,10 @@ func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell
 	}
 	began := time.Now()
 	c.now = func() time.Time { return c.clock.now().Add(time.Since(began)) }
-	var err error
-	if c.provider, err = simulator.New(simulator.Options{Seed: "pools", Accounts: accounts, Now: c.now, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
+	c.provider = newSimulator(t, simulator.Options{Seed: "pools", Accounts: accounts, Now: c.now, Admin: true})
 	for range 2 {
-		server := httptest.NewServer(c)
-		c.hosts = append(c.hosts, server.URL)
-		t.Cleanup(func() {
-			server.CloseClientConnections()
-			server.Close()
-		})
+		c.hosts = append(c.hosts, serve(t, c))
 	}
-	t.Cleanup(func() { _ = c.provider.Close() })
 	// What is left of a quota does not go with the trouble, and would end it.
 	if slices.Contains(k.class, perigee.ClassExhausted) {
 		if err := c.provider.AddFaults(simulator.Fault{Do: "unavailable_503", When: simulator.When{Path: ":fetchAvailableModels"}}); err != nil {
@@ -160,11 +138,7 @@ func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell
 	if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 		t.Fatal(err)
 	}
-	c.gateway, err = launch(t.Context(), sources(c.config(), dir), func(o *daemon.Options) { o.Now = c.now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.gateway.Daemon.Stop(context.Background()) })
+	c.gateway = startIn(t, sources(c.config(), dir), func(o *daemon.Options) { o.Now = c.now })
 	c.owner = adminOf(t, c.gateway)
 	return c
 }
@@ -232,6 +206,9 @@ func (c *cell) play() {
 	}
 	w := httptest.NewRecorder()
 	c.provider.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/simulator/faults", nil))
+	if c.braked() {
+		c.clock.advance(spareFor)
+	}
 	c.clock.advance(max(c.trouble.out, 2*time.Minute) + time.Second)
 	c.recover()
 }

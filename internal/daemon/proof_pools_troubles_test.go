@@ -27,6 +27,8 @@ type trouble struct {
 	out     time.Duration // and need not be for so long
 	brief   bool          // it is worth waiting for
 	burns   bool          // two accounts at most are spent on it
+	moves   bool          // one other account is asked, whoever is to blame
+	again   bool          // and where there is none the same one, once more
 	alike   bool          // that another account met the same before counts, too
 	hangs   bool
 	class   []perigee.Class
@@ -82,7 +84,8 @@ func after(do string, chunks int) simulator.Fault {
 }
 
 func host(do string, class perigee.Class, status ...int) trouble {
-	return trouble{name: do, fault: simulator.Fault{Do: do}, blame: blameHost, class: classes(class), status: status}
+	down := class == perigee.ClassUnavailable
+	return trouble{name: do, fault: simulator.Fault{Do: do}, blame: blameHost, moves: down, again: down, class: classes(class), status: status}
 }
 
 const (
@@ -105,21 +108,21 @@ var troubles = []trouble{
 	{name: "bare 429", fault: simulator.Fault{Do: "bare_429"}, blame: blameAccount, needs: 1, out: 20 * time.Second, burns: true, alike: true,
 		class: classes(perigee.ClassRateLimited, perigee.ClassIdentity), status: []int{429, 403}},
 
-	host("capacity", perigee.ClassCapacity, 503),
-	host("capacity_429", perigee.ClassCapacity, 503),
-	host("overloaded_529", perigee.ClassCapacity, 503),
+	host("capacity", perigee.ClassCapacity, 503, 529),
+	host("capacity_429", perigee.ClassCapacity, 503, 529),
+	host("overloaded_529", perigee.ClassCapacity, 503, 529),
 	host("unavailable_503", perigee.ClassUnavailable, 503),
 	host("internal_500", perigee.ClassUnavailable, 500),
 	host("deadline_504", perigee.ClassUnavailable, 504),
 	host("bad_gateway_html", perigee.ClassUnavailable, 502),
 	host("array_error", perigee.ClassUnavailable, 500),
 	host("reset", perigee.ClassUnavailable, 503),
-	{name: "hang", fault: simulator.Fault{Do: "hang"}, blame: blameHost, hangs: true, class: classes(perigee.ClassUnavailable), status: []int{504}},
-	{name: "hang after headers", fault: simulator.Fault{Do: "hang_after_headers"}, blame: blameHost, hangs: true, class: classes(perigee.ClassUnavailable), status: []int{504}},
-	{name: "error instead of the first chunk", fault: after("error_mid_stream", 0), blame: blameHost, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{500, 503}},
-	{name: "damaged first chunk", fault: after("invalid_json_chunk", 0), blame: blameHost, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{502, 503}},
+	{name: "hang", fault: simulator.Fault{Do: "hang"}, blame: blameHost, moves: true, again: true, hangs: true, class: classes(perigee.ClassUnavailable), status: []int{504}},
+	{name: "hang after headers", fault: simulator.Fault{Do: "hang_after_headers"}, blame: blameHost, moves: true, again: true, hangs: true, class: classes(perigee.ClassUnavailable), status: []int{504}},
+	{name: "error instead of the first chunk", fault: after("error_mid_stream", 0), blame: blameHost, moves: true, again: true, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{500, 503}},
+	{name: "damaged first chunk", fault: after("invalid_json_chunk", 0), blame: blameHost, moves: true, again: true, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{502, 503}},
 
-	{name: "forbidden", fault: simulator.Fault{Do: "forbidden"}, blame: blameAccount, needs: 2, rests: time.Minute, out: lookOver,
+	{name: "forbidden", fault: simulator.Fault{Do: "forbidden"}, blame: blameHost, moves: true,
 		class: classes(perigee.ClassForbidden), status: []int{403}},
 	{name: "service disabled", fault: simulator.Fault{Do: "service_disabled"}, blame: blameAccount, needs: 1, rests: time.Minute, out: lookOver,
 		class: classes(perigee.ClassForbidden), status: []int{403}},

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -72,14 +73,10 @@ func followOn(t *testing.T, text string, flags map[string]string) (*gateway, log
 		Env:   func(string) (string, bool) { return "", false },
 	}
 	book := make(logbook, 10_000)
-	g, err := launch(t.Context(), src, func(o *daemon.Options) {
+	g := startIn(t, src, func(o *daemon.Options) {
 		o.Poll = 5 * time.Millisecond
 		o.Logger = slog.New(book)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Daemon.Stop(context.Background()) })
 	return g, book, write
 }
 
@@ -190,10 +187,7 @@ func TestFetchingChangesWithoutRestart(t *testing.T) {
 	look := func() int {
 		t.Helper()
 		body := `{"model":"gemini-2.5-flash","stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/cat.png"}}]}]}`
-		resp, err := client.Post(g.URL()+"/v1/chat/completions", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := postJSON(t, g, "/v1/chat/completions", body)
 		rest(t, resp)
 		return resp.StatusCode
 	}
@@ -210,4 +204,20 @@ func TestFetchingChangesWithoutRestart(t *testing.T) {
 	if got := look(); got != http.StatusOK {
 		t.Errorf("not allowed again: got %d", got)
 	}
+}
+
+// Streams that begin after an edit are kept alive as it says.
+func TestKeepAliveChangesWithoutRestart(t *testing.T) {
+	t.Parallel()
+	provider := newStage(t)
+	g, book, write := follow(t, provider.config("limits: {keep_alive: 1h}\n"))
+	write(provider.config("limits: {keep_alive: 1s}\n"))
+	book.line(t, "configuration reloaded")
+	quiet := openStream(t, g, "")
+	sign := make([]byte, 1) // nothing else comes before the provider is told to go on
+	if _, err := io.ReadFull(quiet.Body, sign); err != nil {
+		t.Error(err)
+	}
+	close(provider.goOn)
+	rest(t, quiet)
 }

@@ -5,12 +5,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/httpapi"
 	"perigee/internal/sqlstore"
 )
 
@@ -31,12 +30,12 @@ func replicaName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:10]))
 }
 
-// sharedSessions is where a pool finds the sessions of other replicas; nil when there are none.
-func sharedSessions(store *sqlstore.Accounts, upstream string) account.SessionStore {
+// sharedRequests is where the requests of keys are counted over all replicas; nil when there are none.
+func sharedRequests(store *sqlstore.Store) httpapi.RequestCounter {
 	if !store.Shared() {
 		return nil
 	}
-	return store.Sessions(upstream)
+	return store
 }
 
 // followReplicas takes over what other replicas change about accounts, until the daemon stops.
@@ -85,22 +84,25 @@ func (d *Daemon) takeOver(ctx context.Context) error {
 // follow makes the pool know what others have changed in the store. Unlike load it keeps the access tokens of accounts whose
 // refresh token another replica has rotated: replacing them, too, would have the replicas refresh in turns for ever.
 func (r *roster) follow(ctx context.Context) error {
-	before := r.everybody()
+	before, nobody := r.preferred(), len(r.everybody()) == 0
 	if err := r.loadWith(ctx, (*source).follow); err != nil {
 		return err
 	}
-	after := r.everybody()
-	if len(before) == 0 || len(after) == 0 || sameAccount(before[0], after[0]) {
-		return nil
-	}
-	if slices.ContainsFunc(after, func(s *source) bool { return sameAccount(s, before[0]) }) {
-		// The first is the one that is preferred, and somebody has put another there.
-		return r.pool.Use(after[0].SignIn().Email)
+	if after := r.preferred(); after != "" && after != before && !nobody {
+		return r.pool.Use(after) // somebody has said so elsewhere
 	}
 	return nil
 }
 
-func sameAccount(a, b *source) bool { return a.SignIn().Email == b.SignIn().Email }
+// preferred is the address of the account that comes before all others; empty: there is none.
+func (r *roster) preferred() string {
+	for _, s := range r.everybody() {
+		if signIn := s.SignIn(); signIn.Preferred {
+			return signIn.Email
+		}
+	}
+	return ""
+}
 
 // follow takes over what has changed about the account, its refresh token included.
 func (s *source) follow(signIn perigee.SignIn) *source {

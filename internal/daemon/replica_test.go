@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,36 +37,13 @@ func storeConfig(address, key string) string {
 func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *tower) {
 	t.Helper()
 	store := storeConfig(perigeetest.Postgres(t), newSealKey())
-	provider, err := simulator.New(simulator.Options{Seed: t.Name(), Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := provider.AddFaults(faults...); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(provider)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-		_ = provider.Close()
-	})
+	provider, url := startSimulator(t, simulator.Options{Script: script}, faults...)
 	towers := make([]*tower, 2)
 	for i := range towers {
-		w := &tower{t: t, provider: provider, src: sources(gravityConfig(server.URL, upstream)+store, dataDir(t))}
-		if w.gateway, err = launch(t.Context(), w.src, nil); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { w.gateway.Daemon.Stop(context.Background()) })
-		towers[i] = w
+		towers[i] = &tower{t: t, provider: provider, src: sources(gravityConfig(url, upstream)+store, dataDir(t))}
+		towers[i].gateway = startIn(t, towers[i].src, nil)
 	}
 	return towers[0], towers[1]
-}
-
-func (w *tower) mustImport(document string) {
-	w.t.Helper()
-	if _, err := w.control().ImportAccounts(w.t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // asked lists the accounts that the provider was asked with for answers, in order.
@@ -81,17 +57,10 @@ func (w *tower) asked() (accounts []string) {
 	return accounts
 }
 
-func (w *tower) mustAnswer() {
-	w.t.Helper()
-	if status, body := w.call(); status != http.StatusOK {
-		w.t.Fatalf("got %d: %s", status, body)
-	}
-}
-
 func TestReplicasShareAccounts(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", nil)
-	a.mustImport(adaAndBob)
+	a.imports(adaAndBob)
 	a.mustAnswer()
 	until(t, "the other replica has the accounts, too", func() bool {
 		status, _ := b.call()
@@ -105,6 +74,8 @@ func TestReplicasShareAccounts(t *testing.T) {
 		asked := b.asked()
 		return asked[len(asked)-1] == "bob"
 	})
+	a.wantOrder("bob", "bob, ada")
+	b.wantOrder("bob", "bob, ada")
 	if err := b.control().RemoveAccount(t.Context(), named("bob@example.com")); err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +85,15 @@ func TestReplicasShareAccounts(t *testing.T) {
 		asked := a.asked()
 		return asked[len(asked)-1] == "ada"
 	})
+	a.wantOrder("", "ada")
+	b.wantOrder("", "ada")
 }
 
 // A rotated token that one replica stores must not make the others refresh, too, and so on for ever.
 func TestReplicasDoNotRefreshInTurnsForEver(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", &simulator.Script{RotateRefreshTokens: true})
-	a.mustImport(adaAlone)
+	a.imports(adaAlone)
 	a.mustAnswer()
 	until(t, "the other replica answers", func() bool {
 		status, _ := b.call()
@@ -149,7 +122,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "pools: [antigravity]", nil,
 		simulator.Fault{When: simulator.When{Method: "streamGenerateContent", Account: "ada"}, Do: "quota_exhausted", Delay: simulator.Duration(time.Hour), Times: 1})
-	a.mustImport(adaAndBob)
+	a.imports(adaAndBob)
 	b.want("ada, bob")
 	a.mustAnswer()
 	until(t, "the other replica lets the account rest", func() bool {
@@ -165,7 +138,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 func TestReplicasShareResponsesAndUsage(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", nil)
-	a.mustImport(adaAlone)
+	a.imports(adaAlone)
 	made := send(t, a.gateway, "/v1/responses", `{"model":"gemini-3-flash","input":"[[text: hello]]"}`)
 	id, _ := made["id"].(string)
 	resp, err := client.Get(b.gateway.URL() + "/v1/responses/" + id)
@@ -211,7 +184,7 @@ func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", nil)
-	a.mustImport(adaAlone)
+	a.imports(adaAlone)
 	b.want("ada")
 	loaded, err := config.Load(b.src)
 	if err != nil {
@@ -242,20 +215,26 @@ func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 
 // A wire is the way to the database, which can be cut.
 type wire struct {
-	listener net.Listener
-	target   string
-	mu       sync.Mutex
-	cut      bool
-	open     map[net.Conn]bool
+	target string
+	mu     sync.Mutex
+	cut    bool
+	open   map[net.Conn]bool
 }
 
-func newWire(t *testing.T, target string) *wire {
+// newWire is the way to an empty database: direct is its address, and through that at the near end of the wire.
+func newWire(t *testing.T) (w *wire, direct, through string) {
 	t.Helper()
+	direct = perigeetest.Postgres(t)
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: l, target: target, open: map[net.Conn]bool{}}
+	w = &wire{target: u.Host, open: map[net.Conn]bool{}}
+	u.Host = l.Addr().String()
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -271,7 +250,7 @@ func newWire(t *testing.T, target string) *wire {
 		w.set(true)
 		running.Wait()
 	})
-	return w
+	return w, direct, u.String()
 }
 
 func (w *wire) carry(near net.Conn) {
@@ -315,16 +294,10 @@ func (w *wire) set(cut bool) {
 
 func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	direct := perigeetest.Postgres(t)
-	u, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWire(t, u.Host)
-	u.Host = w.listener.Addr().String()
+	w, direct, through := newWire(t)
 	stage := newStage(t)
 	close(stage.goOn)
-	g := start(t, stage.config(storeConfig(u.String(), newSealKey())), nil)
+	g := start(t, stage.config(storeConfig(through, newSealKey())), nil)
 	if got := status(t, g, streaming, ""); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}

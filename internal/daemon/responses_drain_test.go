@@ -16,16 +16,8 @@ func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {
 	idle, busy := openSocket(t, g, ""), openSocket(t, g, "")
 	say(t, busy, askOverSocket)
 	hear(t, busy, "response.output_text.delta")
-	closed := make(chan error, 1)
-	go func() {
-		_, _, err := idle.Read(context.Background())
-		closed <- err
-	}()
-	stopped := make(chan struct{})
-	go func() {
-		g.Daemon.Stop(context.Background())
-		close(stopped)
-	}()
+	closed := closing(idle)
+	stopped := stopping(context.Background(), g)
 	if code := websocket.CloseStatus(wait(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
 		t.Errorf("the idle one closed with %v", code)
 	}
@@ -35,8 +27,5 @@ func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {
 		t.Errorf("the busy one closed with %v", err)
 	}
 	wait(t, stopped, "the daemon to stop")
-	calls, err := recorded(t.Context(), g.cfg.DataDir)
-	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeDone {
-		t.Errorf("recorded %+v (%v)", calls, err)
-	}
+	g.ended(t, perigee.OutcomeDone)
 }

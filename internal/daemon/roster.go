@@ -47,8 +47,8 @@ func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts,
 	r.client, r.guard = newSignIn(u, transport, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, transport, opts)
 	r.pool = account.NewPool(account.Options{
-		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota,
-		Now: opts.Now, Logger: opts.Logger, OnState: r.stateChanged, Store: store, Sessions: sharedSessions(store, u.Name),
+		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota, Concurrency: u.Concurrency,
+		Now: opts.Now, Logger: opts.Logger, OnState: r.stateChanged, Look: r.look, Store: store, Sessions: store.Sessions(u.Name),
 	})
 	return r, r.load(ctx)
 }

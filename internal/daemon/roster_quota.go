@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"perigee"
@@ -66,25 +67,63 @@ func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, 
 		return nil, err
 	}
 	email := s.SignIn().Email
-	var list []perigee.Quota
-	for _, row := range rows {
-		if row.Pool == account.PoolAntigravity {
-			list = append(list, perigee.Quota{Account: email, Model: row.Model, Remaining: row.Remaining, ResetsAt: row.ResetsAt})
+	of := func(pool string) (list []perigee.Quota) {
+		for _, row := range rows {
+			if row.Pool == pool {
+				list = append(list, perigee.Quota{Account: email, Model: row.Model, Remaining: row.Remaining, ResetsAt: row.ResetsAt})
+			}
 		}
+		return list
 	}
-	r.pool.ReportQuota(email, list, now)
+	r.pool.ReportQuota(email, of(account.PoolAntigravity), now)
+	r.pool.ReportCLIQuota(email, of(account.PoolCLI), now)
 	return rows, nil
 }
 
-// quota returns what an account has left, as of a moment ago at most. What was read while a call was being made does not
-// count: it may be from before the call.
-func (r *roster) quota(ctx context.Context, s *source) ([]perigee.QuotaRow, error) {
+// look reads the quota of accounts in the background, for a pool in which calls find nobody.
+func (r *roster) look(emails []string) <-chan struct{} {
+	if !r.watchQuota {
+		return nil
+	}
+	sources := byEmail(r.everybody())
+	done, places := make(chan struct{}), make(chan struct{}, quotaAtOnce)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.base.Err() != nil {
+		return nil
+	}
+	r.background.Go(func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(r.base, quotaTime)
+		defer cancel()
+		var asking sync.WaitGroup
+		for _, email := range emails {
+			s := sources[email]
+			if s == nil {
+				continue
+			}
+			places <- struct{}{}
+			asking.Go(func() {
+				defer func() { <-places }()
+				if _, err := r.readQuota(ctx, s); err != nil && ctx.Err() == nil {
+					r.logger.Debug("the quota of an account that rests cannot be read", "upstream", r.upstream, "error", err)
+				}
+			})
+		}
+		asking.Wait()
+	})
+	return done
+}
+
+// quota returns what an account has left, as of a moment ago at most, or if fresh as of now. What was read while a call was
+// being made does not count: it may be from before the call.
+func (r *roster) quota(ctx context.Context, s *source, fresh bool) ([]perigee.QuotaRow, error) {
 	email := s.SignIn().Email
 	r.mu.Lock()
 	last, ok := r.readings[email]
 	r.mu.Unlock()
 	now := r.now()
-	if age := now.Sub(last.at); ok && age >= 0 && age < quotaFresh {
+	if age := now.Sub(last.at); ok && !fresh && age >= 0 && age < quotaFresh {
 		return last.rows, nil
 	}
 	rows, err := r.readQuota(ctx, s)

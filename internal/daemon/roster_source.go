@@ -74,7 +74,7 @@ func (s *source) SignIn() perigee.SignIn {
 	if s.stored.Generation > signIn.Generation {
 		signIn = s.stored
 	}
-	signIn.Cooldowns = s.stored.Cooldowns
+	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not tell about these
 	if signIn.ProjectID == "" || signIn.ProjectID == s.wrong {
 		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
 	}
@@ -89,7 +89,7 @@ func (s *source) learn(signIn perigee.SignIn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if signIn.Generation > s.stored.Generation {
-		signIn.Cooldowns = s.stored.Cooldowns
+		signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred
 		s.stored = signIn
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/simulator"
 )
@@ -15,12 +14,8 @@ import (
 // states writes the accounts with their states.
 func (w *tower) states() string {
 	w.t.Helper()
-	rows, err := w.control().Accounts(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	var words []string
-	for _, row := range rows {
+	for _, row := range w.accounts() {
 		name, _, _ := strings.Cut(row.Email, "@")
 		words = append(words, strings.TrimSuffix(name+" "+row.State+": "+row.Reason, ": "))
 	}
@@ -31,13 +26,6 @@ func (w *tower) wantStates(want string) {
 	w.t.Helper()
 	if got := w.states(); got != want {
 		w.t.Errorf("the accounts are %q, want %q", got, want)
-	}
-}
-
-func (w *tower) imports(document string) {
-	w.t.Helper()
-	if _, err := w.control().ImportAccounts(w.t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
-		w.t.Fatal(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"perigee/internal/daemon"
 )
 
-// send posts a body and returns the answer, which must be good.
-func send(t *testing.T, g *gateway, path, body string) map[string]any {
+// postJSON posts a body and returns when the head of the answer is there.
+func postJSON(t *testing.T, g *gateway, path, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+path, strings.NewReader(body))
 	if err != nil {
@@ -25,6 +24,13 @@ func send(t *testing.T, g *gateway, path, body string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return resp
+}
+
+// send posts a body and returns the answer, which must be good.
+func send(t *testing.T, g *gateway, path, body string) map[string]any {
+	t.Helper()
+	resp := postJSON(t, g, path, body)
 	raw := rest(t, resp)
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("got status %d: %s\nto %s", resp.StatusCode, raw, body)
@@ -41,23 +47,19 @@ func TestSignaturesOutlastARestart(t *testing.T) {
 	const signature = "EjQKMgExampleSignatureOfACallThatIsLongEnoughToBeReal0123456789ABCDEF"
 	var mu sync.Mutex
 	var asked []string
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		asked = append(asked, string(body))
 		mu.Unlock()
 		_, _ = fmt.Fprint(w, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read"},"thoughtSignature":"`+signature+`"}],"role":"model"},"finishReason":"STOP"}]}`)
 	}))
-	t.Cleanup(func() {
-		provider.CloseClientConnections()
-		provider.Close()
-	})
 	dir := dataDir(t)
 	for i, body := range []string{
 		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"}]}`,
 		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"text"}]}`,
 	} {
-		g, err := launch(t.Context(), sources(oneUpstream(provider.URL), dir), nil)
+		g, err := launch(t.Context(), sources(oneUpstream(provider), dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,9 +67,12 @@ func TestSignaturesOutlastARestart(t *testing.T) {
 		if _, err := g.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(asked[i], signature); got != (i == 1) {
-			t.Errorf("request %d: the signature is there: %v\n%s", i+1, got, asked[i])
+		mu.Lock()
+		sent := asked[len(asked)-1]
+		if got := strings.Contains(sent, signature); got != (i == 1) || len(asked) != i+1 {
+			t.Errorf("request %d of %d: the signature is there: %v\n%s", i+1, len(asked), got, sent)
 		}
+		mu.Unlock()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -28,22 +27,6 @@ func listenSocket(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// ownDir makes a directory for the owner alone, or takes back what others were allowed in one that is there: who can write
-// to it can put an admin token there.
-func ownDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode().Perm()&0o022 == 0 || runtime.GOOS == "windows" {
-		return err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil && info.Mode()&os.ModeSticky == 0 {
-		return err
-	}
-	return nil // in a sticky directory others can add files and not change ours, and what matters is looked at by itself
 }
 
 // lockSoon locks a file, and tries again for a while: who has just ended may still be giving it up, and a process that is

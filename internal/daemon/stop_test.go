@@ -17,9 +17,8 @@ func TestClientThatLeavesEndsTheCallUpstream(t *testing.T) {
 	resp := openStream(t, g, "")
 	_ = resp.Body.Close()
 	wait(t, stage.gone, "the provider to notice")
-	calls, err := g.Stop(t.Context())
-	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCanceled || calls[0].Class != perigee.ClassCanceled {
-		t.Errorf("recorded %+v (%v)", calls, err)
+	if c := g.ended(t, perigee.OutcomeCanceled); c.Class != perigee.ClassCanceled {
+		t.Errorf("recorded as %s", c.Class)
 	}
 }
 
@@ -28,15 +27,12 @@ func TestStopLetsOpenStreamsFinish(t *testing.T) {
 	stage := newStage(t)
 	g := start(t, stage.config(""), nil)
 	resp := openStream(t, g, "")
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		g.Daemon.Stop(ctx)
-	}()
+	stopped := stopping(context.Background(), g)
 	until(t, "nobody new is let in", func() bool {
-		_, err := client.Get(g.URL() + "/health")
+		resp, err := client.Get(g.URL() + "/health")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
 		return err != nil
 	})
 	select {
@@ -49,9 +45,8 @@ func TestStopLetsOpenStreamsFinish(t *testing.T) {
 		t.Errorf("the rest of the stream is %q", got)
 	}
 	wait(t, stopped, "the daemon to stop")
-	calls, err := recorded(t.Context(), g.cfg.DataDir)
-	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeDone || calls[0].Usage.Output != 3 {
-		t.Errorf("recorded %+v (%v)", calls, err)
+	if c := g.ended(t, perigee.OutcomeDone); c.Usage.Output != 3 {
+		t.Errorf("recorded with %+v", c.Usage)
 	}
 }
 
@@ -62,22 +57,14 @@ func TestStopCutsOffWhatDoesNotFinish(t *testing.T) {
 	resp := openStream(t, g, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the limit is over at once
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		g.Daemon.Stop(ctx)
-	}()
+	stopped := stopping(ctx, g)
 	if got := rest(t, resp); !strings.HasPrefix(got, `data: {"error":{"code":503,"message":"perigee is shutting down`) {
 		t.Errorf("the stream ended with %q", got)
 	}
 	wait(t, stage.gone, "the provider to notice")
 	wait(t, stopped, "the daemon to stop")
-	calls, err := recorded(t.Context(), g.cfg.DataDir)
-	if err != nil || len(calls) != 1 {
-		t.Fatalf("recorded %+v (%v)", calls, err)
-	}
-	if c := calls[0]; c.Outcome != perigee.OutcomeCutOff || !strings.Contains(c.Error, "shutting down") {
-		t.Errorf("recorded as %s, %s: %s", c.Outcome, c.Class, c.Error)
+	if c := g.ended(t, perigee.OutcomeCutOff); !strings.Contains(c.Error, "shutting down") {
+		t.Errorf("recorded as %s: %s", c.Class, c.Error)
 	}
 }
 
@@ -94,13 +81,9 @@ func TestKilledDaemonLeavesNothingOpen(t *testing.T) {
 	})
 	child.kill(t)
 	_ = resp.Body.Close()
-	g, err := launch(t.Context(), sources(stage.config(""), dir), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls, err := g.Stop(t.Context())
-	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeCutOff || calls[0].Error != "perigee ended before the call did" {
-		t.Errorf("recorded %+v (%v)", calls, err)
+	g := startIn(t, sources(stage.config(""), dir), nil)
+	if c := g.ended(t, perigee.OutcomeCutOff); c.Error != "perigee ended before the call did" {
+		t.Errorf("recorded with %s", c.Error)
 	}
 }
 
@@ -142,10 +125,7 @@ func TestRefusedDaemonLeavesOpenCallsAlone(t *testing.T) {
 	}
 	close(stage.goOn)
 	rest(t, resp)
-	calls, err := g.Stop(t.Context())
-	if err != nil || len(calls) != 1 || calls[0].Outcome != perigee.OutcomeDone {
-		t.Errorf("recorded %+v (%v)", calls, err)
-	}
+	g.ended(t, perigee.OutcomeDone)
 }
 
 func TestStartThatFailsLeavesNothingBehind(t *testing.T) {

@@ -75,13 +75,24 @@ func (c *call) changeAccount() error {
 	return c.writeValue(row)
 }
 
-// removeAccount answers DELETE /v1/accounts?email=&upstream=.
+// removeAccount answers DELETE /v1/accounts?email=&upstream=, or with the same in a body as useAccount takes it. Where both
+// are given they must agree: which of two accounts to forget is not to be guessed.
 func (c *call) removeAccount() error {
 	control, err := c.control()
 	if err != nil {
 		return err
 	}
 	name := perigee.AccountName{Email: c.r.URL.Query().Get("email"), Upstream: c.r.URL.Query().Get("upstream")}
+	if c.r.ContentLength != 0 {
+		var body perigee.AccountName
+		if err := c.readCommand(map[string]any{"email": &body.Email, "upstream": &body.Upstream}); err != nil {
+			return err
+		}
+		if name.Email != "" && name.Email != body.Email || name.Upstream != "" && name.Upstream != body.Upstream {
+			return perigee.Errorf(perigee.ClassInvalid, "the address and the body name different accounts").WithNext("name the account once")
+		}
+		name = body
+	}
 	if err := control.RemoveAccount(c.r.Context(), name); err != nil {
 		return err
 	}

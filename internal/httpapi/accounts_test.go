@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,8 +53,9 @@ func (d *clerk) ExplainAccounts(_ context.Context, model string) ([]perigee.Choi
 
 func (d *clerk) Quota(context.Context) (perigee.QuotaList, error) {
 	return perigee.QuotaList{
-		Rows:     []perigee.QuotaRow{{Account: "ada@example.com", Model: "gemini-3-flash", Remaining: 0.5}, {Account: "ada@example.com", Model: "claude-sonnet-4-6"}},
-		Problems: []string{"bob@example.com: it is signed out", "cyd@example.com: no\r\nX-Evil: yes"},
+		Rows: []perigee.QuotaRow{{Account: "ada@example.com", Model: "gemini-3-flash", Remaining: 0.5}, {Account: "ada@example.com", Model: "claude-sonnet-4-6"}},
+		Problems: []perigee.AccountProblem{{Email: "bob@example.com", Upstream: "gravity", Why: "it is signed out"},
+			{Email: "cyd@example.com", Upstream: "gravity", Why: "no\r\nX-Evil: yes" + strings.Repeat(" and more", 1000)}},
 	}, d.note("quota")
 }
 
@@ -89,7 +91,7 @@ func TestManagingAccountsOverHTTP(t *testing.T) {
 		status             int
 		asked, answer      string
 	}{
-		{"GET", "/v1/accounts", "", 200, "list", `[{"email":"ada@example.com","upstream":"gravity","enabled":true,"project_id":"p","state":"ready","cooldowns":[]}]`},
+		{"GET", "/v1/accounts", "", 200, "list", `[{"email":"ada@example.com","upstream":"gravity","enabled":true,"preferred":false,"project_id":"p","state":"ready","cooldowns":[]}]`},
 		{"POST", "/v1/accounts", `[1]`, 200, `import "" false [1]`, `"result":"added"`},
 		{"POST", "/v1/accounts?upstream=gravity&partial=true", `{}`, 200, `import "gravity" true {}`, `"result":"added"`},
 		{"POST", "/v1/accounts?partial=maybe", `{}`, 400, "", `partial=true`},
@@ -100,6 +102,12 @@ func TestManagingAccountsOverHTTP(t *testing.T) {
 		{"PATCH", "/v1/accounts", `{"email":"a@b.c","email":"d@e.f","enabled":true}`, 400, "", `stands there twice`},
 		{"PATCH", "/v1/accounts", `{"email":"a@b.c","disabled":true}`, 400, "", `is not known here`},
 		{"DELETE", "/v1/accounts?email=a%2Bx@b.c&upstream=gravity", "", 200, `remove "a+x@b.c" "gravity"`, `"email":"a+x@b.c"`},
+		{"DELETE", "/v1/accounts", `{"email": "a@b.c"}`, 200, `remove "a@b.c" ""`, `"email":"a@b.c"`},
+		{"DELETE", "/v1/accounts", `{"email": "a@b.c", "upstream": "gravity"}`, 200, `remove "a@b.c" "gravity"`, `"upstream":"gravity"`},
+		{"DELETE", "/v1/accounts?email=a@b.c", `{"email": "a@b.c"}`, 200, `remove "a@b.c" ""`, `"email":"a@b.c"`},
+		{"DELETE", "/v1/accounts?email=other@b.c", `{"email": "a@b.c"}`, 400, "", `name different accounts`},
+		{"DELETE", "/v1/accounts", `{"mail": "a@b.c"}`, 400, "", `\"mail\" is not known here`},
+		{"DELETE", "/v1/accounts", `[]`, 400, "", `not a JSON object`},
 		{"POST", "/v1/accounts/use", `{"email":"a@b.c"}`, 200, `use "a@b.c" ""`, `{"email":"a@b.c"}`},
 		{"POST", "/v1/accounts/use", `["a@b.c"]`, 400, "", `not a JSON object`},
 		{"POST", "/v1/accounts/use", `{"email":1}`, 400, "", `the member \"email\" cannot be read`},
@@ -184,6 +192,15 @@ func TestQuotaOverHTTP(t *testing.T) {
 	w = knock(newOffice(&clerk{}).Trusted(), "GET", "/v1/quota", "")
 	if w.Code != 200 || !strings.Contains(w.Body.String(), "claude-sonnet-4-6") {
 		t.Errorf("the owner got %d: %s", w.Code, w.Body)
+	}
+	// Through the socket the problems come whole; over TCP nobody gets another shape by asking for it.
+	w = knock(newOffice(&clerk{}).Trusted(), "GET", "/v1/quota?problems=true", "")
+	var list perigee.QuotaList
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list.Rows) != 2 || len(list.Problems) != 2 || len(list.Problems[1].Why) < 9000 {
+		t.Errorf("the owner got %d: %s", w.Code, w.Body)
+	}
+	if w := knock(newOffice(&clerk{}), "GET", "/v1/quota?problems=true", "", "Authorization", "Bearer laptop-secret"); w.Body.String() != want {
+		t.Errorf("got %s", w.Body)
 	}
 	if w := knock(newOffice(&clerk{}), "GET", "/v1/quota", ""); w.Code != 401 {
 		t.Errorf("nobody got %d", w.Code)

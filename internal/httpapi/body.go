@@ -186,8 +186,9 @@ func (c *call) bodyError(err error, limit int64) error {
 		e.Status = http.StatusRequestTimeout
 		return e
 	}
-	if c.r.Context().Err() != nil {
+	// A client that has only stopped writing still reads, and nobody can tell it from one that is gone.
+	if c.r.Context().Err() != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return c.r.Context().Err()
 	}
-	return perigee.Errorf(perigee.ClassInvalid, "the body broke off: %v", err)
+	return perigee.Errorf(perigee.ClassInvalid, "the body broke off: %v", err).WithNext("send all of it")
 }

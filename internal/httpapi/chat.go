@@ -5,6 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
 )
 
 // chatCompletions answers POST /v1/chat/completions.
@@ -14,11 +15,11 @@ func (c *call) chatCompletions() error {
 	if err != nil {
 		return err
 	}
-	req, err := openai.DecodeChat(c.origin(body))
+	req, err := chat.DecodeRequest(c.origin(body))
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model)
+	release, err := c.letIn(&req.Origin, req.Model, 1)
 	if err != nil {
 		return err
 	}
@@ -27,11 +28,11 @@ func (c *call) chatCompletions() error {
 		return err
 	}
 	settle(body)
-	answer := openai.ChatAnswer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
+	answer := chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
 	if req.Stream {
-		err = c.stream(req.Request, openai.NewChatStream(answer))
+		err = c.stream(req.Request, chat.NewStream(answer))
 	} else {
-		err = c.whole(c.r.Context(), req.Request, openai.NewChatCollector(answer))
+		err = c.whole(c.r.Context(), req.Request, chat.NewCollector(answer))
 	}
 	releaseBody(body)
 	return err
@@ -52,7 +53,7 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model)
+	release, err := c.letIn(&req.Origin, req.Model, 1)
 	if err != nil {
 		return err
 	}
@@ -80,14 +81,11 @@ func (c *call) imageGenerations() error {
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model)
+	release, err := c.letIn(&req.Origin, req.Model, count)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := c.admitMore(count - 1); err != nil {
-		return err
-	}
 	images := &openai.Images{Created: c.start.Unix()}
 	notes := req.Notes
 	c.asked = true

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // statusClientGone is what proxies log when the client left before the answer; nobody sees it.
@@ -33,6 +34,11 @@ var statuses = map[perigee.Class]int{
 	perigee.ClassInternal:        http.StatusInternalServerError,
 }
 
+// peculiar are the statuses that a dialect has of its own.
+var peculiar = map[perigee.Dialect]map[perigee.Class]int{
+	perigee.DialectAnthropic: {perigee.ClassCapacity: 529},
+}
+
 // exact are the statuses that say more than the class of the error does, and are passed on.
 var exact = map[int]bool{
 	http.StatusMethodNotAllowed:            true,
@@ -46,7 +52,10 @@ var exact = map[int]bool{
 	http.StatusGatewayTimeout:              true,
 }
 
-func statusOf(e *perigee.Error) int {
+func statusOf(d perigee.Dialect, e *perigee.Error) int {
+	if status, ok := peculiar[d][e.Class]; ok {
+		return status
+	}
 	if exact[e.Status] {
 		return e.Status
 	}
@@ -59,14 +68,24 @@ func statusOf(e *perigee.Error) int {
 var encodeError = map[perigee.Dialect]func(status int, err *perigee.Error) []byte{
 	perigee.DialectGemini:          gemini.EncodeError,
 	perigee.DialectOpenAIChat:      openai.EncodeError,
-	perigee.DialectOpenAIResponses: openai.EncodeResponsesError,
+	perigee.DialectOpenAIResponses: responses.EncodeError,
 	perigee.DialectAnthropic:       anthropic.EncodeError,
 }
 
 // fail answers with an error, in the shape of the dialect that was called.
 func (c *call) fail(err error) {
-	e := c.trouble(err)
-	status := statusOf(e)
+	status, e := c.refusal(err)
+	body := encodeError[c.dialect](status, e)
+	if c.array {
+		body = slices.Concat([]byte("["), body, []byte("]"))
+	}
+	c.writeJSON(status, body)
+}
+
+// refusal is what a client is told of an error. It sets the headers that belong to it, and logs it.
+func (c *call) refusal(err error) (status int, e *perigee.Error) {
+	e = c.trouble(err)
+	status = statusOf(c.dialect, e)
 	h := c.w.Header()
 	if c.unread {
 		h.Set("Connection", "close") // net/http would wait for the rest of the body before it answers
@@ -80,15 +99,22 @@ func (c *call) fail(err error) {
 		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
 	}
 	level := slog.LevelInfo
-	if c.asked {
+	if c.asked || c.record(e, status) {
 		level = slog.LevelDebug // there is a line about it already
 	}
 	c.opts.Logger.Log(c.r.Context(), level, "refused", "call", c.id, "method", c.r.Method, "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message)
-	body := encodeError[c.dialect](status, e)
-	if c.array {
-		body = slices.Concat([]byte("["), body, []byte("]"))
+	return status, e
+}
+
+// record tells the record of a request that was let in and then refused here, and says whether it did.
+func (c *call) record(e *perigee.Error, status int) bool {
+	if c.asks == "" || c.opts.Refused == nil {
+		return false
 	}
-	c.writeJSON(status, body)
+	told := *e
+	told.Status = status
+	c.opts.Refused(c.r.Context(), c.asks, c.origin(nil), c.model, &told)
+	return true
 }
 
 // longestWait is the most that a client is told to wait; quotas come back within weeks.

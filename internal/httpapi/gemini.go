@@ -21,6 +21,12 @@ func (c *call) geminiCall() error {
 	}
 	model, method := c.rest[:i], c.rest[i+1:]
 	handle, ok := geminiMethods[method]
+	switch method {
+	case "countTokens":
+		c.asks = perigee.OperationCount
+	case "embedContent", "batchEmbedContents":
+		c.asks = perigee.OperationEmbed
+	}
 	if !ok {
 		return perigee.Errorf(perigee.ClassNotFound, "no method %q for models", shorten(method)).
 			WithNext("use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents")
@@ -90,14 +96,21 @@ func (c *call) geminiGenerate(origin perigee.Origin, model string) error {
 }
 
 func (c *call) geminiStream(origin perigee.Origin, model string) error {
-	query := c.r.URL.Query()
-	events := query.Get("alt") == "sse" || query.Get("$alt") == "sse"
-	c.array = !events
 	req, err := c.geminiRequest(origin, model, true)
 	if err != nil {
 		return err
 	}
-	return c.stream(req, &gemini.Stream{SSE: events})
+	return c.stream(req, &gemini.Stream{SSE: !c.array, Bare: c.r.Header.Get("X-Goog-Api-Client") != ""})
+}
+
+// streamsArray says whether a path answers with a stream that is one JSON array: the one that streams, unless the client asks
+// for events. Errors come inside an array there, too, whoever finds them.
+func streamsArray(path string, u *url.URL) bool {
+	if !strings.HasPrefix(path, "/v1beta/") || !strings.HasSuffix(path, ":streamGenerateContent") {
+		return false
+	}
+	query := u.Query()
+	return query.Get("alt") != "sse" && query.Get("$alt") != "sse"
 }
 
 func (c *call) geminiCount(origin perigee.Origin, model string) error {
@@ -193,13 +206,7 @@ func (c *call) geminiModel() error {
 	if err != nil {
 		return err
 	}
-	id, method, called := strings.Cut(gemini.ModelID(c.rest), ":")
-	if called {
-		c.w.Header().Set("Allow", http.MethodPost)
-		e := perigee.Errorf(perigee.ClassInvalid, "GET is not possible for %s", shorten(method)).WithNext("use POST")
-		e.Status = http.StatusMethodNotAllowed
-		return e
-	}
+	id := gemini.ModelID(c.rest)
 	for i := range models {
 		if models[i].ID == id {
 			c.describe(models[i].Upstream, id)

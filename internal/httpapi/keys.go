@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -33,18 +34,10 @@ type keyUse struct {
 	mu       sync.Mutex
 	allowed  float64 // requests left in the bucket
 	refilled time.Time
+	refused  time.Time // until when there is not one request left over all servers, as far as is known
 	active   int
 	spent    int64 // tokens today, as of asked
 	asked    time.Time
-}
-
-// refill gives a key whose limit was changed a full bucket.
-func (u *keyUse) refill(before, now int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if before != now {
-		u.allowed, u.refilled = float64(now), time.Time{}
-	}
 }
 
 // spentFresh is how long a reading of the tokens spent today is believed.
@@ -99,30 +92,38 @@ func (k *guardedKey) expired(now time.Time) bool {
 }
 
 // admit applies the limits of the key to a call for a model. The caller calls release when the call is over.
-func (c *call) admit(model string) (release func(), err error) {
+func (c *call) admit(model string) (release func(), err error) { return c.admitSeveral(model, 1) }
+
+// admitSeveral is admit for a call that makes several requests of the model.
+func (c *call) admitSeveral(model string, requests int) (release func(), err error) {
+	c.model = model
 	k := c.key
 	if k == nil {
 		return func() {}, nil
 	}
-	if model == "" {
-		model = c.state.Default
-	}
 	// A pattern may mean the name that the client uses, or the model behind it.
-	if !k.mayAsk(model) && !k.mayAsk(c.behindAlias(model)) {
+	if behind := c.opts.Model(model); !k.mayAsk(cmp.Or(model, behind)) && !k.mayAsk(behind) {
 		return nil, perigee.Errorf(perigee.ClassForbidden, "the key %s may not ask the model %q", k.Name, shorten(model)).
 			WithNext("its models in perigee's configuration list the patterns that it may")
 	}
 	if err := k.checkTokens(c.r.Context(), c.opts.Usage, c.opts.Now()); err != nil {
 		return nil, err
 	}
-	return k.enter(c.opts.Now())
+	if err := k.takePlace(); err != nil {
+		return nil, err
+	}
+	if err := c.takeRequests(k, requests); err != nil {
+		k.leave()
+		return nil, err
+	}
+	return k.leave, nil
 }
 
-// letIn is admit for a request whose model stood in its body: it also accounts for the parameters of the URL, and
+// letIn is admitSeveral for a request whose model stood in its body: it also accounts for the parameters of the URL, and
 // objects to what would be lost where the owner is strict.
-func (c *call) letIn(origin *perigee.Origin, model string) (release func(), err error) {
+func (c *call) letIn(origin *perigee.Origin, model string, requests int) (release func(), err error) {
 	origin.Notes = append(origin.Notes, queryNotes(c.r.URL)...)
-	release, err = c.admit(model)
+	release, err = c.admitSeveral(model, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -131,36 +132,6 @@ func (c *call) letIn(origin *perigee.Origin, model string) (release func(), err 
 		return nil, err
 	}
 	return release, nil
-}
-
-// behindAlias follows aliases to their end, as routing does.
-func (c *call) behindAlias(model string) string {
-	for range len(c.state.Aliases) {
-		next, ok := c.state.Aliases[model]
-		if !ok {
-			break
-		}
-		model = next
-	}
-	return model
-}
-
-// admitMore takes n further requests out of the key's bucket, for a call that makes several.
-func (c *call) admitMore(n int) error {
-	k := c.key
-	if k == nil || k.RPM == 0 || n <= 0 {
-		return nil
-	}
-	k.use.mu.Lock()
-	defer k.use.mu.Unlock()
-	if k.use.allowed < float64(n) {
-		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute, and this call makes %d more", k.Name, k.RPM, n).
-			WithNext("ask for fewer at once, or raise its rpm")
-		e.Retry = time.Duration((float64(n) - k.use.allowed) / (float64(k.RPM) / float64(time.Minute)))
-		return e
-	}
-	k.use.allowed -= float64(n)
-	return nil
 }
 
 func (k *guardedKey) mayAsk(model string) bool {
@@ -172,8 +143,9 @@ func (k *guardedKey) mayAsk(model string) bool {
 	return len(k.Models) == 0
 }
 
-// enter takes one request out of the key's bucket and one of its places.
-func (k *guardedKey) enter(now time.Time) (release func(), err error) {
+// takePlace takes one of the key's places. The caller gives it back with leave. Places are counted by each server for itself:
+// who counts them for several has to write twice for each call, and to find out whose calls have died with their server.
+func (k *guardedKey) takePlace() error {
 	u := k.use
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -181,29 +153,16 @@ func (k *guardedKey) enter(now time.Time) (release func(), err error) {
 		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has as many calls open as it may: %d", k.Name, k.Concurrency).
 			WithNext("wait for one to end, or raise its concurrency")
 		e.Retry = time.Second
-		return nil, e
-	}
-	if k.RPM > 0 {
-		rate := float64(k.RPM) / float64(time.Minute)
-		if !u.refilled.IsZero() {
-			u.allowed = min(float64(k.RPM), u.allowed+rate*float64(max(0, now.Sub(u.refilled))))
-		}
-		u.refilled = now
-		if u.allowed < 1 {
-			wait := time.Duration((1 - u.allowed) / rate)
-			e := perigee.Errorf(perigee.ClassRateLimited, "the key %s may make %d requests a minute", k.Name, k.RPM).
-				WithNext("wait %s, or raise its rpm", (wait + time.Second - 1).Truncate(time.Second))
-			e.Retry = wait
-			return nil, e
-		}
-		u.allowed--
+		return e
 	}
 	u.active++
-	return func() {
-		u.mu.Lock()
-		u.active--
-		u.mu.Unlock()
-	}, nil
+	return nil
+}
+
+func (k *guardedKey) leave() {
+	k.use.mu.Lock()
+	defer k.use.mu.Unlock()
+	k.use.active--
 }
 
 // checkTokens refuses a key that has spent its tokens of the day. The day is UTC's, as in the usage list.

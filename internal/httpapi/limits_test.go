@@ -3,7 +3,6 @@ package httpapi
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"perigee"
 )
@@ -23,23 +22,5 @@ func TestOneKeyDoesNotTakeAllBackgroundPlaces(t *testing.T) {
 	}
 	for _, r := range b.runs {
 		r.cancel(nil)
-	}
-}
-
-// A call that makes several requests takes as many out of the bucket.
-func TestSeveralPicturesCountAsSeveralRequests(t *testing.T) {
-	keys := guardKeys([]Key{{Name: "k", RPM: 5}}, nil)
-	c := &call{key: keys[0]}
-	if _, err := keys[0].enter(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.admitMore(3); err != nil {
-		t.Errorf("four of five: %v", err)
-	}
-	if err := c.admitMore(2); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassRateLimited {
-		t.Errorf("six of five: %v", err)
-	}
-	if err := c.admitMore(1); err != nil {
-		t.Errorf("five of five: %v", err)
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"perigee"
+	"perigee/internal/dialect/anthropic"
+	"perigee/internal/dialect/openai"
 )
 
 // vendorModels answers GET /v1/models: in Anthropic's shape to who sends anthropic-version, else in OpenAI's.
@@ -19,11 +20,8 @@ func (c *call) vendorModels() error {
 	if c.dialect == perigee.DialectAnthropic {
 		return c.anthropicModels(models)
 	}
-	list := openaiModels{Object: "list", Data: []openaiModel{}}
-	for i := range models {
-		list.Data = append(list.Data, openaiModelOf(&models[i]))
-	}
-	return c.writeValue(list)
+	c.writeJSON(http.StatusOK, openai.EncodeModels(models))
+	return nil
 }
 
 // vendorModel answers GET /v1/models/{model}.
@@ -37,10 +35,12 @@ func (c *call) vendorModel() error {
 		return unknownModel(c.rest, "/v1/models", models)
 	}
 	c.describe(models[i].Upstream, models[i].ID)
+	encode := openai.EncodeModel
 	if c.dialect == perigee.DialectAnthropic {
-		return c.writeValue(anthropicModelOf(&models[i]))
+		encode = anthropic.EncodeModel
 	}
-	return c.writeValue(openaiModelOf(&models[i]))
+	c.writeJSON(http.StatusOK, encode(&models[i]))
+	return nil
 }
 
 func (c *call) writeValue(v any) error {
@@ -50,53 +50,6 @@ func (c *call) writeValue(v any) error {
 	}
 	c.writeJSON(http.StatusOK, raw)
 	return nil
-}
-
-type openaiModels struct {
-	Object string        `json:"object"`
-	Data   []openaiModel `json:"data"`
-}
-
-// An openaiModel has the official fields first. The limits are what other gateways put there, and clients look for
-// them; when a model was made is not known.
-type openaiModel struct {
-	ID              string `json:"id"`
-	Object          string `json:"object"`
-	Created         int64  `json:"created"`
-	OwnedBy         string `json:"owned_by"`
-	Name            string `json:"name,omitempty"`
-	ContextLength   int64  `json:"context_length,omitempty"`
-	MaxOutputTokens int64  `json:"max_output_tokens,omitempty"`
-}
-
-func openaiModelOf(m *perigee.Model) openaiModel {
-	return openaiModel{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName,
-		ContextLength: m.Context, MaxOutputTokens: m.Output}
-}
-
-type anthropicModelList struct {
-	Data    []anthropicModel `json:"data"`
-	HasMore bool             `json:"has_more"`
-	FirstID *string          `json:"first_id"`
-	LastID  *string          `json:"last_id"`
-}
-
-type anthropicModel struct {
-	Type           string `json:"type"`
-	ID             string `json:"id"`
-	DisplayName    string `json:"display_name"`
-	CreatedAt      string `json:"created_at"`
-	MaxInputTokens int64  `json:"max_input_tokens,omitempty"`
-	MaxTokens      int64  `json:"max_tokens,omitempty"`
-}
-
-func anthropicModelOf(m *perigee.Model) anthropicModel {
-	name := m.DisplayName
-	if name == "" {
-		name = m.ID
-	}
-	return anthropicModel{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: time.Unix(0, 0).UTC().Format(time.RFC3339),
-		MaxInputTokens: m.Context, MaxTokens: m.Output}
 }
 
 // Anthropic's page sizes.
@@ -135,12 +88,6 @@ func (c *call) anthropicModels(models []perigee.Model) error {
 	if query.Get("before_id") != "" && query.Get("after_id") == "" {
 		page = rest[len(rest)-len(page):] // the page right before it, not the first
 	}
-	list := anthropicModelList{Data: []anthropicModel{}, HasMore: len(page) < len(rest)}
-	for i := range page {
-		list.Data = append(list.Data, anthropicModelOf(&page[i]))
-	}
-	if len(page) > 0 {
-		list.FirstID, list.LastID = &page[0].ID, &page[len(page)-1].ID
-	}
-	return c.writeValue(list)
+	c.writeJSON(http.StatusOK, anthropic.EncodeModels(page, len(page) < len(rest)))
+	return nil
 }

@@ -75,7 +75,7 @@ func (c *call) models() ([]perigee.Model, error) {
 	}
 	var allowed []perigee.Model
 	for _, m := range models {
-		if c.key.mayAsk(m.ID) || c.key.mayAsk(c.behindAlias(m.ID)) {
+		if c.key.mayAsk(m.ID) || c.key.mayAsk(c.opts.Model(m.ID)) {
 			allowed = append(allowed, m)
 		}
 	}
@@ -100,12 +100,35 @@ func clientOf(r *http.Request) perigee.Client {
 	agent, _, _ := strings.Cut(r.UserAgent(), " ")
 	name, rest, _ := strings.Cut(agent, "/")
 	version, _, _ := strings.Cut(rest, "/")
-	return perigee.Client{Name: printable(name), Version: printable(version)}
+	return perigee.Client{Name: printable(name, maxAgent), Version: printable(version, maxAgent), Session: sessionOf(r.Header)}
 }
 
-func printable(s string) string {
-	if len(s) > 64 {
-		s = s[:64]
+// What is kept of the words that clients use.
+const (
+	maxAgent   = 64
+	maxSession = 128
+)
+
+// sessionHeaders are where clients name their conversation, in the order in which they are believed: what anybody can set, then
+// what Claude Code, Codex (in three generations), OpenCode and Amp send of their own accord.
+var sessionHeaders = []string{
+	"X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id", "Session_id", "Thread-Id", "Thread_id", "Conversation_id",
+	"X-Opencode-Session", "X-Session-Affinity", "X-Amp-Thread-Id",
+}
+
+// sessionOf is what a client calls its conversation, if it says so in a header. What a body says counts for less.
+func sessionOf(h http.Header) string {
+	for _, name := range sessionHeaders {
+		if session := printable(h.Get(name), maxSession); session != "" {
+			return session
+		}
+	}
+	return ""
+}
+
+func printable(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
 	}
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {

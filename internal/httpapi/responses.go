@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // responseLife is how long an answer can be gone on from, as in the API that this follows.
@@ -50,8 +50,8 @@ func (c *call) responses() error {
 
 // openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already. The
 // caller calls release when the answer is over.
-func (c *call) openResponses(body []byte, find openai.ResponseFinder, notes []perigee.Note) (req *openai.Responses, release func(), err error) {
-	if req, err = openai.DecodeResponses(c.origin(body), find); err != nil {
+func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, release func(), err error) {
+	if req, err = responses.DecodeRequest(c.origin(body), find); err != nil {
 		return nil, nil, err
 	}
 	req.Notes = append(append(req.Notes, notes...), queryNotes(c.r.URL)...)
@@ -93,14 +93,14 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 }
 
 // collector makes an answer in one piece, stored before the client gets it.
-func (c *call) collector(req *openai.Responses) *openai.ResponsesCollector {
+func (c *call) collector(req *responses.Request) *responses.Collector {
 	into := req.NewCollector(c.id, c.start, c.opts.Now)
 	into.Keep = func() bool { return c.keep(req, into.Stored) }
 	return into
 }
 
 // keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
-func (c *call) keep(req *openai.Responses, stored func() (response, output json.RawMessage)) bool {
+func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
 	response, output := stored()
 	if err := c.save(req, response, output); err != nil {
 		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
@@ -109,24 +109,24 @@ func (c *call) keep(req *openai.Responses, stored func() (response, output json.
 	return true
 }
 
-func (c *call) save(req *openai.Responses, response, output json.RawMessage) error {
+func (c *call) save(req *responses.Request, response, output json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), saveTime)
 	defer cancel()
 	return c.opts.Responses.SaveResponse(ctx, &perigee.StoredResponse{
-		ID: openai.ResponseID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(responseLife),
+		ID: responses.ID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(responseLife),
 		Input: req.InputItems(c.id), Output: output, Response: response,
 	})
 }
 
 // responsesStream answers with a stream. One in the background can be cancelled by its name, and is stored however
 // it ends.
-func (c *call) responsesStream(req *openai.Responses) error {
+func (c *call) responsesStream(req *responses.Request) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
 	if !req.Background {
 		into.Keep = func() bool { return c.keep(req, into.Stored) }
 		return c.stream(req.Request, into)
 	}
-	ctx, running, err := c.behind.enter(c.r.Context(), openai.ResponseID(c.id), c.keyName())
+	ctx, running, err := c.behind.enter(c.r.Context(), responses.ID(c.id), c.keyName())
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,12 @@ func (c *call) responsesStream(req *openai.Responses) error {
 }
 
 // responsesBackground answers at once and goes on without the client.
-func (c *call) responsesBackground(req *openai.Responses, release func()) error {
-	id := openai.ResponseID(c.id)
+func (c *call) responsesBackground(req *responses.Request, release func()) error {
+	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
+		release()
+		return err // nobody would be there to hear it later
+	}
+	id := responses.ID(c.id)
 	ctx, running, err := c.behind.enter(context.WithoutCancel(c.r.Context()), id, c.keyName())
 	if err != nil {
 		release()
@@ -180,7 +184,7 @@ func (c *call) responsesBackground(req *openai.Responses, release func()) error 
 }
 
 // finishBehind makes an answer that nobody waits for, and stores it however it ends.
-func (c *call) finishBehind(ctx context.Context, req *openai.Responses, into *openai.ResponsesCollector) {
+func (c *call) finishBehind(ctx context.Context, req *responses.Request, into *responses.Collector) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.opts.Logger.Error("panic behind a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
@@ -216,8 +220,8 @@ func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if openai.StateOf(r.Response).Pending && c.behind.find(id, c.keyName()) == nil {
-		r.Response = openai.CutOff(r.Response)
+	if responses.StateOf(r.Response).Pending && c.behind.find(id, c.keyName()) == nil {
+		r.Response = responses.CutOff(r.Response)
 	}
 	return r, what, nil
 }
@@ -253,7 +257,7 @@ const (
 
 func (c *call) inputItems(r *perigee.StoredResponse) error {
 	query := c.r.URL.Query()
-	q := openai.ItemsQuery{Limit: defaultItems, After: query.Get("after")}
+	q := responses.ItemsQuery{Limit: defaultItems, After: query.Get("after")}
 	if v := query.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxItems {
@@ -268,7 +272,7 @@ func (c *call) inputItems(r *perigee.StoredResponse) error {
 	default:
 		return perigee.Errorf(perigee.ClassInvalid, "order %q is neither asc nor desc", shorten(order))
 	}
-	page, ok := openai.PageItems(r.Input, q)
+	page, ok := responses.PageItems(r.Input, q)
 	if !ok {
 		return perigee.Errorf(perigee.ClassNotFound, "Item with id '%s' not found.", shorten(q.After))
 	}
@@ -291,7 +295,7 @@ func (c *call) responsesAct() error {
 	if err != nil {
 		return err
 	}
-	if !openai.StateOf(r.Response).Background {
+	if !responses.StateOf(r.Response).Background {
 		return perigee.Errorf(perigee.ClassInvalid, "Cannot cancel a synchronous response.").
 			WithNext("only responses that were made with background: true can be cancelled")
 	}
@@ -315,6 +319,6 @@ func (c *call) responsesDelete() error {
 	if err := c.opts.Responses.DeleteResponse(c.r.Context(), c.keyName(), c.rest); err != nil {
 		return err
 	}
-	c.writeJSON(http.StatusOK, openai.DeletedResponse(c.rest))
+	c.writeJSON(http.StatusOK, responses.Deleted(c.rest))
 	return nil
 }

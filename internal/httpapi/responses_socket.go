@@ -64,10 +64,8 @@ func (c *call) responsesSocket() error {
 	}
 	defer c.sockets.quit(s)
 	// A socket is not a call, only what is asked over it is.
-	c.active.Add(-1)
-	c.calls.Add(-1)
-	defer c.active.Add(1)
-	defer c.calls.Add(1)
+	c.leave()
+	defer c.enter()
 	c.wrote = true
 	w := &hijacker{ResponseWriter: c.w}
 	// Who asks was checked already, and differently for the owner.

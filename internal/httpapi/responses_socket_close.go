@@ -2,10 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // socketLife is how long a socket may be open, as in the API that this follows.
@@ -88,7 +91,8 @@ func (s *Server) Drain(ctx context.Context) error {
 
 // watch does for a socket what is not an answer to a message: signs of life, and the end.
 func (s *socket) watch() {
-	beat := time.NewTicker(s.opts.KeepAlive)
+	quiet := s.settings.Load().KeepAlive
+	beat := time.NewTicker(quiet)
 	defer beat.Stop()
 	life := time.NewTimer(socketLife)
 	defer life.Stop()
@@ -98,7 +102,7 @@ func (s *socket) watch() {
 		case <-s.over:
 			return
 		case <-beat.C:
-			s.beat()
+			s.beat(quiet)
 		case <-s.idle:
 		case <-life.C:
 			s.retire(retiring)
@@ -116,15 +120,14 @@ func (s *socket) watch() {
 	}
 }
 
-// beat sends a ping when nothing else was sent for a while. The pong is not insisted on: programs that read only while
-// they wait for an answer send none while they do something else. Who is gone for good, TCP finds out.
-func (s *socket) beat() {
-	quiet := time.Since(time.Unix(0, s.wrote.Load()))
-	if quiet < s.opts.KeepAlive || s.writing.Load() > 0 {
+// beat sends a ping when nothing else was sent for as long as a socket may be quiet. The pong is not insisted on: programs
+// that read only while they wait for an answer send none while they do something else. Who is gone for good, TCP finds out.
+func (s *socket) beat(quiet time.Duration) {
+	if time.Since(time.Unix(0, s.wrote.Load())) < quiet || s.writing.Load() > 0 {
 		return
 	}
 	s.group.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.opts.KeepAlive)
+		ctx, cancel := context.WithTimeout(context.Background(), quiet)
 		defer cancel()
 		_ = s.conn.Ping(ctx)
 	})
@@ -133,7 +136,7 @@ func (s *socket) beat() {
 // retire begins nothing new, and refuses what was waiting.
 func (s *socket) retire(f farewell) {
 	for _, r := range s.queue.close(f) {
-		s.refuse(r.stream, f.err)
+		s.refuse(r.Stream, f.err)
 	}
 }
 
@@ -143,7 +146,7 @@ func (s *socket) part(f farewell) {
 	if f == (farewell{}) {
 		return
 	}
-	if f.err == socketTooOld {
+	if f.err == responses.ErrSocketTooOld {
 		s.refuse("", f.err)
 	}
 	last := time.AfterFunc(closeTime, func() { _ = s.raw.Close() })
@@ -153,11 +156,22 @@ func (s *socket) part(f farewell) {
 
 // refuse tells the client of an error that is no call's.
 func (s *socket) refuse(stream string, e *perigee.Error) {
-	status := statusOf(e)
-	header := map[string][]string{"X-Perigee-Class": {string(e.Class)}}
+	status := statusOf(perigee.DialectOpenAIResponses, e)
+	header := http.Header{"X-Perigee-Class": {string(e.Class)}}
 	if e.Retry > 0 {
-		header["Retry-After"] = []string{retryAfter(e)}
+		header.Set("Retry-After", retryAfter(e))
 	}
 	s.opts.Logger.Info("refused", "call", s.shake.id, "path", s.shake.path, "status", status, "class", e.Class, "error", e.Message)
-	_ = s.send(encodeSocketError(status, header, socketErrorBody(status, e), stream), time.Now().Add(writeLimit))
+	s.tell(stream, status, e, header)
+}
+
+// tell sends an error, with those of its headers that say something about it.
+func (s *socket) tell(stream string, status int, e *perigee.Error, header http.Header) {
+	headers := map[string]string{}
+	for name, values := range header {
+		if name == "Retry-After" || strings.HasPrefix(name, "X-Perigee-") {
+			headers[strings.ToLower(name)] = values[0]
+		}
+	}
+	_ = s.send(responses.EncodeErrorMessage(status, e, headers, stream), time.Now().Add(writeLimit)) // who is gone cannot be told
 }

@@ -187,7 +187,7 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 			ended <- time.Now()
 		})
 		// The bubble's time stands still while a keep-alive waits for the writer's lock.
-		p := openTable(t, endless, httpapi.Settings{}, func(o *httpapi.Options) { o.KeepAlive = time.Hour }).connect(t)
+		p := openTable(t, endless, httpapi.Settings{KeepAlive: time.Hour}, nil).connect(t)
 		start := time.Now()
 		p.say(hello)
 		if took := (<-ended).Sub(start); took < time.Minute || took > 3*time.Minute {

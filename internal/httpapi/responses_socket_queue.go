@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
+	"perigee/internal/dialect/openai/responses"
 )
 
 // What one socket may bring about at once. The first two are the API's.
@@ -21,11 +22,11 @@ const (
 // wait for each other as long as there are places. Requests that name no stream are one of their own.
 type socketQueue struct {
 	mu      sync.Mutex
-	waiting []*socketRequest // in the order in which they came
-	bytes   int              // of those
-	busy    map[string]bool  // the streams that have an answer in the making; "" is the one without a name
-	names   map[string]bool  // all streams that there have been
-	end     *farewell        // set: nothing new is begun
+	waiting []*responses.Message // in the order in which they came
+	bytes   int                  // of those
+	busy    map[string]bool      // the streams that have an answer in the making; "" is the one without a name
+	names   map[string]bool      // all streams that there have been
+	end     *farewell            // set: nothing new is begun
 }
 
 // A farewell is how a socket is closed: after the answers that are being made, with an error for who asks meanwhile.
@@ -36,67 +37,67 @@ type farewell struct {
 }
 
 var (
-	retiring  = farewell{err: socketTooOld, code: websocket.StatusNormalClosure, reason: "open another socket"}
+	retiring  = farewell{err: responses.ErrSocketTooOld, code: websocket.StatusNormalClosure, reason: "open another socket"}
 	goingAway = farewell{err: perigee.AsError(ErrShutdown), code: websocket.StatusGoingAway, reason: "perigee is shutting down"}
 )
 
 // add takes a request in, or says why not.
-func (q *socketQueue) add(r *socketRequest, maxBytes int64) *perigee.Error {
+func (q *socketQueue) add(r *responses.Message, maxBytes int64) *perigee.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.end != nil {
 		return q.end.err
 	}
-	if r.stream != "" && !q.names[r.stream] {
+	if r.Stream != "" && !q.names[r.Stream] {
 		if len(q.names) >= maxSocketStreams {
-			return tooManyStreams
+			return responses.ErrTooManyStreams
 		}
 		if q.names == nil {
 			q.names = map[string]bool{}
 		}
-		q.names[r.stream] = true
+		q.names[r.Stream] = true
 	}
-	if len(q.waiting) >= maxSocketWaiting || len(q.waiting) > 0 && int64(q.bytes+len(r.body)) > maxBytes {
+	if len(q.waiting) >= maxSocketWaiting || len(q.waiting) > 0 && int64(q.bytes+len(r.Body)) > maxBytes {
 		e := perigee.Errorf(perigee.ClassRateLimited, "%d requests are waiting on this socket already", len(q.waiting)).
 			WithNext("wait for an answer before asking more")
 		e.Retry = time.Second
 		return e
 	}
 	q.waiting = append(q.waiting, r)
-	q.bytes += len(r.body)
+	q.bytes += len(r.Body)
 	return nil
 }
 
 // next takes the first request out whose turn it is; nil when there is none.
-func (q *socketQueue) next() *socketRequest {
+func (q *socketQueue) next() *responses.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.end != nil || len(q.busy) >= maxSocketAnswers {
 		return nil
 	}
-	i := slices.IndexFunc(q.waiting, func(r *socketRequest) bool { return !q.busy[r.stream] })
+	i := slices.IndexFunc(q.waiting, func(r *responses.Message) bool { return !q.busy[r.Stream] })
 	if i < 0 {
 		return nil
 	}
 	r := q.waiting[i]
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.bytes -= len(r.body)
+	q.bytes -= len(r.Body)
 	if q.busy == nil {
 		q.busy = map[string]bool{}
 	}
-	q.busy[r.stream] = true
+	q.busy[r.Stream] = true
 	return r
 }
 
 // done says that an answer has ended.
-func (q *socketQueue) done(r *socketRequest) {
+func (q *socketQueue) done(r *responses.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.busy, r.stream)
+	delete(q.busy, r.Stream)
 }
 
 // close begins nothing any more, and returns what was still waiting. The first farewell counts.
-func (q *socketQueue) close(f farewell) []*socketRequest {
+func (q *socketQueue) close(f farewell) []*responses.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.end == nil {
@@ -119,14 +120,14 @@ func (q *socketQueue) closed() (farewell, bool) {
 
 // take answers a message, at once or when its turn comes.
 func (s *socket) take(message []byte) {
-	r, err := decodeSocketRequest(message)
+	r, err := responses.DecodeMessage(message)
 	if err == nil {
 		if e := s.queue.add(r, s.settings.Load().MaxBody); e != nil {
 			err = e
 		}
 	}
 	if err != nil {
-		s.refuse(r.stream, perigee.AsError(err))
+		s.refuse(r.Stream, perigee.AsError(err))
 		releaseBody(message)
 		return
 	}

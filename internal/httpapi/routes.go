@@ -20,8 +20,9 @@ const (
 
 // A route is a path and what can be done there.
 type route struct {
-	path    string // a path that ends in /* takes everything below it
+	path    string // a path that ends in /* takes everything below it, and one that ends in /*: what names a method of it, too
 	access  access
+	asks    string // what a POST here asks of a model, as the record calls it; empty: nothing
 	methods map[string]func(*call) error
 }
 
@@ -29,14 +30,15 @@ type route struct {
 var routes = []route{
 	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
 	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
+	{path: "/v1beta/models/*:", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiCall}},
 	{path: "/v1beta/models/*", methods: methods{http.MethodGet: (*call).geminiModel, http.MethodPost: (*call).geminiCall}},
-	{path: "/v1/chat/completions", methods: methods{http.MethodPost: (*call).chatCompletions}},
-	{path: "/v1/embeddings", methods: methods{http.MethodPost: (*call).embeddings}},
-	{path: "/v1/images/generations", methods: methods{http.MethodPost: (*call).imageGenerations}},
+	{path: "/v1/chat/completions", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).chatCompletions}},
+	{path: "/v1/embeddings", asks: perigee.OperationEmbed, methods: methods{http.MethodPost: (*call).embeddings}},
+	{path: "/v1/images/generations", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).imageGenerations}},
 	{path: "/v1/images/*", methods: methods{http.MethodGet: (*call).image}},
-	{path: "/v1/messages", methods: methods{http.MethodPost: (*call).anthropicMessages}},
-	{path: "/v1/messages/count_tokens", methods: methods{http.MethodPost: (*call).anthropicCount}},
-	{path: "/v1/responses", methods: methods{http.MethodPost: (*call).responses, http.MethodGet: (*call).responsesSocket}},
+	{path: "/v1/messages", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).anthropicMessages}},
+	{path: "/v1/messages/count_tokens", asks: perigee.OperationCount, methods: methods{http.MethodPost: (*call).anthropicCount}},
+	{path: "/v1/responses", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).responses, http.MethodGet: (*call).responsesSocket}},
 	{path: "/v1/responses/*", methods: methods{http.MethodGet: (*call).responsesRead, http.MethodPost: (*call).responsesAct, http.MethodDelete: (*call).responsesDelete}},
 	{path: "/v1/models", methods: methods{http.MethodGet: (*call).vendorModels}},
 	{path: "/v1/models/*", methods: methods{http.MethodGet: (*call).vendorModel}},
@@ -57,12 +59,13 @@ type methods = map[string]func(*call) error
 func findRoute(path string) (*route, string) {
 	for i := range routes {
 		r := &routes[i]
-		if prefix, ok := strings.CutSuffix(r.path, "*"); ok {
-			if rest, ok := strings.CutPrefix(path, prefix); ok && rest != "" {
-				return r, rest
-			}
-		} else if path == r.path {
+		prefix, wild := strings.CutSuffix(strings.TrimSuffix(r.path, ":"), "*")
+		rest, below := strings.CutPrefix(path, prefix)
+		switch {
+		case !wild && path == r.path:
 			return r, ""
+		case wild && below && rest != "" && (!strings.HasSuffix(r.path, ":") || strings.Contains(rest, ":")):
+			return r, rest
 		}
 	}
 	return nil, ""

@@ -25,8 +25,13 @@ var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shu
 
 // Options are what a Server is built from. Upstream is required.
 type Options struct {
-	Upstream  perigee.Upstream
+	Upstream perigee.Upstream
+	Model    func(name string) string // the model that Upstream would ask for a client's name; nil: names are models
+	// Missing is the error that Upstream would give because nobody has the model of that name, as far as that can be told without a call.
+	// Nil: it cannot.
+	Missing   func(ctx context.Context, name string) error
 	Usage     perigee.UsageReader
+	Requests  RequestCounter        // nil: nobody else serves these keys
 	Calls     perigee.CallReader    // nil: calls are not recorded
 	Responses perigee.ResponseStore // nil: nothing is kept between calls
 	Images    ImageStore            // nil: images stand in the answer itself
@@ -36,10 +41,11 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string
-	KeepAlive time.Duration // between signs of life on a quiet stream; default 15 s
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
 	// OnBodies is told how many bytes of requests have arrived, and with a minus when their call is over; nil: nobody wants to know.
 	OnBodies func(bytes int64)
+	// Refused is told of each request that asks for a model and is let in, but never gets as far as the upstream; nil: nobody wants to know.
+	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
 	// OnIdle is called when there has been no call for a while; nil: nobody wants to know.
 	OnIdle func()
 }
@@ -50,10 +56,9 @@ type Settings struct {
 	MaxBody     int64
 	Concurrency int // calls at once; 0: unlimited
 	Strict      bool
-	Loopback    bool   // listening on a loopback address: only loopback names are accepted as Host
-	Default     string // the model of requests that name none
-	Aliases     map[string]string
-	Fetch       MediaFetcher // nil: URLs of media go on as they are
+	Loopback    bool          // listening on a loopback address: only loopback names are accepted as Host
+	Fetch       MediaFetcher  // nil: URLs of media go on as they are
+	KeepAlive   time.Duration // how long a stream may be quiet before a sign of life is sent; 0: 15 s
 }
 
 // A Server answers HTTP. It is safe for concurrent use.
@@ -65,6 +70,7 @@ type Server struct {
 	behind   background
 	sockets  sockets
 	recent   recentAnswers
+	together sharedCount
 	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
 
@@ -85,13 +91,16 @@ func New(opts Options, settings Settings) *Server {
 	if opts.NewID == nil {
 		opts.NewID = func() string { return newID(opts.Now()) }
 	}
-	if opts.KeepAlive == 0 {
-		opts.KeepAlive = 15 * time.Second
+	if opts.Model == nil {
+		opts.Model = func(name string) string { return name }
+	}
+	if opts.Missing == nil {
+		opts.Missing = func(context.Context, string) error { return nil }
 	}
 	if opts.BodyGrace == 0 {
 		opts.BodyGrace = 30 * time.Second
 	}
-	s := &Server{opts: opts}
+	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
 	if opts.OnIdle != nil {
 		s.idle = time.AfterFunc(idleTime, s.rest)
 	}
@@ -101,6 +110,9 @@ func New(opts Options, settings Settings) *Server {
 
 // Apply makes new settings hold for every request from now on. What a key has used of its limits stays used.
 func (s *Server) Apply(settings Settings) {
+	if settings.KeepAlive == 0 {
+		settings.KeepAlive = 15 * time.Second
+	}
 	var before []*guardedKey
 	if old := s.settings.Load(); old != nil {
 		before = old.keys
@@ -136,16 +148,19 @@ type call struct {
 	unread  bool        // the body, or the rest of it, has not been read
 	wrote   bool        // the head of the answer is out
 	array   bool        // errors come as the one element of an array, as answers would
+	asks    string      // what the request asks of a model, once it was let in; empty: nothing
+	model   string      // that it asks, as far as it was read
 	asked   bool        // the call went on to the upstream, which records how it ends
 	held    int64       // bytes of the body
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
-	s.active.Add(1)
+	s.enter()
 	defer s.leave()
 	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted}
 	c.path = cleanPath(r.URL.Path)
 	c.dialect = dialectOf(c.path, r.Header)
+	c.array = streamsArray(c.path, r.URL)
 	w.Header().Set("X-Perigee-Call", c.id)
 	c.expectBody()
 	defer c.hold(nil)
@@ -166,7 +181,10 @@ func (c *call) hold(body []byte) {
 // idleTime is how long after the last call the house counts as idle.
 const idleTime = 2 * time.Second
 
-// leave ends a call.
+// enter begins a call.
+func (s *Server) enter() { s.active.Add(1) }
+
+// leave ends it.
 func (s *Server) leave() {
 	if s.active.Add(-1) == 0 && s.idle != nil {
 		s.idle.Reset(idleTime)
@@ -199,6 +217,9 @@ func (c *call) answer() error {
 			WithNext("see the README for the paths that perigee serves")
 	}
 	c.rest = rest
+	if c.r.Method == http.MethodPost {
+		c.asks = route.asks
+	}
 	handle, ok := route.methods[c.r.Method]
 	if !ok && c.r.Method == http.MethodHead {
 		handle, ok = route.methods[http.MethodGet]
@@ -209,7 +230,7 @@ func (c *call) answer() error {
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}
-	if route.access != public {
+	if c.asks != "" {
 		defer c.calls.Add(-1)
 		if err := c.takePlace(); err != nil {
 			return err

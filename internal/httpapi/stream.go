@@ -56,7 +56,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 		w.notes = append(w.notes, n.String())
 	}
 	w.mu.Lock() // keepAlive uses the timer, and may run before we have it
-	w.timer = time.AfterFunc(c.opts.KeepAlive, w.keepAlive)
+	w.timer = time.AfterFunc(c.state.KeepAlive, w.keepAlive)
 	w.mu.Unlock()
 	defer w.stop()
 	c.asked = true
@@ -185,7 +185,7 @@ func (w *streamWriter) fail(err error) error {
 		return err
 	}
 	e := w.call.trouble(err)
-	w.buf = w.encoder.Fail(w.space(), statusOf(e), e)
+	w.buf = w.encoder.Fail(w.space(), statusOf(w.call.dialect, e), e)
 	_ = w.flush()
 	return nil
 }
@@ -204,7 +204,7 @@ func (w *streamWriter) flush() error {
 		w.err = w.control.Flush()
 	}
 	w.vacate()
-	w.timer.Reset(w.call.opts.KeepAlive)
+	w.timer.Reset(w.call.state.KeepAlive)
 	return w.err
 }
 

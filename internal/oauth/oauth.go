@@ -1,6 +1,6 @@
 // Package oauth signs people in and keeps them signed in: it asks for consent (Login), turns codes and refresh tokens
-// into access tokens (Client, Tokens), finds the project that calls are made for (Discoverer), and reads and writes the
-// files in which sign-ins travel between programs (ReadFile, Export).
+// into access tokens (Client, Tokens), and finds the project that calls are made for (Discoverer). The files in which sign-ins travel
+// between programs are read and written by package accountfile.
 //
 // It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
 // perigee.AccountStore, and what a refusal means is judged by package account. It holds no OAuth client of anybody: id and
@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -253,10 +254,11 @@ func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, erro
 	if err := c.http.do(req, &answer, access.Reveal()); err != nil {
 		return "", err
 	}
-	if !plausibleEmail(answer.Email) {
+	email, ok := Address(answer.Email)
+	if !ok {
 		return "", senseless(req, errors.New("there is no e-mail address in it"))
 	}
-	return foldEmail(answer.Email), nil
+	return email, nil
 }
 
 // caller makes small HTTP calls with secrets in them.
@@ -302,9 +304,7 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 	if resp.StatusCode != http.StatusOK {
 		body = unescaped(body)
 		for _, secret := range secrets {
-			if secret != "" {
-				body = bytes.ReplaceAll(body, []byte(secret), []byte("[redacted]"))
-			}
+			body = redact(body, secret)
 		}
 		return &Refusal{account.Classify(resp.StatusCode, resp.Header, body, c.now())}
 	}
@@ -315,6 +315,26 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 		return senseless(req, errors.New("it is not the JSON that was expected"))
 	}
 	return nil
+}
+
+// shortSecret is a secret that may be part of an ordinary word.
+const shortSecret = 8
+
+// redact takes a secret out of an answer. A short one is only looked for as a word of its own: without half of its letters
+// nobody could tell what the answer means.
+func redact(body []byte, secret string) []byte {
+	const gone = "[redacted]"
+	switch {
+	case secret == "":
+		return body
+	case len(secret) >= shortSecret:
+		return bytes.ReplaceAll(body, []byte(secret), []byte(gone))
+	}
+	word := regexp.MustCompile(`(^|[^\pL\pN_-])` + regexp.QuoteMeta(secret) + `([^\pL\pN_-]|$)`)
+	for range 2 { // two that share what stands between them
+		body = word.ReplaceAll(body, []byte("${1}"+gone+"${2}"))
+	}
+	return body
 }
 
 // unescaped writes JSON anew, so that what stands in it is found however it was escaped.
@@ -349,11 +369,11 @@ func senseless(req *http.Request, err error) error {
 		WithNext("try again; if it stays, check that no proxy stands in the way")
 }
 
-func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
-
-// plausibleEmail refuses what cannot be an address, so that no junk becomes the name of an account.
-func plausibleEmail(email string) bool {
-	name, domain, found := strings.Cut(strings.TrimSpace(email), "@")
-	return found && name != "" && domain != "" && len(email) <= 254 && !strings.Contains(domain, "@") &&
+// Address is an e-mail address as accounts are named by it, in lower case. What cannot be one gives ok false, so that no junk
+// becomes the name of an account.
+func Address(text string) (email string, ok bool) {
+	email = strings.ToLower(strings.TrimSpace(text))
+	name, domain, found := strings.Cut(email, "@")
+	return email, found && name != "" && domain != "" && len(email) <= 254 && !strings.Contains(domain, "@") &&
 		!strings.ContainsFunc(name+domain, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || strings.ContainsRune(`"<>\/|,;`, r) })
 }

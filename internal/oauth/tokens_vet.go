@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"perigee"
@@ -31,7 +32,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 		cancel()
 	}
 	var refusal *Refusal
-	if err == nil && email != foldEmail(s.Email) {
+	if err == nil && email != strings.ToLower(strings.TrimSpace(s.Email)) {
 		refusal = otherOwner(s.Email, email)
 		err = names.believe(s.Email, refusal)
 	}

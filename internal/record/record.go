@@ -106,6 +106,13 @@ func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer
 	return answer, nil
 }
 
+// Refused records a call that never reached the Upstream inside.
+func (r *Recorder) Refused(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error) {
+	w := r.begin(operation, &origin, model, false)
+	_ = w.fail(err)
+	w.end(ctx)
+}
+
 // Flush waits until the calls that were told of so far are in the store, so that who reads it next sees them.
 // A store that fails is not waited for.
 func (r *Recorder) Flush(ctx context.Context) { r.writer.flush(ctx) }

@@ -18,6 +18,7 @@ type attempt struct {
 	target    string
 	model     string
 	whole     bool
+	native    bool // the client speaks the provider's own dialect, and has words for all its ends
 	began     time.Time
 	steps     int           // how many the call had before it
 	spent     perigee.Usage // by tries before
@@ -25,13 +26,15 @@ type attempt struct {
 	held      []perigee.Event
 	text      []byte // of the last one held, while it goes on
 	content   bool   // something of an answer has come
-	answering bool   // something has reached the caller
+	calls     bool   // also a tool call, which the client can act on however the answer ends
+	mishap    *perigee.Finish
+	answering bool // something has reached the caller
 	yield     func(perigee.Event, error) bool
 }
 
 // ask lets one upstream try.
 func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, spent perigee.Usage, yield func(perigee.Event, error) bool) (*attempt, error) {
-	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, yield: yield}
+	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, yield: yield}
 	if note != nil {
 		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
 	}
@@ -55,7 +58,12 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 		}
 		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote
 		a.content = a.content || !about
+		a.calls = a.calls || ev.Kind == perigee.EventCall
 		switch {
+		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMishap && ev.Candidate == 0 && !a.native && !a.calls:
+			a.mishap = ev.Finish // what was spent may come behind it
+		case a.mishap != nil && !a.answering:
+			a.hold(ev)
 		case a.answering:
 			if !a.pass(ev) {
 				return nil
@@ -69,11 +77,25 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 			}
 		}
 	}
+	if a.mishap != nil {
+		return a.astray()
+	}
 	if !a.answering {
 		a.answering = true
 		a.release()
 	}
 	return nil
+}
+
+// astray is the error about an answer that is none: clients would take its end for an ordinary one, and stop.
+func (a *attempt) astray() error {
+	message := a.mishap.Trouble
+	if a.mishap.Message != "" {
+		message += ": " + a.mishap.Message
+	}
+	e := perigee.Errorf(perigee.ClassUnavailable, "%s", message).WithNext("ask again")
+	e.Upstream, e.Model = a.target, a.model
+	return e
 }
 
 // pass hands an event to the caller. What was spent before counts, too.
@@ -146,10 +168,16 @@ func (a *attempt) start() perigee.Event {
 	return start
 }
 
-// brokeOff says whether the connection was cut halfway through an answer of which the caller has seen nothing yet. That says
-// nothing about the next one.
-func (a *attempt) brokeOff(ctx context.Context, err error) bool {
-	if err == nil || !a.whole || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
+// wentAstray says whether an answer of which the caller has seen nothing came to an end that says nothing about the next one: the
+// connection was cut halfway through, or the model wrote what nobody can read.
+func (a *attempt) wentAstray(ctx context.Context, err error) bool {
+	if err == nil || a.answering || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
+		return false
+	}
+	if a.mishap != nil {
+		return true
+	}
+	if !a.whole {
 		return false
 	}
 	broken, ok := errors.AsType[*net.OpError](err)

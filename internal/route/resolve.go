@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 
 	"perigee"
 	"perigee/internal/models"
@@ -73,23 +74,39 @@ func (r *Router) knows(id string) bool {
 }
 
 // request makes the request one for the model, with the thinking that its name asks for instead of what the body
-// says; whether the client wants to see it is the body's alone.
-func (f *resolved) request(req *perigee.Request) (*perigee.Request, error) {
+// says; whether the client wants to see it is the body's alone. Where the two differ, there is a note.
+func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
+	asked := req.Model
 	req = req.WithModel(f.model)
 	if f.thinking == nil {
-		return req, nil
+		return req, nil, nil
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var note *perigee.Note
 	changed := *prompt
 	thinking := perigee.Thinking{Budget: f.thinking.Budget, Level: f.thinking.Level}
 	if said := prompt.Generation.Thinking; said != nil {
 		thinking.Include, thinking.Extra = said.Include, said.Extra
+		if (said.Budget != nil || said.Level != "") && !sameWish(said, f.thinking) {
+			note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
+			if err := req.Object([]perigee.Note{*note}); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	changed.Generation.Thinking = &thinking
-	return req.WithPrompt(&changed), nil
+	return req.WithPrompt(&changed), note, nil
+}
+
+// sameWish says whether both ask for as much thinking.
+func sameWish(a, b *perigee.Thinking) bool {
+	if a.Budget == nil || b.Budget == nil {
+		return a.Budget == b.Budget && strings.EqualFold(a.Level, b.Level)
+	}
+	return *a.Budget == *b.Budget && strings.EqualFold(a.Level, b.Level)
 }
 
 // replacements are the models to ask when nobody has one, in order: its successors and its names elsewhere, as far as

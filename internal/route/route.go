@@ -79,13 +79,13 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
-		req, err := found.request(req)
+		req, note, err := found.request(req)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
 		}
 		model := found.model
-		failed, done := r.try(ctx, req, found.targets, nil, yield)
+		failed, done := r.try(ctx, req, found.targets, note, yield)
 		if done {
 			return
 		}
@@ -116,8 +116,8 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
 	for i, target := range targets {
 		a, err := r.ask(ctx, req, target, note, failed.spent(), yield)
-		if a.brokeOff(ctx, err) {
-			r.step(req, a, err, "answers in one piece can be asked for again")
+		if a.wentAstray(ctx, err) {
+			r.step(req, a, err, "nothing of it has been passed on, so it can be asked for again")
 			failed = append(failed, a.failure(err))
 			a, err = r.ask(ctx, req, target, note, failed.spent(), yield)
 		}

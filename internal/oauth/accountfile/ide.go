@@ -1,4 +1,4 @@
-package oauth
+package accountfile
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/oauth"
 	"perigee/internal/oauth/vscdb"
 )
 
@@ -41,8 +42,8 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 	var entries []entry
 	add := func(where string, refresh, email string, err error) {
 		line := Line{Where: where}
-		if plausibleEmail(email) {
-			line.Email = foldEmail(email)
+		if named, ok := oauth.Address(email); ok {
+			line.Email = named
 		}
 		switch {
 		case err != nil:
@@ -50,9 +51,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		case !plausibleToken(refresh):
 			line.Problem = "it has no refresh token: the IDE is signed out"
 		default:
-			if line.Email == "" {
-				line.Note = noteNameless
-			}
+			line.Nameless = line.Email == ""
 			entries = append(entries, entry{line: len(list.Lines), Imported: Imported{Email: line.Email,
 				Refresh: perigee.NewSecret(refresh), Enabled: true, State: perigee.AccountUntested}})
 		}
@@ -80,7 +79,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 // ideEmail finds whose IDE it is.
 func ideEmail(values map[string][]byte) string {
 	if user, err := row(values[userKey], userRow); err == nil {
-		if email := textField(user, 7); plausibleEmail(email) {
+		if email, ok := oauth.Address(textField(user, 7)); ok {
 			return email
 		}
 	}

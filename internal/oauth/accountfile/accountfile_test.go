@@ -1,4 +1,4 @@
-package oauth
+package accountfile
 
 import (
 	"bytes"
@@ -22,17 +22,19 @@ import (
 
 	"perigee"
 	"perigee/internal/perigeetest"
-	"perigee/internal/simulator"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of testdata")
+
+// readAt is when the files of testdata are read.
+var readAt = time.Date(2025, 10, 9, 9, 0, 0, 0, time.UTC)
 
 var codePoint = regexp.MustCompile(`⟪([0-9a-f]{4})⟫`)
 
 // TestImportFiles reads each file of testdata/import and compares the report, whole and partial. In the files ⟪feff⟫ is a
 // character that cannot be seen.
 func TestImportFiles(t *testing.T) {
-	names, err := filepath.Glob("testdata/import/*.txtar")
+	names, err := filepath.Glob("testdata/read/*.txtar")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d files, %v", len(names), err)
 	}
@@ -69,10 +71,10 @@ func report(t *testing.T, data []byte) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	list, err := ReadFile(t.Context(), path, false)
+	list, err := ReadFile(t.Context(), path, false, readAt)
 	write(&b, list, err, path)
 	if list != nil && err != nil {
-		list, err := ReadFile(t.Context(), path, true)
+		list, err := ReadFile(t.Context(), path, true, readAt)
 		b.WriteString("\npartial:\n")
 		list.Lines = nil
 		write(&b, list, err, path)
@@ -96,7 +98,7 @@ func write(b *strings.Builder, list *Import, err error, path string) {
 		}
 		b.WriteString("\n")
 		for _, line := range list.Lines {
-			fmt.Fprintln(b, strings.TrimRight(strings.Join([]string{line.Where, line.Email, line.Problem, line.Note}, " | "), " |"))
+			fmt.Fprintln(b, strings.TrimRight(strings.Join([]string{line.Where, line.Email, line.Problem, line.Note, map[bool]string{true: "nameless"}[line.Nameless]}, " | "), " |"))
 		}
 		for _, a := range list.Accounts {
 			fmt.Fprintf(b, "+ %s %s", a.Email, a.Refresh.Reveal())
@@ -114,6 +116,9 @@ func write(b *strings.Builder, list *Import, err error, path string) {
 			if a.State != perigee.AccountUntested {
 				fmt.Fprintf(b, " %s: %s", a.State, a.Reason)
 			}
+			for _, c := range a.Cooldowns {
+				fmt.Fprintf(b, " rests(%s, %s, %s, until %s)", c.Family, c.Pool, c.Reason, c.Until.Format(time.RFC3339))
+			}
 			b.WriteString("\n")
 		}
 	}
@@ -125,7 +130,7 @@ func write(b *strings.Builder, list *Import, err error, path string) {
 func TestImportWhatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "no"), dir} {
-		_, err := ReadFile(t.Context(), path, false)
+		_, err := ReadFile(t.Context(), path, false, readAt)
 		if e := wantClass(t, err, perigee.ClassInvalid); strings.Count(e.Error(), path) != 1 {
 			t.Errorf("got %q", e.Error())
 		}
@@ -144,25 +149,10 @@ func TestImportOfAHugeFile(t *testing.T) {
 	if err := errors.Join(file.Truncate(maxImport+1), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadFile(t.Context(), path, false)
+	_, err = ReadFile(t.Context(), path, false, readAt)
 	if e := wantClass(t, err, perigee.ClassInvalid); !strings.Contains(e.Message, "larger than 16 MiB") {
 		t.Errorf("got %v", e)
 	}
-}
-
-func TestIdentify(t *testing.T) {
-	for _, rotate := range []bool{false, true} {
-		r := newRig(t, simulator.Script{RotateRefreshTokens: rotate})
-		email, grant, err := r.client.Identify(t.Context(), perigee.NewSecret("sim-refresh-bob"))
-		if err != nil || email != "bob@example.com" || grant.Refresh.IsZero() || (grant.Refresh.Reveal() != "sim-refresh-bob") != rotate {
-			t.Errorf("got %s, %+v, %v", email, grant, err)
-		}
-	}
-	r := newRig(t, simulator.Script{})
-	_, _, err := r.client.Identify(t.Context(), perigee.NewSecret("sim-refresh-nobody"))
-	wantClass(t, err, perigee.ClassUnauthenticated)
-	_, _, err = r.client.Identify(t.Context(), perigee.Secret{})
-	wantClass(t, err, perigee.ClassUnauthenticated)
 }
 
 func TestExportIsReadBack(t *testing.T) {
@@ -175,7 +165,11 @@ func TestExportIsReadBack(t *testing.T) {
 	bob.Email, bob.Refresh, bob.Enabled, bob.ProjectID = "bob@example.com", perigee.NewSecret("sim-refresh-bob"), false, "p<&>"
 	bob.Added = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	lost := perigee.SignIn{Account: perigee.Account{Email: "lost@example.com"}}
-	skipped, err := Export(path, []perigee.SignIn{ada(), lost, bob}, "bob@example.com")
+	eve, ban := bob, bob
+	eve.Email, eve.Refresh, eve.State, eve.Reason = "eve@example.com", perigee.NewSecret("e"), perigee.AccountVerification, "open https://example.com/"+strings.Repeat("very-", 500)+"long first"
+	ban.Email, ban.Refresh, ban.State, ban.Reason = "ban@example.com", perigee.NewSecret("b"), perigee.AccountBanned, "it did what it should not"
+	bob.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: "antigravity", Until: readAt.Add(time.Hour), Reason: "quota"}}
+	skipped, err := Export(path, []perigee.SignIn{ada(), lost, bob, eve, ban}, "bob@example.com")
 	if err != nil || !slices.Equal(skipped, []string{"lost@example.com"}) {
 		t.Fatalf("skipped %v, %v", skipped, err)
 	}
@@ -183,7 +177,7 @@ func TestExportIsReadBack(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 		t.Errorf("it is %v, %v", info.Mode(), err)
 	}
-	list, err := ReadFile(t.Context(), path, false)
+	list, err := ReadFile(t.Context(), path, false, readAt)
 	if err != nil || list.Format != FormatAccounts || list.Active != "bob@example.com" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
@@ -191,8 +185,8 @@ func TestExportIsReadBack(t *testing.T) {
 	for _, a := range list.Accounts {
 		got = append(got, a.SignIn("antigravity"))
 	}
-	want := []perigee.SignIn{ada(), bob}
-	for i := range want {
+	want := []perigee.SignIn{ada(), bob, eve, ban}
+	for i := range want[:2] {
 		want[i].State = perigee.AccountUntested // whoever reads it has to find out anew
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -227,13 +221,13 @@ func TestCanceledImport(t *testing.T) {
 	path := perigeetest.NewEditor(t, "WAL").Path
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ReadFile(ctx, path, false); !errors.Is(err, context.Canceled) {
+	if _, err := ReadFile(ctx, path, false, readAt); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	names, err := filepath.Glob("testdata/import/*.txtar")
+	names, err := filepath.Glob("testdata/read/*.txtar")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -245,7 +239,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(archive.Files[0].Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := Parse(data)
+		list, err := Parse(data, readAt)
 		if err != nil {
 			wantClass(t, err, perigee.ClassInvalid)
 			return
@@ -256,4 +250,18 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func wantClass(t *testing.T, err error, class perigee.Class) *perigee.Error {
+	t.Helper()
+	e, ok := errors.AsType[*perigee.Error](err)
+	if !ok || e.Class != class {
+		t.Fatalf("got error %v, want one of class %s", err, class)
+	}
+	return e
+}
+
+func ada() perigee.SignIn {
+	return perigee.SignIn{Account: perigee.Account{Email: "ada@example.com", Upstream: "antigravity", Enabled: true, State: perigee.AccountReady},
+		Refresh: perigee.NewSecret("sim-refresh-ada")}
 }

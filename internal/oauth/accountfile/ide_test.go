@@ -1,4 +1,4 @@
-package oauth
+package accountfile
 
 import (
 	"encoding/base64"
@@ -50,14 +50,14 @@ func TestImportFromTheIDE(t *testing.T) {
 		{"the email only in the status", map[string]string{tokenKey: topic(tokenRow, token("fake-refresh-ada")), statusKey: `{"apiKey":"fake-access","email":"ada@example.com","name":"Ada"}`},
 			"format state.vscdb\nthe sign-in | ada@example.com\n+ ada@example.com fake-refresh-ada\n"},
 		{"nobody says whose it is", map[string]string{tokenKey: topic(tokenRow, token("fake-refresh-ada")), statusKey: `null`, userKey: "!"},
-			"format state.vscdb\nthe sign-in |  |  | the file does not say whose it is, so the provider is asked\n+  fake-refresh-ada\n"},
+			"format state.vscdb\nthe sign-in |  |  |  | nameless\n+  fake-refresh-ada\n"},
 		{"an older version", map[string]string{legacyKey: b64(proto(1, "id", 2, "ada@example.com", 6, token("fake-refresh-ada")))},
 			"format state.vscdb\nthe sign-in of an older version | ada@example.com\n+ ada@example.com fake-refresh-ada\n"},
 		{"an older version's rest", map[string]string{legacyKey: b64(proto(2, "ada@example.com", 6, token("fake-refresh-old"))),
 			tokenKey: topic(tokenRow, token("fake-refresh-new")), userKey: topic(userRow, user)},
 			"format state.vscdb\nthe sign-in of an older version | ada@example.com |  | the same account as the sign-in, which is newer\nthe sign-in | ada@example.com\n+ ada@example.com fake-refresh-new\n"},
 		{"an older version's rest without a token", map[string]string{legacyKey: b64(proto(2, "ada@example.com")), tokenKey: topic(tokenRow, token("fake-refresh-new"))},
-			"format state.vscdb\nthe sign-in |  |  | the file does not say whose it is, so the provider is asked\n+  fake-refresh-new\n"},
+			"format state.vscdb\nthe sign-in |  |  |  | nameless\n+  fake-refresh-new\n"},
 		{"signed out", map[string]string{tokenKey: topic(tokenRow, token("")), userKey: topic(userRow, user)},
 			"format state.vscdb\nthe sign-in | ada@example.com | it has no refresh token: the IDE is signed out\ninvalid: import FILE: the only account in it cannot be used; sign in with `perigee login`\n"},
 		{"no such row", map[string]string{tokenKey: topic("other", token("fake-refresh-ada"))},
@@ -74,7 +74,7 @@ func TestImportFromTheIDE(t *testing.T) {
 				for key, value := range test.rows {
 					i.Set(key, []byte(value))
 				}
-				list, err := ReadFile(t.Context(), i.Path, false)
+				list, err := ReadFile(t.Context(), i.Path, false, readAt)
 				var got strings.Builder
 				write(&got, list, err, i.Path)
 				if got.String() != test.want {
@@ -101,13 +101,13 @@ func TestGoldenRow(t *testing.T) {
 func TestImportOfAnotherDatabase(t *testing.T) {
 	i := perigeetest.NewEditor(t, "DELETE")
 	i.Exec("ALTER TABLE ItemTable RENAME TO Bookmarks")
-	_, err := ReadFile(t.Context(), i.Path, false)
+	_, err := ReadFile(t.Context(), i.Path, false, readAt)
 	wantClass(t, err, perigee.ClassInvalid)
 	broken := filepath.Join(t.TempDir(), "state.vscdb")
 	if err := os.WriteFile(broken, []byte("SQLite format 3\x00half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadFile(t.Context(), broken, true)
+	_, err = ReadFile(t.Context(), broken, true, readAt)
 	wantClass(t, err, perigee.ClassInvalid)
 }
 

@@ -1,4 +1,4 @@
-package oauth
+package accountfile
 
 import (
 	"cmp"
@@ -9,15 +9,17 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/oauth"
 	"perigee/internal/rawjson"
 )
 
 // members are the members of a JSON object, looked at one by one, so that one of the wrong type spoils no other.
 type members map[string]json.RawMessage
 
-func parseJSON(data []byte) (*Import, error) {
+func parseJSON(data []byte, now time.Time) (*Import, error) {
 	if err := rawjson.Check(data); err != nil {
 		// What the checker quotes may be part of a token.
 		if e, ok := errors.AsType[*rawjson.Error](err); ok {
@@ -26,7 +28,7 @@ func parseJSON(data []byte) (*Import, error) {
 		return nil, unusable("it is damaged")
 	}
 	if data[0] == '[' {
-		return parseEntries(FormatList, data)
+		return parseEntries(FormatList, data, now)
 	}
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
@@ -36,11 +38,11 @@ func parseJSON(data []byte) (*Import, error) {
 		if kind != "antigravity" {
 			return nil, unusable("it is a credential for something else than Antigravity")
 		}
-		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")))
+		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")), now)
 	}
 	accounts, ok := top["accounts"]
 	if _, alone := top.text("refresh_token", "refreshToken"); alone && !ok {
-		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")))
+		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")), now)
 	}
 	if !ok || accounts[0] != '[' {
 		return nil, unknownFormat("it is none of the formats that perigee knows")
@@ -52,7 +54,7 @@ func parseJSON(data []byte) (*Import, error) {
 		}
 		format = FormatOpenCode
 	}
-	list, err := parseEntries(format, accounts)
+	list, err := parseEntries(format, accounts, now)
 	if err == nil {
 		list.Active = top.active(accounts)
 	}
@@ -67,7 +69,7 @@ type entry struct {
 }
 
 // parseEntries reads a JSON array of accounts.
-func parseEntries(format string, data []byte) (*Import, error) {
+func parseEntries(format string, data []byte, now time.Time) (*Import, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, unusable("it is damaged")
@@ -76,8 +78,9 @@ func parseEntries(format string, data []byte) (*Import, error) {
 	var entries []entry
 	for i, text := range raw {
 		e := entry{line: i}
-		problem, note := e.read(text)
-		list.Lines = append(list.Lines, Line{Where: fmt.Sprintf("account %d", i+1), Email: e.Email, Problem: problem, Note: note})
+		problem, note := e.read(text, now)
+		list.Lines = append(list.Lines, Line{Where: fmt.Sprintf("account %d", i+1), Email: e.Email, Problem: problem, Note: note,
+			Nameless: problem == "" && e.Email == ""})
 		if problem == "" {
 			entries = append(entries, e)
 		}
@@ -99,7 +102,8 @@ func (i *Import) take(entries []entry) {
 	for _, e := range entries {
 		lost := slices.IndexFunc(e.names(), func(name string) bool { return newest[name].line != e.line })
 		if lost >= 0 {
-			i.Lines[e.line].Note = "the same account as " + i.Lines[newest[e.names()[lost]].line].Where + ", which is newer"
+			line := &i.Lines[e.line]
+			line.Nameless, line.Note = false, "the same account as "+i.Lines[newest[e.names()[lost]].line].Where+", which is newer"
 			continue
 		}
 		i.Accounts = append(i.Accounts, e.Imported)
@@ -120,13 +124,13 @@ func (e *entry) newer(than entry) bool {
 }
 
 // read reads one account and says what is wrong with it, if anything.
-func (e *entry) read(text json.RawMessage) (problem, note string) {
+func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) {
 	var m members
-	if json.Unmarshal(text, &m) != nil || m == nil {
+	if json.Unmarshal(raw, &m) != nil || m == nil {
 		return "it is not an object", ""
 	}
-	email, ok := m.text("email")
-	if email = foldEmail(email); ok && plausibleEmail(email) {
+	text, ok := m.text("email")
+	if email, plausible := oauth.Address(text); plausible {
 		e.Email = email
 	} else if email != "" || !ok && m["email"] != nil {
 		return "its email is no e-mail address", ""
@@ -145,10 +149,11 @@ func (e *entry) read(text json.RawMessage) (problem, note string) {
 	e.readProject(m, projects)
 	e.readState(m)
 	e.Added, e.used = m.moment("addedAt", "added_at", "created_at"), m.moment("lastUsed", "last_used")
-	if e.Email == "" {
-		note = noteNameless
+	unkept := e.readLimits(m, now)
+	if fingerprint := m["fingerprint"]; len(fingerprint) > len("{}") && fingerprint[0] == '{' {
+		unkept = append(unkept, "its device fingerprint, as perigee pretends to be nobody")
 	}
-	return "", note
+	return "", notKept(unkept)
 }
 
 // readProject takes the project that the user chose, or else the one that the provider made.
@@ -167,23 +172,51 @@ func (e *entry) readState(m members) {
 	if m.is("tested", true) { // nobody else writes that: somebody has just signed in
 		e.State = perigee.AccountReady
 	}
+	if state, _ := m.text("state"); state == perigee.AccountBanned { // what Document writes
+		reason, _ := m.text("reason")
+		e.State, e.Reason = perigee.AccountBanned, cmp.Or(oneLine(reason), "the provider has disabled this account")
+	}
 	if m.is("verificationRequired", true) {
 		e.State = perigee.AccountVerification
 		reason, _ := m.text("verificationRequiredReason")
 		e.Reason = cmp.Or(oneLine(reason), "the provider wants the owner of this account to verify it")
+		if link, _ := m.text("verificationUrl"); isLink(link) && !strings.Contains(e.Reason, link) {
+			e.Reason += " (" + link + ")"
+		}
 	}
 }
 
-// oneLine makes the words of a file fit for a listing.
-func oneLine(words string) string {
-	const most = 200
-	line := []rune(strings.Join(strings.FieldsFunc(words, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " "))
-	return string(line[:min(len(line), most)])
+// mostWords is how many characters of what a file says about an account are kept, beside the links in it.
+const mostWords = 1000
+
+// oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length: half of one leads nowhere.
+func oneLine(text string) string {
+	var kept []string
+	room := mostWords
+	for word := range strings.FieldsFuncSeq(text, notPrinted) {
+		switch letters := []rune(word); {
+		case strings.Contains(word, "https://") || strings.Contains(word, "http://"):
+			kept = append(kept, word)
+		case room > 0:
+			kept = append(kept, string(letters[:min(len(letters), room)]))
+			room -= len(letters) + 1
+		}
+	}
+	return strings.Join(kept, " ")
 }
 
-// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line.
+// isLink says that a text is an address that a person can open.
+func isLink(text string) bool {
+	return (strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://")) && !strings.ContainsFunc(text, notPrinted)
+}
+
+// notPrinted is white space, and what steers a terminal or is not to be seen.
+func notPrinted(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
+// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line. What its characters mean is
+// the provider's business.
 func plausibleToken(token string) bool {
-	return len(token) >= 8 && len(token) <= 4096 && !strings.ContainsFunc(token, notInCode)
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return notPrinted(r) || r == utf8.RuneError })
 }
 
 // text is the first of the members that is a string.
@@ -223,15 +256,18 @@ func (m members) moment(names ...string) time.Time {
 // active is the email of the account that was in use, which files give as such or as an index.
 func (m members) active(accounts json.RawMessage) string {
 	if email, ok := m.text("active"); ok {
-		return foldEmail(email)
+		return folded(email)
 	}
 	for _, name := range []string{"active", "activeIndex"} {
 		var index int
 		var list []members
 		if raw, ok := m[name]; ok && json.Unmarshal(raw, &index) == nil && json.Unmarshal(accounts, &list) == nil && index >= 0 && index < len(list) {
 			email, _ := list[index].text("email")
-			return foldEmail(email)
+			return folded(email)
 		}
 	}
 	return ""
 }
+
+// folded is a name in lower case; whether anybody has it is seen elsewhere.
+func folded(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -1,4 +1,9 @@
-package oauth
+// Package accountfile reads and writes the files in which accounts travel: the five formats that are imported, told apart by what
+// is in them, and the one that is exported.
+//
+// It asks nobody whether what it reads is true, and stores nothing; whose a refresh token is of which a file does not say it is
+// asked by oauth. The daemon calls it, for the commands and for the admin routes.
+package accountfile
 
 import (
 	"bytes"
@@ -32,19 +37,20 @@ type Import struct {
 
 // Imported is an account from a file.
 type Imported struct {
-	Email     string // in lower case; empty: the file does not say, see Client.Identify
+	Email     string // in lower case; empty: the file does not say, see oauth.Client.Identify
 	Refresh   perigee.Secret
 	ProjectID string // empty: to be discovered
 	Enabled   bool
 	State     string // perigee.AccountUntested, or what the file knows for or against it
 	Reason    string
 	Added     time.Time // zero: the file does not say
+	Cooldowns []perigee.Cooldown
 }
 
 // SignIn is the account as a store takes it.
 func (i Imported) SignIn(upstream string) perigee.SignIn {
 	return perigee.SignIn{
-		Account: perigee.Account{Email: i.Email, Upstream: upstream, Enabled: i.Enabled, ProjectID: i.ProjectID, State: i.State},
+		Account: perigee.Account{Email: i.Email, Upstream: upstream, Enabled: i.Enabled, ProjectID: i.ProjectID, State: i.State, Cooldowns: i.Cooldowns},
 		Refresh: i.Refresh, Reason: i.Reason, Added: i.Added,
 	}
 }
@@ -55,6 +61,8 @@ type Line struct {
 	Email   string // may be empty
 	Problem string // why it cannot be used; empty: it can
 	Note    string // what is worth knowing about it all the same
+	// Nameless says that it can be used, and that only the provider knows whose it is.
+	Nameless bool
 }
 
 // maxImport bounds a file that is read as JSON; an account takes a few kilobytes at most.
@@ -62,9 +70,9 @@ const maxImport = 16 << 20
 
 // ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the whole file is refused,
 // unless partial is true. A file that is refused for its entries is still returned, without accounts, for its Lines. Errors
-// name places in the file and never quote it.
-func ReadFile(ctx context.Context, path string, partial bool) (*Import, error) {
-	list, err := readAny(ctx, path)
+// name places in the file and never quote it. What has an end by now is left out.
+func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
+	list, err := readAny(ctx, path, now)
 	if err != nil {
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
 			return nil, perigee.Errorf(e.Class, "import %s: %s", path, e.Message).WithNext("%s", e.Next)
@@ -77,7 +85,7 @@ func ReadFile(ctx context.Context, path string, partial bool) (*Import, error) {
 	return list, list.judge(path, partial)
 }
 
-func readAny(ctx context.Context, path string) (*Import, error) {
+func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, unwrapPath(err)
@@ -97,7 +105,7 @@ func readAny(ctx context.Context, path string) (*Import, error) {
 	if data = append(data, rest...); len(data) > maxImport {
 		return nil, unusable("it is larger than %d MiB, which no list of accounts is", maxImport>>20)
 	}
-	return Parse(data)
+	return Parse(data, now)
 }
 
 // unwrapPath takes the path out of an error that will be told with it.
@@ -109,7 +117,7 @@ func unwrapPath(err error) error {
 }
 
 // Parse reads accounts from the text of any of the JSON formats.
-func Parse(data []byte) (*Import, error) {
+func Parse(data []byte, now time.Time) (*Import, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
 	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
@@ -117,7 +125,7 @@ func Parse(data []byte) (*Import, error) {
 	case data[0] != '[' && data[0] != '{':
 		return nil, unknownFormat("it is not JSON, nor a database of the IDE")
 	}
-	return parseJSON(data)
+	return parseJSON(data, now)
 }
 
 func unusable(format string, args ...any) *perigee.Error {
@@ -135,9 +143,6 @@ func unknownFormat(problem string) *perigee.Error {
   a credential:                {"type": "antigravity", "email": "ada@example.com", "refresh_token": "…"}
   the IDE's own database:      state.vscdb`)
 }
-
-// noteNameless is said of an account that comes without its owner's name.
-const noteNameless = "the file does not say whose it is, so the provider is asked"
 
 // judge decides whether the accounts may be used. The error does not repeat what the Lines say.
 func (i *Import) judge(path string, partial bool) error {
@@ -163,17 +168,4 @@ func (i *Import) judge(path string, partial bool) error {
 		return err.WithNext("sign in with `perigee login`")
 	}
 	return err.WithNext("put them right, or import the others with --partial")
-}
-
-// Identify finds out whose refresh token it is. The grant is good for calls, and has a new refresh token if the provider
-// replaced it: that is the one to keep.
-func (c *Client) Identify(ctx context.Context, refresh perigee.Secret) (email string, grant Grant, err error) {
-	if grant, err = c.Refresh(ctx, refresh); err != nil {
-		return "", Grant{}, err
-	}
-	if grant.Refresh.IsZero() {
-		grant.Refresh = refresh
-	}
-	email, err = c.Email(ctx, grant.Access)
-	return email, grant, err
 }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// An input is what there is to read on stdin.
+type input int
+
+const (
+	noInput       input = iota // nothing: it is closed, or /dev/null
+	pipedInput                 // what another program or a file says, in place of a person
+	terminalInput              // what a person types
+)
+
+func (e *environment) input() input {
+	file, ok := e.stdin.(*os.File)
+	if !ok {
+		if e.stdin == nil {
+			return noInput
+		}
+		return pipedInput
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return noInput
+	case isTerminal(file):
+		return terminalInput
+	case info.Mode()&os.ModeCharDevice != 0: // /dev/null, also in place of a stdin that is closed
+		return noInput
+	}
+	return pipedInput
+}
+
+// agree asks for an explicit yes, of the person at the terminal or of whoever has written to the pipe. Where nobody can answer
+// a flag has to say it.
+func (e *environment) agree(question, flagName string) error {
+	nobody := usagef("%s: nobody can be asked here; %s says yes", e.command.name, flagName)
+	from := e.input()
+	if from == noInput {
+		return nobody
+	}
+	fmt.Fprintf(e.stderr, "perigee: %s type yes to go on: ", question)
+	line, err := e.lines().ReadString('\n')
+	if from == pipedInput {
+		fmt.Fprintln(e.stderr) // nobody has pressed Enter
+	}
+	switch {
+	case strings.ToLower(strings.TrimSpace(line)) == "yes":
+		return nil
+	case err == io.EOF && line == "":
+		if from == terminalInput {
+			fmt.Fprintln(e.stderr)
+		}
+		return nobody
+	}
+	return fmt.Errorf("%s: nothing was done, as the answer was not yes", e.command.name)
+}
+
+// lines reads stdin line by line; what is read ahead is not lost between questions.
+func (e *environment) lines() *bufio.Reader {
+	if e.reader == nil {
+		e.reader = bufio.NewReader(e.stdin)
+	}
+	return e.reader
+}

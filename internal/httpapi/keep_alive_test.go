@@ -1,0 +1,38 @@
+package httpapi_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+	"perigee/internal/httpapi"
+)
+
+// How long a stream may be quiet is a setting, which holds for the streams that begin after it was made.
+func TestKeepAliveFollowsTheSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+			if quietFor(ctx, 10*time.Second); yield(begin, nil) && yield(frame, nil) {
+				yield(end, nil)
+			}
+		})
+		api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+		signs := func() int {
+			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
+			before, _, _ := strings.Cut(w.Body.String(), "data:")
+			return strings.Count(before, "\r\n\r\n")
+		}
+		for _, c := range []struct {
+			quiet time.Duration
+			want  int
+		}{{0, 0}, {3 * time.Second, 3}, {time.Second, 9}, {time.Minute, 0}} {
+			api.Apply(httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: c.quiet})
+			if got := signs(); got != c.want && got != c.want+1 { // the last one and the end of the silence may meet
+				t.Errorf("quiet for %v: %d signs of life in 10 s, want %d", c.quiet, got, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package accountfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"perigee"
+)
+
+// A document is accounts on their way from one perigee to another, or from a command to where they are kept: FormatAccounts,
+// with the members that the readers of other formats know by the same names.
+type document struct {
+	Accounts []documentAccount `json:"accounts"`
+	Active   string            `json:"active,omitempty"`
+}
+
+type documentAccount struct {
+	Email        string             `json:"email,omitempty"`
+	Refresh      string             `json:"refresh_token"` // in clear: that is what it is for
+	ProjectID    string             `json:"project_id,omitempty"`
+	Enabled      bool               `json:"enabled"`
+	Added        *time.Time         `json:"added_at,omitempty"`
+	Verification bool               `json:"verificationRequired,omitempty"`
+	Wanted       string             `json:"verificationRequiredReason,omitempty"`
+	State        string             `json:"state,omitempty"` // of an account that the provider has disabled
+	Reason       string             `json:"reason,omitempty"`
+	Tested       bool               `json:"tested,omitempty"` // it has just been signed in
+	Cooldowns    []documentCooldown `json:"cooldowns,omitempty"`
+}
+
+type documentCooldown struct {
+	Family string    `json:"family"`
+	Pool   string    `json:"pool"`
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
+}
+
+// Document writes accounts as Parse reads them. Those that are ready are taken to have been tested just now. active may be
+// empty.
+func Document(list []perigee.SignIn, active string) []byte {
+	d := document{Active: active, Accounts: []documentAccount{}}
+	for _, s := range list {
+		d.Accounts = append(d.Accounts, documented(s))
+	}
+	raw, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		panic("accountfile: " + err.Error()) // strings, booleans and times can always be encoded
+	}
+	return append(raw, '\n')
+}
+
+func documented(s perigee.SignIn) documentAccount {
+	a := documentAccount{Email: s.Email, Refresh: s.Refresh.Reveal(), ProjectID: s.ProjectID, Enabled: s.Enabled}
+	if !s.Added.IsZero() {
+		added := s.Added.UTC()
+		a.Added = &added
+	}
+	switch s.State {
+	case perigee.AccountReady:
+		a.Tested = true
+	case perigee.AccountVerification:
+		a.Verification, a.Wanted = true, s.Reason
+	case perigee.AccountBanned:
+		a.State, a.Reason = s.State, s.Reason
+	}
+	for _, c := range s.Cooldowns {
+		a.Cooldowns = append(a.Cooldowns, documentCooldown{c.Family, c.Pool, c.Until.UTC(), c.Reason})
+	}
+	return a
+}
+
+// Export writes accounts to a file of FormatAccounts, which only the user can read (0600), in place of what was there;
+// the file is there whole or not at all. Accounts without a refresh token are left out, and their emails returned; when
+// none is left nothing is written. active may be empty.
+func Export(path string, list []perigee.SignIn, active string) (skipped []string, err error) {
+	var kept []perigee.SignIn
+	for _, s := range list {
+		if s.Refresh.IsZero() {
+			skipped = append(skipped, s.Email)
+			continue
+		}
+		if s.State == perigee.AccountReady {
+			s.State = perigee.AccountUntested // whoever reads it has to find out anew
+		}
+		kept = append(kept, s)
+	}
+	if len(kept) == 0 {
+		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithNext("sign in with `perigee login`")
+	}
+	if err := writeWhole(path, Document(kept, active)); err != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithNext("choose a place that can be written to")
+	}
+	return skipped, nil
+}
+
+// writeWhole writes a file for the user alone, and leaves nothing behind when it cannot.
+func writeWhole(path string, data []byte) (err error) {
+	// A device or a pipe would be replaced by the file.
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is there and is no file", path)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	if err == nil {
+		err = temporary.Sync()
+	}
+	err = errors.Join(err, temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a new name last.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
