@@ -72,6 +72,7 @@ type Finish struct {
 	Message string // what the provider says about it
 	Trouble string // FinishMishap: what went wrong, in our words
 	Stop    string // the stop sequence that was met, where the client wanted to know it
+	Blocked bool   // the prompt was refused, and Reason says why: there is no answer
 }
 
 // A FinishKind is what an end means for who reads the answer, whatever the provider calls it. Who reads the provider's words

@@ -65,6 +65,9 @@ type Request struct {
 	// NamesModel says that Body names the model as well, so that it cannot go on untouched to another one.
 	NamesModel bool
 
+	// Thinking is what the model's name says about thinking, instead of what Body says; nil: nothing. Prompt has it already.
+	Thinking *Thinking
+
 	// NameStop says that the client wants to know which of its stop sequences ended the answer.
 	NameStop bool
 
@@ -110,7 +113,26 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	return &c
 }
 
-// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on as it is.
+// WithThinking returns a copy of r that asks for as much thinking as the model's name says, whatever Body says about it. Whether
+// the client wants to see it is the body's alone.
+func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
+	prompt, err := r.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	changed := *prompt
+	thinking := Thinking{Budget: wish.Budget, Level: wish.Level}
+	if said := prompt.Generation.Thinking; said != nil {
+		thinking.Include, thinking.Extra = said.Include, said.Extra
+	}
+	changed.Generation.Thinking = &thinking
+	c := r.WithPrompt(&changed)
+	c.Thinking, c.rewritten = &thinking, r.rewritten
+	return c, nil
+}
+
+// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on as it is, but for the
+// model and for Thinking.
 func (r *Request) Verbatim(d Dialect) bool { return r.Dialect == d && !r.rewritten }
 
 // A Prompt is what the model is asked: the conversation, the tools it may call, how it should generate.

@@ -92,6 +92,9 @@ func unknownModel(id, path string, models []perigee.Model) error {
 	if near := names.Nearest(id, known, 3); len(near) > 0 {
 		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
 	}
+	if len(known) > 0 {
+		return e.WithNext("there are %s; GET %s lists all", strings.Join(known[:min(3, len(known))], ", "), path)
+	}
 	return e.WithNext("GET %s lists what there is", path)
 }
 

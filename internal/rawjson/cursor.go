@@ -129,6 +129,14 @@ func (c *Cursor) Array() iter.Seq[int] {
 	}
 }
 
+// List is Array, where one value may stand for a list of one, as it may in JSON that is read into protocol buffers.
+func (c *Cursor) List() iter.Seq[int] {
+	if kind := c.Kind(); kind == Array || kind == Null {
+		return c.Array()
+	}
+	return func(yield func(int) bool) { yield(0) }
+}
+
 // enter steps behind the opening bracket and reports whether there is something to loop over.
 func (c *Cursor) enter(want Kind) bool {
 	if !c.next(want) {

@@ -86,19 +86,14 @@ func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Not
 		return nil, nil, err
 	}
 	var note *perigee.Note
-	changed := *prompt
-	thinking := perigee.Thinking{Budget: f.thinking.Budget, Level: f.thinking.Level}
-	if said := prompt.Generation.Thinking; said != nil {
-		thinking.Include, thinking.Extra = said.Include, said.Extra
-		if (said.Budget != nil || said.Level != "") && !sameWish(said, f.thinking) {
-			note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
-			if err := req.Object([]perigee.Note{*note}); err != nil {
-				return nil, nil, err
-			}
+	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") && !sameWish(said, f.thinking) {
+		note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
+		if err := req.Object([]perigee.Note{*note}); err != nil {
+			return nil, nil, err
 		}
 	}
-	changed.Generation.Thinking = &thinking
-	return req.WithPrompt(&changed), note, nil
+	req, err = req.WithThinking(f.thinking)
+	return req, note, err
 }
 
 // sameWish says whether both ask for as much thinking.

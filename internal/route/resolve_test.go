@@ -75,15 +75,15 @@ func TestNamesThatSayHowToThink(t *testing.T) {
 		want  string
 	}{
 		{"gemini-3-flash", nil, "gemini-3-flash verbatim"},
-		{"gemini-3-flash(high)", nil, "gemini-3-flash level=high"},
-		{"gemini-3-flash(high)", own, "gemini-3-flash level=high include=true"},
-		{"gemini-3-flash(512)", own, "gemini-3-flash budget=512 include=true"},
-		{"gemini-3-flash-low", nil, "gemini-3-flash level=low"},
+		{"gemini-3-flash(high)", nil, "gemini-3-flash level=high verbatim"},
+		{"gemini-3-flash(high)", own, "gemini-3-flash level=high include=true verbatim"},
+		{"gemini-3-flash(512)", own, "gemini-3-flash budget=512 include=true verbatim"},
+		{"gemini-3-flash-low", nil, "gemini-3-flash level=low verbatim"},
 		{"gemini-3.1-pro-low", nil, "gemini-3.1-pro-low verbatim"},
-		{"best", nil, "gemini-3-flash level=high"},
-		{"best(low)", nil, "gemini-3-flash level=low"},
-		{"best-low", nil, "gemini-3-flash level=low"},
-		{"better", nil, "gemini-3-flash level=high"},
+		{"best", nil, "gemini-3-flash level=high verbatim"},
+		{"best(low)", nil, "gemini-3-flash level=low verbatim"},
+		{"best-low", nil, "gemini-3-flash level=low verbatim"},
+		{"better", nil, "gemini-3-flash level=high verbatim"},
 		{"round", nil, "trip verbatim"}, // aliases in a circle end somewhere
 	} {
 		l := &listener{has: []string{"gemini-3-flash", "gemini-3.1-pro-low", "trip"}}
@@ -111,7 +111,7 @@ func TestListedNamesAreNotSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = say(t, r, "mine-high", nil), say(t, r, "mine-low", nil)
-	if want := []string{"mine-high verbatim", "mine level=low"}; !slices.Equal(l.heard, want) {
+	if want := []string{"mine-high verbatim", "mine level=low verbatim"}; !slices.Equal(l.heard, want) {
 		t.Errorf("heard %q, want %q", l.heard, want)
 	}
 }

@@ -262,6 +262,9 @@ func (r *Router) verdict(ctx context.Context, model string, failed failures) err
 	if near := names.Nearest(model, known, 3); len(near) > 0 {
 		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
 	}
+	if len(known) > 0 {
+		return e.WithNext("there are %s; perigee models lists all", strings.Join(known[:min(3, len(known))], ", "))
+	}
 	return e.WithNext("perigee models lists what there is")
 }
 

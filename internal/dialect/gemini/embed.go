@@ -16,6 +16,10 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 	if _, err := checkShapes(origin.Body, embedShapes); err != nil {
 		return nil, err
 	}
+	if place, other := otherModel(origin.Body, model); other != "" {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is %s, but the URL names %s", place, other, ModelID(model)).
+			WithNext("ask each model by a URL of its own")
+	}
 	origin.Dialect = perigee.DialectGemini
 	return &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}, nil
 }

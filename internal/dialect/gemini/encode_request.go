@@ -288,17 +288,21 @@ func (w *writer) generation(g *perigee.Generation) {
 	w.strings("responseModalities", g.Modalities)
 	if t := g.Thinking; t != nil {
 		w.key("thinkingConfig")
-		w.open()
-		w.bool("includeThoughts", t.Include)
-		w.int("thinkingBudget", t.Budget)
-		w.text("thinkingLevel", t.Level)
-		w.fields(t.Extra)
-		w.close()
+		w.thinking(t)
 	}
 	w.fields(g.Extra)
 	if len(w.buf) == empty {
 		w.buf, w.comma = w.buf[:at], comma // nothing was touched
 		return
 	}
+	w.close()
+}
+
+func (w *writer) thinking(t *perigee.Thinking) {
+	w.open()
+	w.bool("includeThoughts", t.Include)
+	w.int("thinkingBudget", t.Budget)
+	w.text("thinkingLevel", t.Level)
+	w.fields(t.Extra)
 	w.close()
 }

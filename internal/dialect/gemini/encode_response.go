@@ -47,10 +47,14 @@ func (e *encoder) close(dst []byte) []byte {
 	}
 	w := writer{buf: dst}
 	w.open()
-	w.key("candidates")
-	w.list(len(e.finishes), func(i int) {
-		w.candidate(e.finishes[i].Candidate, nil, e.finishes[i].Finish, nil)
-	})
+	if i := slices.IndexFunc(e.finishes, func(ev perigee.Event) bool { return ev.Finish.Blocked }); i >= 0 {
+		w.blocked(e.finishes[i].Finish)
+	} else {
+		w.key("candidates")
+		w.list(len(e.finishes), func(i int) {
+			w.candidate(e.finishes[i].Candidate, nil, e.finishes[i].Finish, nil)
+		})
+	}
 	e.tail(&w, e.usage)
 	w.close()
 	return w.buf
@@ -154,12 +158,16 @@ func (c *Collector) Bytes() []byte {
 	}
 	w := writer{}
 	w.open()
-	w.key("candidates")
-	w.list(len(c.candidates), func(i int) {
-		k := &c.candidates[i]
-		k.settle()
-		w.candidate(k.index, k.parts, k.finish, k.metadata)
-	})
+	if i := slices.IndexFunc(c.candidates, func(k collected) bool { return k.finish != nil && k.finish.Blocked }); i >= 0 {
+		w.blocked(c.candidates[i].finish)
+	} else {
+		w.key("candidates")
+		w.list(len(c.candidates), func(i int) {
+			k := &c.candidates[i]
+			k.settle()
+			w.candidate(k.index, k.parts, k.finish, k.metadata)
+		})
+	}
 	c.encoder.tail(&w, c.encoder.usage)
 	w.close()
 	return w.buf
@@ -195,6 +203,14 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 		return nil
 	}
 	return []perigee.Part{p}
+}
+
+// blocked says why there is no answer.
+func (w *writer) blocked(finish *perigee.Finish) {
+	w.key("promptFeedback")
+	w.open()
+	w.text("blockReason", finish.Reason)
+	w.close()
 }
 
 func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Finish, metadata perigee.Fields) {

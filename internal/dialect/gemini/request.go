@@ -33,7 +33,11 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
 		return DecodePrompt(body)
 	})
-	req.NamesModel = namesModel
+	if req.NamesModel = namesModel; namesModel {
+		if _, other := otherModel(body, model); other != "" {
+			req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteMapped, Subject: "model " + other + " in the body to the one in the URL"})
+		}
+	}
 	return req, nil
 }
 
@@ -46,7 +50,11 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, 
 	var wrong error
 	err = rawjson.CheckMembers(body, func(m rawjson.Member) {
 		field := camel(m.Name)
-		if want, known := shapes[field]; known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
+		want, known := shapes[field]
+		if want == rawjson.Array && m.Kind == rawjson.Object {
+			want = rawjson.Object // one stands for a list of one
+		}
+		if known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
 			wrong = fmt.Errorf("%s: want %v, found %v", m.Name, want, m.Kind)
 		}
 		// Names with escapes in them are not worth a table: who writes those gets the slower way.
@@ -113,7 +121,7 @@ func keep(fields perigee.Fields, name string, c *rawjson.Cursor) perigee.Fields 
 
 func decodeContents(c *rawjson.Cursor) []perigee.Content {
 	contents := []perigee.Content{}
-	for range c.Array() {
+	for range c.List() {
 		contents = append(contents, decodeContent(c))
 	}
 	return contents
@@ -126,7 +134,7 @@ func decodeContent(c *rawjson.Cursor) perigee.Content {
 		case "role":
 			content.Role = c.String()
 		case "parts":
-			for range c.Array() {
+			for range c.List() {
 				content.Parts = append(content.Parts, decodePart(c))
 			}
 		default:
@@ -236,11 +244,11 @@ func present(c *rawjson.Cursor) []byte {
 
 func decodeTools(c *rawjson.Cursor) []perigee.Tool {
 	var tools []perigee.Tool
-	for range c.Array() {
+	for range c.List() {
 		for key := range c.Object() {
 			switch name := camel(key); name {
 			case "functionDeclarations":
-				for range c.Array() {
+				for range c.List() {
 					tools = append(tools, perigee.Tool{Function: decodeFunction(c)})
 				}
 			default:
@@ -294,7 +302,7 @@ func decodeToolConfig(c *rawjson.Cursor) *perigee.ToolConfig {
 
 func decodeStrings(c *rawjson.Cursor) []string {
 	var list []string
-	for range c.Array() {
+	for range c.List() {
 		list = append(list, c.String())
 	}
 	return list
@@ -361,51 +369,3 @@ func decodeThinking(c *rawjson.Cursor) *perigee.Thinking {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// RewriteModel returns body with every member that names the model (model, generateContentRequest.model,
-// requests[].model) naming another one, and body itself when there is none to change.
-func RewriteModel(body []byte, model string) ([]byte, error) {
-	var edits []rawjson.Edit
-	resource := rawjson.AppendString(nil, "models/"+model)
-	rewrite := func(c *rawjson.Cursor) {
-		start, end := c.Span()
-		edits = append(edits, rawjson.Edit{Start: start, End: end, New: resource})
-	}
-	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		switch camel(key) {
-		case "model":
-			rewrite(c)
-		case "generateContentRequest":
-			if c.Kind() != rawjson.Object {
-				continue
-			}
-			for key := range c.Object() {
-				if string(key) == "model" {
-					rewrite(c)
-				}
-			}
-		case "requests":
-			if c.Kind() != rawjson.Array {
-				continue
-			}
-			for range c.Array() {
-				if c.Kind() != rawjson.Object {
-					continue
-				}
-				for key := range c.Object() {
-					if string(key) == "model" {
-						rewrite(c)
-					}
-				}
-			}
-		}
-	}
-	if err := c.Err(); err != nil {
-		return nil, invalidBody(err)
-	}
-	if len(edits) == 0 {
-		return body, nil
-	}
-	return rawjson.Splice(body, edits...), nil
-}

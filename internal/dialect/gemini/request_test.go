@@ -120,7 +120,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a key twice":       {`{"contents":[],"contents":[]}`, `duplicate key "contents"`},
 		"a key twice below": {`{"contents":[{"role":"user","r\u006fle":"model"}]}`, `duplicate key`},
 		"bad UTF-8":         {"{\"a\":\"\xff\"}", "UTF-8"},
-		"contents object":   {`{"contents":{}}`, "contents: want an array"},
+		"contents text":     {`{"contents":"hi"}`, "contents: want an array"},
 		"tools number":      {`{"tools":7}`, "tools: want an array"},
 		"system text":       {`{"systemInstruction":"be brief"}`, "systemInstruction: want an object"},
 		"config list":       {`{"generation_config":[]}`, "generation_config: want an object"},
@@ -210,4 +210,19 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("first %s\nagain %s", written, rewritten)
 		}
 	})
+}
+
+// JSON that is read into protocol buffers takes one value for a list of one, and samples that people copy use it.
+func TestOneStandsForAListOfOne(t *testing.T) {
+	one, err := DecodePrompt([]byte(`{"contents":{"parts":{"text":"Hi"}},"tools":{"googleSearch":{}},"generationConfig":{"stopSequences":"x"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := DecodePrompt([]byte(`{"contents":[{"parts":[{"text":"Hi"}]}],"tools":[{"googleSearch":{}}],"generationConfig":{"stopSequences":["x"]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(one, list) {
+		t.Errorf("got %+v, want %+v", one, list)
+	}
 }

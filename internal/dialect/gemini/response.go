@@ -118,13 +118,13 @@ func (r *response) read(c *rawjson.Cursor) {
 		}
 	}
 	if blocked != "" {
-		r.finish(0, blocked, "the prompt was blocked")
+		finish := FinishOf(blocked)
+		finish.Message, finish.Blocked = "the prompt was blocked", true
+		r.finish(0, finish)
 	}
 }
 
-func (r *response) finish(candidate int, reason, message string) {
-	finish := FinishOf(reason)
-	finish.Message = message
+func (r *response) finish(candidate int, finish perigee.Finish) {
 	r.events = append(r.events, perigee.Event{Kind: perigee.EventFinish, Candidate: candidate, Finish: &finish})
 	r.finished = true
 }
@@ -165,7 +165,9 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		r.events[from+i].Candidate = index
 	}
 	if reason != "" {
-		r.finish(index, reason, message)
+		finish := FinishOf(reason)
+		finish.Message = message
+		r.finish(index, finish)
 	}
 }
 

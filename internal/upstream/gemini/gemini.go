@@ -141,10 +141,7 @@ type message struct {
 // otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if asItCame(req) {
-		m.body = req.Body
-		if req.NamesModel {
-			m.body, err = dialect.RewriteModel(req.Body, req.Model)
-		}
+		m.body, err = ownBytes(req)
 		return m, err
 	}
 	prompt, err := req.Prompt()
@@ -167,6 +164,26 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 // dialect was made for. Claude behind the same API has rules that clients of it do not know.
 func asItCame(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
+}
+
+// ownBytes are the client's bytes with the edits that they need: they name the model that is asked, and as much thinking as its
+// name says.
+func ownBytes(req *perigee.Request) ([]byte, error) {
+	body := req.Body
+	if req.Thinking != nil {
+		prompt, err := req.Prompt()
+		if err != nil {
+			return nil, err
+		}
+		fitted, _, _ := prepare.ForGemini(prompt, models.Of(req.Model))
+		if fitted.Generation.Thinking != nil {
+			body = dialect.SetThinking(body, fitted.Generation.Thinking)
+		}
+	}
+	if req.NamesModel {
+		return dialect.RewriteModel(body, req.Model)
+	}
+	return body, nil
 }
 
 // CountTokens asks the API to count.

@@ -1,0 +1,103 @@
+package gemini
+
+import (
+	"fmt"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// RewriteModel returns body with every member that names the model naming another one, and body itself when there is none to
+// change.
+func RewriteModel(body []byte, model string) ([]byte, error) {
+	var edits []rawjson.Edit
+	resource := rawjson.AppendString(nil, "models/"+model)
+	err := modelMembers(body, func(c *rawjson.Cursor, _ string) {
+		start, end := c.Span()
+		edits = append(edits, rawjson.Edit{Start: start, End: end, New: resource})
+	})
+	if err != nil {
+		return nil, invalidBody(err)
+	}
+	if len(edits) == 0 {
+		return body, nil
+	}
+	return rawjson.Splice(body, edits...), nil
+}
+
+// otherModel finds a member that names another model than the URL does: where it stands, and its name.
+func otherModel(body []byte, model string) (place, other string) {
+	_ = modelMembers(body, func(c *rawjson.Cursor, at string) {
+		if c.Kind() != rawjson.String {
+			return
+		}
+		if name := ModelID(c.String()); name != ModelID(model) && name != "" && other == "" {
+			place, other = at, name
+		}
+	})
+	return place, other
+}
+
+// modelMembers visits each member that names the model: model, generateContentRequest.model, requests[].model.
+func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		switch camel(key) {
+		case "model":
+			visit(c, "model")
+		case "generateContentRequest":
+			modelOf(c, "generateContentRequest", visit)
+		case "requests":
+			for i := range c.List() {
+				modelOf(c, fmt.Sprintf("requests[%d]", i), visit)
+			}
+		}
+	}
+	return c.Err()
+}
+
+// modelOf visits the model of the object that comes next, if it is one.
+func modelOf(c *rawjson.Cursor, at string, visit func(c *rawjson.Cursor, at string)) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
+		if string(key) == "model" {
+			visit(c, at+".model")
+		}
+	}
+}
+
+// SetThinking returns body with another thinkingConfig, and everything else as it came.
+func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
+	w := writer{}
+	w.thinking(thinking)
+	config := w.buf
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if camel(key) != "generationConfig" || c.Kind() != rawjson.Object {
+			continue
+		}
+		at, end := c.Span()
+		inner := rawjson.NewCursor(body[at:end])
+		for key := range inner.Object() {
+			if camel(key) == "thinkingConfig" {
+				start, end := inner.Span()
+				return rawjson.Splice(body, rawjson.Edit{Start: at + start, End: at + end, New: config})
+			}
+		}
+		return insertMember(body, at, "thinkingConfig", config)
+	}
+	outside, _ := rawjson.NewCursor(body).Span()
+	return insertMember(body, outside, "generationConfig", append(append([]byte(`{"thinkingConfig":`), config...), '}'))
+}
+
+// insertMember puts a member before all others of the object that begins at a place.
+func insertMember(body []byte, at int, name string, value []byte) []byte {
+	member := append([]byte(`"`+name+`":`), value...)
+	for range rawjson.NewCursor(body[at:]).Object() {
+		member = append(member, ',') // there are others
+		break
+	}
+	return rawjson.Splice(body, rawjson.Edit{Start: at + 1, End: at + 1, New: member})
+}

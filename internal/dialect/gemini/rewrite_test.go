@@ -1,0 +1,40 @@
+package gemini
+
+import (
+	"testing"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+func TestSetThinkingLeavesTheRestAsItCame(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                 `{"generationConfig":{"thinkingConfig":{"thinkingBudget":9}}}`,
+		` { "zzz" : 1.50 } `: ` {"generationConfig":{"thinkingConfig":{"thinkingBudget":9}}, "zzz" : 1.50 } `,
+		`{"a":"\u0041\/é","generationConfig":{ }}`:                                           `{"a":"\u0041\/é","generationConfig":{"thinkingConfig":{"thinkingBudget":9} }}`,
+		`{"generation_config" : { "top_k":3}}`:                                               `{"generation_config" : {"thinkingConfig":{"thinkingBudget":9}, "top_k":3}}`,
+		`{"generationConfig":{"topK":3,"thinking_config":{"includeThoughts":true},"x":[ ]}}`: `{"generationConfig":{"topK":3,"thinking_config":{"thinkingBudget":9},"x":[ ]}}`,
+	} {
+		got := SetThinking([]byte(body), &perigee.Thinking{Budget: new(int64(9))})
+		if string(got) != want || rawjson.Check(got) != nil {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestOtherModelIsFound(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"models/m"}`:                                       "",
+		`{"model":"m","contents":{"model":"other"}}`:                 "",
+		`{"model":"other"}`:                                          "model other",
+		`{"generateContentRequest":{"model":"models/other"}}`:        "generateContentRequest.model other",
+		`{"requests":[{"model":"models/m"},{"model":"models/o"}]}`:   "requests[1].model o",
+		`{"requests":{"model":"models/o"}}`:                          "requests[0].model o",
+		`{"model":7,"requests":[1,null],"generateContentRequest":1}`: "",
+	} {
+		place, other := otherModel([]byte(body), "models/m")
+		if got := place + " " + other; got != want && got != " "+want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
