@@ -118,5 +118,5 @@ func (p *Pool) spareEnd(now instant) string {
 
 // spared is what the owner is told about an account that is spared.
 func (p *Pool) spared() string {
-	return "it is spared: " + p.brake.happened() + "; `perigee account enable` lifts that"
+	return p.brake.happened() + " (`perigee account enable` lifts this), so it is spared"
 }

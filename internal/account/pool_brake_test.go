@@ -142,7 +142,7 @@ func TestSparedAccountsAreShownAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
 		r.locks(KindBan, 1)
-		const why = "it is spared: 2 accounts in a row were banned, with no good answer in between; `perigee account enable` lifts that"
+		const why = "2 accounts in a row were banned, with no good answer in between (`perigee account enable` lifts this), so it is spared"
 		x := r.Explain(flash.Model)[0]
 		if x.Email != "c" || x.Usable || x.Chosen || x.Why != why || !x.Until.Equal(time.Now().Add(spareFor)) {
 			t.Errorf("%+v", x)

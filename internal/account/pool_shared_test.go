@@ -137,3 +137,22 @@ func (s *cooldownShelf) last() perigee.Cooldown {
 	defer s.mu.Unlock()
 	return s.kept
 }
+
+// Stores of earlier versions call a family otherwise. Its rests are taken over, and stored under the name of today.
+func TestRestsUnderTheirFormerNameAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &cooldownStore{rows: map[string]perigee.Cooldown{}}
+		r := newPoolRig(t, 0, Options{Store: store})
+		r.sources = []*fakeSource{newSource("a")}
+		r.sources[0].change(func(s *perigee.SignIn) {
+			s.Cooldowns = []perigee.Cooldown{{Family: formerThird, Pool: PoolAntigravity, Until: time.Now().Add(2 * time.Hour), Reason: string(KindQuota)}}
+		})
+		r.announce()
+		r.sees("rests", restOf(r.Status()[0]), "[claude antigravity quota]")
+		r.Close()
+		former, now := store.rows["antigravity a claude+gpt-oss antigravity"], store.rows["antigravity a claude antigravity"]
+		if former.Until.After(time.Now()) || !now.Until.Equal(time.Now().Add(2*time.Hour)) {
+			t.Errorf("stored until %s, and formerly until %s", now.Until, former.Until)
+		}
+	})
+}
