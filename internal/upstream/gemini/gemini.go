@@ -118,7 +118,8 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 	// The provider's own chunks are no use to a client that knows its tools by other names.
 	frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
 	out := answer{relay: wire.NewRelay(yield), upstream: u.opts.Name, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}}
-	if req.Stream {
+	// An error that comes with a good status comes in one piece, whatever was asked for.
+	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
 		err = out.relay.Stream(sse.NewReader(resp.Body), dog, u.opts.Idle, &out)
 	} else {
 		err = out.relay.Whole(resp.Body, maxAnswer, &out)
