@@ -37,6 +37,20 @@ noted the same way.
 
 Requests in the **Gemini** dialect to a Gemini-shaped upstream go on byte for byte, so every field of theirs is carried,
 known to perigee or not.
+
+## Responses that are kept
+
+` + "`GET /v1/responses/{id}?stream=true`" + ` answers with the events of a stored response, in the order of the API and numbered from 0; one
+that is still being made in the background is waited for, with signs of life. The pieces of text are not those of the first
+stream, because only the whole is kept: each text comes at once. ` + "`starting_after`" + ` counts in this stream, and the last event, which has
+the whole response, comes whatever number is given.
+
+` + "`DELETE /v1/responses/{id}`" + ` takes that response away: it cannot be read, nor gone on from. Responses that were gone on from it before
+are kept with the whole conversation they rest on, so its text stays in theirs until they are deleted, too, or expire.
+
+## What is counted here
+
+The provider does not count what it embeds: ` + "`usage`" + ` of embeddings is an estimate, and ` + "`x-perigee-notes`" + ` says so.
 `)
 	for _, api := range []struct {
 		name  string

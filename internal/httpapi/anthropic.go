@@ -10,8 +10,19 @@ import (
 
 // anthropicMessages answers POST /v1/messages.
 func (c *call) anthropicMessages() error {
-	req, answer, err := c.anthropicRequest()
+	body, err := c.readBody()
 	if err != nil {
+		return err
+	}
+	req, answer, err := anthropic.DecodeRequest(c.origin(body))
+	if err != nil {
+		return err
+	}
+	req.Late = &perigee.LateNotes{}
+	if c.opts.Images != nil {
+		answer.SaveImage = c.keepImages(req.Late)
+	}
+	if err := c.anthropicNotes(req); err != nil {
 		return err
 	}
 	release, err := c.admit(req.Model)
@@ -32,27 +43,13 @@ func (c *call) anthropicMessages() error {
 	return err
 }
 
-// anthropicRequest reads the request. The model stands in the body, so the body is read before anything is
-// known about the model.
-func (c *call) anthropicRequest() (*perigee.Request, *anthropic.Answer, error) {
-	c.w.Header().Set("Request-Id", "req_"+c.id) // where the official libraries look for it
-	body, err := c.readBody()
-	if err != nil {
-		return nil, nil, err
-	}
-	req, answer, err := anthropic.DecodeRequest(c.origin(body))
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.opts.Images != nil {
-		req.Late = &perigee.LateNotes{}
-		answer.SaveImage = c.keepImages(req.Late)
-	}
-	// Clients of beta interfaces say so in the URL as well; what they ask for stands in the body.
+// anthropicNotes accounts for the parameters of the URL, and objects to what would be lost where the owner is strict. Clients of
+// beta interfaces say so in the URL as well; what they ask for stands in the body.
+func (c *call) anthropicNotes(req *perigee.Request) error {
 	req.Notes = append(req.Notes, slices.DeleteFunc(queryNotes(c.r.URL), func(n perigee.Note) bool {
 		return n.Subject == "query parameter beta"
 	})...)
-	return req, answer, req.Object(req.Notes)
+	return req.Object(req.Notes)
 }
 
 // estimated is what a count that nobody has really made is marked with.
@@ -61,8 +58,15 @@ var estimated = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: 
 // anthropicCount answers POST /v1/messages/count_tokens. Where the upstream cannot count, it is estimated:
 // agents ask often, and only to draw a gauge.
 func (c *call) anthropicCount() error {
-	req, _, err := c.anthropicRequest()
+	body, err := c.readBody()
 	if err != nil {
+		return err
+	}
+	req, err := anthropic.DecodeCount(c.origin(body))
+	if err != nil {
+		return err
+	}
+	if err := c.anthropicNotes(req); err != nil {
 		return err
 	}
 	release, err := c.admit(req.Model)

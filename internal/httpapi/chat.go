@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"perigee"
+	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 )
@@ -19,6 +21,7 @@ func (c *call) chatCompletions() error {
 	if err != nil {
 		return err
 	}
+	req.Late = &perigee.LateNotes{}
 	release, err := c.letIn(&req.Origin, req.Model, 1)
 	if err != nil {
 		return err
@@ -28,7 +31,7 @@ func (c *call) chatCompletions() error {
 		return err
 	}
 	settle(body)
-	answer := chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style}
+	answer := chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style, Late: req.Late}
 	if req.Stream {
 		err = c.stream(req.Request, chat.NewStream(answer))
 	} else {
@@ -64,9 +67,24 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
+	if vectors.Usage == (perigee.Usage{}) {
+		c.note(append(slices.Clip(req.Notes), estimated))
+		vectors = withEstimate(vectors, req)
+	}
 	c.describe(vectors.Upstream, vectors.Model)
 	c.writeJSON(http.StatusOK, openai.EncodeEmbeddings(vectors, packed))
 	return nil
+}
+
+// withEstimate counts by rule of thumb what was embedded: the provider does not say, and clients of this API show it.
+func withEstimate(vectors *perigee.Embeddings, req *perigee.EmbedRequest) *perigee.Embeddings {
+	var prompt perigee.Prompt
+	for i := range req.Inputs {
+		prompt.Contents = append(prompt.Contents, req.Inputs[i].Content)
+	}
+	counted := *vectors
+	counted.Usage.Input = anthropic.EstimateTokens(&prompt)
+	return &counted
 }
 
 // imageGenerations answers POST /v1/images/generations. Each picture is a call of its own to the model, one after
@@ -77,20 +95,26 @@ func (c *call) imageGenerations() error {
 	if err != nil {
 		return err
 	}
-	req, count, err := openai.DecodeImages(c.origin(body))
+	req, err := openai.DecodeImages(c.origin(body))
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model, count)
+	release, err := c.letIn(&req.Origin, req.Model, req.Count)
 	if err != nil {
 		return err
 	}
 	defer release()
 	images := &openai.Images{Created: c.start.Unix()}
+	if req.Links {
+		if c.opts.Images == nil {
+			return openai.Wrong("response_format", "no pictures are kept here").WithNext("ask for b64_json")
+		}
+		images.Save = c.imageLink
+	}
 	notes := req.Notes
 	c.asked = true
-	for i := range count {
-		one := *req
+	for i := range req.Count {
+		one := *req.Request
 		if i > 0 {
 			one.ID = c.opts.NewID() // the record keeps one row for each
 		}

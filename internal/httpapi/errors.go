@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"perigee"
@@ -69,13 +70,34 @@ var encodeError = map[perigee.Dialect]func(status int, err *perigee.Error) []byt
 	perigee.DialectGemini:          gemini.EncodeError,
 	perigee.DialectOpenAIChat:      openai.EncodeError,
 	perigee.DialectOpenAIResponses: responses.EncodeError,
-	perigee.DialectAnthropic:       anthropic.EncodeError,
+}
+
+// errorBody is an error in the shape of the dialect that was called.
+func (c *call) errorBody(status int, e *perigee.Error) []byte {
+	if c.dialect == perigee.DialectAnthropic {
+		return anthropic.EncodeError(status, e, c.id)
+	}
+	return encodeError[c.dialect](status, e)
+}
+
+// requestIDs are the headers in which the official libraries look for the name of a request, to show it with an error.
+var requestIDs = map[perigee.Dialect]string{
+	perigee.DialectOpenAIChat:      "X-Request-Id",
+	perigee.DialectOpenAIResponses: "X-Request-Id",
+	perigee.DialectAnthropic:       "Request-Id",
+}
+
+// nameRequest sets that header.
+func (c *call) nameRequest() {
+	if header := requestIDs[c.dialect]; header != "" && strings.HasPrefix(c.path, "/v1/") {
+		c.w.Header().Set(header, anthropic.RequestID(c.id))
+	}
 }
 
 // fail answers with an error, in the shape of the dialect that was called.
 func (c *call) fail(err error) {
 	status, e := c.refusal(err)
-	body := encodeError[c.dialect](status, e)
+	body := c.errorBody(status, e)
 	if c.array {
 		body = slices.Concat([]byte("["), body, []byte("]"))
 	}

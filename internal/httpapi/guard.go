@@ -3,11 +3,11 @@ package httpapi
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"perigee"
+	"perigee/internal/names"
 )
 
 // maxHead is how large the head of a request may be: more than any client sends, and little enough that it
@@ -35,7 +35,7 @@ func (c *call) checkHead() error {
 // any page may ask the browser to connect there, under a host name of the page's own choosing.
 func (c *call) checkOrigin() error {
 	host := hostname(c.r.Host)
-	if c.state.Loopback && !isLoopback(host) {
+	if c.state.Loopback && !names.IsLoopback(host) {
 		return perigee.Errorf(perigee.ClassForbidden, "requests for host %q are not answered here", shorten(host)).
 			WithNext("use 127.0.0.1 or localhost in the base URL")
 	}
@@ -62,18 +62,10 @@ func hostname(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-func isLoopback(host string) bool {
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}
-
 // IsLoopback says whether a listen address can be reached from this machine only.
 func IsLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	return err == nil && host != "" && isLoopback(host)
+	return err == nil && host != "" && names.IsLoopback(host)
 }
 
 // presented returns what the client offers as its key, in each of the forms that clients use.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect/media"
 )
 
 // An ImageStore keeps what models draw, for clients that get a link instead. Open returns fs.ErrNotExist for what is not,
@@ -69,6 +70,16 @@ func (c *call) keepImages(notes *perigee.LateNotes) func(mime, data string) stri
 		notes.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + imagePath + id})
 		return baseURL(c.r) + imagePath + id
 	}
+}
+
+// imageLink puts a picture away and says where the client finds it. Where that fails the data itself stands in the link.
+func (c *call) imageLink(blob *perigee.Blob) string {
+	id, err := c.saveImage(blob.MIME, blob.Data)
+	if err != nil {
+		c.opts.Logger.Error("an image could not be kept", "call", c.id, "error", err)
+		return media.URL(blob)
+	}
+	return baseURL(c.r) + imagePath + id
 }
 
 func (c *call) saveImage(mime, data string) (id string, err error) {

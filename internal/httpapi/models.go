@@ -26,21 +26,48 @@ func (c *call) vendorModels() error {
 
 // vendorModel answers GET /v1/models/{model}.
 func (c *call) vendorModel() error {
-	models, err := c.models()
+	model, err := c.modelNamed(c.rest)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == c.rest })
-	if i < 0 {
-		return unknownModel(c.rest, "/v1/models", models)
-	}
-	c.describe(models[i].Upstream, models[i].ID)
-	encode := openai.EncodeModel
+	c.describe(model.Upstream, model.ID)
 	if c.dialect == perigee.DialectAnthropic {
-		encode = anthropic.EncodeModel
+		c.writeJSON(http.StatusOK, anthropic.EncodeModel(model)) // under the name that it has in the list, as Anthropic's does
+		return nil
 	}
-	c.writeJSON(http.StatusOK, encode(&models[i]))
+	asked := *model
+	asked.ID = c.rest
+	c.writeJSON(http.StatusOK, openai.EncodeModel(&asked))
 	return nil
+}
+
+// modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the name
+// stands for, as an alias or with a word about thinking behind it.
+func (c *call) modelNamed(name string) (*perigee.Model, error) {
+	models, err := c.models()
+	if err != nil {
+		return nil, err
+	}
+	find := func(list []perigee.Model, id string) *perigee.Model {
+		if i := slices.IndexFunc(list, func(m perigee.Model) bool { return m.ID == id }); i >= 0 {
+			return &list[i]
+		}
+		return nil
+	}
+	if model := find(models, name); model != nil {
+		return model, nil
+	}
+	behind := c.opts.Model(name)
+	if model := find(models, behind); model != nil {
+		return model, nil
+	}
+	if c.key != nil && c.key.mayAsk(name) { // under this name it may ask what it may not ask under its own
+		all, err := c.opts.Upstream.(perigee.ModelLister).Models(c.r.Context())
+		if model := find(all, behind); err == nil && model != nil {
+			return model, nil
+		}
+	}
+	return nil, unknownModel(name, "/v1/models", models)
 }
 
 func (c *call) writeValue(v any) error {

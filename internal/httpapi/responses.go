@@ -54,6 +54,7 @@ func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee
 	if req, err = responses.DecodeRequest(c.origin(body), find); err != nil {
 		return nil, nil, err
 	}
+	req.Late = &perigee.LateNotes{}
 	req.Notes = append(append(req.Notes, notes...), queryNotes(c.r.URL)...)
 	if c.opts.Responses == nil && req.Store {
 		req.Store = false
@@ -216,11 +217,12 @@ func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
 	if c.opts.Responses == nil {
 		return nil, "", perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
 	}
+	running := c.behind.find(id, c.keyName()) != nil // before it is read, since it may end meanwhile
 	r, err = c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
 	if err != nil {
 		return nil, "", err
 	}
-	if responses.StateOf(r.Response).Pending && c.behind.find(id, c.keyName()) == nil {
+	if responses.StateOf(r.Response).Pending && !running {
 		r.Response = responses.CutOff(r.Response)
 	}
 	return r, what, nil
@@ -232,14 +234,18 @@ func (c *call) responsesRead() error {
 	if err != nil {
 		return err
 	}
-	query := c.r.URL.Query()
 	switch {
 	case what == "input_items":
 		return c.inputItems(r)
 	case what != "":
 		return c.noSuchPath()
-	case query.Get("stream") == "true":
-		return perigee.Errorf(perigee.ClassUnimplemented, "a stored response comes in one piece").WithNext("leave ?stream=true out")
+	}
+	stream, after, err := c.replayWanted()
+	switch {
+	case err != nil:
+		return err
+	case stream:
+		return c.responsesReplay(r, after)
 	}
 	c.writeJSON(http.StatusOK, r.Response)
 	return nil

@@ -162,6 +162,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.dialect = dialectOf(c.path, r.Header)
 	c.array = streamsArray(c.path, r.URL)
 	w.Header().Set("X-Perigee-Call", c.id)
+	c.nameRequest()
 	c.expectBody()
 	defer c.hold(nil)
 	defer c.survive()
@@ -278,12 +279,8 @@ func cleanPath(path string) string {
 	return path
 }
 
-func shorten(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
-}
+// shorten is for what a client wrote and is told of again.
+func shorten(s string) string { return perigee.Clip(s, 100) }
 
 // trouble makes err the client's: a call that ended because the daemon stops did not end because the client left, and what
 // is wrong inside the house is for its owner.

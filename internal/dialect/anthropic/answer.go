@@ -5,6 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/media"
+	"perigee/internal/dialect/search"
 	"perigee/internal/rawjson"
 )
 
@@ -45,7 +46,12 @@ type encoder struct {
 	servers  int    // tools of the provider's that were used
 	server   string // the id of the last of them
 	searches int
-	ground   *perigee.Grounding
+	trail    search.Trail
+	cited    int // so many of its supports stand on texts already
+
+	spoken  bool // there is more than thinking and searches
+	before  int  // where in dst that begins
+	placeOf int  // and the index of its first block
 }
 
 // event appends what an event adds to the content.
@@ -75,7 +81,10 @@ func (e *encoder) event(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventPart:
 		dst = e.part(dst, ev.Raw)
 	case perigee.EventGrounding:
-		e.ground = ev.Grounding // the last one is the most complete; it goes out when the text is
+		e.trail.Add(ev.Grounding)
+		if !e.spoken { // the model has searched first; else it goes out when the text is
+			dst = e.searched(dst)
+		}
 	}
 	return dst
 }
@@ -86,8 +95,18 @@ func (e *encoder) to(dst []byte, kind blockKind) []byte {
 		return dst
 	}
 	dst = e.close(dst)
+	if kind == text {
+		e.speak(dst)
+	}
 	e.kind = kind
 	return e.out.open(dst, e.index, kind)
+}
+
+// speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No block is open.
+func (e *encoder) speak(dst []byte) {
+	if !e.spoken {
+		e.spoken, e.before, e.placeOf = true, len(dst), e.index
+	}
 }
 
 // close ends the open block, if there is one.
@@ -95,7 +114,7 @@ func (e *encoder) close(dst []byte) []byte {
 	if e.kind == none {
 		return dst
 	}
-	if e.kind == text && e.ground != nil {
+	if e.kind == text {
 		dst = e.cite(dst)
 	}
 	dst = e.out.close(dst, e.index, e.kind)
@@ -149,6 +168,7 @@ func (e *encoder) toolUse(dst []byte, ev *perigee.Event) []byte {
 		}
 	}
 	dst = e.close(dst)
+	e.speak(dst)
 	e.calls++
 	id := ev.Call.ID
 	if id == "" {
@@ -183,17 +203,12 @@ func (e *encoder) blob(dst []byte, ev *perigee.Event) []byte {
 	if url == "" {
 		url = media.URL(ev.Blob)
 	}
-	return e.say(dst, "!["+ev.Blob.MIME+"]("+url+")")
+	dst = e.say(e.close(dst), "!["+ev.Blob.MIME+"]("+url+")") // in a block of its own, so that clients find it
+	return e.close(dst)
 }
 
 // end appends what can only be said after everything else.
-func (e *encoder) end(dst []byte) []byte {
-	dst = e.close(dst)
-	if e.ground != nil {
-		dst = e.searched(dst)
-	}
-	return dst
-}
+func (e *encoder) end(dst []byte) []byte { return e.searched(e.close(dst)) }
 
 // stop says why the answer ended, and with which stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {

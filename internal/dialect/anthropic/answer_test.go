@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,7 +103,10 @@ func play(t testing.TB, stream []byte) played {
 			for k, v := range data["delta"].(map[string]any) {
 				p.message[k] = v
 			}
-			p.message["usage"] = data["usage"]
+			usage := p.message["usage"].(map[string]any)
+			for k, v := range data["usage"].(map[string]any) {
+				usage[k] = v
+			}
 		case "message_stop":
 			ended = true
 		case "ping":
@@ -125,6 +129,20 @@ func play(t testing.TB, stream []byte) played {
 	return p
 }
 
+// searchesFirst puts the searches of a message before everything else: a stream has them where they become known.
+func searchesFirst(message map[string]any) {
+	var searches, rest []any
+	for _, block := range message["content"].([]any) {
+		b := block.(map[string]any)
+		if b["type"] == "web_search_tool_result" || b["type"] == "server_tool_use" && b["name"] == "web_search" {
+			searches = append(searches, block)
+		} else {
+			rest = append(rest, block)
+		}
+	}
+	message["content"] = append(searches, rest...)
+}
+
 // both encodes events streamed and whole, checks that a client makes the same of them, and returns the message.
 func both(t testing.TB, answer Answer, events []perigee.Event) string {
 	t.Helper()
@@ -135,7 +153,9 @@ func both(t testing.TB, answer Answer, events []perigee.Event) string {
 		collector.Add(&events[i])
 	}
 	wire = stream.End(wire)
-	streamed, err := json.Marshal(play(t, wire).message)
+	played := play(t, wire).message
+	searchesFirst(played)
+	streamed, err := json.Marshal(played)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +164,7 @@ func both(t testing.TB, answer Answer, events []perigee.Event) string {
 	if err := json.Unmarshal(message, &whole); err != nil {
 		t.Fatalf("%s: %v", message, err)
 	}
+	searchesFirst(whole)
 	if again, _ := json.Marshal(whole); string(again) != string(streamed) {
 		t.Fatalf("streamed and whole differ:\n%s\n%s", streamed, again)
 	}
@@ -158,6 +179,16 @@ func think(s, seal string) perigee.Event {
 
 func called(id, seal, args string) perigee.Event {
 	return perigee.Event{Kind: perigee.EventCall, Signature: seal, Call: &perigee.FunctionCall{ID: id, Name: "f", Args: json.RawMessage(args)}}
+}
+
+func searched(query string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventGrounding, Grounding: &perigee.Grounding{Queries: []string{query}, Sources: []perigee.Source{{URL: "https://" + query, Title: "t"}}}}
+}
+
+// searchBlocks are the blocks of a search.
+func searchBlocks(number, query string) string {
+	return `{"type":"server_tool_use","id":"srvtoolu_7_` + number + `","name":"web_search","input":{"query":"` + query + `"}},` +
+		`{"type":"web_search_tool_result","tool_use_id":"srvtoolu_7_` + number + `","content":[{"type":"web_search_result","url":"https://` + query + `","title":"t","encrypted_content":"","page_age":null}]}`
 }
 
 func finish(reason string) perigee.Event {
@@ -193,6 +224,16 @@ func TestAnswers(t *testing.T) {
 			`[{"type":"text","text":"a"}] end_turn`},
 		{"parts of the future are shown as they are", DisplayFull, []perigee.Event{{Kind: perigee.EventPart, Raw: json.RawMessage(`{"hologram":{}}`)}, finish("STOP")},
 			"[{\"type\":\"text\",\"text\":\"```json\\n{\\\"hologram\\\":{}}\\n```\\n\"}] end_turn"},
+		{"searches come before the text, however late they are told of", DisplayFull, []perigee.Event{think("a", "T"), say("b"), searched("q"), finish("STOP")},
+			`[{"type":"thinking","thinking":"a","signature":"T"},` + searchBlocks("1", "q") + `,{"type":"text","text":"b"}] end_turn`},
+		{"and are first where there is no thinking", DisplayFull, []perigee.Event{say("b"), searched("q"), say("c"), searched("q"), finish("STOP")},
+			`[` + searchBlocks("1", "q") + `,{"type":"text","text":"bc"}] end_turn`},
+		{"each search is told of once, in its place", DisplayFull, []perigee.Event{think("a", "T"), searched("q"), think("b", "T"), searched("r"), say("c"), finish("STOP")},
+			`[{"type":"thinking","thinking":"a","signature":"T"},` + searchBlocks("1", "q") + `,{"type":"thinking","thinking":"b","signature":"T"},` + searchBlocks("2", "r") + `,{"type":"text","text":"c"}] end_turn`},
+		{"a search before a call", DisplayDefault, []perigee.Event{called("x", "", `{}`), searched("q"), finish("STOP")},
+			`[` + searchBlocks("1", "q") + `,{"type":"tool_use","id":"x","name":"f","input":{}}] tool_use`},
+		{"a picture has a block of its own", DisplayFull, []perigee.Event{say("a"), {Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aA"}}, say("b"), finish("STOP")},
+			`[{"type":"text","text":"a"},{"type":"text","text":"![image/png](data:image/png;base64,aA)"},{"type":"text","text":"b"}] end_turn`},
 		{"code that failed", DisplayFull, []perigee.Event{{Kind: perigee.EventPart, Raw: json.RawMessage(`{"codeExecutionResult":{"outcome":"OUTCOME_FAILED","output":"no"}}`)}, finish("STOP")},
 			`[{"type":"code_execution_tool_result","tool_use_id":"","content":{"type":"code_execution_result","stdout":"","stderr":"no","return_code":1,"content":[]}}] end_turn`},
 	} {
@@ -233,6 +274,31 @@ func TestStopSequenceIsReported(t *testing.T) {
 	e.calls = 1 // the client has something to do before anything else
 	if reason, sequence := e.stop(); reason != "tool_use" || sequence != "" {
 		t.Errorf("got %s %s", reason, sequence)
+	}
+}
+
+// TestStreamsTellOfEarlySearchesFirst: who searched before it spoke has its search before the text in a stream, too.
+func TestStreamsTellOfEarlySearchesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []perigee.Event
+		want   []string
+	}{
+		"before the text": {[]perigee.Event{searched("q"), say("a")}, []string{"server_tool_use", "web_search_tool_result", "text"}},
+		"behind the text": {[]perigee.Event{say("a"), searched("q")}, []string{"text", "server_tool_use", "web_search_tool_result"}},
+		"both":            {[]perigee.Event{searched("q"), say("a"), searched("r")}, []string{"server_tool_use", "web_search_tool_result", "text", "server_tool_use", "web_search_tool_result"}},
+	} {
+		s := NewStream(&Answer{})
+		var wire []byte
+		for i := range c.events {
+			wire = s.Encode(wire, &c.events[i])
+		}
+		var got []string
+		for _, block := range play(t, s.End(wire)).message["content"].([]any) {
+			got = append(got, block.(map[string]any)["type"].(string))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
 	}
 }
 

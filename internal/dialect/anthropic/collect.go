@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"slices"
 	"strconv"
 
 	"perigee"
@@ -24,7 +25,7 @@ func (c *Collector) Add(ev *perigee.Event) { c.content = c.encoder.event(c.conte
 // Bytes returns the message.
 func (c *Collector) Bytes() []byte {
 	e := &c.encoder
-	c.content = e.end(c.content)
+	c.searchesFirst()
 	dst := make([]byte, 0, len(c.content)+512)
 	dst = append(dst, '{')
 	dst = e.appendHead(dst)
@@ -33,7 +34,26 @@ func (c *Collector) Bytes() []byte {
 	dst = append(dst, `],`...)
 	dst = e.appendStop(dst)
 	dst = append(dst, `,"usage":`...)
-	return append(appendUsage(dst, &e.usage, e.searches), '}')
+	return append(appendUsage(dst, &e.usage, e.searches, true), '}')
+}
+
+// searchesFirst ends the content with the searches where this API has them, before the text that rests on them, however late the
+// provider told of them.
+func (c *Collector) searchesFirst() {
+	e := &c.encoder
+	c.content = e.close(c.content)
+	if !e.spoken {
+		return // then they stand where they were made
+	}
+	said := slices.Clone(c.content[e.before:])
+	last := e.index
+	e.index = e.placeOf
+	c.content = e.searched(c.content[:e.before])
+	if e.placeOf == 0 && e.index > 0 {
+		c.content = append(c.content, ',') // what was first has none before it
+	}
+	e.index += last - e.placeOf
+	c.content = append(c.content, said...)
 }
 
 // appendHead appends the members with which every message begins.
@@ -70,12 +90,16 @@ func (e *encoder) appendStop(dst []byte) []byte {
 	return dst
 }
 
-// appendUsage appends what was spent. What came from the provider's cache is counted apart.
-func appendUsage(dst []byte, u *perigee.Usage, searches int) []byte {
+// appendUsage appends what was spent. What came from the provider's cache is counted apart. The usage of a message says more than
+// that at the end of a stream.
+func appendUsage(dst []byte, u *perigee.Usage, searches int, message bool) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, max(0, u.Input-u.Cached), 10)
 	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Cached, 10)
+	if message { // the provider's cache is its own, and costs nothing to fill
+		dst = append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0}`...)
+	}
 	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Output, 10)
 	if u.Thinking > 0 {
@@ -86,6 +110,9 @@ func appendUsage(dst []byte, u *perigee.Usage, searches int) []byte {
 		dst = append(dst, `,"server_tool_use":{"web_search_requests":`...)
 		dst = strconv.AppendInt(dst, int64(searches), 10)
 		dst = append(dst, `,"web_fetch_requests":0}`...)
+	}
+	if message {
+		dst = append(dst, `,"service_tier":"standard"`...)
 	}
 	return append(dst, '}')
 }

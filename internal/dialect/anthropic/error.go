@@ -30,8 +30,11 @@ func threadRefused() *perigee.Error {
 		Cause: &perigee.Fault{Param: "thread", Code: "thread_unsupported_request"}}
 }
 
-// EncodeError writes an error in the shape of this dialect; the class stands in details.
-func EncodeError(status int, err *perigee.Error) []byte {
+// RequestID is the name of a call as clients of this dialect know it.
+func RequestID(call string) string { return "req_" + call }
+
+// EncodeError writes the error of a call in the shape of this dialect; the class stands in details.
+func EncodeError(status int, err *perigee.Error, call string) []byte {
 	kind, ok := errorTypes[err.Class]
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
@@ -53,7 +56,8 @@ func EncodeError(status int, err *perigee.Error) []byte {
 		dst = append(dst, `,"unsupported":[`...)
 		dst = append(rawjson.AppendString(dst, fault.Param), ']')
 	}
-	return append(dst, "}}}"...)
+	dst = append(dst, `}},"request_id":`...)
+	return append(rawjson.AppendString(dst, RequestID(call)), '}')
 }
 
 // tooLong is how the provider says that a conversation does not fit.

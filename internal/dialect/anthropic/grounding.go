@@ -19,40 +19,45 @@ func appendCitation(dst []byte, from *perigee.Source, cited string) []byte {
 	return append(dst, `,"encrypted_index":""}`...)
 }
 
-// cite puts the citations of the answer on its open text.
+// cite puts the citations of the answer on its open text, each once.
 func (e *encoder) cite(dst []byte) []byte {
-	for _, s := range e.ground.Supports {
+	ground := e.trail.All()
+	if ground == nil {
+		return dst
+	}
+	for _, s := range ground.Supports[min(e.cited, len(ground.Supports)):] {
 		for _, i := range s.Sources {
-			if i >= 0 && i < int64(len(e.ground.Sources)) {
-				dst = e.out.cite(dst, e.index, &e.ground.Sources[i], s.Text)
+			if i >= 0 && i < int64(len(ground.Sources)) {
+				dst = e.out.cite(dst, e.index, &ground.Sources[i], s.Text)
 			}
 		}
 	}
+	e.cited = len(ground.Supports)
 	return dst
 }
 
-// searched writes the searches behind the answer, and what they found, as the blocks that this API has for them.
+// searched writes the searches behind the answer that the client was not told of, and what they found, as the blocks that this
+// API has for them.
 func (e *encoder) searched(dst []byte) []byte {
-	g := e.ground
-	if len(g.Queries) == 0 && len(g.Sources) == 0 {
-		return dst
-	}
-	e.searches = max(1, len(g.Queries))
-	input := append([]byte(nil), `{"query":`...)
-	input = append(rawjson.AppendString(input, strings.Join(g.Queries, "; ")), '}')
-	dst = e.serverUse(dst, "web_search", input)
-	found := []byte{'['}
-	for i, c := range g.Sources {
-		if i > 0 {
-			found = append(found, ',')
+	for _, g := range e.trail.Tell() {
+		e.searches += max(1, len(g.Queries))
+		input := append([]byte(nil), `{"query":`...)
+		input = append(rawjson.AppendString(input, strings.Join(g.Queries, "; ")), '}')
+		dst = e.serverUse(dst, "web_search", input)
+		found := []byte{'['}
+		for i, c := range g.Sources {
+			if i > 0 {
+				found = append(found, ',')
+			}
+			found = append(found, `{"type":"web_search_result","url":`...)
+			found = rawjson.AppendString(found, c.URL)
+			found = append(found, `,"title":`...)
+			found = rawjson.AppendString(found, c.Title)
+			found = append(found, `,"encrypted_content":"","page_age":null}`...)
 		}
-		found = append(found, `{"type":"web_search_result","url":`...)
-		found = rawjson.AppendString(found, c.URL)
-		found = append(found, `,"title":`...)
-		found = rawjson.AppendString(found, c.Title)
-		found = append(found, `,"encrypted_content":"","page_age":null}`...)
+		dst = e.serverResult(dst, "web_search_tool_result", append(found, ']'))
 	}
-	return e.serverResult(dst, "web_search_tool_result", append(found, ']'))
+	return dst
 }
 
 // serverUse writes the use of a tool that the provider has run itself.
@@ -79,10 +84,14 @@ func (e *encoder) part(dst []byte, raw []byte) []byte {
 	for key := range c.Object() {
 		switch string(key) {
 		case "executableCode":
+			dst = e.close(dst)
+			e.speak(dst)
 			input := append([]byte(nil), `{"code":`...)
 			input = append(rawjson.AppendString(input, member(c, "code")), '}')
 			return e.serverUse(dst, "code_execution", input)
 		case "codeExecutionResult":
+			dst = e.close(dst)
+			e.speak(dst)
 			return e.serverResult(dst, "code_execution_tool_result", codeResult(c.Raw()))
 		}
 	}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"strconv"
 	"strings"
 
 	"perigee"
@@ -13,6 +14,10 @@ func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	kind := string(b.kind)
 	told := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"
 	if !told {
+		if d.unknown == nil {
+			d.unknown = invalid(d.at.field("type") + ": there are no blocks of type " + strconv.Quote(fieldName(b.kind)) + " here").
+				WithNext("send text, image, document, search_result, tool_use or tool_result blocks")
+		}
 		d.notes.add(perigee.NoteDropped, fieldName(b.kind)+" blocks")
 		return parts
 	}

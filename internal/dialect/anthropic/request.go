@@ -31,9 +31,19 @@ type Answer struct {
 	SaveImage func(mime, base64 string) (url string)
 }
 
-// DecodeRequest reads the body of /v1/messages or /v1/messages/count_tokens, all of it. What was changed
+// DecodeRequest reads the body of /v1/messages, all of it. What was changed
 // or dropped is in the request's Notes; errors are of class invalid and name the place.
 func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
+	return read(origin, false)
+}
+
+// DecodeCount reads the body of /v1/messages/count_tokens.
+func DecodeCount(origin perigee.Origin) (*perigee.Request, error) {
+	req, _, err := read(origin, true)
+	return req, err
+}
+
+func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) {
 	if err := rawjson.CheckFinite(origin.Body); err != nil {
 		return nil, nil, invalid("invalid JSON: " + err.Error())
 	}
@@ -41,7 +51,7 @@ func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
 		return nil, nil, invalid("the body is " + got.String() + ", not an object")
 	}
-	var d decoder
+	d := decoder{count: count}
 	d.request(c)
 	if err := d.failure(c); err != nil {
 		return nil, nil, err
@@ -71,6 +81,7 @@ type decoder struct {
 	prompt   perigee.Prompt
 	notes    notes
 	err      *perigee.Error
+	count    bool // of tokens: nothing is to be answered
 	model    string
 	session  string
 	stream   bool
@@ -80,7 +91,9 @@ type decoder struct {
 	display  Display
 	effort   string
 	choice   choice
+	named    []string        // the names of all tools, whoever runs them
 	removed  map[string]bool // tools that the conversation withdrew
+	unknown  *perigee.Error  // about the first block that nobody could be told of
 
 	system []perigee.Part // of the request
 	later  []later        // of system messages inside the conversation
@@ -294,6 +307,9 @@ func (d *decoder) finish() error {
 		return invalid("messages: Field required")
 	}
 	if len(d.prompt.Contents) == 0 {
+		if d.unknown != nil {
+			return d.unknown
+		}
 		return invalid("messages: at least one message with content is required")
 	}
 	for _, l := range d.later {
@@ -306,6 +322,12 @@ func (d *decoder) finish() error {
 	}
 	d.settleTools()
 	d.settleThinking()
+	if d.err != nil {
+		return d.err
+	}
+	if d.prompt.Generation.MaxOutputTokens == nil && !d.count {
+		d.notes.add(perigee.NoteMapped, "max_tokens")
+	}
 	return nil
 }
 

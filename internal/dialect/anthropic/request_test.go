@@ -11,7 +11,7 @@ import (
 // decode returns a body as the provider would get it, and the notes.
 func decode(t *testing.T, body string) (string, string) {
 	t.Helper()
-	req, _, err := DecodeRequest(perigee.Origin{Body: []byte(body)})
+	req, err := DecodeCount(perigee.Origin{Body: []byte(body)}) // which has no need of max_tokens
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
@@ -145,6 +145,11 @@ func TestWrongRequestsNameThePlace(t *testing.T) {
 		`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":7}]}]}`:                          "messages[0].content[0].content: want an array",
 		`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"ftp"}}]}]}`:                                      "unknown type of source: ftp",
 		`{"messages":[{"role":"user","content":[{"type":"tool_use","id":"x","name":"f","input":{}}]}]}`:                            "can only be in assistant messages",
+		`{"messages":[{"role":"user","content":[{"type":"hologram"}]}]}`:                                                           `messages[0].content[0].type: there are no blocks of type "hologram" here`,
+		`{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"g"}}`:             "Tool 'g' not found in provided tools",
+		`{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f"}],"tool_choice":{"type":"function"}}`:                    "tool_choice.type: want auto, any, tool or none",
+		`{"messages":[{"role":"user","content":"a"}],"output_config":{"effort":"extreme"}}`:                                        "output_config.effort: want low",
+		`{"messages":[{"role":"user","content":"a"}],"output_format":{"type":"json_schema"}}`:                                      "output_format.schema",
 		`{"a":1,"a":2}`: "duplicate key",
 		`null`:          "the body is null",
 	} {

@@ -1,6 +1,10 @@
 package anthropic
 
-import "perigee"
+import (
+	"strings"
+
+	"perigee"
+)
 
 // Rules says of every documented field of a request what becomes of it. docs/compatibility.md is made from it,
 // and a test decodes each example to see that it tells the truth.
@@ -23,12 +27,14 @@ type rule struct {
 }
 
 func (r rule) full() perigee.FieldRule {
-	example := `{"messages":[{"role":"user","content":"Hi"}],` + r.example + `}`
+	example := `{"max_tokens":100,"messages":[{"role":"user","content":"Hi"}],` + r.example + `}`
 	switch {
+	case r.field == "max_tokens" || strings.HasPrefix(r.example, `,"max_tokens"`):
+		example = `{"messages":[{"role":"user","content":"Hi"}]` + r.example + `}`
 	case r.example == "":
-		example = `{"messages":[{"role":"user","content":"Hi"}]}`
+		example = `{"max_tokens":100,"messages":[{"role":"user","content":"Hi"}]}`
 	case r.example[0] == '[':
-		example = `{"messages":` + r.example + `}`
+		example = `{"max_tokens":100,"messages":` + r.example + `}`
 	}
 	return perigee.FieldRule{Field: r.field, Handling: r.handling, Becomes: r.becomes, Example: example}
 }
@@ -46,7 +52,8 @@ var envelopeRules = []rule{
 	{"model", carried, "routed; without it the configured default is asked", `"model":"claude-sonnet-4-5"`},
 	{"messages", carried, "contents", ``},
 	{"system", carried, "systemInstruction, a part for each block", `"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}]`},
-	{"max_tokens", carried, "maxOutputTokens", `"max_tokens":1024`},
+	{"max_tokens, a number", carried, "maxOutputTokens", `,"max_tokens":1024`},
+	{"max_tokens", mapped, "without it the model's own limit holds. Anthropic's API refuses such a request, and no client whose requests we have recorded sends one; those that were written for other gateways do, and lose nothing by an answer", ``},
 	{"temperature", carried, "temperature", `"temperature":0.5`},
 	{"top_p", carried, "topP", `"top_p":0.9`},
 	{"top_k", carried, "topK", `"top_k":40`},
@@ -60,8 +67,10 @@ var envelopeRules = []rule{
 	{"thinking.display", mapped, "other displays are taken for summarized", `"thinking":{"type":"adaptive","display":"updates"}`},
 	{"thinking.block_binding", accepted, "thinking is not bound to its conversation here", `"thinking":{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop"}}`},
 	{"output_config.effort=high", carried, "thinkingLevel, where there is no budget", `"output_config":{"effort":"high"}`},
+	{"output_config.effort, a word that the API has not", refused, "want low, medium, high, xhigh or max", `"output_config":{"effort":"minimal"}`},
 	{"output_config.effort", mapped, "xhigh and max are the level high; beside budget_tokens it is dropped", `"output_config":{"effort":"max"}`},
 	{"output_config.format", carried, "responseJsonSchema with responseMimeType application/json", `"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`},
+	{"output_config.format without a schema", refused, "there is nothing to follow", `"output_config":{"format":{"type":"json_schema"}}`},
 	{"output_config.task_budget", dropped, "there is no budget for a whole task", `"output_config":{"task_budget":{"type":"tokens","total":20000}}`},
 	{"output_format", carried, "as output_config.format", `"output_format":{"type":"json_schema","schema":{"type":"object"}}`},
 	{"metadata.user_id", accepted, "the name of the conversation in perigee's records; it is not sent on", `"metadata":{"user_id":"{\"session_id\":\"s-1\"}"}`},
@@ -116,7 +125,7 @@ var blockRules = []rule{
 	{"tool_result blocks, images and documents", carried, "inlineData behind all results; the result names them", answered + `{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}]}]`},
 	{"tool_result blocks, tool_reference", carried, "the name of the tool, which was declared anyway", answered + `{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"tool_reference","tool_name":"g"}]}]}]`},
 	{"browser_state blocks", mapped, "their JSON as text", answered + `{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"browser_state","tabs":[]}]}]}]`},
-	{"thinking blocks", carried, "a thought with its signature, or the signature of the call that followed", `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"text","text":"Hi"}]}]`},
+	{"thinking blocks", carried, "a thought with its signature, or the signature of the call that followed. What has no signature, or one that is not of the model's kind, is left out, as Anthropic's API leaves out the thinking of earlier turns; where Claude would need it to go on with its tools, there is a note", `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"text","text":"Hi"}]}]`},
 	{"redacted_thinking blocks", dropped, "only Claude can read them", `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Hi"}]}]`},
 	{"server_tool_use blocks", mapped, "text", `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"q"}}]}]`},
 	{"web_search_tool_result blocks", mapped, "text with titles and addresses", `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","url":"https://example.com","title":"T","encrypted_content":"x"}]}]}]`},

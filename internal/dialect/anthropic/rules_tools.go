@@ -20,7 +20,9 @@ var toolRules = []rule{
 	{"tool_choice.type=any", carried, "mode ANY", declared(`"type":"custom"`) + `,"tool_choice":{"type":"any"}`},
 	{"tool_choice.type=tool", carried, "mode ANY with one allowed name", declared(`"type":"custom"`) + `,"tool_choice":{"type":"tool","name":"f"}`},
 	{"tool_choice.type=none", carried, "mode NONE", declared(`"type":"custom"`) + `,"tool_choice":{"type":"none"}`},
-	{"tool_choice", dropped, "without a function to choose", `"tool_choice":{"type":"any"}`},
+	{"tool_choice.type=tool, a name that is not in tools", refused, "the error says so in the words of the API", declared(`"type":"custom"`) + `,"tool_choice":{"type":"tool","name":"g"}`},
+	{"tool_choice.type, a word that the API has not", refused, "want auto, any, tool or none", declared(`"type":"custom"`) + `,"tool_choice":{"type":"required"}`},
+	{"tool_choice", dropped, "without a function to choose: the provider decides about its own tools", `"tools":[{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"tool","name":"web_search"}`},
 	{"tool_choice.disable_parallel_tool_use", dropped, "the provider cannot be held to one call", declared(`"type":"custom"`) + `,"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`},
 }
 

@@ -47,7 +47,7 @@ func (s *Stream) begin(dst []byte) []byte {
 	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	usage := e.usage
 	usage.Output, usage.Thinking = max(1, usage.Output), 0 // the official one has always begun to write
-	dst = appendUsage(dst, &usage, 0)
+	dst = appendUsage(dst, &usage, 0, true)
 	dst = append(dst, "}}\n\n"...)
 	dst = append(appendPing(dst), s.held...)
 	s.begun, s.held = true, nil
@@ -65,7 +65,7 @@ func (s *Stream) End(dst []byte) []byte {
 	dst = append(dst, `{"type":"message_delta","delta":{`...)
 	dst = e.appendStop(dst)
 	dst = append(dst, `},"usage":`...)
-	dst = appendUsage(dst, &e.usage, e.searches)
+	dst = appendUsage(dst, &e.usage, e.searches, false)
 	dst = append(dst, "}\n\n"...)
 	dst = frame(dst, "message_stop")
 	return append(dst, `{"type":"message_stop"}`+"\n\n"...)
@@ -76,7 +76,7 @@ func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 	if !s.begun && len(s.held) > 0 {
 		dst = s.begin(dst)
 	}
-	dst = append(frame(dst, "error"), EncodeError(status, err)...)
+	dst = append(frame(dst, "error"), EncodeError(status, err, s.encoder.answer.ID)...)
 	return append(dst, "\n\n"...)
 }
 

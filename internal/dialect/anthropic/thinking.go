@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"strconv"
+
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -44,7 +46,9 @@ func (d *decoder) outputConfig(c *rawjson.Cursor) {
 		}
 		switch string(key) {
 		case "effort":
-			d.effort = c.String()
+			if d.effort = c.String(); levels[d.effort] == "" && c.Err() == nil {
+				d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " + strconv.Quote(fieldName([]byte(d.effort)))))
+			}
 		case "format":
 			d.outputFormat(c, "output_config.format")
 		default:
@@ -55,21 +59,25 @@ func (d *decoder) outputConfig(c *rawjson.Cursor) {
 
 // outputFormat reads the schema that the answer must follow.
 func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
+	var kind string
+	g := &d.prompt.Generation
 	for key := range c.Object() {
 		switch string(key) {
 		case "type":
-			if kind := c.Bytes(); string(kind) != "json_schema" {
-				d.notes.dropped(where+" ", kind)
+			if kind = c.String(); kind != "json_schema" {
+				d.notes.dropped(where+" ", []byte(kind))
 			}
 		case "schema":
 			if c.Kind() == rawjson.Null {
 				continue
 			}
-			g := &d.prompt.Generation
 			g.ResponseMIME, g.ResponseJSON = "application/json", c.Raw()
 		default:
 			d.notes.dropped(where+".", key)
 		}
+	}
+	if kind == "json_schema" && g.ResponseJSON == nil && c.Err() == nil {
+		d.fail(invalid(where + ".schema: Field required"))
 	}
 }
 
@@ -112,10 +120,7 @@ func (d *decoder) level(t *perigee.Thinking) {
 		t.Budget = new(int64(dynamic))
 		return
 	}
-	level, known := levels[d.effort]
-	if !known {
-		level = "high"
-	}
+	level := levels[d.effort]
 	if level != d.effort {
 		d.notes.mapped("", []byte("output_config.effort"))
 	}

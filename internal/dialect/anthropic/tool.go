@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee"
@@ -27,6 +28,7 @@ func (d *decoder) tool(c *rawjson.Cursor) {
 	if c.Err() != nil {
 		return
 	}
+	d.named = append(d.named, t.name)
 	if t.remote {
 		d.notes.add(perigee.NoteMapped, "tools[].allowed_callers")
 	}
@@ -182,7 +184,11 @@ func (d *decoder) settleTools() {
 	case "none":
 		config.Mode = perigee.ToolModeNone
 	default:
-		d.notes.add(perigee.NoteDropped, "tool_choice.type")
+		d.fail(invalid("tool_choice.type: want auto, any, tool or none, found " + strconv.Quote(fieldName([]byte(d.choice.kind)))))
+		return
+	}
+	if d.choice.kind == "tool" && !slices.Contains(d.named, d.choice.name) {
+		d.fail(invalid("tool_choice: Tool '" + fieldName([]byte(d.choice.name)) + "' not found in provided tools"))
 		return
 	}
 	possible := slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool {

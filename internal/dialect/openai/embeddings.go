@@ -35,11 +35,19 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 		case "model":
 			req.Model = strings.TrimPrefix(c.String(), "models/")
 		case "input":
-			inputs, problem = embedInputs(c)
+			var trouble *perigee.Error
+			if inputs, trouble = embedInputs(c); problem == nil {
+				problem = trouble
+			}
 		case "dimensions":
-			dimensions = c.Int64()
+			if dimensions = c.Int64(); dimensions < 1 && problem == nil {
+				problem = Wrong("dimensions", "want at least 1, found %d", dimensions)
+			}
 		case "encoding_format":
-			packed = c.String() == "base64"
+			format := c.String()
+			if packed = format == "base64"; !packed && format != "float" && problem == nil {
+				problem = Wrong("encoding_format", "want float or base64, found %q", Brief(format))
+			}
 		case "user": // for the vendor's records
 		default:
 			notes.Unknown("", key)
@@ -51,7 +59,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	case problem != nil:
 		return nil, false, problem
 	case len(inputs) == 0:
-		return nil, false, Invalid("input: want a text or a list of texts")
+		return nil, false, Wrong("input", "want a text or a list of texts")
 	}
 	for _, text := range inputs {
 		content := perigee.Content{Parts: []perigee.Part{{Text: text}}}
@@ -72,7 +80,7 @@ func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	var texts []string
 	for range c.Array() {
 		if kind := c.Kind(); kind == rawjson.Number || kind == rawjson.Array {
-			return nil, Invalid("input: tokens cannot be turned back into text here").WithNext("send the text itself")
+			return nil, Wrong("input", "tokens cannot be turned back into text here").WithNext("send the text itself")
 		}
 		texts = append(texts, c.String())
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -20,22 +21,29 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// EncodeError writes an error in the shape of this dialect; the class stands in code, and in param the place in the
-// request where a value has the wrong type.
+// EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in code
+// the API's own name for the problem where it has one, else the class.
 func EncodeError(_ int, err *perigee.Error) []byte { return Wrap("error", ErrorObject(err)) }
 
 // ErrorObject is the error itself, without what is around it.
 func ErrorObject(err *perigee.Error) []byte {
 	var param *string
+	code := string(err.Class)
 	if wrong, ok := errors.AsType[*rawjson.TypeError](err); ok && wrong.Path != "" {
 		param = &wrong.Path
+	}
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok {
+		code = cmp.Or(fault.Code, code)
+		if fault.Param != "" {
+			param = &fault.Param
+		}
 	}
 	raw, _ := json.Marshal(struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
 		Param   *string `json:"param"`
 		Code    string  `json:"code"`
-	}{Message: err.Error(), Type: ErrorType(err.Class), Param: param, Code: string(err.Class)})
+	}{Message: err.Error(), Type: ErrorType(err.Class), Param: param, Code: code})
 	return raw
 }
 

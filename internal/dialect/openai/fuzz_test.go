@@ -32,7 +32,7 @@ func FuzzDecodeImages(f *testing.F) {
 		f.Add([]byte(rule.Example))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, count, err := DecodeImages(perigee.Origin{Body: body})
+		req, err := DecodeImages(perigee.Origin{Body: body})
 		if err != nil {
 			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
 				t.Fatalf("%q: class %s, %v", body, e.Class, err)
@@ -43,7 +43,7 @@ func FuzzDecodeImages(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) || count < 1 {
+		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) || req.Count < 1 {
 			t.Errorf("%s becomes %s", body, sent)
 		}
 	})

@@ -14,15 +14,21 @@ import (
 // maxImages is how many pictures this API draws at once.
 const maxImages = 10
 
-// DecodeImages reads the body of POST /v1/images/generations as a request to a model that draws. count is how many
-// pictures the client wants; the models draw one for each time they are asked.
-func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err error) {
+// An ImagesRequest asks a model that draws.
+type ImagesRequest struct {
+	*perigee.Request
+	Count int  // how many pictures the client wants; the models draw one for each time they are asked
+	Links bool // it wants to be told where to get them, not the pictures themselves
+}
+
+// DecodeImages reads the body of POST /v1/images/generations.
+func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 	if err := rawjson.CheckFinite(origin.Body); err != nil {
-		return nil, 0, InvalidBody(err)
+		return nil, InvalidBody(err)
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object {
-		return nil, 0, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+		return nil, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &imageDecoder{c: c, count: 1}
 	for key := range c.Object() {
@@ -32,12 +38,12 @@ func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err e
 	}
 	switch {
 	case c.Err() != nil:
-		return nil, 0, InvalidBody(c.Err())
+		return nil, InvalidBody(c.Err())
 	case d.err == nil && d.text == "":
-		d.err = Invalid("prompt: want a text")
+		d.refuse("prompt", "want a text")
 	}
 	if d.err != nil {
-		return nil, 0, d.err
+		return nil, d.err
 	}
 	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: d.text}}}}}
 	prompt.Generation.Modalities = []string{"IMAGE"}
@@ -46,8 +52,8 @@ func DecodeImages(origin perigee.Origin) (req *perigee.Request, count int, err e
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
 	origin.Notes = append(origin.Notes, d.notes.List...)
-	req = perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
-	return req, int(d.count), nil
+	req := perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
+	return &ImagesRequest{req, int(d.count), d.links}, nil
 }
 
 type imageDecoder struct {
@@ -57,12 +63,13 @@ type imageDecoder struct {
 	model  string
 	text   string
 	count  int64
+	links  bool
 	config json.RawMessage
 }
 
-func (d *imageDecoder) refuse(format string, args ...any) {
+func (d *imageDecoder) refuse(param, format string, args ...any) {
 	if d.err == nil {
-		d.err = Invalid(format, args...)
+		d.err = Wrong(param, format, args...)
 	}
 }
 
@@ -74,17 +81,18 @@ func (d *imageDecoder) field(key []byte) {
 		d.text = d.c.String()
 	case "n":
 		if d.count = d.c.Int64(); d.count < 1 || d.count > maxImages {
-			d.refuse("n: want 1 to %d, found %d", maxImages, d.count)
+			d.refuse("n", "want 1 to %d, found %d", maxImages, d.count)
 		}
 	case "size":
 		d.size(d.c.String())
 	case "response_format":
-		if format := d.c.String(); format != "b64_json" {
-			d.refuse("response_format: pictures come as b64_json only, not as %q", Brief(format))
+		format := d.c.String()
+		if d.links = format == "url"; !d.links && format != "b64_json" {
+			d.refuse("response_format", "want b64_json or url, found %q", Brief(format))
 		}
 	case "stream":
 		if d.c.Bool() {
-			d.refuse("stream: pictures come whole, not in a stream")
+			d.refuse("stream", "pictures come whole, not in a stream")
 		}
 	case "quality", "background", "moderation", "style", "output_format", "output_compression", "partial_images":
 		if d.c.Kind() != rawjson.String || d.c.String() != "auto" {
@@ -111,7 +119,7 @@ func (d *imageDecoder) size(size string) {
 	width, errWidth := strconv.Atoi(w)
 	height, errHeight := strconv.Atoi(h)
 	if errWidth != nil || errHeight != nil || width < 1 || height < 1 {
-		d.refuse("size: want auto or a size such as 1024x1024, found %q", Brief(size))
+		d.refuse("size", "want auto or a size such as 1024x1024, found %q", Brief(size))
 		return
 	}
 	best := ratios[0]
@@ -139,6 +147,8 @@ func (d *imageDecoder) size(size string) {
 // Images gathers the pictures of one or more answers.
 type Images struct {
 	Created int64 // Unix time
+	// Save keeps a picture and returns where the client gets it; nil: the picture itself stands in the answer.
+	Save func(blob *perigee.Blob) (url string)
 
 	data   []byte // the items of data
 	count  int
@@ -166,8 +176,13 @@ func (w *Images) Add(ev *perigee.Event) {
 		if w.count > 0 {
 			w.data = append(w.data, ',')
 		}
-		w.data = append(w.data, `{"b64_json":`...)
-		w.data = rawjson.AppendString(w.data, ev.Blob.Data)
+		if w.Save != nil {
+			w.data = append(w.data, `{"url":`...)
+			w.data = rawjson.AppendString(w.data, w.Save(ev.Blob))
+		} else {
+			w.data = append(w.data, `{"b64_json":`...)
+			w.data = rawjson.AppendString(w.data, ev.Blob.Data)
+		}
 		w.data = append(w.data, '}')
 		w.count++
 	}

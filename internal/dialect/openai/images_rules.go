@@ -12,7 +12,7 @@ func ImagesRules() []perigee.FieldRule {
 		{Field: "size, of a shape that the models draw", Handling: perigee.HandlingCarried, Becomes: "imageConfig", Example: with(`,"size":"1024x1024"`)},
 		{Field: "size", Handling: perigee.HandlingMapped, Becomes: "the nearest shape", Example: with(`,"size":"1000x100"`)},
 		{Field: "response_format b64_json", Handling: perigee.HandlingCarried, Becomes: "b64_json", Example: with(`,"response_format":"b64_json"`)},
-		{Field: "response_format url", Handling: perigee.HandlingRefused, Becomes: "pictures come in the answer", Example: with(`,"response_format":"url"`)},
+		{Field: "response_format url", Handling: perigee.HandlingCarried, Becomes: "a link to /v1/images/{id}, where the picture is kept for a few days; a key is needed there, too", Example: with(`,"response_format":"url"`)},
 		{Field: "stream", Handling: perigee.HandlingRefused, Becomes: "pictures come whole", Example: with(`,"stream":true`)},
 		{Field: "quality", Handling: perigee.HandlingDropped, Becomes: "the models have one", Example: with(`,"quality":"high"`)},
 		{Field: "background", Handling: perigee.HandlingDropped, Becomes: "ask for it in the prompt", Example: with(`,"background":"transparent"`)},

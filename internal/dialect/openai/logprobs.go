@@ -8,6 +8,9 @@ import (
 	"perigee/internal/rawjson"
 )
 
+// NoLogprobs says that probabilities were asked for, and none came.
+var NoLogprobs = perigee.Note{Action: perigee.NoteDropped, Subject: "logprobs"}
+
 // AppendLogprobs appends the items of logprobs.content, without brackets.
 func AppendLogprobs(dst []byte, l *perigee.Logprobs) []byte {
 	for i, t := range l.Chosen {

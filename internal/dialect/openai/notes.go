@@ -60,6 +60,11 @@ func Invalid(format string, args ...any) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, format, args...)
 }
 
+// Wrong is an error about one field, which clients find in param.
+func Wrong(param, format string, args ...any) *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Cause: &perigee.Fault{Param: param}}
+}
+
 // InvalidBody says what is wrong with a body as JSON, or with the type of something in it.
 func InvalidBody(err error) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("invalid JSON payload: %v", err), Cause: err}

@@ -38,7 +38,7 @@ func TestRulesHold(t *testing.T) {
 			return req.Notes, nil
 		}},
 		"images": {openai.ImagesRules(), func(o perigee.Origin) ([]perigee.Note, error) {
-			req, _, err := openai.DecodeImages(o)
+			req, err := openai.DecodeImages(o)
 			if err != nil {
 				return nil, err
 			}

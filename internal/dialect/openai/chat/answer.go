@@ -16,6 +16,16 @@ type Answer struct {
 	Created int64  // Unix time
 	Model   string // as the client asked for it; what really answers replaces it
 	Style   Style
+	Late    *perigee.LateNotes // takes what comes up while the answer is written; nil: nobody wants to know
+}
+
+// missed notes that a choice has ended without the probabilities that were asked for. Some models have none, and nobody knows
+// before.
+func (a *Answer) missed(c *choice) {
+	if a.Style.Logprobs && c.worded && !c.probed {
+		a.Late.Add(openai.NoLogprobs)
+		a.Style.Logprobs = false // which is said once
+	}
 }
 
 // appendHead appends the members that open every object of this API.
@@ -132,9 +142,17 @@ func appendUsage(dst []byte, u perigee.Usage) []byte {
 	dst = strconv.AppendInt(dst, u.Total(), 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Cached, 10)
-	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
+	dst = append(dst, `,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Thinking, 10)
-	return append(dst, "}}"...)
+	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+// refusal is why there is no answer, where one was withheld; empty: there is one.
+func (c *choice) refusal() string {
+	if c.begun || c.finish.Kind != perigee.FinishFiltered && c.finish.Kind != perigee.FinishUnexplained {
+		return ""
+	}
+	return openai.Withheld(&c.finish)
 }
 
 // finishReason says why a choice ended. Calls are the reason whatever else the provider says, because clients act
@@ -145,9 +163,9 @@ func (s *Style) finishReason(c *choice) string {
 		return "function_call"
 	case c.callCount > 0:
 		return "tool_calls"
-	case c.finish == perigee.FinishLength:
+	case c.finish.Kind == perigee.FinishLength:
 		return "length"
-	case c.finish == perigee.FinishFiltered, c.finish == perigee.FinishUnexplained && !c.begun:
+	case c.finish.Kind == perigee.FinishFiltered, c.finish.Kind == perigee.FinishUnexplained && !c.begun:
 		return "content_filter"
 	}
 	return "stop" // this API has no word for mishaps

@@ -3,19 +3,22 @@ package chat
 import (
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/search"
 )
 
 // A choice is what is known of one of the answers while it comes.
 type choice struct {
 	index     int
 	begun     bool // there was content
+	worded    bool // there was text
+	probed    bool // there were probabilities
 	last      perigee.EventKind
 	callCount int
 	images    int
 	seals     seals
-	grounding *perigee.Grounding // the latest there was
-	text      []byte             // what the sources refer to
-	finish    perigee.FinishKind
+	trail     search.Trail
+	text      []byte // what the sources refer to
+	finish    perigee.Finish
 
 	// What a whole answer gathers and a stream has sent.
 	reasoning []byte
@@ -80,6 +83,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 		add.image = ev.Blob
 	case perigee.EventLogprobs:
 		add.logprobs = ev.Logprobs
+		c.probed = true
 		c.begun = c.begun || ev.Logprobs != nil
 		return add, ev.Logprobs != nil
 	case perigee.EventSignature:
@@ -92,6 +96,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 		return add, false
 	}
 	c.begun, c.last = true, kind
+	c.worded = c.worded || add.text != ""
 	add.seals = c.seal(kind, ev.Signature)
 	return add, true
 }

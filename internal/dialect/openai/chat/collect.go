@@ -37,10 +37,11 @@ func (w *Collector) Add(ev *perigee.Event) {
 	c := w.choices.at(ev.Candidate)
 	switch ev.Kind {
 	case perigee.EventGrounding:
-		c.grounding = ev.Grounding
+		c.trail.Add(ev.Grounding)
 	case perigee.EventFinish:
 		if ev.Finish != nil {
-			c.finish = ev.Finish.Kind
+			c.finish = *ev.Finish
+			w.answer.missed(c)
 		}
 	default:
 		if add, ok := c.take(ev); ok {
@@ -107,13 +108,20 @@ func (w *Collector) Bytes() []byte {
 
 func (w *Collector) message(dst []byte, c *choice) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
-	if len(c.text) == 0 && len(c.calls) > 0 {
+	refusal := c.refusal()
+	if len(c.text) == 0 && len(c.calls) > 0 || refusal != "" {
 		dst = append(dst, "null"...)
 	} else {
 		dst = rawjson.AppendString(dst, string(c.text))
 	}
-	dst = append(dst, `,"refusal":null,"annotations":`...)
-	dst = appendAnnotations(dst, openai.Citations(string(c.text), c.grounding))
+	dst = append(dst, `,"refusal":`...)
+	if refusal == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = rawjson.AppendString(dst, refusal)
+	}
+	dst = append(dst, `,"annotations":`...)
+	dst = appendAnnotations(dst, openai.Citations(string(c.text), c.trail.All()))
 	if len(c.reasoning) > 0 {
 		dst = append(dst, `,"reasoning_content":`...)
 		dst = rawjson.AppendString(dst, string(c.reasoning))

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"fmt"
+
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
@@ -51,7 +53,7 @@ func (d *decoder) message(i int) {
 	case "tool", "function":
 		d.talk.result(&m)
 	default:
-		d.refuse("messages[%d].role: want system, developer, user, assistant or tool, found %q", i, openai.Brief(m.role))
+		d.refuse(fmt.Sprintf("messages[%d].role", i), "want system, developer, user, assistant or tool, found %q", openai.Brief(m.role))
 	}
 	d.talk.seen++
 	d.calls = m.calls
@@ -150,7 +152,7 @@ func (d *decoder) toolCall(i, j int, m *message) {
 		}
 	}
 	if part.Call == nil {
-		d.refuse("%s: want a member function or custom", place(i, "tool_calls", j))
+		d.refuse(place(i, "tool_calls", j), "want a member function or custom")
 		return
 	}
 	part.Call.ID = id

@@ -54,7 +54,7 @@ func (d *decoder) sampling(name string) bool {
 func (d *decoder) candidates(n int64) {
 	switch {
 	case n < 1:
-		d.refuse("n: want at least 1, found %d", n)
+		d.refuse("n", "want at least 1, found %d", n)
 	case n > 1:
 		d.prompt.Generation.Candidates = &n
 	}
@@ -119,7 +119,7 @@ func (d *decoder) responseFormat() {
 			for key := range d.c.Object() {
 				switch string(key) {
 				case "schema":
-					schema = d.c.Raw()
+					schema = openai.OfKind(d.c, rawjson.Object)
 				case "name", "strict": // names the schema for the vendor's cache; the provider is always strict
 				case "description":
 					d.notes.Dropped("response_format.json_schema.description")
@@ -137,9 +137,12 @@ func (d *decoder) responseFormat() {
 	case "json_object":
 		g.ResponseMIME = "application/json"
 	case "json_schema":
+		if schema == nil {
+			d.refuse("response_format.json_schema.schema", "want the schema that the answer is to follow")
+		}
 		g.ResponseMIME, g.ResponseJSON = "application/json", schema
 	default:
-		d.refuse("response_format.type: want text, json_object or json_schema, found %q", openai.Brief(kind))
+		d.refuse("response_format.type", "want text, json_object or json_schema, found %q", openai.Brief(kind))
 	}
 }
 
@@ -174,6 +177,7 @@ func (d *decoder) finishGeneration() {
 	}
 	switch {
 	case d.logprobs:
+		d.style.Logprobs = true
 		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
 		if d.topProbs != nil {
 			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: strconv.AppendInt(nil, *d.topProbs, 10)})

@@ -73,12 +73,12 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 	case "image_url", "video_url", "input_audio", "file":
 		part, err := d.medium(&p)
 		if err != nil {
-			d.refuse("%s.%s: %w", where(), p.kind, err)
+			d.refuse(where()+"."+p.kind, "%v", err)
 			return parts
 		}
 		return append(parts, part)
 	}
-	d.refuse("%s.type: want text, image_url, input_audio, file or refusal, found %q", where(), openai.Brief(p.kind))
+	d.refuse(where()+".type", "want text, image_url, input_audio, file or refusal, found %q", openai.Brief(p.kind))
 	return parts
 }
 

@@ -68,7 +68,7 @@ func (d *decoder) effort(field, word string) *perigee.Thinking {
 	case "auto", "default":
 		return &perigee.Thinking{Include: new(true)}
 	}
-	d.refuse("%s: want none, minimal, low, medium, high or xhigh, found %q", field, openai.Brief(word))
+	d.refuse(field, "want none, minimal, low, medium, high or xhigh, found %q", openai.Brief(word))
 	return nil
 }
 

@@ -21,6 +21,7 @@ type Style struct {
 	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
 	Custom    []string // tools that are custom ones to the client and functions to the model
 	Cite      bool     // the answer may come with sources
+	Logprobs  bool     // the answer should come with probabilities
 }
 
 // DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
@@ -76,10 +77,10 @@ type decoder struct {
 	detail   string // the finest image_url.detail so far
 }
 
-// refuse makes the request an error, the first of them counts.
-func (d *decoder) refuse(format string, args ...any) {
+// refuse makes the request an error about one of its fields, the first of them counts.
+func (d *decoder) refuse(param, format string, args ...any) {
 	if d.err == nil {
-		d.err = openai.Invalid(format, args...)
+		d.err = openai.Wrong(param, format, args...)
 	}
 }
 
@@ -131,7 +132,9 @@ func (d *decoder) bookkeeping(name string) bool {
 	switch name {
 	case "prompt_cache_key":
 		d.session = d.c.String()
-	case "user", "safety_identifier", "metadata", "prompt_cache_retention", "prediction":
+	case "metadata":
+		openai.OfKind(d.c, rawjson.Object)
+	case "user", "safety_identifier", "prompt_cache_retention", "prediction":
 		// Names for the vendor's own records, and hints that make an answer faster but no different.
 	case "store":
 		if d.c.Bool() {
@@ -150,7 +153,11 @@ func (d *decoder) bookkeeping(name string) bool {
 // finish works out what depends on several members.
 func (d *decoder) finish() {
 	if d.talk.seen == 0 {
-		d.refuse("messages: want at least one message")
+		d.refuse("messages", "want at least one message")
+		return
+	}
+	if len(d.prompt.Contents) == 0 && d.prompt.System == nil {
+		d.refuse(fmt.Sprintf("messages[%d].content", d.talk.seen-1), "nothing is asked in any of the messages")
 		return
 	}
 	d.finishTools()

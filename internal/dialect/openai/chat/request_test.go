@@ -1,11 +1,13 @@
 package chat
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai"
 )
 
 // saying is a request with one message of the user's and whatever else.
@@ -69,8 +71,6 @@ func TestConversation(t *testing.T) {
 			talking(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`, userHi), turns(geminiHi),
 			"dropped messages[].content[] of role system that is not text"},
 		"an empty message": {talking(userHi, `{"role":"assistant","content":""}`, `{"role":"user","content":[]}`), turns(geminiHi), ""},
-		"nothing but an empty message": {
-			talking(`{"role":"user","content":""}`), turns(userTurn(`{"text":""}`)), ""},
 		"the model begins": {
 			talking(`{"role":"assistant","content":"yes?"}`, userHi),
 			turns(userTurn(`{"text":"(The conversation begins here.)"}`), modelTurn(`{"text":"yes?"}`), geminiHi),
@@ -228,47 +228,66 @@ func TestMedia(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"nothing":               {``, "the text ends"},
-		"null":                  {`null`, "want an object, found null"},
-		"a list":                {`[]`, "want an object"},
-		"a key twice":           {`{"model":"a","model":"b"}`, "duplicate key"},
-		"no messages":           {`{"model":"m"}`, "messages: want at least one message"},
-		"empty messages":        {`{"messages":[]}`, "messages: want at least one message"},
-		"null messages":         {`{"messages":null}`, "messages: want at least one message"},
-		"messages of text":      {`{"messages":"hi"}`, "messages: want an array, found a string"},
-		"a message of text":     {`{"messages":["hi"]}`, "messages[0]: want an object, found a string"},
-		"no role":               {`{"messages":[{"content":"a"}]}`, `messages[0].role: want system, developer, user, assistant or tool, found ""`},
-		"an unknown role":       {talking(userHi, `{"role":"robot"}`), `messages[1].role`},
-		"a number for content":  {`{"messages":[{"role":"user","content":1}]}`, "messages[0].content: want a string, found a number"},
-		"a number for text":     {talking(`{"role":"user","content":[{"type":"text","text":1}]}`), "messages[0].content[0].text: want a string, found a number"},
-		"an unknown part":       {talking(userHi, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}`), `messages[1].content[1].type: want text, image_url, input_audio, file or refusal, found "hologram"`},
-		"an image from nowhere": {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"a.png"}}]}`), "messages[0].content[0].image_url: want a data: or https: URL"},
-		"a data URL cut short":  {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64"}}]}`), "want a comma"},
-		"a data URL of nothing": {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,"}}]}`), "want data"},
-		"a bad percent sign":    {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:text/plain,%zz"}}]}`), "percent"},
-		"audio without format":  {talking(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA"}}]}`), "want data and format"},
-		"a file by id":          {talking(`{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}`), "messages[0].content[0].file: file_id names a file that perigee does not have; send it as file_data"},
-		"an empty file":         {talking(`{"role":"user","content":[{"type":"file","file":{}}]}`), "want file_data"},
-		"a call of nothing":     {talking(userHi, calling(`{"id":"1"}`)), "want a member function or custom"},
-		"arguments by number":   {talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":1}}`)), "messages[1].tool_calls[0].function.arguments: want a string"},
-		"input by number":       {talking(userHi, calling(`{"id":"1","custom":{"name":"f","input":1}}`)), "messages[1].tool_calls[0].custom.input: want a string"},
-		"an unknown tool":       {saying(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"mcp","server":"x"}]`), `tools[1]: want a tool of type function or custom, found type "mcp"`},
-		"an unknown choice":     {saying(`,"tool_choice":"sometimes"`), `tool_choice: want auto, none, required or an object, found "sometimes"`},
-		"an unknown format":     {saying(`,"response_format":{"type":"grammar"}`), "response_format.type"},
-		"an unknown effort":     {saying(`,"reasoning_effort":"extreme"`), "reasoning_effort: want none"},
-		"no answers":            {saying(`,"n":0`), "n: want at least 1"},
-		"a text for a number":   {saying(`,"temperature":"warm"`), "temperature: want a number that fits into 64 bits"},
-		"a fraction of tokens":  {saying(`,"max_tokens":1.5`), "max_tokens: want a 64-bit integer"},
-		"a number for stream":   {saying(`,"stream":1`), "stream: want a boolean"},
-		"an object for tools":   {saying(`,"tools":{}`), "tools: want an array"},
+		"nothing":                {``, "the text ends"},
+		"null":                   {`null`, "want an object, found null"},
+		"a list":                 {`[]`, "want an object"},
+		"a key twice":            {`{"model":"a","model":"b"}`, "duplicate key"},
+		"no messages":            {`{"model":"m"}`, "messages: want at least one message"},
+		"empty messages":         {`{"messages":[]}`, "messages: want at least one message"},
+		"null messages":          {`{"messages":null}`, "messages: want at least one message"},
+		"an empty message":       {talking(`{"role":"user","content":""}`), "messages[0].content: nothing is asked"},
+		"messages of text":       {`{"messages":"hi"}`, "messages: want an array, found a string"},
+		"a message of text":      {`{"messages":["hi"]}`, "messages[0]: want an object, found a string"},
+		"no role":                {`{"messages":[{"content":"a"}]}`, `messages[0].role: want system, developer, user, assistant or tool, found ""`},
+		"an unknown role":        {talking(userHi, `{"role":"robot"}`), `messages[1].role`},
+		"a number for content":   {`{"messages":[{"role":"user","content":1}]}`, "messages[0].content: want a string, found a number"},
+		"a number for text":      {talking(`{"role":"user","content":[{"type":"text","text":1}]}`), "messages[0].content[0].text: want a string, found a number"},
+		"an unknown part":        {talking(userHi, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}`), `messages[1].content[1].type: want text, image_url, input_audio, file or refusal, found "hologram"`},
+		"an image from nowhere":  {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"a.png"}}]}`), "messages[0].content[0].image_url: want a data: or https: URL"},
+		"a data URL cut short":   {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64"}}]}`), "want a comma"},
+		"a data URL of nothing":  {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,"}}]}`), "want data"},
+		"a bad percent sign":     {talking(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:text/plain,%zz"}}]}`), "percent"},
+		"audio without format":   {talking(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA"}}]}`), "want data and format"},
+		"a file by id":           {talking(`{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}`), "messages[0].content[0].file: file_id names a file that perigee does not have; send it as file_data"},
+		"an empty file":          {talking(`{"role":"user","content":[{"type":"file","file":{}}]}`), "want file_data"},
+		"a call of nothing":      {talking(userHi, calling(`{"id":"1"}`)), "want a member function or custom"},
+		"arguments by number":    {talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":1}}`)), "messages[1].tool_calls[0].function.arguments: want a string"},
+		"input by number":        {talking(userHi, calling(`{"id":"1","custom":{"name":"f","input":1}}`)), "messages[1].tool_calls[0].custom.input: want a string"},
+		"an unknown tool":        {saying(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"mcp","server":"x"}]`), `tools[1]: want a tool of type function or custom, found type "mcp"`},
+		"an unknown choice":      {saying(`,"tool_choice":"sometimes"`), `tool_choice: want auto, none, required or an object, found "sometimes"`},
+		"a choice of nothing":    {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function"}`), "tool_choice: want the name of a tool"},
+		"a choice of a kind":     {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"tool"}`), "tool_choice.type: want function, custom or allowed_tools"},
+		"a choice of a stranger": {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"g"}}`), `tool_choice: there is no tool "g" in tools`},
+		"a stranger allowed":     {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}}`), `tool_choice: there is no tool "g" in tools`},
+		"an old stranger":        {saying(`,"functions":[{"name":"f"}],"function_call":{"name":"g"}`), `function_call: there is no tool "g" in tools`},
+		"a format of no schema":  {saying(`,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":null}}`), "response_format.json_schema.schema: want the schema"},
+		"a schema of text":       {saying(`,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":"y"}}`), "response_format.json_schema.schema: want an object"},
+		"metadata of text":       {saying(`,"metadata":"x"`), "metadata: want an object"},
+		"an unknown format":      {saying(`,"response_format":{"type":"grammar"}`), "response_format.type"},
+		"an unknown effort":      {saying(`,"reasoning_effort":"extreme"`), "reasoning_effort: want none"},
+		"no answers":             {saying(`,"n":0`), "n: want at least 1"},
+		"a text for a number":    {saying(`,"temperature":"warm"`), "temperature: want a number that fits into 64 bits"},
+		"a fraction of tokens":   {saying(`,"max_tokens":1.5`), "max_tokens: want a 64-bit integer"},
+		"a number for stream":    {saying(`,"stream":1`), "stream: want a boolean"},
+		"an object for tools":    {saying(`,"tools":{}`), "tools: want an array"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := DecodeRequest(perigee.Origin{Body: []byte(c.body)})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
-			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
+			e := perigee.AsError(err)
+			if e.Class != perigee.ClassInvalid {
 				t.Errorf("class %s", e.Class)
+			}
+			// What is about a field names it where clients look for it.
+			field, _, _ := strings.Cut(strings.TrimPrefix(e.Message, "invalid JSON payload: "), ": ")
+			var told struct{ Error struct{ Param string } }
+			if err := json.Unmarshal(openai.EncodeError(400, e), &told); err != nil {
+				t.Fatal(err)
+			}
+			if about := !strings.HasPrefix(field, "want") && strings.Contains(e.Message, ": want"); about && told.Error.Param != field {
+				t.Errorf("param is %q, want %q", told.Error.Param, field)
 			}
 		})
 	}

@@ -43,11 +43,12 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	c := s.choices.at(ev.Candidate)
 	switch ev.Kind {
 	case perigee.EventGrounding:
-		c.grounding = ev.Grounding
+		c.trail.Add(ev.Grounding)
 		return dst
 	case perigee.EventFinish:
 		if ev.Finish != nil {
-			c.finish = ev.Finish.Kind
+			c.finish = *ev.Finish
+			s.answer.missed(c)
 		}
 		return dst
 	}
@@ -153,7 +154,11 @@ func (s *Stream) End(dst []byte) []byte {
 		if !c.begun {
 			dst = s.role(dst, c)
 		}
-		if list := openai.Citations(string(c.text), c.grounding); len(list) > 0 {
+		if refusal := c.refusal(); refusal != "" {
+			dst = append(s.open(dst, c), `"refusal":`...)
+			dst = s.close(rawjson.AppendString(dst, refusal))
+		}
+		if list := openai.Citations(string(c.text), c.trail.All()); len(list) > 0 {
 			dst = append(s.open(dst, c), `"annotations":`...)
 			dst = s.close(appendAnnotations(dst, list))
 		}

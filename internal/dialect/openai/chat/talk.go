@@ -154,16 +154,13 @@ func toolOutput(m *message, files []perigee.Part) (json.RawMessage, []perigee.Pa
 	return out, files
 }
 
-// end settles what is still open and mends what the provider would refuse: a conversation that the model begins, or
-// that has nothing in it. One of nothing but instructions is mended by those who know the provider.
+// end settles what is still open and mends what the provider would refuse: a conversation that the model begins. One of nothing
+// but instructions is mended by those who know the provider.
 func (t *talk) end() {
 	if t.round.at > 0 {
 		t.round.settle(t.prompt, t.notes)
 	}
 	switch p := t.prompt; {
-	case t.seen == 0:
-	case len(p.Contents) == 0 && p.System == nil:
-		p.Contents = []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{}}}}
 	case len(p.Contents) > 0 && p.Contents[0].Role == perigee.RoleModel:
 		t.notes.Repaired("messages that begin with role assistant")
 		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "(The conversation begins here.)"}}}

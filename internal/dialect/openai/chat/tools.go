@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"perigee"
@@ -70,7 +71,7 @@ func (d *decoder) tool(i int) {
 	switch {
 	case builtin:
 	case function == nil || kind != "function" && kind != "custom" && kind != "":
-		d.refuse("tools[%d]: want a tool of type function or custom, found type %q", i, openai.Brief(kind))
+		d.refuse(fmt.Sprintf("tools[%d]", i), "want a tool of type function or custom, found type %q", openai.Brief(kind))
 	default:
 		if custom {
 			d.style.Custom = append(d.style.Custom, function.Name)
@@ -154,7 +155,7 @@ func (d *decoder) grammar() (syntax, definition string) {
 type toolChoice struct {
 	field   string
 	mode    string
-	allowed []string
+	allowed []string // nil: no names were given, nor had to be
 }
 
 // toolChoice reads tool_choice or the older function_call.
@@ -168,15 +169,20 @@ func (d *decoder) toolChoice(field string) {
 		case "required":
 			choice.mode = perigee.ToolModeAny
 		default:
-			d.refuse("%s: want auto, none, required or an object, found %q", field, openai.Brief(word))
+			d.refuse(field, "want auto, none, required or an object, found %q", openai.Brief(word))
 		}
 		d.choice = choice
 		return
 	}
-	choice.mode = perigee.ToolModeAny
+	choice.mode, choice.allowed = perigee.ToolModeAny, []string{}
 	for key := range d.c.Object() {
 		switch string(key) {
 		case "type":
+			switch kind := d.c.String(); kind {
+			case "function", "custom", "allowed_tools":
+			default:
+				d.refuse(field+".type", "want function, custom or allowed_tools, found %q", openai.Brief(kind))
+			}
 		case "name": // of function_call
 			choice.allowed = append(choice.allowed, d.c.String())
 		case "function", "custom":
@@ -224,6 +230,14 @@ func (d *decoder) toolName() string {
 
 // finishTools turns the choice into a tool config. Without functions there is nothing to choose among.
 func (d *decoder) finishTools() {
+	if d.choice.allowed != nil && len(d.choice.allowed) == 0 {
+		d.refuse(d.choice.field, "want the name of a tool")
+	}
+	for _, name := range d.choice.allowed {
+		if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil && t.Function.Name == name }) {
+			d.refuse(d.choice.field, "there is no tool %q in tools", openai.Brief(name))
+		}
+	}
 	if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil }) {
 		if d.choice.mode == perigee.ToolModeAny || d.choice.mode == perigee.ToolModeValidated {
 			d.notes.Dropped(d.choice.field)

@@ -1,9 +1,6 @@
 package responses
 
 import (
-	"cmp"
-	"fmt"
-
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
@@ -31,38 +28,8 @@ func joinPath(base, path string) string {
 	return base + "." + path
 }
 
-// wrong is an error about one parameter.
-func wrong(param, format string, args ...any) *perigee.Error {
-	return &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Cause: &perigee.Fault{Param: param}}
-}
-
-// EncodeError writes an error of the Responses API. Its code is the API's own where it has one for the
-// problem, else the class.
-func EncodeError(_ int, err *perigee.Error) []byte {
-	return openai.Wrap("error", errorObject(err))
-}
-
-func errorObject(err *perigee.Error) []byte {
-	fault, ok := err.Cause.(*perigee.Fault)
-	if !ok {
-		return openai.ErrorObject(err)
-	}
-	w := writer{}
-	w.lit(`{"message":`)
-	w.str(err.Error())
-	w.lit(`,"type":`)
-	w.str(openai.ErrorType(err.Class))
-	w.lit(`,"param":`)
-	if fault.Param == "" {
-		w.lit(`null`)
-	} else {
-		w.str(fault.Param)
-	}
-	w.lit(`,"code":`)
-	w.str(cmp.Or(fault.Code, string(err.Class)))
-	w.lit(`}`)
-	return w.buf
-}
+// EncodeError writes an error of the Responses API.
+func EncodeError(status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) }
 
 // failureCodes are what a response that failed says of itself. Agents decide by them whether to try again.
 var failureCodes = map[perigee.Class]string{

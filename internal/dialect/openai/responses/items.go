@@ -20,6 +20,7 @@ type inputItem struct {
 	name      []byte
 	namespace []byte
 	said      bool            // the content is in the conversation already
+	status    bool            // it says how it stands
 	body      json.RawMessage // content, arguments, input, action …: what the item is about
 	output    json.RawMessage
 	summary   json.RawMessage
@@ -92,7 +93,9 @@ func (item *inputItem) find(key []byte, c *rawjson.Cursor) {
 		item.sealed = c.Raw()
 	case "tools":
 		item.tools = c.Raw()
-	case "status", "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
+	case "status":
+		item.status = true
+	case "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
 		"pending_safety_checks", "acknowledged_safety_checks", "async",
 		"output_format", "background", "quality", "size", "revised_prompt":
 		// What an answer of ours, or an SDK, says about an item: nothing that the model would need again.
@@ -239,7 +242,7 @@ func (d *decoder) mayTalk(i int, role string) bool {
 			d.notes.Mapped("input[].role " + role)
 		}
 	default:
-		d.refuse(wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).WithNext("use user, assistant, system or developer"))
+		d.refuse(openai.Wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).WithNext("use user, assistant, system or developer"))
 		return false
 	}
 	return true

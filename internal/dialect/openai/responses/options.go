@@ -3,8 +3,11 @@ package responses
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
@@ -39,8 +42,10 @@ func (d *decoder) knob(c *rawjson.Cursor, name []byte) bool {
 // option reads what asks nothing of the model, and what only some values of cannot be done.
 func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
 	switch string(name) {
-	case "metadata", "client_metadata":
-		ofKind(c, rawjson.Object)
+	case "metadata":
+		d.metadata(c)
+	case "client_metadata":
+		openai.OfKind(c, rawjson.Object)
 	case "user", "safety_identifier", "prompt_cache_retention":
 		_ = c.String()
 	case "parallel_tool_calls":
@@ -48,8 +53,12 @@ func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
 			d.notes.Dropped(string(name))
 		}
 	case "truncation":
-		if c.String() != "disabled" {
+		switch word := c.String(); word {
+		case "disabled":
+		case "auto":
 			d.notes.Dropped(string(name))
+		default:
+			d.refuse(openai.Wrong("truncation", "want auto or disabled, found %q", openai.Brief(word)))
 		}
 	case "service_tier":
 		if tier := c.String(); tier != "auto" && tier != "default" {
@@ -90,7 +99,7 @@ func (d *decoder) format(c *rawjson.Cursor) {
 		case "type":
 			kind = c.String()
 		case "schema":
-			schema = ofKind(c, rawjson.Object)
+			schema = openai.OfKind(c, rawjson.Object)
 		case "name", "strict": // a label, and a promise that the provider makes anyway
 		case "description":
 			if c.String() != "" {
@@ -102,12 +111,15 @@ func (d *decoder) format(c *rawjson.Cursor) {
 	}
 	switch kind {
 	case "json_schema":
+		if schema == nil {
+			d.refuse(openai.Wrong("text.format.schema", "want the schema that the answer is to follow"))
+		}
 		d.prompt.Generation.ResponseMIME, d.prompt.Generation.ResponseJSON = "application/json", schema
 	case "json_object":
 		d.prompt.Generation.ResponseMIME = "application/json"
 	case "text", "":
 	default:
-		d.refuse(wrong("text.format", "there is no text format %q", kind).WithNext("use text, json_object or json_schema"))
+		d.refuse(openai.Wrong("text.format", "there is no text format %q", kind).WithNext("use text, json_object or json_schema"))
 	}
 }
 
@@ -145,9 +157,42 @@ func (d *decoder) include(c *rawjson.Cursor) {
 		case "web_search_call.action.sources":
 			d.out.showSources = true
 		case "message.input_image.image_url", "computer_call_output.output.image_url": // always there
-		default:
+		case "file_search_call.results", "web_search_call.results", "code_interpreter_call.outputs": // of tools that only the vendor has
 			d.notes.Unknown("include ", v)
+		default:
+			d.refuse(openai.Wrong("include", "there is nothing to include under %q", openai.Brief(string(v))).WithNext("use %s", strings.Join(included, ", ")))
 		}
+	}
+}
+
+// included are the values of include that the API has.
+var included = []string{
+	"reasoning.encrypted_content", "message.output_text.logprobs", "web_search_call.action.sources", "web_search_call.results",
+	"message.input_image.image_url", "computer_call_output.output.image_url", "file_search_call.results", "code_interpreter_call.outputs",
+}
+
+// What the API takes as metadata.
+const (
+	maxPairs = 16
+	maxKey   = 64
+	maxValue = 512
+)
+
+// metadata is repeated in the answer, and stored with it.
+func (d *decoder) metadata(c *rawjson.Cursor) {
+	pairs := 0
+	for key := range c.Object() {
+		pairs++
+		name := openai.Brief(string(key))
+		if utf8.RuneCount(key) > maxKey {
+			d.refuse(openai.Wrong("metadata", "the key %q is longer than %d characters", name, maxKey))
+		}
+		if value := c.Bytes(); utf8.RuneCount(value) > maxValue {
+			d.refuse(openai.Wrong("metadata."+name, "want at most %d characters", maxValue))
+		}
+	}
+	if pairs > maxPairs {
+		d.refuse(openai.Wrong("metadata", "want at most %d pairs, found %d", maxPairs, pairs))
 	}
 }
 
@@ -162,6 +207,7 @@ func (d *decoder) generation() {
 		g.Thinking = &perigee.Thinking{Include: new(true), Level: d.effort}
 	}
 	if d.logprobs || d.topLogprobs > 0 {
+		d.out.logprobs = true
 		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
 		if d.topLogprobs > 0 {
 			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: fmt.Append(nil, d.topLogprobs)})

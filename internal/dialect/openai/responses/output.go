@@ -84,6 +84,13 @@ func (s *Stream) escape(text string) []byte {
 	return s.text[from:]
 }
 
+// speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No item is open.
+func (s *Stream) speak() {
+	if !s.spoken {
+		s.spoken, s.before, s.beforeKept = true, len(s.output), len(s.kept)
+	}
+}
+
 // closeItem ends the open item, if there is one.
 func (s *Stream) closeItem() {
 	switch s.open {
@@ -102,6 +109,7 @@ func (s *Stream) addText(text string) {
 		s.closeItem()
 		s.openMessage()
 	}
+	s.worded = true
 	delta := s.escape(text)
 	if s.req.searches {
 		s.plain = append(s.plain, text...)
@@ -116,6 +124,7 @@ func (s *Stream) addText(text string) {
 }
 
 func (s *Stream) openMessage() {
+	s.speak()
 	s.open, s.id = messageItem, s.newID("msg")
 	s.text, s.plain = s.text[:0], s.plain[:0]
 	s.added(func(w *writer) {
@@ -156,24 +165,69 @@ func (s *Stream) closeMessage() {
 		part(&s.w)
 		s.send()
 	}
-	status := statusCompleted
-	if s.answer.status == statusIncomplete {
-		status = statusIncomplete
-	}
 	s.done(func(w *writer) {
 		w.lit(`{"id":`)
 		w.str(s.id)
-		w.lit(`,"type":"message","status":"` + string(status) + `","content":[`)
+		w.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
 		part(w)
 		w.lit(`],"role":"assistant"}`)
 	})
 	s.logprobs = s.logprobs[:0]
 }
 
+// itemStatus is how the item stands that is closed now: one that the end of the answer has cut is not whole.
+func (s *Stream) itemStatus() status {
+	switch s.answer.status {
+	case statusIncomplete, statusFailed, statusCancelled:
+		return statusIncomplete
+	}
+	return statusCompleted
+}
+
+// addRefusal gives the reason why there is no answer, as the refusal that it is.
+func (s *Stream) addRefusal(why string) {
+	s.speak()
+	s.id = s.newID("msg")
+	part := func(w *writer, text string) {
+		w.lit(`{"type":"refusal","refusal":`)
+		w.str(text)
+		w.lit(`}`)
+	}
+	s.added(func(w *writer) {
+		w.lit(`{"id":`)
+		w.str(s.id)
+		w.lit(`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
+	})
+	for _, step := range []struct {
+		event, member string
+		value         func(w *writer)
+	}{
+		{"response.content_part.added", "part", func(w *writer) { part(w, "") }},
+		{"response.refusal.delta", "delta", func(w *writer) { w.str(why) }},
+		{"response.refusal.done", "refusal", func(w *writer) { w.str(why) }},
+		{"response.content_part.done", "part", func(w *writer) { part(w, why) }},
+	} {
+		if s.event(step.event) {
+			s.where()
+			s.w.lit(`,"content_index":0,"` + step.member + `":`)
+			step.value(&s.w)
+			s.send()
+		}
+	}
+	s.done(func(w *writer) {
+		w.lit(`{"id":`)
+		w.str(s.id)
+		w.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
+		part(w, why)
+		w.lit(`],"role":"assistant"}`)
+	})
+}
+
 func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	if l == nil {
 		return
 	}
+	s.probed = true
 	before := len(s.logprobs)
 	if before > 0 {
 		s.logprobs = append(s.logprobs, ',')
@@ -197,6 +251,7 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	}
 	s.calls++
 	s.carrySeal(call.ID, signature)
+	s.speak()
 	c := toolCall{tool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
 	if c.text == "" {
 		c.text = "{}"
@@ -242,6 +297,10 @@ func (s *Stream) writeCall(c *toolCall, kind, member, event string) {
 	}
 	if s.event(event + ".done") {
 		s.where()
+		if kind == "function_call" {
+			s.w.lit(`,"name":`)
+			s.w.str(c.name)
+		}
 		s.w.lit(`,"` + member + `":`)
 		s.w.str(c.text)
 		s.send()
@@ -270,6 +329,7 @@ func (s *Stream) addBlob(ev *perigee.Event) {
 		return
 	}
 	s.closeItem()
+	s.speak()
 	s.id = s.newID("ig")
 	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
 	item := func(status status, data string) func(w *writer) {

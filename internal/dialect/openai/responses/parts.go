@@ -131,7 +131,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	var err error
 	switch {
 	case p.fileID != "":
-		d.refuse(wrong("input[].content[].file_id", "perigee keeps no files").WithNext("send the data itself, or a URL"))
+		d.refuse(openai.Wrong("input[].content[].file_id", "perigee keeps no files").WithNext("send the data itself, or a URL"))
 		return part, false
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
 		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
@@ -152,7 +152,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 		return part, false
 	}
 	if err != nil {
-		d.refuse(wrong("input[].content["+p.kind+"]", "%v", err))
+		d.refuse(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
 	}
 	return part, err == nil
 }

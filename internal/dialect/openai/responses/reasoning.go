@@ -107,6 +107,9 @@ func (s *Stream) closeReasoning() {
 			w.lit(`,"type":"reasoning","summary":[`)
 			w.raw(s.parts)
 			w.lit(`]`)
+			if s.answer.status == statusFailed || s.answer.status == statusCancelled {
+				w.lit(`,"status":"incomplete"`)
+			}
 			if sealed {
 				w.lit(`,"encrypted_content":`)
 				w.str(s.carrier.encode())

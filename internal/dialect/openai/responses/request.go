@@ -2,7 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"perigee"
@@ -30,6 +29,7 @@ type Request struct {
 	showSeals   bool // the client wants the thinking back in a form that it can send again
 	showSources bool // of a web search
 	searches    bool // the model may search the web
+	logprobs    bool // the client wants to know how likely the words were
 }
 
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
@@ -112,7 +112,7 @@ func (d *decoder) field(m *member) error {
 	case "tools":
 		d.rawTools = m.value
 		if c.Kind() != rawjson.Array {
-			ofKind(c, rawjson.Array) // fails
+			openai.OfKind(c, rawjson.Array) // fails
 		}
 	case "tool_choice":
 		d.rawChoice = m.value
@@ -127,7 +127,7 @@ func (d *decoder) field(m *member) error {
 	case "prompt_cache_key":
 		d.session = c.String()
 	case "conversation", "prompt":
-		d.refuse(wrong(string(m.name), "perigee keeps no %ss", m.name).WithNext("send the whole input, or go on with previous_response_id"))
+		d.refuse(openai.Wrong(string(m.name), "perigee keeps no %ss", m.name).WithNext("send the whole input, or go on with previous_response_id"))
 	default:
 		if !d.knob(c, m.name) && !d.option(c, m.name) {
 			d.notes.Unknown("", m.name)
@@ -139,7 +139,7 @@ func (d *decoder) field(m *member) error {
 // conversation reads what field kept, in the order in which it builds on each other.
 func (d *decoder) conversation() error {
 	if d.out.Background && !d.out.Store {
-		d.refuse(wrong("background", "an answer that is made in the background has to be stored").WithNext("leave store: false out"))
+		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").WithNext("leave store: false out"))
 	}
 	// A client that has nothing stored can go on only with what it is given.
 	d.out.showSeals = d.out.showSeals || !d.out.Store
@@ -165,7 +165,7 @@ func (d *decoder) conversation() error {
 		return d.err
 	}
 	if len(d.prompt.Contents) == 0 && d.prompt.System == nil {
-		return invalidBody("input", errors.New("nothing is asked"))
+		return openai.Wrong("input", "nothing is asked")
 	}
 	return nil
 }
@@ -228,7 +228,9 @@ func (d *decoder) ownInput() error {
 	c := rawjson.NewCursor(d.out.input)
 	switch c.Kind() {
 	case rawjson.String:
-		d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
+		if text := c.String(); text != "" {
+			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: text})
+		}
 	default:
 		d.items(c)
 	}
@@ -246,22 +248,4 @@ func (d *decoder) refuse(err error) {
 	if d.err == nil {
 		d.err = err
 	}
-}
-
-// ofKind reads a value that has to be of a kind, and nothing of what is in it.
-func ofKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
-	switch got := c.Kind(); {
-	case got == rawjson.Null:
-		c.Skip()
-		return nil
-	case got == want:
-		return c.Raw()
-	case want == rawjson.Array:
-		for range c.Array() { // fails, and says where
-		}
-	default:
-		for range c.Object() {
-		}
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ func Rules() []perigee.FieldRule {
 	return append([]perigee.FieldRule{
 		{Field: "model", Handling: carried, Becomes: "the model; without it, models.default", Example: with(`"stream":false`)},
 		{Field: "input", Handling: carried, Becomes: "the conversation: a string, or items", Example: with(`"stream":false`)},
+		{Field: "input with nothing in it", Handling: refused, Becomes: "unless there are instructions, or a response that is gone on from", Example: `{"model":"gemini-3-flash","input":""}`},
 		{Field: "instructions", Handling: carried, Becomes: "systemInstruction", Example: with(`"instructions":"be brief"`)},
 		{Field: "stream", Handling: carried, Becomes: "events in the order of the API", Example: with(`"stream":true`)},
 		{Field: "stream_options.include_obfuscation", Handling: accepted, Becomes: "padding of events, which loopback does not need", Example: with(`"stream":true,"stream_options":{"include_obfuscation":true}`)},
@@ -29,11 +30,14 @@ func Rules() []perigee.FieldRule {
 		{Field: "frequency_penalty", Handling: carried, Becomes: "frequencyPenalty", Example: with(`"frequency_penalty":0.5`)},
 		{Field: "max_output_tokens", Handling: carried, Becomes: "maxOutputTokens", Example: with(`"max_output_tokens":100`)},
 		{Field: "top_logprobs", Handling: carried, Becomes: "responseLogprobs, logprobs", Example: with(`"top_logprobs":3`)},
+		{Field: "logprobs that do not come", Handling: accepted, Becomes: "whether the model has any shows in its answer only, so strict cannot refuse it: there is a note then, of a stream in the record", Example: with(`"top_logprobs":3`)},
 		{Field: "max_tool_calls", Handling: dropped, Becomes: "it counts calls of tools that the vendor hosts", Example: with(`"max_tool_calls":3`)},
 		{Field: "parallel_tool_calls", Handling: dropped, Becomes: "true is what happens anyway; false has no equivalent", Example: with(`"parallel_tool_calls":false`)},
 		{Field: "truncation", Handling: dropped, Becomes: "nothing is ever cut off; disabled is accepted", Example: with(`"truncation":"auto"`)},
+		{Field: "truncation, a word that the API has not", Handling: refused, Becomes: "want auto or disabled", Example: with(`"truncation":"some"`)},
 		{Field: "service_tier", Handling: dropped, Becomes: "there is one tier; auto and default are accepted", Example: with(`"service_tier":"flex"`)},
 		{Field: "metadata", Handling: accepted, Becomes: "repeated in the answer", Example: with(`"metadata":{"run":"7"}`)},
+		{Field: "metadata beyond the limits of the API", Handling: refused, Becomes: "16 pairs, keys of 64 and values of 512 characters, all of them strings", Example: with(`"metadata":{"run":7}`)},
 		{Field: "client_metadata", Handling: accepted, Becomes: "what Codex says about itself", Example: with(`"client_metadata":{"turn_id":"7"}`)},
 		{Field: "user", Handling: accepted, Becomes: "repeated in the answer", Example: with(`"user":"u1"`)},
 		{Field: "safety_identifier", Handling: accepted, Becomes: "repeated in the answer", Example: with(`"safety_identifier":"u1"`)},
@@ -45,6 +49,7 @@ func Rules() []perigee.FieldRule {
 		{Field: "text.format text", Handling: carried, Becomes: "the default", Example: with(`"text":{"format":{"type":"text"}}`)},
 		{Field: "text.format json_object", Handling: carried, Becomes: "responseMimeType", Example: with(`"text":{"format":{"type":"json_object"}}`)},
 		{Field: "text.format json_schema", Handling: carried, Becomes: "responseJsonSchema", Example: with(`"text":{"format":{"type":"json_schema","name":"x","strict":true,"schema":{"type":"object"}}}`)},
+		{Field: "text.format json_schema without a schema", Handling: refused, Becomes: "there is nothing to follow", Example: with(`"text":{"format":{"type":"json_schema","name":"x"}}`)},
 		{Field: "text.format.description", Handling: dropped, Becomes: "the schema has room for descriptions", Example: with(`"text":{"format":{"type":"json_schema","name":"x","description":"y","schema":{"type":"object"}}}`)},
 		{Field: "text.verbosity", Handling: dropped, Becomes: "medium is accepted; the others have no equivalent", Example: with(`"text":{"verbosity":"low"}`)},
 		{Field: "reasoning.effort", Handling: carried, Becomes: "thinkingLevel, or a budget where the model has no levels", Example: with(`"reasoning":{"effort":"high"}`)},
@@ -56,7 +61,8 @@ func Rules() []perigee.FieldRule {
 		{Field: "include message.output_text.logprobs", Handling: carried, Becomes: "responseLogprobs", Example: with(`"include":["message.output_text.logprobs"]`)},
 		{Field: "include web_search_call.action.sources", Handling: carried, Becomes: "what the provider found", Example: with(`"include":["web_search_call.action.sources"]`)},
 		{Field: "include message.input_image.image_url", Handling: accepted, Becomes: "always there", Example: with(`"include":["message.input_image.image_url"]`)},
-		{Field: "include file_search_call.results", Handling: dropped, Becomes: "there is no such tool", Example: with(`"include":["file_search_call.results"]`)},
+		{Field: "include, a value that the API has not", Handling: refused, Becomes: "the error lists those that it has", Example: with(`"include":["everything"]`)},
+		{Field: "include file_search_call.results", Handling: dropped, Becomes: "there is no such tool; web_search_call.results and code_interpreter_call.outputs alike", Example: with(`"include":["file_search_call.results"]`)},
 	}, append(toolRules(), itemRules()...)...)
 }
 
@@ -69,6 +75,7 @@ func toolRules() []perigee.FieldRule {
 		mapped   = perigee.HandlingMapped
 		dropped  = perigee.HandlingDropped
 		accepted = perigee.HandlingAccepted
+		refused  = perigee.HandlingRefused
 		read     = `{"type":"function","name":"read","description":"reads","parameters":{"type":"object"}}`
 	)
 	hosted := func(kind, more string) perigee.FieldRule {
@@ -98,6 +105,7 @@ func toolRules() []perigee.FieldRule {
 		{Field: "tool_choice none, required", Handling: carried, Becomes: "mode NONE, mode ANY", Example: with(read, `,"tool_choice":"required"`)},
 		{Field: "tool_choice function, custom", Handling: carried, Becomes: "mode ANY with the one name", Example: with(read, `,"tool_choice":{"type":"function","name":"read"}`)},
 		{Field: "tool_choice allowed_tools", Handling: carried, Becomes: "mode ANY with the names, or only these tools declared", Example: with(read, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"read"}]}`)},
+		{Field: "tool_choice, a name that is not in tools", Handling: refused, Becomes: "as the vendor does; so is a type that the API has not", Example: with(read, `,"tool_choice":{"type":"function","name":"write"}`)},
 		{Field: "tool_choice[file_search]", Handling: dropped, Becomes: "there is no such tool", Example: with(read, `,"tool_choice":{"type":"file_search"}`)},
 	}
 }
@@ -139,7 +147,7 @@ func itemRules() []perigee.FieldRule {
 		{Field: "input[item_reference]", Handling: refused, Becomes: "the stored item; an id that is not stored is an error", Example: items(`{"type":"item_reference","id":"msg_none"}`)},
 		{Field: "input[image_generation_call]", Handling: carried, Becomes: "inlineData of the model's", Example: items(`{"role":"user","content":"draw"},{"type":"image_generation_call","id":"ig_1","status":"completed","result":"iVBORw0KGgo="},{"role":"user","content":"bigger"}`)},
 		{Field: "input[local_shell_call]", Handling: mapped, Becomes: "functionCall; shell, apply_patch and computer calls alike", Example: items(`{"role":"user","content":"hi"},{"type":"local_shell_call","call_id":"c1","action":{"type":"exec","command":["ls"]}}`)},
-		{Field: "input[web_search_call]", Handling: dropped, Becomes: "what was found is in the message after it", Example: items(`{"role":"user","content":"hi"},{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}}`)},
+		{Field: "input[web_search_call]", Handling: dropped, Becomes: "the text of the answer goes on, and the model is not told again what it had searched for; as an item of an answer it stands before the message, or behind it in a stream whose provider tells late", Example: items(`{"role":"user","content":"hi"},{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}}`)},
 		{Field: "input[file_search_call]", Handling: dropped, Becomes: "a call of a tool that only the vendor has; mcp and code_interpreter calls alike", Example: items(`{"role":"user","content":"hi"},{"type":"file_search_call","id":"fs_1","status":"completed","queries":["x"]}`)},
 		{Field: "input[compaction]", Handling: dropped, Becomes: "a summary that only the vendor can read", Example: items(`{"role":"user","content":"hi"},{"type":"compaction","encrypted_content":"gAAAAA=="}`)},
 	}

@@ -1,14 +1,19 @@
 package responses
 
-import "perigee/internal/dialect/openai"
+import (
+	"slices"
+
+	"perigee"
+	"perigee/internal/dialect/openai"
+)
 
 // annotate gives the sources of the open message as annotations of its text.
 func (s *Stream) annotate() []byte {
-	if s.grounding == nil || !s.req.searches {
+	if !s.req.searches {
 		return nil
 	}
 	var list writer
-	for i, c := range openai.Citations(string(s.plain), s.grounding) {
+	for i, c := range openai.Citations(string(s.plain), s.trail.All()) {
 		if i > 0 {
 			list.lit(",")
 		}
@@ -34,39 +39,44 @@ func (s *Stream) annotate() []byte {
 	return list.buf
 }
 
-// addSearch gives a search of the provider's as an item of its own. It comes last, because the provider tells of it
-// last.
-func (s *Stream) addSearch() {
-	if s.grounding == nil || len(s.grounding.Queries) == 0 {
-		return
+// searchesFirst puts the searches of a whole answer where this API has them, before the message that rests on them, however late
+// the provider told of them.
+func (s *Stream) searchesFirst() {
+	said, kept := slices.Clone(s.output[s.before:]), slices.Clone(s.kept[s.beforeKept:])
+	s.output, s.kept = s.output[:s.before], s.kept[:s.beforeKept]
+	s.addSearches()
+	s.output, s.kept = join(s.output, said), join(s.kept, kept)
+}
+
+// join appends the rest of a list, which has a comma before it already unless it was first.
+func join(list, rest []byte) []byte {
+	if len(list) > 0 && len(rest) > 0 && rest[0] != ',' {
+		list = append(list, ',')
 	}
-	queries := s.grounding.Queries
+	return append(list, rest...)
+}
+
+// addSearches gives the searches of the provider's that the client was not told of, each as an item of its own.
+func (s *Stream) addSearches() {
+	for _, found := range s.trail.Tell() {
+		if len(found.Queries) > 0 {
+			s.closeItem()
+			s.addSearch(&found)
+		}
+	}
+}
+
+func (s *Stream) addSearch(found *perigee.Grounding) {
 	s.id = s.newID("ws")
 	item := func(status status) func(w *writer) {
 		return func(w *writer) {
 			w.lit(`{"id":`)
 			w.str(s.id)
-			w.lit(`,"type":"web_search_call","status":"` + string(status) + `","action":{"type":"search","query":`)
-			w.str(queries[0])
-			w.lit(`,"queries":[`)
-			for _, q := range queries {
-				w.comma()
-				w.str(q)
+			w.lit(`,"type":"web_search_call","status":"` + string(status) + `"`)
+			if status == statusCompleted {
+				s.action(w, found)
 			}
-			w.lit(`]`)
-			if s.req.showSources {
-				w.lit(`,"sources":[`)
-				for _, source := range s.grounding.Sources {
-					if source.URL != "" {
-						w.comma()
-						w.lit(`{"type":"url","url":`)
-						w.str(source.URL)
-						w.lit(`}`)
-					}
-				}
-				w.lit(`]`)
-			}
-			w.lit(`}}`)
+			w.lit(`}`)
 		}
 	}
 	s.added(item(statusInProgress))
@@ -74,4 +84,29 @@ func (s *Stream) addSearch() {
 	s.step("response.web_search_call.searching")
 	s.step("response.web_search_call.completed")
 	s.done(item(statusCompleted))
+}
+
+// action appends what was searched for and, for who wants to know it, what was found.
+func (s *Stream) action(w *writer, found *perigee.Grounding) {
+	w.lit(`,"action":{"type":"search","query":`)
+	w.str(found.Queries[0])
+	w.lit(`,"queries":[`)
+	for _, q := range found.Queries {
+		w.comma()
+		w.str(q)
+	}
+	w.lit(`]`)
+	if s.req.showSources {
+		w.lit(`,"sources":[`)
+		for _, source := range found.Sources {
+			if source.URL != "" {
+				w.comma()
+				w.lit(`{"type":"url","url":`)
+				w.str(source.URL)
+				w.lit(`}`)
+			}
+		}
+		w.lit(`]`)
+	}
+	w.lit(`}`)
 }

@@ -114,8 +114,11 @@ func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []j
 	w.str(id)
 	w.lit(`,"type":`)
 	w.str(item.kind)
+	if item.kind == "message" && !item.status {
+		w.lit(`,"status":"completed"`)
+	}
 	for key := range c.Object() {
-		if name := string(key); name != "id" && name != "type" {
+		if name := string(key); name != "id" && name != "type" && (name != "status" || item.status) {
 			w.lit(",")
 			w.str(name)
 			w.lit(":")
@@ -234,15 +237,20 @@ func StateOf(response json.RawMessage) State {
 
 // CutOff returns a response that nobody works on any more as what it is: failed.
 func CutOff(response json.RawMessage) json.RawMessage {
-	var edits []rawjson.Edit
-	for name, value := range map[string]string{
+	return withMembers(response, map[string]string{
 		"status": `"failed"`,
 		"error":  `{"code":"server_error","message":"perigee ended before the response did"}`,
-	} {
-		if start, end, ok := rawjson.Find(response, name); ok {
+	})
+}
+
+// withMembers returns an object with other values for those of the members that it has.
+func withMembers(object json.RawMessage, values map[string]string) json.RawMessage {
+	var edits []rawjson.Edit
+	for name, value := range values {
+		if start, end, ok := rawjson.Find(object, name); ok {
 			edits = append(edits, rawjson.Edit{Start: start, End: end, New: []byte(value)})
 		}
 	}
 	slices.SortFunc(edits, func(a, b rawjson.Edit) int { return a.Start - b.Start })
-	return rawjson.Splice(response, edits...)
+	return rawjson.Splice(object, edits...)
 }

@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/search"
 )
 
 // A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
@@ -43,9 +44,15 @@ type Stream struct {
 	count    int64  // of parts
 	carrier  carrier
 
-	grounding *perigee.Grounding
-	calls     int
-	finish    *perigee.Finish
+	worded bool // there was text
+	probed bool // there were probabilities
+	trail  search.Trail
+	calls  int
+	finish *perigee.Finish
+
+	spoken     bool // there is more than reasoning and searches
+	before     int  // where in output that begins
+	beforeKept int  // and in kept
 }
 
 // An openItem says what kind of item is being written.
@@ -105,13 +112,21 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.start()
 		s.addText(openai.CodeText(ev.Raw))
 	case perigee.EventGrounding:
-		s.grounding = ev.Grounding
+		s.trail.Add(ev.Grounding)
+		if !s.spoken { // the model has searched first; else it goes out when the text is
+			s.start()
+			s.addSearches()
+		}
 	case perigee.EventLogprobs:
 		s.addLogprobs(ev.Logprobs)
 	case perigee.EventUsage:
 		s.answer.usage = ev.Usage
 	case perigee.EventFinish:
 		s.finish = ev.Finish
+		if s.req.logprobs && s.worded && !s.probed { // some models have none, and nobody knows before
+			s.req.Late.Add(openai.NoLogprobs)
+			s.probed = true // which is said once
+		}
 	}
 	return s.release()
 }
@@ -172,7 +187,14 @@ func (s *Stream) End(dst []byte) []byte {
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
 	s.closeItem()
-	s.addSearch()
+	if s.answer.incomplete == contentFilter && !s.spoken {
+		s.addRefusal(openai.Withheld(s.finish))
+	}
+	if s.quiet {
+		s.searchesFirst()
+	} else {
+		s.addSearches()
+	}
 	s.conclude()
 	return s.release()
 }
@@ -182,23 +204,37 @@ func (s *Stream) End(dst []byte) []byte {
 func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	s.w.buf = dst
 	s.start()
-	code := failureCode(err.Class)
+	s.streamError(err)
+	s.answer.status = statusFailed
+	if err.Class == perigee.ClassCanceled {
+		s.answer.status = statusCancelled
+	} else {
+		s.answer.errorCode, s.answer.errorText = failureCode(err.Class), err.Error()
+	}
+	s.closeCut()
+	s.conclude()
+	return s.release()
+}
+
+// streamError appends an error as that of the stream.
+func (s *Stream) streamError(err *perigee.Error) {
 	if s.event("error") {
 		s.w.lit(`,"code":`)
-		s.w.str(code)
+		s.w.str(failureCode(err.Class))
 		s.w.lit(`,"message":`)
 		s.w.str(err.Error())
 		s.w.lit(`,"param":null`)
 		s.send()
 	}
-	s.answer.status = statusFailed
-	if err.Class == perigee.ClassCanceled {
-		s.answer.status = statusCancelled
-	} else {
-		s.answer.errorCode, s.answer.errorText = code, err.Error()
-	}
-	s.conclude()
-	return s.release()
+}
+
+// closeCut ends the item that was open when the answer broke off. The client has what was sent of it, and finds it in the
+// response; no event says that it is done, because agents take that for a whole answer.
+func (s *Stream) closeCut() {
+	quiet := s.quiet
+	s.quiet = true
+	s.closeItem()
+	s.quiet = quiet
 }
 
 // conclude writes the response as it came to be.
@@ -212,11 +248,7 @@ func (s *Stream) conclude() {
 		}
 		return
 	}
-	name := "response." + string(s.answer.status)
-	if s.answer.status == statusCancelled {
-		name = "response.failed" // there is no event of that name
-	}
-	s.event(name)
+	s.event(endEvent(s.answer.status))
 	s.w.lit(`,"response":`)
 	from := len(s.w.buf)
 	s.req.object(&s.w, &s.answer, s.output)
@@ -228,6 +260,14 @@ func (s *Stream) conclude() {
 		s.req.object(&s.w, &s.answer, s.output)
 	}
 	s.send()
+}
+
+// endEvent is the event with which a response ends.
+func endEvent(s status) string {
+	if s == statusCancelled {
+		return "response.failed" // there is no event of that name
+	}
+	return "response." + string(s)
 }
 
 // store keeps the answer if it is to be kept. False: it says that it is, which is not true.

@@ -1,9 +1,11 @@
 package responses
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,17 +112,41 @@ func run(t testing.TB, req *Request, events []perigee.Event) *played {
 	if err := json.Unmarshal(whole, &want); err != nil {
 		t.Fatalf("%v in %s", err, whole)
 	}
-	if a, b := fmt.Sprint(p.final), fmt.Sprint(want); a != b {
+	if a, b := fmt.Sprint(searchesApart(p.final)), fmt.Sprint(searchesApart(want)); a != b {
 		t.Fatalf("the stream ends with\n%s\nin one piece it is\n%s", a, b)
 	}
 	if a, b := fmt.Sprint(p.output), fmt.Sprint(p.final["output"]); len(p.output) > 0 && a != b {
 		t.Fatalf("the items are\n%s\nthe response has\n%s", a, b)
 	}
 	final, output := stream.Stored()
-	if req.Store && !bytes.Equal(final, whole) || !json.Valid(output) {
+	if !json.Valid(output) {
 		t.Fatalf("stored is %s\n%s", final, output)
 	}
+	if req.Store {
+		again := play(t, Replay(final, -1))
+		if a, b := fmt.Sprint(again.final, again.output), fmt.Sprint(p.final, p.output); a != b {
+			t.Fatalf("replayed it is\n%s\nfirst it was\n%s", a, b)
+		}
+		if a, b := slices.Compact(again.names), slices.Compact(slices.Clone(p.names)); !slices.Equal(a, b) {
+			t.Fatalf("replayed the events are\n%s\nfirst they were\n%s", a, b)
+		}
+	}
 	return p
+}
+
+// searchesApart is a response whose searches come before everything else: a stream has them where they become known.
+func searchesApart(response map[string]any) map[string]any {
+	apart := maps.Clone(response)
+	var searches, rest []any
+	for _, item := range response["output"].([]any) {
+		if item.(map[string]any)["type"] == "web_search_call" {
+			searches = append(searches, item)
+		} else {
+			rest = append(rest, item)
+		}
+	}
+	apart["output"] = append(searches, rest...)
+	return apart
 }
 
 func textEvent(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
@@ -242,10 +268,98 @@ func TestFailure(t *testing.T) {
 			if n := len(p.names); p.names[n-2] != "error" || p.names[n-1] != "response.failed" || p.final["status"] != test.status {
 				t.Errorf("got %v, %v", p.names, p.final["status"])
 			}
+			if got := fmt.Sprint(p.final["output"]); !strings.Contains(got, "text:half") || !strings.Contains(got, "status:incomplete") {
+				t.Errorf("the response has %s, want the half that was sent", got)
+			}
+			if final, _ := s.Stored(); !strings.Contains(string(final), `"text":"half"`) {
+				t.Errorf("stored is %s", final)
+			}
 			if failure, _ := p.final["error"].(map[string]any); p.code != test.code || test.status == "failed" && failure["code"] != test.code {
 				t.Errorf("the stream says %v, the response %v", p.code, p.final["error"])
 			}
 		})
+	}
+}
+
+// What was thought before an answer broke off is in the response, too.
+func TestFailureInTheMiddleOfThinking(t *testing.T) {
+	req, _ := decode(t, `{"input":"hi","reasoning":{"summary":"auto"}}`)
+	s := req.NewStream("call-1", now(), now)
+	ev := thoughtEvent("hm", "")
+	p := play(t, s.Fail(s.Encode(nil, &ev), 500, perigee.Errorf(perigee.ClassUnavailable, "it broke")))
+	if got := fmt.Sprint(p.final["output"]); got != "[map[id:rs_call-1_0 status:incomplete summary:[map[text:hm type:summary_text]] type:reasoning]]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func searchEvent(query string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventGrounding, Grounding: &perigee.Grounding{Queries: []string{query}}}
+}
+
+// A whole answer has its searches before the message, a stream has them where they become known.
+func TestOrderOfSearches(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		events          []perigee.Event
+		whole, streamed string
+	}{
+		{"told of behind the text", []perigee.Event{textEvent("x"), searchEvent("q")}, "web_search_call message", "message web_search_call"},
+		{"told of before the text", []perigee.Event{searchEvent("q"), textEvent("x")}, "web_search_call message", "web_search_call message"},
+		{"between thoughts", []perigee.Event{thoughtEvent("a", ""), searchEvent("q"), thoughtEvent("b", ""), textEvent("x")}, "reasoning web_search_call reasoning message", "reasoning web_search_call reasoning message"},
+		{"behind thoughts and text", []perigee.Event{thoughtEvent("a", ""), textEvent("x"), searchEvent("q")}, "reasoning web_search_call message", "reasoning message web_search_call"},
+		{"several", []perigee.Event{searchEvent("q"), searchEvent("r"), textEvent("x"), searchEvent("s"), searchEvent("s")}, "web_search_call web_search_call web_search_call message", "web_search_call web_search_call message web_search_call"},
+		{"before a call", []perigee.Event{callEvent("c", "f", "{}", ""), searchEvent("q")}, "web_search_call function_call", "function_call web_search_call"},
+		{"of an answer that was withheld", []perigee.Event{searchEvent("q"), finishEvent("SAFETY")}, "web_search_call message", "web_search_call message"},
+	} {
+		for _, store := range []string{"true", "false"} {
+			req, _ := decode(t, `{"input":"hi","store":`+store+`,"tools":[{"type":"web_search"}]}`)
+			p := run(t, req, test.events)
+			collector := req.NewCollector("call-1", now(), now)
+			for i := range test.events {
+				collector.Add(&test.events[i])
+			}
+			whole := collector.Bytes()
+			_, kept := collector.Stored()
+			var response struct{ Output []any }
+			var items []any
+			if err := errors.Join(json.Unmarshal(whole, &response), json.Unmarshal(kept, &items)); err != nil {
+				t.Fatal(err)
+			}
+			if got := kinds(response.Output); got != test.whole || kinds(items) != test.whole {
+				t.Errorf("%s: whole it is %s, kept as %s, want %s", test.name, got, kinds(items), test.whole)
+			}
+			if got := kinds(p.output); got != test.streamed {
+				t.Errorf("%s: streamed it is %s, want %s", test.name, got, test.streamed)
+			}
+		}
+	}
+}
+
+func kinds(items []any) string {
+	var list []string
+	for _, item := range items {
+		list = append(list, item.(map[string]any)["type"].(string))
+	}
+	return strings.Join(list, " ")
+}
+
+// Who has a part of the events gets the rest, and always the end.
+func TestReplayFromTheMiddle(t *testing.T) {
+	req, _ := decode(t, `{"input":"hi"}`)
+	s := req.NewStream("call-1", now(), now)
+	ev := textEvent("x")
+	s.End(s.Encode(nil, &ev))
+	response, _ := s.Stored()
+	whole := strings.SplitAfter(string(Replay(response, -1)), "\n\n")
+	events := len(whole) - 1
+	for after := range events - 1 {
+		if got, want := string(Replay(response, int64(after))), strings.Join(whole[after+1:], ""); got != want {
+			t.Errorf("after %d: got %s, want %s", after, got, want)
+		}
+	}
+	late := string(Replay(response, 70))
+	if !strings.HasPrefix(late, `event: response.completed`) || !strings.Contains(late, `"sequence_number":71,`) || strings.Count(late, "\n\n") != 1 {
+		t.Errorf("after 70: got %s", late)
 	}
 }
 

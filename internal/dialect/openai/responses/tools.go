@@ -160,11 +160,11 @@ func readDeclaration(c *rawjson.Cursor) declaration {
 		case "execution":
 			t.execution = c.String()
 		case "parameters":
-			t.parameters = ofKind(c, rawjson.Object)
+			t.parameters = openai.OfKind(c, rawjson.Object)
 		case "format":
-			t.format = ofKind(c, rawjson.Object)
+			t.format = openai.OfKind(c, rawjson.Object)
 		case "tools":
-			t.tools = ofKind(c, rawjson.Array)
+			t.tools = openai.OfKind(c, rawjson.Array)
 		case "strict", "defer_loading":
 			// The provider keeps to schemas anyway, and every tool is shown at once.
 		case "external_web_access":
@@ -186,7 +186,7 @@ func (d *decoder) toolList(c *rawjson.Cursor, namespace string) {
 			return
 		}
 		if t.kind == "" || t.name == "" && (t.kind == "function" || t.kind == "custom" || t.kind == "namespace") {
-			d.refuse(wrong(fmt.Sprintf("tools[%d]", i), "want a type, and a name where the type has one"))
+			d.refuse(openai.Wrong(fmt.Sprintf("tools[%d]", i), "want a type, and a name where the type has one"))
 			return
 		}
 		d.tool(&t, namespace)
@@ -286,7 +286,7 @@ func (d *decoder) toolChoice() {
 		case "required":
 			d.choose(perigee.ToolModeAny, nil)
 		default:
-			d.refuse(wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required or an object"))
+			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required or an object"))
 		}
 		return
 	}
@@ -314,12 +314,24 @@ func (d *decoder) toolChoice() {
 	}
 	switch kind {
 	case "function", "custom":
-		d.choose(perigee.ToolModeAny, []string{d.out.tools.flat(namespace, name)})
+		d.choose(perigee.ToolModeAny, []string{d.chosen(namespace, name)})
 	case "allowed_tools":
 		d.allow(mode, allowed)
+	case "web_search", "web_search_preview", "web_search_preview_2025_03_11", "file_search", "code_interpreter", "image_generation",
+		"computer", "computer_use", "computer_use_preview", "mcp", "shell", "local_shell", "apply_patch", "programmatic_tool_calling":
+		d.notes.Unknown("tool_choice", []byte("["+kind+"]")) // tools of the vendor's, and the search that the model decides about
 	default:
-		d.notes.Unknown("tool_choice", []byte("["+openai.Brief(kind)+"]"))
+		d.refuse(openai.Wrong("tool_choice.type", "there is no choice of type %q", openai.Brief(kind)).
+			WithNext("use function, custom, allowed_tools or the type of a tool of the vendor's"))
 	}
+}
+
+// chosen is the name that the model knows a tool by which the request chooses.
+func (d *decoder) chosen(namespace, name string) string {
+	if d.out.tools.find(namespace, name) == nil {
+		d.refuse(openai.Wrong("tool_choice", "there is no tool %q in tools", openai.Brief(flatName(namespace, name))))
+	}
+	return d.out.tools.flat(namespace, name)
 }
 
 func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
@@ -341,7 +353,7 @@ func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
 			d.notes.Unknown("tool_choice.tools", []byte("["+openai.Brief(kind)+"]"))
 			continue
 		}
-		allowed = append(allowed, d.out.tools.flat(t.namespace, t.name))
+		allowed = append(allowed, d.chosen(t.namespace, t.name))
 	}
 	return allowed
 }

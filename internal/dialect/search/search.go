@@ -1,0 +1,99 @@
+// Package search follows the searches behind an answer while the provider tells of them, for the dialects that tell their clients:
+// which of them are new, and what the whole answer rests on. It writes nothing itself, and knows no dialect. The encoders of the
+// OpenAI and Anthropic dialects use it.
+package search
+
+import (
+	"slices"
+
+	"perigee"
+)
+
+// A Trail is what is known so far. Its zero value is ready.
+type Trail struct {
+	list    []*perigee.Grounding // each says something that no later one repeats
+	queries map[string]bool      // that the client was told of
+	urls    map[string]bool
+}
+
+// Add takes what the provider says. Some say the same again with every piece of an answer, and each time more of it: then the
+// later word stands for the earlier one. Others tell of each search once.
+func (t *Trail) Add(g *perigee.Grounding) {
+	if g == nil {
+		return
+	}
+	if last := len(t.list) - 1; last >= 0 && covers(g, t.list[last]) {
+		t.list[last] = g
+		return
+	}
+	t.list = append(t.list, g)
+}
+
+// covers says whether g says all that before does.
+func covers(g, before *perigee.Grounding) bool {
+	for _, query := range before.Queries {
+		if !slices.Contains(g.Queries, query) {
+			return false
+		}
+	}
+	for _, source := range before.Sources {
+		if !slices.ContainsFunc(g.Sources, func(s perigee.Source) bool { return s.URL == source.URL }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Tell returns the searches that the client was not told of, and counts them as told.
+func (t *Trail) Tell() []perigee.Grounding {
+	if t.queries == nil {
+		t.queries, t.urls = map[string]bool{}, map[string]bool{}
+	}
+	var news []perigee.Grounding
+	for _, g := range t.list {
+		var fresh perigee.Grounding
+		for _, query := range g.Queries {
+			if !t.queries[query] {
+				t.queries[query] = true
+				fresh.Queries = append(fresh.Queries, query)
+			}
+		}
+		for _, source := range g.Sources {
+			if !t.urls[source.URL] {
+				t.urls[source.URL] = true
+				fresh.Sources = append(fresh.Sources, source)
+			}
+		}
+		if len(fresh.Queries) > 0 || len(fresh.Sources) > 0 {
+			news = append(news, fresh)
+		}
+	}
+	return news
+}
+
+// All is what the whole answer rests on, as one; nil: nothing that is known.
+func (t *Trail) All() *perigee.Grounding {
+	if len(t.list) < 2 {
+		for _, g := range t.list {
+			return g
+		}
+		return nil
+	}
+	all := &perigee.Grounding{}
+	for _, g := range t.list {
+		before := int64(len(all.Sources))
+		all.Queries = append(all.Queries, g.Queries...)
+		all.Sources = append(all.Sources, g.Sources...)
+		for _, s := range g.Supports {
+			own := make([]int64, 0, len(s.Sources))
+			for _, i := range s.Sources {
+				if i >= 0 && i < int64(len(g.Sources)) {
+					own = append(own, before+i)
+				}
+			}
+			s.Sources = own
+			all.Supports = append(all.Supports, s)
+		}
+	}
+	return all
+}
