@@ -6,6 +6,32 @@ import (
 	"time"
 )
 
+// An Account is a sign-in that an upstream can use.
+type Account struct {
+	Email     string
+	Upstream  string
+	Enabled   bool
+	ProjectID string
+	State     string
+	Cooldowns []Cooldown
+}
+
+// A Cooldown is a time during which an account is not asked for a family of models.
+type Cooldown struct {
+	Family string
+	Pool   string
+	Until  time.Time
+	Reason string
+}
+
+// A Quota is what an account has left of a model: a fraction from 0 to 1, and when it is whole again.
+type Quota struct {
+	Account   string
+	Model     string
+	Remaining float64
+	ResetsAt  time.Time
+}
+
 // A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name it.
 type SignIn struct {
 	Account

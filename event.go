@@ -65,6 +65,11 @@ type Usage struct {
 // Total is what the call cost altogether.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 
+// Plus is what both cost together.
+func (u Usage) Plus(more Usage) Usage {
+	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached, Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
+}
+
 // Finish says why an answer ended.
 type Finish struct {
 	Kind    FinishKind
@@ -126,7 +131,7 @@ type TokenCount struct {
 	Model    string
 	Total    int64
 	Cached   int64
-	Estimate bool // counted here by rule of thumb, not by the provider
+	Estimate bool // not by the model's own tokenizer: counted here by rule of thumb, or by the provider as another model would
 	Raw      []byte
 }
 

@@ -40,8 +40,3 @@ type TokenCounter interface {
 type Embedder interface {
 	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
 }
-
-// A QuotaReporter is an Upstream that knows how much its accounts have left.
-type QuotaReporter interface {
-	Quota(ctx context.Context) ([]Quota, error)
-}

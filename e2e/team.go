@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -173,19 +175,40 @@ func (t *team) scenario(ctx context.Context, name string, out io.Writer) error {
 	return fmt.Errorf("there is no scenario %q", name)
 }
 
-// contract runs the tests that need a PostgreSQL server.
+// contract runs the packages whose tests ask for a PostgreSQL server, whole: no test is left out for what it is called.
 func (t *team) contract(ctx context.Context) error {
-	for _, args := range [][]string{
-		{"./internal/sqlstore"},
-		{"-run", "Replica|Database|Adopt|Turn", "./internal/oauth", "./internal/daemon"},
-	} {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, args...)...)
-		cmd.Env = append(os.Environ(), "PERIGEE_TEST_POSTGRES="+t.database.address("tests"))
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go test %s: %w\n%s", strings.Join(args, " "), err, lastBytes(string(output), 3000))
-		}
+	packages, err := packagesOnPostgres(".")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, packages...)...)
+	cmd.Env = append(os.Environ(), "PERIGEE_TEST_POSTGRES="+t.database.address("tests"))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go test %s: %w\n%s", strings.Join(packages, " "), err, lastBytes(string(output), 3000))
 	}
 	return nil
+}
+
+// packagesOnPostgres lists the packages of a tree that have such tests.
+func packagesOnPostgres(root string) (packages []string, err error) {
+	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if name := "./" + filepath.ToSlash(dir); bytes.Contains(text, []byte("perigeetest.Postgres")) && !slices.Contains(packages, name) {
+			packages = append(packages, name)
+		}
+		return err
+	})
+	if err == nil && len(packages) == 0 {
+		err = errors.New("no test asks for a PostgreSQL server")
+	}
+	return packages, err
 }
 
 // signIn gives the first replica the account, by command, unless somebody did.

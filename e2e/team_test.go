@@ -2,8 +2,12 @@ package main
 
 import (
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,5 +69,31 @@ func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
 func TestNewestPostgresIsChosen(t *testing.T) {
 	if a, b := postgresMajor("/usr/lib/postgresql/9/bin/initdb"), postgresMajor("/usr/lib/postgresql/15/bin/initdb"); a != 9 || b != 15 {
 		t.Errorf("got %d and %d", a, b)
+	}
+}
+
+// Who lists the packages that need a server must not forget one; a variable read by hand would be missed.
+func TestPackagesOnPostgres(t *testing.T) {
+	got, err := packagesOnPostgres("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"./internal/daemon", "./internal/oauth", "./internal/sqlstore"} {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is missing from %v", name, got)
+		}
+	}
+	err = filepath.WalkDir("../internal", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "PERIGEE_TEST_POSTGRES") {
+			t.Errorf("%s reads PERIGEE_TEST_POSTGRES itself; perigeetest.Postgres does that", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

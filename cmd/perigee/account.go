@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,23 +57,44 @@ type accountRun struct {
 	file     *daemon.File // for import
 }
 
-// An accountAction is a word after account.
+// An accountAction is a word after account, and what is different about it.
 type accountAction struct {
 	argument string                                   // what it needs; empty: nothing
+	upstream upstreamCheck                            // what --upstream may say
 	prepare  func(context.Context, *accountRun) error // what comes before anything is opened; nil: nothing
 	run      func(context.Context, *accountRun) error
 	direct   bool // it goes past the daemon
+	asks     bool // without a daemon it has to ask the provider, which takes secrets
 }
 
 var accountActions = map[string]accountAction{
-	"list":    {run: listAccounts},
-	"import":  {argument: "FILE", prepare: readAccounts, run: importAccounts},
-	"export":  {argument: "FILE", run: exportAccounts, direct: true},
-	"enable":  {argument: "EMAIL", run: enableAccount},
-	"disable": {argument: "EMAIL", run: disableAccount},
-	"remove":  {argument: "EMAIL", run: removeAccount},
-	"use":     {argument: "EMAIL", run: useAccount},
-	"explain": {argument: "MODEL", run: explainAccounts},
+	"list":    {upstream: anyUpstream, run: listAccounts},
+	"import":  {argument: "FILE", upstream: oneUpstream, prepare: readAccounts, run: importAccounts, asks: true},
+	"export":  {argument: "FILE", upstream: oneUpstream, run: exportAccounts, direct: true},
+	"enable":  {argument: "EMAIL", upstream: someUpstream, run: enableAccount},
+	"disable": {argument: "EMAIL", upstream: someUpstream, run: disableAccount},
+	"remove":  {argument: "EMAIL", upstream: formerUpstream, run: removeAccount},
+	"use":     {argument: "EMAIL", upstream: someUpstream, run: useAccount},
+	"explain": {argument: "MODEL", upstream: someUpstream, run: explainAccounts},
+}
+
+// An upstreamCheck sees to it that what --upstream says makes sense, here rather than in the daemon, which would not say it
+// any better.
+type upstreamCheck func(command string, cfg *config.Config, name string) error
+
+func anyUpstream(_ string, cfg *config.Config, name string) error { return knownUpstream(cfg, name) }
+
+func someUpstream(command string, cfg *config.Config, name string) error {
+	return accountUpstream(command, cfg, name, false)
+}
+
+func oneUpstream(command string, cfg *config.Config, name string) error {
+	return accountUpstream(command, cfg, name, true)
+}
+
+// formerUpstream is for what may belong to an upstream that is no longer configured.
+func formerUpstream(command string, cfg *config.Config, _ string) error {
+	return accountUpstream(command, cfg, "", false)
 }
 
 const accountWords = "list, import, export, enable, disable, remove, use or explain"
@@ -97,35 +119,48 @@ func account(ctx context.Context, env *environment, args []string) error {
 	word := args[0]
 	action, ok := accountActions[word]
 	if !ok {
-		known := []string{}
-		for k := range accountActions {
-			known = append(known, k)
-		}
-		slices.Sort(known)
-		if near := names.Nearest(word, known, 1); len(near) > 0 {
-			return usagef("account: no %q; did you mean perigee account %s?", word, near[0])
-		}
-		return usagef("account: no %q; say %s", word, accountWords)
+		return noAction(word)
 	}
 	rest, err := parseAround(env, set, args[1:])
 	if err != nil {
 		return err
 	}
-	switch {
-	case action.argument != "" && len(rest) == 0:
-		return usagef("account %s: say which: perigee account %s %s", word, word, action.argument)
-	case action.argument != "":
-		r.name, rest = rest[0], rest[1:]
-	}
-	if len(rest) > 0 {
-		return usagef("account: unexpected argument %q; perigee help account tells more", rest[0])
+	if r.name, err = action.theArgument(word, rest); err != nil {
+		return err
 	}
 	if r.loaded, err = config.Load(src); err != nil {
 		return err
 	}
-	if err := r.checkUpstream(word); err != nil {
+	if err := action.upstream("account "+word, r.loaded.Config, r.upstream); err != nil {
 		return err
 	}
+	return r.act(ctx, src, action)
+}
+
+// noAction is the error about a word that means nothing here.
+func noAction(word string) error {
+	if near := names.Nearest(word, slices.Sorted(maps.Keys(accountActions)), 1); len(near) > 0 {
+		return usagef("account: no %q; did you mean perigee account %s?", word, near[0])
+	}
+	return usagef("account: no %q; say %s", word, accountWords)
+}
+
+// theArgument is what stands behind the word, if something has to, and nothing else may.
+func (a *accountAction) theArgument(word string, rest []string) (name string, err error) {
+	switch {
+	case a.argument != "" && len(rest) == 0:
+		return "", usagef("account %s: say which: perigee account %s %s", word, word, a.argument)
+	case a.argument != "":
+		name, rest = rest[0], rest[1:]
+	}
+	if len(rest) > 0 {
+		return "", usagef("account: unexpected argument %q; perigee help account tells more", rest[0])
+	}
+	return name, nil
+}
+
+// act does it, connected to the accounts unless it goes past the daemon.
+func (r *accountRun) act(ctx context.Context, src config.Sources, action accountAction) error {
 	if action.prepare != nil {
 		if err := action.prepare(ctx, r); err != nil {
 			return err
@@ -134,7 +169,7 @@ func account(ctx context.Context, env *environment, args []string) error {
 	if action.direct {
 		return action.run(ctx, r)
 	}
-	handle, err := openControl(ctx, env, src, word == "import")
+	handle, err := openControl(ctx, r.env, src, action.asks)
 	if err != nil {
 		return err
 	}
@@ -145,18 +180,6 @@ func account(ctx context.Context, env *environment, args []string) error {
 		return misused(err) // it names several, or nobody
 	}
 	return err
-}
-
-// checkUpstream sees to it that what --upstream says makes sense, here rather than in the daemon, which would not say it any
-// better.
-func (r *accountRun) checkUpstream(word string) error {
-	switch word {
-	case "list":
-		return knownUpstream(r.loaded.Config, r.upstream)
-	case "remove": // also what belongs to an upstream that is no longer configured
-		return accountUpstream("account "+word, r.loaded.Config, "", false)
-	}
-	return accountUpstream("account "+word, r.loaded.Config, r.upstream, word == "import" || word == "export")
 }
 
 // parseAround reads flags before and behind the arguments, which it returns.

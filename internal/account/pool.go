@@ -1,3 +1,11 @@
+// Package account is the pool: which account is asked next, and which are left alone.
+//
+// A Pool lends accounts to calls. Each comes back with a verdict.Verdict, from which the pool knows who rests, for which models and
+// until when; it keeps sessions on their account, spares those of whom little is left, and lets calls wait where that is worth
+// it. It has a clock and timers, remembers, and stores what the next start should know.
+//
+// It never calls the provider, reads no answers and keeps no tokens: package verdict says what an answer means, and a
+// Source has the tokens. The antigravity upstream borrows here, and the daemon brings the sources.
 package account
 
 import (
@@ -5,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,9 +83,9 @@ type Stop struct {
 type Pool struct {
 	opts  Options
 	clock clock
-	saver saver
 
-	bindings bindingSaver
+	rests    saver[resting, perigee.Cooldown]
+	bindings saver[sessionKey, home]
 
 	mu       sync.Mutex
 	members  []*member // in the order of SetSources; member.index is the place
@@ -87,8 +94,8 @@ type Pool struct {
 	lanes    []*lane
 	byGroup  map[group][]*lane // the same, in the order of the pools; never changed
 	busy     bitset            // members that have as many loans as they may
+	faulty   bitset            // members that rest because the provider keeps failing them
 	sessions sessions
-	trails   trails
 	had      had
 	reports  reports
 	brake    brake
@@ -115,88 +122,20 @@ func NewPool(opts Options) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), trails: trails{}, had: had{}, reports: reports{}}
+	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), had: had{}, reports: reports{}}
 	p.byGroup = map[group][]*lane{}
 	for _, l := range p.lanes {
 		p.byGroup[l.group] = append(p.byGroup[l.group], l)
 	}
-	p.saver.store, p.saver.logger = opts.Store, opts.Logger
-	p.bindings.store, p.bindings.logger = opts.Sessions, opts.Logger
+	p.rests.what, p.rests.logger = "cooldown", opts.Logger
+	p.rests.store = func(ctx context.Context, r resting, c perigee.Cooldown) error {
+		return opts.Store.SaveCooldown(ctx, r.upstream, r.email, c)
+	}
+	p.bindings.what, p.bindings.logger, p.bindings.most = "session", opts.Logger, maxPending
+	p.bindings.store = func(ctx context.Context, key sessionKey, h home) error {
+		return opts.Sessions.SaveSession(ctx, key.session, string(key.group), h.email, h.pool)
+	}
 	return p
-}
-
-var _ Lender = (*Pool)(nil)
-
-// Lend lends an account that can be asked for what is wanted, and whose access token is good. A session stays with its
-// account while that is usable. When nobody is usable but somebody will be in time, Lend waits; those who came first
-// are served first. Otherwise the error is a *perigee.Error that says what the accounts wait for, with the time after
-// which to try again.
-func (p *Pool) Lend(ctx context.Context, want Want) (Loan, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	a, err := p.begin(want)
-	if err != nil {
-		return nil, err
-	}
-	p.recall(ctx, a)
-	for {
-		l, err := p.obtain(ctx, a)
-		if err != nil && a.tokenErr != nil {
-			return nil, a.tokenErr // it says more than that nobody is left
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !l.paused(ctx) {
-			l.release()
-			return nil, ctx.Err()
-		}
-		if l.prepare(ctx, a) {
-			return l, nil
-		}
-		if a.over {
-			return nil, a.tokenErr
-		}
-	}
-}
-
-// asking is one Lend on its way.
-type asking struct {
-	want  Want
-	group group
-	lanes []*lane // in the order of the configured pools
-	trail trail   // what the call met before; zero on its first loan
-
-	began    instant
-	deadline instant // until when it may wait
-
-	looked   bool // it has had the quotas looked at
-	overflow bool // the session's account is only busy, so the session stays bound to it
-
-	tokenless []*member // whose access token could not be renewed
-	failures  int       // how many of them were tried
-	tokenErr  error     // why, the last time
-	over      bool      // tokenErr is the answer
-}
-
-// excludes says whether a call does not want an account, because its access token cannot be renewed.
-func (a *asking) excludes(m *member) bool { return slices.Contains(a.tokenless, m) }
-
-func (p *Pool) begin(want Want) (*asking, error) {
-	a := &asking{want: want, group: groupOf(want)}
-	a.lanes = p.byGroup[a.group]
-	if len(a.lanes) == 0 {
-		return nil, perigee.Errorf(perigee.ClassNotFound, "%s can only be asked from the pool %s", want.Model, PoolAntigravity).
-			WithNext("add %s to pools of this upstream in the configuration", PoolAntigravity)
-	}
-	p.mu.Lock()
-	defer p.unlock()
-	a.began = p.clock.read()
-	a.trail = p.trails.follow(want, a.began)
-	a.deadline = a.began + max(0, p.opts.MaxWait-a.trail.waited)
-	a.tokenless, a.failures, a.tokenErr = slices.Clone(a.trail.tokenless), len(a.trail.tokenless), a.trail.tokenErr
-	return a, nil
 }
 
 // unlock ends a turn with the pool: it serves those who wait, if something has changed for them, and does what must be
@@ -222,6 +161,6 @@ func (p *Pool) advance() instant {
 
 // Close waits until all cooldowns and sessions are stored. The pool can be used as before.
 func (p *Pool) Close() {
-	p.saver.wait()
+	p.rests.wait()
 	p.bindings.wait()
 }

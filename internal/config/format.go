@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"perigee/internal/names"
+	"perigee/internal/seal"
 )
 
 // maxName is how long the name of a key or an upstream may be: it goes into headers and tables.
@@ -75,16 +77,6 @@ func checkListen(text string) error {
 	return nil
 }
 
-// isLoopback says whether a host without port is this machine and no other can reach it. Names are not
-// looked up: only localhost is promised to be here.
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}
-
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -98,7 +90,7 @@ func checkURL(text string) error {
 		return errors.New("expected an address without a user or password in it")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
 		return errors.New("expected an address without ? and #")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !names.IsLoopback(u.Hostname()):
 		return errors.New("expected https://, since http:// is only for this machine (127.0.0.1, ::1, localhost)")
 	}
 	return checkPort(u)
@@ -145,13 +137,8 @@ func checkPostgres(text string) error {
 	return nil
 }
 
-// checkSealKey knows what package seal takes: a key in base64, or the line of a key file.
 func checkSealKey(text string) error {
-	if text == "" {
-		return nil
-	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "perigee seal key 1 ")))
-	if err != nil || len(key) != 32 {
+	if text != "" && !seal.IsKey(text) {
 		return errors.New("expected 32 bytes in base64, as from openssl rand -base64 32, or what is in a seal.key file")
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"perigee/internal/names"
 )
 
 const goodSecret = 16 // characters; shorter ones may be guessed
@@ -91,7 +93,7 @@ func (l *loader) checkOpenDoor() {
 		return
 	}
 	host, _, err := net.SplitHostPort(l.config.Listen)
-	if err == nil && !isLoopback(host) {
+	if err == nil && !names.IsLoopback(host) {
 		l.problem("listen", fmt.Sprintf("listen: %s can be reached from other machines, and there is no key", l.config.Listen),
 			"add one under keys, or listen on 127.0.0.1")
 	}

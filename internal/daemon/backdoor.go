@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"sync"
 
 	"perigee/internal/config"
 	"perigee/internal/seal"
@@ -20,18 +19,20 @@ func openBackDoor(ctx context.Context, opts Options) (b *backDoor, err error) {
 	opts = opts.complete()
 	b = &backDoor{}
 	cfg := opts.Loaded.Config
-	b.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
+	b.house, err = newHouse(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
 		if err := ownDir(cfg.DataDir, opts.Logger); err != nil {
 			return nil, noDataDir(err)
 		}
 		options := StoreOptions(cfg)
 		options.Now, options.Logger = opts.Now, opts.Logger
-		store, err := sqlstore.Open(ctx, options)
-		if err != nil {
-			return nil, err
+		if b.store == nil { // or else it is open since there was no key
+			store, err := sqlstore.Open(ctx, options)
+			if err != nil {
+				return nil, err
+			}
+			b.store = store
 		}
-		b.store = store
-		return openAccounts(ctx, cfg, store, opts)
+		return openAccounts(ctx, cfg, b.store, opts)
 	}), true)
 	if err != nil {
 		b.close()
@@ -56,4 +57,25 @@ func openAccounts(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 		return nil, err
 	}
 	return store.Accounts(key), nil
+}
+
+// openOnce opens something for whoever asks first, and gives it to all. Who comes meanwhile waits, at most until ctx ends.
+// What could not be opened, for whatever reason, the next one tries again.
+func openOnce[T any](open func(context.Context) (*T, error)) func(context.Context) (*T, error) {
+	turn := make(chan struct{}, 1)
+	var opened *T
+	return func(ctx context.Context) (*T, error) {
+		select {
+		case turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		defer func() { <-turn }()
+		if opened != nil {
+			return opened, nil
+		}
+		var err error
+		opened, err = open(ctx)
+		return opened, err
+	}
 }

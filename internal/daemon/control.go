@@ -63,7 +63,7 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	if len(rosters) == 0 {
 		return nil, nil
 	}
-	store, err := c.house.accounts()
+	store, err := c.house.accounts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (c control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 	if len(c.rosters()) == 0 {
 		return perigee.SignIn{}, noRoster()
 	}
-	store, err := c.house.accounts()
+	store, err := c.house.accounts(ctx)
 	if err != nil {
 		return perigee.SignIn{}, err
 	}
@@ -157,7 +157,7 @@ func (c control) edit(ctx context.Context, name perigee.AccountName, edit func(*
 	if err != nil {
 		return found, err
 	}
-	store, err := c.house.accounts()
+	store, err := c.house.accounts(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -217,7 +217,7 @@ func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 	if err != nil {
 		return err
 	}
-	store, err := c.house.accounts()
+	store, err := c.house.accounts(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/ownfile"
 )
 
 // ErrNoSocket says that a daemon is running and cannot be reached. To act behind its back would be of no use to anybody.
@@ -25,8 +26,7 @@ var ErrNotRunning = errors.New("no daemon is running")
 // A Handle is the control of a perigee, and what has to be given back after its use.
 type Handle struct {
 	perigee.Control
-	Running bool // it is a daemon's, which sees every change at once
-	close   func()
+	close func()
 }
 
 // Close gives back what the handle holds.
@@ -46,7 +46,7 @@ func Running(ctx context.Context, cfg *config.Config) bool {
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	switch err := reach(ctx, opts.Loaded.Config); {
 	case err == nil:
-		return &Handle{Control: newRemote(opts.Loaded.Config), Running: true, close: func() {}}, nil
+		return &Handle{Control: newRemote(opts.Loaded.Config), close: func() {}}, nil
 	case !errors.Is(err, ErrNotRunning):
 		return nil, err
 	}
@@ -70,25 +70,30 @@ func Ask(ctx context.Context, cfg *config.Config, path string, into any) error {
 // there is one that is out of reach.
 func reach(ctx context.Context, cfg *config.Config) error {
 	for range 3 { // one that is starting has its socket by then
-		switch {
-		case Running(ctx, cfg):
+		if Running(ctx, cfg) {
 			return nil
-		case !locked(cfg.DataDir):
+		}
+		held, err := locked(ctx, cfg.DataDir)
+		switch {
+		case err != nil:
+			return err
+		case !held:
 			return ErrNotRunning
-		case ctx.Err() != nil:
-			return ctx.Err()
 		}
 	}
 	return ErrNoSocket
 }
 
 // locked says whether a daemon uses a data directory, after having waited a moment for that to change. One that is about to
-// start waits for the moment that this takes.
-func locked(dir string) bool {
-	f, err := os.OpenFile(filepath.Join(dir, "perigee.lock"), os.O_RDWR, 0)
-	if err != nil {
-		return false
+// start waits for the moment that this takes. The error is that of ctx.
+func locked(ctx context.Context, dir string) (bool, error) {
+	path := filepath.Join(dir, lockName)
+	if _, err := os.Stat(path); err != nil {
+		return false, ctx.Err() // nobody has ever run there, and asking leaves no trace
 	}
-	defer func() { _ = f.Close() }()
-	return lockSoon(f) != nil
+	f, err := ownfile.Lock(ctx, path, lockPatience)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, ownfile.ErrHeld), ctx.Err()
 }

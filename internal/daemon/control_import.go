@@ -144,7 +144,6 @@ func unusable(skipped []perigee.ImportedRow, entries int) error {
 
 // A File is accounts that were read from a file.
 type File struct {
-	Format   string
 	Lines    []FileLine
 	Document []byte // for AccountImport; nil when the file is refused
 }
@@ -166,7 +165,7 @@ func ReadAccounts(ctx context.Context, path string, partial bool) (*File, error)
 	if list == nil {
 		return nil, err
 	}
-	f := &File{Format: list.Format}
+	f := &File{}
 	for _, line := range list.Lines {
 		f.Lines = append(f.Lines, FileLine{line.Where, line.Email, line.Problem, line.Note, line.Nameless})
 	}

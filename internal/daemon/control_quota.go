@@ -23,49 +23,13 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 	var failed []error
 	fresh := httpapi.ByOwner(ctx) // who asks again wants to know again, unlike a client that polls
 	for _, r := range c.rosters() {
-		sources, standing := r.everybody(), r.standing()
-		answers := make([][]perigee.QuotaRow, len(sources))
-		problems := make([]string, len(sources))
-		troubles := make([]error, len(sources))
-		places := make(chan struct{}, quotaAtOnce)
-		var asking sync.WaitGroup
-		for i, s := range sources {
-			signIn := standing[s.SignIn().Email]
-			switch {
-			case !signIn.Enabled:
-				continue
-			case !perigee.UsableState(signIn.State):
-				problems[i] = stateWords(signIn.State)
-				continue
+		for _, a := range r.quotas(ctx, fresh) {
+			list.Rows = append(list.Rows, c.foresee(r.usedUp(a.rows))...)
+			if a.problem != "" {
+				list.Problems = append(list.Problems, perigee.AccountProblem{Email: a.email, Upstream: r.upstream, Why: a.problem})
 			}
-			places <- struct{}{}
-			asking.Go(func() {
-				defer func() { <-places }()
-				ctx, cancel := context.WithTimeout(ctx, quotaTime)
-				defer cancel()
-				rows, err := r.quota(ctx, s, fresh)
-				switch {
-				case errors.Is(ctx.Err(), context.DeadlineExceeded):
-					problems[i] = fmt.Sprintf("the provider did not answer within %v", quotaTime)
-				case err != nil:
-					problems[i] = strings.TrimPrefix(err.Error(), signIn.Email+": ")
-				}
-				answers[i], troubles[i] = rows, err
-			})
-		}
-		asking.Wait()
-		standing = r.standing() // the answers may have changed it
-		for i, s := range sources {
-			email := s.SignIn().Email
-			if a := standing[email]; a.Refused != "" {
-				problems[i] = a.Reason + "; import the account again without a project, or sign in with `perigee login`, to have it looked up anew"
-			}
-			list.Rows = append(list.Rows, c.foresee(r.usedUp(answers[i]))...)
-			if problems[i] != "" {
-				list.Problems = append(list.Problems, perigee.AccountProblem{Email: email, Upstream: r.upstream, Why: problems[i]})
-			}
-			if troubles[i] != nil {
-				failed = append(failed, troubles[i])
+			if a.err != nil {
+				failed = append(failed, a.err)
 			}
 		}
 	}
@@ -73,6 +37,59 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 		return perigee.QuotaList{}, ctx.Err()
 	}
 	return list, noneOfThem(list, failed)
+}
+
+// A quotaAnswer is what came of asking about one account.
+type quotaAnswer struct {
+	email   string
+	rows    []perigee.QuotaRow
+	problem string // for a person; empty: there is none
+	err     error  // of asking
+}
+
+// quotas asks about all accounts, several at a time.
+func (r *roster) quotas(ctx context.Context, fresh bool) []quotaAnswer {
+	sources, standing := r.everybody(), r.standing()
+	answers := make([]quotaAnswer, len(sources))
+	places := make(chan struct{}, quotaAtOnce)
+	var asking sync.WaitGroup
+	for i, s := range sources {
+		a := &answers[i]
+		a.email = s.SignIn().Email
+		switch signIn := standing[a.email]; {
+		case !signIn.Enabled:
+			continue
+		case !perigee.UsableState(signIn.State):
+			a.problem = stateWords(signIn.State)
+			continue
+		}
+		places <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-places }()
+			a.ask(ctx, r, s, fresh)
+		})
+	}
+	asking.Wait()
+	standing = r.standing() // the answers may have changed it
+	for i := range answers {
+		if a := standing[answers[i].email]; a.Refused != "" {
+			answers[i].problem = a.Reason + "; import the account again without a project, or sign in with `perigee login`, to have it looked up anew"
+		}
+	}
+	return answers
+}
+
+// ask asks about one account, and not for long.
+func (a *quotaAnswer) ask(ctx context.Context, r *roster, s *source, fresh bool) {
+	ctx, cancel := context.WithTimeout(ctx, quotaTime)
+	defer cancel()
+	a.rows, a.err = r.quota(ctx, s, fresh)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		a.problem = fmt.Sprintf("the provider did not answer within %v", quotaTime)
+	case a.err != nil:
+		a.problem = strings.TrimPrefix(a.err.Error(), a.email+": ")
+	}
 }
 
 // noneOfThem is the error about accounts of which none could be asked, unless it is their own fault. They mostly fail for the

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
 	"perigee"
+	"perigee/internal/ownfile"
 )
 
 // An adminToken is what opens the admin routes to who comes over TCP: 32 random bytes in a file that only the owner can
@@ -64,22 +64,12 @@ func (a *adminToken) protect() error {
 	return os.Chmod(a.path, 0o600)
 }
 
-// make writes a new token, whole or not at all.
+// make writes a new token.
 func (a *adminToken) make() (perigee.Secret, error) {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // never fails
 	token := hex.EncodeToString(random)
-	f, err := os.CreateTemp(filepath.Dir(a.path), "."+adminTokenName+".*.tmp") // 0600
-	if err != nil {
-		return perigee.Secret{}, err
-	}
-	_, err = f.WriteString(token + "\n")
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), a.path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := ownfile.WriteWhole(a.path, []byte(token+"\n")); err != nil {
 		return perigee.Secret{}, err
 	}
 	return perigee.NewSecret(token), nil

@@ -91,8 +91,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	d.house, err = newHouse(cfg, opts, sync.OnceValues(func() (*sqlstore.Accounts, error) {
-		return openAccounts(d.base, cfg, d.store, opts)
+	d.house, err = newHouse(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
+		return openAccounts(ctx, cfg, d.store, opts)
 	}), false)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if err := ownDir(cfg.DataDir, d.opts.Logger); err != nil {
 		return noDataDir(err)
 	}
-	if d.lock, err = lockDir(cfg.DataDir); err != nil {
+	if d.lock, err = lockDir(ctx, cfg.DataDir); err != nil {
 		return err
 	}
 	options := StoreOptions(cfg)

@@ -79,7 +79,7 @@ func recorded(ctx context.Context, dir string) ([]perigee.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls, err := store.Calls(ctx, sqlstore.CallQuery{Limit: 100_000})
+	calls, err := store.Calls(ctx, perigee.CallQuery{Limit: 100_000})
 	return calls, errors.Join(err, store.Close())
 }
 

@@ -29,7 +29,7 @@ const SimulatorName = "simulator"
 type house struct {
 	opts       Options
 	signatures *signature.Memory // of all upstreams, also of those to come
-	accounts   func() (*sqlstore.Accounts, error)
+	accounts   func(context.Context) (*sqlstore.Accounts, error)
 	brief      bool // for one command: nothing goes on in the background
 	current    atomic.Pointer[plan]
 
@@ -54,8 +54,9 @@ type room struct {
 	close    func()
 }
 
-// newHouse builds the upstreams. accounts is called when one of them needs sign-ins.
-func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accounts, error), brief bool) (*house, error) {
+// newHouse builds the upstreams, which asks a store that may be far away: it ends with ctx. accounts is called when one of
+// them needs sign-ins.
+func newHouse(ctx context.Context, cfg *config.Config, opts Options, accounts func(context.Context) (*sqlstore.Accounts, error), brief bool) (*house, error) {
 	h := &house{opts: opts, accounts: accounts, brief: brief, signatures: signature.NewMemory(signature.Options{Shared: !cfg.Store.URL.IsZero(), Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
@@ -65,14 +66,14 @@ func newHouse(cfg *config.Config, opts Options, accounts func() (*sqlstore.Accou
 		}
 		return sim, err
 	})
-	return h, h.rebuild(cfg)
+	return h, h.rebuild(ctx, cfg)
 }
 
 // rebuild puts a new plan in force. Upstreams whose configuration did not change stay as they are, with their
 // connections and what they know of their keys.
-func (h *house) rebuild(cfg *config.Config) error {
+func (h *house) rebuild(ctx context.Context, cfg *config.Config) error {
 	old := h.current.Load()
-	next, err := h.plan(cfg, old)
+	next, err := h.plan(ctx, cfg, old)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (h *house) rebuild(cfg *config.Config) error {
 	return nil
 }
 
-func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
+func (h *house) plan(ctx context.Context, cfg *config.Config, old *plan) (*plan, error) {
 	upstreams := cfg.Upstreams
 	p := &plan{builtin: h.opts.Simulate || len(upstreams) == 0}
 	rules := cfg.Models.Routes
@@ -99,7 +100,7 @@ func (h *house) plan(cfg *config.Config, old *plan) (*plan, error) {
 		r, ok := old.find(u, limits)
 		if !ok {
 			var err error
-			if r, err = h.build(u, limits); err != nil {
+			if r, err = h.build(ctx, u, limits); err != nil {
 				p.closeExcept(old)
 				return nil, err
 			}
@@ -125,7 +126,7 @@ type ConfigError struct{ message string }
 func (e *ConfigError) Error() string { return e.message }
 
 // build makes the upstream that a configuration describes.
-func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
+func (h *house) build(ctx context.Context, u config.Upstream, limits config.Limits) (room, error) {
 	r := room{config: u, limits: limits}
 	options := gemini.Options{
 		Name: u.Name, URL: u.URL, Keys: u.Keys, UserAgent: "perigee/" + h.opts.Version,
@@ -146,7 +147,7 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 		up := gemini.New(options)
 		r.upstream, r.close = up, func() { _ = up.Close() }
 	case config.KindAntigravity:
-		return h.buildAntigravity(u, limits)
+		return h.buildAntigravity(ctx, u, limits)
 	default:
 		return room{}, &ConfigError{fmt.Sprintf("upstream %s: this version of perigee cannot use kind %s", u.Name, u.Kind)}
 	}
@@ -154,17 +155,17 @@ func (h *house) build(u config.Upstream, limits config.Limits) (room, error) {
 }
 
 // buildAntigravity makes an upstream that has accounts.
-func (h *house) buildAntigravity(u config.Upstream, limits config.Limits) (room, error) {
-	accounts, err := h.accounts()
+func (h *house) buildAntigravity(ctx context.Context, u config.Upstream, limits config.Limits) (room, error) {
+	accounts, err := h.accounts(ctx)
 	if err != nil {
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
-	roster, err := newRoster(context.Background(), u, accounts, h.opts.Transport, h.opts)
+	roster, err := newRoster(ctx, u, accounts, h.opts.Transport, h.opts)
 	if err != nil {
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
 	up := antigravity.New(antigravity.Options{
-		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, Everybody: roster.lendable, UserAgent: userAgent(u, h.opts.Version),
+		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, UserAgent: userAgent(u, h.opts.Version),
 		KeepThinking: u.KeepThinking, SessionRecovery: u.SessionRecovery,
 		FirstByte: limits.FirstByte, Idle: limits.Idle, Transport: h.opts.Transport, Logger: h.opts.Logger, Now: h.opts.Now,
 	})

@@ -14,7 +14,7 @@ import (
 // ourFiles are what perigee keeps in its directory. Whatever else is there is somebody else's.
 var ourFiles = []string{
 	storeName, storeName + "-wal", storeName + "-shm", storeName + "-journal",
-	adminTokenName, "perigee.lock", "perigee.sock", "seal.key", "images", "traces", "ca",
+	adminTokenName, lockName, "perigee.sock", "seal.key", "images", "traces", "ca",
 }
 
 // ownDir makes a directory for the owner alone, or takes back what others were allowed in one that is there, and in what
@@ -34,7 +34,7 @@ func ownDir(dir string, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // it was only looked at
+	defer func() { _ = root.Close() }()
 	open := info.Mode().Perm()&0o077 != 0
 	if open {
 		if err := closeDir(dir, info, root, logger); err != nil {

@@ -28,7 +28,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 			"listen", d.listener.Addr().String())
 		return
 	}
-	if err := d.house.rebuild(cfg); err != nil {
+	if err := d.house.rebuild(d.base, cfg); err != nil {
 		d.opts.Logger.Error("the new configuration cannot be used; the last good one stays in force", "error", err)
 		return
 	}

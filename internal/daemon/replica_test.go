@@ -168,7 +168,7 @@ func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	}
 	defer func() { _ = read.Close() }()
 	is := func(want perigee.Outcome) bool {
-		calls, err := read.Calls(t.Context(), sqlstore.CallQuery{})
+		calls, err := read.Calls(t.Context(), perigee.CallQuery{})
 		return err == nil && len(calls) == 1 && calls[0].Outcome == want
 	}
 	until(t, "the open call is stored", func() bool { return is(perigee.OutcomeOpen) })
@@ -314,7 +314,7 @@ func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = store.Close() }()
-		calls, err := store.Calls(t.Context(), sqlstore.CallQuery{})
+		calls, err := store.Calls(t.Context(), perigee.CallQuery{})
 		return err == nil && len(calls) == 6 && !slices.ContainsFunc(calls, func(c perigee.Call) bool { return c.Outcome != perigee.OutcomeDone })
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -157,9 +158,6 @@ func (r *roster) everybody() []*source {
 	return slices.Clone(r.sources)
 }
 
-// lendable returns the accounts as the pool knows them.
-func (r *roster) lendable() []account.Source { return asLendable(r.everybody()) }
-
 func asLendable(sources []*source) []account.Source {
 	list := make([]account.Source, len(sources))
 	for i, s := range sources {
@@ -212,26 +210,44 @@ func (r *roster) tell(kept perigee.SignIn) {
 
 var errNoAccount = errors.New("there is no such account")
 
+// changeTime is how long an edit is tried while others are changing the same account. One of them succeeds each time, so only
+// who is slower than many others needs so long.
+const changeTime = time.Second
+
 // change edits an account as it is stored, and returns what it has become. An edit that returns false changes nothing.
 func change(ctx context.Context, store perigee.AccountStore, upstream, email string, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {
-	var err error
-	for range 5 { // others may be changing it, too
-		var list []perigee.SignIn
-		if list, err = store.SignIns(ctx, upstream); err != nil {
-			return perigee.SignIn{}, err
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 32*time.Millisecond) {
+		changed, err := tryChange(ctx, store, upstream, email, edit)
+		if !errors.Is(err, perigee.ErrAccountChanged) {
+			return changed, err
 		}
-		i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
-		if i < 0 {
-			return perigee.SignIn{}, errNoAccount
+		if time.Since(began) >= changeTime {
+			return perigee.SignIn{}, perigee.Errorf(perigee.ClassUnavailable, "others keep changing the account %s: %w", email, err).WithNext("try again")
 		}
-		if !edit(&list[i]) {
-			return list[i], nil
-		}
-		if list[i].Generation, err = store.ChangeSignIn(ctx, list[i]); err == nil || !errors.Is(err, perigee.ErrAccountChanged) {
-			return list[i], err
+		select {
+		case <-time.After(rand.N(pause)): // so that those who collide do not do so in step
+		case <-ctx.Done():
+			return perigee.SignIn{}, ctx.Err()
 		}
 	}
-	return perigee.SignIn{}, err
+}
+
+// tryChange is one round of change, in vain when somebody else was faster.
+func tryChange(ctx context.Context, store perigee.AccountStore, upstream, email string, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {
+	list, err := store.SignIns(ctx, upstream)
+	if err != nil {
+		return perigee.SignIn{}, err
+	}
+	i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
+	if i < 0 {
+		return perigee.SignIn{}, errNoAccount
+	}
+	if !edit(&list[i]) {
+		return list[i], nil
+	}
+	list[i].Generation, err = store.ChangeSignIn(ctx, list[i])
+	return list[i], err
 }
 
 // close ends what goes on in the background. Calls that have an account keep it.

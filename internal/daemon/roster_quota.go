@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 const (
@@ -60,7 +61,7 @@ func (r *roster) readQuota(ctx context.Context, s *source) ([]perigee.QuotaRow, 
 	s.looked = now
 	s.mu.Unlock()
 	rows, err := r.askQuota(ctx, s)
-	if v, ok := account.VerdictOf(err); ok {
+	if v, ok := verdict.Of(err); ok {
 		r.pool.Report(s, v)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/seal"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
+	"perigee/internal/verdict"
 )
 
 // A desk is a roster with the provider's stand-in, and a clock that is moved by hand.
@@ -91,15 +92,15 @@ func (d *desk) only() perigee.SignIn {
 
 func (d *desk) lend() account.Loan {
 	d.t.Helper()
-	l, err := d.pool.Lend(d.t.Context(), account.Want{Model: "gemini-3-flash"})
+	l, err := d.pool.Borrow(account.Want{Model: "gemini-3-flash"}).Next(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return l
 }
 
-func banned() *account.Verdict {
-	return &account.Verdict{Kind: account.KindBan, Blame: account.ScopeAccount, Error: perigee.Errorf(perigee.ClassForbidden, "the account is disabled")}
+func banned() *verdict.Verdict {
+	return &verdict.Verdict{Kind: verdict.KindBan, Blame: verdict.ScopeAccount, Error: perigee.Errorf(perigee.ClassForbidden, "the account is disabled")}
 }
 
 const ada = "ada@example.com"
@@ -205,7 +206,7 @@ func TestNewSignInsEndThePause(t *testing.T) {
 	}
 	refused := func(want string) {
 		t.Helper()
-		if _, err := d.pool.Lend(t.Context(), account.Want{Model: "gemini-3-flash"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.pool.Borrow(account.Want{Model: "gemini-3-flash"}).Next(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v", err)
 		}
 	}

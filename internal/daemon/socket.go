@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/ownfile"
 )
 
 // listenSocket listens where only the owner can connect. A socket that a killed daemon left behind is
@@ -29,33 +32,29 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// lockSoon locks a file, and tries again for a while: who has just ended may still be giving it up, and a process that is
-// being started elsewhere holds it for the moment until it becomes another program.
-func lockSoon(f *os.File) (err error) {
-	for range 20 {
-		if err = lockFile(f); err == nil {
-			return nil
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	return err
-}
+// lockName is the file in data_dir that a running daemon holds locked; its process id is in it.
+const lockName = "perigee.lock"
+
+// lockPatience is how long the lock is waited for: who has just ended may still be giving it up, and a process that is being
+// started elsewhere holds it for the moment until it becomes another program.
+const lockPatience = 500 * time.Millisecond
 
 // lockDir makes sure that one daemon at a time uses a data directory. The lock goes with the process,
 // however it ends.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "perigee.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, noDataDir(err)
-	}
-	if err := lockSoon(f); err != nil {
-		owner := make([]byte, 32)
-		n, _ := f.ReadAt(owner, 0)
-		_ = f.Close()
-		if pid := strings.TrimSpace(string(owner[:n])); pid != "" {
+func lockDir(ctx context.Context, dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	f, err := ownfile.Lock(ctx, path, lockPatience)
+	switch {
+	case errors.Is(err, ownfile.ErrHeld):
+		owner, _ := os.ReadFile(path)
+		if pid := strings.TrimSpace(string(owner)); pid != "" {
 			return nil, fmt.Errorf("another perigee (process %s) uses %s; stop it, or give this one another data_dir", pid, dir)
 		}
-		return nil, fmt.Errorf("another perigee uses %s (%w); stop it, or give this one another data_dir", dir, err)
+		return nil, fmt.Errorf("another perigee uses %s; stop it, or give this one another data_dir", dir)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, noDataDir(err)
 	}
 	_ = f.Truncate(0)
 	_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

@@ -5,7 +5,12 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"perigee"
 )
+
+// maxType is how much of a type that a server made up is repeated.
+const maxType = 60
 
 // A verdict is what a medium is, and what its server called it; empty when that said nothing.
 type verdict struct{ is, said string }
@@ -27,10 +32,10 @@ func mediaType(contentType string, head []byte) (verdict, error) {
 		return verdict{is: looks}, nil
 	}
 	if !isReadable(said) {
-		return verdict{}, refusal(fmt.Sprintf("it is %s, and only pictures, sounds, videos, PDF and plain text can be sent on", printable(said)))
+		return verdict{}, refusal(fmt.Sprintf("it is %s, and only pictures, sounds, videos, PDF and plain text can be sent on", perigee.Clip(said, maxType)))
 	}
 	if !agree(said, looks) {
-		return verdict{}, refusal(fmt.Sprintf("its server calls it %s, and it looks like %s", printable(said), looks))
+		return verdict{}, refusal(fmt.Sprintf("its server calls it %s, and it looks like %s", perigee.Clip(said, maxType), looks))
 	}
 	if family(said) == "image" && family(looks) == "image" {
 		return verdict{is: looks, said: said}, nil
@@ -75,12 +80,4 @@ func agree(said, looks string) bool {
 func family(t string) string {
 	f, _, _ := strings.Cut(t, "/")
 	return f
-}
-
-// printable bounds a type that a server made up.
-func printable(t string) string {
-	if len(t) > 60 {
-		return t[:60] + "…"
-	}
-	return t
 }

@@ -8,7 +8,6 @@
 package models
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -81,9 +80,6 @@ func Of(id string) Spec {
 	}
 	return Guess(id)
 }
-
-// All lists the known models.
-func All() []Spec { return slices.Clone(table) }
 
 // Guess says what a name suggests. A dated or otherwise longer name of a known model is taken for that model; for
 // the rest only the family and the ways of thinking are guessed, because a wrong limit is worse than none.

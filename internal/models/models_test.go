@@ -118,7 +118,7 @@ func TestOfPrefersWhatIsKnown(t *testing.T) {
 // The table must make sense by itself.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range All() {
+	for _, s := range table {
 		if seen[s.ID] || s.ID == "" || s.Name == "" || len(s.In) == 0 || len(s.Out) == 0 {
 			t.Errorf("%s: twice in the table, or without a name or modalities", s.ID)
 		}
@@ -152,7 +152,7 @@ func TestSeals(t *testing.T) {
 }
 
 func FuzzNames(f *testing.F) {
-	for _, s := range All() {
+	for _, s := range table {
 		f.Add(s.ID)
 		f.Add(s.ID + "(high)")
 	}

@@ -1,5 +1,6 @@
 // Package names compares the names that people type with the names that exist: by pattern, and by
-// likeness. Configuration, routing and the command line use it so that a typo gets the same hint everywhere.
+// likeness. Configuration, routing and the command line use it so that a typo gets the same hint everywhere. It also knows
+// the names that this machine has for itself.
 package names
 
 import (

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // DiscoverOptions say whom to ask for projects.
@@ -172,8 +172,8 @@ func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier ti
 func (d *Discoverer) failed(status json.RawMessage) error {
 	body, err := json.Marshal(map[string]json.RawMessage{"error": status})
 	if err == nil {
-		if verdict, ok := account.ClassifyStreamError(body, d.opts.Now()); ok {
-			return &Refusal{verdict}
+		if v, ok := verdict.ClassifyStreamError(body, d.opts.Now()); ok {
+			return &Refusal{v}
 		}
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithNext("try again in a minute")

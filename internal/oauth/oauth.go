@@ -3,9 +3,9 @@
 // between programs are read and written by package accountfile.
 //
 // It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
-// perigee.AccountStore, and what a refusal means is judged by package account. It holds no OAuth client of anybody: id and
-// secret come from the user's configuration, or from the user's own copy of the IDE (Installed). The account pool calls Tokens,
-// the commands and the dashboard the rest.
+// perigee.AccountStore, and what a refusal means is judged by package verdict. It holds no OAuth client of anybody: id and
+// secret come from the user's configuration, or from the user's own copy of the IDE (Installed). The daemon calls it, for
+// the accounts that it lends and for people who sign in.
 package oauth
 
 import (
@@ -24,7 +24,7 @@ import (
 	"unicode"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // defaultScopes are what a sign-in is asked for unless Options say otherwise.
@@ -82,7 +82,7 @@ type Grant struct {
 }
 
 // A Refusal is an answer of the provider that is not a success, with what it means for the account.
-type Refusal struct{ account.Verdict }
+type Refusal struct{ verdict.Verdict }
 
 func (r *Refusal) Error() string { return r.Verdict.Error.Error() }
 
@@ -97,11 +97,11 @@ func StateOf(err error) (state, reason string, ok bool) {
 		return "", "", false
 	}
 	switch refusal.Kind {
-	case account.KindSignedOut:
+	case verdict.KindSignedOut:
 		state = perigee.AccountSignedOut
-	case account.KindVerification:
+	case verdict.KindVerification:
 		state = perigee.AccountVerification
-	case account.KindBan, account.KindIneligible:
+	case verdict.KindBan, verdict.KindIneligible:
 		state = perigee.AccountBanned
 	default:
 		return "", "", false
@@ -167,7 +167,7 @@ func (c *Client) exchange(ctx context.Context, code perigee.Secret, verifier, re
 	grant, err := c.token(ctx, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()}, "code_verifier": {verifier}, "redirect_uri": {redirectURI},
 	})
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == account.KindSignedOut {
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == verdict.KindSignedOut {
 		// What is not good here is the code, not an account.
 		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server does not take the code: it was used before, is too old, or belongs to another sign-in").
 			WithNext("run `perigee login` again")
@@ -306,7 +306,7 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 		for _, secret := range secrets {
 			body = redact(body, secret)
 		}
-		return &Refusal{account.Classify(resp.StatusCode, resp.Header, body, c.now())}
+		return &Refusal{verdict.Classify(resp.StatusCode, resp.Header, body, c.now())}
 	}
 	if len(body) > maxAnswer {
 		return senseless(req, fmt.Errorf("it is longer than %d bytes", maxAnswer))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // assistance is what loadCodeAssist says about an account.
@@ -107,5 +107,5 @@ func (i ineligible) refusal(now time.Time) error {
 	if err != nil {
 		panic("oauth: " + err.Error()) // strings can always be encoded
 	}
-	return &Refusal{account.Classify(http.StatusForbidden, nil, body, now)}
+	return &Refusal{verdict.Classify(http.StatusForbidden, nil, body, now)}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // How Tokens behaves in time.
@@ -341,7 +341,7 @@ func (t *Tokens) given(ctx context.Context, refusal *Refusal, used perigee.Secre
 	if err := t.guard.believe(t.SignIn().Email, refusal); err != nil {
 		return err
 	}
-	if refusal.Kind == account.KindSignedOut {
+	if refusal.Kind == verdict.KindSignedOut {
 		t.signOut(ctx, refusal)
 		t.remember(refusal, used)
 	}

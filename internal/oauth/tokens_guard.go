@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // How a Guard judges.
@@ -30,7 +31,7 @@ type Guard struct {
 	names *Guard // of what is said about whose accounts they are
 
 	mu      sync.Mutex
-	cause   account.Kind
+	cause   verdict.Kind
 	says    *perigee.Error  // the last refusal
 	refused map[string]bool // emails, since the last that was accepted
 	last    moment          // when the last was refused

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // What follows is how Tokens goes along with others who change the same account: people who sign in again or remove it, and
@@ -109,7 +109,7 @@ func (t *Tokens) look(ctx context.Context) error {
 		return nil
 	}
 	// That is no state of an account: one that is added again under the same address has nothing to do with it.
-	return &Refusal{account.Verdict{Kind: account.KindOther, Blame: account.ScopeAccount,
+	return &Refusal{verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
 }
 

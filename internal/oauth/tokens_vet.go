@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // vetAgain is after how long it is asked again whose an untested account is, when nobody could say.
@@ -58,7 +58,7 @@ func settled(err error) bool {
 		return false
 	}
 	switch refusal.Kind {
-	case account.KindUnauthenticated, account.KindSignedOut, account.KindForbidden:
+	case verdict.KindUnauthenticated, verdict.KindSignedOut, verdict.KindForbidden:
 		return true
 	}
 	return false
@@ -66,7 +66,7 @@ func settled(err error) bool {
 
 // otherOwner is what is said about an account whose token is another's.
 func otherOwner(name, owner string) *Refusal {
-	return &Refusal{account.Verdict{Kind: account.KindMisnamed, Blame: account.ScopeAccount,
+	return &Refusal{verdict.Verdict{Kind: verdict.KindMisnamed, Blame: verdict.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
 			WithNext("remove it or import it under its own name")}}
 }

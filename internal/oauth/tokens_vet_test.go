@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/simulator"
+	"perigee/internal/verdict"
 )
 
 // untested runs a test with an account that was brought from elsewhere.
@@ -67,7 +67,7 @@ func TestTokenOfAnotherAccountIsNotUsed(t *testing.T) {
 			for range 3 {
 				_, err := s.Token(t.Context())
 				wantClass(t, err, perigee.ClassUnauthenticated)
-				if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Kind != account.KindMisnamed {
+				if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Kind != verdict.KindMisnamed {
 					t.Errorf("got %v", err)
 				}
 			}

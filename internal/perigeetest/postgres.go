@@ -11,17 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresVariable names the server that tests may use. make e2e starts one.
+// PostgresVariable names the server that tests may use, as in postgres://user@127.0.0.1:5432/database. make e2e starts one, and
+// runs every package whose tests ask for it here.
 const PostgresVariable = "PERIGEE_TEST_POSTGRES"
 
 // Postgres returns the address of an empty schema on the server that PostgresVariable names, for this test alone. Where there is
 // no server the test is skipped.
-func Postgres(t *testing.T) string {
+func Postgres(t testing.TB) string {
 	t.Helper()
-	address := os.Getenv(PostgresVariable)
-	if address == "" {
-		t.Skip(PostgresVariable + " names no PostgreSQL server")
-	}
+	address := PostgresServer(t)
 	schema := "test_" + strings.ToLower(rand.Text()[:12])
 	run := func(statement string) {
 		conn, err := pgx.Connect(context.Background(), address)
@@ -43,4 +41,14 @@ func Postgres(t *testing.T) string {
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
 	return u.String()
+}
+
+// PostgresServer returns the address of the server itself, for what a schema is not enough for.
+func PostgresServer(t testing.TB) string {
+	t.Helper()
+	address := os.Getenv(PostgresVariable)
+	if address == "" {
+		t.Skip(PostgresVariable + " names no PostgreSQL server")
+	}
+	return address
 }

@@ -25,12 +25,6 @@ const (
 	keyError     = "error"
 )
 
-// The keys of the writer's own lines.
-const (
-	keyWaiting = "waiting"
-	keyLost    = "lost"
-)
-
 // log writes the one line about a finished call: a warning when it failed or was cut off.
 func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
 	level := slog.LevelInfo

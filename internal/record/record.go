@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/batch"
 )
 
 // Options say where calls are kept.
@@ -35,7 +36,14 @@ type Recorder struct {
 	perigee.Around
 	now    func() time.Time
 	logger *slog.Logger
-	writer *writer
+	queue  *queue
+	writer *batch.Writer[rowBatch]
+}
+
+var words = batch.Words{
+	Failing: "calls cannot be recorded for now",
+	Again:   "calls are recorded again",
+	TooMany: "more calls than could be recorded",
 }
 
 // New returns a Recorder around next. Its one goroutine runs until Close.
@@ -52,7 +60,12 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Limit <= 0 {
 		opts.Limit = defaultLimit
 	}
-	return &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, writer: startWriter(opts)}
+	r := &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, queue: &queue{limit: opts.Limit}}
+	r.writer = batch.Start(batch.Options[rowBatch]{
+		Queue: r.queue, Linger: opts.Linger, Words: words, Logger: opts.Logger,
+		Save: func(ctx context.Context, b rowBatch) error { return opts.Store.SaveCalls(ctx, b.calls) },
+	})
+	return r
 }
 
 // Stream passes the stream of the Upstream inside on, and records it as one call when the loop over it
@@ -115,12 +128,22 @@ func (r *Recorder) Refused(ctx context.Context, operation string, origin perigee
 
 // Flush waits until the calls that were told of so far are in the store, so that who reads it next sees them.
 // A store that fails is not waited for.
-func (r *Recorder) Flush(ctx context.Context) { r.writer.flush(ctx) }
+func (r *Recorder) Flush(ctx context.Context) { r.writer.Flush(ctx) }
 
 // Close writes what is pending and stops the Recorder. While the store fails it keeps trying until ctx
 // ends, so give it a ctx that does; the error then says how many calls were lost. Calls that end after
 // Close are not recorded.
-func (r *Recorder) Close(ctx context.Context) error { return r.writer.close(ctx) }
+func (r *Recorder) Close(ctx context.Context) error {
+	if missing, err := r.writer.Close(ctx); err != nil {
+		return perigee.Errorf(perigee.ClassUnavailable, "%d calls were not recorded: %w", missing, err)
+	}
+	return nil
+}
+
+// put queues what a row says now.
+func (r *Recorder) put(row *row, call *perigee.Call) {
+	r.writer.Add(func() { r.queue.put(row, call) })
+}
 
 // begin queues a call as open and returns the watch over it.
 func (r *Recorder) begin(operation string, origin *perigee.Origin, model string, stream bool) *watch {
@@ -137,15 +160,15 @@ func (r *Recorder) begin(operation string, origin *perigee.Origin, model string,
 		Dialect:   origin.Dialect,
 		Stream:    stream,
 		Client: perigee.Client{
-			Name:    clip(origin.Client.Name, maxName),
-			Version: clip(origin.Client.Version, maxName),
-			Key:     clip(origin.Client.Key, maxName),
-			Session: clip(origin.Client.Session, maxName),
+			Name:    perigee.Clip(origin.Client.Name, maxName),
+			Version: perigee.Clip(origin.Client.Version, maxName),
+			Key:     perigee.Clip(origin.Client.Key, maxName),
+			Session: perigee.Clip(origin.Client.Session, maxName),
 		},
-		ModelAsked: clip(model, maxName),
+		ModelAsked: perigee.Clip(model, maxName),
 		Outcome:    perigee.OutcomeOpen,
 		BytesIn:    int64(len(origin.Body)),
 	}
-	r.writer.put(&w.row, w.row.call)
+	r.put(&w.row, &w.row.call)
 	return w
 }

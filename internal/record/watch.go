@@ -143,22 +143,22 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 	call.Outcome = outcome
 	call.Duration = w.recorder.now().Sub(w.start)
 	call.FirstByte = w.firstByte
-	call.Model, call.Upstream, call.Account = clip(w.model, maxName), w.upstream, w.account
+	call.Model, call.Upstream, call.Account = perigee.Clip(w.model, maxName), w.upstream, w.account
 	call.Finish = w.finish
 	call.Usage = w.usage
 	if notes := append(slices.Clip(w.notes), w.late.All()...); len(notes) > 0 {
 		call.Notes = make([]string, len(notes))
 		for i, note := range notes {
-			call.Notes[i] = clip(note.String(), maxText)
+			call.Notes[i] = perigee.Clip(note.String(), maxText)
 		}
 	}
 	call.Steps = w.steps.All()
 	for i := range call.Steps {
-		call.Steps[i].Error = redact(clip(call.Steps[i].Error, maxText))
+		call.Steps[i].Error = redact(perigee.Clip(call.Steps[i].Error, maxText))
 	}
 	if trouble != nil {
 		call.Class, call.Status = trouble.Class, trouble.Status
-		call.Error = redact(clip(trouble.Message, maxText))
+		call.Error = redact(perigee.Clip(trouble.Message, maxText))
 		if call.Model == "" {
 			call.Model = trouble.Model
 		}
@@ -169,6 +169,6 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 			call.Account = trouble.Account
 		}
 	}
-	w.recorder.writer.put(&w.row, call)
+	w.recorder.put(&w.row, &call)
 	w.recorder.log(ctx, &call)
 }

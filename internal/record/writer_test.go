@@ -175,7 +175,7 @@ func TestLimitLosesOpenRowsFirst(t *testing.T) {
 		r, store, out := failing(t, 3)
 		stream(t, r, "1")
 		open := &row{}
-		r.writer.put(open, perigee.Call{ID: "long", Outcome: perigee.OutcomeOpen})
+		r.put(open, &perigee.Call{ID: "long", Outcome: perigee.OutcomeOpen})
 		stream(t, r, "2") // its open row pushes the other one out, and then it is done itself
 		stream(t, r, "3") // now there are only ended ones: its open row is lost, its end pushes 0 out
 		store.fail(nil)
@@ -186,7 +186,7 @@ func TestLimitLosesOpenRowsFirst(t *testing.T) {
 			t.Errorf("said\n%s", out)
 		}
 		// A call whose open row was lost is told of when it ends.
-		r.writer.put(open, perigee.Call{ID: "long", Outcome: perigee.OutcomeDone})
+		r.put(open, &perigee.Call{ID: "long", Outcome: perigee.OutcomeDone})
 		mustClose(t, r)
 		if got := store.calls()["long"].Outcome; got != perigee.OutcomeDone {
 			t.Errorf("got %q", got)
@@ -269,7 +269,6 @@ func TestCloseInterruptsAHangingStore(t *testing.T) {
 		if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		<-r.writer.done
 	})
 }
 

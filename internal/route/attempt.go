@@ -101,7 +101,7 @@ func (a *attempt) astray() error {
 // pass hands an event to the caller. What was spent before counts, too.
 func (a *attempt) pass(ev perigee.Event) bool {
 	if ev.Kind == perigee.EventUsage && ev.Usage != nil && a.spent != (perigee.Usage{}) {
-		ev.Usage = new(sum(a.spent, *ev.Usage))
+		ev.Usage = new(a.spent.Plus(*ev.Usage))
 	}
 	return a.yield(ev, nil)
 }
@@ -205,7 +205,7 @@ func (a *attempt) failure(err error) failure {
 // spent is what all of them cost.
 func (list failures) spent() (total perigee.Usage) {
 	for _, f := range list {
-		total = sum(total, f.usage)
+		total = total.Plus(f.usage)
 	}
 	return total
 }
@@ -220,8 +220,4 @@ func (list failures) confess(yield func(perigee.Event, error) bool) bool {
 		}
 	}
 	return true
-}
-
-func sum(a, b perigee.Usage) perigee.Usage {
-	return perigee.Usage{Input: a.Input + b.Input, Cached: a.Cached + b.Cached, Output: a.Output + b.Output, Thinking: a.Thinking + b.Thinking}
 }

@@ -254,7 +254,7 @@ func (r *Router) verdict(ctx context.Context, model string, failed failures) err
 	if slices.Contains(known, model) {
 		return failed[0].err // the model is there: something else about the request was not found
 	}
-	e := perigee.Errorf(perigee.ClassNotFound, "no model %q at %s", shorten(model), strings.Join(asked, ", "))
+	e := perigee.Errorf(perigee.ClassNotFound, "no model %q at %s", perigee.Clip(model, 100), strings.Join(asked, ", "))
 	e.Upstream, e.Model = failed[0].upstream, model
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
@@ -266,11 +266,4 @@ func (r *Router) verdict(ctx context.Context, model string, failed failures) err
 		return e.WithNext("there are %s; perigee models lists all", strings.Join(known[:min(3, len(known))], ", "))
 	}
 	return e.WithNext("perigee models lists what there is")
-}
-
-func shorten(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"perigee"
+	"perigee/internal/ownfile"
 )
 
 // A key file is one line: these words and the key in base64.
@@ -42,52 +42,7 @@ func decodeKey(text string) ([]byte, error) {
 	return raw, err
 }
 
-// writeKey makes a key file that is there whole or not at all, and never in the place of another.
-func writeKey(path string, raw []byte) (err error) {
-	dir := filepath.Dir(path)
-	temporary, err := os.CreateTemp(dir, fileName+".*.tmp") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // it goes on under its own name, if at all
-	_, err = fmt.Fprintln(temporary, fileWords+base64.StdEncoding.EncodeToString(raw))
-	if err == nil {
-		err = temporary.Sync()
-	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = publish(temporary.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
-	return err
-}
-
-// publish gives a file its name unless another has it. Not every file system can give a file a second name; the lock
-// keeps others out all the same.
-func publish(temporary, path string) error {
-	err := os.Link(temporary, path)
-	if err == nil || os.IsExist(err) {
-		return err
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return os.ErrExist
-	}
-	return os.Rename(temporary, path)
-}
-
-// syncDir makes a new name last.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
+// writeKey makes a key file, never in the place of another.
+func writeKey(path string, raw []byte) error {
+	return ownfile.WriteNew(path, []byte(fileWords+base64.StdEncoding.EncodeToString(raw)+"\n"))
 }

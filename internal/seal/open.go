@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/ownfile"
 )
 
 // Options say where the key is.
@@ -61,11 +62,16 @@ func Open(ctx context.Context, opts Options) (*Key, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, trouble(err)
 	}
-	unlock, err := lock(ctx, filepath.Join(opts.Dir, lockName))
-	if err != nil {
-		return nil, err
+	lock, err := ownfile.Lock(ctx, filepath.Join(opts.Dir, lockName), patience)
+	switch {
+	case errors.Is(err, ownfile.ErrHeld):
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another perigee keeps the key to itself: %w", err).WithNext("try again")
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, trouble(err)
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	return opts.find(ctx)
 }
 
@@ -100,8 +106,18 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 	return o.inFile(raw, account)
 }
 
+// IsKey says whether a text is a key that Options.Given takes.
+func IsKey(text string) bool {
+	_, err := decodeGiven(text)
+	return err == nil
+}
+
+func decodeGiven(text string) ([]byte, error) {
+	return decodeKey(strings.TrimPrefix(strings.TrimSpace(text), fileWords))
+}
+
 func parseGiven(given perigee.Secret) (*Key, error) {
-	raw, err := decodeKey(strings.TrimPrefix(strings.TrimSpace(given.Reveal()), fileWords))
+	raw, err := decodeGiven(given.Reveal())
 	if err != nil {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "the seal key is not 32 bytes in base64").
 			WithNext("make one with `openssl rand -base64 32`, or use what is in a seal.key file")
@@ -137,25 +153,4 @@ func trouble(err error) error {
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "the key that seals sign-ins: %w", err).
 		WithNext("make the data_dir and what is in it writable, or choose another one")
-}
-
-// lock keeps others out while the key is looked for. The end of the process unlocks, too.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, trouble(err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		if err = lockFile(file); err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, perigee.Errorf(perigee.ClassUnavailable, "another perigee keeps the key to itself: %w", err).WithNext("try again")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

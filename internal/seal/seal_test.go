@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/ownfile"
 )
 
 func TestMain(m *testing.M) {
@@ -392,15 +393,20 @@ func TestKeyFileIsNeverReplaced(t *testing.T) {
 
 func TestOpenGivesUpOnALock(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := lock(t.Context(), filepath.Join(dir, lockName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = Open(ctx, inFile(dir))
-	wantError(t, err, perigee.ClassUnavailable, "another perigee", "try again")
-	unlock()
+	synctest.Test(t, func(t *testing.T) {
+		lock, err := ownfile.Lock(t.Context(), filepath.Join(dir, lockName), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(t.Context(), inFile(dir))
+		wantError(t, err, perigee.ClassUnavailable, "another perigee", "try again")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Open(ctx, inFile(dir)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		_ = lock.Close()
+	})
 	mustOpen(t, inFile(dir))
 }
 

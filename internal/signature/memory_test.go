@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -158,26 +157,26 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &shelf{}
 		store.fail(errors.New("disk full"))
-		w := startWriter(store, Options{Logger: slog.New(slog.DiscardHandler)})
+		m := NewMemory(Options{})
+		m.KeepIn(store)
 		value := strings.Repeat("x", maxWaiting/10)
 		for i := range 100 {
-			w.put(perigee.Signature{Key: fmt.Sprint(i), Value: value})
+			m.put(fmt.Sprint(i), value, "gemini")
 			if i%5 == 0 {
 				time.Sleep(time.Minute) // of the bubble: it is tried and comes back
 			}
 		}
-		w.mu.Lock()
-		count, bytes := len(w.queue), w.bytes
-		w.mu.Unlock()
-		if count == 0 || count > 10 || bytes > maxWaiting {
-			t.Errorf("%d signatures with %d bytes wait", count, bytes)
+		synctest.Wait()
+		count := len(m.queue.list)
+		if count == 0 || count > 10 || m.queue.bytes > maxWaiting || count+m.queue.lost != 100 {
+			t.Errorf("%d signatures with %d bytes wait, %d are lost", count, m.queue.bytes, m.queue.lost)
 		}
 		store.fail(nil)
-		if err := w.close(t.Context()); err != nil {
+		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if len(store.rows) != count || w.bytes != 0 {
-			t.Errorf("%d rows, %d bytes still wait", len(store.rows), w.bytes)
+		if len(store.rows) != count || m.queue.bytes != 0 {
+			t.Errorf("%d rows, %d bytes still wait", len(store.rows), m.queue.bytes)
 		}
 	})
 }
@@ -186,10 +185,11 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 func TestTheOldestAreGivenUp(t *testing.T) {
 	half := perigee.Signature{Value: strings.Repeat("x", maxWaiting/2-1000)}
 	named := func(key string) perigee.Signature { s := half; s.Key = key; return s }
-	w := &writer{queue: []perigee.Signature{named("c")}}
-	w.putBack([]perigee.Signature{named("a"), named("b")})
-	if len(w.queue) != 2 || w.queue[0].Key != "b" || w.queue[1].Key != "c" || w.bytes != 2*size(named("b")) {
-		t.Errorf("%d signatures with %d bytes wait, the first %q", len(w.queue), w.bytes, w.queue[0].Key)
+	var q queue
+	q.put(named("c"))
+	q.Done([]perigee.Signature{named("a"), named("b")}, errors.New("disk full"))
+	if len(q.list) != 2 || q.list[0].Key != "b" || q.list[1].Key != "c" || q.bytes != 2*size(named("b")) || q.Lost() != 1 {
+		t.Errorf("%d signatures with %d bytes wait, the first %q", len(q.list), q.bytes, q.list[0].Key)
 	}
 }
 

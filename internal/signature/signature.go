@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/batch"
 )
 
 // Options say how much is remembered. Zero values mean defaults.
@@ -59,7 +60,17 @@ type Memory struct {
 	opts   Options
 	cache  cache
 	store  perigee.SignatureStore
-	writer *writer
+	queue  queue
+	writer *batch.Writer[[]perigee.Signature] // nil: there is no store
+}
+
+// linger is how long signatures gather before they are written together.
+const linger = 50 * time.Millisecond
+
+var words = batch.Words{
+	Failing: "signatures cannot be kept for now",
+	Again:   "signatures are kept again",
+	TooMany: "more signatures than could be kept",
 }
 
 // NewMemory returns an empty memory.
@@ -86,7 +97,16 @@ func NewMemory(opts Options) *Memory {
 // the memory closes it, before the store.
 func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	m.store = store
-	m.writer = startWriter(store, m.opts)
+	gather := linger
+	if m.opts.Shared {
+		gather = 0 // the next request of the conversation may come to somebody else in a moment
+	}
+	m.writer = batch.Start(batch.Options[[]perigee.Signature]{
+		Queue: &m.queue, Linger: gather, Words: words, Logger: m.opts.Logger,
+		Save: func(ctx context.Context, list []perigee.Signature) error {
+			return store.SaveSignatures(ctx, latest(list))
+		},
+	})
 }
 
 // Close writes what is not in the store yet. While the store fails it tries until ctx ends.
@@ -94,18 +114,21 @@ func (m *Memory) Close(ctx context.Context) error {
 	if m.writer == nil {
 		return nil
 	}
-	return m.writer.close(ctx)
+	if missing, err := m.writer.Close(ctx); err != nil {
+		return perigee.Errorf(perigee.ClassUnavailable, "%d signatures were not kept: %w", missing, err)
+	}
+	return nil
 }
 
 // settle waits, where the store is shared, until others can find what was remembered: with the end of its answer a client
-// may turn to one of them.
+// may turn to one of them. A store that fails is not waited for.
 func (m *Memory) settle(ctx context.Context) {
-	if m.writer == nil || !m.opts.Shared {
+	if m.writer == nil || !m.opts.Shared || m.writer.Failing() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	m.writer.settle(ctx)
+	m.writer.Flush(ctx)
 }
 
 // put remembers a signature under a key.
@@ -113,7 +136,7 @@ func (m *Memory) put(key, value, seal string) {
 	s := perigee.Signature{Key: key, Value: value, Seal: seal, Expires: m.opts.Now().Add(m.opts.Keep)}
 	m.cache.put(s, false)
 	if m.writer != nil {
-		m.writer.put(s)
+		m.writer.Add(func() { m.queue.put(s) })
 	}
 }
 

@@ -62,7 +62,11 @@ const (
 // in which they were added. They have the cooldowns that are not over. An account whose refresh token cannot be opened is there all the same, so that it can be
 // seen and removed: it has no token, is signed out, and says why. Its row stays as it is.
 func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
-	list, err := a.signIns(ctx, upstream)
+	var list []perigee.SignIn
+	err := a.store.bounded(ctx, func(ctx context.Context) (err error) {
+		list, err = a.signIns(ctx, upstream)
+		return err
+	})
 	if err != nil {
 		return nil, a.store.explain("read accounts from", err)
 	}
@@ -80,20 +84,14 @@ func (a *Accounts) signIns(ctx context.Context, upstream string) ([]perigee.Sign
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	rows, err := tx.QueryContext(ctx, selectAccounts+where.String()+orderAccounts, where.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	var list []perigee.SignIn
-	for rows.Next() {
+	rows, err := tx.QueryContext(ctx, selectAccounts+where.String()+orderAccounts, where.args...)
+	err = eachRow(rows, err, func(rows *sql.Rows) error {
 		s, err := a.scan(rows)
-		if err != nil {
-			return nil, err
-		}
 		list = append(list, s)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return list, a.addCooldowns(ctx, tx, list)
@@ -131,7 +129,7 @@ func (a *Accounts) AddSignIns(ctx context.Context, list []perigee.SignIn) (added
 		}
 	}
 	added = make([]bool, len(list))
-	err = a.write(ctx, fmt.Sprintf("add %d accounts to", len(list)), func(tx *sql.Tx) error {
+	err = a.write(ctx, fmt.Sprintf("add %d accounts to", len(list)), func(ctx context.Context, tx *sql.Tx) error {
 		for i := range list {
 			var err error
 			if added[i], err = a.addOne(ctx, tx, &list[i]); err != nil {
@@ -170,7 +168,7 @@ func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generati
 	if err := complete(&s, a.store.now()); err != nil {
 		return 0, err
 	}
-	err = a.write(ctx, "change account "+s.Email+" in", func(tx *sql.Tx) error {
+	err = a.write(ctx, "change account "+s.Email+" in", func(ctx context.Context, tx *sql.Tx) error {
 		args, err := a.values(ctx, tx, &s)
 		if err != nil {
 			return err
@@ -195,7 +193,7 @@ func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generati
 // RemoveSignIn forgets an account with its cooldowns and says whether there was one.
 func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (removed bool, err error) {
 	email = fold(email)
-	err = a.write(ctx, "remove account "+email+" from", func(tx *sql.Tx) error {
+	err = a.write(ctx, "remove account "+email+" from", func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, countChange); err != nil {
 			return err
 		}
@@ -213,7 +211,7 @@ func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (re
 // Changes counts what was changed about accounts, cooldowns included, by whomever. While it stays the same there is
 // nothing new to read.
 func (s *Store) Changes(ctx context.Context) (changes int64, err error) {
-	err = s.bounded(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, selectChanges).Scan(&changes) })
+	err = s.one(ctx, selectChanges, nil, &changes)
 	return changes, s.explain("read changes of accounts from", err)
 }
 

@@ -46,11 +46,7 @@ func (a *Accounts) addCooldowns(ctx context.Context, tx *sql.Tx, list []perigee.
 		places[name{list[i].Upstream, list[i].Email}] = i
 	}
 	rows, err := tx.QueryContext(ctx, selectCooldowns, a.store.now().UnixMicro())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	return eachRow(rows, err, func(rows *sql.Rows) error {
 		var n name
 		var c perigee.Cooldown
 		var until int64
@@ -61,6 +57,6 @@ func (a *Accounts) addCooldowns(ctx context.Context, tx *sql.Tx, list []perigee.
 		if i, ok := places[n]; ok {
 			list[i].Cooldowns = append(list[i].Cooldowns, c)
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -18,7 +18,7 @@ const (
 // meanwhile is not disturbed.
 func (a *Accounts) PreferSignIn(ctx context.Context, upstream, email string) error {
 	email = fold(email)
-	return a.write(ctx, "prefer account "+email+" in", func(tx *sql.Tx) error {
+	return a.write(ctx, "prefer account "+email+" in", func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, countChange); err != nil {
 			return err
 		}

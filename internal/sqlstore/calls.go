@@ -109,14 +109,11 @@ func decodeList[T any](text string, into *[]T) error {
 	return json.Unmarshal([]byte(text), into)
 }
 
-// A CallQuery picks calls.
-type CallQuery = perigee.CallQuery
-
 const defaultLimit = 100
 
 // Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one. A
 // Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
-func (s *Store) Calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) {
+func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
 	if q.Limit < 0 {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "a limit of %d calls makes no sense", q.Limit)
 	}
@@ -130,14 +127,14 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) 
 	return calls, nil
 }
 
-func (s *Store) calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) {
+func (s *Store) calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
 	var where conditions
 	if q.ID != "" {
 		where.add("id = ", q.ID)
 	}
 	if q.Before != "" {
 		var micros int64
-		err := s.read.QueryRowContext(ctx, `SELECT time_us FROM calls WHERE id = $1`, q.Before).Scan(&micros)
+		err := s.one(ctx, `SELECT time_us FROM calls WHERE id = $1`, []any{q.Before}, &micros)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, perigee.Errorf(perigee.ClassNotFound, "there is no call %s", q.Before)
 		}
@@ -147,18 +144,11 @@ func (s *Store) calls(ctx context.Context, q CallQuery) ([]perigee.Call, error) 
 		where.add("(time_us, id) < ", micros, q.Before)
 	}
 	query := `SELECT ` + callColumns + ` FROM calls` + where.String() + ` ORDER BY time_us DESC, id DESC LIMIT ` + where.arg(q.Limit)
-	rows, err := s.read.QueryContext(ctx, query, where.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	var calls []perigee.Call
-	for rows.Next() {
+	err := s.each(ctx, query, where.args, func(rows *sql.Rows) error {
 		call, err := scanCall(rows)
-		if err != nil {
-			return nil, err
-		}
 		calls = append(calls, call)
-	}
-	return calls, rows.Err()
+		return err
+	})
+	return calls, err
 }

@@ -85,7 +85,7 @@ func mustSave(t failer, s *Store, calls ...perigee.Call) {
 	}
 }
 
-func mustCalls(t failer, s *Store, q CallQuery) []perigee.Call {
+func mustCalls(t failer, s *Store, q perigee.CallQuery) []perigee.Call {
 	t.Helper()
 	calls, err := s.Calls(context.Background(), q)
 	if err != nil {
@@ -130,20 +130,20 @@ func testRoundTrip(t *testing.T, s *Store) {
 
 	elsewhere.Time = elsewhere.Time.UTC()
 	want := []perigee.Call{full, elsewhere, bare}
-	if got := mustCalls(t, s, CallQuery{}); !reflect.DeepEqual(got, want) {
+	if got := mustCalls(t, s, perigee.CallQuery{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got := mustCalls(t, s, CallQuery{ID: "full"}); !reflect.DeepEqual(got, want[:1]) {
+	if got := mustCalls(t, s, perigee.CallQuery{ID: "full"}); !reflect.DeepEqual(got, want[:1]) {
 		t.Errorf("by id: got %+v", got)
 	}
-	if got := mustCalls(t, s, CallQuery{ID: "nobody"}); len(got) != 0 {
+	if got := mustCalls(t, s, perigee.CallQuery{ID: "nobody"}); len(got) != 0 {
 		t.Errorf("by an id that is not there: got %+v", got)
 	}
 }
 
 func testEmptyBatch(t *testing.T, s *Store) {
 	mustSave(t, s)
-	if got := mustCalls(t, s, CallQuery{}); len(got) != 0 {
+	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -154,13 +154,13 @@ func testUpsert(t *testing.T, s *Store) {
 	done := fullCall("c")
 	done.Outcome = perigee.OutcomeDone
 	mustSave(t, s, done)
-	if got := mustCalls(t, s, CallQuery{}); !reflect.DeepEqual(got, []perigee.Call{done}) {
+	if got := mustCalls(t, s, perigee.CallQuery{}); !reflect.DeepEqual(got, []perigee.Call{done}) {
 		t.Errorf("after open and done: got %+v", got)
 	}
 	// Both states in one batch: the later one counts.
 	open.ID, done.ID = "d", "d"
 	mustSave(t, s, open, done)
-	if got := mustCalls(t, s, CallQuery{ID: "d"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
+	if got := mustCalls(t, s, perigee.CallQuery{ID: "d"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
 		t.Errorf("after both in one batch: got %+v", got)
 	}
 }
@@ -168,7 +168,7 @@ func testUpsert(t *testing.T, s *Store) {
 func testBatchIsWhole(t *testing.T, s *Store) {
 	err := s.SaveCalls(t.Context(), []perigee.Call{fullCall("a"), fullCall("b"), {ID: ""}})
 	wantClass(t, err, perigee.ClassInternal)
-	if got := mustCalls(t, s, CallQuery{}); len(got) != 0 {
+	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 0 {
 		t.Errorf("a refused batch left %v", ids(got))
 	}
 	mustSave(t, s, fullCall("a"))
@@ -193,10 +193,10 @@ func TestOpenCallsAreCutOffAtTheNextStart(t *testing.T) {
 				t.Fatalf("time %d: got %d, %v, want %d", i+1, got, err, want)
 			}
 		}
-		if got := mustCalls(t, s, CallQuery{ID: "done"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
+		if got := mustCalls(t, s, perigee.CallQuery{ID: "done"}); !reflect.DeepEqual(got, []perigee.Call{done}) {
 			t.Errorf("the call that was done is now %+v", got)
 		}
-		got := mustCalls(t, s, CallQuery{ID: "open"})[0]
+		got := mustCalls(t, s, perigee.CallQuery{ID: "open"})[0]
 		if got.Outcome != perigee.OutcomeCutOff || got.Class != perigee.ClassUnavailable || got.Error == "" {
 			t.Errorf("the open call is now %+v", got)
 		}
@@ -209,7 +209,7 @@ func testPages(t *testing.T, s *Store) {
 		mustSave(t, s, perigee.Call{ID: fmt.Sprintf("c%d", i), Time: noon.Add(time.Duration(at) * time.Second)})
 	}
 	var got []string
-	q := CallQuery{Limit: 2}
+	q := perigee.CallQuery{Limit: 2}
 	for page := mustCalls(t, s, q); len(page) > 0; page = mustCalls(t, s, q) {
 		if len(page) > 2 {
 			t.Fatalf("a page of %d", len(page))
@@ -220,9 +220,9 @@ func testPages(t *testing.T, s *Store) {
 	if want := []string{"c4", "c3", "c2", "c1", "c0"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	_, err := s.Calls(t.Context(), CallQuery{Before: "nobody"})
+	_, err := s.Calls(t.Context(), perigee.CallQuery{Before: "nobody"})
 	wantClass(t, err, perigee.ClassNotFound)
-	_, err = s.Calls(t.Context(), CallQuery{Limit: -1})
+	_, err = s.Calls(t.Context(), perigee.CallQuery{Limit: -1})
 	wantClass(t, err, perigee.ClassInvalid)
 }
 
@@ -387,7 +387,7 @@ func testCanceledSave(t *testing.T, s *Store) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	mustSave(t, s, fullCall("b"))
-	if got := ids(mustCalls(t, s, CallQuery{})); !slices.Equal(got, []string{"b"}) {
+	if got := ids(mustCalls(t, s, perigee.CallQuery{})); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("got %v", got)
 	}
 }

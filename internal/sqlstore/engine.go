@@ -29,6 +29,9 @@ type engine interface {
 	durably(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error
 	// inBulk runs a statement for each of many rows, in one transaction, behind a first one.
 	inBulk(ctx context.Context, db *sql.DB, b bulk) error
+	// lease waits until nobody else refreshes an account, and keeps others from it until release is called; nil: there are no
+	// others.
+	lease(ctx context.Context, upstream, email string) (release func(), err error)
 	// patience bounds work that is not bounded otherwise; 0: it cannot hang.
 	patience() time.Duration
 
@@ -77,6 +80,45 @@ func (s *Store) transact(ctx context.Context, change func(ctx context.Context, t
 	return s.bounded(ctx, func(ctx context.Context) error {
 		return inTransaction(ctx, s.write, func(tx *sql.Tx) error { return change(ctx, tx) })
 	})
+}
+
+// one runs a query that has one row, or none: sql.ErrNoRows.
+func (s *Store) one(ctx context.Context, query string, args []any, into ...any) error {
+	return s.bounded(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, query, args...).Scan(into...) })
+}
+
+// each runs a query and has each of its rows read.
+func (s *Store) each(ctx context.Context, query string, args []any, read func(rows *sql.Rows) error) error {
+	return s.bounded(ctx, func(ctx context.Context) error {
+		rows, err := s.read.QueryContext(ctx, query, args...)
+		return eachRow(rows, err, read)
+	})
+}
+
+// eachRow takes what a query returned.
+func eachRow(rows *sql.Rows, err error, read func(rows *sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// execute runs a statement and returns how many rows it changed.
+func (s *Store) execute(ctx context.Context, statement string, args ...any) (changed int64, err error) {
+	err = s.bounded(ctx, func(ctx context.Context) error {
+		result, err := s.write.ExecContext(ctx, statement, args...)
+		if err == nil {
+			changed, err = result.RowsAffected()
+		}
+		return err
+	})
+	return changed, err
 }
 
 // A beginner is a *sql.DB or a *sql.Conn.

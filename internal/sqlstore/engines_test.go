@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,11 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 )
-
-// postgresVariable names a PostgreSQL server to test on, as in postgres://user@127.0.0.1:5432/database. Each test has a
-// schema of its own there, which it removes.
-const postgresVariable = "PERIGEE_TEST_POSTGRES"
 
 // fresh gives the options of a new, empty database. Whoever opens it twice has the same one.
 type fresh func(t testing.TB) Options
@@ -34,9 +30,7 @@ func onEngines(t *testing.T, run func(t *testing.T, fresh fresh)) {
 
 func needPostgres(t testing.TB) {
 	t.Helper()
-	if os.Getenv(postgresVariable) == "" {
-		t.Skip(postgresVariable + " names no PostgreSQL server")
-	}
+	perigeetest.PostgresServer(t)
 }
 
 func atNoon() time.Time { return noon }
@@ -47,16 +41,7 @@ func freshSQLite(t testing.TB) Options {
 
 func freshPostgres(t testing.TB) Options {
 	t.Helper()
-	schema := "test_" + strings.ToLower(rand.Text()[:12])
-	administer(t, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { administer(t, "DROP SCHEMA "+schema+" CASCADE") })
-	return Options{URL: postgresWith(t, "search_path", schema), Replica: "replica-" + schema, Now: atNoon}
-}
-
-// postgresWith is the address of the server with another parameter.
-func postgresWith(t testing.TB, name, value string) perigee.Secret {
-	t.Helper()
-	return withParameter(t, perigee.NewSecret(os.Getenv(postgresVariable)), name, value)
+	return Options{URL: perigee.NewSecret(perigeetest.Postgres(t)), Replica: "replica-" + strings.ToLower(rand.Text()[:12]), Now: atNoon}
 }
 
 func withParameter(t testing.TB, address perigee.Secret, name, value string) perigee.Secret {
@@ -74,7 +59,7 @@ func withParameter(t testing.TB, address perigee.Secret, name, value string) per
 // administer runs a statement on the server, outside of any store.
 func administer(t testing.TB, statement string) {
 	t.Helper()
-	config, err := pgx.ParseConfig(os.Getenv(postgresVariable))
+	config, err := pgx.ParseConfig(perigeetest.PostgresServer(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestManyReplicasStartAtOnce(t *testing.T) {
 	}
 	starting.Wait()
 	s := openWith(t, options)
-	if got := mustCalls(t, s, CallQuery{}); len(got) != 6 {
+	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 6 {
 		t.Errorf("got %v", ids(got))
 	}
 	var steps int
@@ -136,7 +136,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	mustSave(t, daemon, fullCall("a"))
 	options.ReadOnly = true
 	reader := openWith(t, options)
-	if got := ids(mustCalls(t, reader, CallQuery{})); !slices.Equal(got, []string{"a"}) {
+	if got := ids(mustCalls(t, reader, perigee.CallQuery{})); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("got %v", got)
 	}
 	wantClass(t, reader.SaveCalls(t.Context(), []perigee.Call{fullCall("b")}), perigee.ClassInternal)
@@ -175,7 +175,7 @@ func TestPostgresTakesAnyText(t *testing.T) {
 	c := fullCall("a")
 	c.Error, c.Client.Name = "bad \x00 byte", "caf\xe9"
 	mustSave(t, s, c)
-	got := mustCalls(t, s, CallQuery{ID: "a"})[0]
+	got := mustCalls(t, s, perigee.CallQuery{ID: "a"})[0]
 	if got.Error != "bad \uFFFD byte" || got.Client.Name != "caf\uFFFD" {
 		t.Errorf("got %q, %q", got.Error, got.Client.Name)
 	}
@@ -204,7 +204,7 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 		}
 		mustChange(t, a, theOnly(t, a))
 	}
-	if got := mustCalls(t, s, CallQuery{}); len(got) != 5 {
+	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 5 {
 		t.Errorf("got %v", ids(got))
 	}
 }

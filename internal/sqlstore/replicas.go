@@ -39,15 +39,7 @@ func (s *Store) CutOffOpenCalls(ctx context.Context) (int, error) {
 	if s.Shared() {
 		statement = cutOffOfGone
 	}
-	var cut int64
-	err := s.bounded(ctx, func(ctx context.Context) error {
-		result, err := s.write.ExecContext(ctx, statement,
-			string(perigee.OutcomeCutOff), string(perigee.ClassUnavailable), "perigee ended before the call did")
-		if err == nil {
-			cut, err = result.RowsAffected()
-		}
-		return err
-	})
+	cut, err := s.execute(ctx, statement, string(perigee.OutcomeCutOff), string(perigee.ClassUnavailable), "perigee ended before the call did")
 	return int(cut), s.explain("cut off open calls in", err)
 }
 
@@ -56,7 +48,7 @@ func (s *Store) Replicas(ctx context.Context) (alive int, err error) {
 	if !s.Shared() {
 		return 1, nil
 	}
-	err = s.bounded(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, countAlive).Scan(&alive) })
+	err = s.one(ctx, countAlive, nil, &alive)
 	return alive, s.explain("count replicas in", err)
 }
 
@@ -123,10 +115,7 @@ func (p *presence) clear(ctx context.Context) {
 	if cut > 0 {
 		p.store.logger.Warn("another replica ended with calls open", "calls", cut)
 	}
-	_ = p.store.bounded(ctx, func(ctx context.Context) error {
-		_, err := p.store.write.ExecContext(ctx, forgetGone)
-		return err
-	})
+	_, _ = p.store.execute(ctx, forgetGone)
 }
 
 // end says that the replica is gone. If that cannot be said its lease ends by itself.

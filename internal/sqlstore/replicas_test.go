@@ -25,7 +25,7 @@ func replicas(t *testing.T, names ...string) []*Store {
 
 func outcome(t *testing.T, s *Store, id string) perigee.Outcome {
 	t.Helper()
-	calls := mustCalls(t, s, CallQuery{ID: id})
+	calls := mustCalls(t, s, perigee.CallQuery{ID: id})
 	if len(calls) != 1 {
 		t.Fatalf("%d calls %s", len(calls), id)
 	}

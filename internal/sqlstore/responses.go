@@ -47,8 +47,8 @@ func (s *Store) Response(ctx context.Context, key, id string) (*perigee.StoredRe
 	r := &perigee.StoredResponse{ID: id, Key: key}
 	var created, expires int64
 	var input, output, response string
-	err := s.read.QueryRowContext(ctx, selectResponse, s.engine.text(id), s.engine.text(key), s.now().UnixMicro()).
-		Scan(&created, &expires, &input, &output, &response)
+	err := s.one(ctx, selectResponse, []any{s.engine.text(id), s.engine.text(key), s.now().UnixMicro()},
+		&created, &expires, &input, &output, &response)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoResponse(id)
 	}
@@ -65,15 +65,14 @@ func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	if err := s.writable("delete response " + id); err != nil {
 		return err
 	}
-	result, err := s.write.ExecContext(ctx, deleteResponse, s.engine.text(id), s.engine.text(key), s.now().UnixMicro())
+	deleted, err := s.execute(ctx, deleteResponse, s.engine.text(id), s.engine.text(key), s.now().UnixMicro())
 	if err != nil {
 		return s.explain("delete response "+id+" from", err)
 	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
+	if deleted == 0 {
 		return errNoResponse(id)
 	}
-	return err
+	return nil
 }
 
 func errNoResponse(id string) *perigee.Error {

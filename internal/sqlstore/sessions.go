@@ -47,7 +47,7 @@ func (n *Sessions) SaveSession(ctx context.Context, session, family, email, pool
 // FindSession returns which account a session is with; nothing when nobody knows.
 func (n *Sessions) FindSession(ctx context.Context, session, family string) (email, pool string, err error) {
 	s := n.store
-	err = s.read.QueryRowContext(ctx, selectSession, n.upstream, s.engine.text(session), family, s.now().UnixMicro()).Scan(&email, &pool)
+	err = s.one(ctx, selectSession, []any{n.upstream, s.engine.text(session), family, s.now().UnixMicro()}, &email, &pool)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", "", nil
 	}
@@ -60,8 +60,6 @@ func (n *Sessions) ForgetSessions(ctx context.Context) error {
 	if err := s.writable("forget sessions"); err != nil {
 		return err
 	}
-	return s.explain("forget sessions in", s.bounded(ctx, func(ctx context.Context) error {
-		_, err := s.write.ExecContext(ctx, forgetSessions, n.upstream)
-		return err
-	}))
+	_, err := s.execute(ctx, forgetSessions, n.upstream)
+	return s.explain("forget sessions in", err)
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,19 +67,16 @@ func (s *Store) findSignatures(ctx context.Context, found []perigee.Signature, k
 		fmt.Fprintf(&marks, "$%d", i+2)
 		args = append(args, s.engine.text(key))
 	}
-	rows, err := s.read.QueryContext(ctx, `SELECT key, value, seal, expires_us FROM signatures WHERE expires_us > $1 AND key IN (`+marks.String()+`)`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	query := `SELECT key, value, seal, expires_us FROM signatures WHERE expires_us > $1 AND key IN (` + marks.String() + `)`
+	err := s.each(ctx, query, args, func(rows *sql.Rows) error {
 		var g perigee.Signature
 		var micros int64
 		if err := rows.Scan(&g.Key, &g.Value, &g.Seal, &micros); err != nil {
-			return nil, err
+			return err
 		}
 		g.Expires = time.UnixMicro(micros).UTC()
 		found = append(found, g)
-	}
-	return found, rows.Err()
+		return nil
+	})
+	return found, err
 }

@@ -33,6 +33,11 @@ func (f *sqliteFile) patience() time.Duration { return 0 }
 func (f *sqliteFile) text(s string) string    { return s }
 func (f *sqliteFile) bytewise() string        { return "" }
 
+// lease has nothing to do: the one process that has the file open sees to it by itself.
+func (f *sqliteFile) lease(context.Context, string, string) (release func(), err error) {
+	return nil, nil
+}
+
 // alone has nothing to do: a writing transaction is alone from its beginning.
 func (f *sqliteFile) alone(context.Context, *sql.Tx) error { return nil }
 

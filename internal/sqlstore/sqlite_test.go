@@ -76,7 +76,7 @@ func TestReopen(t *testing.T) {
 	}
 	mustSave(t, first, fullCall("a"))
 	mustClose(t, first)
-	if got := ids(mustCalls(t, open(t, path), CallQuery{})); !slices.Equal(got, []string{"a"}) {
+	if got := ids(mustCalls(t, open(t, path), perigee.CallQuery{})); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestManyStartAtOnce(t *testing.T) {
 		})
 	}
 	starting.Wait()
-	if got := mustCalls(t, open(t, path), CallQuery{}); len(got) != 8 {
+	if got := mustCalls(t, open(t, path), perigee.CallQuery{}); len(got) != 8 {
 		t.Errorf("got %v", ids(got))
 	}
 }
@@ -213,7 +213,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	}
 	t.Cleanup(func() { mustClose(t, reader) })
 	mustSave(t, daemon, fullCall("b")) // only in the log so far
-	if got := ids(mustCalls(t, reader, CallQuery{})); !slices.Equal(got, []string{"b", "a"}) {
+	if got := ids(mustCalls(t, reader, perigee.CallQuery{})); !slices.Equal(got, []string{"b", "a"}) {
 		t.Errorf("got %v", got)
 	}
 	if got := mustUsage(t, reader, perigee.UsageQuery{}); len(got) != 1 || got[0].Calls != 2 {
@@ -262,7 +262,7 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(e.Next, "free some space") {
 		t.Errorf("got %q", e.Error())
 	}
-	if got := ids(mustCalls(t, s, CallQuery{})); !slices.Equal(got, []string{"before"}) {
+	if got := ids(mustCalls(t, s, perigee.CallQuery{})); !slices.Equal(got, []string{"before"}) {
 		t.Errorf("a batch that did not fit left %d rows", len(got))
 	}
 	setLimit(1 << 30)
@@ -283,7 +283,7 @@ func TestWaitsForAnotherWriter(t *testing.T) {
 	saved := make(chan error, 1)
 	go func() { saved <- s.SaveCalls(context.Background(), []perigee.Call{fullCall("a")}) }()
 	// Reading goes on meanwhile.
-	if got := mustCalls(t, s, CallQuery{}); len(got) != 0 {
+	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 0 {
 		t.Errorf("got %v", ids(got))
 	}
 	if err := tx.Commit(); err != nil {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
@@ -63,21 +64,14 @@ func (s *Store) usage(ctx context.Context, q perigee.UsageQuery, group, order st
 			sum(input_tokens), sum(cached_tokens), sum(output_tokens), sum(thinking_tokens),
 			sum(CASE WHEN outcome IN ('failed', 'cut_off') THEN 1 ELSE 0 END)
 		FROM calls` + where.String() + ` GROUP BY 1 ORDER BY ` + order
-	found, err := s.read.QueryContext(ctx, query, where.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = found.Close() }()
 	var rows []perigee.UsageRow
-	for found.Next() {
+	err := s.each(ctx, query, where.args, func(found *sql.Rows) error {
 		var r perigee.UsageRow
 		err := found.Scan(&r.Group, &r.Calls, &r.InputTokens, &r.CachedTokens, &r.OutputTokens, &r.ThinkingTokens, &r.Errors)
-		if err != nil {
-			return nil, err
-		}
 		rows = append(rows, r)
-	}
-	return rows, found.Err()
+		return err
+	})
+	return rows, err
 }
 
 // nameDays writes 2026-01-31 for the number of a day.

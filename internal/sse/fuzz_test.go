@@ -32,17 +32,13 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("in pieces: %q, %d comments, %v\nwhole: %q, %d comments", pieces, moreComments, err, whole, comments)
 		}
 		for _, crlf := range []bool{false, true} {
-			var out bytes.Buffer
-			w := sse.NewWriter(&out)
-			w.CRLF = crlf
+			var out []byte
 			var want []event
 			for _, e := range whole {
-				if err := w.Event(e.Name, []byte(e.Data)); err != nil {
-					t.Fatal(err)
-				}
+				out = sse.AppendEvent(out, e.Name, []byte(e.Data), crlf)
 				want = append(want, event{Name: e.Name, Data: e.Data})
 			}
-			if got, _, err := readAll(&out); !reflect.DeepEqual(got, want) || err != io.EOF {
+			if got, _, err := readAll(bytes.NewReader(out)); !reflect.DeepEqual(got, want) || err != io.EOF {
 				t.Fatalf("written and read: %q, %v; want %q", got, err, want)
 			}
 		}
@@ -136,14 +132,12 @@ func BenchmarkReaderManyEvents(b *testing.B) {
 	}
 }
 
-func BenchmarkWriter(b *testing.B) {
+func BenchmarkAppendEvent(b *testing.B) {
 	data := []byte(`{"choices":[{"delta":{"content":"` + strings.Repeat("x", 200) + `"}}]}`)
-	w := sse.NewWriter(io.Discard)
+	var buf []byte
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := w.Event("delta", data); err != nil {
-			b.Fatal(err)
-		}
+		buf = sse.AppendEvent(buf[:0], "delta", data, false)
 	}
 }

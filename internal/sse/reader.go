@@ -2,7 +2,7 @@
 //
 // The reader follows the WHATWG definition in all but one point: an event that the stream's end cuts off before its
 // blank line is delivered, because providers forget the last newline. The package knows nothing of HTTP, reconnecting
-// or the JSON inside events. The upstreams read with it, the HTTP dialects write.
+// or the JSON inside events. The upstreams read with it; the dialects and the simulator write.
 package sse
 
 import (

@@ -1,18 +1,13 @@
 package sse_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"perigee/internal/sse"
 )
 
-func TestWriter(t *testing.T) {
+func TestAppendEvent(t *testing.T) {
 	for name, test := range map[string]struct {
 		name, data, want string
 		crlf             bool
@@ -26,86 +21,24 @@ func TestWriter(t *testing.T) {
 		"leading space stays": {data: " a", want: "data:  a\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var out countingWriter
-			w := sse.NewWriter(&out)
-			w.CRLF = test.crlf
-			if err := w.Event(test.name, []byte(test.data)); err != nil {
-				t.Fatal(err)
-			}
-			if out.String() != test.want || out.writes != 1 {
-				t.Errorf("got %q in %d writes, want %q in one", out.String(), out.writes, test.want)
+			got := sse.AppendEvent([]byte("before "), test.name, []byte(test.data), test.crlf)
+			if string(got) != "before "+test.want {
+				t.Errorf("got %q, want %q behind what was there", got, test.want)
 			}
 		})
 	}
 }
 
-func TestWriterComment(t *testing.T) {
-	var out countingWriter
-	w := sse.NewWriter(&out)
-	if err := w.Comment("still\nthere"); err != nil {
-		t.Fatal(err)
-	}
-	if want := ": still\n: there\n\n"; out.String() != want || out.writes != 1 {
-		t.Errorf("got %q in %d writes, want %q", out.String(), out.writes, want)
+func TestAppendComment(t *testing.T) {
+	if got, want := string(sse.AppendComment(nil, "still\nthere", false)), ": still\n: there\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestWriterRefusesNamesWithLineEnds(t *testing.T) {
-	for _, name := range []string{"a\nb", "a\r"} {
-		if err := sse.NewWriter(io.Discard).Event(name, nil); err == nil {
-			t.Errorf("%q: no error", name)
-		}
-	}
-}
-
-func TestWriterReturnsErrors(t *testing.T) {
-	broken := errors.New("broken pipe")
-	w := sse.NewWriter(writerFunc(func([]byte) (int, error) { return 0, broken }))
-	if err := w.Event("", nil); err != broken {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestWriterFlushes(t *testing.T) {
-	type wrapper struct{ http.ResponseWriter }
-	type unwrapper struct {
-		wrapper
-		unwrap
-	}
-	recorder := httptest.NewRecorder()
-	for name, dst := range map[string]io.Writer{
-		"response": recorder,
-		"wrapped":  unwrapper{wrapper{recorder}, unwrap{recorder}},
-	} {
-		recorder.Flushed = false
-		if err := sse.NewWriter(dst).Event("", []byte("x")); err != nil || !recorder.Flushed {
-			t.Errorf("%s: flushed %v, %v", name, recorder.Flushed, err)
-		}
-	}
-}
-
-type unwrap struct{ inner http.ResponseWriter }
-
-func (u unwrap) Unwrap() http.ResponseWriter { return u.inner }
-
-func TestWriterDoesNotAllocatePerEvent(t *testing.T) {
-	w := sse.NewWriter(io.Discard)
+func TestAppendEventDoesNotAllocate(t *testing.T) {
 	data := []byte(strings.Repeat("x", 1000))
-	if allocs := testing.AllocsPerRun(1000, func() { _ = w.Event("delta", data) }); allocs != 0 {
+	buf := make([]byte, 0, 2000)
+	if allocs := testing.AllocsPerRun(1000, func() { buf = sse.AppendEvent(buf[:0], "delta", data, false) }); allocs != 0 {
 		t.Errorf("%v allocations per event", allocs)
 	}
 }
-
-type countingWriter struct {
-	bytes.Buffer
-	writes int
-}
-
-func (w *countingWriter) Write(p []byte) (int, error) {
-	w.writes++
-	return w.Buffer.Write(p)
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

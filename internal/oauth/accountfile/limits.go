@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // limitNames are the names under which the OpenCode plugin notes until when an account has used something up, and what that
@@ -26,7 +27,7 @@ var limitNames = map[string]perigee.Cooldown{
 func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	keep := func(c perigee.Cooldown) {
 		if c.Until.After(now) {
-			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(account.MaxDelay)}, time.Time.Compare) // no window is longer
+			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(verdict.MaxDelay)}, time.Time.Compare) // no window is longer
 			e.Cooldowns = append(e.Cooldowns, c)
 		}
 	}
@@ -42,7 +43,7 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	_ = json.Unmarshal(m["rateLimitResetTimes"], &limits)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		c, known := limitNames[name]
-		c.Until, c.Reason = limits.moment(name), string(account.KindQuota)
+		c.Until, c.Reason = limits.moment(name), string(verdict.KindQuota)
 		switch {
 		case known:
 			keep(c)
@@ -53,7 +54,7 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	if m.is("isRateLimited", true) { // the first version counted everything together
 		for _, name := range []string{"gemini-antigravity", "claude"} {
 			c := limitNames[name]
-			c.Until, c.Reason = m.moment("rateLimitResetTime"), string(account.KindQuota)
+			c.Until, c.Reason = m.moment("rateLimitResetTime"), string(verdict.KindQuota)
 			keep(c)
 		}
 	}

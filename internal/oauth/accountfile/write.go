@@ -2,14 +2,10 @@ package accountfile
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"time"
 
 	"perigee"
+	"perigee/internal/ownfile"
 )
 
 // A document is accounts on their way from one perigee to another, or from a command to where they are kept: FormatAccounts,
@@ -92,45 +88,8 @@ func Export(path string, list []perigee.SignIn, active string) (skipped []string
 	if len(kept) == 0 {
 		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithNext("sign in with `perigee login`")
 	}
-	if err := writeWhole(path, Document(kept, active)); err != nil {
+	if err := ownfile.WriteWhole(path, Document(kept, active)); err != nil {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithNext("choose a place that can be written to")
 	}
 	return skipped, nil
-}
-
-// writeWhole writes a file for the user alone, and leaves nothing behind when it cannot.
-func writeWhole(path string, data []byte) (err error) {
-	// A device or a pipe would be replaced by the file.
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is there and is no file", path)
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(data)
-	if err == nil {
-		err = temporary.Sync()
-	}
-	err = errors.Join(err, temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary.Name())
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a new name last.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/prepare"
 	"perigee/internal/rawjson"
 	"perigee/internal/sse"
 	"perigee/internal/upstream/wire"
+	"perigee/internal/verdict"
 )
 
 // An answer is one stream of the provider's on its way to the caller. As long as it says nothing it is held back, so
@@ -57,7 +57,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	inner := unwrap(data)
 	events, err := a.decoder.Decode(a.events[:0], inner)
 	if err != nil {
-		if v, ok := account.ClassifyStreamError(withoutToken(data, a.token), a.call.upstream.opts.Now()); ok {
+		if v, ok := verdict.ClassifyStreamError(withoutToken(data, a.token), a.call.upstream.opts.Now()); ok {
 			return &verdictError{v}
 		}
 		return err
@@ -145,7 +145,7 @@ func (a *answer) event(ev perigee.Event) error {
 	}
 	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
 		a.text += ev.Text
-		if account.MayRefuse(a.text) {
+		if verdict.MayRefuse(a.text) {
 			a.hold(ev)
 			return nil
 		}
@@ -199,7 +199,7 @@ func (a *answer) begin() {
 // finished takes the end of an answer. One that said nothing for no reason is none.
 func (a *answer) finished(ev perigee.Event) error {
 	if !a.call.begun {
-		if v, refused := account.ClassifyText(a.text); refused && a.text != "" {
+		if v, refused := verdict.ClassifyText(a.text); refused && a.text != "" {
 			return &verdictError{v}
 		}
 		if a.text == "" && !a.step.searches() && !a.acceptEmpty && forNoReason(ev.Finish.Reason) {
@@ -215,7 +215,7 @@ func (a *answer) finished(ev perigee.Event) error {
 }
 
 // errEmpty is an answer without anything in it.
-var errEmpty = &verdictError{account.Verdict{Kind: kindEmpty, Blame: account.ScopeNobody,
+var errEmpty = &verdictError{verdict.Verdict{Kind: kindEmpty, Blame: verdict.ScopeNobody,
 	Error: perigee.Errorf(perigee.ClassUnavailable, "the provider sent an answer without anything in it").WithNext("try again")}}
 
 // forNoReason says whether a finish reason does not explain why there is no answer.

@@ -6,7 +6,7 @@
 // of that happens before the first byte of an answer reaches the client, and never after.
 //
 // The package does not choose accounts and keeps no tokens: it borrows and says how it went. What an
-// error means is for package account to say, and what a prompt must look like for package prepare.
+// error means is for package verdict to say, and what a prompt must look like for package prepare.
 package antigravity
 
 import (
@@ -40,7 +40,6 @@ type Options struct {
 	Name            string // as the configuration calls it
 	Endpoints       []string
 	Accounts        account.Lender
-	Everybody       func() []account.Source // all accounts, lent or not; nil: their quota cannot be asked for
 	UserAgent       string
 	KeepThinking    bool
 	SessionRecovery bool
@@ -60,10 +59,9 @@ type Upstream struct {
 }
 
 var (
-	_ perigee.Upstream      = (*Upstream)(nil)
-	_ perigee.TokenCounter  = (*Upstream)(nil)
-	_ perigee.ModelLister   = (*Upstream)(nil)
-	_ perigee.QuotaReporter = (*Upstream)(nil)
+	_ perigee.Upstream     = (*Upstream)(nil)
+	_ perigee.TokenCounter = (*Upstream)(nil)
+	_ perigee.ModelLister  = (*Upstream)(nil)
 )
 
 // New returns an upstream. It connects when it is first asked.

@@ -203,12 +203,14 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Trap 31: counting takes neither model nor project nor settings.
+// Trap 31: counting takes neither model nor project nor settings, so only its own models are counted with their own tokenizer.
 func TestCountTokens(t *testing.T) {
 	r := newRig(t, nil)
-	count, err := r.CountTokens(t.Context(), prompt(t, "claude-opus-4-6-thinking",
-		`{"contents":[{"role":"user","parts":[{"text":"one two three"}]}],"systemInstruction":{"parts":[{"text":"be brief"}]},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string","minLength":2}}}}]}],"safetySettings":[],"generationConfig":{"temperature":1}}`))
-	if err != nil || count.Total == 0 || count.Upstream != "gravity" || count.Model != "claude-opus-4-6-thinking" {
-		t.Errorf("got %+v, %v", count, err)
+	for model, estimate := range map[string]bool{"claude-opus-4-6-thinking": true, "gpt-oss-120b-medium": true, "gemini-3-flash": false, "gemini-2.5-flash": false} {
+		count, err := r.CountTokens(t.Context(), prompt(t, model,
+			`{"contents":[{"role":"user","parts":[{"text":"one two three"}]}],"systemInstruction":{"parts":[{"text":"be brief"}]},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string","minLength":2}}}}]}],"safetySettings":[],"generationConfig":{"temperature":1}}`))
+		if err != nil || count.Total == 0 || count.Upstream != "gravity" || count.Model != model || count.Estimate != estimate {
+			t.Errorf("%s: got %+v, %v", model, count, err)
+		}
 	}
 }

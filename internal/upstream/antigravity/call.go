@@ -12,6 +12,7 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/models"
 	"perigee/internal/prepare"
+	"perigee/internal/verdict"
 )
 
 // A call is one request on its way through accounts, endpoints and repairs, until it is answered or nothing is left to
@@ -122,12 +123,12 @@ const (
 
 // ask sends a message with one account after the other until one of them is answered. It returns nil for an answer, and
 // otherwise what went wrong last.
-func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdict {
-	want := account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+func (c *call) ask(ctx context.Context, m *message, out *answer) *verdict.Verdict {
+	borrowing := c.upstream.opts.Accounts.Borrow(c.want())
 	accounts := map[string]bool{} // to ask one again after a pause costs no other; who lends it bounds the waiting
-	var v *account.Verdict
+	var v *verdict.Verdict
 	for {
-		loan, err := c.upstream.opts.Accounts.Lend(ctx, want)
+		loan, err := borrowing.Next(ctx)
 		if err != nil {
 			return nobodyLeft(v, c.failed(ctx, err), causeOf(err))
 		}
@@ -137,7 +138,6 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 		v = c.borrowed(ctx, loan, m, out)
 		took := c.upstream.opts.Now().Sub(began)
 		c.step(loan, v, took)
-		want.Tried++
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLoans {
 			return v
 		}
@@ -145,8 +145,13 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *account.Verdic
 	}
 }
 
+// want is what the call borrows accounts for.
+func (c *call) want() account.Want {
+	return account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+}
+
 // step keeps for the record whom the call has asked, why, and what came of it.
-func (c *call) step(loan account.Loan, v *account.Verdict, took time.Duration) {
+func (c *call) step(loan account.Loan, v *verdict.Verdict, took time.Duration) {
 	step := perigee.Step{Upstream: c.upstream.opts.Name, Account: loan.Email(), Why: loan.Why(), Took: took}
 	if v != nil {
 		step.Class, step.Error = v.Error.Class, v.Error.Message
@@ -155,8 +160,8 @@ func (c *call) step(loan account.Loan, v *account.Verdict, took time.Duration) {
 }
 
 // borrowed sends a message with an account and gives the account back, also when whoever reads the answer panics.
-func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out *answer) (v *account.Verdict) {
-	v = &account.Verdict{Kind: kindCanceled, Blame: account.ScopeNobody, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
+func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out *answer) (v *verdict.Verdict) {
+	v = &verdict.Verdict{Kind: kindCanceled, Blame: verdict.ScopeNobody, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
 	defer func() { loan.Done(v) }()
 	v = c.askWith(ctx, loan, m, out)
 	return v
@@ -165,11 +170,11 @@ func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out 
 // nobodyLeft is why there is no account for a call, which may have lost some on its way. Cause, class and advice are about
 // all accounts; what the last of them was told is added when it is about the same. Where it names a time it is not, as that is
 // when this one account will be back.
-func nobodyLeft(last, nobody *account.Verdict, cause account.Kind) *account.Verdict {
+func nobodyLeft(last, nobody *verdict.Verdict, cause verdict.Kind) *verdict.Verdict {
 	switch {
 	case last == nil:
 		return nobody
-	case nobody.Kind != kindCanceled && (last.Blame == account.ScopeProvider || last.Blame == account.ScopeNetwork):
+	case nobody.Kind != kindCanceled && (last.Blame == verdict.ScopeProvider || last.Blame == verdict.ScopeNetwork):
 		return last // that there is no other to ask says nothing about the others
 	case cause == "" && nobody.Kind == kindNoAccount && nobody.Error.Cause == nil:
 		return last // nobody says more than that there is no other
@@ -184,7 +189,7 @@ func nobodyLeft(last, nobody *account.Verdict, cause account.Kind) *account.Verd
 		e.Details = last.Error.Details // programs find the time there
 	}
 	e.Status = last.Error.Status
-	if last.Link != "" || last.Kind == account.KindNotFound || e.Next == "" {
+	if last.Link != "" || last.Kind == verdict.KindNotFound || e.Next == "" {
 		e.Next = last.Error.Next // it knows more
 	}
 	joined := *nobody
@@ -197,25 +202,25 @@ func nobodyLeft(last, nobody *account.Verdict, cause account.Kind) *account.Verd
 const sameTime = 2 * time.Second
 
 // causeOf is what an error of a lender is about; empty: it does not say.
-func causeOf(err error) account.Kind {
+func causeOf(err error) verdict.Kind {
 	if short, ok := errors.AsType[*account.Shortage](err); ok {
 		return short.Kind
 	}
-	v, _ := account.VerdictOf(err)
+	v, _ := verdict.Of(err)
 	return v.Kind
 }
 
-func sameCause(last, cause account.Kind) bool {
-	if last == account.KindIneligible {
-		last = account.KindBan // who lends accounts does not tell them apart
+func sameCause(last, cause verdict.Kind) bool {
+	if last == verdict.KindIneligible {
+		last = verdict.KindBan // who lends accounts does not tell them apart
 	}
 	return last == cause
 }
 
 // belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.
-func belongsToAccount(v *account.Verdict) bool {
+func belongsToAccount(v *verdict.Verdict) bool {
 	switch v.Blame {
-	case account.ScopeAccount, account.ScopeAccountFamily, account.ScopeAccountModel, account.ScopeProvider, account.ScopeNetwork:
+	case verdict.ScopeAccount, verdict.ScopeAccountFamily, verdict.ScopeAccountModel, verdict.ScopeProvider, verdict.ScopeNetwork:
 		return true
 	}
 	return false
@@ -223,8 +228,8 @@ func belongsToAccount(v *account.Verdict) bool {
 
 // tooLate says whether the provider took so long to fail that the call is not worth another try: who made it would rather
 // know.
-func tooLate(v *account.Verdict, took time.Duration) bool {
-	return took > patience && (v.Blame == account.ScopeProvider || v.Blame == account.ScopeNetwork)
+func tooLate(v *verdict.Verdict, took time.Duration) bool {
+	return took > patience && (v.Blame == verdict.ScopeProvider || v.Blame == verdict.ScopeNetwork)
 }
 
 // patience is how long all endpoints together may take to fail before a call is given up.
@@ -238,7 +243,7 @@ const (
 
 // askWith sends a message with one account. A token that ran out early is renewed, and an answer that says nothing asked
 // for again; a project that the provider does not take is looked up.
-func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *account.Verdict {
+func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *verdict.Verdict {
 	for renewed, moved, empty := false, false, 0; ; {
 		token, err := loan.Token(ctx)
 		if err != nil {
@@ -250,7 +255,7 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 		switch {
 		case v == nil || c.begun || c.left:
 			return v
-		case v.Kind == account.KindUnauthenticated && !renewed:
+		case v.Kind == verdict.KindUnauthenticated && !renewed:
 			loan.Refused(token)
 			renewed = true
 		case !moved && findsProject(ctx, loan, v, project):
@@ -267,7 +272,7 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 }
 
 // askHosts sends a message to one endpoint after the other. What the first of them says counts, unless it says nothing.
-func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Secret, m *message, out *answer) (first *account.Verdict) {
+func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Secret, m *message, out *answer) (first *verdict.Verdict) {
 	for _, host := range c.upstream.hosts.content(loan.CLI()) {
 		if c.attempts++; c.attempts > maxAttempts {
 			return tooOften(first)
@@ -289,18 +294,18 @@ func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Se
 
 // everywhere is the verdict about trouble that all endpoints were in. Whether the provider is in it with everybody, another
 // account has to show.
-func everywhere(v *account.Verdict) *account.Verdict {
-	if v == nil || v.Blame != account.ScopeHost {
+func everywhere(v *verdict.Verdict) *verdict.Verdict {
+	if v == nil || v.Blame != verdict.ScopeHost {
 		return v
 	}
 	all := *v
 	switch v.Kind {
-	case account.KindUnavailable, account.KindOther, account.KindForbidden:
-		all.Blame = account.ScopeProvider
+	case verdict.KindUnavailable, verdict.KindOther, verdict.KindForbidden:
+		all.Blame = verdict.ScopeProvider
 	case kindUnreachable:
-		all.Blame = account.ScopeProvider
+		all.Blame = verdict.ScopeProvider
 		if neverReached(v.Error) {
-			all.Blame = account.ScopeNetwork
+			all.Blame = verdict.ScopeNetwork
 		}
 	}
 	return &all
@@ -313,42 +318,42 @@ func neverReached(err error) bool {
 }
 
 // tooOften ends a call that has asked the provider so often that asking once more would help nobody.
-func tooOften(last *account.Verdict) *account.Verdict {
+func tooOften(last *verdict.Verdict) *verdict.Verdict {
 	if last != nil {
 		v := *last
-		v.Blame = account.ScopeNobody
+		v.Blame = verdict.ScopeNobody
 		return &v
 	}
-	return &account.Verdict{Kind: account.KindOther, Blame: account.ScopeNobody,
+	return &verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeNobody,
 		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider was asked %d times for one answer and gave none", maxAttempts).WithNext("try again later")}
 }
 
-// What package account has no word for, because no provider said it.
+// What package verdict has no word for, because no provider said it.
 const (
-	kindUnreachable account.Kind = "unreachable" // the endpoint could not be reached, or broke off
-	kindEmpty       account.Kind = "empty"       // an answer without anything in it
-	kindCanceled    account.Kind = "canceled"    // nobody waits any more
-	kindNoAccount   account.Kind = "no_account"  // nobody can be asked
+	kindUnreachable verdict.Kind = "unreachable" // the endpoint could not be reached, or broke off
+	kindEmpty       verdict.Kind = "empty"       // an answer without anything in it
+	kindCanceled    verdict.Kind = "canceled"    // nobody waits any more
+	kindNoAccount   verdict.Kind = "no_account"  // nobody can be asked
 )
 
 // failed is the verdict about trouble that no answer of the provider's told of.
-func (c *call) failed(ctx context.Context, err error) *account.Verdict {
-	if v, ok := account.VerdictOf(err); ok {
+func (c *call) failed(ctx context.Context, err error) *verdict.Verdict {
+	if v, ok := verdict.Of(err); ok {
 		return &v // a copy: who takes the account back may correct it
 	}
 	e := c.upstream.trouble(ctx, err)
-	v := &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e, Delay: e.Retry}
+	v := &verdict.Verdict{Kind: kindNoAccount, Blame: verdict.ScopeNobody, Error: e, Delay: e.Retry}
 	switch {
 	case e.Class == perigee.ClassCanceled:
 		v.Kind = kindCanceled
 	case causeOf(err) == "" && e.Cause != nil && e.Class == perigee.ClassUnavailable:
-		v.Kind, v.Blame, v.NextHost = kindUnreachable, account.ScopeHost, true
+		v.Kind, v.Blame, v.NextHost = kindUnreachable, verdict.ScopeHost, true
 	}
 	return v
 }
 
 // withoutToken is the verdict about an account whose token had to be renewed in the middle of a call, and could not be.
-func (c *call) withoutToken(ctx context.Context, err error) *account.Verdict {
+func (c *call) withoutToken(ctx context.Context, err error) *verdict.Verdict {
 	if ctx.Err() != nil {
 		return c.failed(ctx, err)
 	}
@@ -357,7 +362,7 @@ func (c *call) withoutToken(ctx context.Context, err error) *account.Verdict {
 }
 
 // A verdictError carries a verdict through code that knows errors only.
-type verdictError struct{ account.Verdict }
+type verdictError struct{ verdict.Verdict }
 
 func (v *verdictError) Error() string { return v.Verdict.Error.Error() }
 

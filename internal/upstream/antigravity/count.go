@@ -12,7 +12,7 @@ import (
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models
-// would.
+// would: for those of others that is an estimate.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -36,5 +36,6 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "upstream %s sent a count that cannot be read: %w", u.opts.Name, err)
 	}
 	count.Upstream, count.Model = u.opts.Name, req.Model
+	count.Estimate = spec.Family == models.Claude || spec.Family == models.GPTOSS
 	return count, nil
 }

@@ -9,29 +9,29 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/simulator"
+	"perigee/internal/verdict"
 )
 
 // What all endpoints are in trouble with may be about the account; what is about the model, or the network, is not.
 func TestTroubleOfAllEndpoints(t *testing.T) {
 	dial := fmt.Errorf("post: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	for _, c := range []struct {
-		kind  account.Kind
+		kind  verdict.Kind
 		cause error
-		blame account.Scope
-		want  account.Scope
+		blame verdict.Scope
+		want  verdict.Scope
 	}{
-		{account.KindUnavailable, nil, account.ScopeHost, account.ScopeProvider},
-		{account.KindOther, nil, account.ScopeHost, account.ScopeProvider},
-		{account.KindForbidden, nil, account.ScopeHost, account.ScopeProvider},
-		{kindUnreachable, errors.New("reset"), account.ScopeHost, account.ScopeProvider},
-		{kindUnreachable, dial, account.ScopeHost, account.ScopeNetwork},
-		{account.KindEndpoint, nil, account.ScopeHost, account.ScopeHost},
-		{account.KindCapacity, nil, account.ScopeModel, account.ScopeModel},
-		{account.KindNotFound, nil, account.ScopeAccountModel, account.ScopeAccountModel},
+		{verdict.KindUnavailable, nil, verdict.ScopeHost, verdict.ScopeProvider},
+		{verdict.KindOther, nil, verdict.ScopeHost, verdict.ScopeProvider},
+		{verdict.KindForbidden, nil, verdict.ScopeHost, verdict.ScopeProvider},
+		{kindUnreachable, errors.New("reset"), verdict.ScopeHost, verdict.ScopeProvider},
+		{kindUnreachable, dial, verdict.ScopeHost, verdict.ScopeNetwork},
+		{verdict.KindEndpoint, nil, verdict.ScopeHost, verdict.ScopeHost},
+		{verdict.KindCapacity, nil, verdict.ScopeModel, verdict.ScopeModel},
+		{verdict.KindNotFound, nil, verdict.ScopeAccountModel, verdict.ScopeAccountModel},
 	} {
-		v := &account.Verdict{Kind: c.kind, Blame: c.blame, Error: &perigee.Error{Class: perigee.ClassUnavailable, Cause: c.cause}}
+		v := &verdict.Verdict{Kind: c.kind, Blame: c.blame, Error: &perigee.Error{Class: perigee.ClassUnavailable, Cause: c.cause}}
 		if got := everywhere(v).Blame; got != c.want || v.Blame != c.blame {
 			t.Errorf("%s: %s, want %s", c.kind, got, c.want)
 		}
@@ -43,11 +43,11 @@ func TestTroubleOfAllEndpoints(t *testing.T) {
 
 // Who lends accounts is asked for another one after a server error, and not after a want of capacity.
 func TestServerErrorsAskForAnotherAccount(t *testing.T) {
-	for do, want := range map[string][]account.Kind{
-		"internal_500": {account.KindUnavailable, ""},
+	for do, want := range map[string][]verdict.Kind{
+		"internal_500": {verdict.KindUnavailable, ""},
 		"reset":        {kindUnreachable, ""},
-		"forbidden":    {account.KindForbidden, ""},
-		"capacity":     {account.KindCapacity},
+		"forbidden":    {verdict.KindForbidden, ""},
+		"capacity":     {verdict.KindCapacity},
 	} {
 		r := newRig(t, nil, simulator.Fault{When: simulator.When{Path: "streamGenerateContent"}, Do: do, Times: 3}) // once at each endpoint
 		r.lender.most = 1
@@ -59,8 +59,8 @@ func TestServerErrorsAskForAnotherAccount(t *testing.T) {
 }
 
 func TestTroubleThatTookLongIsNotTriedAgain(t *testing.T) {
-	for blame, want := range map[account.Scope]bool{account.ScopeProvider: true, account.ScopeNetwork: true, account.ScopeAccountFamily: false} {
-		v := &account.Verdict{Blame: blame}
+	for blame, want := range map[verdict.Scope]bool{verdict.ScopeProvider: true, verdict.ScopeNetwork: true, verdict.ScopeAccountFamily: false} {
+		v := &verdict.Verdict{Blame: blame}
 		if tooLate(v, patience) || tooLate(v, patience+time.Second) != want {
 			t.Errorf("%s", blame)
 		}

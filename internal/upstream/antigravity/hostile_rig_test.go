@@ -102,4 +102,5 @@ func isSearch(body string) bool { return strings.Contains(body, `"requestType":"
 // A failing lender has nobody to lend, and says why.
 type failing struct{ err error }
 
-func (f failing) Lend(context.Context, account.Want) (account.Loan, error) { return nil, f.err }
+func (f failing) Borrow(account.Want) account.Borrowing      { return f }
+func (f failing) Next(context.Context) (account.Loan, error) { return nil, f.err }

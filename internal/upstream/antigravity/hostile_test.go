@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/verdict"
 )
 
 // Whatever happens after the first byte of an answer, nothing is asked again, and the caller hears of one answer only.
@@ -200,7 +200,7 @@ func TestAccountsComeBack(t *testing.T) {
 				panic("the client's connection is gone")
 			}
 		}()
-		if l.lent != 1 || !slices.Equal(l.verdicts, []account.Kind{kindCanceled}) {
+		if l.lent != 1 || !slices.Equal(l.verdicts, []verdict.Kind{kindCanceled}) {
 			t.Errorf("lent %d times, and back with %q", l.lent, l.verdicts)
 		}
 	})

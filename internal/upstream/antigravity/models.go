@@ -31,7 +31,7 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 
 // control makes a call that asks no model, with whichever account is at hand.
 func (u *Upstream) control(ctx context.Context, method string, request func(account.Loan) []byte) ([]byte, error) {
-	loan, err := u.opts.Accounts.Lend(ctx, account.Want{})
+	loan, err := u.opts.Accounts.Borrow(account.Want{}).Next(ctx)
 	if err != nil {
 		return nil, err
 	}

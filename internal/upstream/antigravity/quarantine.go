@@ -13,6 +13,7 @@ import (
 	"perigee/internal/models"
 	"perigee/internal/prepare"
 	"perigee/internal/upstream/wire"
+	"perigee/internal/verdict"
 )
 
 // A quarantine remembers the tools whose schemas the provider refused, so that not every request has to find out again.
@@ -80,7 +81,7 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family, key strin
 
 // culprit finds the function whose schema the provider refuses: by what it says, or else by asking with fewer and
 // fewer of them.
-func (r *recovery) culprit(ctx context.Context, v *account.Verdict) *perigee.Function {
+func (r *recovery) culprit(ctx context.Context, v *verdict.Verdict) *perigee.Function {
 	functions := r.sent()
 	if len(functions) == 0 {
 		return nil
@@ -142,7 +143,7 @@ func (r *recovery) probe(ctx context.Context, functions []*perigee.Function) (re
 	}
 	options := r.options
 	request := encode(prepare.ForAntigravity(p, c.spec, options).Prompt, "")
-	loan, err := c.upstream.opts.Accounts.Lend(ctx, account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session})
+	loan, err := c.upstream.opts.Accounts.Borrow(c.want()).Next(ctx)
 	if err != nil {
 		return false, false
 	}
@@ -151,13 +152,13 @@ func (r *recovery) probe(ctx context.Context, functions []*perigee.Function) (re
 	switch {
 	case v == nil:
 		return false, true
-	case v.Kind == account.KindSchemaKeyword:
+	case v.Kind == verdict.KindSchemaKeyword:
 		return true, true
 	}
 	return false, false
 }
 
-func (c *call) probeWith(ctx context.Context, loan account.Loan, request []byte) *account.Verdict {
+func (c *call) probeWith(ctx context.Context, loan account.Loan, request []byte) *verdict.Verdict {
 	token, err := loan.Token(ctx)
 	if err != nil {
 		return c.failed(ctx, err)

@@ -2,7 +2,6 @@ package antigravity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,35 +10,8 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/models"
 	"perigee/internal/rawjson"
+	"perigee/internal/verdict"
 )
-
-// Quota asks the gateway what each account that is in use has left. Accounts that cannot be asked are left out, unless
-// none can.
-func (u *Upstream) Quota(ctx context.Context) ([]perigee.Quota, error) {
-	if u.opts.Everybody == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "upstream %s does not say what its accounts have left", u.opts.Name)
-	}
-	var list []perigee.Quota
-	var failed error
-	for _, who := range u.opts.Everybody() {
-		signIn := who.SignIn()
-		if !signIn.Enabled || !perigee.UsableState(signIn.State) {
-			continue
-		}
-		rows, err := u.QuotaOf(ctx, who, false)
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		for _, row := range rows {
-			list = append(list, perigee.Quota{Account: row.Account, Model: row.Model, Remaining: row.Remaining, ResetsAt: row.ResetsAt})
-		}
-	}
-	if len(list) > 0 {
-		return list, nil
-	}
-	return nil, failed
-}
 
 // QuotaOf asks the gateway what one account has left, lent or not, in the pool that its own client uses, and when cli
 // says so in the other one as well. Asking costs no tokens.
@@ -50,7 +22,7 @@ func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([
 	if _, err := who.Token(ctx); err != nil {
 		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
 	}
-	ask := func(method string) ([]byte, *account.Verdict) {
+	ask := func(method string) ([]byte, *verdict.Verdict) {
 		return u.callFor(ctx, &unlent{who}, method, projectAlone)
 	}
 
@@ -87,10 +59,10 @@ func projectAlone(loan account.Loan) []byte {
 }
 
 // callFor makes a call with one account, and once more when only its token was too old, or its project was not its own.
-func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string, request func(account.Loan) []byte) ([]byte, *account.Verdict) {
+func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string, request func(account.Loan) []byte) ([]byte, *verdict.Verdict) {
 	project := loan.Project()
 	raw, v := u.call(ctx, loan, method, request(loan))
-	if v != nil && v.Kind == account.KindUnauthenticated {
+	if v != nil && v.Kind == verdict.KindUnauthenticated {
 		if token, err := loan.Token(ctx); err == nil {
 			loan.Refused(token)
 			raw, v = u.call(ctx, loan, method, request(loan))
@@ -107,9 +79,9 @@ func (u *Upstream) callFor(ctx context.Context, loan account.Loan, method string
 // findsProject looks the project of an account up if it may be what the provider has refused, and says whether it is
 // another one. Of a project that it does not know the provider says no more than that there is no such thing, or that it is
 // not permitted.
-func findsProject(ctx context.Context, loan account.Loan, v *account.Verdict, refused string) bool {
+func findsProject(ctx context.Context, loan account.Loan, v *verdict.Verdict, refused string) bool {
 	switch v.Kind {
-	case account.KindProject, account.KindNotFound, account.KindForbidden:
+	case verdict.KindProject, verdict.KindNotFound, verdict.KindForbidden:
 		finder, ok := loan.(account.ProjectFinder)
 		return ok && refused != "" && finder.FindProject(ctx, refused)
 	}
@@ -131,7 +103,7 @@ func (l *unlent) Email() string         { return l.SignIn().Email }
 func (l *unlent) Project() string       { return l.SignIn().ProjectID }
 func (l *unlent) CLI() bool             { return false }
 func (l *unlent) Why() string           { return "asked about its quota" }
-func (l *unlent) Done(*account.Verdict) {}
+func (l *unlent) Done(*verdict.Verdict) {}
 func (l *unlent) FindProject(ctx context.Context, refused string) bool {
 	finder, ok := l.Source.(account.ProjectFinder)
 	return ok && finder.FindProject(ctx, refused)

@@ -103,30 +103,6 @@ func TestQuotaTroubleNamesTheAccount(t *testing.T) {
 	}
 }
 
-// Quota is about all accounts in use, not only about the one that is lent.
-func TestQuotaOfEverybody(t *testing.T) {
-	var everybody []account.Source
-	r := newRig(t, func(o *Options) { o.Everybody = func() []account.Source { return everybody } })
-	off, gone, lost := r.person("off@example.com", ""), r.person("gone@example.com", ""), r.person("lost@example.com", "")
-	off.signIn.Enabled = false
-	gone.signIn.State = perigee.AccountSignedOut
-	lost.err = perigee.Errorf(perigee.ClassUnavailable, "the network is down")
-	everybody = []account.Source{off, lost, r.person("ada@example.com", "sim-project-ada"), gone}
-	list, err := r.Quota(t.Context())
-	if err != nil || len(list) == 0 {
-		t.Fatalf("got %d, %v", len(list), err)
-	}
-	for _, q := range list {
-		if q.Account != "ada@example.com" {
-			t.Fatalf("got a quota of %s", q.Account)
-		}
-	}
-	everybody = []account.Source{off, lost}
-	if _, err := r.Quota(t.Context()); err == nil || !strings.Contains(err.Error(), "lost@example.com: the network is down") {
-		t.Errorf("nobody can be asked, and the error is %v", err)
-	}
-}
-
 // Trap 80: a fraction that is not told is nothing left, not everything.
 func TestDecodeModelQuota(t *testing.T) {
 	const reset = `"resetTime":"2026-08-22T18:00:00Z"`

@@ -5,8 +5,8 @@ import (
 	"maps"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/prepare"
+	"perigee/internal/verdict"
 )
 
 // A recovery mends what the provider refuses. Each call is mended once; only the search for tools whose schemas the
@@ -20,20 +20,20 @@ type recovery struct {
 }
 
 // repairs is what each refusal can be answered with.
-var repairs = map[account.Kind]prepare.Repair{
-	account.KindToolPairing:      prepare.RepairPairing,
-	account.KindThinkingOrder:    prepare.RepairThinkingOrder,
-	account.KindBadSignature:     prepare.RepairSignatures,
-	account.KindThinkingDisabled: prepare.RepairThinkingOff,
-	account.KindThinkingBudget:   prepare.RepairThinkingOff,
-	account.KindSchemaKeyword:    prepare.RepairSchemas,
+var repairs = map[verdict.Kind]prepare.Repair{
+	verdict.KindToolPairing:      prepare.RepairPairing,
+	verdict.KindThinkingOrder:    prepare.RepairThinkingOrder,
+	verdict.KindBadSignature:     prepare.RepairSignatures,
+	verdict.KindThinkingDisabled: prepare.RepairThinkingOff,
+	verdict.KindThinkingBudget:   prepare.RepairThinkingOff,
+	verdict.KindSchemaKeyword:    prepare.RepairSchemas,
 }
 
 // maxDropped is how many tools a call may do without.
 const maxDropped = 3
 
 // mend changes the options so that the request may be accepted, and says whether it found a way.
-func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
+func (r *recovery) mend(ctx context.Context, v *verdict.Verdict) bool {
 	if !r.call.upstream.opts.SessionRecovery || r.call.req.Strict {
 		return false // who wants nothing changed wants to know what the provider said
 	}
@@ -46,7 +46,7 @@ func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
 		r.options.Repair = repair
 		r.call.upstream.opts.Logger.Info("request mended", "upstream", r.call.upstream.opts.Name, "kind", v.Kind)
 		return true
-	case v.Kind == account.KindSchemaKeyword && len(r.dropped) < maxDropped:
+	case v.Kind == verdict.KindSchemaKeyword && len(r.dropped) < maxDropped:
 		return r.leaveOut(ctx, v)
 	}
 	return false
@@ -54,10 +54,10 @@ func (r *recovery) mend(ctx context.Context, v *account.Verdict) bool {
 
 // goFurther adds to a repair that changed nothing: preparing had done the same already. What is left to try then is to
 // do without the tool that is refused, or without thinking.
-func (r *recovery) goFurther(ctx context.Context, v *account.Verdict) bool {
+func (r *recovery) goFurther(ctx context.Context, v *verdict.Verdict) bool {
 	const all = prepare.RepairSignatures | prepare.RepairThinkingOff
 	switch {
-	case v.Kind == account.KindSchemaKeyword:
+	case v.Kind == verdict.KindSchemaKeyword:
 		return len(r.dropped) < maxDropped && r.leaveOut(ctx, v)
 	case r.options.Repair&all == all:
 		return false
@@ -67,7 +67,7 @@ func (r *recovery) goFurther(ctx context.Context, v *account.Verdict) bool {
 }
 
 // leaveOut finds the tool that the provider refuses and does without it.
-func (r *recovery) leaveOut(ctx context.Context, v *account.Verdict) bool {
+func (r *recovery) leaveOut(ctx context.Context, v *verdict.Verdict) bool {
 	bad := r.culprit(ctx, v)
 	if bad == nil {
 		return false

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/simulator"
+	"perigee/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,17 +79,24 @@ type lender struct {
 	refused  int
 	lent     int
 	most     int // how often one call may borrow; 0: once
-	verdicts []account.Kind
+	verdicts []verdict.Kind
 }
 
-func (l *lender) Lend(_ context.Context, want account.Want) (account.Loan, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if want.Tried > l.most {
+func (l *lender) Borrow(account.Want) account.Borrowing { return &borrowing{lender: l} }
+
+type borrowing struct {
+	*lender
+	times int
+}
+
+func (b *borrowing) Next(context.Context) (account.Loan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.times++; b.times > b.most+1 {
 		return nil, perigee.Errorf(perigee.ClassRateLimited, "no account is left")
 	}
-	l.lent++
-	return (*loan)(l), nil
+	b.lent++
+	return (*loan)(b.lender), nil
 }
 
 type loan lender
@@ -100,7 +108,7 @@ func (l *loan) CLI() bool                                     { return false }
 func (l *loan) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
 func (l *loan) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
 
-func (l *loan) Done(v *account.Verdict) {
+func (l *loan) Done(v *verdict.Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v == nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/models"
 	"perigee/internal/prepare"
 	"perigee/internal/rawjson"
+	"perigee/internal/verdict"
 )
 
 // The gateway does not let a model search the web and call the client's functions in the same request. So the model gets
@@ -89,7 +89,7 @@ func (s *step) close() {
 }
 
 // converse asks the model, and goes on as long as it wants to search.
-func (c *call) converse(ctx context.Context, m message) *account.Verdict {
+func (c *call) converse(ctx context.Context, m message) *verdict.Verdict {
 	for round := 1; ; round++ {
 		out := newAnswer(c, &m)
 		if v := c.ask(ctx, &m, out); v != nil || c.left {
@@ -105,7 +105,7 @@ func (c *call) converse(ctx context.Context, m message) *account.Verdict {
 			return nil
 		}
 		if round == maxRounds {
-			return &account.Verdict{Kind: account.KindOther, Blame: account.ScopeRequest,
+			return &verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeRequest,
 				Error: perigee.Errorf(perigee.ClassUnavailable, "the model did nothing but search, %d times", maxRounds).WithNext("ask again, or without search")}
 		}
 		next, v := c.searched(ctx, &m, &out.step)
@@ -128,14 +128,14 @@ func (c *call) late(n perigee.Note) {
 var enough = textMember("error", "no more searches can be made for this answer: answer with what was found")
 
 // searched returns the message with what the model said and what its searches found.
-func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepared, *account.Verdict) {
+func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepared, *verdict.Verdict) {
 	s.close()
 	var results []perigee.Part
 	for _, call := range s.searched {
 		found := enough
 		if c.searches < maxSearches {
 			c.searches++
-			var v *account.Verdict
+			var v *verdict.Verdict
 			if found, v = c.find(ctx, call.Args, m.Search); v != nil {
 				return prepare.Prepared{}, v
 			}
@@ -149,7 +149,7 @@ func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepa
 
 // find makes one search. What it found goes to the model as the function's result; where it was found goes to the
 // client. A search that fails tells the model so, and does not fail the call.
-func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.Search) (json.RawMessage, *account.Verdict) {
+func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.Search) (json.RawMessage, *verdict.Verdict) {
 	query, urls := readQuery(args)
 	inner := &finding{}
 	sub := &call{

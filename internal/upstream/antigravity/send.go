@@ -12,6 +12,7 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/sse"
 	"perigee/internal/upstream/wire"
+	"perigee/internal/verdict"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 const streamMethod = "streamGenerateContent?alt=sse"
 
 // askHost sends a request to one endpoint and passes the answer on.
-func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, request []byte, out *answer) *account.Verdict {
+func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, request []byte, out *answer) *verdict.Verdict {
 	before, behind := e.around()
 	body := wire.NewBody(before, request, behind)
 	defer body.Wait()
@@ -47,7 +48,7 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 }
 
 // post makes one call. Headers are made from scratch: nothing of the inbound client leaks.
-func (u *Upstream) post(ctx context.Context, host, method string, token perigee.Secret, body *wire.Body) (*http.Response, *account.Verdict) {
+func (u *Upstream) post(ctx context.Context, host, method string, token perigee.Secret, body *wire.Body) (*http.Response, *verdict.Verdict) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/v1internal:"+method, nil)
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
@@ -73,9 +74,9 @@ func (u *Upstream) post(ctx context.Context, host, method string, token perigee.
 }
 
 // judge reads what the provider says in place of an answer.
-func (u *Upstream) judge(resp *http.Response, token perigee.Secret) account.Verdict {
+func (u *Upstream) judge(resp *http.Response, token perigee.Secret) verdict.Verdict {
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	return account.Classify(resp.StatusCode, resp.Header, withoutToken(explanation, token), u.opts.Now())
+	return verdict.Classify(resp.StatusCode, resp.Header, withoutToken(explanation, token), u.opts.Now())
 }
 
 // withoutToken returns what the provider says without the token that it was asked with: some repeat one that they do
@@ -89,7 +90,7 @@ func withoutToken(said []byte, token perigee.Secret) []byte {
 
 // notAStream judges an answer that is no stream of events although its status says that all is well: an error in one
 // piece, or the page of a proxy.
-func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *account.Verdict {
+func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *verdict.Verdict {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "application/json", "text/html":
 		v := u.judge(resp, token)
@@ -99,11 +100,11 @@ func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *accoun
 }
 
 // call makes a call that is answered in one piece, to one endpoint after the other.
-func (u *Upstream) call(ctx context.Context, loan account.Loan, method string, request []byte) (answer []byte, first *account.Verdict) {
+func (u *Upstream) call(ctx context.Context, loan account.Loan, method string, request []byte) (answer []byte, first *verdict.Verdict) {
 	token, err := loan.Token(ctx)
 	if err != nil {
 		e := u.trouble(ctx, err)
-		return nil, &account.Verdict{Kind: kindNoAccount, Blame: account.ScopeNobody, Error: e}
+		return nil, &verdict.Verdict{Kind: kindNoAccount, Blame: verdict.ScopeNobody, Error: e}
 	}
 	for _, host := range u.hosts.control() {
 		answer, v := u.callHost(ctx, host, method, token, request)
@@ -120,7 +121,7 @@ func (u *Upstream) call(ctx context.Context, loan account.Loan, method string, r
 	return nil, first
 }
 
-func (u *Upstream) callHost(ctx context.Context, host, method string, token perigee.Secret, request []byte) ([]byte, *account.Verdict) {
+func (u *Upstream) callHost(ctx context.Context, host, method string, token perigee.Secret, request []byte) ([]byte, *verdict.Verdict) {
 	body := wire.NewBody(request)
 	defer body.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
@@ -134,20 +135,20 @@ func (u *Upstream) callHost(ctx context.Context, host, method string, token peri
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
 	}
-	if v, bad := account.ClassifyStreamError(withoutToken(raw, token), u.opts.Now()); bad {
+	if v, bad := verdict.ClassifyStreamError(withoutToken(raw, token), u.opts.Now()); bad {
 		return nil, &v
 	}
 	return raw, nil
 }
 
 // unreachable is the verdict about an endpoint that could not be reached or broke off.
-func (u *Upstream) unreachable(ctx context.Context, host string, err error) *account.Verdict {
+func (u *Upstream) unreachable(ctx context.Context, host string, err error) *verdict.Verdict {
 	e := u.trouble(ctx, err)
 	if e.Class == perigee.ClassCanceled {
-		return &account.Verdict{Kind: kindCanceled, Blame: account.ScopeNobody, Error: e}
+		return &verdict.Verdict{Kind: kindCanceled, Blame: verdict.ScopeNobody, Error: e}
 	}
 	u.hosts.unreachable(host)
-	return &account.Verdict{Kind: kindUnreachable, Blame: account.ScopeHost, NextHost: true, Error: e}
+	return &verdict.Verdict{Kind: kindUnreachable, Blame: verdict.ScopeHost, NextHost: true, Error: e}
 }
 
 // trouble says what went wrong where the provider did not say it.
@@ -159,9 +160,9 @@ func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
 }
 
 // explain is what the caller is told about a verdict.
-func (c *call) explain(v *account.Verdict) error {
+func (c *call) explain(v *verdict.Verdict) error {
 	e := *v.Error
-	e.Message = account.WithoutAddresses(e.Message)
+	e.Message = verdict.WithoutAddresses(e.Message)
 	e.Upstream, e.Model, e.Account = c.upstream.opts.Name, c.req.Model, c.account
 	return &e
 }

@@ -1,0 +1,184 @@
+package account
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+	"perigee/internal/verdict"
+)
+
+// locks makes calls, one after the other, that are all answered with a verdict that locks the account; it says whom they asked.
+func (r *poolRig) locks(kind verdict.Kind, calls int) (asked string) {
+	r.t.Helper()
+	for range calls {
+		who, _ := r.call(flash, func(string) *verdict.Verdict { return judged(kind, 0) })
+		asked += who + "|"
+	}
+	return asked
+}
+
+// Whatever it is that has accounts locked, it does not get all of them call by call.
+func TestTwoLockedAccountsInARowSpareTheOthers(t *testing.T) {
+	for kind, class := range map[verdict.Kind]perigee.Class{verdict.KindBan: perigee.ClassForbidden, verdict.KindIneligible: perigee.ClassForbidden,
+		verdict.KindVerification: perigee.ClassVerification} {
+		for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newPoolRig(t, 5, onlyAntigravity(Options{Selection: selection, MaxWait: time.Minute}))
+				start := time.Now()
+				r.sees("calls", r.locks(kind, 4), "ab||||")
+				e := r.refused(in("s", opus))
+				if e.Class != class || e.Retry != spareFor || time.Since(start) != 0 ||
+					!strings.Contains(e.Message, "2 accounts in a row were") || !strings.Contains(e.Message, "the others are spared until 00:10:00 UTC") ||
+					!strings.Contains(e.Next, "`perigee account enable`") {
+					t.Errorf("%s, again in %s, after %s: %v", e.Class, e.Retry, time.Since(start), e)
+				}
+				r.refused(Want{}) // lists are not worth an account either
+				passes(spareFor)
+				r.refused(Want{})
+				r.sees("one call looks, with one account", r.locks(kind, 3), "c|||")
+				passes(spareFor)
+				l := r.take(flash)
+				r.sees("the next look", name(l), "d")
+				if e := r.refused(flash); e.Retry != spareFor {
+					t.Errorf("while it looks: %v", e)
+				}
+				l.Done(nil)
+				r.asks(opus, 3) // a good answer lifts it
+			})
+		}
+	}
+}
+
+func TestTheCallThatLosesTwoAccountsSaysThatTheOthersAreSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 3, Options{})
+		_, end := r.call(flash, func(string) *verdict.Verdict { return judged(verdict.KindBan, 0) })
+		if end.Error.Retry != spareFor || !strings.Contains(end.Error.Next, "spared until 00:10:00 UTC") || strings.Contains(end.Error.Next, "next call asks") {
+			t.Errorf("%s: %v", end.Error.Retry, end.Error)
+		}
+	})
+}
+
+// A pool in which an account dies now and then goes on.
+func TestAccountsThatAreLockedNowAndThenSpareNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 6, onlyAntigravity(Options{}))
+		r.sees("good answers in between", r.asks(flash, 1)+r.ask(flash, judged(verdict.KindBan, 0))+r.asks(flash, 1)+r.ask(flash, judged(verdict.KindVerification, 0))+
+			r.asks(flash, 1)+r.ask(flash, judged(verdict.KindBan, 0))+r.asks(flash, 2), "aabbccdd")
+		r.ask(flash, judged(verdict.KindBan, 0))
+		r.ask(flash, judged(verdict.KindSignedOut, 0))
+		r.sees("a lost sign-in is another matter", r.ask(flash, nil), "f")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
+		other := r.take(flash)
+		r.ask(flash, judged(verdict.KindBan, 0))
+		other.Done(nil) // by the account that was locked meanwhile
+		r.ask(flash, judged(verdict.KindBan, 0))
+		r.refused(flash)
+		r = newPoolRig(t, 2, onlyAntigravity(Options{}))
+		r.ask(flash, judged(verdict.KindBan, 0))
+		for range 3 { // the same one again
+			r.enable(0, false)
+			r.enable(0, true)
+			r.ask(flash, nil)
+		}
+	})
+}
+
+func TestWhatLiftsTheSparing(t *testing.T) {
+	for what, lift := range map[string]func(r *poolRig){
+		"the owner enables one that was enabled": func(r *poolRig) { _ = r.Clear("c") },
+		"the owner uses one":                     func(r *poolRig) { _ = r.Use("d") },
+		"the owner brings a locked one back": func(r *poolRig) {
+			r.sources[0].change(func(s *perigee.SignIn) { s.Generation++ })
+			r.announce()
+		},
+		"a new account": func(r *poolRig) {
+			r.sources = append(r.sources, newSource("x"))
+			r.announce()
+		},
+		"a call that was under way is answered": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newPoolRig(t, 4, onlyAntigravity(Options{Selection: RoundRobin, MaxWait: time.Minute}))
+			r.asks(flash, 2)
+			under := r.take(flash) // c
+			r.enable(3, false)
+			r.enable(3, true)
+			r.ask(flash, nil) // d
+			r.sees("calls", r.locks(verdict.KindBan, 2), "ab||")
+			r.announce() // which changes nothing
+			r.refused(flash)
+			if lift == nil {
+				under.Done(nil)
+			} else {
+				lift(r)
+			}
+			if _, err := r.Borrow(flash).Next(t.Context()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+}
+
+// Who looks and is canceled, or asks nonsense, has not looked.
+func TestLookThatSaysNothingIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 4, onlyAntigravity(Options{}))
+		r.locks(verdict.KindBan, 1)
+		passes(spareFor)
+		r.ask(flash, judged(verdict.KindBadRequest, 0))
+		r.take(flash).(*loan).release()
+		r.sources[2].fail(perigee.Errorf(perigee.ClassUnavailable, "no network"))
+		r.sees("the next call looks", r.ask(flash, judged(verdict.KindUnavailable, 0)), "d")
+		r.refused(flash)
+	})
+}
+
+func TestSparedAccountsAreShownAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
+		r.locks(verdict.KindBan, 1)
+		const why = "2 accounts in a row were banned, with no good answer in between (`perigee account enable` lifts this), so it is spared"
+		x := r.Explain(flash.Model)[0]
+		if x.Email != "c" || x.Usable || x.Chosen || x.Why != why || !x.Until.Equal(time.Now().Add(spareFor)) {
+			t.Errorf("%+v", x)
+		}
+		a := r.Status()[2]
+		r.sees("reason", a.Reason, why)
+		r.sees("rests", restOf(a), "[  spared]")
+		r.sees("the locked one says why it is", r.Status()[0].State+restOf(r.Status()[0]), "banned")
+		passes(spareFor)
+		if x := r.Explain(flash.Model)[0]; x.Email != "c" || !x.Chosen {
+			t.Errorf("when it is time to look: %+v", x)
+		}
+		r.sees("and it is true", r.ask(flash, nil), "c")
+		r.sees("rests", restOf(r.Status()[2]), "")
+	})
+}
+
+func TestThoseWhoWaitAreToldThatAllAreSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 3, onlyAntigravity(Options{MaxWait: time.Minute}))
+		one, two := r.take(opus), r.take(opus)
+		r.enable(0, false)
+		r.enable(0, true)
+		third := r.take(in("t", opus))
+		r.ask(flash, judged(verdict.KindRate, 30*time.Second))
+		r.ask(flash, judged(verdict.KindRate, 30*time.Second))
+		r.ask(flash, judged(verdict.KindRate, 30*time.Second))
+		events := newEventLog()
+		r.queue(t.Context(), events, "1", flash, 0)
+		passes(time.Second)
+		one.Done(judged(verdict.KindBan, 0))
+		r.ask(opus, judged(verdict.KindBan, 0))
+		synctest.Wait()
+		r.sees("events", events.String(), "1s 1: forbidden")
+		two.Done(nil)
+		third.Done(nil)
+	})
+}

@@ -1,0 +1,162 @@
+package account
+
+import (
+	"time"
+
+	"perigee/internal/verdict"
+)
+
+// The model is the pool as one would explain it to somebody, without any index: it looks at every account each time.
+type poolModel struct {
+	opts     Options
+	accounts []*modelAccount
+	current  map[string]int // sticky: by lane
+	bound    map[string]boundTo
+
+	lost      map[int]bool // who was banned since the last good answer
+	sparedTo  time.Time    // until when the others are spared; zero: they are not
+	looksInto *loan        // who looks whether they still have to be
+}
+
+// spares says whether all accounts are left alone, because two of them were banned in a row.
+func (m *poolModel) spares(now time.Time) bool { return m.looksInto != nil || m.sparedTo.After(now) }
+
+func (m *poolModel) lift() { m.lost, m.sparedTo, m.looksInto = map[int]bool{}, time.Time{}, nil }
+
+type boundTo struct {
+	account int
+	pool    string
+}
+
+type modelAccount struct {
+	enabled, banned bool
+	removed         bool
+	remembered      bool // although it was removed, because it still had calls
+	open            int
+	rests           map[string]modelRest // by lane
+	failedAt        map[string]instant   // by lane
+	faults          int                  // in a row
+	faultAt         instant
+	faulty          time.Time            // until when others go first, because of those
+	lacks           map[string]modelRest // by lane and model
+	quota           map[string]modelQuota
+}
+
+type modelRest struct {
+	since, until time.Time
+	kind         verdict.Kind
+	model        string
+}
+
+type modelQuota struct {
+	left  float64
+	until time.Time
+}
+
+func modelLane(w Want, pool string) string { return string(groupOf(w)) + "/" + pool }
+
+// free is when an account can be asked, as far as time decides; ok says whether time decides.
+func (m *poolModel) free(i int, w Want, pool string) (at time.Time, ok bool) {
+	a := m.accounts[i]
+	if !a.enabled || a.banned || a.removed {
+		return at, false
+	}
+	at = a.rests[modelLane(w, pool)].until
+	if lacks := a.lacks[modelLane(w, pool)+w.Model].until; lacks.After(at) {
+		at = lacks
+	}
+	if a.faulty.After(at) {
+		at = a.faulty
+	}
+	return at, true
+}
+
+// onlyFaulty says whether an account would be usable if the provider did not keep failing it.
+func (m *poolModel) onlyFaulty(i int, w Want, pool string, now time.Time) bool {
+	a := m.accounts[i]
+	was := a.faulty
+	a.faulty = time.Time{}
+	defer func() { a.faulty = was }()
+	return was.After(now) && m.usable(i, w, pool, now)
+}
+
+func (m *poolModel) anyOnlyFaulty(w Want, now time.Time) bool {
+	for _, pool := range m.pools(w) {
+		for i := range m.accounts {
+			if m.onlyFaulty(i, w, pool, now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *poolModel) busy(i int) bool {
+	return m.opts.Concurrency > 0 && m.accounts[i].open >= m.opts.Concurrency
+}
+
+func (m *poolModel) usable(i int, w Want, pool string, now time.Time) bool {
+	at, ok := m.free(i, w, pool)
+	return ok && !at.After(now) && !m.busy(i)
+}
+
+func (m *poolModel) spared(i int, w Want, pool string, now time.Time) bool {
+	q, ok := m.accounts[i].quota[w.Model]
+	return ok && pool == PoolAntigravity && q.until.After(now) && q.left <= 1-m.opts.SoftQuota+1e-9
+}
+
+// onlyBusy says whether an account would be chosen if it had fewer calls.
+func (m *poolModel) onlyBusy(i int, w Want, pool string) bool {
+	now := time.Now()
+	free, ok := m.free(i, w, pool)
+	return ok && !free.After(now) && m.busy(i) && !m.spared(i, w, pool, now)
+}
+
+func (m *poolModel) pools(w Want) []string {
+	if groupOf(w) == groupGemini {
+		return m.opts.Pools
+	}
+	return []string{PoolAntigravity}
+}
+
+// anyUsable finds somebody who is usable, with or without those who are spared.
+func (m *poolModel) anyUsable(w Want, spared bool, now time.Time) bool {
+	for _, pool := range m.pools(w) {
+		for i := range m.accounts {
+			if m.usable(i, w, pool, now) && (spared || !m.spared(i, w, pool, now)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// outlook is when a call gets an account if nothing else happens, and whether it does.
+func (m *poolModel) outlook(w Want, now time.Time) (at time.Time, ok bool) {
+	deadline := now.Add(m.opts.MaxWait)
+	worthIt := false
+	for _, pool := range m.pools(w) {
+		for i, a := range m.accounts {
+			free, in := m.free(i, w, pool)
+			if !in {
+				continue
+			}
+			if lacks := a.lacks[modelLane(w, pool)+w.Model].until; !lacks.After(now) && !free.After(deadline) {
+				worthIt = true
+			}
+			if !m.busy(i) && (!ok || free.Before(at)) {
+				at, ok = free, true
+			}
+		}
+	}
+	if at.Before(now) {
+		at = now
+	}
+	if m.spares(now) {
+		return now, false
+	}
+	if (!ok || at.After(now)) && m.anyOnlyFaulty(w, now) {
+		return now, true
+	}
+	return at, ok && (at.Equal(now) || worthIt && !at.After(deadline))
+}

@@ -1,0 +1,159 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+	"perigee/internal/verdict"
+)
+
+// sessionShelf is a SessionStore that several pools share.
+type sessionShelf struct {
+	mu     sync.Mutex
+	kept   map[string][2]string
+	broken bool // it does not answer
+}
+
+func (s *sessionShelf) SaveSession(_ context.Context, session, family, email, pool string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[session+" "+family] = [2]string{email, pool}
+	return nil
+}
+
+func (s *sessionShelf) FindSession(ctx context.Context, session, family string) (string, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		<-ctx.Done()
+		return "", "", ctx.Err()
+	}
+	found := s.kept[session+" "+family]
+	return found[0], found[1], nil
+}
+
+func (s *sessionShelf) ForgetSessions(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.kept)
+	return nil
+}
+
+func TestSessionKeepsItsAccountInAnotherPool(t *testing.T) {
+	shelf := &sessionShelf{kept: map[string][2]string{}}
+	one := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
+	two := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
+	one.sees("turns", one.asks(flash, 1), "a")
+	one.sees("a new session", one.asks(in("s", flash), 2), "bb")
+	one.Close()
+	two.sees("the same session elsewhere", two.asks(in("s", flash), 2), "bb")
+	two.sees("another session", two.asks(in("t", flash), 2), "aa")
+	two.Close()
+	one.sees("that one, here", one.asks(in("t", flash), 1), "a")
+	if err := two.Use("c"); err != nil {
+		t.Fatal(err)
+	}
+	two.sees("after the owner's choice", two.asks(in("s", flash), 1), "c")
+}
+
+func TestSessionDoesNotWaitForAStoreThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := &sessionShelf{kept: map[string][2]string{}, broken: true}
+		r := newPoolRig(t, 2, onlyAntigravity(Options{Sessions: shelf}))
+		began := time.Now()
+		r.sees("a session", r.asks(in("s", flash), 1), "a")
+		if waited := time.Since(began); waited != recallTime {
+			t.Errorf("it waited %v", waited)
+		}
+		r.sees("the next call", r.asks(in("s", flash), 1), "a")
+		if waited := time.Since(began); waited != recallTime {
+			t.Errorf("the next one waited, too: %v", waited)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.Borrow(in("u", flash)).Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		r.Close()
+	})
+}
+
+func TestAccountRestsFromWhatOthersMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &cooldownShelf{}
+		r := newPoolRig(t, 2, onlyAntigravity(Options{Store: store}))
+		rests := func(until time.Time) {
+			r.sources[0].change(func(s *perigee.SignIn) {
+				s.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: PoolAntigravity, Until: until, Reason: string(verdict.KindQuota)}}
+			})
+			r.announce()
+		}
+		r.sees("before", r.asks(flash, 1), "a")
+		hour := time.Now().Add(time.Hour)
+		rests(hour)
+		r.sees("while it rests", r.asks(flash, 1)+r.asks(opus, 1), "ba")
+		passes(time.Hour)
+		if err := r.Use("a"); err != nil {
+			t.Fatal(err)
+		}
+		r.sees("afterwards", r.asks(flash, 1), "a")
+
+		// What this pool stored itself comes back with the next reading, and late: it is no news then.
+		r.sees("limited", r.ask(flash, judged(verdict.KindQuota, 2*time.Hour)), "a")
+		r.Close()
+		own := store.last()
+		if err := r.Use("a"); err != nil {
+			t.Fatal(err)
+		}
+		rests(own.Until.Truncate(time.Microsecond))
+		r.sees("what the owner has ended stays ended", r.asks(flash, 1), "a")
+		rests(own.Until.Add(time.Hour))
+		r.sees("what others say later counts", r.asks(flash, 1), "b")
+		r.Close()
+	})
+}
+
+// cooldownShelf remembers what was stored last and was not over.
+type cooldownShelf struct {
+	mu   sync.Mutex
+	kept perigee.Cooldown
+}
+
+func (s *cooldownShelf) SaveCooldown(_ context.Context, _, _ string, c perigee.Cooldown) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Until.After(time.Now()) {
+		s.kept = c
+	}
+	return nil
+}
+
+func (s *cooldownShelf) last() perigee.Cooldown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept
+}
+
+// Stores of earlier versions call a family otherwise. Its rests are taken over, and stored under the name of today.
+func TestRestsUnderTheirFormerNameAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &cooldownStore{rows: map[string]perigee.Cooldown{}}
+		r := newPoolRig(t, 0, Options{Store: store})
+		r.sources = []*fakeSource{newSource("a")}
+		r.sources[0].change(func(s *perigee.SignIn) {
+			s.Cooldowns = []perigee.Cooldown{{Family: formerThird, Pool: PoolAntigravity, Until: time.Now().Add(2 * time.Hour), Reason: string(verdict.KindQuota)}}
+		})
+		r.announce()
+		r.sees("rests", restOf(r.Status()[0]), "[claude antigravity quota]")
+		r.Close()
+		former, now := store.rows["antigravity a claude+gpt-oss antigravity"], store.rows["antigravity a claude antigravity"]
+		if former.Until.After(time.Now()) || !now.Until.Equal(time.Now().Add(2*time.Hour)) {
+			t.Errorf("stored until %s, and formerly until %s", now.Until, former.Until)
+		}
+	})
+}

@@ -1,0 +1,6 @@
+package daemon
+
+import "os"
+
+// isOurs says whether a file belongs to who runs this process. The directory says that here.
+func isOurs(os.FileInfo) bool { return true }

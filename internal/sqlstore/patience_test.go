@@ -1,0 +1,136 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+)
+
+// TestNoQuestionIsWaitedForForever asks everything of a database that takes questions and answers none, as behind a network
+// that has swallowed them.
+func TestNoQuestionIsWaitedForForever(t *testing.T) {
+	signIn := signIn("ada@example.com", "t")
+	questions := map[string]func(ctx context.Context, s *Store, a *Accounts) error{
+		"SaveCalls": func(ctx context.Context, s *Store, _ *Accounts) error {
+			return s.SaveCalls(ctx, []perigee.Call{fullCall("a")})
+		},
+		"Calls": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.Calls(ctx, perigee.CallQuery{})
+			return err
+		},
+		"before": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.Calls(ctx, perigee.CallQuery{Before: "a"})
+			return err
+		},
+		"Usage": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.Usage(ctx, perigee.UsageQuery{})
+			return err
+		},
+		"SaveSignatures": func(ctx context.Context, s *Store, _ *Accounts) error {
+			return s.SaveSignatures(ctx, []perigee.Signature{{Key: "a"}})
+		},
+		"FindSignatures": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.FindSignatures(ctx, []string{"a"})
+			return err
+		},
+		"SaveResponse": func(ctx context.Context, s *Store, _ *Accounts) error {
+			return s.SaveResponse(ctx, &perigee.StoredResponse{ID: "a"})
+		},
+		"Response": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.Response(ctx, "k", "a")
+			return err
+		},
+		"DeleteResponse": func(ctx context.Context, s *Store, _ *Accounts) error { return s.DeleteResponse(ctx, "k", "a") },
+		"TakeRequests": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.TakeRequests(ctx, "k", 1, 10)
+			return err
+		},
+		"CutOffOpenCalls": func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.CutOffOpenCalls(ctx); return err },
+		"Replicas":        func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Replicas(ctx); return err },
+		"Changes":         func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Changes(ctx); return err },
+		"SaveSession": func(ctx context.Context, s *Store, _ *Accounts) error {
+			return s.Sessions("gravity").SaveSession(ctx, "s", "f", "e", "p")
+		},
+		"FindSession": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, _, err := s.Sessions("gravity").FindSession(ctx, "s", "f")
+			return err
+		},
+		"ForgetSessions": func(ctx context.Context, s *Store, _ *Accounts) error {
+			return s.Sessions("gravity").ForgetSessions(ctx)
+		},
+		"SignIns": func(ctx context.Context, _ *Store, a *Accounts) error { _, err := a.SignIns(ctx, ""); return err },
+		"AddSignIns": func(ctx context.Context, _ *Store, a *Accounts) error {
+			_, err := a.AddSignIns(ctx, []perigee.SignIn{signIn})
+			return err
+		},
+		"ChangeSignIn": func(ctx context.Context, _ *Store, a *Accounts) error {
+			_, err := a.ChangeSignIn(ctx, signIn)
+			return err
+		},
+		"RemoveSignIn": func(ctx context.Context, _ *Store, a *Accounts) error {
+			_, err := a.RemoveSignIn(ctx, "gravity", "e")
+			return err
+		},
+		"PreferSignIn": func(ctx context.Context, _ *Store, a *Accounts) error { return a.PreferSignIn(ctx, "gravity", "e") },
+		"SaveCooldown": func(ctx context.Context, _ *Store, a *Accounts) error {
+			return a.SaveCooldown(ctx, "gravity", "e", perigee.Cooldown{})
+		},
+	}
+	for name, ask := range questions {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := sql.OpenDB(mute{})
+				defer func() { _ = db.Close() }()
+				s := &Store{engine: muteEngine{&postgres{title: "postgres://far.away/perigee"}}, read: db, write: db, now: time.Now}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				start := time.Now()
+				err := ask(ctx, s, s.Accounts(boundSealer{}))
+				if waited := time.Since(start); !errors.Is(err, errNoAnswer) || waited != postgresPatience {
+					t.Errorf("after %v: %v", waited, err)
+				}
+			})
+		})
+	}
+}
+
+// A muteEngine is a PostgreSQL whose rows go the usual way, one by one: there is no server to send them to at once.
+type muteEngine struct{ *postgres }
+
+func (muteEngine) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
+	_, err := db.ExecContext(ctx, b.statement)
+	return err
+}
+
+// mute is a driver whose connections begin and end transactions, take the settings of one, and answer nothing.
+type mute struct{}
+
+func (m mute) Connect(context.Context) (driver.Conn, error) { return m, nil }
+func (m mute) Driver() driver.Driver                        { return nil }
+func (m mute) Prepare(string) (driver.Stmt, error)          { return nil, errors.New("asked without a context") }
+func (m mute) Close() error                                 { return nil }
+func (m mute) Begin() (driver.Tx, error)                    { return m, nil }
+func (m mute) Commit() error                                { return nil }
+func (m mute) Rollback() error                              { return nil }
+
+func (m mute) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return m, nil }
+
+func (m mute) QueryContext(ctx context.Context, _ string, _ []driver.NamedValue) (driver.Rows, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (m mute) ExecContext(ctx context.Context, statement string, _ []driver.NamedValue) (driver.Result, error) {
+	if strings.Contains(statement, "set_config") {
+		return driver.RowsAffected(0), nil
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
