@@ -11,7 +11,8 @@ import (
 
 var _ Lender = (*Pool)(nil)
 
-// A borrowing is a call on its way from account to account. The pool's lock guards it from its first Next on.
+// A borrowing is a call on its way from account to account. It belongs to the goroutine of the call, which waits while others
+// serve it under the pool's lock.
 type borrowing struct {
 	pool  *Pool
 	want  Want

@@ -183,11 +183,30 @@ func (c *cell) fault() simulator.Fault {
 	return f
 }
 
+// quotaRead waits for the look at the quota that a first call brings about, where there is a choice of accounts: in trouble it
+// would be one account more that asks for a token.
+func (c *cell) quotaRead() {
+	if len(c.emails) < 2 {
+		return
+	}
+	until(c.t, "the quota was read", func() bool {
+		models, done := 0, false
+		for _, call := range c.provider.Calls() {
+			if strings.HasSuffix(call.Path, ":fetchAvailableModels") {
+				models++
+			}
+			done = done || strings.HasSuffix(call.Path, ":retrieveUserQuotaSummary")
+		}
+		return (done || models >= len(c.hosts)) && c.open.Load() == 0
+	})
+}
+
 // play goes through the cell: trouble, half the rest that it brings, and the time after it.
 func (c *cell) play() {
 	t := c.t
 	if c.moment.later {
 		c.ask(true)
+		c.quotaRead()
 		c.clock.advance(2 * time.Hour) // no access token is good any more
 	}
 	if err := c.provider.AddFaults(c.fault()); err != nil {
