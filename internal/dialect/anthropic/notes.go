@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"slices"
-	"strings"
 
 	"perigee"
 )
@@ -39,9 +38,4 @@ func (n *notes) field(action, where string, name []byte) {
 }
 
 // fieldName makes a name that a client chose fit to be repeated.
-func fieldName(name []byte) string {
-	if len(name) > 60 {
-		return strings.ToValidUTF8(string(name[:60]), "") + "…"
-	}
-	return string(name)
-}
+func fieldName(name []byte) string { return perigee.Clip(string(name), 60) }

@@ -3,7 +3,6 @@ package openai
 import (
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"perigee"
 )
@@ -43,17 +42,7 @@ func (n *Notes) Unknown(path string, key []byte) {
 }
 
 // Brief cuts what a client wrote to a length that fits into a message.
-func Brief(s string) string {
-	const enough = 60
-	if len(s) <= enough {
-		return s
-	}
-	end := enough
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
+func Brief(s string) string { return perigee.Clip(s, 60) }
 
 // Invalid is an error that the client can avoid.
 func Invalid(format string, args ...any) *perigee.Error {
