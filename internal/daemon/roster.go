@@ -212,7 +212,7 @@ var errNoAccount = errors.New("there is no such account")
 
 // changeTime is how long an edit is tried while others are changing the same account. One of them succeeds each time, so only
 // who is slower than many others needs so long.
-const changeTime = time.Second
+const changeTime = 10 * time.Second
 
 // change edits an account as it is stored, and returns what it has become. An edit that returns false changes nothing.
 func change(ctx context.Context, store perigee.AccountStore, upstream, email string, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {

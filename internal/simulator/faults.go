@@ -369,7 +369,7 @@ func (x *exchange) hang(d time.Duration) {
 	x.reset()
 }
 
-// reset cuts the connection so that a TCP client sees a reset rather than an orderly end.
+// reset has the connection cut, as soon as the call is in the log, so that a TCP client sees a reset rather than an orderly end.
 func (x *exchange) reset() {
 	conn, _, err := http.NewResponseController(x.w).Hijack()
 	if err != nil { // HTTP/2 or a recorder: the nearest thing there is
@@ -378,6 +378,5 @@ func (x *exchange) reset() {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
-	_ = conn.Close()
-	x.w.hijacked = true
+	x.cut, x.w.hijacked = conn, true
 }

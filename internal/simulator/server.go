@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -219,6 +220,7 @@ type exchange struct {
 	call    *Call
 	due     []*armedFault // faults this call has met, not yet claimed
 	account *account      // after authenticate
+	cut     net.Conn      // to be cut; nil: the answer ends as answers do
 	key     *apiKey       // after checkKey; nil: any will do
 }
 
@@ -239,6 +241,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		x.call.secret = ""
 		s.calls.add(*x.call)
+		if x.cut != nil {
+			_ = x.cut.Close()
+		}
 		s.logger.Debug("simulated call", "method", r.Method, "path", r.URL.Path, "account", x.call.Account,
 			"model", x.call.Model, "status", x.call.Status, "rule", x.call.Rule, "fault", x.call.Fault)
 	}()
