@@ -14,7 +14,7 @@ import (
 // ourFiles are what perigee keeps in its directory. Whatever else is there is somebody else's.
 var ourFiles = []string{
 	storeName, storeName + "-wal", storeName + "-shm", storeName + "-journal",
-	adminTokenName, lockName, "perigee.sock", "seal.key", "images", "traces", "ca",
+	adminTokenName, lockName, "perigee.sock", "seal.key", "seal.lock", "images", "traces", "ca",
 }
 
 // ownDir makes a directory for the owner alone, or takes back what others were allowed in one that is there, and in what
@@ -41,8 +41,31 @@ func ownDir(dir string, logger *slog.Logger) error {
 			return err
 		}
 	}
+	if info.Mode().Perm()&0o022 != 0 {
+		if err := nothingPlanted(root); err != nil {
+			return err
+		}
+	}
 	for _, name := range ourFiles {
 		takeBack(root, name, open, logger)
+	}
+	return nil
+}
+
+// nothingPlanted refuses to use what somebody else may have put into a directory that others could write to: a link would have
+// us write wherever it leads to, and what is in a file of theirs, a key or a database, they know.
+func nothingPlanted(root *os.Root) error {
+	for _, name := range ourFiles {
+		info, err := root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&os.ModeSymlink != 0 || !isOurs(info) || isLinkedTwice(info) {
+			return fmt.Errorf("%s is not a file of our own, in a directory that others could write to; remove it", filepath.Join(root.Name(), name))
+		}
 	}
 	return nil
 }

@@ -116,3 +116,32 @@ func TestOwnDirFollowsNoLinks(t *testing.T) {
 		t.Errorf("the file outside has mode %v (%v)", info.Mode(), err)
 	}
 }
+
+// Where others could write, they may have put a link in place of a file of ours, and we would write wherever it leads to.
+func TestPlantedFilesAreNotUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such modes here")
+	}
+	for name, plant := range map[string]func(target, path string) error{"a link": os.Symlink, "a second name": os.Link} {
+		for _, mode := range []fs.FileMode{0o777, 0o777 | fs.ModeSticky} {
+			dir := filepath.Join(t.TempDir(), "data")
+			target := filepath.Join(t.TempDir(), "diary")
+			make0755(t, dir, nil)
+			if err := os.WriteFile(target, []byte("dear diary"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(target, filepath.Join(dir, lockName)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(dir, mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := ownDir(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), lockName) {
+				t.Errorf("%s in a directory of mode %v: %v", name, mode, err)
+			}
+			if kept, _ := os.ReadFile(target); string(kept) != "dear diary" {
+				t.Errorf("%s in a directory of mode %v: the file is now %q", name, mode, kept)
+			}
+		}
+	}
+}

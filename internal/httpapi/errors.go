@@ -128,10 +128,22 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	return status, e
 }
 
+// recordedRefusals is how many refused requests of a key are put on record in a minute, or of all that come without one. To be
+// refused costs nothing, and rows are kept for good: a client that does not stop, or does not want to, would fill the disk, and
+// crowd out what calls have cost while the database is slow.
+const recordedRefusals = 60
+
 // record tells the record of a request that was let in and then refused here, and says whether it did.
 func (c *call) record(e *perigee.Error, status int) bool {
 	if c.asks == "" || c.opts.Refused == nil {
 		return false
+	}
+	refusals := &c.refusals
+	if c.key != nil {
+		refusals = c.key.refusals
+	}
+	if refusals.take(1, recordedRefusals, c.opts.Now()) > 0 {
+		return true // those before it say it all
 	}
 	told := *e
 	told.Status = status

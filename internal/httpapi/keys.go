@@ -26,8 +26,9 @@ type Key struct {
 // A guardedKey is a key and what has been used of it.
 type guardedKey struct {
 	Key
-	digest [sha256.Size]byte
-	use    *keyUse
+	digest   [sha256.Size]byte
+	use      *keyUse
+	refusals *keyUse // of its requests that are put on record
 }
 
 type keyUse struct {
@@ -38,6 +39,7 @@ type keyUse struct {
 	active   int
 	spent    int64 // tokens today, as of asked
 	asked    time.Time
+	asking   bool // somebody finds out how many they are now
 }
 
 // spentFresh is how long a reading of the tokens spent today is believed.
@@ -46,10 +48,11 @@ const spentFresh = 2 * time.Second
 func guardKeys(keys []Key, before []*guardedKey) []*guardedKey {
 	var list []*guardedKey
 	for _, k := range keys {
-		g := &guardedKey{Key: k, digest: sha256.Sum256([]byte(k.Secret.Reveal())), use: &keyUse{allowed: float64(k.RPM)}}
+		g := &guardedKey{Key: k, digest: sha256.Sum256([]byte(k.Secret.Reveal())), use: &keyUse{allowed: float64(k.RPM)},
+			refusals: &keyUse{allowed: recordedRefusals}}
 		for _, old := range before {
 			if old.Name == k.Name {
-				g.use = old.use
+				g.use, g.refusals = old.use, old.refusals
 				g.use.refill(old.RPM, k.RPM)
 			}
 		}
@@ -170,25 +173,48 @@ func (k *guardedKey) checkTokens(ctx context.Context, usage perigee.UsageReader,
 	if k.TokensPerDay == 0 || usage == nil {
 		return nil
 	}
-	u := k.use
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	midnight := now.UTC().Truncate(24 * time.Hour)
-	if now.Sub(u.asked).Abs() > spentFresh || u.asked.Before(midnight) {
-		rows, err := usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: k.Name})
-		if err != nil {
-			return err
-		}
-		u.spent, u.asked = 0, now
-		for _, row := range rows {
-			u.spent += row.InputTokens + row.OutputTokens
-		}
+	spent, err := k.use.spentSince(ctx, midnight, usage, k.Name, now)
+	if err != nil {
+		return err
 	}
-	if u.spent < k.TokensPerDay {
+	if spent < k.TokensPerDay {
 		return nil
 	}
 	e := perigee.Errorf(perigee.ClassExhausted, "the key %s has spent its %d tokens of the day", k.Name, k.TokensPerDay).
 		WithNext("wait for tomorrow (UTC), or raise its tokens_per_day")
 	e.Retry = midnight.Add(24 * time.Hour).Sub(now)
 	return e
+}
+
+// spentSince is what a key has spent since midnight, as of a moment ago. The lock is not held while the database is asked, as every call
+// of the key needs it, also to end; nor is a database that does not answer waited for, or a client that has left by then:
+// what was known before is believed for longer, if it is of the same day.
+func (u *keyUse) spentSince(ctx context.Context, midnight time.Time, usage perigee.UsageReader, key string, now time.Time) (int64, error) {
+	u.mu.Lock()
+	known := !u.asked.Before(midnight)
+	if known && (u.asking || now.Sub(u.asked).Abs() <= spentFresh) {
+		defer u.mu.Unlock()
+		return u.spent, nil
+	}
+	u.asking = true
+	u.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+	defer cancel()
+	rows, err := usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: key})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asking = false
+	if err != nil {
+		if known = !u.asked.Before(midnight); !known {
+			return 0, err
+		}
+		u.asked = now
+		return u.spent, nil
+	}
+	u.spent, u.asked = 0, now
+	for _, row := range rows {
+		u.spent += row.InputTokens + row.OutputTokens
+	}
+	return u.spent, nil
 }

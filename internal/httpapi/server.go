@@ -71,6 +71,7 @@ type Server struct {
 	sockets  sockets
 	recent   recentAnswers
 	together sharedCount
+	refusals keyUse       // of requests without a key that are put on record
 	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
 
@@ -101,6 +102,7 @@ func New(opts Options, settings Settings) *Server {
 		opts.BodyGrace = 30 * time.Second
 	}
 	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
+	s.refusals.allowed = recordedRefusals
 	if opts.OnIdle != nil {
 		s.idle = time.AfterFunc(idleTime, s.rest)
 	}
@@ -214,8 +216,7 @@ func (c *call) answer() error {
 		return err
 	}
 	if route == nil {
-		return perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", c.r.Method, shorten(c.path)).
-			WithNext("see the README for the paths that perigee serves")
+		return unknownPath(c.r.Method, c.path)
 	}
 	c.rest = rest
 	if c.r.Method == http.MethodPost {

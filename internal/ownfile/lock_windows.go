@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// noFollow is nothing here: who may make links is an administrator.
+const noFollow = 0
+
 func tryLock(f *os.File) error {
 	// One byte far behind the end, so that what is in the file can still be read by others.
 	at := &windows.Overlapped{Offset: 1 << 30}

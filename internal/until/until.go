@@ -48,6 +48,7 @@ func unstopped(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 type answer struct {
 	watch  watch
 	held   string // may be the beginning of a sequence
+	seal   string // of what is held
 	met    string // the sequence that was said; empty: none yet
 	priced bool   // the provider has said what this costs
 	yield  func(perigee.Event, error) bool
@@ -101,18 +102,21 @@ func (a *answer) text(ev perigee.Event) bool {
 	end, met := a.watch.read(ev.Text)
 	end += len(a.held)
 	text := a.held + ev.Text
-	if met == "" {
-		ev.Text, a.held = text[:len(text)-a.watch.open()], text[len(text)-a.watch.open():]
-	} else {
-		ev.Text, a.held, a.met = text[:end-len(met)], "", met
+	if met != "" {
+		ev.Text, ev.Signature, a.held, a.met = text[:end-len(met)], "", "", met // the seal is on more than is left
+		return ev.Text == "" || a.yield(ev, nil)
 	}
-	return ev.Text == "" || a.yield(ev, nil)
+	ev.Text, a.held = text[:len(text)-a.watch.open()], text[len(text)-a.watch.open():]
+	if a.held != "" {
+		a.seal, ev.Signature = ev.Signature, ""
+	}
+	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
 }
 
 // release hands on the text that was held back: what comes next, if there is more, is no text, so no sequence will be completed.
 func (a *answer) release(more bool) bool {
-	text := a.held
-	a.held = ""
+	text, seal := a.held, a.seal
+	a.held, a.seal = "", ""
 	a.watch.reset()
-	return text == "" || a.yield(perigee.Event{Kind: perigee.EventText, Text: text, More: more}, nil)
+	return text == "" || a.yield(perigee.Event{Kind: perigee.EventText, Text: text, Signature: seal, More: more}, nil)
 }

@@ -118,6 +118,30 @@ func TestUsageOfTheSamePieceIsNotMissed(t *testing.T) {
 	}
 }
 
+func TestSealsOnTextAreNotLost(t *testing.T) {
+	sealed := func(text string) perigee.Event {
+		return perigee.Event{Kind: perigee.EventText, Text: text, Signature: "seal"}
+	}
+	for _, test := range []struct {
+		events []perigee.Event
+		want   string
+	}{
+		{[]perigee.Event{text("a"), sealed("")}, "a(seal)"},
+		{[]perigee.Event{sealed("the EN"), finished}, "the EN(seal)"},
+		{[]perigee.Event{sealed("a END b"), finished}, "a "},
+	} {
+		got := ""
+		for ev := range Around(&scripted{events: test.events}).Stream(t.Context(), request("END")) {
+			if got += ev.Text; ev.Signature != "" {
+				got += "(" + ev.Signature + ")"
+			}
+		}
+		if got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
 func TestProviderIsAskedWithoutStopSequences(t *testing.T) {
 	up := &scripted{}
 	req := request("END")

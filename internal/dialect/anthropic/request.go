@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -69,6 +70,26 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	req.NameStop = len(prompt.Generation.Stop) > 0
 	return req, answer, nil
+}
+
+// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence, so there is a limit to them. It is
+// far beyond what anybody needs.
+const (
+	maxStops     = 64
+	maxStopBytes = 16 << 10 // together
+)
+
+// stopSequences reads where the answer is to end.
+func (d *decoder) stopSequences(c *rawjson.Cursor) {
+	bytes := 0
+	for i := range c.Array() {
+		s := c.String()
+		if bytes += len(s); i == maxStops || bytes > maxStopBytes {
+			d.fail(invalid(fmt.Sprintf("stop_sequences: there are more than %d, or they are longer than %d bytes together", maxStops, maxStopBytes)))
+			return
+		}
+		d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
+	}
 }
 
 func invalid(message string) *perigee.Error {
@@ -200,9 +221,7 @@ func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
 	case "top_k":
 		g.TopK = new(c.Float64())
 	case "stop_sequences":
-		for range c.Array() {
-			g.Stop = append(g.Stop, c.String())
-		}
+		d.stopSequences(c)
 	case "thinking":
 		d.readThinking(c)
 	case "output_config":

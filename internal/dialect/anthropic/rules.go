@@ -57,7 +57,7 @@ var envelopeRules = []rule{
 	{"temperature", carried, "temperature", `"temperature":0.5`},
 	{"top_p", carried, "topP", `"top_p":0.9`},
 	{"top_k", carried, "topK", `"top_k":40`},
-	{"stop_sequences", carried, "watched for here, since the provider does not tell which one it met: the answer ends there, and stop_sequence names it", `"stop_sequences":["END"]`},
+	{"stop_sequences", carried, "watched for here, since the provider does not tell which one it met: the answer ends there, and stop_sequence names it; 64 at most", `"stop_sequences":["END"]`},
 	{"stream", carried, "the answer as events", `"stream":true`},
 	{"thinking.type=enabled", carried, "thinkingConfig with budget_tokens as its budget, thoughts included", `"thinking":{"type":"enabled","budget_tokens":2048}`},
 	{"thinking.type=adaptive", carried, "thinkingConfig with the level of output_config.effort, else the model decides", `"thinking":{"type":"adaptive"}`},

@@ -73,12 +73,17 @@ func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
 	w := writer{}
 	w.thinking(thinking)
 	config := w.buf
+	alone := append(append([]byte(`{"thinkingConfig":`), config...), '}')
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
-		if camel(key) != "generationConfig" || c.Kind() != rawjson.Object {
+		if camel(key) != "generationConfig" {
 			continue
 		}
+		kind := c.Kind()
 		at, end := c.Span()
+		if kind != rawjson.Object { // null, which is as good as absent
+			return rawjson.Splice(body, rawjson.Edit{Start: at, End: end, New: alone})
+		}
 		inner := rawjson.NewCursor(body[at:end])
 		for key := range inner.Object() {
 			if camel(key) == "thinkingConfig" {
@@ -89,7 +94,7 @@ func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
 		return insertMember(body, at, "thinkingConfig", config)
 	}
 	outside, _ := rawjson.NewCursor(body).Span()
-	return insertMember(body, outside, "generationConfig", append(append([]byte(`{"thinkingConfig":`), config...), '}'))
+	return insertMember(body, outside, "generationConfig", alone)
 }
 
 // insertMember puts a member before all others of the object that begins at a place.
