@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -87,8 +88,12 @@ func (b *borrowing) Next(ctx context.Context) (Loan, error) {
 			l.release()
 			return nil, ctx.Err()
 		}
-		if l.prepare(ctx) {
+		took, err := l.prepare(ctx)
+		if err == nil {
 			return l, nil
+		}
+		if b.want.Witness != nil && ctx.Err() == nil && !errors.Is(err, ErrLeftAlone) {
+			b.want.Witness.WithoutToken(l, err, took)
 		}
 		if b.over {
 			return nil, b.tokenErr

@@ -139,6 +139,20 @@ func TestLookThatSaysNothingIsRepeated(t *testing.T) {
 	})
 }
 
+// An answer may stream for hours, and its first words prove the point.
+func TestLookIsOverWhenItsAnswerBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPoolRig(t, 5, onlyAntigravity(Options{MaxWait: time.Minute}))
+		r.locks(verdict.KindBan, 2)
+		passes(spareFor)
+		l := r.take(flash)
+		r.refused(flash)
+		l.Answering()
+		r.take(flash).Done(nil)
+		l.Done(nil)
+	})
+}
+
 func TestSparedAccountsAreShownAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 3, onlyAntigravity(Options{}))

@@ -202,7 +202,7 @@ func (p *Pool) lend(b *borrowing, m *member, l *lane, w why, now instant) *loan 
 	if b.want.Session != "" && !b.overflow && w.code != whyProbe && w.code != whyInstead {
 		p.bind(b.want.Session, b.group, binding{m, l})
 	}
-	w.selection = p.opts.Selection
+	w.selection, w.only = p.opts.Selection, len(p.members) == 1
 	w.waited = now - b.began
 	return &loan{call: b, pool: p, member: m, source: m.source, lane: l, why: w, began: now}
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"time"
 
 	"perigee"
 	"perigee/internal/models"
@@ -12,7 +13,14 @@ import (
 type Want struct {
 	Model   string
 	Family  models.Family
-	Session string // calls of one session are best served by one account
+	Session string  // calls of one session are best served by one account
+	Witness Witness // nil: nobody wants to know
+}
+
+// A Witness hears of the accounts that a call was to get and did not, because the sign-in server gave no access token for them. It is
+// told in the call's own goroutine.
+type Witness interface {
+	WithoutToken(l Loan, err error, took time.Duration)
 }
 
 // A Lender lends accounts to calls.
@@ -41,12 +49,14 @@ type Loan interface {
 	Project() string
 	// CLI says that the account is used from its other pool, which takes a plainer envelope.
 	CLI() bool
-	// Why says why this account was chosen, for the call's trace.
+	// Why says why this account was chosen, for the call's trace; WhyOnly: there was nothing to choose.
 	Why() string
 	// Token returns an access token that is still good for a while.
 	Token(ctx context.Context) (perigee.Secret, error)
 	// Refused says that the provider did not take the token, so that Token gives another one.
 	Refused(token perigee.Secret)
+	// Answering says that an answer has begun, which may go on for long: the account is good, whatever becomes of the rest.
+	Answering()
 	// Done gives the account back, with what went wrong if something did. It is called once.
 	Done(v *verdict.Verdict)
 }

@@ -24,6 +24,7 @@ type loan struct {
 	generation int64
 	pause      time.Duration // before it is used
 	done       bool          // guarded by the pool's lock
+	answering  bool          // so is this
 
 	token perigee.Secret // got ahead of time; zero once it was given out
 }
@@ -48,6 +49,20 @@ func (l *loan) FindProject(ctx context.Context, refused string) bool {
 	return ok && finder.FindProject(ctx, refused)
 }
 
+// Answering has those go on who wait for what becomes of this call: it looks whether accounts are locked, or probes a rest.
+func (l *loan) Answering() {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	if l.done || l.answering {
+		return
+	}
+	l.answering = true
+	now := p.advance()
+	p.looked(l, nil, now)
+	p.answered(l, now)
+}
+
 // Done gives the account back. If the pool knows better than the answer alone could tell what was wrong, it corrects the
 // verdict, so that the call does not go on to spend other accounts on the same cause.
 func (l *loan) Done(v *verdict.Verdict) {
@@ -65,10 +80,11 @@ func (l *loan) Done(v *verdict.Verdict) {
 	p.takeBack(l, now)
 	p.looked(l, v, now)
 	l.call.remember(l)
-	if v == nil {
-		p.answered(l, now)
-	} else {
+	switch {
+	case v != nil:
 		p.blame(l, v, now)
+	case !l.answering:
+		p.answered(l, now)
 	}
 }
 
@@ -102,17 +118,17 @@ func (p *Pool) refund(m *member, now instant) {
 const maxTokenFailures = 3
 
 // prepare gets the access token, so that an account that has lost its sign-in is noticed while another can still take its
-// place. It says whether the loan is good; if not, it has been given back.
-func (l *loan) prepare(ctx context.Context) bool {
+// place. A loan that it returns an error for has been given back; took is how long it took to find out.
+func (l *loan) prepare(ctx context.Context) (took time.Duration, err error) {
 	token, err := l.source.Token(ctx)
 	if err == nil {
 		l.token = token
-		return true
+		return 0, nil
 	}
 	if ctx.Err() != nil {
 		l.call.over, l.call.tokenErr = true, err
 		l.release()
-		return false
+		return 0, err
 	}
 	l.generation = l.source.SignIn().Generation
 	p, m, b := l.pool, l.member, l.call
@@ -139,7 +155,7 @@ func (l *loan) prepare(ctx context.Context) bool {
 		b.over, b.tokenErr = b.failures == maxTokenFailures, err
 		p.restAfter(m, nil, &m.whole, failure{kind: verdict.KindNoToken, began: l.began}, now)
 	}
-	return false
+	return now - l.began - l.pause, err
 }
 
 // lostAtSignIn is what a call is told that has lost as many accounts as it may to what the sign-in server says.
@@ -206,10 +222,14 @@ const (
 	whyFaulty
 )
 
+// WhyOnly is why an account was chosen that is the only one there is.
+const WhyOnly = "the only account"
+
 // why is the reason for a choice, kept so that it costs nothing until somebody asks.
 type why struct {
 	code      whyCode
 	selection string
+	only      bool // there is no other
 	spared    bool
 	waited    time.Duration
 
@@ -232,6 +252,12 @@ func (w why) String() string {
 }
 
 func (w why) reason() string {
+	switch w.code {
+	case whyFirst, whyStay, whyTurn, whyWeighed, whySession:
+		if w.only {
+			return WhyOnly
+		}
+	}
 	switch w.code {
 	case whyStay:
 		return w.selection + ": the last call went here too"

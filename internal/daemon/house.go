@@ -211,8 +211,7 @@ func (h *house) model(name string) string { return h.current.Load().router.Model
 
 // missing is the error about a model that nobody has.
 func (h *house) missing(ctx context.Context, name string) error {
-	router := h.current.Load().router
-	_, err := router.Missing(ctx, router.Model(name))
+	_, err := h.current.Load().router.Missing(ctx, name)
 	return err
 }
 

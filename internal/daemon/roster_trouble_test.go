@@ -428,3 +428,70 @@ func TestSessionsOutliveARestart(t *testing.T) {
 		t.Errorf("using another one does not move it: %v", asked)
 	}
 }
+
+// trace is the newest call, as its owner sees it.
+func (w *tower) trace() (newest perigee.Trace) {
+	w.t.Helper()
+	owner := adminOf(w.t, w.gateway)
+	list := rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
+	if len(list) != 1 {
+		w.t.Fatalf("there are %d calls", len(list))
+	}
+	status, body, err := owner.do(w.t.Context(), http.MethodGet, "/v1/traces/"+list[0].ID, "")
+	if err == nil && status == http.StatusOK {
+		err = json.Unmarshal([]byte(body), &newest)
+	}
+	if err != nil || status != http.StatusOK {
+		w.t.Fatalf("%d %s: %v", status, body, err)
+	}
+	return newest
+}
+
+// A sign-in server that is asked too often, or is down, is in trouble itself, whatever it says about quotas: no model was asked. The
+// call is told so, with a time after which trying again makes sense, and its trace shows every account that was tried.
+func TestTroubleOfTheSignInServerIsItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, do := range []string{"quota_exhausted", "rate_limit", "bare_429", "capacity", "internal_500", "bad_gateway_html", "reset", "not_found"} {
+		for size := 1; size <= 2; size++ {
+			t.Run(fmt.Sprint(do, " ", size), func(t *testing.T) {
+				t.Parallel()
+				w := newTeam(t, size, "max_wait: 1ms", unlimited, nil, simulator.Fault{Do: do, When: simulator.When{Path: "/token"}})
+				r := w.failing("hello", http.StatusServiceUnavailable, perigee.ClassUnavailable)
+				seconds, _ := strconv.Atoi(r.header.Get("Retry-After"))
+				if strings.Contains(r.body, "quota for this model") || seconds < 1 || seconds > 60 {
+					t.Errorf("%s", r)
+				}
+				if asked := w.askedOf(); len(asked) > 0 {
+					t.Errorf("asked %v", asked)
+				}
+				steps := w.trace().Steps
+				if len(steps) != size {
+					t.Fatalf("%d steps: %+v", len(steps), steps)
+				}
+				for i, step := range steps {
+					if step.Upstream != "gravity" || step.Account != member(i) || step.Why == "" || step.Class != perigee.ClassUnavailable || step.Error == "" {
+						t.Errorf("step %d: %+v", i, step)
+					}
+				}
+			})
+		}
+	}
+}
+
+// That the only account has answered at once needs no step; that it did after a failure does.
+func TestStepsOfTheOnlyAccount(t *testing.T) {
+	t.Parallel()
+	w := newTeam(t, 1, "", unlimited, nil)
+	w.says("hello")
+	if steps := w.trace().Steps; len(steps) > 0 {
+		t.Errorf("there are steps: %+v", steps)
+	}
+	fault := troubled("internal_500", "")
+	fault.Times = 1
+	w.faults(fault)
+	w.says("hello")
+	steps := w.trace().Steps
+	if len(steps) != 2 || steps[0].Class != perigee.ClassUnavailable || steps[1].Class != "" || steps[1].Account != member(0) {
+		t.Errorf("steps are %+v", steps)
+	}
+}

@@ -215,14 +215,28 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		Scope        string          `json:"scope"`
 	}
 	err = c.http.do(req, &answer, form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("client_secret"))
-	if err != nil {
-		return Grant{}, err
+	if err == nil && answer.AccessToken == "" {
+		err = senseless(req, errors.New("there is no access token in it"))
 	}
-	if answer.AccessToken == "" {
-		return Grant{}, senseless(req, errors.New("there is no access token in it"))
+	if err != nil {
+		return Grant{}, c.withoutToken(err)
 	}
 	return Grant{Access: perigee.NewSecret(answer.AccessToken), Refresh: perigee.NewSecret(answer.RefreshToken),
 		Lifetime: lifetime(answer.ExpiresIn), Scope: answer.Scope}, nil
+}
+
+// withoutToken tells what is about the sign-in from trouble of the server's own, which is soon worth another try.
+func (c *Client) withoutToken(err error) error {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return &Refusal{refusal.AtSignIn(c.opts.Now())}
+	}
+	trouble, ok := errors.AsType[*perigee.Error](err)
+	if !ok || trouble.Class != perigee.ClassUnavailable {
+		return err
+	}
+	e := *trouble
+	e.Retry = verdict.SignInPause
+	return &e
 }
 
 // An access token that does not say how long it is good gets what is usual; nobody's is good for longer than a day.

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,14 +174,19 @@ func TestTokenThatAnotherProcessRotated(t *testing.T) {
 
 // TestTroubleThatIsNotTheAccounts must not change any account.
 func TestTroubleThatIsNotTheAccounts(t *testing.T) {
-	for _, fault := range []string{"reset", "hang", "internal_500", "unavailable_503", "deadline_504", "bad_gateway_html", "array_error"} {
+	for _, fault := range []string{"reset", "hang", "internal_500", "unavailable_503", "deadline_504", "bad_gateway_html", "array_error",
+		"quota_exhausted", "rate_limit", "capacity", "not_found"} {
 		t.Run(fault, func(t *testing.T) {
 			inTime(t, rotating, func(t *testing.T, s *source) {
 				s.fault("/token", fault, 1)
 				_, err := s.Token(t.Context())
-				wantClass(t, err, perigee.ClassUnavailable)
+				e := wantClass(t, err, perigee.ClassUnavailable)
 				if _, _, ok := StateOf(err); ok || s.store.writes != 0 {
 					t.Errorf("the account suffers from %v", err)
+				}
+				// No model was asked: neither its quota nor when that is back is told, and no status that speaks of it.
+				if strings.Contains(e.Message, "for this model") || e.Retry <= 0 || e.Retry > time.Minute || e.Status != 0 || e.Details != nil {
+					t.Errorf("told %+v", e)
 				}
 				s.must(t)
 			})

@@ -177,7 +177,7 @@ func TestThinking(t *testing.T) {
 		{"gemini-2.0-flash", `"includeThoughts":true`, ``, "dropped thinking"},
 		{"gemini-2.0-flash", `"thinkingBudget":0`, ``, ""},
 		{"gemini-2.5-flash", `"thinkingBudget":4000},"maxOutputTokens":1000,"x":{`, `"thinkingBudget":500},"maxOutputTokens":1000,"x":{`, "mapped thinking budget 4000 to 500"},
-		{"gemini-2.5-flash-lite", `"thinkingBudget":4000},"maxOutputTokens":500,"x":{`, `"thinkingBudget":0},"maxOutputTokens":500,"x":{`, "mapped thinking budget 4000 to 0"},
+		{"gemini-2.5-flash-lite", `"thinkingBudget":4000},"maxOutputTokens":500,"x":{`, `"thinkingBudget":0},"maxOutputTokens":500,"x":{`, "mapped thinking budget 4000 to 0 (thinking is off, as it takes at least 512 tokens of an answer that may have 500)"},
 		{"gemini-2.5-pro", `"thinkingBudget":4000},"maxOutputTokens":100,"x":{`, `"thinkingBudget":128},"maxOutputTokens":100,"x":{`, "mapped thinking budget 4000 to 128"},
 	} {
 		body := func(thinking string) string {

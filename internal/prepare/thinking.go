@@ -122,7 +122,11 @@ func fitBudget(want *perigee.Thinking, can models.Thinking, limit int64, notes *
 		}
 	}
 	if fitting != budget {
-		notes.add(perigee.NoteMapped, fmt.Sprintf("thinking budget %d to %d", budget, fitting))
+		becomes := fmt.Sprintf("thinking budget %d to %d", budget, fitting)
+		if fitting == 0 {
+			becomes += fmt.Sprintf(" (thinking is off, as it takes at least %d tokens of an answer that may have %d)", can.Min, limit)
+		}
+		notes.add(perigee.NoteMapped, becomes)
 		want.Budget = new(fitting)
 	}
 }

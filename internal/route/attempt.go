@@ -41,15 +41,6 @@ func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, n
 	return a, a.run(target.Upstream.Stream(ctx, req))
 }
 
-// step keeps for the record that an upstream was asked in vain, unless it has said so itself.
-func (r *Router) step(req *perigee.Request, a *attempt, err error, why string) {
-	if req.Steps.Len() > a.steps {
-		return
-	}
-	e := perigee.AsError(err)
-	req.Steps.Add(perigee.Step{Upstream: a.target, Account: e.Account, Why: why, Class: e.Class, Error: e.Message, Took: r.opts.Now().Sub(a.began)})
-}
-
 // run passes the stream on. It returns the stream's error; nil also when the caller went away.
 func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 	for ev, err := range stream {
@@ -184,40 +175,11 @@ func (a *attempt) wentAstray(ctx context.Context, err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || ok && a.content && broken.Op == "read"
 }
 
-// A failure is an attempt that came to nothing.
-type failure struct {
-	upstream string
-	err      error
-	start    *perigee.Event // who had begun to answer; nil: nobody
-	usage    perigee.Usage  // what that cost all the same
-}
-
-type failures []failure
-
-func (a *attempt) failure(err error) failure {
-	f := failure{upstream: a.target, err: err, usage: a.usage}
-	if a.content {
+// ended is how an attempt ended; without an error, with an answer.
+func (r *Router) ended(req *perigee.Request, a *attempt, err error, why string) failure {
+	f := failure{upstream: a.target, err: err, usage: a.usage, why: why, took: r.opts.Now().Sub(a.began), told: req.Steps.Len() > a.steps}
+	if a.content && err != nil {
 		f.start = new(a.start())
 	}
 	return f
-}
-
-// spent is what all of them cost.
-func (list failures) spent() (total perigee.Usage) {
-	for _, f := range list {
-		total = total.Plus(f.usage)
-	}
-	return total
-}
-
-// confess tells those who watch, before the error, of an answer that had begun and that the caller will never see: who made
-// it, and what it cost. It says whether the caller is still there.
-func (list failures) confess(yield func(perigee.Event, error) bool) bool {
-	for i := len(list) - 1; i >= 0; i-- {
-		if start := list[i].start; start != nil {
-			spent := list.spent()
-			return yield(*start, nil) && (spent == (perigee.Usage{}) || yield(perigee.Event{Kind: perigee.EventUsage, Usage: &spent}, nil))
-		}
-	}
-	return true
 }

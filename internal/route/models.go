@@ -176,25 +176,29 @@ func (c *modelCache) has(id string) bool {
 // Missing returns the error that a call for a model would get because none of its upstreams has it. They are asked only about
 // names that are in no table; who cannot say in time what it has gets the benefit of the doubt, and unsure says so.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
-	if _, ok := models.Lookup(model); ok {
+	found, err := r.resolve(model)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := models.Lookup(found.model); ok {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	var asked failures
-	for _, target := range r.targets(model) {
+	for _, target := range found.targets {
 		_, can := target.Upstream.(perigee.ModelLister)
 		list := r.listOf(ctx, target)
-		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == model }) {
+		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == found.model }) {
 			return false, nil
 		}
 		unsure = unsure || !can || list.err != nil
-		asked = append(asked, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", model)})
+		asked = append(asked, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model)})
 	}
 	if unsure {
 		return true, nil
 	}
-	return false, r.verdict(ctx, model, asked)
+	return false, r.verdict(ctx, found, asked)
 }
 
 // known lists the names that can be asked, or nothing when nobody can tell in time.

@@ -31,12 +31,24 @@ type resolved struct {
 	model    string
 	thinking *perigee.Thinking // what the name says about thinking; nil: nothing
 	targets  []Target
+	asked    string // the name itself; empty: there was none, and this is the default
+}
+
+// origin says, behind the name of a model that nobody has, how it came to be asked for when that is not what the client wrote.
+func (f *resolved) origin() string {
+	switch {
+	case f.asked == "":
+		return " (models.default, as the request names none)"
+	case f.asked != f.model:
+		return " (asked as " + perigee.Clip(f.asked, maxNamed) + ")"
+	}
+	return ""
 }
 
 // resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may stand for aliases
 // and for names with a suffix, and a suffix may stand behind an alias; the client's own suffix wins.
 func (r *Router) resolve(asked string) (resolved, error) {
-	found := resolved{model: asked}
+	found := resolved{model: asked, asked: asked}
 	if found.model == "" {
 		found.model = r.opts.Default
 	}

@@ -8,12 +8,9 @@ package route
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"perigee"
@@ -84,8 +81,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
-		model := found.model
-		failed, done := r.try(ctx, req, found.targets, note, yield)
+		failed, done := r.try(ctx, req, found.targets, nil, note, yield)
 		if done {
 			return
 		}
@@ -95,44 +91,50 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 				if req.Object([]perigee.Note{note}) != nil {
 					break // not found is the truth
 				}
-				again, done := r.try(ctx, req.WithModel(next), r.targets(next), &note, yield)
+				again, done := r.try(ctx, req.WithModel(next), r.targets(next), failed, &note, yield)
 				if done {
 					return
 				}
 				if !nobodyHasIt(again) {
-					failed, model = again, next
+					failed, found.model = again, next
 					break
 				}
 			}
 		}
 		if failed.confess(yield) {
-			yield(perigee.Event{}, r.verdict(ctx, model, failed))
+			yield(perigee.Event{}, r.verdict(ctx, found, failed))
 		}
 	}
 }
 
-// try asks the targets in order. It is done when one has answered, be it only in part; otherwise it says how they
-// failed.
-func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
+// try asks the targets in order, after others have failed before. It is done when one has answered, be it only in part; otherwise
+// it says how they failed.
+func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, before failures, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
+	before.tell(req.Steps)
 	for i, target := range targets {
 		a, err := r.ask(ctx, req, target, note, failed.spent(), yield)
 		if a.wentAstray(ctx, err) {
-			r.step(req, a, err, "nothing of it has been passed on, so it can be asked for again")
-			failed = append(failed, a.failure(err))
+			failed = append(failed, r.ended(req, a, err, "nothing of it has been passed on, so it can be asked for again"))
+			failed.tell(req.Steps)
 			a, err = r.ask(ctx, req, target, note, failed.spent(), yield)
 		}
-		if err == nil {
+		if err == nil || a.answering {
+			if len(before)+len(failed) > 0 {
+				failures{r.ended(req, a, err, place(i, len(targets), req.Model))}.tell(req.Steps)
+			}
+			if err != nil {
+				yield(perigee.Event{}, err)
+			}
 			return nil, true
 		}
-		if a.answering {
-			yield(perigee.Event{}, err)
-			return nil, true
+		failed = append(failed, r.ended(req, a, err, place(i, len(targets), req.Model)))
+		last := !movesOn(err) || i == len(targets)-1 || ctx.Err() != nil
+		if !last || len(before)+len(failed) > 1 { // the only one is what the call says itself
+			failed.tell(req.Steps)
 		}
-		failed = append(failed, a.failure(err))
-		if !movesOn(err) || i == len(targets)-1 {
+		if last {
 			break
 		}
-		r.step(req, a, err, fmt.Sprintf("upstream %d of %d for %s", i+1, len(targets), req.Model))
 		r.opts.Logger.Warn("trying the next upstream", "call", req.ID, "model", req.Model, "upstream", target.Name,
 			"class", perigee.AsError(err).Class, "error", err)
 	}
@@ -148,12 +150,12 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err != nil {
 		return nil, err
 	}
-	count, err := first(ctx, r, found, "count tokens", ask)
+	count, err := first(ctx, r, &req.Origin, found, "count tokens", ask)
 	if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
 		return count, err
 	}
 	for next := range r.replacements(ctx, found.model) {
-		if count, err := first(ctx, r, resolved{model: next, targets: r.targets(next)}, "count tokens", ask); err == nil {
+		if count, err := first(ctx, r, &req.Origin, resolved{model: next, targets: r.targets(next), asked: found.asked}, "count tokens", ask); err == nil {
 			return count, nil
 		}
 	}
@@ -167,25 +169,34 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 	if err != nil {
 		return nil, err
 	}
-	return first(ctx, r, found, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
+	return first(ctx, r, &req.Origin, found, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
 		return e.Embed(ctx, req.WithModel(model))
 	})
 }
 
 // first asks the upstreams of a model that have the ability A until one of them answers.
-func first[A, R any](ctx context.Context, r *Router, found resolved, what string, ask func(A, string) (R, error)) (R, error) {
+func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, found resolved, what string, ask func(A, string) (R, error)) (R, error) {
 	var none R
 	var failed failures
-	for _, target := range found.targets {
+	for i, target := range found.targets {
 		able, ok := target.Upstream.(A)
 		if !ok {
 			continue
 		}
+		failed.tell(origin.Steps)
+		began, steps := r.opts.Now(), origin.Steps.Len()
 		result, err := ask(able, found.model)
+		if err == nil && len(failed) == 0 {
+			return result, nil
+		}
+		f := failure{upstream: target.Name, err: err, why: place(i, len(found.targets), found.model), took: r.opts.Now().Sub(began)}
+		f.told = origin.Steps.Len() > steps
+		if failed = append(failed, f); len(failed) > 1 {
+			failed.tell(origin.Steps)
+		}
 		if err == nil {
 			return result, nil
 		}
-		failed = append(failed, failure{upstream: target.Name, err: err})
 		if !movesOn(err) {
 			break
 		}
@@ -193,7 +204,12 @@ func first[A, R any](ctx context.Context, r *Router, found resolved, what string
 	if len(failed) == 0 {
 		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, what)
 	}
-	return none, r.verdict(ctx, found.model, failed)
+	return none, r.verdict(ctx, found, failed)
+}
+
+// place is why an upstream is asked: where it stands among those for the model.
+func place(i, of int, model string) string {
+	return fmt.Sprintf("upstream %d of %d for %s", i+1, of, perigee.Clip(model, maxNamed))
 }
 
 // targets are the upstreams to ask for a model, in order.
@@ -226,44 +242,4 @@ func movesOn(err error) bool {
 		return false
 	}
 	return true
-}
-
-// nobodyHasIt says whether all that is wrong is that something was not found.
-func nobodyHasIt(failed failures) bool {
-	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool {
-		return perigee.AsError(f.err).Class != perigee.ClassNotFound
-	})
-}
-
-// verdict is the error to report when nobody answered: the first that says more than "I have not got this
-// model", since that one can pass; and when nobody has the model, which ones there are.
-func (r *Router) verdict(ctx context.Context, model string, failed failures) error {
-	for _, f := range failed {
-		if e := perigee.AsError(f.err); e.Class != perigee.ClassNotFound {
-			return f.err
-		}
-	}
-	if len(failed) == 0 {
-		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", model)
-	}
-	var asked []string
-	for _, f := range failed {
-		asked = append(asked, f.upstream)
-	}
-	known := r.known(ctx)
-	if slices.Contains(known, model) {
-		return failed[0].err // the model is there: something else about the request was not found
-	}
-	e := perigee.Errorf(perigee.ClassNotFound, "no model %q at %s", perigee.Clip(model, 100), strings.Join(asked, ", "))
-	e.Upstream, e.Model = failed[0].upstream, model
-	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
-		e.Cause, e.Details = provider, provider.Details
-	}
-	if near := names.Nearest(model, known, 3); len(near) > 0 {
-		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
-	}
-	if len(known) > 0 {
-		return e.WithNext("there are %s; perigee models lists all", strings.Join(known[:min(3, len(known))], ", "))
-	}
-	return e.WithNext("perigee models lists what there is")
 }

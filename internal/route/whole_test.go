@@ -44,14 +44,14 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		asked  int
 		steps  []string
 	}{
-		{"in one piece", false, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again"}},
-		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again"}},
-		{"in one piece, reset", false, []*source{cut(perigee.ClassUnavailable, reset), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again"}},
+		{"in one piece", false, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
+		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
+		{"in one piece, reset", false, []*source{cut(perigee.ClassUnavailable, reset), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
 		{"in one piece, twice", false, []*source{cut(perigee.ClassUnavailable, reset)}, "next", 2,
-			[]string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first unavailable: upstream 1 of 2 for m"}},
-		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted, nil)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m"}},
-		{"in one piece, and complete, but odd", false, []*source{cut(perigee.ClassUnavailable, nil)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m"}},
-		{"in one piece, and nothing came", false, []*source{fails(perigee.ClassUnavailable)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m"}},
+			[]string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
+		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted, nil)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
+		{"in one piece, and complete, but odd", false, []*source{cut(perigee.ClassUnavailable, nil)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
+		{"in one piece, and nothing came", false, []*source{fails(perigee.ClassUnavailable)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
 		{"streamed", true, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF)}, "half of, then broke off", 1, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

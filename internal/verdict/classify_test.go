@@ -110,7 +110,7 @@ func TestVerdicts(t *testing.T) {
 // TestTables looks for rows that are ambiguous or say nothing.
 func TestTables(t *testing.T) {
 	names := map[string]bool{}
-	used := map[Kind]bool{}
+	used := map[Kind]bool{KindNoToken: true} // AtSignIn leads there
 	for _, r := range rules {
 		if names[r.name] {
 			t.Errorf("two rules are called %q", r.name)
@@ -287,6 +287,40 @@ func TestRefusalsInTheWordsOfTheModel(t *testing.T) {
 	for _, text := range answers {
 		if v, ok := ClassifyText(text); ok {
 			t.Errorf("%s: %+v", text, v)
+		}
+	}
+}
+
+// Where no model was asked, only what is about the sign-in is taken at its word.
+func TestWhatTheSignInServerSaysIsNotAboutModels(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		header string // Retry-After
+		body   string
+		kind   Kind
+		retry  time.Duration
+	}{
+		{"a quota that is back in an hour", 429, "4561", `{"error":{"code":429,"details":[{"reason":"QUOTA_EXHAUSTED"},{"retryDelay":"4560.6s"}]}}`, KindNoToken, SignInPause},
+		{"a quota that it refuses with", 403, "", `{"error":{"details":[{"reason":"RATE_LIMIT_EXCEEDED"}]}}`, KindNoToken, SignInPause},
+		{"a pause of its own", 503, "20", `{"error":"temporarily_unavailable"}`, KindNoToken, 20 * time.Second},
+		{"a lost account in an answer that it could not make", 500, "", `{"error":{"details":[{"reason":"USER_DISABLED"}]}}`, KindNoToken, SignInPause},
+		{"no such page", 404, "", `<html><title>Not Found</title></html>`, KindNoToken, SignInPause},
+		{"a request that it cannot read", 400, "", `{"error":{"code":400,"message":"prompt is too long"}}`, KindNoToken, SignInPause},
+		{"a token that was revoked", 400, "", `{"error":"invalid_grant"}`, KindSignedOut, 0},
+		{"a client that it does not know", 401, "", `{"error":"invalid_client"}`, KindOAuthClient, 0},
+		{"an account that was disabled", 403, "", `{"error":{"details":[{"reason":"USER_DISABLED"}]}}`, KindBan, 0},
+	} {
+		header := http.Header{}
+		if test.header != "" {
+			header.Set("Retry-After", test.header)
+		}
+		v := Classify(test.status, header, []byte(test.body), now).AtSignIn(now)
+		if v.Kind != test.kind || v.Error.Retry != test.retry {
+			t.Errorf("%s: %s, retry after %s; want %s, %s", test.name, v.Kind, v.Error.Retry, test.kind, test.retry)
+		}
+		if v.Kind == KindNoToken && (v.Error.Class != perigee.ClassUnavailable || v.Error.Status != 0 || v.Error.Details != nil || v.Delay != 0) {
+			t.Errorf("%s: %+v, %+v", test.name, v, v.Error)
 		}
 	}
 }

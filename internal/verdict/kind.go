@@ -22,7 +22,7 @@ const (
 	KindUnauthenticated Kind = "unauthenticated" // the access token is not accepted: get a new one
 	KindSignedOut       Kind = "signed_out"      // the refresh token is not accepted: only a new sign-in helps
 	KindMisnamed        Kind = "misnamed"        // the refresh token is another account's: no rule leads here, but who compares their addresses
-	KindNoToken         Kind = "no_token"        // there is no access token for now: no rule leads here either, but WithoutToken
+	KindNoToken         Kind = "no_token"        // there is no access token for now: no rule leads here either, but Verdict.AtSignIn and the pool
 	KindForbidden       Kind = "forbidden"       // refused without a reason, often by one endpoint only
 	KindLocation        Kind = "location"        // the address that we call from is not served
 	KindNotFound        Kind = "not_found"       // no such model for this account, or no such project, or the client is too old for the model
@@ -128,6 +128,9 @@ var meanings = map[Kind]meaning{
 	KindSignedOut: {class: perigee.ClassUnauthenticated, blame: ScopeAccount,
 		says: "the sign-in of this account is no longer valid",
 		next: "run `perigee login`"},
+	KindNoToken: {class: perigee.ClassUnavailable, blame: ScopeAccount,
+		says: "the sign-in server is in trouble and gives no access token",
+		next: "{wait} and try again; if it stays, check oauth.token_url of this upstream in the configuration, and that no proxy stands in the way"},
 	KindForbidden: {class: perigee.ClassForbidden, blame: ScopeHost, nextHost: true,
 		says: "the provider does not permit the call",
 		next: "see with `perigee models` what can be asked, or use another account"},

@@ -12,6 +12,7 @@ package verdict
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -53,6 +54,29 @@ func (v Verdict) WithQuotaLeft() Verdict {
 	e.Message = strings.Replace(e.Message, meanings[KindUnexplained].says, m.says, 1)
 	v.Kind, v.Blame, v.NextHost, v.Error = KindIdentity, m.blame, m.nextHost, &e
 	return v
+}
+
+// SignInPause is after how long to ask a sign-in server in trouble again that did not say.
+const SignInPause = 5 * time.Second
+
+// AtSignIn is the verdict for somebody who asked the sign-in server for an access token. What it says about the sign-in or the
+// account counts. Everything else is trouble of its own, whatever its words would mean at the gateway: no model was asked, so no
+// quota is used up, and the time after which one would be back means nothing.
+func (v Verdict) AtSignIn(now time.Time) Verdict {
+	switch v.Kind {
+	case KindSignedOut, KindOAuthClient, KindVerification, KindBan, KindIneligible:
+		if v.Error.Status != http.StatusTooManyRequests && v.Error.Status < http.StatusInternalServerError {
+			return v
+		}
+	}
+	said := strings.TrimPrefix(v.Error.Message, meanings[v.Kind].says+": ")
+	trouble := New(KindNoToken, said, 0, now)
+	trouble.Rule = v.Rule
+	trouble.Error.Retry = SignInPause
+	if v.Delay > 0 && v.Delay <= longestRest {
+		trouble.Error.Retry = v.Delay
+	}
+	return trouble
 }
 
 // Reason is what the owner of the account is told, with the link that whoever made the call need not see.

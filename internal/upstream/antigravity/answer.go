@@ -187,6 +187,9 @@ func (a *answer) begin() {
 		return
 	}
 	a.call.begun = true
+	if a.call.loan != nil {
+		a.call.loan.Answering()
+	}
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
 	a.relay.Send(a.start)

@@ -29,6 +29,7 @@ type call struct {
 	attempts int             // how often the provider was asked, for searches, too
 	searches int             // how often it was asked to search
 	account  string          // who was asked last
+	loan     account.Loan    // with which it was; nil: not yet
 	spent    perigee.Usage   // by what was answered before the round that is open
 	found    []perigee.Event // where searches have found something, until the answer begins
 	said     map[perigee.Note]bool
@@ -132,7 +133,7 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *verdict.Verdic
 		if err != nil {
 			return nobodyLeft(v, c.failed(ctx, err), causeOf(err))
 		}
-		c.account = loan.Email()
+		c.account, c.loan = loan.Email(), loan
 		accounts[c.account] = true
 		began := c.upstream.opts.Now()
 		v = c.borrowed(ctx, loan, m, out)
@@ -147,16 +148,36 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *verdict.Verdic
 
 // want is what the call borrows accounts for.
 func (c *call) want() account.Want {
-	return account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session}
+	return account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session, Witness: c}
 }
 
-// step keeps for the record whom the call has asked, why, and what came of it.
+// step keeps for the record whom the call has asked, why, and what came of it. That the only account has answered at once goes
+// without saying.
 func (c *call) step(loan account.Loan, v *verdict.Verdict, took time.Duration) {
 	step := perigee.Step{Upstream: c.upstream.opts.Name, Account: loan.Email(), Why: loan.Why(), Took: took}
 	if v != nil {
 		step.Class, step.Error = v.Error.Class, v.Error.Message
+	} else if step.Why == account.WhyOnly && c.req.Steps.Len() == 0 {
+		return
 	}
 	c.req.Steps.Add(step)
+}
+
+// WithoutToken keeps for the record that the call was to ask an account for which there was no access token.
+func (c *call) WithoutToken(loan account.Loan, err error, took time.Duration) {
+	c.account = loan.Email()
+	clerk{c.upstream.opts.Name, c.req.Steps}.WithoutToken(loan, err, took)
+}
+
+// A clerk writes down the accounts that an upstream could not ask.
+type clerk struct {
+	upstream string
+	steps    *perigee.Steps
+}
+
+func (c clerk) WithoutToken(loan account.Loan, err error, took time.Duration) {
+	e := perigee.AsError(err)
+	c.steps.Add(perigee.Step{Upstream: c.upstream, Account: loan.Email(), Why: loan.Why(), Class: e.Class, Error: e.Message, Took: took})
 }
 
 // borrowed sends a message with an account and gives the account back, also when whoever reads the answer panics.

@@ -23,7 +23,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	counted := *prepared.Prompt
 	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
 	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)
-	raw, err := u.control(ctx, "countTokens", func(account.Loan) []byte { return append(request, '}') })
+	raw, err := u.control(ctx, req.Steps, "countTokens", func(account.Loan) []byte { return append(request, '}') })
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func hidden(id string) bool {
 
 // Models asks the gateway which models the account has.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
-	raw, err := u.control(ctx, "fetchAvailableModels", projectAlone)
+	raw, err := u.control(ctx, nil, "fetchAvailableModels", projectAlone)
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +29,10 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	return list, nil
 }
 
-// control makes a call that asks no model, with whichever account is at hand.
-func (u *Upstream) control(ctx context.Context, method string, request func(account.Loan) []byte) ([]byte, error) {
-	loan, err := u.opts.Accounts.Borrow(account.Want{}).Next(ctx)
+// control makes a call that asks no model, with whichever account is at hand. Steps gets those that could not be asked; it may
+// be nil.
+func (u *Upstream) control(ctx context.Context, steps *perigee.Steps, method string, request func(account.Loan) []byte) ([]byte, error) {
+	loan, err := u.opts.Accounts.Borrow(account.Want{Witness: clerk{u.opts.Name, steps}}).Next(ctx)
 	if err != nil {
 		return nil, err
 	}

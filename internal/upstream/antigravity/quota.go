@@ -103,6 +103,7 @@ func (l *unlent) Email() string         { return l.SignIn().Email }
 func (l *unlent) Project() string       { return l.SignIn().ProjectID }
 func (l *unlent) CLI() bool             { return false }
 func (l *unlent) Why() string           { return "asked about its quota" }
+func (l *unlent) Answering()            {}
 func (l *unlent) Done(*verdict.Verdict) {}
 func (l *unlent) FindProject(ctx context.Context, refused string) bool {
 	finder, ok := l.Source.(account.ProjectFinder)

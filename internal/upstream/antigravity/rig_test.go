@@ -108,6 +108,8 @@ func (l *loan) CLI() bool                                     { return false }
 func (l *loan) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
 func (l *loan) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
 
+func (l *loan) Answering() {}
+
 func (l *loan) Done(v *verdict.Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -109,7 +109,8 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 	defer outgoing.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
-	resp, err := u.post(ctx, req.Model, method, outgoing)
+	t := trail{upstream: u, steps: req.Steps}
+	resp, err := u.post(ctx, req.Model, method, outgoing, &t)
 	if err != nil {
 		return u.explain(ctx, req.Model, err)
 	}
@@ -125,8 +126,11 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 		err = out.relay.Whole(resp.Body, maxAnswer, &out)
 	}
 	if err != nil && !out.relay.Left() {
-		return u.explain(ctx, req.Model, err)
+		err = u.explain(ctx, req.Model, err)
+		t.ends(err)
+		return err
 	}
+	t.ends(nil)
 	return nil
 }
 
@@ -193,7 +197,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, err
 	}
-	raw, err := u.call(ctx, req.Model, "countTokens", wire.NewBody(m.body))
+	raw, err := u.call(ctx, &req.Origin, req.Model, "countTokens", wire.NewBody(m.body))
 	if err != nil {
 		return nil, err
 	}
@@ -220,14 +224,14 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 		if err != nil {
 			return nil, err
 		}
-		e.Raw, err = u.call(ctx, req.Model, method, wire.NewBody(body))
+		e.Raw, err = u.call(ctx, &req.Origin, req.Model, method, wire.NewBody(body))
 		return e, err
 	}
 	// Other dialects allow more at once than this API takes.
 	for inputs := range slices.Chunk(req.Inputs, maxEmbedBatch) {
 		part := *req
 		part.Inputs = inputs
-		raw, err := u.call(ctx, req.Model, "batchEmbedContents", wire.NewBody(dialect.EncodeEmbed(&part)))
+		raw, err := u.call(ctx, &req.Origin, req.Model, "batchEmbedContents", wire.NewBody(dialect.EncodeEmbed(&part)))
 		if err != nil {
 			return nil, err
 		}

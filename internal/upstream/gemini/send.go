@@ -15,21 +15,24 @@ import (
 )
 
 // call makes a call that is answered in one piece.
-func (u *Upstream) call(ctx context.Context, model, method string, body *wire.Body) ([]byte, error) {
+func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, method string, body *wire.Body) ([]byte, error) {
 	defer body.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
-	resp, err := u.post(ctx, model, method, body)
+	t := trail{upstream: u, steps: origin.Steps}
+	resp, err := u.post(ctx, model, method, body, &t)
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
 	}
-	return u.read(ctx, resp, model)
+	answer, err := u.read(ctx, resp, model)
+	t.ends(err)
+	return answer, err
 }
 
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
-	resp, err := u.do(ctx, http.MethodGet, target, nil)
+	resp, err := u.do(ctx, http.MethodGet, target, nil, &trail{upstream: u})
 	if err != nil {
 		return nil, u.explain(ctx, "", err)
 	}
@@ -48,27 +51,31 @@ func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) 
 	return raw, nil
 }
 
-func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Body) (*http.Response, error) {
-	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body)
+func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Body, t *trail) (*http.Response, error) {
+	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body, t)
 }
 
 // do sends a request with one key after the other until one of them is good. The response it returns has
-// status 200.
-func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Body) (*http.Response, error) {
+// status 200; the trail ends with its answer.
+func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Body, t *trail) (*http.Response, error) {
 	var last error
-	for _, key := range u.keys.order(u.opts.Now()) {
+	now := u.opts.Now()
+	for _, key := range u.keys.order(now) {
+		t.tries(key, now)
 		resp, err := u.try(ctx, method, target, body, key)
 		if err == nil {
 			return resp, nil
 		}
-		last = err
+		last, now = err, u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
-		if !ok || !u.keys.blame(key, refused, u.opts.Now()) {
+		if !ok || !u.keys.blame(key, refused, now) {
+			t.ends(u.explain(ctx, "", err))
 			return nil, err
 		}
 		if len(u.keys.keys) == 1 {
 			return nil, err
 		}
+		t.gaveWay(u.explain(ctx, "", err))
 		u.opts.Logger.Warn("key gave way to the next", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
 	}
 	return nil, last

@@ -1,0 +1,153 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/names"
+)
+
+// How much is repeated in an error: a name that a client or the configuration chose, and what each upstream after the first
+// said.
+const (
+	maxNamed  = 100
+	maxWords  = 200
+	maxOthers = 3 // upstreams after the first
+)
+
+// A failure is an attempt that came to nothing; for the record also the one that was answered in the end, without an error.
+type failure struct {
+	upstream string
+	err      error
+	start    *perigee.Event // who had begun to answer; nil: nobody
+	usage    perigee.Usage  // what that cost all the same
+
+	why  string // it was asked
+	took time.Duration
+	told bool // it is on record
+}
+
+type failures []failure
+
+// spent is what all of them cost.
+func (list failures) spent() (total perigee.Usage) {
+	for _, f := range list {
+		total = total.Plus(f.usage)
+	}
+	return total
+}
+
+// tell keeps them for the record, but for those who are there already because the upstream has said more itself.
+func (list failures) tell(steps *perigee.Steps) {
+	for i := range list {
+		f := &list[i]
+		if f.told {
+			continue
+		}
+		f.told = true
+		step := perigee.Step{Upstream: f.upstream, Why: f.why, Took: f.took}
+		if e := perigee.AsError(f.err); e != nil {
+			step.Account, step.Class, step.Error = e.Account, e.Class, e.Message
+		}
+		steps.Add(step)
+	}
+}
+
+// confess tells those who watch, before the error, of an answer that had begun and that the caller will never see: who made
+// it, and what it cost. It says whether the caller is still there.
+func (list failures) confess(yield func(perigee.Event, error) bool) bool {
+	for i := len(list) - 1; i >= 0; i-- {
+		if start := list[i].start; start != nil {
+			spent := list.spent()
+			return yield(*start, nil) && (spent == (perigee.Usage{}) || yield(perigee.Event{Kind: perigee.EventUsage, Usage: &spent}, nil))
+		}
+	}
+	return true
+}
+
+// verdict is the error to report when nobody answered: the first that says more than "I have not got this
+// model", since that one can pass, with a word of the others; and when nobody has the model, which ones there are.
+func (r *Router) verdict(ctx context.Context, found resolved, failed failures) error {
+	if len(failed) == 0 {
+		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
+	}
+	if trouble := slices.DeleteFunc(slices.Clone(failed), isMissing); len(trouble) > 0 {
+		return trouble.together()
+	}
+	var asked []string
+	for _, f := range failed {
+		asked = append(asked, f.upstream)
+	}
+	known := r.known(ctx)
+	if slices.Contains(known, found.model) {
+		return failed[0].err // the model is there: something else about the request was not found
+	}
+	e := perigee.Errorf(perigee.ClassNotFound, "no model %q%s at %s", perigee.Clip(found.model, maxNamed), found.origin(), strings.Join(asked, ", "))
+	e.Upstream, e.Model = failed[0].upstream, found.model
+	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
+		e.Cause, e.Details = provider, provider.Details
+	}
+	if near := names.Nearest(found.model, known, 3); len(near) > 0 {
+		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
+	}
+	if len(known) > 0 {
+		return e.WithNext("there are %s; perigee models lists all", strings.Join(known[:min(3, len(known))], ", "))
+	}
+	return e.WithNext("perigee models lists what there is")
+}
+
+// isMissing says whether all that is wrong is that something was not found.
+func isMissing(f failure) bool { return perigee.AsError(f.err).Class == perigee.ClassNotFound }
+
+// nobodyHasIt says whether that is so for all of them.
+func nobodyHasIt(failed failures) bool {
+	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
+}
+
+// together is the first error, and in a few words what the other upstreams said after it.
+func (list failures) together() error {
+	first := list[0]
+	var others []failure // each upstream once, with what it said last
+	for _, f := range list[1:] {
+		others = slices.DeleteFunc(others, func(o failure) bool { return o.upstream == f.upstream })
+		if f.upstream != first.upstream {
+			others = append(others, f)
+		}
+	}
+	if len(others) == 0 {
+		return first.err
+	}
+	e := *perigee.AsError(first.err)
+	e.Cause = first.err
+	if !strings.HasPrefix(e.Message, "upstream "+first.upstream) {
+		e.Message = first.upstream + ": " + e.Message
+	}
+	var after strings.Builder
+	for _, f := range others[:min(len(others), maxOthers)] {
+		fmt.Fprintf(&after, "; then %s: %s", f.upstream, f.words())
+	}
+	if more := len(others) - maxOthers; more > 0 {
+		fmt.Fprintf(&after, "; and %d more", more)
+	}
+	e.Message = strings.TrimRight(e.Message, ".") + after.String()
+	if e.Ours != "" {
+		e.Ours = strings.TrimRight(e.Ours, ".") + after.String()
+	}
+	return &e
+}
+
+// words are what an upstream said, for clients, without its name.
+func (f failure) words() string {
+	e := perigee.AsError(f.err)
+	text := e.Message
+	if e.Ours != "" {
+		text = e.Ours
+	}
+	text = strings.TrimPrefix(text, "upstream "+f.upstream)
+	return perigee.Clip(strings.TrimRight(strings.TrimLeft(text, ": "), "."), maxWords)
+}
