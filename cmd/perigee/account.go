@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -24,23 +25,29 @@ var accountCommand = command{
   perigee account disable ada@example.com
   perigee account explain claude-sonnet-4-6
 
-  list             the accounts, their state, and what they rest from
-  import FILE      add the accounts in a file: an object or a list of email and refresh_token, an export of perigee's,
-                   the file of the OpenCode plugin, a credential of type antigravity, or the IDE's own state.vscdb
-  export FILE      write all accounts to a file, refresh tokens in clear; only you can read it
+  list             the accounts in the order in which they are asked, the
+                   preferred one first; their state, and what they rest from
+  import FILE      add the accounts in a file: an object or a list of email and
+                   refresh_token, an export of perigee's, the file of the
+                   OpenCode plugin, a credential of type antigravity, or the
+                   IDE's own state.vscdb
+  export FILE      write all accounts to a file, refresh tokens in clear; only
+                   you can read it
   enable EMAIL     use an account again, also one that the provider stopped
   disable EMAIL    do not use it
   remove EMAIL     forget it
   use EMAIL        use it before all others
   explain MODEL    which account would be taken now, and why not the others
 
-All of it works with and without a running daemon, which sees each change at once.
+All of it works with and without a running daemon, which sees each change at
+once.
 
   --upstream NAME  which upstream's accounts, where several have some
   --config FILE    the configuration
   --json           for list, import and explain: a JSON array
   --partial        for import: take what can be used, and leave the rest
-  --yes            for export: do not ask; a yes that comes through a pipe will do, too
+  --yes            for export: do not ask; a yes that comes through a pipe will
+                   do, too
 `,
 }
 
@@ -177,9 +184,42 @@ func (r *accountRun) act(ctx context.Context, src config.Sources, action account
 	r.control = handle
 	err = action.run(ctx, r)
 	if action.argument == "EMAIL" {
-		return misused(err) // it names several, or nobody
+		return misused(r.nobody(ctx, err)) // it names several, or nobody
 	}
 	return err
+}
+
+// nobody gives an error about an address that no account has the one that was meant, if any looks like it.
+func (r *accountRun) nobody(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*perigee.Error](err); !ok || e.Class != perigee.ClassNotFound {
+		return err
+	}
+	rows, failed := r.control.Accounts(ctx)
+	if failed != nil {
+		return err
+	}
+	near, email := "", r.account().Email
+	for _, row := range rows {
+		if row.Email == email { // at another upstream, or it has just come
+			return err
+		}
+		if near == "" && samePerson(email, row.Email) {
+			near = row.Email
+		}
+	}
+	e := perigee.Errorf(perigee.ClassNotFound, "there is no account %s", printable(email))
+	if near == "" {
+		return e.WithNext("see `perigee account list`")
+	}
+	return e.WithNext("did you mean %s?", near)
+}
+
+// samePerson says whether an address may be another one misspelt. People who share a domain are not near each other, so what
+// stands before it decides.
+func samePerson(typed, known string) bool {
+	a, _, _ := strings.Cut(typed, "@")
+	b, _, _ := strings.Cut(known, "@")
+	return names.Distance(a, b) <= max(len(a), len(b))/3
 }
 
 // parseAround reads flags before and behind the arguments, which it returns.
@@ -281,6 +321,8 @@ func (r *accountRun) warnUnusable(ctx context.Context) {
 			r.env.say("%s comes first, but it is disabled and others are taken; perigee account enable %s changes that", email, email)
 		case !perigee.UsableState(row.State):
 			r.env.say("%s comes first, but it is %s and others are taken; perigee account list tells more", email, stateWord(row.State))
+		case row.State == perigee.AccountUntested:
+			r.env.say("%s comes first, but nobody has tried it yet; the first call with it will show whether it works", email)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 	}
 	r.env.say("%s will hold refresh tokens in clear: whoever has it can use these accounts until you sign them out with the provider", printable(r.name))
 	if !r.yes {
-		if err := r.env.agree("write it?", "--yes"); err != nil {
+		if err := r.env.agree(ctx, "write it?", "--yes"); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -24,6 +25,7 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 	if len(rows) == 0 {
 		r.env.say("no account is signed in; with an upstream of kind antigravity, perigee login changes that")
 	}
+	r.inOrder(ctx, rows)
 	now := time.Now()
 	err = list(r.env, r.asJSON, rows,
 		column[perigee.AccountRow]{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }},
@@ -38,6 +40,36 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		return err
 	}
 	return r.sayMore(rows)
+}
+
+// inOrder sorts accounts as they would be asked, upstream by upstream: the preferred one, then the others. Where that is not
+// known they stay as they are.
+func (r *accountRun) inOrder(ctx context.Context, rows []perigee.AccountRow) {
+	choices, err := r.control.ExplainAccounts(ctx, "")
+	if err != nil {
+		return
+	}
+	rank := map[perigee.AccountName]int{}
+	for i, choice := range slices.Backward(choices) { // the first of several pools counts
+		rank[perigee.AccountName{Email: choice.Email, Upstream: choice.Upstream}] = i
+	}
+	place := func(row perigee.AccountRow) int {
+		if i, ok := rank[perigee.AccountName{Email: row.Email, Upstream: row.Upstream}]; ok {
+			return i
+		}
+		return len(choices)
+	}
+	slices.SortStableFunc(rows, func(a, b perigee.AccountRow) int {
+		switch {
+		case a.Upstream != b.Upstream:
+			return cmp.Compare(a.Upstream, b.Upstream)
+		case a.Preferred:
+			return -1
+		case b.Preferred:
+			return 1
+		}
+		return cmp.Compare(place(a), place(b))
+	})
 }
 
 // mark is what one row of many has.
@@ -120,12 +152,13 @@ var aboutOne = regexp.MustCompile("perigee account (?:enable|remove)(?: EMAIL\\b
 
 // addressed completes the commands in a text that is about one account.
 func addressed(text, email string) string {
-	return aboutOne.ReplaceAllStringFunc(text, func(command string) string {
+	text = aboutOne.ReplaceAllStringFunc(text, func(command string) string {
 		if strings.Contains(command, "@") {
 			return command
 		}
 		return strings.TrimSuffix(command, " EMAIL") + " " + email
 	})
+	return strings.ReplaceAll(text, email+"` with its address", email+"`")
 }
 
 // restsOf says what an account is not used for, and for how long.
@@ -144,7 +177,7 @@ func restsOf(row perigee.AccountRow, now time.Time) string {
 // span is a time from now as a person would say it.
 func span(d time.Duration) string {
 	switch {
-	case d <= 0:
+	case d < time.Second:
 		return "a moment"
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Round(time.Second)/time.Second))
@@ -195,21 +228,34 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	return nil
 }
 
+// listChoices shows them in a table. At a terminal an address that somebody has to open stands below it, where it is whole.
 func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
-	now := time.Now()
-	return list(r.env, r.asJSON, rows,
+	now, below := time.Now(), ""
+	why := func(row perigee.ChoiceRow) string {
+		text := r.env.hint(addressed(row.Why, row.Email))
+		if !row.Until.IsZero() {
+			text += ", for " + span(row.Until.Sub(now))
+		}
+		return text
+	}
+	err := list(r.env, r.asJSON, rows,
 		column[perigee.ChoiceRow]{"ACCOUNT", func(row perigee.ChoiceRow) any { return row.Email }},
 		column[perigee.ChoiceRow]{"UPSTREAM", func(row perigee.ChoiceRow) any { return row.Upstream }},
 		column[perigee.ChoiceRow]{"POOL", func(row perigee.ChoiceRow) any { return row.Pool }},
 		column[perigee.ChoiceRow]{"TAKEN", func(row perigee.ChoiceRow) any { return taken(row) }},
 		column[perigee.ChoiceRow]{"WHY", func(row perigee.ChoiceRow) any {
-			why := r.env.hint(addressed(row.Why, row.Email))
-			if row.Until.IsZero() {
-				return why
+			if r.env.width() == 0 || !strings.Contains(row.Why, "://") {
+				return why(row)
 			}
-			return why + ", for " + span(row.Until.Sub(now))
+			below += fmt.Sprintf("%s: %s\n", printable(row.Email), printable(why(row)))
+			return "see below"
 		}},
 	)
+	if err != nil || below == "" {
+		return err
+	}
+	_, err = fmt.Fprint(r.env.stdout, "\n", r.env.folded(below))
+	return err
 }
 
 func taken(row perigee.ChoiceRow) string {

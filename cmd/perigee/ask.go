@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,18 +41,20 @@ func (e *environment) input() input {
 
 // agree asks for an explicit yes, of the person at the terminal or of whoever has written to the pipe. Where nobody can answer
 // a flag has to say it.
-func (e *environment) agree(question, flagName string) error {
+func (e *environment) agree(ctx context.Context, question, flagName string) error {
 	nobody := usagef("%s: nobody can be asked here; %s says yes", e.command.name, flagName)
 	from := e.input()
 	if from == noInput {
 		return nobody
 	}
 	fmt.Fprintf(e.stderr, "perigee: %s type yes to go on: ", question)
-	line, err := e.lines().ReadString('\n')
-	if from == pipedInput {
+	line, err := e.readLine(ctx)
+	if from == pipedInput || errors.Is(err, errInterrupted) {
 		fmt.Fprintln(e.stderr) // nobody has pressed Enter
 	}
 	switch {
+	case errors.Is(err, errInterrupted):
+		return fmt.Errorf("%s: %w", e.command.name, err)
 	case strings.ToLower(strings.TrimSpace(line)) == "yes":
 		return nil
 	case err == io.EOF && line == "":
@@ -62,10 +66,33 @@ func (e *environment) agree(question, flagName string) error {
 	return fmt.Errorf("%s: nothing was done, as the answer was not yes", e.command.name)
 }
 
-// lines reads stdin line by line; what is read ahead is not lost between questions.
+// errInterrupted is for who pressed Ctrl-C before anything was done.
+var errInterrupted = errors.New("interrupted; nothing was changed")
+
+// readLine waits for a line of stdin, or for somebody who interrupts it. What comes after that nobody reads.
+func (e *environment) readLine(ctx context.Context) (string, error) {
+	type answer struct {
+		line string
+		err  error
+	}
+	reader, read := e.lines(), make(chan answer, 1)
+	go func() {
+		line, err := reader.ReadString('\n')
+		read <- answer{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", errInterrupted
+	case a := <-read:
+		return a.line, a.err
+	}
+}
+
+// lines reads stdin line by line; what is read ahead is not lost between questions. Nobody has a megabyte to say: a pipe without an
+// end is not read until there is no memory left.
 func (e *environment) lines() *bufio.Reader {
 	if e.reader == nil {
-		e.reader = bufio.NewReader(e.stdin)
+		e.reader = bufio.NewReader(io.LimitReader(e.stdin, 1<<20))
 	}
 	return e.reader
 }

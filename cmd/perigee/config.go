@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"perigee/internal/config"
+	"perigee/internal/simulator"
 )
 
 var configCommand = command{
@@ -16,11 +17,14 @@ var configCommand = command{
   perigee config check --config team.yaml
   perigee config schema > perigee.schema.json
 
-show prints every value that is in force and where it comes from, secrets left out, also of a configuration that cannot be
-used for what is wrong with it; check says everything that is wrong at once; schema prints the JSON Schema of the file, for editors.
+show prints every value that is in force and where it comes from, secrets left
+out, also of a configuration that cannot be used for what is wrong with it;
+check says everything that is wrong at once; schema prints the JSON Schema of
+the file, for editors.
 
   --config FILE    the configuration
-  --json           a JSON array: for show of the values, for check of what is wrong
+  --json           a JSON array: for show of the values, for check of what is
+                   wrong or unwise
 `,
 }
 
@@ -29,7 +33,7 @@ func configure(_ context.Context, env *environment, args []string) error {
 		return usagef("config: say show, check or schema; perigee help config tells more")
 	}
 	what := args[0]
-	var src config.Sources
+	src := config.Sources{Models: simulator.Models()}
 	if what == "show" {
 		src.Spare = noSecrets
 	}
@@ -59,7 +63,7 @@ func configure(_ context.Context, env *environment, args []string) error {
 		}
 	}
 	if *asJSON {
-		return errors.Join(list(env, true, problemRows(err)), err)
+		return errors.Join(list(env, true, problemRows(loaded, err)), err)
 	}
 	if err != nil {
 		return err

@@ -16,20 +16,30 @@ type problemRow struct {
 	Column  int    `json:"column"`
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
+	// Severity is error for what has to be mended before anything starts, and warning for what is allowed but unwise.
+	Severity string `json:"severity"`
 }
 
-// problemRows are what an error says about the configuration.
-func problemRows(err error) []problemRow {
-	if err == nil {
-		return nil
-	}
-	problems, ok := errors.AsType[*config.Problems](err)
-	if !ok {
-		return []problemRow{{Message: err.Error()}}
-	}
+const (
+	severityError   = "error"
+	severityWarning = "warning"
+)
+
+// problemRows are what an error says about the configuration, and what is said of one that holds.
+func problemRows(loaded *config.Loaded, err error) []problemRow {
 	var rows []problemRow
-	for _, p := range problems.List {
-		rows = append(rows, problemRow{p.Source, p.Line, p.Column, p.Message, p.Hint})
+	add := func(list []config.Problem, severity string) {
+		for _, p := range list {
+			rows = append(rows, problemRow{p.Source, p.Line, p.Column, p.Message, p.Hint, severity})
+		}
+	}
+	if problems, ok := errors.AsType[*config.Problems](err); ok {
+		add(problems.List, severityError)
+	} else if err != nil {
+		rows = append(rows, problemRow{Message: err.Error(), Severity: severityError})
+	}
+	if loaded != nil {
+		add(loaded.Cautions, severityWarning)
 	}
 	return rows
 }

@@ -21,18 +21,23 @@ var loginCommand = command{
   perigee login --upstream antigravity --no-browser
   perigee login --ide ~/Antigravity
 
-Signs an account in to an upstream of kind antigravity: opens the provider's page in a browser and waits for it to come
-back. If the browser is on another machine it ends on a page that cannot be reached; paste that page's address here,
-at any time. Without a terminal it can be written to a pipe on stdin, behind the yes that the risk asks for.
+Signs an account in to an upstream of kind antigravity: opens the provider's
+page in a browser and waits for it to come back. If the browser is on another
+machine it ends on a page that cannot be reached; paste that page's address
+here, at any time. Without a terminal it can be written to a pipe on stdin,
+behind the yes that the risk asks for.
 
-Where the configuration has no oauth.client_id and oauth.client_secret, they are looked for in your installed copy of the
-Antigravity IDE; an oauth.client_id without a secret chooses among several. perigee serve does the same.
+Where the configuration has no oauth.client_id and oauth.client_secret, they are
+looked for in your installed copy of the Antigravity IDE; an oauth.client_id
+without a secret chooses among several. perigee serve does the same.
 
   --upstream NAME  which upstream, where several have accounts
   --email EMAIL    the account to offer first
-  --ide DIR        where that IDE is installed (default: $PERIGEE_IDE, else where it installs itself)
+  --ide DIR        where that IDE is installed (default: $PERIGEE_IDE, else
+                   where it installs itself)
   --no-browser     only print the address of the page
-  --paste          open no browser, and give up when stdin ends without an address that signs somebody in
+  --paste          open no browser, and give up when stdin ends without an
+                   address that signs somebody in
   --yes            you know the risk, and say yes to it
   --config FILE    the configuration
 `,
@@ -79,6 +84,12 @@ func login(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Who cannot sign in anyway is not asked whether they want to. Nobody knows the page yet.
+	login, err := r.start(ctx, daemonOptions(env, loaded), upstream)
+	if err != nil {
+		return err
+	}
+	defer login.Close()
 	// Whether there is somewhere to keep the account is better known before than after; but a daemon may come or go
 	// while the person is with the provider.
 	handle, err := daemon.Connect(ctx, daemonOptions(env, loaded))
@@ -94,11 +105,11 @@ func login(ctx context.Context, env *environment, args []string) error {
 		env.say("%s", strings.TrimSpace(line))
 	}
 	if !r.yes {
-		if err := env.agree("sign in at your own risk?", "--yes"); err != nil {
+		if err := env.agree(ctx, "sign in at your own risk?", "--yes"); err != nil {
 			return err
 		}
 	}
-	who, err := r.signIn(ctx, daemonOptions(env, loaded), upstream)
+	who, err := r.signIn(ctx, login)
 	if err != nil {
 		return err
 	}
@@ -133,14 +144,13 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 	return able[0], nil
 }
 
-// signIn sends the person to the provider, and waits for them to come back by whichever way.
-func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream config.Upstream) (*daemon.SignedIn, error) {
+func (r *loginRun) start(ctx context.Context, opts daemon.Options, upstream config.Upstream) (*daemon.Login, error) {
 	opts.IDE = r.ide
-	login, err := daemon.StartLogin(ctx, opts, upstream, r.email)
-	if err != nil {
-		return nil, err
-	}
-	defer login.Close()
+	return daemon.StartLogin(ctx, opts, upstream, r.email)
+}
+
+// signIn sends the person to the provider, and waits for them to come back by whichever way.
+func (r *loginRun) signIn(ctx context.Context, login *daemon.Login) (*daemon.SignedIn, error) {
 	r.sayClient(login)
 	opened := !r.noBrowser && !r.paste && openBrowser(ctx, login.URL)
 	if opened {
@@ -149,6 +159,7 @@ func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream con
 		r.env.say("open this page in a browser:")
 	}
 	fmt.Fprintln(r.env.stderr, login.URL)
+	asked := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if r.env.input() == noInput {
@@ -158,6 +169,9 @@ func (r *loginRun) signIn(ctx context.Context, opts daemon.Options, upstream con
 		go r.takePasted(ctx, cancel, login)
 	}
 	who, err := login.Wait(ctx, func(line string) { r.env.say("%s", printable(line)) })
+	if err != nil && asked.Err() != nil {
+		return nil, fmt.Errorf("login: %w", errInterrupted)
+	}
 	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
 		return nil, cause
 	}
@@ -268,7 +282,7 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 		words = append(words, "project "+who.Project)
 	}
 	if who.Tier != "" {
-		words = append(words, who.Tier)
+		words = append(words, "tier "+who.Tier)
 	}
 	_, err = fmt.Fprintf(r.env.stdout, "%s: %s (%s)\n", result, printable(who.Email), printable(strings.Join(words, ", ")))
 	return err

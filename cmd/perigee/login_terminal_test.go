@@ -5,14 +5,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"perigee"
 )
 
 // newTerminal returns a terminal, and the side on which a person types.
@@ -38,17 +42,17 @@ func newTerminal(t *testing.T) (terminal, person *os.File) {
 	return terminal, person
 }
 
-// Only the whole word yes goes on to the sign-in, which then fails here for want of an OAuth client.
+// Only the whole word yes goes on to the sign-in, which then fails here because nothing is pasted.
 func TestLoginAsksAtATerminal(t *testing.T) {
 	t.Setenv("PERIGEE_KEYRING", "off")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	text := "data_dir: " + dir + "\nupstreams:\n  - {name: gravity, kind: antigravity, accept_terms_risk: true}\n"
+	text := "data_dir: " + dir + "\nupstreams:\n  - {name: gravity, kind: antigravity, accept_terms_risk: true, oauth: {client_id: an-id, client_secret: of-the-client, redirect_port: 0}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for typed, want := range map[string]string{
-		"yes\n": "perigee has no OAuth client of its own", "YES \n": "perigee has no OAuth client of its own",
+		"yes\n\x04": "nothing was pasted that signs anybody in", "YES \n\x04": "nothing was pasted that signs anybody in",
 		"y\n": "nothing was done, as the answer was not yes", "\n": "nothing was done", "no\n": "nothing was done", "yes please\n": "nothing was done",
 	} {
 		terminal, person := newTerminal(t)
@@ -56,11 +60,55 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		code := run(context.Background(), &environment{stdin: terminal, stdout: &said, stderr: &said}, []string{"login", "--config", file})
+		code := run(context.Background(), &environment{stdin: terminal, stdout: &said, stderr: &said}, []string{"login", "--paste", "--config", file})
 		if code == 0 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "have been suspended") {
 			t.Errorf("typed %q: exit %d: %s", typed, code, said.String())
 		}
 	}
+}
+
+// Who presses Ctrl-C hears that nothing has happened: at the question, and while the provider's page is open.
+func TestLoginIsInterrupted(t *testing.T) {
+	t.Setenv("PERIGEE_KEYRING", "off")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	text := "data_dir: " + dir + "\nupstreams:\n  - {name: gravity, kind: antigravity, accept_terms_risk: true, oauth: {client_id: an-id, client_secret: of-the-client, redirect_port: 0}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for when, more := range map[string][]string{"type yes to go on": nil, "press Enter": {"--yes", "--paste"}} {
+		terminal, _ := newTerminal(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		said := &heard{until: when, then: func() { cancel(errors.New("interrupt signal received")) }}
+		code := run(ctx, &environment{stdin: terminal, stdout: said, stderr: said}, append([]string{"login", "--config", file}, more...))
+		if code != 1 || !strings.HasSuffix(said.String(), "\nperigee: login: interrupted; nothing was changed\n") {
+			t.Errorf("at %q: exit %d: %s", when, code, said.String())
+		}
+	}
+}
+
+// heard is what was said, by several at once, and what happens when something was.
+type heard struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	until string
+	then  func()
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Write(p)
+	if strings.Contains(h.text.String(), h.until) {
+		h.then()
+	}
+	return len(p), nil
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
 }
 
 // At a terminal no line is longer than it is wide; a pipe gets all of it.
@@ -98,5 +146,36 @@ func TestListingsFitTheTerminal(t *testing.T) {
 	var piped bytes.Buffer
 	if code := run(context.Background(), &environment{stdout: &piped, stderr: io.Discard}, args); code != 0 || !strings.Contains(piped.String(), "https://daily-cloudcode-pa.googleapis.com ") {
 		t.Errorf("exit %d: %s", code, piped.String())
+	}
+}
+
+// An address that somebody has to open is whole at a narrow terminal, too: below the table, where nothing stands beside it.
+func TestExplainKeepsAddressesWhole(t *testing.T) {
+	link := "https://accounts.example.com/verify?" + strings.Repeat("long=", 30)
+	terminal, person := newTerminal(t)
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(person) // ends when the terminal does
+		shown <- all
+	}()
+	r := &accountRun{env: &environment{stdout: terminal, stderr: io.Discard}}
+	rows := []perigee.ChoiceRow{
+		{Email: "ada@example.com", Upstream: "gravity", Pool: "antigravity", Why: "it has to be verified: open " + link + " in a browser, then run `perigee account enable` with its address"},
+		{Email: "bob@example.com", Upstream: "gravity", Pool: "antigravity", Usable: true, Chosen: true, Why: "usable"},
+	}
+	if err := r.listChoices(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(<-shown), "\r", "")
+	for _, want := range []string{"ada@example.com  gravity   antigravity  no     see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
+		if !strings.Contains(strings.ReplaceAll(text, " \n", "\n"), want) {
+			t.Errorf("it does not show %q:\n%s", want, text)
+		}
 	}
 }

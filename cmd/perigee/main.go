@@ -66,7 +66,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 		return 0
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		env.say("%s", line)
+		env.say("%s", printable(line)) // it may quote a provider
 	}
 	return exitCode(err)
 }
@@ -82,7 +82,7 @@ func dispatch(ctx context.Context, env *environment, args []string) error {
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
 		return help(env, args[1:])
-	case "-version", "--version":
+	case "-v", "-version", "--version":
 		args = []string{"version"}
 	}
 	for _, c := range commands() {
@@ -116,7 +116,7 @@ func notYet(name string) error {
 
 // commandFirst puts a --config that stands before the command behind it, where flags are read.
 func commandFirst(args []string) ([]string, error) {
-	if !strings.HasPrefix(args[0], "-") || slices.Contains([]string{"-h", "-help", "--help", "-version", "--version"}, args[0]) {
+	if !strings.HasPrefix(args[0], "-") || slices.Contains([]string{"-h", "-help", "--help", "-v", "-version", "--version"}, args[0]) {
 		return args, nil
 	}
 	name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
@@ -154,9 +154,9 @@ func help(env *environment, args []string) error {
 	}
 	fmt.Fprint(env.stdout, `perigee brings the models you have access to close to the tools you like
 
-  perigee serve --simulate        try it: answers come from the built-in simulator
-  perigee serve                   run the gateway with your configuration
-  perigee config check            is the configuration good?
+  perigee serve --simulate    try it: answers come from the built-in simulator
+  perigee serve               run the gateway with your configuration
+  perigee config check        is the configuration good?
 
 Commands:
 `)
@@ -187,16 +187,8 @@ func parse(env *environment, set *flag.FlagSet, args []string, positional int) e
 		fmt.Fprint(env.stdout, env.command.usage)
 		return err
 	}
-	if unknown, ok := strings.CutPrefix(fmt.Sprint(err), "flag provided but not defined: -"); ok {
-		var known []string
-		set.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-		if near := names.Nearest(strings.TrimLeft(unknown, "-"), known, 1); len(near) > 0 {
-			return usagef("%s: no flag --%s; did you mean --%s?", name, strings.TrimLeft(unknown, "-"), near[0])
-		}
-		return usagef("%s: no flag --%s; perigee help %s tells more", name, strings.TrimLeft(unknown, "-"), name)
-	}
 	if err != nil {
-		return usagef("%s: %v; perigee help %s tells more", name, err, name)
+		return usagef("%s: %s", name, flagTrouble(err, name, set))
 	}
 	if set.NArg() > positional {
 		return usagef("%s: unexpected argument %q; perigee help %s tells more", name, set.Arg(positional), name)

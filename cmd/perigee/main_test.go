@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/etc")
 			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/share")
+			env.Setenv("TZ", "UTC")
 			env.Setenv("PERIGEE_KEYRING", "off") // the owner's keyring is not for tests
 			env.Values[processes{}] = map[string]*process{}
 			return nil

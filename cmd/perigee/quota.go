@@ -21,14 +21,17 @@ var quotaCommand = command{
   perigee quota --account 'ada@*' --model 'claude-*'
   perigee quota --json
 
-Asks the provider what each account has left of each model, which costs no tokens. The provider counts in several windows
-and refuses calls when one of them is used up; LEFT is the scarcest. RUNS OUT is when that will be if things go on as they
-did since the window began. Works with and without a running daemon.
+Asks the provider what each account has left of each model, which costs no
+tokens. The provider counts in several windows and refuses calls when one of
+them is used up; LEFT is the scarcest. RUNS OUT is when that will be if things
+go on as they did since the window began. Works with and without a running
+daemon.
 
   --account EMAIL  only these accounts; * stands for any characters, ? for one
   --model MODEL    only these models, likewise
   --upstream NAME  only the accounts of this upstream
-  --json           a JSON array: account, model, remaining (0 to 1), resets_at, and more
+  --json           a JSON array: account, model, remaining (0 to 1), resets_at,
+                   and more
   --config FILE    the configuration
 `,
 }

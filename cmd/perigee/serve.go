@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/simulator"
 )
 
 var serveCommand = command{
@@ -21,9 +22,11 @@ var serveCommand = command{
 	usage: `  perigee serve --simulate
   perigee serve --config team.yaml --listen 127.0.0.1:9000
 
-Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets open answers finish first.
+Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets
+open answers finish first.
 
-  --config FILE    the configuration (default: $PERIGEE_CONFIG, else perigee/config.yaml in your configuration directory)
+  --config FILE    the configuration (default: $PERIGEE_CONFIG, else
+                   perigee/config.yaml in your configuration directory)
   --listen ADDR    where to listen; port 0 takes a free one
   --simulate       answer from the built-in simulator, whatever is configured
 `,
@@ -33,7 +36,7 @@ Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets
 const reloadEvery = time.Second
 
 func serve(ctx context.Context, env *environment, args []string) error {
-	src := config.Sources{Flags: map[string]string{}}
+	src := config.Sources{Flags: map[string]string{}, Models: simulator.Models()}
 	set := flags(env, &src.Path)
 	listen := set.String("listen", "", "")
 	simulate := set.Bool("simulate", false, "")
@@ -63,7 +66,7 @@ func serve(ctx context.Context, env *environment, args []string) error {
 		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})), LogLevel: level,
 	})
 	if err != nil {
-		return err
+		return cannotListen(err, loaded.Config.Listen)
 	}
 	if d.Simulated() {
 		why := "no upstream is configured"

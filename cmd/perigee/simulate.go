@@ -24,8 +24,9 @@ var simulateCommand = command{
   perigee simulate --listen 127.0.0.1:9999 --script faults.yaml
   curl -s http://127.0.0.1:8742/            what the simulator understands
 
-Runs a stand-in for the provider: Google sign-in, the v1internal gateway and the official v1beta API, with the
-provider's own rules about what it refuses. GET / explains how to drive its answers from the prompt.
+Runs a stand-in for the provider: Google sign-in, the v1internal gateway and the
+official v1beta API, with the provider's own rules about what it refuses. GET /
+explains how to drive its answers from the prompt.
 
   --listen ADDR    where to listen, a loopback address (default 127.0.0.1:8742)
   --script FILE    accounts, switches and faults to play
@@ -40,11 +41,11 @@ func simulate(ctx context.Context, env *environment, args []string) error {
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
-	// Anybody who reaches it may change what it does.
-	if !httpapi.IsLoopback(*listen) {
+	// Anybody who reaches it may change what it does. What is no address at all, configurations have words for.
+	if _, _, err := net.SplitHostPort(*listen); err == nil && !httpapi.IsLoopback(*listen) {
 		return usagef("simulate: %s is not a loopback address; use 127.0.0.1:PORT", *listen)
 	}
-	loaded, err := config.Load(config.Sources{Path: configPath, Spare: noSecrets})
+	loaded, err := config.Load(config.Sources{Path: configPath, Flags: map[string]string{"listen": *listen}, Spare: noSecrets})
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func readScript(path string) (*simulator.Script, error) {
 	defer f.Close()
 	script, err := simulator.LoadScript(f)
 	if err != nil {
-		return nil, usagef("%s: %v", path, err)
+		return nil, usagef("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
 	}
 	return script, nil
 }
@@ -83,7 +84,7 @@ func readScript(path string) (*simulator.Script, error) {
 func serveSimulator(ctx context.Context, env *environment, sim *simulator.Server, listen string) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return err
+		return cannotListen(err, listen)
 	}
 	server := &http.Server{Handler: sim, ReadHeaderTimeout: 10 * time.Second}
 	env.say("simulating the provider on http://%s (GET / explains)", l.Addr())

@@ -17,9 +17,9 @@ type tableColumn struct {
 	cells []string
 }
 
-// seldom are the heads of columns that a narrow terminal can do without, the first to go first. What the listing is about
-// stays, whatever it is called.
-var seldom = []string{"PROJECT", "UPSTREAM", "PREFERRED", "WINDOWS", "CACHED", "THINKING", "IN", "OUT", "MS", "ACCOUNT", "POOL"}
+// seldom are the heads of columns that a narrow terminal can do without, the first to go first, and together what says little
+// without the other. What the listing is about stays, whatever it is called.
+var seldom = [][]string{{"PROJECT"}, {"UPSTREAM"}, {"PREFERRED"}, {"WINDOWS"}, {"CACHED"}, {"THINKING"}, {"IN", "OUT"}, {"MS"}, {"ACCOUNT"}, {"POOL"}, {"TIME"}}
 
 const (
 	between    = 2  // spaces between columns
@@ -30,21 +30,21 @@ const (
 // fit makes lines as short as a terminal is wide. First what says the same everywhere goes, then what is seldom asked for, as far as
 // there is no room for it; then the widest columns are folded at their words.
 func (t *table) fit(width int) {
-	for _, head := range seldom {
-		if i := t.find(head); i > 0 && t.total() > width && t.columns[i].same() {
-			t.columns = slices.Delete(t.columns, i, i+1)
+	for _, heads := range seldom {
+		if t.total() > width && t.same(heads) {
+			t.columns = without(t.columns, [][]string{heads})
 		}
 	}
 	whole := slices.Clone(t.columns)
-	var gone []string
-	for _, head := range seldom {
-		if t.find(head) > 0 && !t.fits(width) {
-			gone = append(gone, head)
+	var gone [][]string
+	for _, heads := range seldom {
+		if !t.fits(width) && len(without(t.columns, [][]string{heads})) < len(t.columns) {
+			gone = append(gone, heads)
 			t.columns = without(whole, gone)
 		}
 	}
-	for _, head := range slices.Backward(gone) { // a wide one may have made room for several
-		fewer := slices.DeleteFunc(slices.Clone(gone), func(other string) bool { return other == head })
+	for i := len(gone) - 1; i >= 0; i-- { // a wide one may have made room for several
+		fewer := slices.Delete(slices.Clone(gone), i, i+1)
 		if more := (&table{without(whole, fewer)}); more.fits(width) {
 			t.columns, gone = more.columns, fewer
 		}
@@ -54,42 +54,56 @@ func (t *table) fit(width int) {
 	}
 }
 
-// fits says whether lines are short enough, once the widest column is folded.
+// fits says whether lines are short enough, once the widest column is folded at its words.
 func (t *table) fits(width int) bool {
-	widest := 0
-	for _, c := range t.columns {
-		widest = max(widest, c.width())
-	}
-	return t.total()-widest+min(widest, foldedWide) <= width
+	widest := slices.MaxFunc(t.columns, func(a, b tableColumn) int { return a.width() - b.width() })
+	return t.total()-widest.width()+widest.folded(foldedWide) <= width
 }
 
 // without is columns but for those with such heads. The first stays.
-func without(columns []tableColumn, heads []string) []tableColumn {
+func without(columns []tableColumn, gone [][]string) []tableColumn {
+	heads := slices.Concat(gone...)
 	kept := slices.Clone(columns[:1])
 	for _, c := range columns[1:] {
-		if !slices.Contains(heads, c.head) {
+		if !slices.Contains(heads, c.name()) {
 			kept = append(kept, c)
 		}
 	}
 	return kept
 }
 
-// room is how wide columns but the first may be, so that they fit together.
-func (t *table) room(width int) int {
-	for room := width; room > foldedLeft; room-- {
-		total := t.columns[0].width()
-		for _, c := range t.columns[1:] {
-			total += between + min(c.width(), room)
-		}
-		if total <= width {
-			return room
+// room is how wide columns but the first may be, so that they fit together, and whether words have to be cut for that.
+func (t *table) room(width int) (room int, cut bool) {
+	for _, cut := range []bool{false, true} {
+		for room := width; room > foldedLeft; room-- {
+			total := t.columns[0].width()
+			for _, c := range t.columns[1:] {
+				if cut {
+					total += between + min(c.width(), room)
+				} else {
+					total += between + c.folded(room)
+				}
+			}
+			if total <= width {
+				return room, cut
+			}
 		}
 	}
-	return foldedLeft
+	return foldedLeft, true
 }
 
-func (t *table) find(head string) int {
-	return slices.IndexFunc(t.columns, func(c tableColumn) bool { return c.head == head })
+// same says whether there is nothing in columns with these heads to tell rows apart by.
+func (t *table) same(heads []string) bool {
+	found := false
+	for i, c := range t.columns {
+		if slices.Contains(heads, c.name()) {
+			if i == 0 || !c.same() {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
 }
 
 // total is how wide the table is.
@@ -109,13 +123,38 @@ func (c tableColumn) width() int {
 	return n
 }
 
+// name is the head without what stands in parentheses behind it.
+func (c tableColumn) name() string {
+	name, _, _ := strings.Cut(c.head, " (")
+	return name
+}
+
+// folded is how wide the column is when it is folded to so many characters at its words, which stay whole.
+func (c tableColumn) folded(room int) int {
+	longest := utf8.RuneCountInString(c.head)
+	for _, cell := range c.cells {
+		for word := range strings.FieldsSeq(cell) {
+			longest = max(longest, utf8.RuneCountInString(word))
+		}
+	}
+	return min(c.width(), max(room, longest))
+}
+
+// lineWidth is how long the lines of its cells may be.
+func (c tableColumn) lineWidth(room int, cut bool) int {
+	if cut {
+		return room
+	}
+	return c.folded(room)
+}
+
 // same says that there is nothing to tell rows apart by.
 func (c tableColumn) same() bool {
 	return len(c.cells) > 1 && !slices.ContainsFunc(c.cells, func(cell string) bool { return cell != c.cells[0] })
 }
 
-// fold gives rows more lines, so that no column but the first is wider than that.
-func (t *table) fold(width int) {
+// fold gives rows more lines, so that no column but the first is wider than that, unless it has a longer word and words are not cut.
+func (t *table) fold(width int, cut bool) {
 	folded := make([]tableColumn, len(t.columns))
 	for row := range t.columns[0].cells {
 		height := 1
@@ -123,7 +162,7 @@ func (t *table) fold(width int) {
 		for i, c := range t.columns {
 			lines[i] = []string{c.cells[row]}
 			if i > 0 && utf8.RuneCountInString(c.cells[row]) > width {
-				lines[i] = foldWords(c.cells[row], width, true)
+				lines[i] = foldWords(c.cells[row], c.lineWidth(width, cut), cut)
 			}
 			height = max(height, len(lines[i]))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -41,6 +42,18 @@ func TestTablesFitATerminal(t *testing.T) {
 			text(tableColumn{"ID", []string{"1"}}, tableColumn{"ACCOUNT", []string{"ada@example.com"}}, tableColumn{"MS", []string{"120"}}, tableColumn{"OUT", []string{"7"}}), 16,
 			"ID  MS   OUT\n1   120  7\n",
 		},
+		"a word is not cut where another column can go": {
+			text(tableColumn{"ID", []string{"1", "2"}}, tableColumn{"MODEL", []string{"gemini-3-flash", "claude-opus-4-6-thinking-preview"}}, tableColumn{"ACCOUNT", []string{"ada@example.com", "-"}}, tableColumn{"RESULT", []string{"done", "verification_required"}}), 64,
+			"ID  MODEL                             RESULT\n1   gemini-3-flash                    done\n2   claude-opus-4-6-thinking-preview  verification_required\n",
+		},
+		"what says little without the other goes with it": {
+			text(tableColumn{"ID", []string{"1", "2"}}, tableColumn{"IN", []string{"3", "12345678"}}, tableColumn{"OUT", []string{"7", "9"}}, tableColumn{"RESULT", []string{"done", "failed"}}), 20,
+			"ID  RESULT\n1   done\n2   failed\n",
+		},
+		"a time goes last, whatever its zone": {
+			text(tableColumn{"ID", []string{"1"}}, tableColumn{"TIME (+02:00)", []string{"2026-01-31 10:00:00"}}, tableColumn{"RESULT", []string{"verification_required"}}), 40,
+			"ID  RESULT\n1   verification_required\n",
+		},
 		"nothing in it": {text(tableColumn{"ACCOUNT", nil}, tableColumn{"UPSTREAM", nil}), 10, "ACCOUNT\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +68,41 @@ func TestTablesFitATerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestSpansAsPeopleSayThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Hour: "a moment", 400 * time.Millisecond: "a moment", time.Second: "1s", 59 * time.Minute: "59m", 3 * time.Hour: "3h00m", 50 * time.Hour: "2d02h"} {
+		if got := span(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	var help strings.Builder
+	if code := run(t.Context(), &environment{stdout: &help, stderr: &help}, []string{"help"}); code != 0 {
+		t.Fatal(code, help.String())
+	}
+	for _, c := range commands() {
+		help.WriteString(c.usage)
+	}
+	for line := range strings.Lines(help.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > usualWidth {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+}
+
+func TestCommandsAboutOneAccountNameIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"open it, then run `perigee account enable` with its address": "open it, then run `perigee account enable ada@example.com`",
+		"after that, perigee account enable EMAIL":                    "after that, perigee account enable ada@example.com",
+		"`perigee account enable bob@example.com` changes that":       "`perigee account enable bob@example.com` changes that",
+	} {
+		if got := addressed(text, "ada@example.com"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/httpapi"
 	"perigee/internal/sqlstore"
 )
 
@@ -23,8 +25,10 @@ var traceCommand = command{
 	usage: `  perigee trace list
   perigee trace show 01ktqe5x1v6n0q3hw8zd
 
-Tells of recorded calls, with or without a running daemon: who was asked and why, what went wrong, what was changed on the
-way. The header x-perigee-call of every answer has the call's id.
+Tells of recorded calls, with or without a running daemon: who was asked and
+why, what went wrong, what was changed on the way. The header x-perigee-call of
+every answer has the call's id. Times are those of this machine's time zone,
+and of UTC in JSON.
 
   list             the newest calls first
     --limit N      so many of them, 1000 at most (default 20)
@@ -81,19 +85,20 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 	if q.Before != "" {
 		query.Set("before", q.Before)
 	}
-	rows, err := readRecorded(ctx, loaded.Config, "/v1/traces?"+query.Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
+	rows, err := readRecorded(ctx, env, loaded.Config, "/v1/traces?"+query.Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
 		calls, err := store.Calls(ctx, q)
 		for i := range calls {
-			rows = append(rows, calls[i].TraceRow())
+			rows = append(rows, httpapi.TraceRow(&calls[i]))
 		}
 		return rows, err
 	})
 	if err != nil {
 		return err
 	}
+	zone := zoneNow()
 	return list(env, asJSON, rows,
 		column[perigee.TraceRow]{"ID", func(r perigee.TraceRow) any { return r.ID }},
-		column[perigee.TraceRow]{"TIME", func(r perigee.TraceRow) any { return r.Time.Local().Format(time.DateTime) }},
+		column[perigee.TraceRow]{"TIME (" + zone.String() + ")", func(r perigee.TraceRow) any { return r.Time.In(zone).Format(time.DateTime) }},
 		column[perigee.TraceRow]{"MODEL", func(r perigee.TraceRow) any { return orDash(r.Model) }},
 		column[perigee.TraceRow]{"UPSTREAM", func(r perigee.TraceRow) any { return orDash(r.Upstream) }},
 		column[perigee.TraceRow]{"ACCOUNT", func(r perigee.TraceRow) any { return orDash(r.Account) }},
@@ -109,20 +114,30 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 	)
 }
 
+// zoneNow is the time zone that this machine is in now, called by its offset, which holds for all rows of a listing.
+func zoneNow() *time.Location {
+	_, offset := time.Now().Zone()
+	if offset == 0 {
+		return time.UTC
+	}
+	return time.FixedZone(time.Now().Format("-07:00"), offset)
+}
+
 func showTrace(ctx context.Context, env *environment, src config.Sources, id string, asJSON bool) error {
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
 	}
-	t, err := readRecorded(ctx, loaded.Config, "/v1/traces/"+url.PathEscape(id), func(store *sqlstore.Store) (t perigee.Trace, err error) {
+	t, err := readRecorded(ctx, env, loaded.Config, "/v1/traces/"+url.PathEscape(id), func(store *sqlstore.Store) (t perigee.Trace, err error) {
 		calls, err := store.Calls(ctx, perigee.CallQuery{ID: id})
 		if len(calls) > 0 {
-			t = calls[0].Trace()
+			t = httpapi.Trace(&calls[0])
 		}
 		return t, err
 	})
-	if err == nil && t.ID == "" {
-		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", id).WithNext("perigee trace list shows the last ones")
+	unknown := err == nil && t.ID == ""
+	if e, ok := errors.AsType[*perigee.Error](err); unknown || ok && e.Class == perigee.ClassNotFound {
+		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", printable(id)).WithNext("perigee trace list shows the last ones")
 	}
 	if err != nil {
 		return err
@@ -143,8 +158,8 @@ func tellTrace(out io.Writer, t *perigee.Trace) error {
 		fmt.Fprintf(w, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
 	}
 	line("call", "%s", t.ID)
-	line("time", "%s", t.Time.Local().Format("2006-01-02 15:04:05.000"))
-	line("asked", "%s", strings.Join(present(string(t.Dialect), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)), ", "))
+	line("time", "%s", t.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"))
+	line("asked", "%s", strings.Join(present(dialectWord(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)), ", "))
 	line("by", "%s", strings.Join(present(strings.TrimSpace(t.ClientName+" "+t.ClientVersion), prefixed("key ", t.Key), prefixed("session ", t.Session)), ", "))
 	for i, step := range t.Steps {
 		result := "answered"
@@ -156,13 +171,25 @@ func tellTrace(out io.Writer, t *perigee.Trace) error {
 	for _, note := range t.Notes {
 		line("note", "%s", note)
 	}
-	if t.FirstByteMS > 0 {
+	switch {
+	case t.FirstByteMS > 0 || t.Outcome == perigee.OutcomeDone:
 		line("answered", "%s", strings.Join(present(t.Model, t.Upstream, t.Account), ", "))
+	case t.Upstream != "":
+		line("upstream", "%s", strings.Join(present(t.Upstream, t.Account), ", "))
 	}
 	line("tokens", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
 	line("took", "%.0f ms, first byte after %.0f ms", t.DurationMS, t.FirstByteMS)
 	line("result", "%s", strings.Join(present(string(t.Outcome), t.Finish, string(t.Class), t.Error), ", "))
 	return w.Flush()
+}
+
+// dialectWord is what a person calls the dialect. Embeddings and pictures are OpenAI's, and no chat.
+func dialectWord(t *perigee.Trace) string {
+	drawn := strings.Contains(t.Model, "-image") // models that draw have it in their names
+	if t.Dialect == perigee.DialectOpenAIChat && (t.Operation == perigee.OperationEmbed || drawn) {
+		return "openai"
+	}
+	return string(t.Dialect)
 }
 
 // present leaves out what is empty.

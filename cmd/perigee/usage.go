@@ -21,13 +21,14 @@ var usageCommand = command{
   perigee usage --by day --since 2026-01-01 --json
   perigee usage --by account --since 2d
 
-Sums up the recorded calls, with or without a running daemon. Input includes cached tokens, output includes
-thinking. The row - is for calls that had none: no account, because none could be taken or the upstream has no
-accounts, or no key, because none was asked for.
+Sums up the recorded calls, with or without a running daemon. Input includes
+cached tokens, output includes thinking. The row - is for calls that had none:
+no account, because none could be taken or the upstream has no accounts, or no
+key, because none was asked for.
 
   --by WHAT        model, account, key, client or day (default model)
-  --since TIME     only calls from then on: a day (UTC), today, yesterday, a time as RFC 3339, or so long ago:
-                   90m, 1h, 2d, 1w
+  --since TIME     only calls from then on: a day (UTC), today, yesterday, a
+                   time as RFC 3339, or so long ago: 90m, 1h, 2d, 1w
   --until TIME     only calls before then
   --json           a JSON array
   --config FILE    the configuration
@@ -48,21 +49,15 @@ func usage(ctx context.Context, env *environment, args []string) error {
 	if !slices.Contains(groups, q.By) {
 		return usagef("usage: cannot group by %q; --by takes model, account, key, client or day", q.By)
 	}
-	for text, at := range map[*string]*time.Time{since: &q.Since, until: &q.Until} {
-		if *text == "" {
-			continue
-		}
-		t, ok := moment(*text, time.Now())
-		if !ok {
-			return usagef("usage: %q is not a time; write it as 2026-01-31, 2026-01-31T00:00:00Z, yesterday, 2d or 1h30m", *text)
-		}
-		*at = t
+	var err error
+	if q.Since, q.Until, err = period(*since, *until, time.Now()); err != nil {
+		return err
 	}
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
 	}
-	rows, err := readUsage(ctx, loaded.Config, q)
+	rows, err := readUsage(ctx, env, loaded.Config, q)
 	if err != nil {
 		return err
 	}
@@ -75,6 +70,28 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return r.ThinkingTokens }},
 		column[perigee.UsageRow]{"ERRORS", func(r perigee.UsageRow) any { return r.Errors }},
 	)
+}
+
+// period reads the times between which calls count. One in which there can be none is not what anybody meant.
+func period(since, until string, now time.Time) (from, to time.Time, err error) {
+	for i, at := range []*time.Time{&from, &to} {
+		text := []string{since, until}[i]
+		if text == "" {
+			continue
+		}
+		t, ok := moment(text, now)
+		if !ok {
+			return from, to, usagef("usage: %q is not a time; write it as 2026-01-31, 2026-01-31T00:00:00Z, yesterday, 2d or 1h30m", text)
+		}
+		*at = t
+	}
+	switch {
+	case from.After(now):
+		return from, to, usagef("usage: --since %s is in the future (%s)", since, from.Format(time.RFC3339))
+	case !to.IsZero() && !from.Before(to):
+		return from, to, usagef("usage: nothing lies between --since %s and --until %s: the first has to be the earlier one", since, until)
+	}
+	return from, to, nil
 }
 
 // moment reads a time as people write it. Days are those of UTC, by which usage is grouped.
@@ -115,14 +132,14 @@ func orDash(s string) string {
 	return s
 }
 
-func readUsage(ctx context.Context, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+func readUsage(ctx context.Context, env *environment, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	query := url.Values{"by": {q.By}}
 	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
 		if !at.IsZero() {
 			query.Set(name, at.Format(time.RFC3339Nano))
 		}
 	}
-	return readRecorded(ctx, cfg, "/v1/usage?"+query.Encode(), func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
+	return readRecorded(ctx, env, cfg, "/v1/usage?"+query.Encode(), func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
 		return store.Usage(ctx, q)
 	})
 }

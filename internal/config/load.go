@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"time"
 )
 
 // Sources says where to look. The zero value is the real thing: the search path, the process's
@@ -22,12 +23,16 @@ type Sources struct {
 	Environ  func() []string              // all of it as NAME=value, to find misspelt names; nil: os.Environ, or nothing when Env is set
 	ReadFile func(string) ([]byte, error) // nil: os.ReadFile, but no more than a configuration may hold
 
+	// Models are names of models that exist somewhere. One in the configuration that is nearly such a name is spoken of; nil: nobody knows any.
+	Models []string
+
 	// Spare says of which keys the value will not be used; nil: of none. There a secret that leads nowhere is no problem,
 	// and becomes a word that nobody can present, nor is a kind of upstream that this version has not got.
 	Spare func(key string) bool
 
-	HomeDir   string // empty: from the system
-	ConfigDir string // empty: from the system
+	Now       func() time.Time // nil: time.Now
+	HomeDir   string           // empty: from the system
+	ConfigDir string           // empty: from the system
 
 	system string // as runtime.GOOS, which it is when empty; decides where data is kept
 }
@@ -39,6 +44,7 @@ type Loaded struct {
 	Path     string            // the file; empty when there is none
 	Searched string            // where it was looked for
 	Warnings []string          // what is allowed but unwise, one sentence each
+	Cautions []Problem         // the same with its parts
 	Origins  map[string]Origin // by key, as in Value; keys that nobody set are missing
 
 	inputs  []input
@@ -116,9 +122,13 @@ func (l *loader) complaints() *Problems {
 
 func (l *loader) loaded() *Loaded {
 	if more := len(l.warnings) - maxProblems; more > 0 {
-		l.warnings = append(l.warnings[:maxProblems], fmt.Sprintf("there are %d more warnings", more))
+		l.warnings = append(l.warnings[:maxProblems], Problem{Message: fmt.Sprintf("there are %d more warnings", more)})
 	}
-	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: l.warnings, Origins: l.origins,
+	var sentences []string
+	for _, warning := range l.warnings {
+		sentences = append(sentences, warning.String())
+	}
+	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
 		inputs: l.inputs, unset: l.unset, refused: l.bad}
 }
 
@@ -131,7 +141,7 @@ type loader struct {
 	origins  map[string]Origin
 	bad      map[string]bool // keys with a value that was refused: no follow-up problems about them
 	problems Problems
-	warnings []string
+	warnings []Problem
 	inputs   []input
 
 	envNames map[string]bool // what env: refers to
@@ -147,6 +157,9 @@ func newLoader(src Sources) *loader {
 	}
 	if src.Env == nil {
 		src.Env = os.LookupEnv
+	}
+	if src.Now == nil {
+		src.Now = time.Now
 	}
 	if src.system == "" {
 		src.system = runtime.GOOS
@@ -242,12 +255,12 @@ func (l *loader) refuse(origin Origin, key, message, hint string) {
 
 // warn says that something is allowed but unwise.
 func (l *loader) warn(format string, args ...any) {
-	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+	l.warnAt(Origin{}, format, args...)
 }
 
 // warnAt says so of something that was set at a place.
 func (l *loader) warnAt(origin Origin, format string, args ...any) {
-	l.warn("%s", Problem{Origin: origin, Message: fmt.Sprintf(format, args...)})
+	l.warnings = append(l.warnings, Problem{Origin: origin, Message: fmt.Sprintf(format, args...)})
 }
 
 // hint looks for what was meant, as long as anybody is going to read it: comparing names is what takes time when a file

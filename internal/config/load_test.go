@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 )
@@ -17,6 +18,7 @@ import (
 //
 //	config.yaml     the file; without it there is none
 //	env, flags      NAME=value, key=value
+//	models          names of models that are known
 //	spare           keys that will not be used, and what is in them
 //	values          what is not a default, with its origin
 //	all             every value
@@ -94,12 +96,16 @@ func sourcesOf(archive *txtar.Archive) Sources {
 			}
 			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 		},
+		Now:       func() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) },
 		HomeDir:   "/home/me",
 		ConfigDir: "/home/me/.config",
 		system:    "linux",
 	}
 	if _, ok := files["config.yaml"]; ok {
 		src.Path = "config.yaml"
+	}
+	for name := range lines(files["models"]) {
+		src.Models = append(src.Models, name)
 	}
 	if spare := lines(files["spare"]); len(spare) > 0 {
 		src.Spare = func(key string) bool {

@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,6 +23,24 @@ func nearest(word string, known []string) string {
 	return ""
 }
 
+// wholes says of each variable that would set more than one value, and therefore sets none, what to do instead.
+func wholes(t reflect.Type, key string) map[string]string {
+	list := make(map[string]string)
+	for _, f := range fieldsOf(t) {
+		key := join(key, f.name)
+		name := leaf{key: key}.env()
+		switch {
+		case isStruct(f.typ):
+			within := leavesOf(f.typ, key, nil)
+			list[name] = fmt.Sprintf("%s holds several settings, which have variables of their own, such as %s", key, within[0].env())
+			maps.Copy(list, wholes(f.typ, key))
+		case !isScalar(f.typ):
+			list[name] = fmt.Sprintf("lists and maps are set in the file; write %s there", key)
+		}
+	}
+	return list
+}
+
 // findMisspeltEnvironment reports PERIGEE_ variables that are nearly one of ours. What is further off
 // belongs to somebody else, and what the file refers to is known.
 func (l *loader) findMisspeltEnvironment() {
@@ -31,9 +51,14 @@ func (l *loader) findMisspeltEnvironment() {
 	for _, leaf := range leaves() {
 		known = append(known, leaf.env())
 	}
+	whole := wholes(reflect.TypeFor[Config](), "")
 	for _, entry := range l.src.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, "PERIGEE_") || slices.Contains(known, name) || l.envNames[name] {
+			continue
+		}
+		if what, ok := whole[name]; ok {
+			l.problems.List = append(l.problems.List, Problem{Origin{Source: "environment " + name}, what, ""})
 			continue
 		}
 		near := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(names.Distance(name, a), names.Distance(name, b)) })

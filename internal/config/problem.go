@@ -20,10 +20,13 @@ func (p Problem) String() string {
 	if p.Line > 0 {
 		where = fmt.Sprintf("%s:%d:%d", p.Source, p.Line, p.Column)
 	}
-	if p.Hint == "" {
-		return where + ": " + p.Message
+	if where != "" {
+		where += ": "
 	}
-	return where + ": " + p.Message + "; " + p.Hint
+	if p.Hint == "" {
+		return where + p.Message
+	}
+	return where + p.Message + "; " + p.Hint
 }
 
 // maxProblems is how many problems are told. Who has more has one that is behind them all.

@@ -23,6 +23,7 @@ func (l *loader) validate() {
 	l.checkOpenDoor()
 	l.checkUpstreams()
 	l.checkAliases()
+	l.checkModelNames()
 	l.checkRoutes()
 }
 
@@ -68,6 +69,9 @@ func (l *loader) checkKeys() {
 			l.problem(key+".name", fmt.Sprintf("%s.name: another key is called %q, too", key, k.Name), "give each its own name")
 		}
 		names[k.Name] = true
+		if l.good(key+".expires") && !k.Expires.IsZero() && !k.Expires.After(l.src.Now()) {
+			l.warnAt(l.origin(key+".expires"), "%s.expires is past: nobody is let in with the key %s", key, k.Name)
+		}
 		if !l.isSet(key+".secret") || !l.good(key+".secret") {
 			continue
 		}
@@ -136,7 +140,9 @@ func (l *loader) checkRoutes() {
 		if !l.good(fmt.Sprintf("upstreams[%d].name", i)) {
 			return // a route may well mean the one whose name was refused
 		}
-		names, known[u.Name] = append(names, u.Name), true
+		if u.Name != "" && !known[u.Name] {
+			names, known[u.Name] = append(names, u.Name), true
+		}
 	}
 	if !l.good("upstreams") {
 		return

@@ -33,10 +33,10 @@ func TestTokensOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &guardedKey{Key: Key{Name: "k", TokensPerDay: 100}, use: &keyUse{}}
 		l := &ledger{spent: 99, lost: true}
-		check := func() (error, time.Duration) {
+		check := func() (time.Duration, error) {
 			began := time.Now()
 			err := k.checkTokens(t.Context(), l, began)
-			return err, time.Since(began)
+			return time.Since(began), err
 		}
 		asking := make(chan struct{})
 		go func() { _, _ = check(); close(asking) }()
@@ -46,16 +46,16 @@ func TestTokensOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 		}
 		k.leave()
 		<-asking
-		if err, took := check(); !errors.Is(err, context.DeadlineExceeded) || took > countPatience {
+		if took, err := check(); !errors.Is(err, context.DeadlineExceeded) || took > countPatience {
 			t.Errorf("nothing is known: %v after %v", err, took)
 		}
 		l.lost = false
-		if err, _ := check(); err != nil {
+		if _, err := check(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
 		l.lost = true
-		if err, took := check(); err != nil || took > countPatience {
+		if took, err := check(); err != nil || took > countPatience {
 			t.Errorf("what was known a minute ago: %v after %v", err, took)
 		}
 	})

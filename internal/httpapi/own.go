@@ -3,7 +3,10 @@ package httpapi
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -34,6 +37,9 @@ func (c *call) usage() error {
 		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 	}
 	query := c.r.URL.Query()
+	if err := knownParameters(query, "by", "since", "until"); err != nil {
+		return err
+	}
 	q := perigee.UsageQuery{By: query.Get("by")}
 	if c.key != nil {
 		q.Key = c.key.Name // what others spend is not its business
@@ -60,6 +66,21 @@ func (c *call) usage() error {
 		return err
 	}
 	c.writeJSON(http.StatusOK, raw)
+	return nil
+}
+
+// knownParameters refuses what a query cannot be asked: who misspells one would get another answer than the one they asked for.
+func knownParameters(query url.Values, known ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if slices.Contains(known, name) || name == "key" { // in which clients may present theirs
+			continue
+		}
+		e := perigee.Errorf(perigee.ClassInvalid, "no parameter %q", shorten(name))
+		if near := names.Nearest(name, known, 1); len(near) > 0 {
+			return e.WithNext("did you mean %s?", near[0])
+		}
+		return e.WithNext("there are %s", strings.Join(known, ", "))
+	}
 	return nil
 }
 
@@ -139,4 +160,31 @@ func printable(s string, limit int) string {
 		}
 		return r
 	}, s)
+}
+
+// unknownPath is the error about a path that there is not, with the nearest that there is.
+func unknownPath(method, path string) error {
+	e := perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", method, shorten(path))
+	var known []string
+	for _, r := range routes {
+		if !strings.Contains(r.path, "*") {
+			known = append(known, r.path)
+		}
+	}
+	// Clients are given base URLs with too much or too little at their ends.
+	for _, prefix := range []string{"/v1/v1", "/v1/v1beta", "/v1beta/v1beta", "/v1beta/v1", "/v1beta", ""} {
+		rest, ok := strings.CutPrefix(path, prefix+"/")
+		if !ok {
+			continue
+		}
+		for _, base := range []string{"/v1/", "/v1beta/"} {
+			if route, _ := findRoute(base + rest); route != nil && route.methods[method] != nil {
+				return e.WithNext("did you mean %s? look at the base URL that the client has", shorten(base+rest))
+			}
+		}
+	}
+	if near := names.Nearest(path, known, 1); len(near) > 0 && names.Distance(path, near[0]) <= 3 {
+		return e.WithNext("did you mean %s?", near[0])
+	}
+	return e.WithNext("see the README for the paths that perigee serves")
 }

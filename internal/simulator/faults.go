@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -103,37 +104,22 @@ func FaultNames() []string { return slices.Sorted(maps.Keys(faultKinds)) }
 // UnmarshalYAML checks the name where the line number is still known.
 func (f *Fault) UnmarshalYAML(node *yaml.Node) error {
 	type plain Fault
-	// node.Decode forgets KnownFields, hence the check by hand.
-	if err := knownKeys(node, "when", "times", "do", "delay", "after_chunks", "message"); err != nil {
-		return err
+	if node.Kind != yaml.MappingNode {
+		return misread(node, "a fault is a mapping with the keys do and when, and more")
 	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == "when" {
-			if err := knownKeys(node.Content[i+1], "host", "path", "method", "account", "model", "call", "every"); err != nil {
-				return err
-			}
-		}
-	}
-	if err := node.Decode((*plain)(f)); err != nil {
-		return err
-	}
+	err := node.Decode((*plain)(f))
 	if _, known := faultKinds[f.Do]; !known {
-		return fmt.Errorf("line %d: unknown fault %q, want one of %s", node.Line, f.Do, strings.Join(FaultNames(), ", "))
+		unknown := misread(node, "unknown fault %q%s", f.Do, instead(f.Do, FaultNames()))
+		if values, ok := errors.AsType[*yaml.TypeError](err); ok {
+			unknown.Errors = append(unknown.Errors, values.Errors...)
+		}
+		return unknown
+	}
+	if err != nil {
+		return err
 	}
 	if f.Times < 0 || f.AfterChunks < 0 || f.Delay < 0 || f.When.Every < 0 {
-		return fmt.Errorf("line %d: fault %s has a negative number", node.Line, f.Do)
-	}
-	return nil
-}
-
-func knownKeys(node *yaml.Node, known ...string) error {
-	if node.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: want a mapping with the keys %s", node.Line, strings.Join(known, ", "))
-	}
-	for i := 0; i < len(node.Content); i += 2 {
-		if key := node.Content[i]; !slices.Contains(known, key.Value) {
-			return fmt.Errorf("line %d: unknown key %q, want one of %s", key.Line, key.Value, strings.Join(known, ", "))
-		}
+		return misread(node, "fault %s has a negative number", f.Do)
 	}
 	return nil
 }

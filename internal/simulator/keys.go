@@ -30,23 +30,12 @@ func (k *APIKey) UnmarshalYAML(node *yaml.Node) error {
 		*k = APIKey{Key: node.Value}
 	} else {
 		type plain APIKey
-		// node.Decode forgets KnownFields, hence the check by hand.
-		if err := knownKeys(node, "name", "key", "limits"); err != nil {
-			return err
-		}
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == "limits" {
-				if err := knownKeys(node.Content[i+1], "per_minute", "per_day"); err != nil {
-					return err
-				}
-			}
-		}
 		if err := node.Decode((*plain)(k)); err != nil {
 			return err
 		}
 	}
 	if k.Key == "" {
-		return fmt.Errorf("line %d: an API key is empty", node.Line)
+		return misread(node, "an API key is empty")
 	}
 	return nil
 }

@@ -176,17 +176,20 @@ faults:
 		t.Errorf("%+v %v", empty, err)
 	}
 	for text, want := range map[string]string{
-		"falts: []":                                      "line 1: field falts not found",
-		"accounts:\n  - {email: a, colour: red}":         "line 2: field colour not found",
+		"falts: []":                                      `line 1: unknown key "falts"; did you mean faults?`,
+		"accounts:\n  - {email: a, colour: red}":         `line 2: unknown key "colour", want one of email, `,
 		"faults:\n  - do: hang\n    wenn: {}":            `line 3: unknown key "wenn"`,
 		"faults:\n  - do: hang\n    when:\n      hst: x": `line 4: unknown key "hst"`,
-		"faults:\n  - do: explode":                       `line 2: unknown fault "explode"`,
+		"faults:\n  - do: explode":                       `line 2: unknown fault "explode", want one of array_error, `,
+		"faults:\n  - do: rate_limt":                     `line 2: unknown fault "rate_limt"; did you mean rate_limit?`,
+		"models: {gemini-3-flsh: {}}":                    `there is no model "gemini-3-flsh" to override; did you mean gemini-3-flash?`,
+		"switches: {acept_thinking_level: true}":         `unknown switch "acept_thinking_level"; did you mean accept_thinking_level?`,
 		"faults:\n  - {do: slow, delay: soon}":           `line 2: "soon" is not a duration`,
 		"faults:\n  - {do: slow, when: {call: 4-2}}":     `line 2: call "4-2"`,
 		"faults:\n  - {do: slow, times: -1}":             "line 2: fault slow has a negative number",
 		"min_version: two":                               "not X.Y.Z",
 		"oauth_errors: odd":                              "want oauth or google",
-		"a: 1\n---\nb: 2":                                "line 1: field a not found",
+		"a: 1\n---\nb: 2":                                `line 1: unknown key "a"`,
 	} {
 		if _, err := LoadScript(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -194,6 +197,36 @@ faults:
 	}
 	if _, err := New(Options{Script: &Script{Switches: map[string]any{"acept_thinking_level": true}}}); err == nil {
 		t.Error("an unknown switch is accepted")
+	}
+}
+
+// Whoever has made several mistakes hears of all of them at once.
+func TestScriptsAreCheckedAtOnce(t *testing.T) {
+	_, err := LoadScript(strings.NewReader(`
+acounts: []
+faults:
+  - {do: rate_limt, when: {hots: x}, times: often}
+  - {do: slow, delay: soon, tims: 2}
+  - {do: slow, when: {call: never}}
+keys: [{key: a, limits: {per_weak: 1}}]
+min_version: two
+switches: {unions_in_schema: acept}
+`))
+	want := `simulator script: line 2: unknown key "acounts"; did you mean accounts?
+simulator script: line 4: unknown key "hots"; did you mean host?
+simulator script: line 4: unknown fault "rate_limt"; did you mean rate_limit?
+simulator script: line 4: "often" is not a number
+simulator script: line 5: unknown key "tims"; did you mean times?
+simulator script: line 5: "soon" is not a duration such as 50ms
+simulator script: line 6: call "never" is neither a number nor a range such as 2-4
+simulator script: line 7: unknown key "per_weak"; did you mean per_day?
+simulator script: min_version "two" is not X.Y.Z
+simulator script: switch unions_in_schema is acept, want one of accept, ignore, reject`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if _, err := LoadScript(strings.NewReader("accounts:\n  - &ada {email: a, tier: free-tier}\n  - {<<: *ada, email: b}\n")); err != nil {
+		t.Error(err)
 	}
 }
 

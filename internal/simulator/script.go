@@ -38,43 +38,12 @@ type ModelOverride struct {
 	Accounts   []string `yaml:"accounts"`    // emails that have it; empty: all
 }
 
-// LoadScript reads a script. Unknown keys, unknown faults and malformed values are errors that name the line.
+// LoadScript reads a script. The error has everything that is wrong with it, a line for each: unknown keys, faults, models and
+// switches with the name that is nearest, and malformed values, with where they stand.
 func LoadScript(r io.Reader) (*Script, error) {
 	script := &Script{}
-	if err := decodeStrict(r, script); err != nil {
-		return nil, err
-	}
-	return script, script.validate()
-}
-
-// decodeStrict decodes one YAML document; an empty one leaves v as it is.
-func decodeStrict(r io.Reader, v any) error {
-	decoder := yaml.NewDecoder(r)
-	decoder.KnownFields(true)
-	if err := decoder.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("simulator script: %w", err)
-	}
-	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return errors.New("simulator script: more than one document")
-	}
-	return nil
-}
-
-func (s *Script) validate() error {
-	switch s.OAuthErrors {
-	case "", "oauth", "google":
-	default:
-		return fmt.Errorf("simulator script: oauth_errors is %q, want oauth or google", s.OAuthErrors)
-	}
-	if s.MinVersion != "" && !validVersion(s.MinVersion) {
-		return fmt.Errorf("simulator script: min_version %q is not X.Y.Z", s.MinVersion)
-	}
-	for id, model := range s.Models {
-		if model.MinVersion != "" && !validVersion(model.MinVersion) {
-			return fmt.Errorf("simulator script: model %s: min_version %q is not X.Y.Z", id, model.MinVersion)
-		}
-	}
-	return nil
+	err := decodeStrict(r, script)
+	return script, errors.Join(err, report(script.mistakes()))
 }
 
 // Duration is a time.Duration written as "50ms" or "1h16m0.5s" in scripts and JSON.
@@ -83,7 +52,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := time.ParseDuration(node.Value)
 	if err != nil {
-		return fmt.Errorf("line %d: %q is not a duration such as 50ms", node.Line, node.Value)
+		return misread(node, "%q is not a duration such as 50ms", node.Value)
 	}
 	*d = Duration(parsed)
 	return nil
@@ -108,7 +77,7 @@ func (c *CallRange) UnmarshalYAML(node *yaml.Node) error {
 		}
 	}
 	if err != nil || c.From < 1 || (c.To != 0 && c.To < c.From) {
-		return fmt.Errorf("line %d: call %q is neither a number nor a range such as 2-4", node.Line, node.Value)
+		return misread(node, "call %q is neither a number nor a range such as 2-4", node.Value)
 	}
 	return nil
 }
