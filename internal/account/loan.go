@@ -241,11 +241,12 @@ type why struct {
 }
 
 func (w why) String() string {
+	const tenth = time.Second / 10 // less is no waiting: the call did not get a lock, or a processor, at once
 	s := w.reason()
 	if w.spared {
 		s += "; nobody has more quota left"
 	}
-	if w.waited >= time.Millisecond {
+	if w.waited >= tenth {
 		s += "; waited " + w.waited.Round(time.Millisecond).String()
 	}
 	return s
