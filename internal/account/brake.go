@@ -28,8 +28,11 @@ type brake struct {
 	look  *loan        // of the call that looks now
 }
 
-// lose notes that an account was locked.
+// lose notes that an account was locked. One that is disabled was not to be used anyway: only calls that were under way hear of it.
 func (p *Pool) lose(m *member, state string, now instant) {
+	if !m.signIn.Enabled {
+		return
+	}
 	b, kind := &p.brake, verdict.KindBan
 	switch state {
 	case perigee.AccountBanned:

@@ -249,10 +249,11 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 		a.lacks[lane+l.call.want.Model] = modelRest{since: now, until: now.Add(notFoundRest)}
 	case "ban":
 		v = judged(verdict.KindBan, 0)
-		if !a.banned && !a.removed {
+		counts := a.enabled && !a.banned && !a.removed
+		if counts {
 			x.model.lost[place(l)] = true
 		}
-		if len(x.model.lost) >= maxSpent && !a.banned && !a.removed {
+		if len(x.model.lost) >= maxSpent && counts {
 			x.model.sparedTo = now.Add(spareFor)
 		}
 		a.banned = true
