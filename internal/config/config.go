@@ -30,6 +30,10 @@ type Config struct {
 	// How much to log.
 	Log string `yaml:"log" default:"info" enum:"debug,info,warn,error"`
 
+	// How log lines are written. auto writes short lines for reading when standard error is a terminal, and text
+	// otherwise. text writes key=value pairs (logfmt), json writes one JSON object per line.
+	LogFormat string `yaml:"log_format" default:"auto" enum:"auto,text,json"`
+
 	// What clients must present, as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=. Without keys
 	// every local program may ask.
 	Keys []Key `yaml:"keys"`
@@ -53,6 +57,9 @@ type Config struct {
 
 	// Where accounts, usage and signatures are kept.
 	Store Store `yaml:"store"`
+
+	// How long recorded data is kept.
+	Retention Retention `yaml:"retention"`
 
 	// What is to be kept of each call.
 	Traces Traces `yaml:"traces" later:"*"`
@@ -252,6 +259,13 @@ type Store struct {
 	// Key that seals refresh tokens in the database: 32 bytes in base64, as from openssl rand -base64 32. Replicas
 	// that share a database need the same one. Empty: each has its own, in the OS keyring or in data_dir.
 	SealKey perigee.Secret `yaml:"seal_key" format:"seal" example:"env:PERIGEE_SEAL_KEY"`
+}
+
+// Retention says how long recorded data is kept.
+type Retention struct {
+	// How long a call stays in traces, as a duration: 90d, 36h. Older calls are deleted in small batches while perigee runs.
+	// Usage totals per day are kept, so perigee usage does not change. 0: calls are kept forever.
+	Calls time.Duration `yaml:"calls" default:"90d" example:"90d"`
 }
 
 // Traces says what is kept of each call.

@@ -21,7 +21,7 @@ func expected(t reflect.Type) string {
 	case t == typeTime:
 		return "a time such as 2027-01-31T00:00:00Z (RFC 3339)"
 	case t == typeDuration:
-		return "a duration such as 30s, 5m or 1h30m"
+		return "a duration such as 30s, 5m, 1h30m or 90d"
 	case t == typeSize:
 		return "a size such as 64MiB, 10MB or a number of bytes"
 	case t.Kind() == reflect.Bool:
@@ -60,7 +60,8 @@ func hintFor(t reflect.Type, text string, f field) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if _, err := strconv.ParseUint(text, 10, 32); err == nil && t == typeDuration {
-		return "did you mean " + text + "s?"
+		unit := strings.TrimLeft(f.initial, "0123456789") // of the default
+		return "did you mean " + text + unit + "?"
 	}
 	return ""
 }
@@ -90,7 +91,7 @@ func parseScalar(v reflect.Value, text string) error {
 		v.Set(reflect.ValueOf(t))
 		return nil
 	case typeDuration:
-		d, err := time.ParseDuration(text)
+		d, err := parseDuration(text)
 		if err != nil || d < 0 {
 			return wrong
 		}

@@ -124,12 +124,17 @@ func kindRules(fields []field) []object {
 	return rules
 }
 
+// durationPart is a number with a unit of time.ParseDuration.
+const durationPart = `[0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)`
+
 func scalarSchema(t reflect.Type, f field) object {
 	switch {
 	case t == typeTime:
 		return object{{"type", "string"}, {"format", "date-time"}}
 	case t == typeDuration:
-		return object{{"type", "string"}, {"pattern", `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`}}
+		// The only number that needs no unit is 0.
+		return object{{"type", []string{"integer", "string"}}, {"minimum", 0}, {"maximum", 0},
+			{"pattern", `^(0|[0-9]+d(` + durationPart + `)*|(` + durationPart + `)+)$`}}
 	case t == typeSize:
 		return object{{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^[0-9]+((\.[0-9]+)? *([KkMmGgTt][Ii]?)?[Bb])?$`}}
 	case t == typeSecret && f.required:

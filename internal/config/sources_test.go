@@ -283,7 +283,7 @@ func TestTagsAreKnown(t *testing.T) {
 	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "format": true, "min": true, "max": true, "required": true, "example": true, "later": true}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Config](), reflect.TypeFor[Key](), reflect.TypeFor[Limits](), reflect.TypeFor[Upstream](), reflect.TypeFor[OAuth](),
-		reflect.TypeFor[Models](), reflect.TypeFor[Route](), reflect.TypeFor[Store](), reflect.TypeFor[Traces](), reflect.TypeFor[MCP](),
+		reflect.TypeFor[Models](), reflect.TypeFor[Route](), reflect.TypeFor[Store](), reflect.TypeFor[Retention](), reflect.TypeFor[Traces](), reflect.TypeFor[MCP](),
 	} {
 		for i := range typ.NumField() {
 			for _, part := range strings.Split(string(typ.Field(i).Tag), `" `) {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"perigee"
@@ -90,16 +89,4 @@ func text(v reflect.Value) string {
 		return "{}"
 	}
 	return fmt.Sprint(v.Interface())
-}
-
-// durationText is d without the zeros that time.Duration writes: 2m, not 2m0s.
-func durationText(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
