@@ -31,31 +31,48 @@ func (b *bench) measureAllocations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	dir, err := sourceDir(ctx)
+	if err != nil {
+		return err
+	}
+	names, questions, err := capturedQuestions(dir)
+	if err != nil {
+		return err
+	}
 	for _, size := range b.plan.allocSizes {
 		for _, d := range dialects {
-			q := newQuestion(d, quickModel, size)
-			into := &answerInMemory{header: http.Header{}}
-			if err := askHouse(ctx, house, q, into); err != nil {
-				return fmt.Errorf("%s, %s: %w", d.name, bytesText(int64(size)), err)
-			}
-			result := testing.Benchmark(func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := askHouse(ctx, house, q, into); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-			if result.N == 0 {
-				return errors.Join(fmt.Errorf("%s, %s: a call failed that went well before", d.name, bytesText(int64(size))), ctx.Err())
-			}
-			b.report.allocations = append(b.report.allocations, allocation{d.name, size, result.AllocsPerOp(), result.AllocedBytesPerOp()})
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+			names = append(names, d.name)
+			questions = append(questions, newQuestion(d, quickModel, size))
 		}
 	}
+	for i, q := range questions {
+		number, bytes, err := countAllocations(ctx, house, q)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", names[i], bytesText(int64(len(q.body))), err)
+		}
+		b.report.allocations = append(b.report.allocations, allocation{names[i], len(q.body), number, bytes})
+	}
 	return nil
+}
+
+// countAllocations makes one call again and again.
+func countAllocations(ctx context.Context, house http.Handler, q question) (number, bytes int64, err error) {
+	into := &answerInMemory{header: http.Header{}}
+	if err := askHouse(ctx, house, q, into); err != nil {
+		return 0, 0, err
+	}
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := askHouse(ctx, house, q, into); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	if result.N == 0 {
+		return 0, 0, errors.Join(errors.New("a call failed that went well before"), ctx.Err())
+	}
+	return result.AllocsPerOp(), result.AllocedBytesPerOp(), ctx.Err()
 }
 
 // newHouse is perigee without sockets: dialects, routing, signatures and the Gemini upstream, whose provider answers

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -22,11 +21,11 @@ func marks(section string) (begin, end string) {
 
 // writeReadme puts a report into a section of the README beside this program's source.
 func writeReadme(ctx context.Context, section, text string) error {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "perigee/bench").Output()
+	dir, err := sourceDir(ctx)
 	if err != nil {
-		return fmt.Errorf("find the source: %w", err)
+		return err
 	}
-	path := filepath.Join(strings.TrimSpace(string(dir)), "README.md")
+	path := filepath.Join(dir, "README.md")
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
