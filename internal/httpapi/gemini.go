@@ -100,7 +100,7 @@ func (c *call) geminiStream(origin perigee.Origin, model string) error {
 	if err != nil {
 		return err
 	}
-	return c.stream(req, &gemini.Stream{SSE: !c.array, Bare: c.r.Header.Get("X-Goog-Api-Client") != ""})
+	return c.stream(req, &gemini.Stream{SSE: !c.array})
 }
 
 // streamsArray says whether a path answers with a stream that is one JSON array: the one that streams, unless the client asks

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect/gemini"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
 )
@@ -95,11 +96,11 @@ func TestQuietStreamIsKeptAlive(t *testing.T) {
 		}
 	})
 	tests := []struct{ name, url, want string }{
-		{"events", events, ": keep-alive\r\n\r\n" +
+		{"events", events, "data: {}\r\n\r\n" +
 			"data: {\"candidates\":[]}\r\n\r\n" +
-			": keep-alive\r\n\r\n: keep-alive\r\n\r\n" +
+			"data: {}\r\n\r\ndata: {}\r\n\r\n" +
 			"data: {\"candidates\":[]}\r\n\r\n"},
-		{"array", array, "\n[{\"candidates\":[]}\n\n,\r\n{\"candidates\":[]}]\r\n"},
+		{"array", array, "[\n{\"candidates\":[]}\n\n,\r\n{\"candidates\":[]}]\r\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,10 +128,42 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 		})
 		_, client := serve(t, upstream, t.Context())
 		resp, body := post(t, client, events)
-		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, ": keep-alive\r\n\r\ndata: {\"error\":{\"code\":503,") {
+		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, "data: {}\r\n\r\ndata: {\"error\":{\"code\":503,") {
 			t.Errorf("got %d %q", resp.StatusCode, body)
 		}
 	})
+}
+
+// A stream that breaks off ends with the error as an event and then, in a chunk of its own, as a bare object: libraries that ignore
+// the event read the second chunk as an error. An array stays open.
+func TestBrokenStreamCannotBeTakenForComplete(t *testing.T) {
+	upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+		if yield(begin, nil) && yield(frame, nil) {
+			yield(perigee.Event{}, perigee.Errorf(perigee.ClassUnavailable, "it broke"))
+		}
+	})
+	object := string(gemini.EncodeError(http.StatusServiceUnavailable, perigee.Errorf(perigee.ClassUnavailable, "it broke")))
+	chunk := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
+	for _, test := range []struct{ name, query, want string }{
+		{"events", "?alt=sse", chunk("data: {\"candidates\":[]}\r\n\r\n") + chunk("data: "+object+"\r\n\r\n") + chunk(object) + "0\r\n\r\n"},
+		{"array", "", chunk("[{\"candidates\":[]}") + chunk(",\r\n"+object) + "0\r\n\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pipes, _ := serve(t, upstream, t.Context())
+			conn, err := pipes.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			go func() {
+				_, _ = fmt.Fprintf(conn, "POST /v1beta/models/m:streamGenerateContent%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{\"contents\":[]}", test.query)
+			}()
+			answer, _ := io.ReadAll(conn)
+			if _, body, _ := strings.Cut(string(answer), "\r\n\r\n"); body != test.want {
+				t.Errorf("got  %q\nwant %q", body, test.want)
+			}
+		})
+	}
 }
 
 func TestSlowBodyIsRefused(t *testing.T) {

@@ -28,7 +28,12 @@ type streamEncoder interface {
 	Encode(dst []byte, ev *perigee.Event) []byte
 	End(dst []byte) []byte                                  // after the last event
 	Fail(dst []byte, status int, err *perigee.Error) []byte // instead of the end
-	Idle(dst []byte) []byte                                 // a sign of life that means nothing
+	Idle(dst []byte) []byte                                 // a keep-alive
+}
+
+// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in a write of its own.
+type errorRepeater interface {
+	RepeatError(dst []byte, status int, err *perigee.Error) []byte // after Fail; may add nothing
 }
 
 // A streamWriter writes a streamed answer: the head when the first chunk comes or when the client has waited
@@ -185,8 +190,14 @@ func (w *streamWriter) fail(err error) error {
 		return err
 	}
 	e := w.call.trouble(err)
-	w.buf = w.encoder.Fail(w.space(), statusOf(w.call.dialect, e), e)
-	_ = w.flush()
+	status := statusOf(w.call.dialect, e)
+	w.buf = w.encoder.Fail(w.space(), status, e)
+	if again, ok := w.encoder.(errorRepeater); ok && w.flush() == nil {
+		w.buf = again.RepeatError(w.space(), status, e)
+	}
+	if len(w.buf) > 0 {
+		_ = w.flush()
+	}
 	return nil
 }
 

@@ -264,12 +264,19 @@ func TestStreamFraming(t *testing.T) {
 		want   string
 	}{
 		{"events", Stream{SSE: true}, func(s *Stream, dst []byte) []byte { return s.End(s.Idle(s.Encode(dst, &frame))) },
-			"data: {\"a\":\r\ndata: 1}\r\n\r\n: keep-alive\r\n\r\n"},
+			"data: {\"a\":\r\ndata: 1}\r\n\r\ndata: {}\r\n\r\n"},
+		{"events that fail", Stream{SSE: true}, func(s *Stream, dst []byte) []byte {
+			return s.RepeatError(s.Fail(s.Encode(dst, &frame), 503, trouble), 503, trouble)
+		}, "data: {\"a\":\r\ndata: 1}\r\n\r\ndata: " + string(EncodeError(503, trouble)) + "\r\n\r\n" + string(EncodeError(503, trouble))},
 		{"array", Stream{}, func(s *Stream, dst []byte) []byte { return s.End(s.Encode(s.Idle(s.Encode(dst, &frame)), &frame)) },
 			"[{\"a\":\n1}\n,\r\n{\"a\":\n1}]\r\n"},
+		{"array that is quiet at first", Stream{}, func(s *Stream, dst []byte) []byte { return s.End(s.Encode(s.Idle(s.Idle(dst)), &frame)) },
+			"[\n\n{\"a\":\n1}]\r\n"},
 		{"empty array", Stream{}, func(s *Stream, dst []byte) []byte { return s.End(dst) }, "[]\r\n"},
-		{"array that fails", Stream{}, func(s *Stream, dst []byte) []byte { return s.Fail(s.Encode(dst, &frame), 503, trouble) },
-			"[{\"a\":\n1},\r\n" + string(EncodeError(503, trouble)) + "]\r\n"},
+		{"array that fails", Stream{}, func(s *Stream, dst []byte) []byte {
+			return s.RepeatError(s.Fail(s.Encode(dst, &frame), 503, trouble), 503, trouble)
+		},
+			"[{\"a\":\n1},\r\n" + string(EncodeError(503, trouble))},
 		{"ours", Stream{SSE: true}, func(s *Stream, dst []byte) []byte { return s.Encode(dst, &text) },
 			"data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"x\"}]},\"index\":0}]}\r\n\r\n"},
 	} {
@@ -293,13 +300,5 @@ func TestEventsDoNotShareTheChunk(t *testing.T) {
 	}
 	if after := fmt.Sprintf("%+v %+v", events, *events[2].Call); after != before {
 		t.Errorf("before %s\nafter  %s", before, after)
-	}
-}
-
-// Google's libraries fail on whatever does not begin with data:, and Gemini CLI throws the answer away and asks again.
-func TestSignOfLifeForGooglesOwnLibraries(t *testing.T) {
-	s := Stream{SSE: true, Bare: true}
-	if got := string(s.Idle(nil)); strings.TrimSpace(got) != "" || got == "" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -9,12 +9,11 @@ import (
 // elements of one JSON array otherwise. Both are the provider's own framing, down to the line ends.
 type Stream struct {
 	SSE bool
-	// Bare leaves out what is no event: Google's own libraries take a comment for a broken answer, and Gemini CLI asks again.
-	Bare bool
 
 	framed  bool // the provider's own chunks go out, and everything is in them
 	encoder encoder
 	open    bool // the array has its bracket
+	filled  bool // and an element
 	chunk   []byte
 }
 
@@ -47,20 +46,30 @@ func (s *Stream) End(dst []byte) []byte {
 	return s.close(dst)
 }
 
-// Fail appends an error and closes the answer.
+// Fail appends an error as the last event or element. The array stays open, because a reader that knows no errors must not take
+// it for a complete answer: Google's REST libraries report an unfinished stream.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	return s.close(s.write(dst, EncodeError(status, err)))
+	return s.write(dst, EncodeError(status, err))
 }
 
-// Idle appends a sign of life that means nothing: a comment, or white space between events, or between elements.
-func (s *Stream) Idle(dst []byte) []byte {
-	switch {
-	case s.SSE && s.Bare:
-		return append(dst, "\r\n\r\n"...)
-	case s.SSE:
-		return sse.AppendComment(dst, "keep-alive", true)
+// RepeatError appends the error of Fail a second time, without framing, where events were asked for. @google/genai before 2.0,
+// @google/generative-ai and what is built on them take an event without candidates for an empty chunk, and the end that follows for
+// the end of the answer. They throw on a read that is an error object, and on bytes left over at the end; sent in a write
+// of its own, the object is such a read. To readers of event streams the line is an unknown field, which they ignore.
+func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte {
+	if !s.SSE {
+		return dst
 	}
-	return append(dst, '\n')
+	return append(dst, EncodeError(status, err)...)
+}
+
+// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the array. An event stream has comments
+// for this, but Google's libraries take them, and blank lines, for a broken answer.
+func (s *Stream) Idle(dst []byte) []byte {
+	if s.SSE {
+		return sse.AppendEvent(dst, "", []byte("{}"), true)
+	}
+	return append(s.bracket(dst), '\n')
 }
 
 func (s *Stream) write(dst, chunk []byte) []byte {
@@ -69,21 +78,25 @@ func (s *Stream) write(dst, chunk []byte) []byte {
 		return dst
 	case s.SSE:
 		return sse.AppendEvent(dst, "", chunk, true)
-	case s.open:
+	case s.filled:
 		dst = append(dst, ",\r\n"...)
-	default:
-		dst = append(dst, '[')
-		s.open = true
 	}
+	dst, s.filled = s.bracket(dst), true
 	return append(dst, chunk...)
+}
+
+// bracket opens the array, before anything else: a reader may look for the bracket in the first byte.
+func (s *Stream) bracket(dst []byte) []byte {
+	if s.open {
+		return dst
+	}
+	s.open = true
+	return append(dst, '[')
 }
 
 func (s *Stream) close(dst []byte) []byte {
 	if s.SSE {
 		return dst
 	}
-	if !s.open {
-		dst = append(dst, '[')
-	}
-	return append(dst, "]\r\n"...)
+	return append(s.bracket(dst), "]\r\n"...)
 }

@@ -53,10 +53,11 @@ func (r *Relay) Stream(src *sse.Reader, dog *Watchdog, idle time.Duration, answe
 		}
 		dog.Busy(true)
 		more := src.Ready()
-		if !more { // otherwise there is nothing to wait for
+		keepAlive := string(ev.Data) == "{}" // of a gateway in between; counts as little as a comment
+		if !more && !keepAlive {             // with more at hand there is nothing to wait for
 			dog.Reset(idle, ErrIdle)
 		}
-		if len(ev.Data) > 0 && string(ev.Data) != "[DONE]" {
+		if len(ev.Data) > 0 && !keepAlive && string(ev.Data) != "[DONE]" {
 			if err := answer.Chunk(ev.Data, more); err != nil || r.left {
 				return err
 			}

@@ -92,6 +92,8 @@ func TestRelayPassesAStreamOn(t *testing.T) {
 		{name: "DONE is no chunk", stream: "data: stop\n\n / data: [DONE]\n\n", heard: "stop", ended: 1},
 		{name: "DONE at hand was promised", stream: "data: stop\n\ndata: [DONE]\n\n", heard: "stop+ NOTHING", ended: 1},
 		{name: "DONE is not the end", stream: "data: [DONE]\n\n / data: stop\n\n", heard: "stop", ended: 1},
+		{name: "a keep-alive is no chunk", stream: "data: {}\n\n / data: stop\n\n", heard: "stop", ended: 1},
+		{name: "a keep-alive at hand was promised", stream: "data: a\n\ndata: {}\n\n / data: stop\n\n", heard: "a+ NOTHING stop", ended: 1},
 		{name: "empty data", stream: "data:\n\n / data: stop\n\ndata:\n\ndata:\n\n", heard: "stop+ NOTHING", ended: 1},
 		{name: "silence nobody was promised anything else than", stream: "data: a\n\n / data: (b)\n\ndata: (c)\n\n / data: stop\n\n", heard: "a stop", ended: 1},
 		{name: "silence after a promise", stream: "data: a\n\ndata: (b)\n\n / data: stop\n\n", heard: "a+ NOTHING stop", ended: 1},
@@ -187,6 +189,32 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 		// The timer goes on while the caller is busy, so that the rest of its last round is all that is waited for.
 		if waited := time.Since(slow); waited <= 0 || waited > idle {
 			t.Errorf("waited %v after the caller was done", waited)
+		}
+	})
+}
+
+// The keep-alives of another gateway do not count as its answer.
+func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const first = time.Minute
+		ctx, dog := Watch(t.Context(), first)
+		defer dog.Stop()
+		body, provider := io.Pipe()
+		go func() {
+			for ctx.Err() == nil {
+				fmt.Fprint(provider, "data: {}\n\n")
+				select {
+				case <-time.After(first / 4):
+				case <-ctx.Done():
+				}
+			}
+			_ = provider.CloseWithError(ctx.Err())
+		}()
+		start := time.Now()
+		w := words{relay: NewRelay(func(perigee.Event, error) bool { return true })}
+		err := w.relay.Stream(sse.NewReader(body), dog, time.Hour, &w)
+		if waited := time.Since(start); err == nil || context.Cause(ctx) != ErrFirstByte || waited != first {
+			t.Errorf("%v because of %v after %v", err, context.Cause(ctx), waited)
 		}
 	})
 }
