@@ -35,7 +35,8 @@ type roster struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
-	mu       sync.Mutex
+	loading  sync.Mutex // held while the store is read and the result applied: loads take effect in the order in which they read
+	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*source
 	retired  []*source          // removed, or signed in again since; not for long
 	readings map[string]reading // by email
@@ -84,14 +85,17 @@ func userAgent(u config.Upstream, version string) string {
 // load makes the pool know what the store knows. Accounts that are still the same keep their tokens.
 func (r *roster) load(ctx context.Context) error { return r.loadWith(ctx, (*source).adopt) }
 
-// loadWith asks who is there already to take over what has changed, or who is to take their place.
+// loadWith reads the accounts and then updates the pool; adopt returns the source for an account that is known already. The
+// store is read outside r.mu, so one that is slow holds up no call.
 func (r *roster) loadWith(ctx context.Context, adopt func(*source, perigee.SignIn) *source) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.loading.Lock()
+	defer r.loading.Unlock()
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	old, removed := byEmail(r.sources), byEmail(r.retired)
 	r.sources = nil
 	for _, signIn := range list {

@@ -40,9 +40,12 @@ func (r *roster) used(s *source) {
 		s.looked = now
 	}
 	s.mu.Unlock()
+	if !due {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !due || len(r.sources) < 2 || r.base.Err() != nil {
+	if len(r.sources) < 2 || r.base.Err() != nil {
 		return
 	}
 	r.background.Go(func() {

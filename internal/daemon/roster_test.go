@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +23,23 @@ type desk struct {
 	*roster
 	t        *testing.T
 	provider *simulator.Server
+	sealer   *gatedSealer
 	passed   time.Duration
+}
+
+// A gatedSealer opens tokens. While a gate is set, it says that it was asked and waits for the gate to be closed.
+type gatedSealer struct {
+	sqlstore.Sealer
+	asked chan struct{}
+	gate  atomic.Pointer[chan struct{}]
+}
+
+func (g *gatedSealer) Open(sealed string, owner ...string) (perigee.Secret, error) {
+	if gate := g.gate.Load(); gate != nil {
+		g.asked <- struct{}{}
+		<-*gate
+	}
+	return g.Sealer.Open(sealed, owner...)
 }
 
 func newDesk(t *testing.T, emails ...string) *desk {
@@ -46,7 +64,8 @@ func newDesk(t *testing.T, emails ...string) *desk {
 	u := config.Upstream{Name: "gravity", Endpoints: []string{"https://gateway.example"}, OAuth: config.OAuth{
 		TokenURL: "https://oauth2.googleapis.com/token", UserinfoURL: "https://www.googleapis.com/oauth2/v2/userinfo",
 		ClientID: "client", ClientSecret: perigee.NewSecret("client-secret-of-the-test")}}
-	if d.roster, err = newRoster(t.Context(), u, store.Accounts(key), d.provider.Transport(), opts); err != nil {
+	d.sealer = &gatedSealer{Sealer: key, asked: make(chan struct{}, 1)}
+	if d.roster, err = newRoster(t.Context(), u, store.Accounts(d.sealer), d.provider.Transport(), opts); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.close)
@@ -175,6 +194,53 @@ func TestRetiredSourcesAreLetGo(t *testing.T) {
 	}
 	if n := len(d.retired); n > 0 {
 		t.Errorf("%d are kept for ever", n)
+	}
+}
+
+// A store that takes long to answer a load holds up no call: neither one that only needs a token nor one that also starts a look
+// at the quota.
+func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
+	d := newDesk(t, ada, "bob@example.com")
+	d.watchQuota = true
+	asked := make(chan string, 10)
+	d.askQuota = func(_ context.Context, s account.Source) ([]perigee.QuotaRow, error) {
+		asked <- s.SignIn().Email
+		return nil, nil
+	}
+	token := func() {
+		t.Helper()
+		loan, err := d.pool.Borrow(account.Want{Model: "gemini-3-flash"}).Next(t.Context())
+		if err == nil {
+			_, err = loan.Token(t.Context())
+			loan.Done(nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	gate, loaded := make(chan struct{}), make(chan error, 1)
+	d.sealer.gate.Store(&gate)
+	go func() { loaded <- d.load(t.Context()) }()
+	<-d.sealer.asked // the load is inside the store
+	d.sealer.gate.Store(nil)
+	calls := make(chan struct{})
+	go func() {
+		defer close(calls)
+		token() // the first also starts a look at the quota
+		token()
+	}()
+	select {
+	case <-calls:
+	case <-time.After(time.Minute):
+		t.Error("calls wait for the store")
+	}
+	close(gate)
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	<-calls
+	if email := <-asked; email != ada {
+		t.Errorf("the quota of %s was read", email)
 	}
 }
 
