@@ -68,6 +68,8 @@ type AccountStore interface {
 	// SignIns returns the accounts of an upstream, or of all when it is empty: those that are preferred, then the others in
 	// the order in which they were added.
 	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
+	// SignIn returns one account and says whether there is one.
+	SignIn(ctx context.Context, upstream, email string) (s SignIn, found bool, err error)
 	// AddSignIns adds accounts, and gives those that are there already a new refresh token and state; all or none. It
 	// says for each whether it is new. Whether they are preferred is not its business.
 	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)

@@ -239,19 +239,17 @@ func change(ctx context.Context, store perigee.AccountStore, upstream, email str
 
 // tryChange is one round of change, in vain when somebody else was faster.
 func tryChange(ctx context.Context, store perigee.AccountStore, upstream, email string, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {
-	list, err := store.SignIns(ctx, upstream)
-	if err != nil {
+	s, found, err := store.SignIn(ctx, upstream, email)
+	switch {
+	case err != nil:
 		return perigee.SignIn{}, err
-	}
-	i := slices.IndexFunc(list, func(s perigee.SignIn) bool { return s.Email == email })
-	if i < 0 {
+	case !found:
 		return perigee.SignIn{}, errNoAccount
+	case !edit(&s):
+		return s, nil
 	}
-	if !edit(&list[i]) {
-		return list[i], nil
-	}
-	list[i].Generation, err = store.ChangeSignIn(ctx, list[i])
-	return list[i], err
+	s.Generation, err = store.ChangeSignIn(ctx, s)
+	return s, err
 }
 
 // close ends what goes on in the background. Calls that have an account keep it.

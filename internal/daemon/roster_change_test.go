@@ -18,8 +18,8 @@ type contested struct {
 	stored perigee.SignIn
 }
 
-func (c *contested) SignIns(context.Context, string) ([]perigee.SignIn, error) {
-	return []perigee.SignIn{c.stored}, nil
+func (c *contested) SignIn(context.Context, string, string) (perigee.SignIn, bool, error) {
+	return c.stored, true, nil
 }
 
 func (c *contested) ChangeSignIn(_ context.Context, s perigee.SignIn) (int64, error) {
@@ -67,4 +67,20 @@ func TestChangeOutlastsOthersWhoChangeTheSameAccount(t *testing.T) {
 			}
 		})
 	})
+}
+
+// However many accounts there are, changing one reads one.
+func TestChangeReadsOneAccount(t *testing.T) {
+	d := newDesk(t, ada, "bob@example.com", "cyd@example.com")
+	before := d.sealer.opened.Load()
+	changed, err := change(t.Context(), d.store, "gravity", "bob@example.com", func(s *perigee.SignIn) bool { s.Enabled = false; return true })
+	if err != nil || changed.Enabled || changed.Email != "bob@example.com" {
+		t.Errorf("got %+v, %v", changed, err)
+	}
+	if n := d.sealer.opened.Load() - before; n != 1 {
+		t.Errorf("%d refresh tokens were opened", n)
+	}
+	if _, err := change(t.Context(), d.store, "gravity", "dan@example.com", func(*perigee.SignIn) bool { return true }); !errors.Is(err, errNoAccount) {
+		t.Errorf("an account that is not there: %v", err)
+	}
 }

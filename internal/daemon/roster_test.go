@@ -30,11 +30,13 @@ type desk struct {
 // A gatedSealer opens tokens. While a gate is set, it says that it was asked and waits for the gate to be closed.
 type gatedSealer struct {
 	sqlstore.Sealer
-	asked chan struct{}
-	gate  atomic.Pointer[chan struct{}]
+	opened atomic.Int64
+	asked  chan struct{}
+	gate   atomic.Pointer[chan struct{}]
 }
 
 func (g *gatedSealer) Open(sealed string, owner ...string) (perigee.Secret, error) {
+	g.opened.Add(1)
 	if gate := g.gate.Load(); gate != nil {
 		g.asked <- struct{}{}
 		<-*gate

@@ -143,6 +143,17 @@ func (m *memory) SignIns(_ context.Context, upstream string) ([]perigee.SignIn, 
 	return slices.DeleteFunc(slices.Clone(m.list), func(s perigee.SignIn) bool { return upstream != "" && s.Upstream != upstream }), nil
 }
 
+func (m *memory) SignIn(_ context.Context, upstream, email string) (perigee.SignIn, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.list {
+		if s.Upstream == upstream && s.Email == email {
+			return s, true, nil
+		}
+	}
+	return perigee.SignIn{}, false, nil
+}
+
 func (m *memory) AddSignIns(context.Context, []perigee.SignIn) ([]bool, error) {
 	return nil, errors.New("nobody here adds accounts")
 }

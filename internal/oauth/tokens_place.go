@@ -91,14 +91,11 @@ var errRemoved = errors.New("the account was removed")
 // look takes the sign-in from the store. It returns errReplaced when that has another refresh token.
 func (t *Tokens) look(ctx context.Context) error {
 	known := t.SignIn()
-	list, err := t.store.SignIns(ctx, known.Upstream)
+	s, found, err := t.store.SignIn(ctx, known.Upstream, known.Email)
 	if err != nil {
 		return err
 	}
-	for _, s := range list {
-		if s.Email != known.Email {
-			continue
-		}
+	if found {
 		if s.Refresh.IsZero() { // it cannot be opened: what is known here is still the best
 			s.Refresh = known.Refresh
 		}

@@ -62,9 +62,28 @@ const (
 // in which they were added. They have the cooldowns that are not over. An account whose refresh token cannot be opened is there all the same, so that it can be
 // seen and removed: it has no token, is signed out, and says why. Its row stays as it is.
 func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
-	var list []perigee.SignIn
-	err := a.store.bounded(ctx, func(ctx context.Context) (err error) {
-		list, err = a.signIns(ctx, upstream)
+	var where conditions
+	if upstream != "" {
+		where.add("upstream = ", upstream)
+	}
+	return a.find(ctx, where)
+}
+
+// SignIn returns one account, as SignIns would, and says whether there is one.
+func (a *Accounts) SignIn(ctx context.Context, upstream, email string) (s perigee.SignIn, found bool, err error) {
+	var where conditions
+	where.add("upstream = ", upstream)
+	where.add("email = ", fold(email))
+	list, err := a.find(ctx, where)
+	if err != nil || len(list) == 0 {
+		return s, false, err
+	}
+	return list[0], true, nil
+}
+
+func (a *Accounts) find(ctx context.Context, where conditions) (list []perigee.SignIn, err error) {
+	err = a.store.bounded(ctx, func(ctx context.Context) (err error) {
+		list, err = a.signIns(ctx, where)
 		return err
 	})
 	if err != nil {
@@ -73,11 +92,7 @@ func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.Sign
 	return list, nil
 }
 
-func (a *Accounts) signIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
-	var where conditions
-	if upstream != "" {
-		where.add("upstream = ", upstream)
-	}
+func (a *Accounts) signIns(ctx context.Context, where conditions) ([]perigee.SignIn, error) {
 	// One transaction, so that an account and its cooldowns are of one moment.
 	tx, err := a.store.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -94,7 +109,10 @@ func (a *Accounts) signIns(ctx context.Context, upstream string) ([]perigee.Sign
 	if err != nil {
 		return nil, err
 	}
-	return list, a.addCooldowns(ctx, tx, list)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return list, a.addCooldowns(ctx, tx, list, where)
 }
 
 func (a *Accounts) scan(rows *sql.Rows) (s perigee.SignIn, err error) {

@@ -14,8 +14,8 @@ const (
 	SELECT upstream, email, $3, $4, CAST($5 AS BIGINT), $6 FROM accounts WHERE upstream = $1 AND email = $2
 	ON CONFLICT (upstream, email, family, pool) DO UPDATE SET until_us = excluded.until_us, reason = excluded.reason`
 	dropCooldowns   = `DELETE FROM cooldowns WHERE until_us <= $1`
-	selectCooldowns = `SELECT upstream, email, family, pool, until_us, reason FROM cooldowns WHERE until_us > $1
-	ORDER BY upstream, email, family, pool`
+	selectCooldowns = `SELECT upstream, email, family, pool, until_us, reason FROM cooldowns`
+	orderCooldowns  = ` ORDER BY upstream, email, family, pool`
 )
 
 // SaveCooldown keeps a cooldown of an account until it is over, in place of the one that there was for the same family and
@@ -38,14 +38,15 @@ func (a *Accounts) SaveCooldown(ctx context.Context, upstream, email string, c p
 	}))
 }
 
-// addCooldowns gives each account of the list its cooldowns. There are few of both.
-func (a *Accounts) addCooldowns(ctx context.Context, tx *sql.Tx, list []perigee.SignIn) error {
+// addCooldowns gives each account of the list, which was selected by where, its cooldowns.
+func (a *Accounts) addCooldowns(ctx context.Context, tx *sql.Tx, list []perigee.SignIn, where conditions) error {
 	type name struct{ upstream, email string }
 	places := make(map[name]int, len(list))
 	for i := range list {
 		places[name{list[i].Upstream, list[i].Email}] = i
 	}
-	rows, err := tx.QueryContext(ctx, selectCooldowns, a.store.now().UnixMicro())
+	where.add("until_us > ", a.store.now().UnixMicro())
+	rows, err := tx.QueryContext(ctx, selectCooldowns+where.String()+orderCooldowns, where.args...)
 	return eachRow(rows, err, func(rows *sql.Rows) error {
 		var n name
 		var c perigee.Cooldown

@@ -145,6 +145,19 @@ func testAccountRoundTrip(t *testing.T, a *Accounts) {
 	if got := mustSignIns(t, a, "nowhere"); len(got) != 0 {
 		t.Errorf("an upstream without accounts has %v", emails(got))
 	}
+	rest := perigee.Cooldown{Family: "claude", Pool: "cli", Until: noon.Add(time.Hour), Reason: "quota"}
+	for upstream, email := range map[string]string{"antigravity": "ada@example.com", "desk": "bob@example.com"} {
+		if err := a.SaveCooldown(context.Background(), upstream, email, rest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full.Cooldowns = []perigee.Cooldown{rest}
+	if one, found, err := a.SignIn(context.Background(), "antigravity", " Ada@Example.com"); err != nil || !found || !reflect.DeepEqual(one, full) {
+		t.Errorf("got  %+v, %v, %v\nwant %+v", one, found, err, full)
+	}
+	if one, found, err := a.SignIn(context.Background(), "antigravity", "bob@example.com"); err != nil || found {
+		t.Errorf("an account of another upstream is found: %+v, %v", one, err)
+	}
 }
 
 func testAccountOrder(t *testing.T, a *Accounts) {

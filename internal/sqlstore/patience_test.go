@@ -66,6 +66,10 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 			return s.Sessions("gravity").ForgetSessions(ctx)
 		},
 		"SignIns": func(ctx context.Context, _ *Store, a *Accounts) error { _, err := a.SignIns(ctx, ""); return err },
+		"SignIn": func(ctx context.Context, _ *Store, a *Accounts) error {
+			_, _, err := a.SignIn(ctx, "gravity", "e")
+			return err
+		},
 		"AddSignIns": func(ctx context.Context, _ *Store, a *Accounts) error {
 			_, err := a.AddSignIns(ctx, []perigee.SignIn{signIn})
 			return err
