@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -30,6 +32,13 @@ func TestMain(m *testing.M) {
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
+	// Under nohup, and in some CI runners, SIGHUP is ignored, and children inherit that. A signal that is caught is back at its
+	// default in a child.
+	if signal.Ignored(syscall.SIGHUP) {
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, syscall.SIGHUP)
+		t.Cleanup(func() { signal.Ignore(syscall.SIGHUP) })
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: *update,
@@ -53,8 +62,22 @@ type processes struct{}
 // A process is a perigee in the background.
 type process struct {
 	cmd  *exec.Cmd
-	said bytes.Buffer
+	said bytes.Buffer // to be read when done is closed
 	done chan struct{}
+}
+
+// patience is how long perigee may take to start or to end.
+const patience = time.Minute
+
+// wait waits until the process has ended, or its time is up: then it is killed, and so is the script.
+func (p *process) wait(ts *testscript.TestScript, since string) {
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		ts.Fatalf("it still ran %v after %s:\n%s", patience, since, p.said.String())
+	}
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {
@@ -89,8 +112,13 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		_ = p.cmd.Wait()
 	}()
-	url, ok := <-listening
-	if !ok {
+	var url string
+	select {
+	case url = <-listening:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+	}
+	if url == "" {
 		<-p.done
 		ts.Fatalf("it did not listen:\n%s", p.said.String())
 	}
@@ -102,13 +130,13 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: halt NAME [KILL|HUP]")
 	}
 	p := ts.Value(processes{}).(map[string]*process)[args[0]]
-	signal := syscall.SIGTERM
+	sent := syscall.SIGTERM
 	if len(args) > 1 {
-		signal = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
+		sent = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
 	}
-	ts.Check(p.cmd.Process.Signal(signal))
-	<-p.done
-	if code := p.cmd.ProcessState.ExitCode(); signal != syscall.SIGKILL && code != 0 {
+	ts.Check(p.cmd.Process.Signal(sent))
+	p.wait(ts, sent.String())
+	if code := p.cmd.ProcessState.ExitCode(); sent != syscall.SIGKILL && code != 0 {
 		ts.Fatalf("exit code %d:\n%s", code, p.said.String())
 	}
 	_, err := io.Copy(ts.Stderr(), &p.said)
