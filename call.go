@@ -59,8 +59,18 @@ type CallStore interface {
 // A CallQuery picks calls. The zero value asks for the newest ones.
 type CallQuery struct {
 	ID     string // only this call; empty: all
+	Prefix string // only calls whose ID begins with it
 	Before string // only calls older than the one with this ID; empty: from the newest on
 	Limit  int    // at most so many; 0: 100
+
+	Since  time.Time // only calls from then on
+	Errors bool      // only calls that failed or were cut off
+
+	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty: all.
+	Model   string // of the model that was asked or that answered
+	Client  string // of the client's name
+	Account string
+	Key     string // of the name of the client's key
 }
 
 // A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an ID that names none gives
@@ -71,12 +81,16 @@ type CallReader interface {
 
 // The ways to group usage.
 const (
-	ByModel   = "model"
-	ByAccount = "account"
-	ByKey     = "key"
-	ByClient  = "client"
-	ByDay     = "day"
+	ByModel    = "model"
+	ByAccount  = "account"
+	ByKey      = "key"
+	ByClient   = "client"
+	ByUpstream = "upstream"
+	ByDay      = "day"
 )
+
+// UsageGroups are all ways to group usage.
+var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, ByDay}
 
 // A UsageQuery asks what was spent. The zero value asks for all time, by model.
 type UsageQuery struct {

@@ -26,7 +26,8 @@ cached tokens, output includes thinking. The row - is for calls that had none:
 no account, because none could be taken or the upstream has no accounts, or no
 key, because none was asked for.
 
-  --by WHAT        model, account, key, client or day (default model)
+  --by WHAT        model, account, key, client, upstream or day (default
+                   model)
   --since TIME     only calls from then on: a day (UTC), today, yesterday, a
                    time as RFC 3339, or so long ago: 90m, 1h, 2d, 1w
   --until TIME     only calls before then
@@ -45,9 +46,8 @@ func usage(ctx context.Context, env *environment, args []string) error {
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
-	groups := []string{perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay}
-	if !slices.Contains(groups, q.By) {
-		return usagef("usage: cannot group by %q; --by takes model, account, key, client or day", q.By)
+	if !slices.Contains(perigee.UsageGroups, q.By) {
+		return usagef("usage: cannot group by %q; --by takes model, account, key, client, upstream or day", q.By)
 	}
 	var err error
 	if q.Since, q.Until, err = period(*since, *until, time.Now()); err != nil {
@@ -121,8 +121,7 @@ func moment(text string, now time.Time) (t time.Time, ok bool) {
 }
 
 func heading(by string) string {
-	return map[string]string{perigee.ByModel: "MODEL", perigee.ByAccount: "ACCOUNT", perigee.ByKey: "KEY",
-		perigee.ByClient: "CLIENT", perigee.ByDay: "DAY"}[by]
+	return strings.ToUpper(by)
 }
 
 func orDash(s string) string {

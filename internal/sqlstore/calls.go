@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"perigee"
 )
@@ -127,11 +128,30 @@ func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call,
 	return calls, nil
 }
 
-func (s *Store) calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
-	var where conditions
+// filter is what a query says about each call by itself.
+func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	if q.ID != "" {
 		where.add("id = ", q.ID)
 	}
+	if q.Prefix != "" { // a range, so that the index of ids is enough where it is in the order of bytes
+		where.add("id"+s.engine.bytewise()+" >= ", q.Prefix)
+		where.add("id"+s.engine.bytewise()+" < ", q.Prefix+string(utf8.MaxRune))
+	}
+	if !q.Since.IsZero() {
+		where.add("time_us >= ", q.Since.UnixMicro())
+	}
+	if q.Errors {
+		where.parts = append(where.parts, failedCalls)
+	}
+	where.match(q.Model, "model", "model_asked")
+	where.match(q.Client, "client_name")
+	where.match(q.Account, "account")
+	where.match(q.Key, "client_key")
+	return where
+}
+
+func (s *Store) calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	where := s.filter(q)
 	if q.Before != "" {
 		var micros int64
 		err := s.one(ctx, `SELECT time_us FROM calls WHERE id = $1`, []any{q.Before}, &micros)

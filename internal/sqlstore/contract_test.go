@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func TestStore(t *testing.T) {
 		{"a later state replaces the earlier one", testUpsert},
 		{"a batch is kept whole or not at all", testBatchIsWhole},
 		{"calls come newest first and in pages", testPages},
+		{"calls are found by a prefix, and by what they are about", testCallFilters},
 		{"usage sums up by each group", testUsageGroups},
 		{"usage counts what failed", testUsageErrors},
 		{"days are UTC days of the start", testUsageDays},
@@ -226,10 +228,51 @@ func testPages(t *testing.T, s *Store) {
 	wantClass(t, err, perigee.ClassInvalid)
 }
 
+func testCallFilters(t *testing.T, s *Store) {
+	call := func(id, asked, model, account, client, key string, outcome perigee.Outcome) perigee.Call {
+		return perigee.Call{ID: id, Time: noon.Add(time.Duration(id[len(id)-1]) * time.Second), ModelAsked: asked, Model: model, Account: account,
+			Outcome: outcome, Client: perigee.Client{Name: client, Key: key}}
+	}
+	mustSave(t, s,
+		call("01ab1", "gpt-4o", "gemini-3-flash", "ada@example.com", "Codex", "laptop", perigee.OutcomeDone),
+		call("01ab2", "gemini_2%", "", "", "curl", "", perigee.OutcomeFailed),
+		call("01ac3", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "codex", "ci", perigee.OutcomeCutOff),
+		call("02ab4", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "curl", "ci", perigee.OutcomeCanceled))
+	for _, test := range []struct {
+		name  string
+		query perigee.CallQuery
+		want  string
+	}{
+		{"prefix of one", perigee.CallQuery{Prefix: "02"}, "02ab4"},
+		{"prefix of several", perigee.CallQuery{Prefix: "01a"}, "01ac3 01ab2 01ab1"},
+		{"whole id as a prefix", perigee.CallQuery{Prefix: "01ab1"}, "01ab1"},
+		{"no such prefix", perigee.CallQuery{Prefix: "1ab"}, ""},
+		{"a prefix is no pattern", perigee.CallQuery{Prefix: "%"}, ""},
+		{"errors", perigee.CallQuery{Errors: true}, "01ac3 01ab2"},
+		{"model asked", perigee.CallQuery{Model: "GPT-*"}, "01ab1"},
+		{"model that answered", perigee.CallQuery{Model: "gemini-?-flash"}, "01ab1"},
+		{"characters that LIKE knows", perigee.CallQuery{Model: "gemini_2%"}, "01ab2"},
+		{"client", perigee.CallQuery{Client: "codex"}, "01ac3 01ab1"},
+		{"account", perigee.CallQuery{Account: "BOB@*"}, "02ab4 01ac3"},
+		{"key", perigee.CallQuery{Key: "lap*"}, "01ab1"},
+		{"since", perigee.CallQuery{Since: noon.Add('3' * time.Second)}, "02ab4 01ac3"},
+		{"all of them together", perigee.CallQuery{Errors: true, Client: "codex", Key: "ci", Model: "*pro", Limit: 1}, "01ac3"},
+		{"on from one", perigee.CallQuery{Client: "curl", Before: "02ab4"}, "01ab2"},
+	} {
+		var ids []string
+		for _, c := range mustCalls(t, s, test.query) {
+			ids = append(ids, c.ID)
+		}
+		if got := strings.Join(ids, " "); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
 func testUsageGroups(t *testing.T, s *Store) {
-	small := perigee.Call{ID: "1", Time: noon, Model: "small", Account: "a", Outcome: perigee.OutcomeDone,
+	small := perigee.Call{ID: "1", Time: noon, Model: "small", Account: "a", Upstream: "one", Outcome: perigee.OutcomeDone,
 		Client: perigee.Client{Name: "codex", Key: "k1"}, Usage: perigee.Usage{Input: 5, Cached: 1, Output: 2, Thinking: 1}}
-	large := perigee.Call{ID: "2", Time: noon, Model: "large", Account: "b", Outcome: perigee.OutcomeDone,
+	large := perigee.Call{ID: "2", Time: noon, Model: "large", Account: "b", Upstream: "other", Outcome: perigee.OutcomeDone,
 		Client: perigee.Client{Name: "claude-cli", Key: "k2"}, Usage: perigee.Usage{Input: 50, Cached: 10, Output: 20, Thinking: 10}}
 	open := perigee.Call{ID: "3", Time: noon, Outcome: perigee.OutcomeOpen}
 	again := small
@@ -237,11 +280,12 @@ func testUsageGroups(t *testing.T, s *Store) {
 	mustSave(t, s, small, large, open, again)
 
 	for by, names := range map[string][3]string{
-		"":                {"large", "small", ""},
-		perigee.ByModel:   {"large", "small", ""},
-		perigee.ByAccount: {"b", "a", ""},
-		perigee.ByKey:     {"k2", "k1", ""},
-		perigee.ByClient:  {"claude-cli", "codex", ""},
+		"":                 {"large", "small", ""},
+		perigee.ByModel:    {"large", "small", ""},
+		perigee.ByAccount:  {"b", "a", ""},
+		perigee.ByKey:      {"k2", "k1", ""},
+		perigee.ByClient:   {"claude-cli", "codex", ""},
+		perigee.ByUpstream: {"other", "one", ""},
 	} {
 		want := []perigee.UsageRow{
 			{Group: names[0], Calls: 1, InputTokens: 50, CachedTokens: 10, OutputTokens: 20, ThinkingTokens: 10},

@@ -23,7 +23,7 @@ func testUsageModel(t *testing.T, s *Store) {
 		}
 		mustSave(t, s, batch...)
 		q := perigee.UsageQuery{
-			By:  rapid.SampledFrom([]string{"", perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay}).Draw(t, "by"),
+			By:  rapid.SampledFrom(append([]string{""}, perigee.UsageGroups...)).Draw(t, "by"),
 			Key: rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "key"),
 		}
 		if rapid.Bool().Draw(t, "since") {
@@ -48,12 +48,13 @@ func anyCall(t *rapid.T) perigee.Call {
 	name := rapid.SampledFrom([]string{"", "x", "y", "Z", "ü"})
 	tokens := rapid.Int64Range(0, 1000)
 	return perigee.Call{
-		ID:      fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "id")),
-		Time:    anyTime(t),
-		Client:  perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key")},
-		Model:   name.Draw(t, "model"),
-		Account: name.Draw(t, "account"),
-		Outcome: rapid.SampledFrom([]perigee.Outcome{"open", "done", "failed", "cut_off", "canceled"}).Draw(t, "outcome"),
+		ID:       fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "id")),
+		Time:     anyTime(t),
+		Client:   perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key")},
+		Model:    name.Draw(t, "model"),
+		Account:  name.Draw(t, "account"),
+		Upstream: name.Draw(t, "upstream"),
+		Outcome:  rapid.SampledFrom([]perigee.Outcome{"open", "done", "failed", "cut_off", "canceled"}).Draw(t, "outcome"),
 		Usage: perigee.Usage{Input: tokens.Draw(t, "input"), Cached: tokens.Draw(t, "cached"),
 			Output: tokens.Draw(t, "output"), Thinking: tokens.Draw(t, "thinking")},
 	}
@@ -66,7 +67,7 @@ func sumByHand(calls map[string]perigee.Call, q perigee.UsageQuery) []perigee.Us
 			continue
 		}
 		name := map[string]string{"": c.Model, perigee.ByModel: c.Model, perigee.ByAccount: c.Account, perigee.ByKey: c.Client.Key,
-			perigee.ByClient: c.Client.Name, perigee.ByDay: c.Time.UTC().Format(time.DateOnly)}[q.By]
+			perigee.ByClient: c.Client.Name, perigee.ByUpstream: c.Upstream, perigee.ByDay: c.Time.UTC().Format(time.DateOnly)}[q.By]
 		r := groups[name]
 		r.Group = name
 		r.Calls++

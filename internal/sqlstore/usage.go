@@ -14,6 +14,9 @@ import (
 // microsPerDay turns a call's start into the number of its UTC day, in a way that every engine computes alike.
 const microsPerDay = 24 * 60 * 60 * 1_000_000
 
+// failedCalls is the condition for calls that count as errors.
+const failedCalls = "outcome IN ('failed', 'cut_off')"
+
 const tokensFirst = "sum(input_tokens + output_tokens) DESC, 1"
 
 // Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
@@ -30,11 +33,13 @@ func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usag
 		group, order = "client_key", tokensFirst
 	case perigee.ByClient:
 		group, order = "client_name", tokensFirst
+	case perigee.ByUpstream:
+		group, order = "upstream", tokensFirst
 	case perigee.ByDay:
 		group, order = "time_us / "+strconv.Itoa(microsPerDay), "1"
 	default:
 		return nil, perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", q.By).
-			WithNext("use one of %s, %s, %s, %s, %s", perigee.ByModel, perigee.ByAccount, perigee.ByKey, perigee.ByClient, perigee.ByDay)
+			WithNext("use one of %s", strings.Join(perigee.UsageGroups, ", "))
 	}
 	if q.By != perigee.ByDay {
 		group = "(" + group + ")" + s.engine.bytewise()
@@ -62,7 +67,7 @@ func (s *Store) usage(ctx context.Context, q perigee.UsageQuery, group, order st
 	}
 	query := `SELECT ` + group + `, count(*),
 			sum(input_tokens), sum(cached_tokens), sum(output_tokens), sum(thinking_tokens),
-			sum(CASE WHEN outcome IN ('failed', 'cut_off') THEN 1 ELSE 0 END)
+			sum(CASE WHEN ` + failedCalls + ` THEN 1 ELSE 0 END)
 		FROM calls` + where.String() + ` GROUP BY 1 ORDER BY ` + order
 	var rows []perigee.UsageRow
 	err := s.each(ctx, query, where.args, func(found *sql.Rows) error {
@@ -104,6 +109,23 @@ func (c *conditions) add(comparison string, values ...any) {
 	}
 	c.parts = append(c.parts, comparison+list)
 }
+
+// match adds that one of the columns fits a pattern with * and ?, without regard to the case of letters. An empty pattern adds
+// nothing.
+func (c *conditions) match(pattern string, columns ...string) {
+	if pattern == "" {
+		return
+	}
+	like := c.arg(likePattern.Replace(strings.ToLower(pattern)))
+	var any []string
+	for _, column := range columns {
+		any = append(any, "lower("+column+") LIKE "+like+` ESCAPE '\'`)
+	}
+	c.parts = append(c.parts, "("+strings.Join(any, " OR ")+")")
+}
+
+// likePattern writes a pattern as SQL's LIKE reads it.
+var likePattern = strings.NewReplacer("*", "%", "?", "_", "%", `\%`, "_", `\_`, `\`, `\\`)
 
 // arg adds a value and returns its name in the query.
 func (c *conditions) arg(v any) string {
