@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
 
 	"perigee"
 )
@@ -39,10 +38,8 @@ func (c *call) importAccounts() error {
 	}
 	query := c.r.URL.Query()
 	in := perigee.AccountImport{Upstream: query.Get("upstream")}
-	if v := query.Get("partial"); v != "" {
-		if in.Partial, err = strconv.ParseBool(v); err != nil {
-			return perigee.Errorf(perigee.ClassInvalid, "partial is %q", shorten(v)).WithNext("write partial=true or partial=false")
-		}
+	if in.Partial, err = boolParameter(query, "partial"); err != nil {
+		return err
 	}
 	if in.Document, err = c.readBody(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -44,15 +45,12 @@ func (c *call) usage() error {
 	if c.key != nil {
 		q.Key = c.key.Name // what others spend is not its business
 	}
-	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		if v := query.Get(name); v != "" {
-			t, err := time.Parse(time.RFC3339, v)
-			if err != nil {
-				return perigee.Errorf(perigee.ClassInvalid, "%s %q is not a time", name, shorten(v)).
-					WithNext("write it as 2026-01-31T00:00:00Z")
-			}
-			*at = t
-		}
+	var err error
+	if q.Since, err = timeParameter(query, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = timeParameter(query, "until"); err != nil {
+		return err
 	}
 	rows, err := c.opts.Usage.Usage(c.r.Context(), q)
 	if err != nil {
@@ -67,6 +65,31 @@ func (c *call) usage() error {
 	}
 	c.writeJSON(http.StatusOK, raw)
 	return nil
+}
+
+// timeParameter reads a time; without the parameter it is zero.
+func timeParameter(query url.Values, name string) (t time.Time, err error) {
+	text := query.Get(name)
+	if text == "" {
+		return t, nil
+	}
+	if t, err = time.Parse(time.RFC3339, text); err != nil {
+		return t, perigee.Errorf(perigee.ClassInvalid, "%s %q is not a time", name, shorten(text)).WithNext("write it as 2026-01-31T00:00:00Z")
+	}
+	return t, nil
+}
+
+// boolParameter reads a truth value; without the parameter it is false.
+func boolParameter(query url.Values, name string) (bool, error) {
+	text := query.Get(name)
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, perigee.Errorf(perigee.ClassInvalid, "%s is %q", name, shorten(text)).WithNext("write %[1]s=true or %[1]s=false", name)
+	}
+	return on, nil
 }
 
 // knownParameters refuses what a query cannot be asked: who misspells one would get another answer than the one they asked for.

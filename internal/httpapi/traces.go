@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"strconv"
+	"strings"
 
 	"perigee"
 )
@@ -13,13 +15,24 @@ const (
 	maxID        = 100 // of a call, in bytes; ours are shorter
 )
 
-// traces answers GET /v1/traces?limit=&before=: the newest calls first.
+// traces answers GET /v1/traces?limit=&before=&since=&errors=&model=&client=&account=&key=: the newest calls first. The last four
+// are patterns; key is one for the names of clients' keys, and not a key.
 func (c *call) traces() error {
 	query := c.r.URL.Query()
-	if err := knownParameters(query, "limit", "before"); err != nil {
+	if err := knownParameters(query, "limit", "before", "since", "errors", "model", "client", "account", "key"); err != nil {
 		return err
 	}
-	q := perigee.CallQuery{Before: query.Get("before"), Limit: traceRows}
+	q := perigee.CallQuery{
+		Limit: traceRows,
+		Model: query.Get("model"), Client: query.Get("client"), Account: query.Get("account"), Key: query.Get("key"),
+	}
+	var err error
+	if q.Errors, err = boolParameter(query, "errors"); err != nil {
+		return err
+	}
+	if q.Since, err = timeParameter(query, "since"); err != nil {
+		return err
+	}
 	if text := query.Get("limit"); text != "" {
 		limit, err := strconv.Atoi(text)
 		if err != nil || limit < 1 || limit > maxTraceRows {
@@ -28,8 +41,12 @@ func (c *call) traces() error {
 		}
 		q.Limit = limit
 	}
-	if len(q.Before) > maxID {
-		return perigee.Errorf(perigee.ClassNotFound, "there is no call %q", shorten(q.Before))
+	if before := query.Get("before"); before != "" {
+		found, err := c.findCall(before)
+		if err != nil {
+			return err
+		}
+		q.Before = found.ID
 	}
 	calls, err := c.readCalls(q)
 	if err != nil {
@@ -44,15 +61,68 @@ func (c *call) traces() error {
 
 // trace answers GET /v1/traces/{id}.
 func (c *call) trace() error {
-	calls, err := c.readCalls(perigee.CallQuery{ID: c.rest})
+	found, err := c.findCall(c.rest)
 	if err != nil {
 		return err
 	}
-	if len(calls) == 0 {
-		return perigee.Errorf(perigee.ClassNotFound, "there is no call %q", shorten(c.rest)).
-			WithNext("the header x-perigee-call of an answer has its id, and GET /v1/traces lists the last ones")
+	return c.writeValue(Trace(found))
+}
+
+func (c *call) findCall(name string) (*perigee.Call, error) {
+	if c.opts.Calls == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 	}
-	return c.writeValue(Trace(&calls[0]))
+	return FindCall(c.r.Context(), c.opts.Calls, name)
+}
+
+// LastCall is the name of the newest call, whatever its id.
+const LastCall = "last"
+
+// FindCall returns the call of a name: its id, the beginning of the id where no other call's begins so, or LastCall. A name
+// that no call has is of ClassNotFound; one that several have is of ClassInvalid, and the error lists them.
+func FindCall(ctx context.Context, calls perigee.CallReader, name string) (*perigee.Call, error) {
+	if name == LastCall {
+		newest, err := calls.Calls(ctx, perigee.CallQuery{Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(newest) == 0 {
+			return nil, perigee.Errorf(perigee.ClassNotFound, "no calls recorded yet")
+		}
+		return &newest[0], nil
+	}
+	missing := perigee.Errorf(perigee.ClassNotFound, "there is no call %q", shorten(name)).
+		WithNext("the header x-perigee-call of an answer has its id, and GET /v1/traces lists the last ones")
+	if name == "" || len(name) > maxID {
+		return nil, missing
+	}
+	for _, q := range []perigee.CallQuery{{ID: name}, {Prefix: name, Limit: maxCandidates + 1}} {
+		found, err := calls.Calls(ctx, q)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(found) == 1:
+			return &found[0], nil
+		case len(found) > 1:
+			return nil, ambiguous(name, found)
+		}
+	}
+	return nil, missing
+}
+
+// maxCandidates is how many of the calls that a name may mean are listed.
+const maxCandidates = 5
+
+func ambiguous(name string, found []perigee.Call) error {
+	var ids []string
+	for _, c := range found[:min(len(found), maxCandidates)] {
+		ids = append(ids, c.ID)
+	}
+	if len(found) > maxCandidates {
+		ids = append(ids, "and more")
+	}
+	return perigee.Errorf(perigee.ClassInvalid, "several calls begin with %q: %s", shorten(name), strings.Join(ids, ", ")).
+		WithNext("write more of the id")
 }
 
 // TraceRow is a call in a listing, with the status that its client got.

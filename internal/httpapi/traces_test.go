@@ -20,7 +20,9 @@ func (list calls) Calls(_ context.Context, q perigee.CallQuery) ([]perigee.Call,
 	var found []perigee.Call
 	past := q.Before == ""
 	for _, c := range list {
-		if past && (q.ID == "" || q.ID == c.ID) && (q.Limit == 0 || len(found) < q.Limit) {
+		fits := (q.ID == "" || q.ID == c.ID) && strings.HasPrefix(c.ID, q.Prefix) && (!q.Errors || c.Class != "") &&
+			(q.Model == "" || q.Model == c.Model) && (q.Key == "" || q.Key == c.Client.Key)
+		if past && fits && (q.Limit == 0 || len(found) < q.Limit) {
 			found = append(found, c)
 		}
 		past = past || c.ID == q.Before
@@ -40,6 +42,7 @@ func TestTraces(t *testing.T) {
 			Usage: perigee.Usage{Input: 10, Output: 5, Thinking: 2}, Notes: []string{"dropped seed"},
 			Steps: []perigee.Step{{Upstream: "u", Account: "ada@example.com", Why: "sticky", Took: time.Second}}},
 		{ID: "c1", Time: at, Outcome: perigee.OutcomeFailed, Class: perigee.ClassExhausted, Status: 429, Error: "no quota"},
+		{ID: "d1234567", Time: at, Outcome: perigee.OutcomeDone},
 	}
 	s := httpapi.New(httpapi.Options{Calls: stored, Admin: func(offer string) (bool, error) { return offer == "the-token", nil }},
 		httpapi.Settings{Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("client-secret")}}})
@@ -58,7 +61,16 @@ func TestTraces(t *testing.T) {
 		{"/v1/traces", "the-token", 200, []string{`"id":"c3"`, `"status":0`, `"id":"c2"`, `"first_byte_ms":1.5`, `"duration_ms":2000`, `"status":200`, `"class":"exhausted"`, `"status":429`}},
 		{"/v1/traces?limit=1", "the-token", 200, []string{`[{"id":"c3"`}},
 		{"/v1/traces?before=c2", "the-token", 200, []string{`[{"id":"c1"`}},
-		{"/v1/traces?before=c9", "the-token", 404, []string{"there is no call c9"}},
+		{"/v1/traces?before=c9", "the-token", 404, []string{`there is no call \"c9\"`}},
+		{"/v1/traces?before=last", "the-token", 200, []string{`[{"id":"c2"`}},
+		{"/v1/traces?errors=true", "the-token", 200, []string{`[{"id":"c1"`}},
+		{"/v1/traces?errors=perhaps", "the-token", 400, []string{"errors=true"}},
+		{"/v1/traces?since=yesterday", "the-token", 400, []string{"2026-01-31T00:00:00Z"}},
+		{"/v1/traces?model=m", "the-token", 200, []string{`[{"id":"c2"`}},
+		{"/v1/traces?key=laptop", "the-token", 200, []string{`[]`}},
+		{"/v1/traces/last", "the-token", 200, []string{`{"id":"c3"`}},
+		{"/v1/traces/c", "the-token", 400, []string{`several calls begin with \"c\": c3, c2, c1; write more of the id`}},
+		{"/v1/traces/d", "the-token", 200, []string{`{"id":"d1234567"`}},
 		{"/v1/traces?limit=0", "the-token", 400, []string{"from 1 to 1000"}},
 		{"/v1/traces?limit=many", "the-token", 400, []string{"from 1 to 1000"}},
 		{"/v1/traces/c2", "the-token", 200, []string{`"notes":["dropped seed"]`, `"why":"sticky"`, `"model_asked":"fast"`, `"thinking_tokens":2`}},
