@@ -42,6 +42,7 @@ type Error struct {
 	Model    string            // the model that was asked there
 	Status   int               // the HTTP status to answer with when it says more than the class
 	Details  []json.RawMessage // the provider's own evidence (google.rpc details), untouched
+	Usage    Usage             // what answers cost that were generated and discarded; for the record
 	Cause    error
 
 	// Ours says that Message and Next are about perigee's own house, which its owner should know about, and clients should not;

@@ -31,6 +31,8 @@ type Origin struct {
 	Late *LateNotes
 	// Steps takes what was tried, from those who try; who records the call sets it. Nil: nobody keeps it.
 	Steps *Steps
+	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.
+	Retries *RetryBudget
 }
 
 // Object returns the error for what would be changed or dropped, when the request is strict.

@@ -141,7 +141,7 @@ var troubles = []trouble{
 
 	{name: "version too old, in words", fault: simulator.Fault{Do: "error_in_200"}, blame: blameAnswer, needs: 1, noToken: true,
 		class: classes(perigee.ClassIdentity), status: []int{403}},
-	{name: "empty answer", fault: simulator.Fault{Do: "empty_200"}, blame: blameAnswer, needs: 3, class: classes(perigee.ClassUnavailable), status: []int{503}},
+	{name: "empty answer", fault: simulator.Fault{Do: "empty_200"}, blame: blameAnswer, needs: 2, class: classes(perigee.ClassUnavailable), status: []int{503}},
 	{name: "no finish", fault: simulator.Fault{Do: "no_finish"}, blame: blameAnswer, needs: 1, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{503}},
 	{name: "error after a chunk", fault: after("error_mid_stream", 1), blame: blameAnswer, needs: 1, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{500, 503}},
 	{name: "damaged second chunk", fault: after("invalid_json_chunk", 1), blame: blameAnswer, needs: 1, noToken: true, class: classes(perigee.ClassUnavailable), status: []int{502, 503}},

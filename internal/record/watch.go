@@ -146,6 +146,9 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 	call.Model, call.Upstream, call.Account = perigee.Clip(w.model, maxName), w.upstream, w.account
 	call.Finish = w.finish
 	call.Usage = w.usage
+	if failed := perigee.AsError(w.err); failed != nil && call.Usage == (perigee.Usage{}) {
+		call.Usage = failed.Usage // an answer that had begun has said what it cost, with everything before it
+	}
 	if notes := append(slices.Clip(w.notes), w.late.All()...); len(notes) > 0 {
 		call.Notes = make([]string, len(notes))
 		for i, note := range notes {

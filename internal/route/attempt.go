@@ -49,6 +49,9 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 		}
 		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventNote
 		a.content = a.content || !about
+		if ev.Kind == perigee.EventUsage {
+			about = true // it may be all that comes before a failure, which then is not the middle of an answer
+		}
 		a.calls = a.calls || ev.Kind == perigee.EventCall
 		switch {
 		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMishap && ev.Candidate == 0 && !a.native && !a.calls:
@@ -84,9 +87,7 @@ func (a *attempt) astray() error {
 	if a.mishap.Message != "" {
 		message += ": " + a.mishap.Message
 	}
-	e := perigee.Errorf(perigee.ClassUnavailable, "%s", message).WithNext("ask again")
-	e.Upstream, e.Model = a.target, a.model
-	return e
+	return &perigee.Error{Class: perigee.ClassUnavailable, Message: message, Next: "ask again", Upstream: a.target, Model: a.model, Cause: perigee.ErrNoAnswer}
 }
 
 // pass hands an event to the caller. What was spent before counts, too.
@@ -136,6 +137,9 @@ func (a *attempt) release() bool {
 	if !a.yield(a.start(), nil) {
 		return false
 	}
+	if a.spent != (perigee.Usage{}) && !a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &a.spent, More: true}, nil) {
+		return false // the answer may not say what it costs, but what was spent before it is known
+	}
 	for _, ev := range a.held {
 		if ev.Kind != perigee.EventStart && !a.pass(ev) {
 			return false
@@ -177,9 +181,9 @@ func (a *attempt) wentAstray(ctx context.Context, err error) bool {
 
 // ended is how an attempt ended; without an error, with an answer.
 func (r *Router) ended(req *perigee.Request, a *attempt, err error, why string) failure {
-	f := failure{upstream: a.target, err: err, usage: a.usage, why: why, took: r.opts.Now().Sub(a.began), told: req.Steps.Len() > a.steps}
-	if a.content && err != nil {
-		f.start = new(a.start())
+	f := failure{upstream: a.target, err: err, account: a.start().Account, why: why, took: r.opts.Now().Sub(a.began), told: req.Steps.Len() > a.steps}
+	if f.usage = a.usage; f.usage == (perigee.Usage{}) && err != nil {
+		f.usage = perigee.AsError(err).Usage
 	}
 	return f
 }

@@ -8,6 +8,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -81,6 +82,9 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
+		if req.Retries == nil {
+			req.Retries = new(perigee.RetryBudget) // req is a copy since found.request
+		}
 		failed, done := r.try(ctx, req, found.targets, nil, note, yield)
 		if done {
 			return
@@ -101,9 +105,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 				}
 			}
 		}
-		if failed.confess(yield) {
-			yield(perigee.Event{}, r.verdict(ctx, found, failed))
-		}
+		yield(perigee.Event{}, failed.charge(r.verdict(ctx, found, failed)))
 	}
 }
 
@@ -113,7 +115,7 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 	before.tell(req.Steps)
 	for i, target := range targets {
 		a, err := r.ask(ctx, req, target, note, failed.spent(), yield)
-		if a.wentAstray(ctx, err) {
+		if a.wentAstray(ctx, err) && req.Retries.Take() {
 			failed = append(failed, r.ended(req, a, err, "nothing of it has been passed on, so it can be asked for again"))
 			failed.tell(req.Steps)
 			a, err = r.ask(ctx, req, target, note, failed.spent(), yield)
@@ -128,7 +130,8 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 			return nil, true
 		}
 		failed = append(failed, r.ended(req, a, err, place(i, len(targets), req.Model)))
-		last := !movesOn(err) || i == len(targets)-1 || ctx.Err() != nil
+		last := !movesOn(err) || i == len(targets)-1 || ctx.Err() != nil ||
+			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate it once more
 		if !last || len(before)+len(failed) > 1 { // the only one is what the call says itself
 			failed.tell(req.Steps)
 		}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ const (
 type failure struct {
 	upstream string
 	err      error
-	start    *perigee.Event // who had begun to answer; nil: nobody
-	usage    perigee.Usage  // what that cost all the same
+	account  string        // that had begun to answer; empty: none
+	usage    perigee.Usage // what that cost all the same
 
 	why  string // it was asked
 	took time.Duration
@@ -58,16 +59,14 @@ func (list failures) tell(steps *perigee.Steps) {
 	}
 }
 
-// confess tells those who watch, before the error, of an answer that had begun and that the caller will never see: who made
-// it, and what it cost. It says whether the caller is still there.
-func (list failures) confess(yield func(perigee.Event, error) bool) bool {
-	for i := len(list) - 1; i >= 0; i-- {
-		if start := list[i].start; start != nil {
-			spent := list.spent()
-			return yield(*start, nil) && (spent == (perigee.Usage{}) || yield(perigee.Event{Kind: perigee.EventUsage, Usage: &spent}, nil))
-		}
+// charge returns the error that a call ends with, with what its attempts have cost and the last account that had begun to answer.
+func (list failures) charge(err error) error {
+	e := *perigee.AsError(err)
+	e.Cause, e.Usage = err, list.spent()
+	for _, f := range list {
+		e.Account = cmp.Or(f.account, e.Account)
 	}
-	return true
+	return &e
 }
 
 // verdict is the error to report when nobody answered: the first that says more than "I have not got this

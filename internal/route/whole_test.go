@@ -98,8 +98,7 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 	}
 }
 
-// What an answer cost that nobody saw the end of is told all the same: before the error, and with the answer that came in its
-// place.
+// What a discarded answer cost is told all the same: with the error, and with the answer that came in its place.
 func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
 	half := func(err error) *source {
 		return &source{events: []perigee.Event{
@@ -116,9 +115,10 @@ func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
 		tries []*source
 		want  string
 	}{
-		{"answered then", []*source{half(cut), all}, "start u real-all, text all, usage 200 25 2"},
-		{"cut again", []*source{half(cut)}, "start u m-001 ada@example.com, usage 200 10 0, error cut"},
-		{"the client leaves", []*source{half(perigee.Errorf(perigee.ClassCanceled, "gone"))}, "start u m-001 ada@example.com, usage 100 5 0, error gone"},
+		{"answered then", []*source{half(cut), all}, "start u real-all, usage 100 5 0, text all, usage 200 25 2"},
+		{"answered then, without a word of its cost", []*source{half(cut), says("all")}, "start u real-all, usage 100 5 0, text all"},
+		{"cut again", []*source{half(cut)}, "error cut of ada@example.com, usage 200 10 0"},
+		{"the client leaves", []*source{half(perigee.Errorf(perigee.ClassCanceled, "gone"))}, "error gone of ada@example.com, usage 100 5 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := router(t, Options{Targets: []Target{{"u", &tries{list: test.tries}}}})
@@ -126,7 +126,8 @@ func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
 			for ev, err := range r.Stream(t.Context(), perigee.NewRequest(perigee.Origin{ID: "c"}, "m", false, nil)) {
 				switch {
 				case err != nil:
-					got = append(got, "error "+perigee.AsError(err).Message)
+					e := perigee.AsError(err)
+					got = append(got, fmt.Sprintf("error %s of %s, usage %d %d %d", e.Message, e.Account, e.Usage.Input, e.Usage.Output, e.Usage.Thinking))
 				case ev.Kind == perigee.EventStart:
 					got = append(got, strings.TrimSpace("start "+ev.Upstream+" "+ev.Model+" "+ev.Account))
 				case ev.Kind == perigee.EventText:

@@ -35,6 +35,7 @@ type answer struct {
 	text     string          // of an answer that may be a refusal in the model's words
 	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
 	step     step
+	useless  error // why the answer, which has ended, is none; what it cost may follow
 }
 
 func newAnswer(c *call, m *message) *answer {
@@ -46,10 +47,17 @@ func newAnswer(c *call, m *message) *answer {
 // reset forgets an attempt that came to nothing.
 func (a *answer) reset() {
 	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0]}
+	if a.call.spent != (perigee.Usage{}) {
+		a.frames = false // the provider's own chunks name only what this attempt costs
+	}
 }
 
 func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
-	return a.relay.Stream(r, dog, a.call.upstream.opts.Idle, a)
+	err := a.relay.Stream(r, dog, a.call.upstream.opts.Idle, a)
+	if a.useless != nil {
+		return a.useless
+	}
+	return err
 }
 
 // Chunk takes one event of the stream.
@@ -63,7 +71,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		return err
 	}
 	a.events = events
-	if a.frames && !startsOnly(events) {
+	if a.frames && a.useless == nil && !startsOnly(events) {
 		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: inner, More: more || len(events) > 0}, says(events))
 	}
 	for i := range events {
@@ -72,9 +80,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		}
 		ev := events[i]
 		ev.More = more || i < len(events)-1
-		if err := a.event(ev); err != nil {
-			return err
-		}
+		a.event(ev)
 	}
 	return nil
 }
@@ -108,26 +114,33 @@ func startsOnly(events []perigee.Event) bool {
 	return len(events) == 1 && events[0].Kind == perigee.EventStart
 }
 
-func (a *answer) event(ev perigee.Event) error {
+func (a *answer) event(ev perigee.Event) {
+	if a.useless != nil {
+		if ev.Kind == perigee.EventUsage {
+			a.usage = ev.Usage
+		}
+		return
+	}
 	a.back.Event(&ev)
 	switch ev.Kind {
 	case perigee.EventStart:
 		ev.Upstream, ev.Account = a.call.upstream.opts.Name, a.call.account
 		a.start = ev
-		return nil
+		return
 	case perigee.EventUsage:
 		a.usage = ev.Usage
 		total := *ev.Usage
 		add(&total, a.call.spent)
 		ev.Usage = &total
 		a.show(ev, false)
-		return nil
+		return
 	case perigee.EventFinish:
-		return a.finished(ev)
+		a.finished(ev)
+		return
 	case perigee.EventThinking:
 		if ev.Text = a.unrepeated(ev.Candidate, ev.Text); ev.Text == "" {
 			if ev.Signature == "" {
-				return nil
+				return
 			}
 			ev.Kind = perigee.EventSignature
 		}
@@ -137,21 +150,20 @@ func (a *answer) event(ev perigee.Event) error {
 	}
 	if a.search != nil {
 		if !a.step.take(&ev, a.search.Name) {
-			return nil
+			return
 		}
 		if a.search.HideThoughts && (ev.Kind == perigee.EventThinking || ev.Kind == perigee.EventSignature) {
-			return nil
+			return
 		}
 	}
 	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
 		a.text += ev.Text
 		if verdict.MayRefuse(a.text) {
 			a.hold(ev)
-			return nil
+			return
 		}
 	}
 	a.show(ev, ev.Kind != perigee.EventSignature)
-	return nil
 }
 
 // show passes an event on. As long as nothing has been said it is held back. Who gets chunks hears of their content as
@@ -193,6 +205,9 @@ func (a *answer) begin() {
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
 	a.relay.Send(a.start)
+	if a.call.spent != (perigee.Usage{}) {
+		a.relay.Send(perigee.Event{Kind: perigee.EventUsage, Usage: new(a.call.spent), More: true}) // the last round may not say what it costs
+	}
 	for _, ev := range append(a.call.found, a.held...) {
 		a.relay.Send(ev)
 	}
@@ -200,26 +215,27 @@ func (a *answer) begin() {
 }
 
 // finished takes the end of an answer. One that said nothing for no reason is none.
-func (a *answer) finished(ev perigee.Event) error {
+func (a *answer) finished(ev perigee.Event) {
 	if !a.call.begun {
 		if v, refused := verdict.ClassifyText(a.text); refused && a.text != "" {
-			return &verdictError{v}
+			a.useless = &verdictError{v}
+			return
 		}
 		if a.text == "" && !a.step.searches() && !a.acceptEmpty && forNoReason(ev.Finish.Reason) {
-			return errEmpty
+			a.useless = errEmpty
+			return
 		}
 	}
 	if a.step.searches() {
-		return nil // we answer the model's question ourselves, and the answer goes on
+		return // we answer the model's question ourselves, and the answer goes on
 	}
 	a.begin()
 	a.relay.Send(ev)
-	return nil
 }
 
 // errEmpty is an answer without anything in it.
 var errEmpty = &verdictError{verdict.Verdict{Kind: kindEmpty, Blame: verdict.ScopeNobody,
-	Error: perigee.Errorf(perigee.ClassUnavailable, "the provider sent an answer without anything in it").WithNext("try again")}}
+	Error: &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer without anything in it", Next: "try again", Cause: perigee.ErrNoAnswer}}}
 
 // forNoReason says whether a finish reason does not explain why there is no answer.
 func forNoReason(reason string) bool {

@@ -2,6 +2,7 @@ package antigravity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -24,19 +25,21 @@ type call struct {
 	session  string
 	yield    func(perigee.Event, error) bool
 
-	left     bool            // the caller went away
-	begun    bool            // the caller has got something of an answer: from here on nothing is tried again
-	attempts int             // how often the provider was asked, for searches, too
-	searches int             // how often it was asked to search
-	account  string          // who was asked last
-	loan     account.Loan    // with which it was; nil: not yet
-	spent    perigee.Usage   // by what was answered before the round that is open
+	left     bool          // the caller went away
+	begun    bool          // the caller has got something of an answer: from here on nothing is tried again
+	attempts int           // how often the provider was asked, for searches, too
+	searches int           // how often it was asked to search
+	account  string        // who was asked last
+	loan     account.Loan  // with which it was; nil: not yet
+	spent    perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
+	retries  *perigee.RetryBudget
 	found    []perigee.Event // where searches have found something, until the answer begins
 	said     map[perigee.Note]bool
 }
 
 func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
-	return &call{upstream: u, req: req, spec: models.Of(req.Model), yield: yield, said: map[perigee.Note]bool{}}
+	return &call{upstream: u, req: req, spec: models.Of(req.Model), yield: yield, said: map[perigee.Note]bool{},
+		retries: cmp.Or(req.Retries, new(perigee.RetryBudget))}
 }
 
 // A message is a prepared request, written.
@@ -256,22 +259,19 @@ func tooLate(v *verdict.Verdict, took time.Duration) bool {
 // patience is how long all endpoints together may take to fail before a call is given up.
 const patience = 30 * time.Second
 
-// How often an answer that says nothing is asked for again, and how long to wait before.
-const (
-	maxEmpty   = 2
-	emptyPause = 250 * time.Millisecond
-)
+// emptyPause is how long to wait before an answer that says nothing is asked for again.
+const emptyPause = 250 * time.Millisecond
 
 // askWith sends a message with one account. A token that ran out early is renewed, and an answer that says nothing asked
-// for again; a project that the provider does not take is looked up.
+// for again, as far as the call's retries go; a project that the provider does not take is looked up.
 func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *verdict.Verdict {
-	for renewed, moved, empty := false, false, 0; ; {
+	for renewed, moved := false, false; ; {
 		token, err := loan.Token(ctx)
 		if err != nil {
 			return c.withoutToken(ctx, err)
 		}
 		project := loan.Project()
-		out.acceptEmpty = empty == maxEmpty
+		out.acceptEmpty = !c.retries.Left()
 		v := c.askHosts(ctx, loan, token, m, out)
 		switch {
 		case v == nil || c.begun || c.left:
@@ -281,11 +281,10 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 			renewed = true
 		case !moved && findsProject(ctx, loan, v, project):
 			moved = true
-		case v.Kind == kindEmpty && empty < maxEmpty:
-			if !pause(ctx, emptyPause<<empty) {
+		case v.Kind == kindEmpty && c.retries.Take():
+			if !pause(ctx, emptyPause) {
 				return v
 			}
-			empty++
 		default:
 			return v
 		}

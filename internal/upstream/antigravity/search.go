@@ -155,14 +155,18 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 	sub := &call{
 		upstream: c.upstream, spec: models.Of(searchModel), said: map[perigee.Note]bool{},
 		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client}, searchModel, true, nil),
-		yield: inner.take, attempts: c.attempts,
+		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
 	prompt := prepare.SearchPrompt(query, urls, search)
 	m := message{Prepared: prepare.ForAntigravity(prompt, sub.spec, prepare.AntigravityOptions{}), kind: typeSearch}
 	m.body = encode(m.Prompt, "")
-	v := sub.ask(ctx, &m, newAnswer(sub, &m))
+	out := newAnswer(sub, &m)
+	v := sub.ask(ctx, &m, out)
 	c.attempts = sub.attempts
-	add(&c.spent, inner.usage)
+	add(&c.spent, sub.spent)
+	if (v == nil || sub.begun) && out.usage != nil {
+		add(&c.spent, *out.usage)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, c.failed(ctx, ctx.Err())
@@ -190,7 +194,6 @@ func (c *call) show(ev perigee.Event) {
 type finding struct {
 	text      strings.Builder
 	grounding *perigee.Event
-	usage     perigee.Usage
 }
 
 func (f *finding) take(ev perigee.Event, _ error) bool {
@@ -200,8 +203,6 @@ func (f *finding) take(ev perigee.Event, _ error) bool {
 		return f.text.Len() < maxFound
 	case perigee.EventGrounding:
 		f.grounding = &ev
-	case perigee.EventUsage:
-		f.usage = *ev.Usage
 	}
 	return true
 }

@@ -42,6 +42,9 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 		return v
 	}
 	if err := out.stream(sse.NewReader(resp.Body), dog); err != nil && !c.left {
+		if out.usage != nil && !c.begun {
+			add(&c.spent, *out.usage) // the caller never sees it
+		}
 		return c.failed(ctx, err)
 	}
 	return nil
@@ -163,6 +166,6 @@ func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
 func (c *call) explain(v *verdict.Verdict) error {
 	e := *v.Error
 	e.Message = verdict.WithoutAddresses(e.Message)
-	e.Upstream, e.Model, e.Account = c.upstream.opts.Name, c.req.Model, c.account
+	e.Upstream, e.Model, e.Account, e.Usage = c.upstream.opts.Name, c.req.Model, c.account, c.spent
 	return &e
 }

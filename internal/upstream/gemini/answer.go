@@ -15,6 +15,7 @@ type answer struct {
 	back     prepare.Back
 	decoder  dialect.Decoder
 	events   []perigee.Event // of the last chunk, for their place in memory
+	begun    bool            // something has come
 }
 
 // Chunk passes one chunk on.
@@ -28,6 +29,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		return err
 	}
 	a.events = events
+	a.begun = true
 	if len(events) > 0 && events[0].Kind == perigee.EventStart {
 		events[0].Upstream = a.upstream
 		if !a.relay.Send(events[0]) {
@@ -55,5 +57,9 @@ func (a *answer) End() error {
 	if a.decoder.Finished() {
 		return nil
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "the provider's answer ended before it was finished")
+	e := perigee.Errorf(perigee.ClassUnavailable, "the provider's answer ended before it was finished")
+	if !a.begun {
+		e.Cause = perigee.ErrNoAnswer
+	}
+	return e
 }

@@ -1,0 +1,20 @@
+package perigee
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for, but is empty or malformed.
+var ErrNoAnswer = errors.New("the answer is empty or malformed")
+
+// A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut: once in all, shared by the
+// router and every upstream that it asks. The zero value has that retry left, and nil has none. All methods may be called
+// concurrently.
+type RetryBudget struct{ taken atomic.Bool }
+
+// Left says whether the retry has not been taken yet.
+func (b *RetryBudget) Left() bool { return b != nil && !b.taken.Load() }
+
+// Take takes the retry, and says whether it was left.
+func (b *RetryBudget) Take() bool { return b != nil && b.taken.CompareAndSwap(false, true) }
