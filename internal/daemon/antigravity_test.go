@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/simulator"
+	"perigee/internal/simulator/rules"
 )
 
 // A gravity is a daemon whose only upstream is the Antigravity gateway, which the simulator plays, with one account.
@@ -18,7 +19,13 @@ type gravity struct {
 // startGravity starts one. more is added to the upstream's configuration.
 func startGravity(t *testing.T, more string, faults ...simulator.Fault) *gravity {
 	t.Helper()
-	provider, url := startSimulator(t, simulator.Options{Accounts: []simulator.Account{
+	return startGravityWith(t, rules.DefaultSwitches(), more, faults...)
+}
+
+// startGravityWith does the same with a provider that is as its switches say.
+func startGravityWith(t *testing.T, switches rules.Switches, more string, faults ...simulator.Fault) *gravity {
+	t.Helper()
+	provider, url := startSimulator(t, simulator.Options{Switches: switches, Accounts: []simulator.Account{
 		{Email: "ada@example.com", RefreshToken: "sim-refresh-ada", Project: "sim-project-ada", Tier: "free-tier", Limits: simulator.Limits{FiveHour: -1, Weekly: -1}},
 	}}, faults...)
 	dir := dataDir(t)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"perigee/internal/simulator/rules"
 )
 
 var loops = flag.Int("loops", 8, "how many loops of tools TestToolLoops goes through for each family and dialect")
@@ -43,6 +45,10 @@ type talk struct {
 	// take keeps an answer in the history and returns the ids and names of the calls in it.
 	take   func(a *agent, answer object) (calls [][2]string)
 	result func(call [2]string, text string) object
+	// withPicture adds a picture to a result.
+	withPicture func(result object)
+	// words is a text that stands beside results.
+	words func(text string) object
 	// together says that all results stand in one message.
 	together func(results []any) object
 }
@@ -52,23 +58,27 @@ func TestToolLoops(t *testing.T) {
 	t.Parallel()
 	for family, model := range loopModels {
 		for name, dialect := range talks {
-			t.Run(family+" in "+name, func(t *testing.T) {
-				t.Parallel()
-				g := startGravity(t, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0))
-				rounds := 0
-				for n := range *loops {
-					a := &agent{t: t, g: g, random: rand.New(rand.NewPCG(uint64(n), 7)), dialect: dialect, model: model}
-					a.forgets = a.random.IntN(2) == 0
-					rounds += a.converse(n)
-					if bad := g.violations(); len(bad) > 0 {
-						t.Fatalf("loop %d: %s", n, strings.Join(bad, "\n"))
+			for _, continues := range []bool{false, true} { // where observers disagree about the end of a turn
+				t.Run(fmt.Sprintf("%s in %s, a text continues a turn: %v", family, name, continues), func(t *testing.T) {
+					t.Parallel()
+					switches := rules.DefaultSwitches()
+					switches.TextContinuesTurn = continues
+					g := startGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0))
+					rounds := 0
+					for n := range *loops {
+						a := &agent{t: t, g: g, random: rand.New(rand.NewPCG(uint64(n), 7)), dialect: dialect, model: model}
+						a.forgets = a.random.IntN(2) == 0
+						rounds += a.converse(n)
+						if bad := g.violations(); len(bad) > 0 {
+							t.Fatalf("loop %d: %s", n, strings.Join(bad, "\n"))
+						}
 					}
-				}
-				t.Logf("%d loops, %d requests, no violation", *loops, rounds)
-				if rounds <= 4**loops { // as many turns as there can be, each over after one request
-					t.Error("no tools were called")
-				}
-			})
+					t.Logf("%d loops, %d requests, no violation", *loops, rounds)
+					if rounds <= 4**loops { // as many turns as there can be, each over after one request
+						t.Error("no tools were called")
+					}
+				})
+			}
 		}
 	}
 }
@@ -114,7 +124,8 @@ func (a *agent) question(n, turn, steps int) string {
 	return q.String()
 }
 
-// answer gives the results of calls, in another order or not at all, as careless agents do.
+// answer gives the results of calls, in another order or not at all, as careless agents do, some with a picture or with a
+// text beside them.
 func (a *agent) answer(calls [][2]string, turn, step int) {
 	if a.random.IntN(10) == 0 && len(calls) > 1 {
 		calls = calls[1:] // one is lost
@@ -124,7 +135,14 @@ func (a *agent) answer(calls [][2]string, turn, step int) {
 	}
 	var results []any
 	for i, call := range calls {
-		results = append(results, a.dialect.result(call, fmt.Sprintf("contents %d-%d-%d", turn, step, i)))
+		result := a.dialect.result(call, fmt.Sprintf("contents %d-%d-%d", turn, step, i))
+		if a.random.IntN(4) == 0 {
+			a.dialect.withPicture(result)
+		}
+		results = append(results, result)
+	}
+	if a.random.IntN(6) == 0 {
+		results = append(results, a.dialect.words("The tools took a while."))
 	}
 	if a.dialect.together != nil {
 		results = []any{a.dialect.together(results)}
@@ -183,6 +201,10 @@ var talks = map[string]talk{
 		result: func(call [2]string, text string) object {
 			return object{"role": "tool", "tool_call_id": call[0], "content": text}
 		},
+		withPicture: func(result object) {
+			result["content"] = []any{object{"type": "text", "text": result["content"]}, object{"type": "image_url", "image_url": object{"url": "data:image/png;base64," + pixel}}}
+		},
+		words: func(text string) object { return object{"role": "user", "content": text} },
 	},
 	"responses": {
 		path: func(string) string { return "/v1/responses" },
@@ -208,6 +230,10 @@ var talks = map[string]talk{
 		result: func(call [2]string, text string) object {
 			return object{"type": "function_call_output", "call_id": call[0], "output": text}
 		},
+		withPicture: func(result object) {
+			result["output"] = []any{object{"type": "input_text", "text": result["output"]}, object{"type": "input_image", "image_url": "data:image/png;base64," + pixel}}
+		},
+		words: func(text string) object { return object{"role": "user", "content": text} },
 	},
 	"messages": {
 		path: func(string) string { return "/v1/messages" },
@@ -234,6 +260,11 @@ var talks = map[string]talk{
 		result: func(call [2]string, text string) object {
 			return object{"type": "tool_result", "tool_use_id": call[0], "content": text}
 		},
+		withPicture: func(result object) {
+			result["content"] = []any{object{"type": "text", "text": result["content"]},
+				object{"type": "image", "source": object{"type": "base64", "media_type": "image/png", "data": pixel}}}
+		},
+		words:    func(text string) object { return object{"type": "text", "text": text} },
 		together: func(results []any) object { return object{"role": "user", "content": results} },
 	},
 	"gemini": {
@@ -274,9 +305,16 @@ var talks = map[string]talk{
 			}
 			return object{"functionResponse": response}
 		},
+		withPicture: func(result object) {
+			result["functionResponse"].(object)["parts"] = []any{object{"inlineData": object{"mimeType": "image/png", "data": pixel}}}
+		},
+		words:    func(text string) object { return object{"text": text} },
 		together: func(results []any) object { return object{"role": "user", "parts": results} },
 	},
 }
+
+// pixel is the smallest picture there is.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 func list(v any) []any {
 	l, _ := v.([]any)

@@ -53,8 +53,18 @@ func refused(t rapid.TB, model string, body []byte) *rules.Refusal {
 	if refusal := rules.CheckEnvelope(input); refusal != nil {
 		return refusal
 	}
-	_, refusal := rules.Check(input)
-	return refusal
+	return refusedByAny(input)
+}
+
+// refusedByAny asks the rules under each reading of where a turn ends.
+func refusedByAny(input rules.Input) *rules.Refusal {
+	for _, continues := range []bool{false, true} {
+		input.Switches.TextContinuesTurn = continues
+		if _, refusal := rules.Check(input); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
 }
 
 // newKeeper returns what stands before the upstream in the daemon: it has seen the seals of both families, and takes away

@@ -50,7 +50,7 @@ func (g *gateway) toldFrom() int {
 		return 0
 	case g.repairs(RepairSignatures) && g.spec.Family == models.Gemini && !slices.ContainsFunc(list, hasSeal):
 		// What was refused then is what stood in for seals: the model gets no calls that need one.
-		return currentTurn(list)
+		return perigee.CurrentTurn(list)
 	default:
 		return len(list)
 	}

@@ -121,7 +121,7 @@ func TestRepairs(t *testing.T) {
 		{"pairing: also for Gemini", flash, RepairPairing, gemini, toldRound, "repaired pairing of tool calls and results that the provider refused"},
 		{"order: the round is closed", claude, RepairThinkingOrder, round, closed, "repaired order of thinking that the provider refused" + lostThoughts},
 		{"order: also where the user went on", claude, RepairThinkingOrder, with(contents(hi, `model `+thought+`,`+call("1", "f"), `user `+result("1", "f")+`,{"text":"go on"}`), thinkingOf("2048")),
-			with(contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,{"text":"go on"}`, `model {"text":"[The tool has answered.]"}`, goingOn), thinkingOf("2048")), "repaired order of thinking that the provider refused"},
+			with(contents(hi, `model `+call("1", "f"), `user `+result("1", "f"), `model {"text":"[The tool has answered.]"}`, `user {"text":"go on"}`), thinkingOf("2048")), "repaired order of thinking that the provider refused" + lostThoughts},
 		{"order: without a round there is no thinking", claude, RepairThinkingOrder, with(contents(hi, `model `+thought+`,{"text":"a"}`, hi), thinkingOf("2048")), with(contents(hi, `model {"text":"a"}`, hi), `"generationConfig":{"maxOutputTokens":32000}`), "repaired order of thinking that the provider refused"},
 		{"signatures: Claude begins anew", claude, RepairSignatures, round, closed, "repaired thought signatures that the provider refused" + lostThoughts},
 		{"signatures: Gemini gets stand-ins", flash, RepairSignatures, gemini, bare, "repaired thought signatures that the provider refused"},

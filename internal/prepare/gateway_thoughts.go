@@ -96,28 +96,25 @@ func (g *gateway) withThoughts(list []perigee.Content) []perigee.Content {
 			list[i].Parts = thoughtsFirst(list[i].Parts) // pairing may have joined contents
 		}
 	}
-	on, turn, last := thinks(g.prompt.Generation.Thinking), currentTurn(list), &list[len(list)-1]
-	start := -1 // the first thing that the model said in a turn that goes on
-	if on && last.Role != perigee.RoleModel && hasResult(last) {
-		start = slices.IndexFunc(list[turn:], func(c perigee.Content) bool { return c.Role == perigee.RoleModel })
-		if start >= 0 {
-			start += turn
-		}
-	}
-	lost := start >= 0 && !list[start].Parts[0].Thought
+	on := thinks(g.prompt.Generation.Thinking)
+	turn, first, latest := turnStarts(list)
+	open := first >= 0
+	lost := on && open && !startsWithThought(&list[latest])
+	between := on && open && !lost && !startsWithThought(&list[first])
 	for i := range list {
-		keep := on && (g.opts.KeepThinking || i == start)
+		keep := on && (g.opts.KeepThinking || i == first || i == latest)
 		if list[i].Role == perigee.RoleModel && (!keep || lost && i >= turn) {
 			list[i].Parts = afterThoughts(list[i].Parts)
 		}
 	}
-	refused := g.repairs(RepairThinkingOrder)
-	switch {
-	case lost:
+	if lost || between {
 		g.notes.add(perigee.NoteRepaired, "round of tools whose first thoughts are lost")
-		list = closeRound(list)
-	case refused && hasResult(last):
-		list = closeRound(list)
+	}
+	switch refused := g.repairs(RepairThinkingOrder); {
+	case lost, refused && open:
+		list = closeRound(list, perigee.LastMessage(list))
+	case between:
+		list = closeRound(list, perigee.LastMessage(list[:latest]))
 	case refused:
 		g.prompt.Generation.Thinking = nil
 	}
@@ -134,19 +131,37 @@ func afterThoughts(parts []perigee.Part) []perigee.Part {
 	return nil
 }
 
-// closeRound ends the model's turn after its tools have answered, so that it begins another one with new thoughts.
-func closeRound(list []perigee.Content) []perigee.Content {
-	results := 0
-	for i := range list[len(list)-1].Parts {
-		if list[len(list)-1].Parts[i].Kind == perigee.PartResponse {
-			results++
+// closeRound ends the model's turn after the results in the user's message that begins at from, so that it begins another
+// one with new thoughts. What the user says beside the results is said after that; where it is nothing, the model is told
+// to go on.
+func closeRound(list []perigee.Content, from int) []perigee.Content {
+	results, at := 0, from
+	var said []perigee.Part // what the content at has of the user's own
+	for ; at < len(list) && list[at].Role != perigee.RoleModel; at++ {
+		parts := list[at].Parts
+		own := slices.IndexFunc(parts, isText)
+		if own < 0 {
+			own = len(parts)
+		}
+		for i := range parts[:own] {
+			if parts[i].Kind == perigee.PartResponse {
+				results++
+			}
+		}
+		if own < len(parts) {
+			list[at].Parts, said = parts[:own:own], parts[own:]
+			at++
+			break
 		}
 	}
 	text := "[The tool has answered.]"
 	if results > 1 {
 		text = "[" + strconv.Itoa(results) + " tools have answered.]"
 	}
-	return append(list,
+	if said == nil {
+		said = []perigee.Part{goOn}
+	}
+	return slices.Insert(list, at,
 		perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}},
-		perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{goOn}})
+		perigee.Content{Role: perigee.RoleUser, Parts: said})
 }

@@ -15,14 +15,14 @@ func (g *gemini) forClaude(list []perigee.Content) []perigee.Content {
 			list[i].Parts = withoutLateThoughts(list[i].Parts)
 		}
 	}
-	if last := len(list) - 1; last < 0 || list[last].Role == perigee.RoleModel || !hasResult(&list[last]) {
+	turn, first, latest := turnStarts(list)
+	if first < 0 {
 		return list
 	}
 	// In the midst of a round of tools Claude thinks on only from sealed thoughts at the beginning of its turn. Without
 	// them it can answer, but not think.
-	turn := currentTurn(list)
 	if thinks(g.prompt.Generation.Thinking) {
-		if !startsWithoutThought(list[turn:]) {
+		if startsWithThought(&list[first]) && startsWithThought(&list[latest]) {
 			return list
 		}
 		g.prompt.Generation.Thinking = nil
@@ -34,15 +34,7 @@ func (g *gemini) forClaude(list []perigee.Content) []perigee.Content {
 	return withoutEmpty(list)
 }
 
-// startsWithoutThought says whether the first thing that the model says in these contents is no thought.
-func startsWithoutThought(turn []perigee.Content) bool {
-	for i := range turn {
-		if turn[i].Role == perigee.RoleModel {
-			return !turn[i].Parts[0].Thought
-		}
-	}
-	return false
-}
+func startsWithThought(c *perigee.Content) bool { return c.Parts[0].Thought }
 
 // withoutLateThoughts keeps the thoughts that a content begins with: further ones belong to an answer that the client
 // has put together from several, and are sealed for another place.

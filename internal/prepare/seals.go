@@ -16,7 +16,7 @@ func isSentinel(signature string) bool {
 // sign sees to it that no call but the first of a step claims to have lost its signature, and that this one has a
 // signature in the current turn where the model demands it, as generation 3 does.
 func sign(list []perigee.Content, demanded bool) {
-	turn := currentTurn(list)
+	turn := perigee.CurrentTurn(list)
 	for i := range list {
 		if list[i].Role == perigee.RoleModel {
 			list[i].Parts = signStep(list[i].Parts, demanded && i >= turn)

@@ -38,16 +38,6 @@ func beginWithUser(list []perigee.Content, opening perigee.Part, notes *notes) [
 	return slices.Insert(list, 0, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{opening}})
 }
 
-// currentTurn is the index after the last thing that the user really said; results do not end a turn.
-func currentTurn(list []perigee.Content) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Role != perigee.RoleModel && !resultsOnly(&list[i]) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
 func resultsOnly(c *perigee.Content) bool {
 	for i := range c.Parts {
 		if c.Parts[i].Kind != perigee.PartResponse {
@@ -57,9 +47,31 @@ func resultsOnly(c *perigee.Content) bool {
 	return len(c.Parts) > 0
 }
 
-func hasResult(c *perigee.Content) bool {
-	return slices.ContainsFunc(c.Parts, func(p perigee.Part) bool { return p.Kind == perigee.PartResponse })
+// turnStarts returns where the current turn begins, and the first content of the model's in it by each reading of where
+// that is: first, if a text beside results does not end a turn, and latest, if it does. Both are -1 while no results
+// wait for the model to go on.
+func turnStarts(list []perigee.Content) (turn, first, latest int) {
+	turn = perigee.CurrentTurn(list)
+	last := perigee.LastMessage(list)
+	if !perigee.HaveResult(list[last:]) {
+		return turn, -1, -1
+	}
+	if first = slices.IndexFunc(list[turn:last], isModel); first < 0 {
+		return turn, -1, -1
+	}
+	first += turn
+	latest = first
+	for i := first; i < last; i++ {
+		if !isModel(list[i]) && slices.ContainsFunc(list[i].Parts, isText) {
+			latest = i + slices.IndexFunc(list[i:last], isModel)
+		}
+	}
+	return turn, first, latest
 }
+
+func isModel(c perigee.Content) bool { return c.Role == perigee.RoleModel }
+
+func isText(p perigee.Part) bool { return p.Kind == perigee.PartText }
 
 // told is a call or a result as a text, for where it cannot be what it is.
 func told(what, name string, data json.RawMessage) perigee.Part {

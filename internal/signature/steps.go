@@ -24,7 +24,7 @@ func listSteps(p *perigee.Prompt, s *scope) []step {
 	}
 	var list []step
 	var keys []string
-	for i := currentTurn(p.Contents); i < len(p.Contents); i++ {
+	for i := perigee.CurrentTurn(p.Contents); i < len(p.Contents); i++ {
 		if p.Contents[i].Role != perigee.RoleModel {
 			continue
 		}
@@ -48,25 +48,6 @@ func listSteps(p *perigee.Prompt, s *scope) []step {
 }
 
 func off(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget == 0 }
-
-// currentTurn is the index after the last thing that the user really said; results do not end a turn.
-func currentTurn(list []perigee.Content) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Role != perigee.RoleModel && !resultsOnly(list[i].Parts) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-func resultsOnly(parts []perigee.Part) bool {
-	for i := range parts {
-		if parts[i].Kind != perigee.PartResponse {
-			return false
-		}
-	}
-	return len(parts) > 0
-}
 
 // follow adds to what is known the values that others point at. The call that they are remembered under is mostly in
 // the same step, but clients may leave calls out.

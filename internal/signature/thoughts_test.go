@@ -105,7 +105,9 @@ func TestThinkingComesBackWithItsCall(t *testing.T) {
 		{"an answer in two contents", thinking, []perigee.Content{hi(), model(partText("x")), model(partCall("a")), results("a")}, `(hm|S1) "x" / a`},
 		{"all steps of the turn", thinking, []perigee.Content{hi(), model(partCall("a")), results("a"), model(partCall("x")), results("x"), model(partCall("b")), results("b")}, "(hm|S1) a / x / (hm|S1) b"},
 		{"not of an earlier turn", thinking, []perigee.Content{hi(), model(partCall("a")), results("a"), model(partText("x")), hi(), model(partCall("b")), results("b")}, `a / "x" / (hm|S1) b`},
-		{"the user's word beside the results ends the turn", thinking, []perigee.Content{hi(), model(partCall("a")), say(perigee.RoleUser, results("a").Parts[0], partText("stop"))}, "a"},
+		{"a word of the user's beside the results", thinking, []perigee.Content{hi(), model(partCall("a")), say(perigee.RoleUser, results("a").Parts[0], partText("stop"))}, "(hm|S1) a"},
+		{"a picture beside the results", thinking, []perigee.Content{hi(), model(partCall("a")), say(perigee.RoleUser, results("a").Parts[0], perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png"}})}, "(hm|S1) a"},
+		{"a message of the user's behind the results", thinking, []perigee.Content{hi(), model(partCall("a")), results("a"), hi(), model(partCall("b")), results("b")}, "(hm|S1) a / (hm|S1) b"},
 		{"a conversation that begins with the model", thinking, []perigee.Content{model(partCall("a")), results("a")}, "(hm|S1) a"},
 
 		{"what the client kept stays", thinking, []perigee.Content{hi(), model(with(partThought("hm"), "S1"), partCall("a")), results("a")}, "(hm|S1) a"},

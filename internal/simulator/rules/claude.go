@@ -272,16 +272,16 @@ func checkThinkingOrder(r *request) *Refusal {
 
 // checkThinkingFirst wants the model's turn to begin with thinking while its tool loop is open.
 func checkThinkingFirst(r *request) *Refusal {
-	contents := r.parsed.Contents
-	if !r.thinkingOn() || !inToolLoop(contents) {
+	turn := r.openTurn()
+	if !r.thinkingOn() || turn < 0 {
 		return nil
 	}
-	for i := currentTurn(contents); i < len(contents); i++ {
-		if contents[i].Role != "model" {
+	for i, c := range r.parsed.Contents[turn:] {
+		if c.Role != "model" {
 			continue
 		}
-		if first := contents[i].Parts[0]; !first.Thought {
-			return expectedThinking(place{i, 0}, first)
+		if first := c.Parts[0]; !first.Thought {
+			return expectedThinking(place{turn + i, 0}, first)
 		}
 		return nil
 	}
@@ -290,11 +290,10 @@ func checkThinkingFirst(r *request) *Refusal {
 
 // checkThinkingDisabled looks at the open tool loop only: thinking of earlier turns is ignored by the backend.
 func checkThinkingDisabled(r *request) *Refusal {
-	contents := r.parsed.Contents
-	if r.thinkingOn() || !inToolLoop(contents) {
+	turn := r.openTurn()
+	if r.thinkingOn() || turn < 0 {
 		return nil
 	}
-	turn := currentTurn(contents)
 	return r.eachPart(func(at place, p Part) *Refusal {
 		if at.content < turn || !p.Thought {
 			return nil

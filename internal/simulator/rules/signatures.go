@@ -48,7 +48,7 @@ func checkGeminiSigned(r *request) *Refusal {
 		return nil
 	}
 	contents := r.parsed.Contents
-	for i := currentTurn(contents); i < len(contents); i++ {
+	for i := r.currentTurn(contents); i < len(contents); i++ {
 		at := calls(contents[i])
 		if len(at) == 0 || contents[i].Role != "model" {
 			continue

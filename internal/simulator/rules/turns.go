@@ -24,20 +24,58 @@ func where(c Content, want func(Part) bool) []int {
 // resultsOnly says whether a content is the answer to calls and nothing else, whichever role it has.
 func resultsOnly(c Content) bool { return len(c.Parts) > 0 && len(responses(c)) == len(c.Parts) }
 
-// currentTurn is the index after the last thing the user really said: results of calls do not end a turn.
-func currentTurn(contents []Content) int {
-	for i := len(contents) - 1; i >= 0; i-- {
-		if contents[i].Role == "user" && !resultsOnly(contents[i]) {
-			return i + 1
+// A message is the contents of one side in a row, as [from, to): the backend reads them as one.
+type message [2]int
+
+// lastMessage is the message of the user's that ends the list; it is empty where the model has the last word.
+func lastMessage(contents []Content) message {
+	from := len(contents)
+	for from > 0 && userSide(contents[from-1]) {
+		from--
+	}
+	return message{from, len(contents)}
+}
+
+// userSide says whether a content is the user's: function responses are, whichever role they have.
+func userSide(c Content) bool { return c.Role == "user" || resultsOnly(c) }
+
+// answers says whether a message has the result of a call, and speaks whether it has a text, too.
+func (m message) answers(contents []Content) (answers, speaks bool) {
+	for _, c := range contents[m[0]:m[1]] {
+		for _, p := range c.Parts {
+			answers = answers || p.Response != nil
+			speaks = speaks || p.HasText
 		}
+	}
+	return answers, speaks
+}
+
+// currentTurn is the index after the last message that ended a turn. One of results and media, which tools give, too,
+// does not; about one of results and a text observers disagree.
+func (r *request) currentTurn(contents []Content) int {
+	for end := len(contents); end > 0; {
+		if !userSide(contents[end-1]) {
+			end--
+			continue
+		}
+		m := lastMessage(contents[:end])
+		if answers, speaks := m.answers(contents); !answers || speaks && !r.in.Switches.TextContinuesTurn {
+			return end
+		}
+		end = m[0]
 	}
 	return 0
 }
 
-// inToolLoop says whether the model is to go on after results.
-func inToolLoop(contents []Content) bool {
-	last := len(contents) - 1
-	return last >= 0 && contents[last].Role == "user" && len(responses(contents[last])) > 0
+// openTurn is the index of the first content of the turn that the model is to go on with after results, whatever stands
+// beside them; -1: there is no such turn.
+func (r *request) openTurn() int {
+	contents := r.parsed.Contents
+	last := lastMessage(contents)
+	if answers, _ := last.answers(contents); !answers {
+		return -1
+	}
+	return r.currentTurn(contents[:last[0]])
 }
 
 // modelRuns lists the stretches of contents that are the model's, as [from, to). The backend reads each as one message.
