@@ -254,7 +254,7 @@ func TestRefuses(t *testing.T) {
 		"arguments by number":    {talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":1}}`)), "messages[1].tool_calls[0].function.arguments: want a string"},
 		"input by number":        {talking(userHi, calling(`{"id":"1","custom":{"name":"f","input":1}}`)), "messages[1].tool_calls[0].custom.input: want a string"},
 		"an unknown tool":        {saying(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"mcp","server":"x"}]`), `tools[1]: want a tool of type function or custom, found type "mcp"`},
-		"an unknown choice":      {saying(`,"tool_choice":"sometimes"`), `tool_choice: want auto, none, required or an object, found "sometimes"`},
+		"an unknown choice":      {saying(`,"tool_choice":"sometimes"`), `tool_choice: want auto, none, required, validated or an object, found "sometimes"`},
 		"a choice of nothing":    {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function"}`), "tool_choice: want the name of a tool"},
 		"a choice of a kind":     {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"tool"}`), "tool_choice.type: want function, custom or allowed_tools"},
 		"a choice of a stranger": {saying(`,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"g"}}`), `tool_choice: there is no tool "g" in tools`},

@@ -58,6 +58,7 @@ func Rules() []perigee.FieldRule {
 		{Field: "tools[].custom", Handling: mapped, Becomes: "a function with one parameter, input; a grammar goes into its description", Example: with(`"tools":[{"type":"custom","custom":{"name":"patch","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]`)},
 		{Field: "tools[].google_search, url_context, code_execution", Handling: carried, Becomes: "the provider's own tool", Example: with(`"tools":[{"google_search":{}}]`)},
 		{Field: "tool_choice auto, none, required", Handling: carried, Becomes: "functionCallingConfig.mode", Example: tools(`,"tool_choice":"required"`)},
+		{Field: "tool_choice validated", Handling: carried, Becomes: "mode VALIDATED: words, or calls that match their schemas; GitHub Copilot asks Gemini models for it", Example: tools(`,"tool_choice":"validated"`)},
 		{Field: "tool_choice.function", Handling: carried, Becomes: "mode ANY with allowedFunctionNames", Example: tools(`,"tool_choice":{"type":"function","function":{"name":"read"}}`)},
 		{Field: "tool_choice, a name that is not in tools", Handling: refused, Becomes: "as the vendor does; so is a type that the API has not", Example: tools(`,"tool_choice":{"type":"function","function":{"name":"write"}}`)},
 		{Field: "tool_choice.allowed_tools", Handling: carried, Becomes: "mode VALIDATED or ANY with allowedFunctionNames", Example: tools(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"read"}}]}}`)},

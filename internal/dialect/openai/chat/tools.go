@@ -168,8 +168,10 @@ func (d *decoder) toolChoice(field string) {
 			choice.mode = perigee.ToolModeNone
 		case "required":
 			choice.mode = perigee.ToolModeAny
+		case "validated": // Gemini's mode by its own name: GitHub Copilot sends it for every model named gemini-*
+			choice.mode = perigee.ToolModeValidated
 		default:
-			d.refuse(field, "want auto, none, required or an object, found %q", openai.Brief(word))
+			d.refuse(field, "want auto, none, required, validated or an object, found %q", openai.Brief(word))
 		}
 		d.choice = choice
 		return

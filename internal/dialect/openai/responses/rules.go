@@ -103,6 +103,7 @@ func toolRules() []perigee.FieldRule {
 		hosted("mcp", `,"server_label":"x","server_url":"https://example.org"`),
 		{Field: "tool_choice auto", Handling: carried, Becomes: "the default", Example: with(read, `,"tool_choice":"auto"`)},
 		{Field: "tool_choice none, required", Handling: carried, Becomes: "mode NONE, mode ANY", Example: with(read, `,"tool_choice":"required"`)},
+		{Field: "tool_choice validated", Handling: carried, Becomes: "mode VALIDATED: words, or calls that match their schemas", Example: with(read, `,"tool_choice":"validated"`)},
 		{Field: "tool_choice function, custom", Handling: carried, Becomes: "mode ANY with the one name", Example: with(read, `,"tool_choice":{"type":"function","name":"read"}`)},
 		{Field: "tool_choice allowed_tools", Handling: carried, Becomes: "mode ANY with the names, or only these tools declared", Example: with(read, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"read"}]}`)},
 		{Field: "tool_choice, a name that is not in tools", Handling: refused, Becomes: "as the vendor does; so is a type that the API has not", Example: with(read, `,"tool_choice":{"type":"function","name":"write"}`)},

@@ -285,8 +285,10 @@ func (d *decoder) toolChoice() {
 			d.choose(perigee.ToolModeNone, nil)
 		case "required":
 			d.choose(perigee.ToolModeAny, nil)
+		case "validated":
+			d.choose(perigee.ToolModeValidated, nil)
 		default:
-			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required or an object"))
+			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required, validated or an object"))
 		}
 		return
 	}
