@@ -39,6 +39,16 @@ func (l *LateNotes) Add(n Note) {
 	l.list = append(l.list, n)
 }
 
+// Clear forgets what was noted so far.
+func (l *LateNotes) Clear() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = nil
+}
+
 // All returns what was noted so far. Nil has nothing.
 func (l *LateNotes) All() []Note {
 	if l == nil {

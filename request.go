@@ -29,6 +29,9 @@ type Origin struct {
 
 	// Late takes notes about the answer from who writes it, so that the record has them, too; nil: there are none.
 	Late *LateNotes
+	// Pending has the notes of the upstream that is being tried, for a response head that is sent before that upstream answers.
+	// The same notes come as events with the answer. Nil: nothing reads them.
+	Pending *LateNotes
 	// Steps takes what was tried, from those who try; who records the call sets it. Nil: nobody keeps it.
 	Steps *Steps
 	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,34 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 )
+
+// A pondering upstream has said what it dropped, and does not answer for a while.
+type pondering struct{ script }
+
+func (p pondering) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	req.Pending.Add(perigee.Note{Action: perigee.NoteDropped, Subject: "seed"})
+	return p.script.Stream(ctx, req)
+}
+
+// The head that a keep-alive sends has the notes that are known by then.
+func TestKeepAliveSendsNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := pondering{func(ctx context.Context, yield func(perigee.Event, error) bool) {
+			quietFor(ctx, 20*time.Second)
+			note := perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: perigee.NoteDropped, Subject: "seed"}}
+			if yield(note, nil) && yield(begin, nil) && yield(frame, nil) {
+				yield(end, nil)
+			}
+		}}
+		for _, quiet := range []time.Duration{15 * time.Second, time.Minute} { // the head comes before the answer, and with it
+			api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: quiet})
+			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
+			if got := w.Header().Get("X-Perigee-Notes"); got != "dropped seed" {
+				t.Errorf("keep-alive after %v: notes are %q", quiet, got)
+			}
+		}
+	})
+}
 
 // How long a stream may be quiet is a setting, which holds for the streams that begin after it was made.
 func TestKeepAliveFollowsTheSettings(t *testing.T) {

@@ -49,6 +49,7 @@ type streamWriter struct {
 	buf      []byte  // what was gathered
 	notes    []string
 	late     *perigee.LateNotes
+	pending  *perigee.LateNotes
 	deadline time.Time
 	err      error // of the connection: from then on nothing is written
 	closed   bool
@@ -56,7 +57,10 @@ type streamWriter struct {
 
 // stream answers with a stream of events.
 func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
-	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), late: req.Late}
+	if req.Pending == nil {
+		req.Pending = &perigee.LateNotes{}
+	}
+	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), late: req.Late, pending: req.Pending}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}
@@ -110,14 +114,18 @@ func (w *streamWriter) head() {
 	h.Set("Content-Type", w.encoder.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
-	setNotes(h, withLate(w.notes, w.late))
+	setNotes(h, withLate(w.notes, w.pending, w.late))
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// withLate is notes and what the encoder has noted so far.
-func withLate(notes []string, late *perigee.LateNotes) []string {
-	for _, n := range late.All() {
-		notes = append(slices.Clip(notes), n.String())
+// withLate is notes and those of the lists that are not among them.
+func withLate(notes []string, lists ...*perigee.LateNotes) []string {
+	for _, list := range lists {
+		for _, n := range list.All() {
+			if text := n.String(); !slices.Contains(notes, text) {
+				notes = append(slices.Clip(notes), text)
+			}
+		}
 	}
 	return notes
 }
@@ -241,7 +249,7 @@ func (w *streamWriter) stop() {
 	w.closed = true
 	w.timer.Stop()
 	w.vacate()
-	w.call, w.encoder, w.control, w.late = nil, nil, nil, nil
+	w.call, w.encoder, w.control, w.late, w.pending = nil, nil, nil, nil, nil
 }
 
 // A collector gathers the events of an answer for a client that does not stream.

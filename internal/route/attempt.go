@@ -24,9 +24,10 @@ type attempt struct {
 	spent     perigee.Usage // by tries before
 	usage     perigee.Usage // by this one, as far as it is known
 	held      []perigee.Event
-	text      []byte // of the last one held, while it goes on
-	content   bool   // something of an answer has come
-	calls     bool   // also a tool call, which the client can act on however the answer ends
+	pending   *perigee.LateNotes // has the notes among held
+	text      []byte             // of the last one held, while it goes on
+	content   bool               // something of an answer has come
+	calls     bool               // also a tool call, which the client can act on however the answer ends
 	mishap    *perigee.Finish
 	answering bool // something has reached the caller
 	yield     func(perigee.Event, error) bool
@@ -34,9 +35,10 @@ type attempt struct {
 
 // ask lets one upstream try.
 func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, spent perigee.Usage, yield func(perigee.Event, error) bool) (*attempt, error) {
-	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, yield: yield}
+	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, pending: req.Pending, yield: yield}
+	a.pending.Clear()
 	if note != nil {
-		a.held = append(a.held, perigee.Event{Kind: perigee.EventNote, Note: note})
+		a.hold(perigee.Event{Kind: perigee.EventNote, Note: note})
 	}
 	return a, a.run(target.Upstream.Stream(ctx, req))
 }
@@ -103,6 +105,9 @@ func (a *attempt) hold(ev perigee.Event) {
 	if ev.Kind == perigee.EventUsage && ev.Usage != nil {
 		a.usage = *ev.Usage
 	}
+	if ev.Kind == perigee.EventNote {
+		a.pending.Add(*ev.Note)
+	}
 	if last := len(a.held) - 1; last >= 0 && goesOn(&a.held[last], &ev) {
 		a.text = append(a.text, ev.Text...)
 		a.held[last].Signature = ev.Signature
@@ -131,9 +136,15 @@ func goesOn(before, ev *perigee.Event) bool {
 	return false
 }
 
-// release hands out what was held back, with a start event that names who answers.
+// release hands out what was held back, with a start event that names the upstream. Notes come first: the start may be written to
+// the client at once, and the head before it has room for notes.
 func (a *attempt) release() bool {
 	a.endText()
+	for _, ev := range a.held {
+		if ev.Kind == perigee.EventNote && !a.pass(ev) {
+			return false
+		}
+	}
 	if !a.yield(a.start(), nil) {
 		return false
 	}
@@ -141,7 +152,7 @@ func (a *attempt) release() bool {
 		return false // the answer may not say what it costs, but what was spent before it is known
 	}
 	for _, ev := range a.held {
-		if ev.Kind != perigee.EventStart && !a.pass(ev) {
+		if ev.Kind != perigee.EventStart && ev.Kind != perigee.EventNote && !a.pass(ev) {
 			return false
 		}
 	}

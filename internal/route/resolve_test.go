@@ -164,7 +164,7 @@ func TestReplacements(t *testing.T) {
 func TestAReplacementIsAskedWhereItLives(t *testing.T) {
 	old, young := &listener{}, &listener{has: []string{"gemini-pro-agent"}}
 	r := router(t, Options{Targets: []Target{{"old", old}, {"young", young}}, Rules: []Rule{{"gemini-3-*", []string{"old"}}, {"*", []string{"young"}}}})
-	if heard, err := ask(r, "gemini-3-pro-high"); heard != "young/gemini-pro-agent (mapped model gemini-3-pro-high to gemini-pro-agent) hello" || err != nil {
+	if heard, err := ask(r, "gemini-3-pro-high"); heard != "(mapped model gemini-3-pro-high to gemini-pro-agent) young/gemini-pro-agent hello" || err != nil {
 		t.Errorf("heard %q, %v", heard, err)
 	}
 	young.has, young.class = nil, perigee.ClassExhausted

@@ -107,6 +107,34 @@ func ask(r *Router, model string) (string, error) {
 	return strings.Join(heard, " "), nil
 }
 
+// Notes of an upstream come before its start, and are known while it is still asked; those of one that fails are forgotten.
+func TestNotesComeBeforeTheStart(t *testing.T) {
+	note := func(subject string) perigee.Event {
+		return perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: perigee.NoteDropped, Subject: subject}}
+	}
+	first := fails(perigee.ClassCapacity)
+	first.events = []perigee.Event{note("x")}
+	second := says("hello")
+	second.events = append([]perigee.Event{second.events[0], note("y"), note("z")}, second.events[1:]...)
+	r := router(t, Options{Targets: []Target{{"a", first}, {"b", second}}})
+	if heard, err := ask(r, "m"); err != nil || heard != "(dropped y) (dropped z) b/real-hello hello" {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+	req := request("m")
+	req.Pending = &perigee.LateNotes{}
+	for ev, err := range r.Stream(t.Context(), req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == perigee.EventNote {
+			break
+		}
+	}
+	if got := req.Pending.All(); len(got) != 2 || got[0].Subject != "y" || got[1].Subject != "z" {
+		t.Errorf("pending are %v", got)
+	}
+}
+
 func TestFailover(t *testing.T) {
 	for _, c := range []struct {
 		name  string
