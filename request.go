@@ -27,6 +27,9 @@ type Origin struct {
 	Notes   []Note // what the dialect had to change or drop while decoding
 	Strict  bool   // the owner wants nothing changed or dropped: who would have to, refuses
 
+	// MayUse says which models the client's key allows; nil: all.
+	MayUse func(model string) bool
+
 	// Late takes notes about the answer from who writes it, so that the record has them, too; nil: there are none.
 	Late *LateNotes
 	// Pending has the notes of the upstream that is being tried, for a response head that is sent before that upstream answers.
@@ -37,6 +40,9 @@ type Origin struct {
 	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.
 	Retries *RetryBudget
 }
+
+// Allows says whether a model may answer in place of the one that the client asked for.
+func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
 // Object returns the error for what would be changed or dropped, when the request is strict.
 func (o *Origin) Object(notes []Note) error {

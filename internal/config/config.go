@@ -220,7 +220,13 @@ type Models struct {
 	// Model for requests that name none. Empty: such requests are refused.
 	Default string `yaml:"default" format:"token" example:"gemini-3-flash"`
 
-	// Other names for models: what the client asks, and what is asked instead.
+	// Model that answers requests for a model that no upstream has, with a note in x-perigee-notes. It is not used for embeddings,
+	// with strict: true, or when a key does not allow both names. Empty: such requests fail with 404.
+	Fallback string `yaml:"fallback" format:"token" example:"gemini-3-flash"`
+
+	// Other names for models: the name in the request, and the model that answers. The name may be a pattern with * and ?. An
+	// exact name counts before a pattern, a longer pattern before a shorter one. Patterns apply to the name in the request only,
+	// also when an upstream has a model of that name; the model on the right may be an exact alias again.
 	Aliases map[string]string `yaml:"aliases" example:"gemini-3-flash"`
 
 	// Which upstreams are asked for which models. The first match counts.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"perigee/internal/names"
 )
@@ -18,6 +17,7 @@ func (l *loader) checkModelNames() {
 		return
 	}
 	l.checkModelName("models.default", l.config.Models.Default)
+	l.checkModelName("models.fallback", l.config.Models.Fallback)
 	for _, alias := range slices.Sorted(maps.Keys(l.config.Models.Aliases)) {
 		l.checkModelName(join("models.aliases", alias), l.config.Models.Aliases[alias])
 	}
@@ -40,7 +40,7 @@ func (l *loader) checkModelName(key, name string) {
 func misspeltModel(name, base string, known []string) string {
 	near, least := "", maxMisspelt+1
 	for _, model := range known {
-		if d := min(names.Distance(name, model), names.Distance(base, model)); d < least && digits(model) == digits(base) {
+		if d := min(names.Distance(name, model), names.Distance(base, model)); d < least && names.SameNumbers(model, base) {
 			near, least = model, d
 		}
 	}
@@ -49,12 +49,3 @@ func misspeltModel(name, base string, known []string) string {
 
 // maxMisspelt is how many letters somebody may get wrong.
 const maxMisspelt = 2
-
-func digits(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
-			return -1
-		}
-		return r
-	}, s)
-}

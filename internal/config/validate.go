@@ -111,8 +111,12 @@ func (l *loader) checkAliases() {
 	aliases := l.config.Models.Aliases
 	for name := range aliases {
 		key := join("models.aliases", name)
-		if name == "" || strings.ContainsFunc(name, notVisible) || strings.ContainsAny(name, "*?") {
-			l.problem(key, fmt.Sprintf("models.aliases: %q is not the name of a model", name), "patterns are for models.routes")
+		if name == "" || strings.ContainsFunc(name, notVisible) {
+			l.problem(key, fmt.Sprintf("models.aliases: %q is not the name of a model or a pattern", name), "write names without spaces")
+			continue
+		}
+		if names.IsPattern(aliases[name]) {
+			l.problem(key, fmt.Sprintf("models.aliases: %s stands for %q, which is a pattern", name, aliases[name]), "name one model")
 			continue
 		}
 		seen := []string{name}

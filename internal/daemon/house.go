@@ -93,7 +93,7 @@ func (h *house) plan(ctx context.Context, cfg *config.Config, old *plan) (*plan,
 		rules = nil // they name upstreams that are not asked
 	}
 	options := route.Options{
-		Default: cfg.Models.Default, Aliases: cfg.Models.Aliases, Logger: h.opts.Logger, Now: h.opts.Now,
+		Default: cfg.Models.Default, Fallback: cfg.Models.Fallback, Aliases: cfg.Models.Aliases, Logger: h.opts.Logger, Now: h.opts.Now,
 	}
 	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle} // the others are no upstream's business
 	for _, u := range upstreams {

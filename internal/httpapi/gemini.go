@@ -58,6 +58,7 @@ func (c *call) origin(body []byte) perigee.Origin {
 	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r), Strict: c.state.Strict}
 	if c.key != nil {
 		o.Client.Key = c.key.Name
+		o.MayUse = c.key.mayAsk
 	}
 	return o
 }
@@ -202,17 +203,11 @@ func (c *call) geminiModels() error {
 
 // geminiModel answers GET /v1beta/models/{model}.
 func (c *call) geminiModel() error {
-	models, err := c.models()
+	model, err := c.modelNamed(gemini.ModelID(c.rest), "/v1beta/models")
 	if err != nil {
 		return err
 	}
-	id := gemini.ModelID(c.rest)
-	for i := range models {
-		if models[i].ID == id {
-			c.describe(models[i].Upstream, id)
-			c.writeJSON(http.StatusOK, gemini.EncodeModel(&models[i]))
-			return nil
-		}
-	}
-	return unknownModel(id, "/v1beta/models", models)
+	c.describe(model.Upstream, model.ID)
+	c.writeJSON(http.StatusOK, gemini.EncodeModel(model))
+	return nil
 }

@@ -26,7 +26,7 @@ func (c *call) vendorModels() error {
 
 // vendorModel answers GET /v1/models/{model}.
 func (c *call) vendorModel() error {
-	model, err := c.modelNamed(c.rest)
+	model, err := c.modelNamed(c.rest, "/v1/models")
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (c *call) vendorModel() error {
 }
 
 // modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the name
-// stands for, as an alias or with a word about thinking behind it.
-func (c *call) modelNamed(name string) (*perigee.Model, error) {
+// stands for, as an alias or with a word about thinking behind it. The list at path is where the others are.
+func (c *call) modelNamed(name, path string) (*perigee.Model, error) {
 	models, err := c.models()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (c *call) modelNamed(name string) (*perigee.Model, error) {
 			return model, nil
 		}
 	}
-	return nil, unknownModel(name, "/v1/models", models)
+	return nil, unknownModel(name, path, models)
 }
 
 func (c *call) writeValue(v any) error {

@@ -38,6 +38,32 @@ func Match(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
+// IsPattern says whether a name is a pattern for Match.
+func IsPattern(name string) bool { return strings.ContainsAny(name, "*?") }
+
+// BySpecificity orders patterns for a search that takes the first match: a longer one before a shorter one, of two that are as
+// long the one with fewer *, and then by their text.
+func BySpecificity(a, b string) int {
+	return cmp.Or(
+		cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)),
+		cmp.Compare(strings.Count(a, "*"), strings.Count(b, "*")),
+		strings.Compare(a, b),
+	)
+}
+
+// SameNumbers says whether two names have the same digits in the same order. Models whose names differ in a number are
+// different models, however alike the names are.
+func SameNumbers(a, b string) bool { return digits(a) == digits(b) }
+
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
 // maxCompared bounds the work that a hostile name can cause.
 const maxCompared = 128
 

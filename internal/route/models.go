@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/models"
+	"perigee/internal/names"
 )
 
 // A list of models is good for modelsFresh; an upstream that could not give one is asked again after
@@ -85,7 +87,11 @@ func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	if !worked && failure != nil {
 		return nil, failure
 	}
-	return append(all, r.aliases(all, seen)...), nil
+	aliased := r.aliases(all)
+	hidden := func(m perigee.Model) bool {
+		return slices.ContainsFunc(aliased, func(a perigee.Model) bool { return a.ID == m.ID })
+	}
+	return append(slices.DeleteFunc(all, hidden), aliased...), nil
 }
 
 // described completes what a provider says of a model with what is known about it. Where the provider says
@@ -102,21 +108,26 @@ func described(m perigee.Model) perigee.Model {
 	return m
 }
 
-// serves says whether a model would be asked of this upstream at all.
+// serves says whether this upstream is among those for a model. Aliases do not matter: the question is about the model itself.
 func (r *Router) serves(upstream, model string) bool {
-	found, err := r.resolve(model)
-	return err == nil && slices.ContainsFunc(found.targets, func(t Target) bool { return t.Name == upstream })
+	return slices.ContainsFunc(r.targets(model), func(t Target) bool { return t.Name == upstream })
 }
 
-// aliases returns the aliased models under their other names, in order of name.
-func (r *Router) aliases(list []perigee.Model, seen map[string]bool) []perigee.Model {
+// aliases returns the aliased models under their other names, in order of name: the exact aliases, and models of the list that
+// an alias replaces with another one. Patterns are not names.
+func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	var aliased []perigee.Model
+	listed := map[string]bool{}
+	for _, m := range list {
+		listed[m.ID] = true
+	}
+	candidates := maps.Clone(listed)
 	for alias := range r.opts.Aliases {
-		if seen[alias] {
-			continue
-		}
+		candidates[alias] = !names.IsPattern(alias)
+	}
+	for alias, isName := range candidates {
 		found, err := r.resolve(alias)
-		if err != nil {
+		if err != nil || !isName || found.model == alias {
 			continue
 		}
 		for _, m := range list {
@@ -198,7 +209,10 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	if unsure {
 		return true, nil
 	}
-	return false, r.verdict(ctx, found, asked)
+	if next, ok := r.fallback(); ok && next.model != found.model {
+		return false, nil // whether it may be used depends on the request
+	}
+	return false, r.verdict(ctx, found, &perigee.Origin{}, asked)
 }
 
 // known lists the names that can be asked, or nothing when nobody can tell in time.

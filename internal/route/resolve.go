@@ -8,6 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/models"
+	"perigee/internal/names"
 )
 
 // Model is what a client's name for a model stands for: aliases followed, and what the name says about thinking taken off.
@@ -32,6 +33,7 @@ type resolved struct {
 	thinking *perigee.Thinking // what the name says about thinking; nil: nothing
 	targets  []Target
 	asked    string // the name itself; empty: there was none, and this is the default
+	aliased  bool   // an alias led to the model
 }
 
 // origin says, behind the name of a model that nobody has, how it came to be asked for when that is not what the client wrote.
@@ -46,7 +48,9 @@ func (f *resolved) origin() string {
 }
 
 // resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may stand for aliases
-// and for names with a suffix, and a suffix may stand behind an alias; the client's own suffix wins.
+// and for names with a suffix, and a suffix may stand behind an alias; the client's own suffix wins. An alias that is a pattern
+// counts only where no exact one does, and only for the name in the request: what an alias stands for is a model that
+// the configuration names.
 func (r *Router) resolve(asked string) (resolved, error) {
 	found := resolved{model: asked, asked: asked}
 	if found.model == "" {
@@ -56,9 +60,20 @@ func (r *Router) resolve(asked string) (resolved, error) {
 		return found, perigee.Errorf(perigee.ClassInvalid, "the request names no model").
 			WithNext("name one, or set models.default in the configuration")
 	}
+	r.followAliases(&found)
+	if target, ok := r.byPattern(found, asked); ok {
+		found.model, found.aliased = target, true
+		r.followAliases(&found)
+	}
+	found.targets = r.targets(found.model)
+	return found, nil
+}
+
+// followAliases goes from a name over exact aliases to a model, and takes off what the names say about thinking.
+func (r *Router) followAliases(found *resolved) {
 	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
 		if target, ok := r.opts.Aliases[found.model]; ok {
-			found.model = target
+			found.model, found.aliased = target, true
 			continue
 		}
 		base, thinking := models.Split(found.model, r.knows)
@@ -70,8 +85,22 @@ func (r *Router) resolve(asked string) (resolved, error) {
 			found.thinking = thinking
 		}
 	}
-	found.targets = r.targets(found.model)
-	return found, nil
+}
+
+// byPattern finds what the first pattern among the aliases that fits the client's name stands for. The name without what it
+// says about thinking is tried first, so that this is not lost.
+func (r *Router) byPattern(found resolved, asked string) (target string, ok bool) {
+	if asked == "" || found.aliased {
+		return "", false
+	}
+	for _, name := range []string{found.model, asked} {
+		for _, pattern := range r.patterns {
+			if names.Match(pattern, name) {
+				return r.opts.Aliases[pattern], true
+			}
+		}
+	}
+	return "", false
 }
 
 // knows says whether there is a model of this name, as far as that can be said without asking anybody.
@@ -116,26 +145,60 @@ func sameWish(a, b *perigee.Thinking) bool {
 	return *a.Budget == *b.Budget && strings.EqualFold(a.Level, b.Level)
 }
 
-// replacements are the models to ask when nobody has one, in order: its successors and its names elsewhere, as far as
-// somebody lists them or nobody can tell. There are none for a model that somebody does list: then it was something
-// else that was not found.
-func (r *Router) replacements(ctx context.Context, model string) iter.Seq[string] {
-	return func(yield func(string) bool) {
+// replacements are the models to try when no upstream has one, in order: its successors and its names elsewhere, as far as
+// an upstream lists them or no list can be had, and then the fallback. There are none for a model that an upstream does list:
+// then something else was not found. Models that the client's key does not allow are left out.
+func (r *Router) replacements(ctx context.Context, found resolved, origin *perigee.Origin) iter.Seq[resolved] {
+	return func(yield func(resolved) bool) {
+		model := found.model
 		spec, _ := models.Lookup(model)
-		if spec.Instead == "" {
+		if spec.Instead == "" && r.opts.Fallback == "" {
 			return
 		}
 		known := r.known(ctx)
-		seen := []string{}
-		for ; spec.Instead != "" && !slices.Contains(known, model); spec, _ = models.Lookup(spec.Instead) {
-			// Some stand for each other: the line ends where it would come back.
-			if spec.Instead == model || slices.Contains(seen, spec.Instead) {
-				return
-			}
-			seen = append(seen, spec.Instead)
-			if (known == nil || slices.Contains(known, spec.Instead)) && !yield(spec.Instead) {
+		if slices.Contains(known, model) {
+			return
+		}
+		seen := []string{model} // some stand for each other: the line ends where it would come back
+		for ; spec.Instead != "" && !slices.Contains(seen, spec.Instead); spec, _ = models.Lookup(spec.Instead) {
+			next := spec.Instead
+			seen = append(seen, next)
+			if (known == nil || slices.Contains(known, next)) && origin.Allows(next) &&
+				!yield(resolved{model: next, targets: r.targets(next), asked: found.asked}) {
 				return
 			}
 		}
+		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && (origin.Allows(r.opts.Fallback) || origin.Allows(next.model)) {
+			next.asked = found.asked
+			yield(next)
+		}
 	}
+}
+
+// fallback is the model for names that no upstream has.
+func (r *Router) fallback() (resolved, bool) {
+	if r.opts.Fallback == "" {
+		return resolved{}, false
+	}
+	next := resolved{model: r.opts.Fallback}
+	r.followAliases(&next)
+	next.targets = r.targets(next.model)
+	return next, true
+}
+
+// replace makes the request one for a model that takes the place of another. What the client says about thinking stays; what the
+// name of the fallback says counts where the client says nothing.
+func (f *resolved) replace(req *perigee.Request) (*perigee.Request, error) {
+	req = req.WithModel(f.model)
+	if f.thinking == nil {
+		return req, nil
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") {
+		return req, nil
+	}
+	return req.WithThinking(f.thinking)
 }

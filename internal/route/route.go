@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"perigee"
@@ -34,16 +36,19 @@ type Rule struct {
 type Options struct {
 	Targets []Target // in the default order
 	Default string   // the model for requests that name none
-	Aliases map[string]string
-	Rules   []Rule // the first that matches wins; when none does, all targets are tried in order
-	Logger  *slog.Logger
-	Now     func() time.Time
+	// Fallback is the model that answers for names that no upstream has; empty: none does.
+	Fallback string
+	Aliases  map[string]string // by name or pattern
+	Rules    []Rule            // the first that matches wins; when none does, all targets are tried in order
+	Logger   *slog.Logger
+	Now      func() time.Time
 }
 
 // A Router is an Upstream that asks others.
 type Router struct {
-	opts   Options
-	models modelCache
+	opts     Options
+	patterns []string // the aliases that are patterns, in the order in which they are tried
+	models   modelCache
 }
 
 // New returns a router. The names in rules must be names of targets.
@@ -65,7 +70,9 @@ func New(opts Options) (*Router, error) {
 			}
 		}
 	}
-	return &Router{opts: opts}, nil
+	patterns := slices.DeleteFunc(slices.Collect(maps.Keys(opts.Aliases)), func(name string) bool { return !names.IsPattern(name) })
+	slices.SortFunc(patterns, names.BySpecificity)
+	return &Router{opts: opts, patterns: patterns}, nil
 }
 
 // Stream asks the upstreams for the model, one after the other, until one answers. When none of them has it, what
@@ -90,22 +97,27 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			return
 		}
 		if nobodyHasIt(failed) {
-			for next := range r.replacements(ctx, found.model) {
-				note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next}
+			for next := range r.replacements(ctx, found, &req.Origin) {
+				note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
 				if req.Object([]perigee.Note{note}) != nil {
 					break // not found is the truth
 				}
-				again, done := r.try(ctx, req.WithModel(next), r.targets(next), failed, &note, yield)
+				replaced, err := next.replace(req)
+				if err != nil {
+					yield(perigee.Event{}, err)
+					return
+				}
+				again, done := r.try(ctx, replaced, next.targets, failed, &note, yield)
 				if done {
 					return
 				}
 				if !nobodyHasIt(again) {
-					failed, found.model = again, next
+					failed, found.model = again, next.model
 					break
 				}
 			}
 		}
-		yield(perigee.Event{}, failed.charge(r.verdict(ctx, found, failed)))
+		yield(perigee.Event{}, failed.charge(r.verdict(ctx, found, &req.Origin, failed)))
 	}
 }
 
@@ -157,8 +169,8 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
 		return count, err
 	}
-	for next := range r.replacements(ctx, found.model) {
-		if count, err := first(ctx, r, &req.Origin, resolved{model: next, targets: r.targets(next), asked: found.asked}, "count tokens", ask); err == nil {
+	for next := range r.replacements(ctx, found, &req.Origin) {
+		if count, err := first(ctx, r, &req.Origin, next, "count tokens", ask); err == nil {
 			return count, nil
 		}
 	}
@@ -207,7 +219,7 @@ func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, fou
 	if len(failed) == 0 {
 		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, what)
 	}
-	return none, r.verdict(ctx, found, failed)
+	return none, r.verdict(ctx, found, origin, failed)
 }
 
 // place is why an upstream is asked: where it stands among those for the model.

@@ -89,9 +89,11 @@ func request(model string) *perigee.Request {
 }
 
 // ask returns what a caller hears: who answered and what, and the error.
-func ask(r *Router, model string) (string, error) {
+func ask(r *Router, model string) (string, error) { return askFor(r, request(model)) }
+
+func askFor(r *Router, req *perigee.Request) (string, error) {
 	var heard []string
-	for ev, err := range r.Stream(context.Background(), request(model)) {
+	for ev, err := range r.Stream(context.Background(), req) {
 		if err != nil {
 			return strings.Join(heard, " "), err
 		}

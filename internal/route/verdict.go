@@ -71,7 +71,7 @@ func (list failures) charge(err error) error {
 
 // verdict is the error to report when nobody answered: the first that says more than "I have not got this
 // model", since that one can pass, with a word of the others; and when nobody has the model, which ones there are.
-func (r *Router) verdict(ctx context.Context, found resolved, failed failures) error {
+func (r *Router) verdict(ctx context.Context, found resolved, origin *perigee.Origin, failed failures) error {
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
 	}
@@ -91,13 +91,39 @@ func (r *Router) verdict(ctx context.Context, found resolved, failed failures) e
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
 	}
-	if near := names.Nearest(found.model, known, 3); len(near) > 0 {
-		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
+	known = slices.DeleteFunc(known, func(name string) bool { return !origin.Allows(name) && !origin.Allows(r.Model(name)) })
+	return e.WithNext("%s", r.advice(found, known))
+}
+
+// advice says which model to ask for instead of one that no upstream has. Some clients do not send the name that they were
+// given but one of their own choice; only an alias helps there.
+func (r *Router) advice(found resolved, known []string) string {
+	near, nearest := names.Nearest(found.model, known, 3), ""
+	parts := []string{"perigee models lists what there is"}
+	switch {
+	case len(near) > 0:
+		nearest = near[0]
+		parts[0] = "the nearest names are " + strings.Join(near, ", ")
+	case len(known) > 0:
+		parts[0] = "there are " + strings.Join(known[:min(3, len(known))], ", ") + "; perigee models lists all"
 	}
-	if len(known) > 0 {
-		return e.WithNext("there are %s; perigee models lists all", strings.Join(known[:min(3, len(known))], ", "))
+	usual := r.opts.Default
+	if !slices.Contains(known, usual) || found.asked == "" {
+		usual = ""
 	}
-	return e.WithNext("perigee models lists what there is")
+	if usual != "" && !slices.Contains(near, usual) {
+		parts = append(parts, "the default is "+usual)
+	}
+	if found.aliased || found.asked == "" || nearest != "" && names.SameNumbers(nearest, found.model) {
+		return strings.Join(parts, "; ") // a typing error, in the configuration or in the client
+	}
+	if instead := cmp.Or(nearest, usual); instead != "" {
+		parts = append(parts, fmt.Sprintf("if the client chose this name itself, add %s: %s to models.aliases in perigee's configuration",
+			perigee.Clip(found.model, maxNamed), instead))
+	} else {
+		parts = append(parts, "if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // isMissing says whether all that is wrong is that something was not found.
