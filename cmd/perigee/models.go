@@ -137,7 +137,7 @@ func orUnknown(n int64) any {
 	if n == 0 {
 		return "-"
 	}
-	return n
+	return amount(n)
 }
 
 func yesNo(b bool) string {

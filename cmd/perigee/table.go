@@ -1,11 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 )
 
@@ -15,11 +13,15 @@ type table struct{ columns []tableColumn }
 type tableColumn struct {
 	head  string
 	cells []string
+	right bool // numbers, which are compared by their last digits
 }
 
 // seldom are the heads of columns that a narrow terminal can do without, the first to go first, and together what says little
 // without the other. What the listing is about stays, whatever it is called.
-var seldom = [][]string{{"PROJECT"}, {"UPSTREAM"}, {"PREFERRED"}, {"WINDOWS"}, {"CACHED"}, {"THINKING"}, {"IN", "OUT"}, {"MS"}, {"ACCOUNT"}, {"POOL"}, {"TIME"}}
+var seldom = [][]string{
+	{"PROJECT"}, {"UPSTREAM"}, {"PREFERRED"}, {"WINDOWS"}, {"KEY"}, {"CACHED"}, {"THINKING"}, {"CLIENT"}, {"IN", "OUT"}, {"MS"}, {"ACCOUNT"}, {"POOL"},
+	{"TIME"},
+}
 
 const (
 	between    = 2  // spaces between columns
@@ -172,7 +174,7 @@ func (t *table) fold(width int, cut bool) {
 		}
 	}
 	for i, c := range t.columns {
-		folded[i].head = c.head
+		folded[i].head, folded[i].right = c.head, c.right
 	}
 	t.columns = folded
 }
@@ -201,16 +203,32 @@ func foldWords(text string, width int, cut bool) []string {
 	return append(lines, indent+string(line))
 }
 
+// dropEmpty leaves out the columns, but not the first, that have nothing in any row.
+func (t *table) dropEmpty() {
+	t.columns = slices.DeleteFunc(t.columns, func(c tableColumn) bool {
+		said := slices.ContainsFunc(c.cells, func(cell string) bool { return cell != "" && cell != "-" })
+		return !said && len(c.cells) > 0 && c.head != t.columns[0].head
+	})
+}
+
 func (t *table) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, between, ' ', 0)
+	var b strings.Builder
 	line := func(cell func(tableColumn) string) {
+		var row strings.Builder
 		for i, c := range t.columns {
 			if i > 0 {
-				fmt.Fprint(w, "\t")
+				row.WriteString(strings.Repeat(" ", between))
 			}
-			fmt.Fprint(w, cell(c))
+			text := cell(c)
+			pad := strings.Repeat(" ", c.width()-utf8.RuneCountInString(text))
+			if c.right {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			row.WriteString(text)
 		}
-		fmt.Fprintln(w)
+		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
 	}
 	line(func(c tableColumn) string { return c.head })
 	if len(t.columns) > 0 {
@@ -218,5 +236,6 @@ func (t *table) write(out io.Writer) error {
 			line(func(c tableColumn) string { return c.cells[row] })
 		}
 	}
-	return w.Flush()
+	_, err := io.WriteString(out, b.String())
+	return err
 }

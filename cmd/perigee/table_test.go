@@ -8,6 +8,10 @@ import (
 )
 
 func TestTablesFitATerminal(t *testing.T) {
+	left := func(head string, cells []string) tableColumn { return tableColumn{head: head, cells: cells} }
+	right := func(head string, cells []string) tableColumn {
+		return tableColumn{head: head, cells: cells, right: true}
+	}
 	text := func(columns ...tableColumn) *table { return &table{columns} }
 	for name, c := range map[string]struct {
 		table *table
@@ -15,46 +19,50 @@ func TestTablesFitATerminal(t *testing.T) {
 		want  string
 	}{
 		"what fits stays as it is": {
-			text(tableColumn{"ACCOUNT", []string{"a", "b"}}, tableColumn{"UPSTREAM", []string{"g", "g"}}), 80,
+			text(left("ACCOUNT", []string{"a", "b"}), left("UPSTREAM", []string{"g", "g"})), 80,
 			"ACCOUNT  UPSTREAM\na        g\nb        g\n",
 		},
 		"what says the same everywhere goes first": {
-			text(tableColumn{"ACCOUNT", []string{"a", "b"}}, tableColumn{"PROJECT", []string{"p", "q"}}, tableColumn{"UPSTREAM", []string{"g", "g"}}), 20,
+			text(left("ACCOUNT", []string{"a", "b"}), left("PROJECT", []string{"p", "q"}), left("UPSTREAM", []string{"g", "g"})), 20,
 			"ACCOUNT  PROJECT\na        p\nb        q\n",
 		},
 		"then what is seldom asked for": {
-			text(tableColumn{"ACCOUNT", []string{"a", "b"}}, tableColumn{"PROJECT", []string{"p", "q"}}, tableColumn{"UPSTREAM", []string{"g", "h"}}), 20,
+			text(left("ACCOUNT", []string{"a", "b"}), left("PROJECT", []string{"p", "q"}), left("UPSTREAM", []string{"g", "h"})), 20,
 			"ACCOUNT  UPSTREAM\na        g\nb        h\n",
 		},
 		"the first column stays, whatever its name": {
-			text(tableColumn{"ACCOUNT", []string{"a", "a"}}, tableColumn{"MS", []string{"1", "1"}}), 8,
+			text(left("ACCOUNT", []string{"a", "a"}), left("MS", []string{"1", "1"})), 8,
 			"ACCOUNT\na\na\n",
 		},
 		"long sentences are folded at words": {
-			text(tableColumn{"ACCOUNT", []string{"a", "b"}}, tableColumn{"WHY", []string{"it is not usable before tomorrow at noon", "usable"}}), 34,
+			text(left("ACCOUNT", []string{"a", "b"}), left("WHY", []string{"it is not usable before tomorrow at noon", "usable"})), 34,
 			"ACCOUNT  WHY\na        it is not usable before\n         tomorrow at noon\nb        usable\n",
 		},
 		"a word that is longer than its column is cut": {
-			text(tableColumn{"KEY", []string{"a"}}, tableColumn{"VALUE", []string{"https://example.com/"}}, tableColumn{"ORIGIN", []string{"x"}}), 24,
-			"KEY  VALUE        ORIGIN\na    https://exa  x\n     mple.com/    \n",
+			text(left("KEY", []string{"a"}), left("VALUE", []string{"https://example.com/"}), left("ORIGIN", []string{"x"})), 24,
+			"KEY  VALUE        ORIGIN\na    https://exa  x\n     mple.com/\n",
 		},
 		"what still has room comes back": {
-			text(tableColumn{"ID", []string{"1"}}, tableColumn{"ACCOUNT", []string{"ada@example.com"}}, tableColumn{"MS", []string{"120"}}, tableColumn{"OUT", []string{"7"}}), 16,
+			text(left("ID", []string{"1"}), left("ACCOUNT", []string{"ada@example.com"}), left("MS", []string{"120"}), left("OUT", []string{"7"})), 16,
 			"ID  MS   OUT\n1   120  7\n",
 		},
 		"a word is not cut where another column can go": {
-			text(tableColumn{"ID", []string{"1", "2"}}, tableColumn{"MODEL", []string{"gemini-3-flash", "claude-opus-4-6-thinking-preview"}}, tableColumn{"ACCOUNT", []string{"ada@example.com", "-"}}, tableColumn{"RESULT", []string{"done", "verification_required"}}), 64,
+			text(left("ID", []string{"1", "2"}), left("MODEL", []string{"gemini-3-flash", "claude-opus-4-6-thinking-preview"}), left("ACCOUNT", []string{"ada@example.com", "-"}), left("RESULT", []string{"done", "verification_required"})), 64,
 			"ID  MODEL                             RESULT\n1   gemini-3-flash                    done\n2   claude-opus-4-6-thinking-preview  verification_required\n",
 		},
 		"what says little without the other goes with it": {
-			text(tableColumn{"ID", []string{"1", "2"}}, tableColumn{"IN", []string{"3", "12345678"}}, tableColumn{"OUT", []string{"7", "9"}}, tableColumn{"RESULT", []string{"done", "failed"}}), 20,
+			text(left("ID", []string{"1", "2"}), left("IN", []string{"3", "12345678"}), left("OUT", []string{"7", "9"}), left("RESULT", []string{"done", "failed"})), 20,
 			"ID  RESULT\n1   done\n2   failed\n",
 		},
 		"a time goes last, whatever its zone": {
-			text(tableColumn{"ID", []string{"1"}}, tableColumn{"TIME (+02:00)", []string{"2026-01-31 10:00:00"}}, tableColumn{"RESULT", []string{"verification_required"}}), 40,
+			text(left("ID", []string{"1"}), left("TIME (+02:00)", []string{"2026-01-31 10:00:00"}), left("RESULT", []string{"verification_required"})), 40,
 			"ID  RESULT\n1   verification_required\n",
 		},
-		"nothing in it": {text(tableColumn{"ACCOUNT", nil}, tableColumn{"UPSTREAM", nil}), 10, "ACCOUNT\n"},
+		"numbers end where numbers end": {
+			text(left("MODEL", []string{"a", "b"}), right("CALLS", []string{"1", "12"}), right("TOKENS", []string{"123456", "-"})), 80,
+			"MODEL  CALLS  TOKENS\na          1  123456\nb         12       -\n",
+		},
+		"nothing in it": {text(left("ACCOUNT", nil), left("UPSTREAM", nil)), 10, "ACCOUNT\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.table.fit(c.width)
@@ -68,6 +76,23 @@ func TestTablesFitATerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestColumnsWithNothingInThemGo(t *testing.T) {
+	shown := &table{[]tableColumn{{head: "ID", cells: []string{"-", "-"}}, {head: "ACCOUNT", cells: []string{"-", ""}}, {head: "KEY", cells: []string{"-", "ci"}}, {head: "OUT", cells: []string{"0", "0"}}}}
+	shown.dropEmpty()
+	var b strings.Builder
+	if err := shown.write(&b); err != nil || b.String() != "ID  KEY  OUT\n-   -    0\n-   ci   0\n" {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestShortNumbers(t *testing.T) {
+	for n, want := range map[amount]string{0: "0", 9999: "9999", 12_345: "12.3k", 999_949: "999.9k", 999_950: "1.0M", 1_048_576: "1.0M", 2_500_000_000: "2.5B"} {
+		if got := n.short(); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		return usagef("usage: cannot group by %q; --by takes model, account, key, client, upstream or day", q.By)
 	}
 	var err error
-	if q.Since, q.Until, err = period(*since, *until, time.Now()); err != nil {
+	if q.Since, q.Until, err = period("usage", *since, *until, time.Now()); err != nil {
 		return err
 	}
 	loaded, err := config.Load(src)
@@ -61,19 +61,36 @@ func usage(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !*asJSON && len(rows) > 1 {
+		rows = append(rows, total(rows))
+	}
 	return list(env, *asJSON, rows,
 		column[perigee.UsageRow]{heading(q.By), func(r perigee.UsageRow) any { return orDash(r.Group) }},
 		column[perigee.UsageRow]{"CALLS", func(r perigee.UsageRow) any { return r.Calls }},
-		column[perigee.UsageRow]{"INPUT", func(r perigee.UsageRow) any { return r.InputTokens }},
-		column[perigee.UsageRow]{"CACHED", func(r perigee.UsageRow) any { return r.CachedTokens }},
-		column[perigee.UsageRow]{"OUTPUT", func(r perigee.UsageRow) any { return r.OutputTokens }},
-		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return r.ThinkingTokens }},
+		column[perigee.UsageRow]{"INPUT", func(r perigee.UsageRow) any { return amount(r.InputTokens) }},
+		column[perigee.UsageRow]{"CACHED", func(r perigee.UsageRow) any { return amount(r.CachedTokens) }},
+		column[perigee.UsageRow]{"OUTPUT", func(r perigee.UsageRow) any { return amount(r.OutputTokens) }},
+		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return amount(r.ThinkingTokens) }},
 		column[perigee.UsageRow]{"ERRORS", func(r perigee.UsageRow) any { return r.Errors }},
 	)
 }
 
+// total sums up the rows of a table.
+func total(rows []perigee.UsageRow) perigee.UsageRow {
+	sum := perigee.UsageRow{Group: "TOTAL"}
+	for _, r := range rows {
+		sum.Calls += r.Calls
+		sum.InputTokens += r.InputTokens
+		sum.CachedTokens += r.CachedTokens
+		sum.OutputTokens += r.OutputTokens
+		sum.ThinkingTokens += r.ThinkingTokens
+		sum.Errors += r.Errors
+	}
+	return sum
+}
+
 // period reads the times between which calls count. One in which there can be none is not what anybody meant.
-func period(since, until string, now time.Time) (from, to time.Time, err error) {
+func period(command, since, until string, now time.Time) (from, to time.Time, err error) {
 	for i, at := range []*time.Time{&from, &to} {
 		text := []string{since, until}[i]
 		if text == "" {
@@ -81,15 +98,15 @@ func period(since, until string, now time.Time) (from, to time.Time, err error) 
 		}
 		t, ok := moment(text, now)
 		if !ok {
-			return from, to, usagef("usage: %q is not a time; write it as 2026-01-31, 2026-01-31T00:00:00Z, yesterday, 2d or 1h30m", text)
+			return from, to, usagef("%s: %q is not a time; write it as 2026-01-31, 2026-01-31T00:00:00Z, yesterday, 2d or 1h30m", command, text)
 		}
 		*at = t
 	}
 	switch {
 	case from.After(now):
-		return from, to, usagef("usage: --since %s is in the future (%s)", since, from.Format(time.RFC3339))
+		return from, to, usagef("%s: --since %s is in the future (%s)", command, since, from.Format(time.RFC3339))
 	case !to.IsZero() && !from.Before(to):
-		return from, to, usagef("usage: nothing lies between --since %s and --until %s: the first has to be the earlier one", since, until)
+		return from, to, usagef("%s: nothing lies between --since %s and --until %s: the first has to be the earlier one", command, since, until)
 	}
 	return from, to, nil
 }
