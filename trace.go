@@ -10,7 +10,8 @@ type TraceRow struct {
 	ID           string    `json:"id"`
 	Time         time.Time `json:"time"`
 	Dialect      Dialect   `json:"dialect"`
-	Model        string    `json:"model"`
+	Model        string    `json:"model"` // what answered, or else what was asked
+	ModelAsked   string    `json:"model_asked"`
 	Upstream     string    `json:"upstream"`
 	Account      string    `json:"account"`
 	Status       int       `json:"status"` // what the client got, or else what the provider said; 0: neither
@@ -20,6 +21,8 @@ type TraceRow struct {
 	InputTokens  int64     `json:"input_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
 	Outcome      Outcome   `json:"outcome"`
+	ClientName   string    `json:"client"`
+	Key          string    `json:"key"` // its name
 }
 
 // A Trace is everything that is known of a call.
@@ -27,15 +30,12 @@ type Trace struct {
 	TraceRow
 	Operation      string   `json:"operation"`
 	Stream         bool     `json:"stream"`
-	ModelAsked     string   `json:"model_asked"`
 	Error          string   `json:"error"`
 	Finish         string   `json:"finish"`
 	CachedTokens   int64    `json:"cached_tokens"`
 	ThinkingTokens int64    `json:"thinking_tokens"`
 	BytesIn        int64    `json:"bytes_in"`
-	ClientName     string   `json:"client"`
 	ClientVersion  string   `json:"client_version"`
-	Key            string   `json:"key"`
 	Session        string   `json:"session"`
 	Notes          []string `json:"notes"`
 	Steps          []Step   `json:"steps"`
@@ -44,9 +44,10 @@ type Trace struct {
 // TraceRow is the call in a listing.
 func (c *Call) TraceRow() TraceRow {
 	row := TraceRow{
-		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, Upstream: c.Upstream, Account: c.Account,
+		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, ModelAsked: c.ModelAsked, Upstream: c.Upstream, Account: c.Account,
 		Status: c.Status, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
 		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, Outcome: c.Outcome,
+		ClientName: c.Client.Name, Key: c.Client.Key,
 	}
 	if row.Model == "" {
 		row.Model = c.ModelAsked
@@ -60,10 +61,10 @@ func (c *Call) TraceRow() TraceRow {
 // Trace is the call in full.
 func (c *Call) Trace() Trace {
 	t := Trace{
-		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream, ModelAsked: c.ModelAsked,
+		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream,
 		Error: c.Error, Finish: c.Finish,
 		CachedTokens: c.Usage.Cached, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
-		ClientName: c.Client.Name, ClientVersion: c.Client.Version, Key: c.Client.Key, Session: c.Client.Session,
+		ClientVersion: c.Client.Version, Session: c.Client.Session,
 		Notes: c.Notes, Steps: c.Steps,
 	}
 	if t.Notes == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,17 +23,31 @@ var traceCommand = command{
 	name:    "trace",
 	summary: "show what happened to a call",
 	run:     trace,
-	usage: `  perigee trace list
-  perigee trace show 01ktqe5x1v6n0q3hw8zd
+	usage: `usage: perigee trace list [--limit N] [--before ID] [--errors] [--model M]
+         [--client C] [--account E] [--key K] [--since T] [--json]
+       perigee trace show ID [--json]
 
-Tells of recorded calls, with or without a running daemon: who was asked and
-why, what went wrong, what was changed on the way. The header x-perigee-call of
-every answer has the call's id. Times are those of this machine's time zone,
-and of UTC in JSON.
+  perigee trace list --errors --since 2d
+  perigee trace show 01ktqe5x1v6n
+  perigee trace show last
+
+Shows recorded calls, with or without a running daemon: which upstream and
+account answered and why, what failed, what was changed. The response header
+x-perigee-call has the id of a call; a beginning of it that no other call
+shares is enough, and "last" is the newest call. Times are in this machine's
+time zone, and in UTC with --json.
 
   list             the newest calls first
-    --limit N      so many of them, 1000 at most (default 20)
+    --limit N      at most N of them, up to 1000 (default 20)
     --before ID    only calls older than this one
+    --errors       only calls that failed or broke off
+    --model M      only calls that asked for M or were answered by it; here and
+                   below * stands for any characters, ? for one
+    --client C     only calls of this client program
+    --account E    only calls made with this account
+    --key K        only calls made with the key of this name
+    --since T      only calls from then on: a day (UTC), today, yesterday, a
+                   time as RFC 3339, or an age: 90m, 1h, 2d, 1w
   show ID          one call in full
   --json           as JSON: list an array, show an object
   --config FILE    the configuration
@@ -41,28 +56,40 @@ and of UTC in JSON.
 
 func trace(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
-		return usagef("trace: say list or show ID; perigee help trace tells more")
+		return usagef("trace: use list or show ID; perigee help trace tells more")
 	}
 	src := config.Sources{Spare: noSecrets}
 	set := flags(env, &src.Path)
 	asJSON := set.Bool("json", false, "")
 	switch verb, rest := args[0], args[1:]; verb {
 	case "list":
-		limit, before := set.Int("limit", 20, ""), set.String("before", "", "")
+		var q perigee.CallQuery
+		set.IntVar(&q.Limit, "limit", 20, "")
+		set.StringVar(&q.Before, "before", "", "")
+		set.BoolVar(&q.Errors, "errors", false, "")
+		set.StringVar(&q.Model, "model", "", "")
+		set.StringVar(&q.Client, "client", "", "")
+		set.StringVar(&q.Account, "account", "", "")
+		set.StringVar(&q.Key, "key", "", "")
+		since := set.String("since", "", "")
 		if err := parse(env, set, rest, 0); err != nil {
 			return err
 		}
-		if *limit < 1 || *limit > 1000 {
+		if q.Limit < 1 || q.Limit > 1000 {
 			return usagef("trace: --limit takes a number from 1 to 1000")
 		}
-		return listTraces(ctx, env, src, perigee.CallQuery{Limit: *limit, Before: *before}, *asJSON)
+		var err error
+		if q.Since, _, err = period("trace", *since, "", time.Now()); err != nil {
+			return err
+		}
+		return listTraces(ctx, env, src, q, *asJSON)
 	case "show":
 		ids, err := parseAround(env, set, rest)
 		switch {
 		case err != nil:
 			return err
 		case len(ids) == 0 || ids[0] == "":
-			return usagef("trace: show wants the id of a call; perigee trace list has them")
+			return usagef("trace: show needs the id of a call, or last; perigee trace list has them")
 		case len(ids) > 1:
 			return usagef("trace: unexpected argument %q; perigee help trace tells more", ids[1])
 		}
@@ -70,9 +97,9 @@ func trace(ctx context.Context, env *environment, args []string) error {
 	case "-h", "-help", "--help":
 		return parse(env, set, args, 0)
 	case "replay", "bundle":
-		return usagef("trace: %s is not in this version; say list or show ID", verb)
+		return usagef("trace: %s is not in this version; use list or show ID", verb)
 	default:
-		return usagef("trace: no such thing as %q; say list or show ID", verb)
+		return usagef("trace: unknown subcommand %q; use list or show ID", verb)
 	}
 }
 
@@ -81,11 +108,14 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 	if err != nil {
 		return err
 	}
-	query := url.Values{"limit": {strconv.Itoa(q.Limit)}}
-	if q.Before != "" {
-		query.Set("before", q.Before)
-	}
-	rows, err := readRecorded(ctx, env, loaded.Config, "/v1/traces?"+query.Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
+	rows, err := readRecorded(ctx, env, loaded.Config, "/v1/traces?"+traceParameters(q).Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
+		if q.Before != "" {
+			before, err := httpapi.FindCall(ctx, store, q.Before)
+			if err != nil {
+				return nil, err
+			}
+			q.Before = before.ID
+		}
 		calls, err := store.Calls(ctx, q)
 		for i := range calls {
 			rows = append(rows, httpapi.TraceRow(&calls[i]))
@@ -93,25 +123,95 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 		return rows, err
 	})
 	if err != nil {
-		return err
+		return noCall(err, q.Before)
 	}
-	zone := zoneNow()
+	zone, now, digits := zoneNow(), time.Now(), idDigits(rows)
+	timeHead := "TIME (" + zone.String() + ")"
+	if env.width() > 0 {
+		timeHead = "TIME"
+	}
 	return list(env, asJSON, rows,
-		column[perigee.TraceRow]{"ID", func(r perigee.TraceRow) any { return r.ID }},
-		column[perigee.TraceRow]{"TIME (" + zone.String() + ")", func(r perigee.TraceRow) any { return r.Time.In(zone).Format(time.DateTime) }},
-		column[perigee.TraceRow]{"MODEL", func(r perigee.TraceRow) any { return orDash(r.Model) }},
+		column[perigee.TraceRow]{"ID", func(r perigee.TraceRow) any { return either{r.ID, r.ID[:min(digits, len(r.ID))]} }},
+		column[perigee.TraceRow]{timeHead, func(r perigee.TraceRow) any {
+			if env.width() > 0 {
+				return timeOfDay(r.Time.In(zone), now.In(zone))
+			}
+			return r.Time.In(zone).Format(time.DateTime)
+		}},
+		column[perigee.TraceRow]{"MODEL", func(r perigee.TraceRow) any { return either{askedAndAnswered(r), orDash(r.Model)} }},
 		column[perigee.TraceRow]{"UPSTREAM", func(r perigee.TraceRow) any { return orDash(r.Upstream) }},
 		column[perigee.TraceRow]{"ACCOUNT", func(r perigee.TraceRow) any { return orDash(r.Account) }},
+		column[perigee.TraceRow]{"STATUS", func(r perigee.TraceRow) any { return orNone(r.Status) }},
 		column[perigee.TraceRow]{"RESULT", func(r perigee.TraceRow) any {
 			if r.Outcome == perigee.OutcomeFailed {
 				return r.Class // which says more
 			}
 			return r.Outcome
 		}},
-		column[perigee.TraceRow]{"MS", func(r perigee.TraceRow) any { return int64(r.DurationMS) }},
-		column[perigee.TraceRow]{"IN", func(r perigee.TraceRow) any { return r.InputTokens }},
-		column[perigee.TraceRow]{"OUT", func(r perigee.TraceRow) any { return r.OutputTokens }},
+		column[perigee.TraceRow]{"KEY", func(r perigee.TraceRow) any { return orDash(r.Key) }},
+		column[perigee.TraceRow]{"CLIENT", func(r perigee.TraceRow) any { return orDash(r.ClientName) }},
+		column[perigee.TraceRow]{"MS", func(r perigee.TraceRow) any { return decimal(r.DurationMS) }},
+		column[perigee.TraceRow]{"IN", func(r perigee.TraceRow) any { return amount(r.InputTokens) }},
+		column[perigee.TraceRow]{"OUT", func(r perigee.TraceRow) any { return amount(r.OutputTokens) }},
 	)
+}
+
+// traceParameters are a query as the daemon takes it.
+func traceParameters(q perigee.CallQuery) url.Values {
+	query := url.Values{"limit": {strconv.Itoa(q.Limit)}}
+	for name, value := range map[string]string{"before": q.Before, "model": q.Model, "client": q.Client, "account": q.Account, "key": q.Key} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if q.Errors {
+		query.Set("errors", "true")
+	}
+	if !q.Since.IsZero() {
+		query.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	return query
+}
+
+// shortestID is how many characters of an id are shown at least. The first ten are the time in milliseconds.
+const shortestID = 12
+
+// idDigits is how many characters tell the ids of a listing apart.
+func idDigits(rows []perigee.TraceRow) int {
+	digits := shortestID
+	for ; digits < 20; digits++ {
+		seen := map[string]bool{}
+		for _, r := range rows {
+			seen[r.ID[:min(digits, len(r.ID))]] = true
+		}
+		if len(seen) == len(rows) {
+			break
+		}
+	}
+	return digits
+}
+
+// timeOfDay is a time as a listing at a terminal has it: without the date today, without the seconds on other days.
+func timeOfDay(t, now time.Time) string {
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+// askedAndAnswered is the model that was asked, and the one that answered where that is another.
+func askedAndAnswered(r perigee.TraceRow) string {
+	if r.ModelAsked != "" && r.ModelAsked != r.Model {
+		return r.ModelAsked + " → " + r.Model
+	}
+	return orDash(r.Model)
+}
+
+func orNone(status int) any {
+	if status == 0 {
+		return "-"
+	}
+	return status
 }
 
 // zoneNow is the time zone that this machine is in now, called by its offset, which holds for all rows of a listing.
@@ -129,18 +229,17 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		return err
 	}
 	t, err := readRecorded(ctx, env, loaded.Config, "/v1/traces/"+url.PathEscape(id), func(store *sqlstore.Store) (t perigee.Trace, err error) {
-		calls, err := store.Calls(ctx, perigee.CallQuery{ID: id})
-		if len(calls) > 0 {
-			t = httpapi.Trace(&calls[0])
+		found, err := httpapi.FindCall(ctx, store, id)
+		if err == nil {
+			t = httpapi.Trace(found)
 		}
 		return t, err
 	})
-	unknown := err == nil && t.ID == ""
-	if e, ok := errors.AsType[*perigee.Error](err); unknown || ok && e.Class == perigee.ClassNotFound {
-		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", printable(id)).WithNext("perigee trace list shows the last ones")
+	if err == nil && t.ID == "" { // nothing was ever recorded
+		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", printable(id))
 	}
 	if err != nil {
-		return err
+		return noCall(err, id)
 	}
 	if asJSON {
 		out := json.NewEncoder(env.stdout)
@@ -149,6 +248,18 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		return out.Encode(t)
 	}
 	return tellTrace(env.stdout, &t)
+}
+
+// noCall gives an error about a call that there is not, or about several that may be meant, the advice that fits a command.
+func noCall(err error, id string) error {
+	e, ok := errors.AsType[*perigee.Error](err)
+	switch {
+	case ok && e.Class == perigee.ClassNotFound && id == httpapi.LastCall:
+		return perigee.Errorf(perigee.ClassNotFound, "no calls recorded yet")
+	case ok && e.Class == perigee.ClassNotFound:
+		return perigee.Errorf(perigee.ClassNotFound, "there is no call %q", printable(id)).WithNext("perigee trace list shows the last ones")
+	}
+	return misused(err)
 }
 
 // tellTrace writes a call down for a person: what was asked, what was tried in order, what came of it.
@@ -178,7 +289,10 @@ func tellTrace(out io.Writer, t *perigee.Trace) error {
 		line("upstream", "%s", strings.Join(present(t.Upstream, t.Account), ", "))
 	}
 	line("tokens", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
-	line("took", "%.0f ms, first byte after %.0f ms", t.DurationMS, t.FirstByteMS)
+	line("took", "%.1f ms, first byte after %.1f ms", t.DurationMS, t.FirstByteMS)
+	if t.Status != 0 {
+		line("status", "%d %s", t.Status, http.StatusText(t.Status))
+	}
 	line("result", "%s", strings.Join(present(string(t.Outcome), t.Finish, string(t.Class), t.Error), ", "))
 	return w.Flush()
 }
