@@ -3,6 +3,7 @@ package prepare
 import (
 	"perigee"
 	"perigee/internal/models"
+	"perigee/internal/schema"
 )
 
 // AntigravityOptions are what the owner chose, and what was learned from the provider.
@@ -14,6 +15,8 @@ type AntigravityOptions struct {
 	WithoutTools map[string]bool
 	// Repair is what to do about a refusal of the provider's. The zero value is nothing.
 	Repair Repair
+	// Schemas remembers what became of the schemas of tools. Nil: each is worked out anew.
+	Schemas *schema.Cache
 }
 
 // Prepared is a prompt that the gateway takes, and what belongs to it.

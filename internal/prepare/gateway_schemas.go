@@ -23,9 +23,9 @@ const maxGrown = 1 << 20
 
 // parameters cleans the schema of a function, and notes what is lost of it.
 func (g *gateway) parameters(f *perigee.Function) {
-	clean := schema.Clean
+	clean := g.opts.Schemas.Clean
 	if g.grown > maxGrown {
-		clean = schema.CleanSparing
+		clean = g.opts.Schemas.CleanSparing
 	}
 	cleaned := clean(f.Parameters, g.schemaFamily())
 	g.grown += max(0, len(cleaned.Schema)-len(f.Parameters))
@@ -54,7 +54,7 @@ func (g *gateway) withResponse(f *perigee.Function) perigee.Fields {
 	rest := slices.DeleteFunc(slices.Clone(f.Extra), isResponse)
 	kept := slices.Clone(g.known(rest, "tools[].", functionMembers))
 	if raw := f.Extra[at].Value; isObject(raw) {
-		kept = append(kept, perigee.Field{Name: "response", Value: schema.CleanResponse(raw, g.schemaFamily()).Schema})
+		kept = append(kept, perigee.Field{Name: "response", Value: g.opts.Schemas.CleanResponse(raw, g.schemaFamily()).Schema})
 	}
 	return kept
 }
@@ -75,7 +75,7 @@ func (g *gateway) answerSchema(gen *perigee.Generation) {
 			}
 			continue
 		}
-		cleaned := schema.CleanResponse(*raw, g.schemaFamily())
+		cleaned := g.opts.Schemas.CleanResponse(*raw, g.schemaFamily())
 		*raw = cleaned.Schema
 		if lost := losses(cleaned.Changes); lost != "" {
 			g.notes.add(perigee.NoteMapped, "schema of the answer ("+lost+")")

@@ -35,6 +35,19 @@ func size(texts [][]byte) (total int64) {
 	return total
 }
 
+// BenchmarkFortyToolsCached is what the second request of an agent and those after it cost.
+func BenchmarkFortyToolsCached(b *testing.B) {
+	tools := agentTools(40)
+	cache := schema.NewCache(schema.CacheBytes)
+	b.SetBytes(size(tools))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, tool := range tools {
+			cache.Clean(tool, schema.Claude)
+		}
+	}
+}
+
 func BenchmarkFortyTools(b *testing.B) {
 	for name, family := range map[string]schema.Family{"claude": schema.Claude, "gemini": schema.Gemini} {
 		tools := agentTools(40)

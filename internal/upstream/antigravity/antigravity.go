@@ -20,6 +20,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/schema"
 	"perigee/internal/upstream/wire"
 )
 
@@ -56,6 +57,7 @@ type Upstream struct {
 	client     *http.Client
 	hosts      hosts
 	quarantine quarantine
+	schemas    *schema.Cache // of all tools that clients declare
 }
 
 var (
@@ -78,6 +80,7 @@ func New(opts Options) *Upstream {
 	return &Upstream{
 		opts: opts, client: wire.NewClient(opts.Transport),
 		hosts: hosts{list: opts.Endpoints, now: opts.Now}, quarantine: quarantine{now: opts.Now},
+		schemas: schema.NewCache(schema.CacheBytes),
 	}
 }
 

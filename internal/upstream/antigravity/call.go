@@ -62,6 +62,7 @@ func (c *call) run(ctx context.Context) error {
 	r := recovery{call: c, prompt: prompt, options: prepare.AntigravityOptions{
 		KeepThinking: c.upstream.opts.KeepThinking,
 		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family, c.req.Client.Key),
+		Schemas:      c.upstream.schemas,
 	}}
 	m := c.message(prompt, r.options)
 	for {

@@ -19,7 +19,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		return nil, err
 	}
 	spec := models.Of(req.Model)
-	prepared := prepare.ForAntigravity(prompt, spec, prepare.AntigravityOptions{KeepThinking: u.opts.KeepThinking})
+	prepared := prepare.ForAntigravity(prompt, spec, prepare.AntigravityOptions{KeepThinking: u.opts.KeepThinking, Schemas: u.schemas})
 	counted := *prepared.Prompt
 	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
 	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)

@@ -1,0 +1,112 @@
+package schema
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+)
+
+// CacheBytes is how much a Cache for all clients of a gateway needs: some twenty agents with forty tools each.
+const CacheBytes = 4 << 20
+
+// A Cache remembers the results of Clean and its variants, least recently used first out: an agent declares the same tools
+// in every request. Its results are those of the functions, byte for byte, and are shared: callers do not change them. It is
+// safe for concurrent use. A nil Cache remembers nothing.
+type Cache struct {
+	max int // bytes
+
+	mu      sync.Mutex
+	used    int
+	entries map[cacheKey]*list.Element
+	recent  list.List // of *cacheEntry, the most recently used first
+}
+
+type cacheKey struct {
+	rules
+	raw string
+}
+
+type cacheEntry struct {
+	key       cacheKey
+	result    Result
+	unchanged bool // the result is what was given; result.Schema is not kept then
+}
+
+// NewCache returns a Cache that keeps at most so many bytes of schemas and results.
+func NewCache(bytes int) *Cache {
+	return &Cache{max: bytes, entries: map[cacheKey]*list.Element{}}
+}
+
+// Clean is the function Clean.
+func (c *Cache) Clean(raw []byte, family Family) Result {
+	return c.clean(raw, rules{family: family})
+}
+
+// CleanSparing is the function CleanSparing.
+func (c *Cache) CleanSparing(raw []byte, family Family) Result {
+	return c.clean(raw, rules{family: family, sparing: true})
+}
+
+// CleanResponse is the function CleanResponse.
+func (c *Cache) CleanResponse(raw []byte, family Family) Result {
+	return c.clean(raw, rules{family: family, response: true})
+}
+
+func (c *Cache) clean(raw []byte, r rules) Result {
+	if c == nil || len(raw) > c.max/8 {
+		return clean(raw, r) // one large schema would push out all others
+	}
+	if result, ok := c.find(raw, r); ok {
+		return result
+	}
+	result := clean(raw, r)
+	result.Schema, result.Changes = slices.Clip(result.Schema), slices.Clip(result.Changes) // appending must not write into what is shared
+	c.add(raw, r, result)
+	return result
+}
+
+func (c *Cache) find(raw []byte, r rules) (Result, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.entries[cacheKey{r, string(raw)}] // compares the text itself, and copies nothing
+	if at == nil {
+		return Result{}, false
+	}
+	c.recent.MoveToFront(at)
+	e := at.Value.(*cacheEntry)
+	result := e.result
+	if e.unchanged {
+		result.Schema = raw
+	}
+	return result, true
+}
+
+func (c *Cache) add(raw []byte, r rules, result Result) {
+	e := &cacheEntry{key: cacheKey{r, string(raw)}, result: result}
+	if len(raw) > 0 && len(result.Schema) > 0 && &raw[0] == &result.Schema[0] {
+		e.unchanged, e.result.Schema = true, nil // it belongs to the request, which would be kept with it
+	}
+	size := e.size()
+	if size > c.max {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[e.key] != nil {
+		return // another call was faster
+	}
+	for c.used+size > c.max {
+		last := c.recent.Back()
+		old := c.recent.Remove(last).(*cacheEntry)
+		delete(c.entries, old.key)
+		c.used -= old.size()
+	}
+	c.used += size
+	c.entries[e.key] = c.recent.PushFront(e)
+}
+
+// size is about how many bytes an entry takes.
+func (e *cacheEntry) size() int {
+	const entry, change = 300, 32 // of the map, the list and the entry itself; of one change
+	return entry + len(e.key.raw) + len(e.result.Schema) + change*len(e.result.Changes)
+}

@@ -1,0 +1,101 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// texts are schemas that are taken as they are, changed, not JSON, and none.
+var texts = []string{
+	`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`,
+	`{"$schema":"x","type":"object","properties":{"n":{"type":"integer","minimum":1,"not":{}}},"additionalProperties":false}`,
+	`{"type":"object"}`,
+	`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}`,
+	`{"type":`,
+	``,
+}
+
+func TestCacheAnswersAsItsFunctions(t *testing.T) {
+	c := NewCache(CacheBytes)
+	for round := range 2 {
+		for _, text := range texts {
+			for _, family := range []Family{Claude, Gemini} {
+				for name, pair := range map[string][2]func([]byte, Family) Result{
+					"Clean":         {c.Clean, Clean},
+					"CleanSparing":  {c.CleanSparing, CleanSparing},
+					"CleanResponse": {c.CleanResponse, CleanResponse},
+				} {
+					if got, want := pair[0]([]byte(text), family), pair[1]([]byte(text), family); !reflect.DeepEqual(got, want) {
+						t.Errorf("round %d, %s(%s, %d) = %s %v; want %s %v", round, name, text, family, got.Schema, got.Changes, want.Schema, want.Changes)
+					}
+				}
+			}
+		}
+	}
+	if want := len(texts) * 2 * 3; len(c.entries) != want {
+		t.Errorf("%d entries, want %d", len(c.entries), want)
+	}
+}
+
+// What a request has brought is not kept with what the cache remembers, and later requests may write over their own bytes.
+func TestCacheKeepsNothingOfTheRequest(t *testing.T) {
+	c := NewCache(CacheBytes)
+	for _, text := range texts[:2] {
+		want := string(Clean([]byte(text), Gemini).Schema)
+		first := []byte(text)
+		c.Clean(first, Gemini)
+		clear(first)
+		second := []byte(text)
+		if got := c.Clean(second, Gemini); string(got.Schema) != want {
+			t.Errorf("%s became %s, want %s", text, got.Schema, want)
+		}
+	}
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	c := NewCache(64 << 10)
+	tool := func(i int) []byte {
+		return fmt.Appendf(nil, `{"type":"object","properties":{"p%d":{"type":"string","minLength":3,"description":%q}}}`, i, strings.Repeat("long ", 100))
+	}
+	for i := range 1000 {
+		c.Clean(tool(i), Claude)
+		c.Clean(tool(0), Claude) // used all the time, so it stays
+	}
+	sum := 0
+	for at := c.recent.Front(); at != nil; at = at.Next() {
+		sum += at.Value.(*cacheEntry).size()
+	}
+	if sum != c.used || c.used > c.max || len(c.entries) != c.recent.Len() || len(c.entries) < 10 {
+		t.Errorf("%d bytes counted, %d used of %d; %d entries, %d in order", sum, c.used, c.max, len(c.entries), c.recent.Len())
+	}
+	if _, ok := c.find(tool(0), rules{family: Claude}); !ok {
+		t.Error("what is used all the time was dropped")
+	}
+	if _, ok := c.find(tool(1), rules{family: Claude}); ok {
+		t.Error("what was used longest ago was kept")
+	}
+	used := c.used
+	c.Clean([]byte(`{"type":"object","description":"`+strings.Repeat("x", c.max/4)+`"}`), Claude)
+	if c.used != used {
+		t.Error("a schema was kept that takes the place of many")
+	}
+}
+
+func TestCacheForManyCallsAtOnce(t *testing.T) {
+	c := NewCache(4 << 10) // so small that entries come and go
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for i := range 200 {
+				text := texts[i%len(texts)]
+				if got, want := c.Clean([]byte(text), Claude), Clean([]byte(text), Claude); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s became %s, want %s", text, got.Schema, want.Schema)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
