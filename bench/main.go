@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +24,7 @@ import (
 // A plan says how long to measure.
 type plan struct {
 	rounds         int           // of every comparison
+	lateRounds     int           // of slow streams
 	turn           time.Duration // how long one target is asked in one round
 	translatedTurn time.Duration // the same where dialects are compared
 	starts         int
@@ -37,12 +40,12 @@ type plan struct {
 
 var (
 	fullPlan = plan{
-		rounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
+		rounds: 9, lateRounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
 		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20},
 		streams: openStreams, peerTurn: time.Second, limit: 15 * time.Minute,
 	}
 	shortPlan = plan{
-		rounds: 5, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
+		rounds: 5, lateRounds: 3, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
 		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10},
 		streams: 1000, peerTurn: 250 * time.Millisecond, limit: 5 * time.Minute,
 	}
@@ -63,6 +66,7 @@ func main() {
 	flag.BoolVar(&o.write, "write", false, "put the report into bench/README.md, too")
 	flag.StringVar(&o.binary, "binary", "", "measure this perigee instead of one built from the source")
 	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
+	flag.StringVar(&o.only, "only", "", "take only the steps whose name contains this, such as slow")
 	streams := flag.Int("streams", -1, "quiet streams to open at the same time; 0 leaves that out")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -89,7 +93,7 @@ func main() {
 type options struct {
 	plan                plan
 	short, peers, write bool
-	binary              string
+	binary, only        string
 }
 
 func exit(err error) {
@@ -127,6 +131,7 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 		b.buildPeers(ctx)
 		section, steps, found = peersSection, []step{{"comparing with other gateways", b.measurePeers}}, &b.peers
 	}
+	steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.name, o.only) })
 	if err := b.measure(ctx, steps); err != nil {
 		return false, err
 	}
@@ -165,6 +170,7 @@ func (b *bench) ownSteps() []step {
 		{"counting allocations", b.measureAllocations},
 		{"preparing", b.measurePreparation},
 		{"comparing", b.measureCost},
+		{"following slow streams", b.measureLate},
 		{"holding streams", b.measureStreams},
 		{"growing", b.measureGrowth},
 	}

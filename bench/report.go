@@ -18,6 +18,7 @@ type report struct {
 	preparations []preparation
 	growth       []growth
 	streams      []quiet
+	late         []lateRound
 }
 
 // markdown writes the report as tables.
@@ -36,6 +37,7 @@ func (r *report) markdown() string {
 	r.writeGrowth(&s)
 	r.writeStreams(&s)
 	r.writePreparations(&s)
+	r.writeLate(&s)
 	return s.String()
 }
 
@@ -44,7 +46,7 @@ func table(s *strings.Builder, title string, columns ...string) {
 }
 
 func writePromises(s *strings.Builder, list []promise) {
-	table(s, "Promises", "what", "promised", "found", "")
+	table(s, "Promises and aims", "what", "limit", "found", "")
 	for _, p := range list {
 		limit, verdict := p.limit, "kept"
 		switch {
@@ -52,6 +54,10 @@ func writePromises(s *strings.Builder, list []promise) {
 			limit, verdict = "–", "for information"
 		case p.unmeasured:
 			verdict = "open"
+		case p.aim && p.kept:
+			verdict = "aim reached"
+		case p.aim:
+			verdict = "aim not reached"
 		case !p.kept:
 			verdict = "**broken**"
 		}
@@ -60,6 +66,9 @@ func writePromises(s *strings.Builder, list []promise) {
 }
 
 func (r *report) writeLatency(s *strings.Builder) {
+	if len(r.cells) == 0 {
+		return
+	}
 	table(s, "Time of a call in the Gemini dialect, one after the other, ms", "body", "target", "first event p50", "p99", "whole p50", "p99", "added to first event p50")
 	for _, c := range r.cells {
 		if c.clients != 1 {
@@ -85,6 +94,9 @@ func (c *cell) time(target int, figure func(turn) time.Duration) float64 {
 }
 
 func (r *report) writeCPU(s *strings.Builder) {
+	if len(r.cells) == 0 {
+		return
+	}
 	table(s, "CPU of the proxy for a call in the Gemini dialect, and calls per second",
 		"calls", "ReverseProxy µs", "perigee µs", "ratio", "lowest – highest round", "direct /s", "ReverseProxy /s", "perigee /s")
 	for _, c := range r.cells {
@@ -99,6 +111,9 @@ func (r *report) writeCPU(s *strings.Builder) {
 }
 
 func (r *report) writeTranslations(s *strings.Builder) {
+	if len(r.translations) == 0 {
+		return
+	}
 	table(s, "The dialects that are rewritten, one call after the other",
 		"body", "dialect", "first event p50, ms", "p99", "added p50, ms", "p99", "whole p50, ms", "CPU, µs")
 	for _, c := range r.translations {
@@ -117,6 +132,9 @@ func (r *report) writeTranslations(s *strings.Builder) {
 }
 
 func (r *report) writeAllocations(s *strings.Builder) {
+	if len(r.allocations) == 0 {
+		return
+	}
 	table(s, "Allocations of perigee's own code for a call", "body", "dialect", "number", "KB", "KB over body")
 	for _, a := range r.allocations {
 		fmt.Fprintf(s, "| %s | %s | %d | %.1f | %.1f |\n", bytesText(int64(a.size)), a.dialect, a.number,
@@ -126,6 +144,9 @@ func (r *report) writeAllocations(s *strings.Builder) {
 
 func (r *report) writeWeight(s *strings.Builder) {
 	w := r.weight
+	if w.firstStart == 0 {
+		return
+	}
 	table(s, "Weight", "what", "found")
 	fmt.Fprintf(s, "| from exec to listening, empty data directory | %.0f ms |\n", milliseconds(w.firstStart))
 	fmt.Fprintf(s, "| from exec to listening, later | %.0f ms |\n", milliseconds(w.laterStart))
@@ -135,6 +156,9 @@ func (r *report) writeWeight(s *strings.Builder) {
 }
 
 func (r *report) writeGrowth(s *strings.Builder) {
+	if len(r.growth) == 0 {
+		return
+	}
 	table(s, "Cost as the body grows", "dialect", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
 	for _, g := range r.growth {
 		times := "–" // the process itself is many times a small body
@@ -162,6 +186,9 @@ func (r *report) writeStreams(s *strings.Builder) {
 }
 
 func (r *report) writePreparations(s *strings.Builder) {
+	if len(r.preparations) == 0 {
+		return
+	}
 	table(s, fmt.Sprintf("Preparing a conversation with %d tools for the Antigravity gateway", preparedTools), "conversation", "model", "median, ms", "ns for a byte")
 	for _, p := range r.preparations {
 		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f |\n", bytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size))

@@ -48,6 +48,12 @@ func goodReport() *report {
 		}}
 		r.translations = append(r.translations, c)
 	}
+	r.late = []lateRound{{
+		direct:      {p50: 100 * time.Microsecond, p99: time.Millisecond},
+		proxy:       {p50: 400 * time.Microsecond, p99: 2 * time.Millisecond, cpu: 20 * time.Microsecond},
+		perigee:     {p50: 500 * time.Microsecond, p99: 3 * time.Millisecond, cpu: 30 * time.Microsecond},
+		perigee + 1: {p50: 600 * time.Microsecond, p99: 3 * time.Millisecond, cpu: 40 * time.Microsecond},
+	}}
 	for _, d := range dialects {
 		r.allocations = append(r.allocations, allocation{d.name, 100 << 10, 1234, 150 << 10})
 		for _, size := range growthSizes {
@@ -84,6 +90,7 @@ func TestPromisesAreJudged(t *testing.T) {
 		"not linear":                          {func(r *report) { r.growth[4].cpu *= 2 }, "| CPU per byte, 50 MB against 10 MB, Gemini | ≤ 1.25 | 2.00 | **broken** |"},
 		"copies in a dialect":                 {func(r *report) { r.growth[18].peak = 100 << 20 }, "| memory for a body of 10 MB, Messages | ≤ 4.0 times | 8.6 times | **broken** |"},
 		"not linear in a dialect":             {func(r *report) { r.growth[9].cpu *= 2 }, "| CPU per byte, 50 MB against 10 MB, Chat | ≤ 1.25 | 2.00 | **broken** |"},
+		"late":                                {func(r *report) { r.late[0][perigee+1].p50 = 900 * time.Microsecond }, "| a chunk of 50 slow streams comes later than from ReverseProxy, perigee, Chat | ≤ 0.30 ms | 0.50 ms | **broken** |"},
 		"small heavy":                         {func(r *report) { r.growth[0].peak = 40 << 20 }, ""}, // a process is more than a small body
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +124,7 @@ func TestReportShowsAddedTimeAndRatio(t *testing.T) {
 		"| 100 KB | direct, Gemini | 0.10 | 1.00 | – | – |",
 		"| 100 KB | Chat | 0.40 | 3.00 | 0.30 | 2.00 | 0.00 | 900 |",
 		"| 100 KB | Messages | 1234 | 150.0 | 1.5 |",
+		"| perigee, Chat | 0.60 | 3.00 | +0.20 | 40 |",
 		"| Gemini | 50 MB | 52.43 | 1.00 | 14.0 | 164.0 | 3.0 |",
 	} {
 		if !strings.Contains(text, line) {

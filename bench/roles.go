@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -59,6 +60,7 @@ const (
 	quickModel = "gemini-3-flash"
 	pacedModel = "gemini-3-flash-paced"
 	quietModel = "gemini-3-flash-quiet"
+	slowModel  = "gemini-3-flash-slow"
 	pace       = 2 * time.Millisecond
 )
 
@@ -80,6 +82,10 @@ func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
+	if model == slowModel {
+		provideSlowly(r.Context(), w, control)
+		return
+	}
 	for i, chunk := range answerChunks {
 		if i > 0 && model == pacedModel {
 			select {
@@ -96,6 +102,25 @@ func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 		}
 		if model == quietModel {
 			<-r.Context().Done()
+			return
+		}
+	}
+}
+
+// provideSlowly answers with chunks that say when they were sent, at an even pace.
+func provideSlowly(ctx context.Context, w io.Writer, control *http.ResponseController) {
+	tick := time.NewTicker(slowPace)
+	defer tick.Stop()
+	for i := range slowChunks {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if _, err := w.Write(stampedChunk(i == slowChunks-1)); err != nil {
+			return
+		}
+		if err := control.Flush(); err != nil {
 			return
 		}
 	}

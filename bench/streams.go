@@ -172,8 +172,8 @@ func openQuiet(ctx context.Context, n int, addr string, q question) ([]net.Conn,
 	return streams, errors.Join(failed, ctx.Err())
 }
 
-// openOne makes a call and returns its connection as soon as the text has begun.
-func openOne(ctx context.Context, addr string, request []byte) (net.Conn, error) {
+// openConn connects and sends a request.
+func openConn(ctx context.Context, addr string, request []byte) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: askLimit}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -181,6 +181,15 @@ func openOne(ctx context.Context, addr string, request []byte) (net.Conn, error)
 	_ = conn.SetDeadline(time.Now().Add(askLimit)) // a connection that has just been made takes it
 	if _, err := conn.Write(request); err != nil {
 		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// openOne makes a call and returns its connection as soon as the text has begun.
+func openOne(ctx context.Context, addr string, request []byte) (net.Conn, error) {
+	conn, err := openConn(ctx, addr, request)
+	if err != nil {
 		return nil, err
 	}
 	answer := make([]byte, 0, 4<<10)
