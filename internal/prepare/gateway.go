@@ -35,7 +35,7 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 	if g.claude() && spec.Output == 0 {
 		g.spec.Output = claudeOutput
 	}
-	g.noteRepair()
+	opts.Repair.note(&g.notes)
 	g.prompt.Extra = g.known(p.Extra, "", requestMembers)
 	g.system()
 	g.tools()

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/models"
 )
 
 // contents makes the conversation one that the gateway accepts: nothing empty or unknown, the user first, every call
@@ -26,7 +25,7 @@ func (g *gateway) contents() {
 	if g.claude() {
 		list = g.withThoughts(list)
 	}
-	sign(list, g.spec.Family == models.Gemini)
+	sign(list, signedFrom(list, g.spec.Family, g.opts.Repair))
 	g.prompt.Contents = list
 }
 

@@ -158,7 +158,7 @@ func (p Prepared) Searched(spec models.Spec, opts AntigravityOptions, said, resu
 	if g.claude() {
 		list = g.withThoughts(list)
 	}
-	sign(list, spec.Family == models.Gemini)
+	sign(list, signedFrom(list, spec.Family, opts.Repair))
 	g.prompt.Contents = list
 	p.Prompt, p.Notes = &g.prompt, g.notes.list
 	return p

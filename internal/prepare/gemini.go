@@ -11,11 +11,18 @@ import (
 // in the answer, and what was changed that the client could miss. p stays as it is; the result shares with it whatever
 // did not change.
 func ForGemini(p *perigee.Prompt, spec models.Spec) (*perigee.Prompt, Back, []perigee.Note) {
-	g := &gemini{spec: spec, prompt: *p}
+	return RepairForGemini(p, spec, 0)
+}
+
+// RepairForGemini is ForGemini after a refusal of the provider's. Of the repairs this API needs RepairSignatures; others
+// change nothing here.
+func RepairForGemini(p *perigee.Prompt, spec models.Spec, repair Repair) (*perigee.Prompt, Back, []perigee.Note) {
+	g := &gemini{spec: spec, prompt: *p, repair: repair}
 	g.system()
 	g.tools()
 	g.generation()
 	g.contents()
+	repair.note(&g.notes)
 	return &g.prompt, Back{names: g.names.back}, g.notes.list
 }
 
@@ -23,6 +30,7 @@ func ForGemini(p *perigee.Prompt, spec models.Spec) (*perigee.Prompt, Back, []pe
 type gemini struct {
 	spec   models.Spec
 	prompt perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
+	repair Repair
 	names  names
 	notes  notes
 }

@@ -5,15 +5,19 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/models"
 )
 
 // contents makes the conversation one that the provider accepts: nothing empty, the user first, every call followed
 // by its result, and signatures where they are demanded.
 func (g *gemini) contents() {
 	list := make([]perigee.Content, 0, len(g.prompt.Contents)+1)
+	tell := refusedStandIns(g.prompt.Contents, g.spec.Family, g.repair)
 	for i := range g.prompt.Contents {
-		if c := g.clean(&g.prompt.Contents[i]); len(c.Parts) > 0 {
+		c := g.prompt.Contents[i]
+		if g.repair&RepairSignatures != 0 {
+			c = withoutSeals(c)
+		}
+		if c = g.clean(&c, tell); len(c.Parts) > 0 {
 			list = append(list, c)
 		}
 	}
@@ -21,7 +25,7 @@ func (g *gemini) contents() {
 	if g.claude() {
 		list = g.forClaude(list)
 	}
-	sign(list, g.spec.Family == models.Gemini)
+	sign(list, signedFrom(list, g.spec.Family, g.repair))
 	g.prompt.Contents = list
 }
 
@@ -34,8 +38,9 @@ func (g *gemini) opening() perigee.Part {
 	return perigee.Part{Kind: perigee.PartText}
 }
 
-// clean returns a content without the parts that carry nothing and with the names that the provider knows.
-func (g *gemini) clean(c *perigee.Content) perigee.Content {
+// clean returns a content without the parts that carry nothing and with the names that the provider knows. Calls and
+// results become texts where tell says so.
+func (g *gemini) clean(c *perigee.Content, tell bool) perigee.Content {
 	out := *c
 	switch {
 	case out.Role == "":
@@ -45,7 +50,7 @@ func (g *gemini) clean(c *perigee.Content) perigee.Content {
 	}
 	changed := false
 	for i := range c.Parts {
-		part, keep := g.cleanPart(c.Parts[i], out.Role == perigee.RoleModel)
+		part, keep := g.cleanPart(c.Parts[i], out.Role == perigee.RoleModel, tell)
 		if !changed && keep && same(&part, &c.Parts[i]) {
 			continue // the parts are still the client's
 		}
@@ -66,7 +71,7 @@ func same(a, b *perigee.Part) bool {
 }
 
 // cleanPart returns the part as the provider should see it, and whether it should see it at all.
-func (g *gemini) cleanPart(p perigee.Part, model bool) (perigee.Part, bool) {
+func (g *gemini) cleanPart(p perigee.Part, model, tell bool) (perigee.Part, bool) {
 	if p.Signature != "" && (!model || p.Kind == perigee.PartResponse || isSentinel(p.Signature) && p.Kind != perigee.PartCall) {
 		p.Signature = ""
 	}
@@ -75,8 +80,10 @@ func (g *gemini) cleanPart(p perigee.Part, model bool) (perigee.Part, bool) {
 	}
 	switch p.Kind {
 	case perigee.PartCall:
-		if !model {
-			g.notes.add(perigee.NoteRepaired, "tool call in a turn of the user's")
+		if tell || !model {
+			if !tell {
+				g.notes.add(perigee.NoteRepaired, "tool call in a turn of the user's")
+			}
 			return told("call of tool ", p.Call.Name, p.Call.Args), true
 		}
 		if wire := g.names.wire(p.Call.Name); wire != p.Call.Name {
@@ -85,8 +92,10 @@ func (g *gemini) cleanPart(p perigee.Part, model bool) (perigee.Part, bool) {
 			p.Call = &call
 		}
 	case perigee.PartResponse:
-		if model {
-			g.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
+		if tell || model {
+			if !tell {
+				g.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
+			}
 			return told("result of tool ", p.Response.Name, p.Response.Response), true
 		}
 		if wire := g.names.wire(p.Response.Name); wire != p.Response.Name || p.Response.Response == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/models"
 )
 
 // The sentinels are what a provider takes in place of a signature that was lost.
@@ -14,14 +15,37 @@ func isSentinel(signature string) bool {
 }
 
 // sign sees to it that no call but the first of a step claims to have lost its signature, and that this one has a
-// signature in the current turn where the model demands it, as generation 3 does.
-func sign(list []perigee.Content, demanded bool) {
-	turn := perigee.CurrentTurn(list)
+// signature in all contents from the given one on.
+func sign(list []perigee.Content, from int) {
 	for i := range list {
 		if list[i].Role == perigee.RoleModel {
-			list[i].Parts = signStep(list[i].Parts, demanded && i >= turn)
+			list[i].Parts = signStep(list[i].Parts, i >= from)
 		}
 	}
+}
+
+// signedFrom is the first content whose calls the model wants signed. Generation 3 does so in the current turn; after a
+// refusal nobody knows where it takes that to begin.
+func signedFrom(list []perigee.Content, family models.Family, repair Repair) int {
+	switch {
+	case family != models.Gemini:
+		return len(list)
+	case repair&RepairSignatures != 0:
+		return 0
+	}
+	return perigee.CurrentTurn(list)
+}
+
+// refusedStandIns says whether a refusal of signatures can only be about what stands in for them, or about calls that have
+// none: the conversation has no other. The model is then told of its calls, in whichever turn they are.
+func refusedStandIns(list []perigee.Content, family models.Family, repair Repair) bool {
+	return repair&RepairSignatures != 0 && family == models.Gemini && !slices.ContainsFunc(list, hasSeal)
+}
+
+func hasSeal(c perigee.Content) bool {
+	return c.Role == perigee.RoleModel && slices.ContainsFunc(c.Parts, func(p perigee.Part) bool {
+		return p.Signature != "" && !isSentinel(p.Signature)
+	})
 }
 
 // signStep returns the parts of a step with the signatures of its calls in order. The parts given stay as they are.
@@ -50,17 +74,7 @@ func signStep(parts []perigee.Part, demanded bool) []perigee.Part {
 	return parts
 }
 
-// WithoutSeals returns the prompt without any signature in its history, and without the thinking that only a
-// signature could prove.
-func WithoutSeals(p *perigee.Prompt) *perigee.Prompt {
-	bare := *p
-	bare.Contents = make([]perigee.Content, len(p.Contents))
-	for i, c := range p.Contents {
-		bare.Contents[i] = withoutSeals(c)
-	}
-	return &bare
-}
-
+// withoutSeals returns the content without any signature, and without the thinking that only a signature could prove.
 func withoutSeals(c perigee.Content) perigee.Content {
 	parts := make([]perigee.Part, 0, len(c.Parts))
 	for _, part := range c.Parts {

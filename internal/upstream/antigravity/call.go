@@ -92,6 +92,7 @@ func (c *call) run(ctx context.Context) error {
 				return c.explain(v)
 			}
 		}
+		c.upstream.opts.Logger.Info("request repaired", "upstream", c.upstream.opts.Name, "kind", v.Kind)
 	}
 }
 

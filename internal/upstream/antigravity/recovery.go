@@ -44,7 +44,6 @@ func (r *recovery) mend(ctx context.Context, v *verdict.Verdict) bool {
 	case !r.mended:
 		r.mended = true
 		r.options.Repair = repair
-		r.call.upstream.opts.Logger.Info("request mended", "upstream", r.call.upstream.opts.Name, "kind", v.Kind)
 		return true
 	case v.Kind == verdict.KindSchemaKeyword && len(r.dropped) < maxDropped:
 		return r.leaveOut(ctx, v)

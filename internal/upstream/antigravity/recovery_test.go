@@ -1,6 +1,7 @@
 package antigravity
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,6 +48,47 @@ func TestKnownRefusalsAreMendedOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A provider that wants every first call of the model's signed, whichever turn it is in: the second attempt has nothing that
+// it could want a signature for, and no attempt is sent twice.
+func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
+	const (
+		call   = `{"role":"model","parts":[{"functionCall":{"id":"c1","name":"read","args":{"p":"a"}}%s}]},`
+		result = `{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"result":"text"}}}%s]}`
+		ask    = `{"role":"user","parts":[{"text":"go on"}]}`
+		said   = `,{"role":"model","parts":[{"text":"done"}]},`
+	)
+	seal := base64.StdEncoding.EncodeToString([]byte("\x12" + strings.Repeat("gemini", 10)))
+	for name, contents := range map[string]string{
+		"an earlier turn":                ask + "," + fmt.Sprintf(call, "") + fmt.Sprintf(result, "") + said + ask,
+		"an earlier turn that is signed": ask + "," + fmt.Sprintf(call, `,"thoughtSignature":"`+seal+`"`) + fmt.Sprintf(result, "") + said + ask,
+		"a picture beside the result":    ask + "," + fmt.Sprintf(call, "") + fmt.Sprintf(result, `,{"inlineData":{"mimeType":"image/png","data":"aGk="}}`),
+		"a text beside the result":       ask + "," + fmt.Sprintf(call, "") + fmt.Sprintf(result, `,{"text":"and?"}`),
+		"no calls at all":                ask,
+	} {
+		for _, refusal := range []string{"Function call is missing a thought_signature in functionCall parts.", "Corrupted thought signature."} {
+			t.Run(name+", "+refusal, func(t *testing.T) {
+				var sent []string
+				r := newRig(t, func(o *Options) {
+					o.Transport = refusing(o.Transport, func(body string) string {
+						sent = append(sent, body[strings.Index(body, `"contents"`):])
+						if len(sent) == 1 || strings.Contains(body, seal) || strings.Contains(body, `"args":{"p":"a"}}}`) {
+							return refusal
+						}
+						return ""
+					})
+				})
+				heard := r.hear(prompt(t, "gemini-3-flash", `{"contents":[`+contents+`]}`))
+				if len(sent) > 2 || len(sent) == 2 && sent[0] == sent[1] {
+					t.Errorf("sent\n%s", strings.Join(sent, "\n"))
+				}
+				if changeable := contents != ask; changeable != strings.HasSuffix(heard, "finish STOP") {
+					t.Errorf("heard %s of\n%s", heard, strings.Join(sent, "\n"))
+				}
+			})
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		if err == nil {
 			err = u.ask(ctx, req, method, m, yield)
 		}
-		if repaired, ok := u.repair(req, err); ok {
+		if repaired, ok := u.repair(req, &m, err); ok {
 			err = u.ask(ctx, req, method, repaired, yield)
 		}
 		if err != nil {

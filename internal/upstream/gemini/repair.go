@@ -1,7 +1,9 @@
 package gemini
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -11,32 +13,33 @@ import (
 )
 
 // repair writes a request anew that the provider refused for something that can be set right, so that the conversation can go
-// on. A request that came in this dialect is otherwise sent as it is, because most of them are right.
-func (u *Upstream) repair(req *perigee.Request, refused error) (m message, ok bool) {
-	seals := blames(refused, "signature")
-	if !seals && !(asItCame(req) && blames(refused, "thinking")) {
+// on. A request that came in this dialect is otherwise sent as it is, because most of them are right. Where nothing would
+// change it is not sent again.
+func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
+	var how prepare.Repair
+	switch {
+	case blames(refused, "signature"):
+		// Another provider made it, as after a change of model in the middle of a conversation, or it was damaged on the way.
+		how = prepare.RepairSignatures
+	case asItCame(req) && blames(refused, "thinking"):
+	default:
 		return m, false
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
 		return m, false
 	}
-	if seals {
-		// Another provider made it, as after a change of model in the middle of a conversation, or it was damaged on the way.
-		prompt = prepare.WithoutSeals(prompt)
+	before := sent.body
+	if asItCame(req) {
+		before = dialect.EncodeRequest(prompt)
 	}
-	prompt, m.back, m.notes = prepare.ForGemini(prompt, models.Of(req.Model))
-	if !asItCame(req) {
-		m.notes = nil // they were said with the first attempt
-	}
-	if seals {
-		m.notes = append(m.notes, perigee.Note{Action: perigee.NoteRepaired, Subject: "thought signatures that the provider refused"})
-	}
+	prompt, m.back, m.notes = prepare.RepairForGemini(prompt, models.Of(req.Model), how)
+	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
 	if len(m.notes) == 0 || req.Object(m.notes) != nil {
 		return m, false // it would be refused again, or its owner wants nothing changed
 	}
 	m.body = dialect.EncodeRequest(prompt)
-	return m, true
+	return m, !bytes.Equal(m.body, before)
 }
 
 // blames says whether the provider refused a request for what the word says.

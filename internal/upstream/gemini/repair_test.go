@@ -1,0 +1,90 @@
+package gemini
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"perigee"
+	dialect "perigee/internal/dialect/gemini"
+)
+
+// asked sends a body to a provider that refuses as it is told, and returns what was sent and how it ended. Requests of other
+// dialects are written anew, those of this one go as they are.
+func asked(t *testing.T, translated bool, body string, refuse func(n int, body string) string) (sent []string, notes string, err error) {
+	t.Helper()
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		raw, _ := io.ReadAll(r.Body)
+		sent = append(sent, string(raw))
+		w.Header().Set("Content-Type", "application/json")
+		if text := refuse(len(sent), string(raw)); text != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":%q}}`, text)
+			return
+		}
+		fmt.Fprint(w, finished)
+	}))
+	defer server.Close()
+	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+	defer u.Close()
+	req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(body)}, "gemini-3-flash-preview", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if translated {
+		req.Dialect = perigee.DialectOpenAIChat
+	}
+	for ev, failed := range u.Stream(t.Context(), req) {
+		if failed != nil {
+			err = failed
+		}
+		if ev.Kind == perigee.EventNote {
+			notes += ev.Note.String() + "; "
+		}
+	}
+	return sent, notes, err
+}
+
+const (
+	question = `{"role":"user","parts":[{"text":"go on"}]}`
+	called   = `{"role":"model","parts":[{"functionCall":{"id":"c1","name":"read","args":{"p":"a"}}%s}]},`
+	answered = `{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"result":"text"}}}%s]}`
+	done     = `,{"role":"model","parts":[{"text":"done"}]},`
+)
+
+// A provider that wants every first call of the model's signed, whichever turn it is in: the second attempt has nothing that
+// it could want a signature for, and no attempt is sent twice.
+func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
+	const seal = "c2VhbC1vZi1zb21lYm9keS1lbHNl"
+	for name, contents := range map[string]string{
+		"an earlier turn":                question + "," + fmt.Sprintf(called, "") + fmt.Sprintf(answered, "") + done + question,
+		"an earlier turn that is signed": question + "," + fmt.Sprintf(called, `,"thoughtSignature":"`+seal+`"`) + fmt.Sprintf(answered, "") + done + question,
+		"a picture beside the result":    question + "," + fmt.Sprintf(called, "") + fmt.Sprintf(answered, `,{"inlineData":{"mimeType":"image/png","data":"aGk="}}`),
+		"a text beside the result":       question + "," + fmt.Sprintf(called, "") + fmt.Sprintf(answered, `,{"text":"and?"}`),
+		"no calls at all":                question,
+	} {
+		for _, translated := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, translated: %v", name, translated), func(t *testing.T) {
+				sent, notes, err := asked(t, translated, `{"contents":[`+contents+`]}`, func(n int, body string) string {
+					if n == 1 || strings.Contains(body, seal) || strings.Contains(body, `"args":{"p":"a"}}}`) {
+						return "Function call is missing a thought_signature in functionCall parts."
+					}
+					return ""
+				})
+				if len(sent) > 2 || len(sent) == 2 && sent[0] == sent[1] {
+					t.Errorf("sent\n%s", strings.Join(sent, "\n"))
+				}
+				if changeable := contents != question; changeable != (err == nil) || changeable != strings.Contains(notes, "repaired thought signatures that the provider refused") {
+					t.Errorf("%v, notes %q, sent\n%s", err, notes, strings.Join(sent, "\n"))
+				}
+			})
+		}
+	}
+}
