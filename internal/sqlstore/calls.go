@@ -18,9 +18,9 @@ const callColumns = `id, time_us, operation, dialect, stream,
 	outcome, class, status, error, finish, first_byte_ns, duration_ns,
 	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps`
 
-const saveCall = `INSERT INTO calls (` + callColumns + `, replica)
+const saveCall = `INSERT INTO calls (` + callColumns + `, replica, counted)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
+		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
 	ON CONFLICT (id) DO UPDATE SET
 		time_us = excluded.time_us, operation = excluded.operation, dialect = excluded.dialect, stream = excluded.stream,
 		client_name = excluded.client_name, client_version = excluded.client_version,
@@ -30,10 +30,11 @@ const saveCall = `INSERT INTO calls (` + callColumns + `, replica)
 		finish = excluded.finish, first_byte_ns = excluded.first_byte_ns, duration_ns = excluded.duration_ns,
 		input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
 		output_tokens = excluded.output_tokens, thinking_tokens = excluded.thinking_tokens,
-		bytes_in = excluded.bytes_in, notes = excluded.notes, steps = excluded.steps, replica = excluded.replica`
+		bytes_in = excluded.bytes_in, notes = excluded.notes, steps = excluded.steps, replica = excluded.replica,
+		counted = excluded.counted`
 
-// SaveCalls writes the calls in one transaction, each under its ID, replacing what was said of it before.
-// Either all of them are kept or none. Times are kept to the microsecond.
+// SaveCalls writes the calls in one transaction, each under its ID, replacing what was said of it before, and keeps the daily
+// sums in step. Either all of them are kept or none. Times are kept to the microsecond.
 func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 	if len(calls) == 0 {
 		return nil
@@ -41,17 +42,70 @@ func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 	if err := s.writable("save calls"); err != nil {
 		return err
 	}
-	err := s.saveMany(ctx, bulk{statement: saveCall, rows: len(calls), args: func(i int, into []any) ([]any, error) {
-		if calls[i].ID == "" {
-			return nil, perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
+	return s.explain(fmt.Sprintf("save %d calls in", len(calls)), s.inBulk(ctx, func(ctx context.Context, tx bulkTx) error {
+		return s.saveCalls(ctx, tx, calls)
+	}))
+}
+
+func (s *Store) saveCalls(ctx context.Context, tx bulkTx, calls []perigee.Call) error {
+	now := make(map[string]counted, len(calls)) // what is counted of each call
+	ids := make([]string, len(calls))
+	for i := range calls {
+		id := calls[i].ID
+		if id == "" {
+			return perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
 		}
+		ids[i] = id
+		if n, ok := s.countOf(&calls[i]); ok {
+			now[id] = n
+		} else {
+			delete(now, id) // its last state in this batch is what counts
+		}
+	}
+	difference := sums{}
+	if err := s.uncount(ctx, tx, ids, difference); err != nil {
+		return err
+	}
+	for _, n := range now {
+		difference.add(n, 1)
+	}
+	err := tx.each(ctx, bulk{statement: saveCall, rows: len(calls), args: func(i int, into []any) ([]any, error) {
 		args, err := appendArgs(into, &calls[i])
 		if err != nil {
 			return nil, fmt.Errorf("call %s: %w", calls[i].ID, err)
 		}
-		return append(args, s.replica), nil
+		return append(args, s.replica, calls[i].Outcome != perigee.OutcomeOpen), nil
 	}})
-	return s.explain(fmt.Sprintf("save %d calls in", len(calls)), err)
+	if err != nil {
+		return err
+	}
+	return difference.write(ctx, tx)
+}
+
+// uncount takes what the sums have of the calls out of them: each is about to be replaced. That is rare: a call that was cut off
+// because its replica seemed gone, or a batch whose commit was never confirmed.
+func (s *Store) uncount(ctx context.Context, tx bulkTx, ids []string, difference sums) error {
+	// The batch of this replica that was not confirmed may still be on its way into the database.
+	if _, err := s.engine.turn(ctx, tx, "calls of "+s.replica, false); err != nil {
+		return err
+	}
+	query, list := s.engine.savedCalls()
+	arg, err := list(ids)
+	if err != nil {
+		return err
+	}
+	return tx.query(ctx, query, []any{arg}, func(row scanner) error {
+		var id string
+		var isCounted bool
+		var n counted
+		if err := row.Scan(append([]any{&id, &isCounted}, n.into()...)...); err != nil {
+			return err
+		}
+		if isCounted {
+			difference.add(n, -1)
+		}
+		return nil
+	})
 }
 
 // appendArgs gives a call's values in the order of callColumns; scanCall reads them back.

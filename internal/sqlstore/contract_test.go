@@ -33,6 +33,9 @@ func TestStore(t *testing.T) {
 		{"usage refuses an unknown group", testUsageUnknown},
 		{"an empty store has no usage", testUsageEmpty},
 		{"sums agree with adding up by hand", testUsageModel},
+		{"a day has few sums", testSumsAreFew},
+		{"what is saved twice counts once", testSavedTwice},
+		{"old calls are removed, and usage stays", testRemoval},
 		{"readers see whole batches while writers write", testConcurrent},
 		{"a canceled save keeps nothing and the next one works", testCanceledSave},
 	}

@@ -27,8 +27,15 @@ type engine interface {
 
 	// durably runs change in a transaction that has reached the disk when it returns.
 	durably(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error
-	// inBulk runs a statement for each of many rows, in one transaction, behind a first one.
-	inBulk(ctx context.Context, db *sql.DB, b bulk) error
+	// inBulk runs work in a transaction that is quick with many rows.
+	inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error
+	// savedCalls is a query for calls by id, of which it has a list in its one argument; it keeps other transactions from
+	// changing these calls.
+	savedCalls() (query string, list func(ids []string) (any, error))
+	// turn keeps other transactions that name the same thing waiting until this one ends. With try it does not wait, and says
+	// whether it is this one's turn.
+	turn(ctx context.Context, tx bulkTx, name string, try bool) (ours bool, err error)
+	skipLocked() string // behind a query: lock its rows, and leave those out that another transaction has locked
 	// lease waits until nobody else refreshes an account, and keeps others from it until release is called; nil: there are no
 	// others.
 	lease(ctx context.Context, upstream, email string) (release func(), err error)
@@ -40,14 +47,28 @@ type engine interface {
 	advice(err error) (class perigee.Class, next string)
 }
 
+// A bulkTx is a transaction for many rows.
+type bulkTx interface {
+	// query has each row of the answer read.
+	query(ctx context.Context, statement string, args []any, read func(row scanner) error) error
+	// each runs a statement for each row of a bulk.
+	each(ctx context.Context, b bulk) error
+}
+
+// A scanner is a row of an answer.
+type scanner interface{ Scan(into ...any) error }
+
 // A bulk is a statement for many rows.
 type bulk struct {
-	first     string // empty: there is none
-	firstArgs []any
 	statement string // has its arguments in order, each once
 	rows      int
 	// args gives the arguments of a row, in the memory of into.
 	args func(row int, into []any) ([]any, error)
+}
+
+// once is a statement for a single row.
+func once(statement string, args ...any) bulk {
+	return bulk{statement: statement, rows: 1, args: func(_ int, into []any) ([]any, error) { return append(into, args...), nil }}
 }
 
 func chooseEngine(opts Options) (engine, error) {
@@ -138,7 +159,9 @@ func inTransaction(ctx context.Context, db beginner, change func(tx *sql.Tx) err
 	return tx.Commit()
 }
 
-// saveMany writes rows in bulk, all or none.
-func (s *Store) saveMany(ctx context.Context, b bulk) error {
-	return s.bounded(ctx, func(ctx context.Context) error { return s.engine.inBulk(ctx, s.write, b) })
+// inBulk runs work in one transaction: all of it is kept, or nothing.
+func (s *Store) inBulk(ctx context.Context, work func(ctx context.Context, tx bulkTx) error) error {
+	return s.bounded(ctx, func(ctx context.Context) error {
+		return s.engine.inBulk(ctx, s.write, func(tx bulkTx) error { return work(ctx, tx) })
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,10 +14,27 @@ import (
 	"perigee"
 )
 
-// testUsageModel saves random calls, some of them several times, and compares every sum with a plain one.
+// testUsageModel saves random calls, some of them several times, removes some, and compares every sum with a plain one.
 func testUsageModel(t *testing.T, s *Store) {
 	known := map[string]perigee.Call{}
+	removed := 0
 	rapid.Check(t, func(t *rapid.T) {
+		if rapid.IntRange(0, 4).Draw(t, "upkeep") == 0 {
+			before := rapid.SampledFrom([]time.Time{{}, anyTime(t)}).Draw(t, "before")
+			mustUpkeep(t, s, before)
+			for id, c := range known {
+				if !before.IsZero() && c.Time.Before(before) && c.Outcome != perigee.OutcomeOpen && !strings.HasPrefix(id, "removed") {
+					// What is removed counts at the first moment of its day.
+					delete(known, id)
+					removed++
+					c.Time = c.Time.UTC().Truncate(24 * time.Hour)
+					known[fmt.Sprint("removed ", removed)] = c
+				}
+			}
+			if rows := mustCalls(t, s, perigee.CallQuery{Limit: 1000}); len(rows) != len(known)-removed {
+				t.Fatalf("there are %d rows of %d calls, of which %d were removed", len(rows), len(known), removed)
+			}
+		}
 		batch := rapid.SliceOfN(rapid.Custom(anyCall), 1, 20).Draw(t, "batch")
 		for _, c := range batch {
 			known[c.ID] = c

@@ -53,8 +53,12 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 			return err
 		},
 		"CutOffOpenCalls": func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.CutOffOpenCalls(ctx); return err },
-		"Replicas":        func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Replicas(ctx); return err },
-		"Changes":         func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Changes(ctx); return err },
+		"Upkeep": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, _, err := s.Upkeep(ctx, time.Time{})
+			return err
+		},
+		"Replicas": func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Replicas(ctx); return err },
+		"Changes":  func(ctx context.Context, s *Store, _ *Accounts) error { _, err := s.Changes(ctx); return err },
 		"SaveSession": func(ctx context.Context, s *Store, _ *Accounts) error {
 			return s.Sessions("gravity").SaveSession(ctx, "s", "f", "e", "p")
 		},
@@ -108,8 +112,14 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 // A muteEngine is a PostgreSQL whose rows go the usual way, one by one: there is no server to send them to at once.
 type muteEngine struct{ *postgres }
 
-func (muteEngine) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
-	_, err := db.ExecContext(ctx, b.statement)
+func (muteEngine) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
+	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(muteTx{sqliteTx{tx}}) })
+}
+
+type muteTx struct{ sqliteTx }
+
+func (tx muteTx) each(ctx context.Context, b bulk) error {
+	_, err := tx.ExecContext(ctx, b.statement)
 	return err
 }
 

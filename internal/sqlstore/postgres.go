@@ -65,6 +65,7 @@ func (p *postgres) name() string            { return p.title }
 func (p *postgres) shared() bool            { return true }
 func (p *postgres) patience() time.Duration { return postgresPatience }
 func (p *postgres) bytewise() string        { return ` COLLATE "C"` }
+func (p *postgres) skipLocked() string      { return ` FOR UPDATE SKIP LOCKED` }
 func (p *postgres) elsewhere() string {
 	return "make a database for perigee alone, or a schema and name it with ?search_path= in store.url"
 }
@@ -139,24 +140,7 @@ func (p *postgres) durably(ctx context.Context, db *sql.DB, change func(tx *sql.
 	})
 }
 
-// inBulk sends all rows at once instead of waiting for the server after each.
-func (p *postgres) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
-	batch := &pgx.Batch{}
-	if b.first != "" {
-		batch.Queue(b.first, b.firstArgs...)
-	}
-	for i := range b.rows {
-		args, err := b.args(i, nil)
-		if err != nil {
-			return err
-		}
-		for j, arg := range args {
-			if s, ok := arg.(string); ok {
-				args[j] = p.text(s)
-			}
-		}
-		batch.Queue(b.statement, args...)
-	}
+func (p *postgres) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -167,8 +151,69 @@ func (p *postgres) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
 		if !ok {
 			return fmt.Errorf("a connection of type %T", driver)
 		}
-		return pgx.BeginFunc(ctx, c.Conn(), func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
+		return pgx.BeginFunc(ctx, c.Conn(), func(tx pgx.Tx) error { return work(postgresTx{tx, p}) })
 	})
+}
+
+type postgresTx struct {
+	tx pgx.Tx
+	p  *postgres
+}
+
+func (t postgresTx) query(ctx context.Context, statement string, args []any, read func(row scanner) error) error {
+	rows, err := t.tx.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// each sends all rows at once instead of waiting for the server after each.
+func (t postgresTx) each(ctx context.Context, b bulk) error {
+	if b.rows == 0 {
+		return nil
+	}
+	batch := &pgx.Batch{}
+	for i := range b.rows {
+		args, err := b.args(i, nil)
+		if err != nil {
+			return err
+		}
+		for j, arg := range args {
+			if s, ok := arg.(string); ok {
+				args[j] = t.p.text(s)
+			}
+		}
+		batch.Queue(b.statement, args...)
+	}
+	return t.tx.SendBatch(ctx, batch).Close()
+}
+
+func (p *postgres) savedCalls() (query string, list func(ids []string) (any, error)) {
+	return `SELECT id, counted, ` + callSums + ` FROM calls WHERE id = ANY($1) ORDER BY id FOR UPDATE`, func(ids []string) (any, error) {
+		texts := make([]string, len(ids))
+		for i, id := range ids {
+			texts[i] = p.text(id)
+		}
+		return texts, nil
+	}
+}
+
+// turn is an advisory lock, which ends with the transaction however that ends.
+func (p *postgres) turn(ctx context.Context, tx bulkTx, name string, try bool) (ours bool, err error) {
+	const lock = `(hashtextextended('perigee ' || $1 || ' ' || current_schema(), 0))`
+	statement := `SELECT pg_advisory_xact_lock` + lock + ` IS NOT NULL`
+	if try {
+		statement = `SELECT pg_try_advisory_xact_lock` + lock
+	}
+	err = tx.query(ctx, statement, []any{name}, func(row scanner) error { return row.Scan(&ours) })
+	return ours, err
 }
 
 // text makes a text one that PostgreSQL takes: it knows no NUL and nothing that is not UTF-8, and a row that is refused for

@@ -108,6 +108,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		if len(rows) < confirmed {
 			t.Errorf("%d batches are there, %d were confirmed", len(rows), confirmed)
 		}
+		checkSums(t, s)
 		mustClose(t, s)
 	}
 }

@@ -36,11 +36,15 @@ func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signatu
 		// Another replica may be saving some of the same keys: who takes them in one order cannot block each other.
 		signatures = slices.SortedStableFunc(slices.Values(signatures), func(a, b perigee.Signature) int { return cmp.Compare(a.Key, b.Key) })
 	}
-	err := s.saveMany(ctx, bulk{first: dropSignatures, firstArgs: []any{s.now().UnixMicro()},
-		statement: saveSignature, rows: len(signatures), args: func(i int, into []any) ([]any, error) {
+	err := s.inBulk(ctx, func(ctx context.Context, tx bulkTx) error {
+		if err := tx.each(ctx, once(dropSignatures, s.now().UnixMicro())); err != nil {
+			return err
+		}
+		return tx.each(ctx, bulk{statement: saveSignature, rows: len(signatures), args: func(i int, into []any) ([]any, error) {
 			g := &signatures[i]
 			return append(into, g.Key, g.Value, g.Seal, g.Expires.UnixMicro()), nil
 		}})
+	})
 	return s.explain(fmt.Sprintf("save %d signatures in", len(signatures)), err)
 }
 

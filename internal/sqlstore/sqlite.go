@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,7 @@ func (f *sqliteFile) elsewhere() string       { return "choose another data_dir,
 func (f *sqliteFile) patience() time.Duration { return 0 }
 func (f *sqliteFile) text(s string) string    { return s }
 func (f *sqliteFile) bytewise() string        { return "" }
+func (f *sqliteFile) skipLocked() string      { return "" }
 
 // lease has nothing to do: the one process that has the file open sees to it by itself.
 func (f *sqliteFile) lease(context.Context, string, string) (release func(), err error) {
@@ -205,34 +207,54 @@ func (f *sqliteFile) durably(ctx context.Context, db *sql.DB, change func(tx *sq
 // placeholders are names to SQLite, and the driver looks up the name of each for each row, unless it has none.
 var placeholders = regexp.MustCompile(`\$\d+`)
 
-// inBulk prepares the statement once: SQLite would otherwise read it again for each row.
-func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, b bulk) error {
-	return inTransaction(ctx, db, func(tx *sql.Tx) error {
-		if b.first != "" {
-			if _, err := tx.ExecContext(ctx, b.first, b.firstArgs...); err != nil {
-				return err
-			}
-		}
-		statement, err := tx.PrepareContext(ctx, placeholders.ReplaceAllString(b.statement, "?"))
-		if err != nil {
+func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
+	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(sqliteTx{tx}) })
+}
+
+type sqliteTx struct{ *sql.Tx }
+
+func (tx sqliteTx) query(ctx context.Context, statement string, args []any, read func(row scanner) error) error {
+	rows, err := tx.QueryContext(ctx, statement, args...)
+	return eachRow(rows, err, func(rows *sql.Rows) error { return read(rows) })
+}
+
+// each prepares the statement once: SQLite would otherwise read it again for each row.
+func (tx sqliteTx) each(ctx context.Context, b bulk) error {
+	if b.rows == 0 {
+		return nil
+	}
+	statement, err := tx.PrepareContext(ctx, placeholders.ReplaceAllString(b.statement, "?"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = statement.Close() }()
+	// Where a context can end, the driver starts a goroutine for each row to wait for it. The transaction has its lock
+	// and no row waits, so looking between two of them is enough.
+	row := context.WithoutCancel(ctx)
+	var args []any
+	for i := range b.rows {
+		if args, err = b.args(i, args[:0]); err != nil {
 			return err
 		}
-		defer func() { _ = statement.Close() }()
-		// Where a context can end, the driver starts a goroutine for each row to wait for it. The transaction has its lock
-		// and no row waits, so looking between two of them is enough.
-		row := context.WithoutCancel(ctx)
-		var args []any
-		for i := range b.rows {
-			if args, err = b.args(i, args[:0]); err != nil {
-				return err
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if _, err := statement.ExecContext(row, args...); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		return nil
-	})
+		if _, err := statement.ExecContext(row, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savedCalls needs no lock: a writing transaction is alone.
+func (f *sqliteFile) savedCalls() (query string, list func(ids []string) (any, error)) {
+	return `SELECT id, counted, ` + callSums + ` FROM calls WHERE id IN (SELECT value FROM json_each($1))`, func(ids []string) (any, error) {
+		text, err := json.Marshal(ids)
+		return string(text), err
+	}
+}
+
+// turn has nothing to do, for the same reason.
+func (f *sqliteFile) turn(context.Context, bulkTx, string, bool) (ours bool, err error) {
+	return true, nil
 }
