@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -73,6 +74,7 @@ type Daemon struct {
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
+	keepCalls   atomic.Int64 // for how long, as a time.Duration; 0: forever
 	failed      chan error
 }
 
@@ -113,8 +115,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}
+	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.follow()
 	d.followReplicas()
+	d.upkeep()
 	return d, nil
 }
 

@@ -1,0 +1,50 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/daemon"
+)
+
+// Calls that are older than retention.calls are gone from the traces, and usage still has what they cost.
+func TestOldCallsAreRemoved(t *testing.T) {
+	t.Parallel()
+	clock := &clock{at: time.Now()}
+	dir, book := dataDir(t), make(logbook, 1000)
+	run := func(config string, during func(g *gateway)) {
+		t.Helper()
+		g := startIn(t, sources(config, dir), func(o *daemon.Options) { o.Now, o.Logger = clock.now, slog.New(book) })
+		if code := status(t, g, "generateContent", ""); code != http.StatusOK {
+			t.Fatalf("the status is %d", code)
+		}
+		during(g)
+		g.Daemon.Stop(t.Context())
+	}
+	left := func(want int) {
+		t.Helper()
+		if calls, err := recorded(t.Context(), dir); err != nil || len(calls) != want {
+			t.Errorf("%d calls are left (%v), want %d", len(calls), err, want)
+		}
+	}
+	run("", func(*gateway) {})
+	clock.advance(91 * 24 * time.Hour)
+	run("retention: {calls: 0s}\n", func(*gateway) {})
+	left(2)
+	run("", func(g *gateway) {
+		book.line(t, "old calls removed", "calls=1")
+		var rows []perigee.UsageRow
+		resp, err := client.Get(g.URL() + "/v1/usage?by=upstream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(rest(t, resp)), &rows); err != nil || len(rows) != 1 || rows[0].Calls != 3 || rows[0].OutputTokens == 0 {
+			t.Errorf("usage is %+v, %v", rows, err)
+		}
+	})
+	left(2)
+}
