@@ -72,6 +72,9 @@ func configure(_ context.Context, env *environment, args []string) error {
 	if where == "" {
 		where = "there is no file at " + loaded.Searched + "; these are the defaults"
 	}
+	if line := sourceOfAnswers(loaded, false); line != "" {
+		env.say("%s", line)
+	}
 	_, err = fmt.Fprintf(env.stdout, "ok: %s\n", where)
 	return err
 }
@@ -84,6 +87,9 @@ func showConfig(env *environment, src config.Sources, asJSON bool) error {
 	}
 	for _, warning := range loaded.Warnings {
 		env.say("%s", warning)
+	}
+	if loaded.KeyVariable != "" {
+		env.say("%s", sourceOfAnswers(loaded, false))
 	}
 	if asJSON {
 		return errors.Join(list(env, true, typedValues(loaded.Values())), problems)

@@ -52,6 +52,9 @@ func models(ctx context.Context, env *environment, args []string) error {
 	if err := knownUpstream(loaded.Config, *upstream); err != nil {
 		return err
 	}
+	if line := sourceOfAnswers(loaded, false); line != "" {
+		env.say("%s", line)
+	}
 	if *upstream != "" {
 		only := *loaded.Config
 		only.Upstreams = slices.DeleteFunc(slices.Clone(only.Upstreams), func(u config.Upstream) bool { return u.Name != *upstream })

@@ -68,12 +68,8 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return cannotListen(err, loaded.Config.Listen)
 	}
-	if d.Simulated() {
-		why := "no upstream is configured"
-		if *simulate {
-			why = "as --simulate says"
-		}
-		env.say("answers come from the built-in simulator: %s", why)
+	if line := sourceOfAnswers(loaded, *simulate); line != "" {
+		env.say("%s", line)
 	}
 	for _, line := range d.Advice() {
 		env.say("%s", line)
@@ -87,6 +83,21 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	}
 	drain(d, loaded.Config.Limits.Drain)
 	return nil
+}
+
+// sourceOfAnswers says which upstream answers where no file says it; empty: the file does.
+func sourceOfAnswers(loaded *config.Loaded, simulate bool) string {
+	switch {
+	case simulate:
+		return "using the built-in simulator (--simulate)"
+	case loaded.KeyVariable != "":
+		return fmt.Sprintf("no configuration at %s: upstream %s uses the API key in %s", loaded.Searched, loaded.Config.Upstreams[0].Name, loaded.KeyVariable)
+	case len(loaded.Config.Upstreams) > 0:
+		return ""
+	case loaded.Path != "":
+		return fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
+	}
+	return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
 }
 
 // hangup is ctx that ends when the terminal is closed, too. The signal for that may come several times, from the shell and from

@@ -41,11 +41,14 @@ type Sources struct {
 // be shared.
 type Loaded struct {
 	Config   *Config
-	Path     string            // the file; empty when there is none
-	Searched string            // where it was looked for
-	Warnings []string          // what is allowed but unwise, one sentence each
-	Cautions []Problem         // the same with its parts
-	Origins  map[string]Origin // by key, as in Value; keys that nobody set are missing
+	Path     string // the file; empty when there is none
+	Searched string // where it was looked for first
+	// KeyVariable is the environment variable whose API key the only upstream has, because there is no file; empty: there is one,
+	// or no such variable.
+	KeyVariable string
+	Warnings    []string          // what is allowed but unwise, one sentence each
+	Cautions    []Problem         // the same with its parts
+	Origins     map[string]Origin // by key, as in Value; keys that nobody set are missing
 
 	inputs  []input
 	unset   map[string]bool
@@ -99,6 +102,7 @@ func load(src Sources) (*Loaded, *Problems, []input) {
 // gather brings all sources together and checks the result. It says whether all of the file was understood.
 func (l *loader) gather() (whole bool) {
 	whole = l.readFile()
+	l.useKeyOfEnvironment()
 	l.applyEnvironment()
 	l.applyFlags()
 	l.fillDefaults(reflect.ValueOf(l.config).Elem(), "", "")
@@ -128,7 +132,7 @@ func (l *loader) loaded() *Loaded {
 	for _, warning := range l.warnings {
 		sentences = append(sentences, warning.String())
 	}
-	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
+	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
 		inputs: l.inputs, unset: l.unset, refused: l.bad}
 }
 
@@ -149,6 +153,8 @@ type loader struct {
 	literals []string        // keys of secrets that stand in the file themselves
 	visited  int             // nodes of the tree, an alias counted each time it is followed
 	hints    int             // that were looked for
+
+	keyVariable string // that the only upstream has its key from, because there is no file
 }
 
 func newLoader(src Sources) *loader {
@@ -173,12 +179,18 @@ func newLoader(src Sources) *loader {
 // readFile finds, reads and decodes the file. It says whether what it says is known: false means that
 // some of it was not even understood.
 func (l *loader) readFile() bool {
-	path, named := l.src.file()
-	l.searched = path
-	if path == "" {
-		return true
+	paths, named := l.src.files()
+	var path string
+	var text []byte
+	err := fs.ErrNotExist
+	for _, path = range paths {
+		if text, err = l.read(path, maxFile); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	text, err := l.read(path, maxFile)
+	if len(paths) > 0 {
+		l.searched = paths[0]
+	}
 	if errors.Is(err, fs.ErrNotExist) && named == "" {
 		return true
 	}

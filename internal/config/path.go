@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,23 +11,48 @@ import (
 // EnvFile is the variable that names the file.
 const EnvFile = "PERIGEE_CONFIG"
 
-// file finds the path of the configuration file, and who named it; one that nobody named may be missing.
-// The path is empty when the system has no place for it.
-func (s Sources) file() (path, named string) {
+// files lists where the configuration file may be, in the order of search, and what named it: a flag or a variable. A file
+// that nothing named may be missing. The list is empty when the system has no place for one.
+func (s Sources) files() (paths []string, named string) {
 	if s.Path != "" {
-		return s.Path, "--config"
+		return []string{s.Path}, "--config"
 	}
 	if path := s.lookup(EnvFile); path != "" {
-		return path, EnvFile
+		return []string{path}, EnvFile
 	}
-	dir := s.ConfigDir
-	if dir == "" {
-		var err error
-		if dir, err = os.UserConfigDir(); err != nil {
-			return "", ""
+	dirs := configDirs(s.system, s.lookup, s.home())
+	if s.ConfigDir != "" {
+		dirs = []string{s.ConfigDir}
+	}
+	for _, dir := range dirs {
+		paths = append(paths, filepath.Join(dir, "perigee", "config.yaml"))
+	}
+	return paths, ""
+}
+
+// configDirs lists the directories in which programs keep their configuration on a system, the preferred one first. On macOS
+// command-line tools use ~/.config more often than the directory that the system has for it; both are searched.
+func configDirs(system string, lookup func(string) string, home string) []string {
+	var dirs []string
+	add := func(dir string) {
+		if dir != "" {
+			dirs = append(dirs, dir)
 		}
 	}
-	return filepath.Join(dir, "perigee", "config.yaml"), ""
+	if system == "windows" {
+		add(cmp.Or(lookup("APPDATA"), under(home, "AppData", "Roaming")))
+		return dirs
+	}
+	// The specification says that a relative path here is to be ignored.
+	if xdg := lookup("XDG_CONFIG_HOME"); filepath.IsAbs(xdg) {
+		add(xdg)
+	} else {
+		add(under(home, ".config"))
+	}
+	if system == "darwin" || system == "ios" {
+		add(under(home, "Library", "Application Support"))
+	}
+	return dirs
 }
 
 // lookup reads an environment variable; an empty one counts as not set, because that is how many tools

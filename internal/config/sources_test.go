@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,60 @@ func TestFileIsNamedByFlagThenEnvironmentThenPlace(t *testing.T) {
 	write(t, src.Path, "listen: 127.0.0.1:3\n")
 	if l := load(); l.Path != src.Path || l.Config.Listen != "127.0.0.1:3" {
 		t.Errorf("by flag: path %q, listen %s", l.Path, l.Config.Listen)
+	}
+}
+
+func TestConfigurationIsWhereTheSystemKeepsIt(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("the paths below are written with /")
+	}
+	for _, c := range []struct {
+		system string
+		env    map[string]string
+		home   string
+		want   []string
+	}{
+		{"linux", nil, "/h", []string{"/h/.config"}},
+		{"linux", map[string]string{"XDG_CONFIG_HOME": "/x"}, "/h", []string{"/x"}},
+		{"linux", map[string]string{"XDG_CONFIG_HOME": "relative"}, "/h", []string{"/h/.config"}},
+		{"linux", nil, "", nil},
+		{"freebsd", nil, "/h", []string{"/h/.config"}},
+		{"darwin", nil, "/h", []string{"/h/.config", "/h/Library/Application Support"}},
+		{"darwin", map[string]string{"XDG_CONFIG_HOME": "/x"}, "/h", []string{"/x", "/h/Library/Application Support"}},
+		{"darwin", nil, "", nil},
+		{"windows", map[string]string{"APPDATA": "/roaming", "XDG_CONFIG_HOME": "/x"}, "/h", []string{"/roaming"}},
+		{"windows", nil, "/h", []string{"/h/AppData/Roaming"}},
+	} {
+		if got := configDirs(c.system, func(name string) string { return c.env[name] }, c.home); !slices.Equal(got, c.want) {
+			t.Errorf("%s with %v: %q, want %q", c.system, c.env, got, c.want)
+		}
+	}
+}
+
+// On macOS there are two places, and the file in either is read and followed.
+func TestSecondPlaceOfTheConfiguration(t *testing.T) {
+	dir, src := inDir(t, nil)
+	src.system, src.ConfigDir = "darwin", ""
+	first := filepath.Join(dir, "home", ".config", "perigee", "config.yaml")
+	second := filepath.Join(dir, "home", "Library", "Application Support", "perigee", "config.yaml")
+	load := func() *Loaded {
+		t.Helper()
+		loaded, err := Load(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loaded
+	}
+	if l := load(); l.Path != "" || l.Searched != first {
+		t.Errorf("without a file: path %q, searched %q", l.Path, l.Searched)
+	}
+	write(t, second, "listen: 127.0.0.1:2\n")
+	if l := load(); l.Path != second || l.Config.Listen != "127.0.0.1:2" {
+		t.Errorf("in the second place: path %q, listen %s", l.Path, l.Config.Listen)
+	}
+	write(t, first, "listen: 127.0.0.1:1\n")
+	if l := load(); l.Path != first || l.Config.Listen != "127.0.0.1:1" {
+		t.Errorf("in both places: path %q, listen %s", l.Path, l.Config.Listen)
 	}
 }
 
