@@ -32,7 +32,7 @@ Made from the tables in the code by ` + "`go test . -update`" + `; the examples 
 - **refused**: the request is an error that says why.
 
 Under ` + "`strict: true`" + ` whatever would be mapped or dropped is an error instead. A field that is not in the table is dropped
-with a note. What a model or a provider cannot take (a tool's name, a thinking budget, a limit) is fitted to it later and
+with a note. A tool that goes by another name on the way has its own name in the answer: that is a note, and no error. What a model or a provider cannot take (a tool's name, a thinking budget, a limit) is fitted to it later and
 noted the same way.
 
 Requests in the **Gemini** dialect to a Gemini-shaped upstream go on byte for byte, so every field of theirs is carried,

@@ -44,14 +44,20 @@ type Origin struct {
 // Allows says whether a model may answer in place of the one that the client asked for.
 func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
-// Object returns the error for what would be changed or dropped, when the request is strict.
+// Object returns the error for what would be changed or dropped, when the request is strict. What was renamed gets its own name back
+// in the answer, so nothing is lost.
 func (o *Origin) Object(notes []Note) error {
-	if !o.Strict || len(notes) == 0 {
+	if !o.Strict {
 		return nil
 	}
-	list := make([]string, len(notes))
-	for i, n := range notes {
-		list[i] = n.String()
+	var list []string
+	for _, n := range notes {
+		if n.Action != NoteRenamed {
+			list = append(list, n.String())
+		}
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	return Errorf(ClassInvalid, "this request cannot be carried over whole: %s", strings.Join(list, "; ")).
 		WithNext("leave that out, or set strict: false")

@@ -91,6 +91,7 @@ func (d *decoder) messageField(i int, name string, m *message) {
 			m.images = d.part(m.images, func() string { return place(i, "images", j) })
 		}
 	case "annotations": // the sources of an earlier answer, which the model knows
+	case "cache_control": // a hint; the provider caches by itself
 	default:
 		d.notes.Unknown("messages[].", []byte(name))
 	}

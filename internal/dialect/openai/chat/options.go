@@ -185,29 +185,6 @@ func (d *decoder) finishGeneration() {
 	case d.topProbs != nil:
 		d.notes.Dropped("top_logprobs")
 	}
-	switch d.detail {
-	case "low":
-		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_LOW"`)})
-	case "high":
-		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_HIGH"`)})
-	}
+	d.detail.Apply(g)
 	g.Thinking = d.thinking.value
-}
-
-// imageDetail keeps the finest detail that any image asks for: the provider has one for all of them.
-func (d *decoder) imageDetail(detail string) {
-	switch detail {
-	case "", "auto":
-		detail = "auto"
-	case "low", "high":
-	default:
-		d.notes.Dropped("messages[].content[].image_url.detail " + openai.Brief(detail))
-		return
-	}
-	if d.detail != "" && d.detail != detail {
-		d.notes.Mapped("messages[].content[].image_url.detail")
-	}
-	if d.detail == "" || d.detail == "low" || detail == "high" {
-		d.detail = detail
-	}
 }

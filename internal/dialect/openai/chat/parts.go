@@ -116,6 +116,7 @@ func (d *decoder) partField(key []byte, p *part) {
 				d.notes.Unknown("messages[].content[].file.", key)
 			}
 		}
+	case "cache_control": // a hint; the provider caches by itself
 	case "index": // of images in an answer that came from here
 	default:
 		d.notes.Unknown("messages[].content[].", key)
@@ -140,7 +141,7 @@ func (d *decoder) mediaField(name string, p *part) {
 		}
 	}
 	if name == "image_url" {
-		d.imageDetail(detail)
+		d.detail.Take(detail, "messages[].content[].image_url.detail", &d.notes)
 	}
 }
 

@@ -74,7 +74,7 @@ type decoder struct {
 	maxOld   *int64 // max_tokens
 	logprobs bool
 	topProbs *int64
-	detail   string // the finest image_url.detail so far
+	detail   openai.Detail
 }
 
 // refuse makes the request an error about one of its fields, the first of them counts.

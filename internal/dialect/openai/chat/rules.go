@@ -48,6 +48,8 @@ func Rules() []perigee.FieldRule {
 		{Field: "messages[].content[].image_url, data URL", Handling: carried, Becomes: "inlineData", Example: user(`{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}`)},
 		{Field: "messages[].content[].image_url, web", Handling: carried, Becomes: "fileData, with the type that the extension tells", Example: user(`{"type":"image_url","image_url":{"url":"https://example.com/cat.png"}}`)},
 		{Field: "messages[].content[].image_url.detail", Handling: carried, Becomes: "mediaResolution of the whole request; of several, the finest", Example: user(`{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo=","detail":"low"}}`)},
+		{Field: "messages[].content[].image_url.detail original", Handling: mapped, Becomes: "MEDIA_RESOLUTION_HIGH, the finest there is", Example: user(`{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo=","detail":"original"}}`)},
+		{Field: "messages[].content[].cache_control", Handling: accepted, Becomes: "a hint, also in a message or a tool: the provider caches by itself", Example: user(`{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}`)},
 		{Field: "messages[].content[].input_audio", Handling: carried, Becomes: "inlineData", Example: user(`{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}`)},
 		{Field: "messages[].content[].file.file_data", Handling: carried, Becomes: "inlineData", Example: user(`{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}`)},
 		{Field: "messages[].content[].file.file_id", Handling: refused, Becomes: "there are no stored files", Example: user(`{"type":"file","file":{"file_id":"file-1"}}`)},
@@ -55,6 +57,8 @@ func Rules() []perigee.FieldRule {
 
 		{Field: "tools[].function", Handling: carried, Becomes: "functionDeclarations, with the schema as parametersJsonSchema", Example: tools(``)},
 		{Field: "tools[].function.strict", Handling: accepted, Becomes: "what the provider does anyway", Example: with(`"tools":[{"type":"function","function":{"name":"read","strict":true,"parameters":{"type":"object"}}}]`)},
+		{Field: "tools[].name", Handling: accepted, Becomes: "the name of the function, which has it, too", Example: with(`"tools":[{"type":"function","name":"read","function":{"name":"read","parameters":{"type":"object"}}}]`)},
+		{Field: "tools[].cache_control", Handling: accepted, Becomes: "a hint: the provider caches by itself", Example: with(`"tools":[{"type":"function","function":{"name":"read"},"cache_control":{"type":"ephemeral"}}]`)},
 		{Field: "tools[].custom", Handling: mapped, Becomes: "a function with one parameter, input; a grammar goes into its description", Example: with(`"tools":[{"type":"custom","custom":{"name":"patch","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]`)},
 		{Field: "tools[].google_search, url_context, code_execution", Handling: carried, Becomes: "the provider's own tool", Example: with(`"tools":[{"google_search":{}}]`)},
 		{Field: "tool_choice auto, none, required", Handling: carried, Becomes: "functionCallingConfig.mode", Example: tools(`,"tool_choice":"required"`)},
@@ -76,7 +80,7 @@ func Rules() []perigee.FieldRule {
 		{Field: "modalities text, image", Handling: carried, Becomes: "responseModalities; pictures come back as images", Example: with(`"modalities":["text","image"]`)},
 		{Field: "modalities audio", Handling: dropped, Becomes: "answers are not spoken", Example: with(`"modalities":["text","audio"]`)},
 		{Field: "audio", Handling: dropped, Becomes: "answers are not spoken", Example: with(`"audio":{"voice":"alloy","format":"wav"}`)},
-		{Field: "verbosity", Handling: dropped, Becomes: "ask for it in words", Example: with(`"verbosity":"low"`)},
+		{Field: "verbosity", Handling: dropped, Becomes: "it changes how long answers are: ask for it in words; medium, the default, is accepted", Example: with(`"verbosity":"low"`)},
 
 		{Field: "max_completion_tokens", Handling: carried, Becomes: "maxOutputTokens", Example: with(`"max_completion_tokens":100`)},
 		{Field: "max_tokens", Handling: carried, Becomes: "maxOutputTokens", Example: with(`"max_tokens":100`)},

@@ -64,6 +64,8 @@ func (d *decoder) tool(i int) {
 		case "code_execution", "codeExecution":
 			builtin = true
 			d.builtin("codeExecution", d.c.Raw())
+		case "name": // of the function, which has it, too; Codex before 0.90 writes it twice
+		case "cache_control": // a hint; the provider caches by itself
 		default:
 			d.notes.Unknown("tools[].", key)
 		}
@@ -109,7 +111,7 @@ func (d *decoder) function(path string) *perigee.Function {
 			if d.c.Kind() != rawjson.Null {
 				f.Parameters = d.c.Raw()
 			}
-		case "strict":
+		case "strict", "cache_control":
 		default:
 			d.notes.Unknown(path, key)
 		}

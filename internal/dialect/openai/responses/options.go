@@ -54,9 +54,7 @@ func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
 		}
 	case "truncation":
 		switch word := c.String(); word {
-		case "disabled":
-		case "auto":
-			d.notes.Dropped(string(name))
+		case "disabled", "auto": // auto allows the vendor to leave items out; everything goes to the model
 		default:
 			d.refuse(openai.Wrong("truncation", "want auto or disabled, found %q", openai.Brief(word)))
 		}

@@ -124,7 +124,10 @@ func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 }
 
 func (d *decoder) partOf(p *part) (perigee.Part, bool) {
-	if p.detail != "" && p.detail != "auto" {
+	switch {
+	case p.kind == "input_image":
+		d.detail.Take(p.detail, "input[].content[].detail", &d.notes)
+	case p.detail != "" && p.detail != "auto":
 		d.notes.Dropped("input[].content[].detail")
 	}
 	var part perigee.Part

@@ -85,6 +85,7 @@ type decoder struct {
 	topLogprobs  int64
 	thinking     bool // the client said something about reasoning
 	effort       string
+	detail       openai.Detail
 
 	turns turns
 	room  room
@@ -159,6 +160,7 @@ func (d *decoder) conversation() error {
 		return d.err
 	}
 	d.prompt.Contents = d.turns.close()
+	d.detail.Apply(&d.prompt.Generation)
 	d.prompt.Tools = d.out.tools.declared
 	d.toolChoice()
 	if d.err != nil {

@@ -1,0 +1,42 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"perigee"
+)
+
+// A Detail is the detail that the images of a request ask for. The provider has one resolution for all images of a request, which is
+// the finest that any of them asks for. The zero value asks for nothing.
+type Detail struct{ finest string }
+
+// Take reads the detail of one image, which stands at path; empty: it has none.
+func (d *Detail) Take(detail, path string, notes *Notes) {
+	switch detail {
+	case "", "auto":
+		detail = "auto"
+	case "low", "high":
+	case "original": // finer than there is
+		detail = "high"
+		notes.Mapped(path + " original")
+	default:
+		notes.Dropped(path + " " + Brief(detail))
+		return
+	}
+	if d.finest != "" && d.finest != detail {
+		notes.Mapped(path)
+	}
+	if d.finest == "" || d.finest == "low" || detail == "high" {
+		d.finest = detail
+	}
+}
+
+// Apply sets the resolution where one was asked for.
+func (d *Detail) Apply(g *perigee.Generation) {
+	switch d.finest {
+	case "low":
+		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_LOW"`)})
+	case "high":
+		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_HIGH"`)})
+	}
+}
