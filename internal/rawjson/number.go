@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,7 +118,7 @@ func parseInt(text []byte) (n int64, ok bool) {
 // parseExponent parses what follows the e of a number. Beyond a limit that no count of digits reaches it stops
 // counting, as the result does not change any more.
 func parseExponent(text []byte) int {
-	const limit = 1 << 40
+	const limit = math.MaxInt / 16 // ten times that and a digit more still fit into an int, also of 32 bits
 	n := 0
 	for _, c := range bytes.TrimLeft(text, "+-") {
 		n = min(n*10+int(c-'0'), limit)

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func TestLadder(t *testing.T) {
 			t.Errorf("Ladder(%d) = %s, want %s", failures, got, seconds*time.Second)
 		}
 	}
-	for failures, want := range map[int]time.Duration{-1: 0, 63: time.Minute, 1 << 40: time.Minute} {
+	for failures, want := range map[int]time.Duration{-1: 0, 63: time.Minute, math.MaxInt: time.Minute} {
 		if got := Ladder(failures); got != want {
 			t.Errorf("Ladder(%d) = %s, want %s", failures, got, want)
 		}
