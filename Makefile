@@ -7,7 +7,16 @@ VERSION ?=
 
 export CGO_ENABLED ?= 0
 
-.PHONY: bench-peers run build test lint unit cross bench fuzz e2e update clean
+PREFIX  ?= $(HOME)/.local
+
+.PHONY: help run build install test lint unit cross bench bench-peers fuzz e2e update module clean
+
+## help: list the targets
+help:
+	@echo "usage: make TARGET"
+	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
+		printf '  %-12s %s\n' "$$target" "$$text"; \
+	done
 
 ## run: build, serve (from the simulator, unless an upstream is configured), and print a curl line that works
 run: build
@@ -18,6 +27,13 @@ run: build
 ## build: the one static binary, in bin/
 build:
 	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/perigee ./cmd/perigee
+
+## install: put the binary into PREFIX/bin (~/.local/bin)
+install: build
+	@mkdir -p "$(DESTDIR)$(PREFIX)/bin"
+	@install -m 755 bin/perigee "$(DESTDIR)$(PREFIX)/bin/perigee"
+	@echo "installed $(DESTDIR)$(PREFIX)/bin/perigee"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH" ;; esac
 
 ## test: everything hermetic: formatting, vet, lint, all tests with the race detector and some without, other platforms compile
 test: lint unit cross
@@ -40,6 +56,7 @@ unit:
 cross:
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/perigee
 	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/perigee
+	GOOS=linux GOARCH=arm $(GO) build -o /dev/null ./cmd/perigee
 
 ## bench: perigee beside the provider and a bare reverse proxy, into bench/README.md
 bench:
@@ -65,6 +82,14 @@ e2e:
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
 	$(GO) test . ./internal/config ./internal/daemon ./cmd/perigee -update
+
+## module: rename the module to MODULE, the path under which it is published
+module:
+	@test -n "$(MODULE)" || { echo "say which path: make module MODULE=example.com/you/perigee" >&2; exit 2; }
+	@old=$$($(GO) list -m) && $(GO) mod edit -module "$(MODULE)" && \
+	find . -name '*.go' -not -path './e2e/*/*' -exec env OLD="$$old" NEW="$(MODULE)" perl -pi -e \
+		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
+	@echo "the module is now $$($(GO) list -m)"
 
 clean:
 	rm -rf bin
