@@ -2,8 +2,6 @@ module perigee
 
 go 1.26.0
 
-replace github.com/google/pprof => github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
-
 require (
 	github.com/coder/websocket v1.8.15
 	github.com/jackc/pgx/v5 v5.11.0

@@ -64,7 +64,7 @@ func lastBody(path string) (json.RawMessage, error) {
 
 // sourceDir returns the directory of this program's source.
 func sourceDir(ctx context.Context) (string, error) {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "perigee/bench").Output()
+	dir, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "./bench").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the source: %w", err)
 	}

@@ -53,6 +53,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return true, buildGoSDKs(ctx)
 	case postgresInstall:
 		return installPostgres(ctx)
+	case publishedInstall:
+		return false, nil // it needs only the go command
 	}
 	return installPackages(ctx, name)
 }
