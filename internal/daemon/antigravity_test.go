@@ -19,7 +19,7 @@ type gravity struct {
 // startGravity starts one. more is added to the upstream's configuration.
 func startGravity(t *testing.T, more string, faults ...simulator.Fault) *gravity {
 	t.Helper()
-	return startGravityWith(t, rules.DefaultSwitches(), more, faults...)
+	return startGravityWith(t, rules.StrictSwitches(), more, faults...)
 }
 
 // startGravityWith does the same with a provider that is as its switches say.

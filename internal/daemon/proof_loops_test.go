@@ -61,7 +61,7 @@ func TestToolLoops(t *testing.T) {
 			for _, continues := range []bool{false, true} { // where observers disagree about the end of a turn
 				t.Run(fmt.Sprintf("%s in %s, a text continues a turn: %v", family, name, continues), func(t *testing.T) {
 					t.Parallel()
-					switches := rules.DefaultSwitches()
+					switches := rules.StrictSwitches()
 					switches.TextContinuesTurn = continues
 					g := startGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0))
 					rounds := 0

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/seal"
 	"perigee/internal/simulator"
+	"perigee/internal/simulator/rules"
 	"perigee/internal/sqlstore"
 )
 
@@ -33,6 +34,9 @@ func newSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Faul
 	t.Helper()
 	if opts.Seed == "" {
 		opts.Seed = t.Name()
+	}
+	if opts.Switches == (rules.Switches{}) {
+		opts.Switches = rules.StrictSwitches()
 	}
 	provider, err := simulator.New(opts)
 	if err != nil {

@@ -46,7 +46,7 @@ func refused(t rapid.TB, model string, body []byte) *rules.Refusal {
 	if i < 0 {
 		t.Fatalf("the rules do not know %s", model)
 	}
-	switches := rules.DefaultSwitches()
+	switches := rules.StrictSwitches()
 	switches.FunctionResponseRole, switches.RejectDuplicateSpelling = "user", true // where observers disagree, what all of them take
 	envelope := slices.Concat([]byte(`{"project":"p","model":"`+model+`","userAgent":"antigravity","requestType":"agent","request":`), body, []byte("}"))
 	input := rules.Input{Surface: rules.V1Internal, Model: rules.ModelTable()[i], Body: envelope, Switches: switches, Verify: verify}

@@ -34,7 +34,7 @@ func TestTheProviderAcceptsWhatWePrepare(t *testing.T) {
 			if len(out.Contents) == 0 {
 				return // nothing was said; that is for the provider to refuse
 			}
-			input := rules.Input{Surface: rules.V1Beta, Model: model, Body: body, Switches: rules.DefaultSwitches(), Verify: rules.ExampleVerify}
+			input := rules.Input{Surface: rules.V1Beta, Model: model, Body: body, Switches: rules.StrictSwitches(), Verify: rules.ExampleVerify}
 			if refusal := refusedByAny(input); refusal != nil {
 				t.Fatalf("%s: %s\nfrom\n%s\nto\n%s", refusal.Rule, refusal.Message, before, body)
 			}

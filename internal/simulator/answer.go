@@ -171,7 +171,7 @@ func (q question) improvise(c *candidate, turn turn) {
 		c.parts = append(c.parts, textPart(q.plainAnswer(turn)))
 	case q.model.Family == rules.Image || slices.Contains(config.Modalities, "IMAGE"):
 		c.parts = append(c.parts, q.picture())
-	case slices.Contains(q.parsed.BuiltIns, "googleSearch"):
+	case q.search: // a tool that may be used is no reason to use it
 		q.ground(c, turn.text)
 	default:
 		c.parts = append(c.parts, textPart(q.plainAnswer(turn)))

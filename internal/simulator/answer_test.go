@@ -175,7 +175,7 @@ func TestPicturesHaveTheSizeAskedFor(t *testing.T) {
 
 func TestGroundingPointsIntoTheText(t *testing.T) {
 	r := newRig(t, Options{})
-	got := r.reply("gemini-2.5-flash", requestWith("what is 漢字", `"tools":[{"googleSearch":{}}]`))
+	got := r.reply("gemini-2.5-flash", requestWith("[[ground: what is 漢字]]", `"tools":[{"googleSearch":{}}]`))
 	if got.Grounding == nil || len(got.Grounding.Chunks) != 2 || got.Grounding.Queries[0] != "what is 漢字" {
 		t.Fatalf("%s", encode(got))
 	}
@@ -183,6 +183,15 @@ func TestGroundingPointsIntoTheText(t *testing.T) {
 		if got.text()[claim.Segment.Start:claim.Segment.End] != claim.Segment.Text {
 			t.Errorf("%+v does not fit %q", claim, got.text())
 		}
+	}
+}
+
+// Agents offer a search with every request, and want a plain answer to a plain question.
+func TestASearchThatIsOnlyOfferedIsNotMade(t *testing.T) {
+	r := newRig(t, Options{})
+	got := r.reply("gemini-2.5-flash", requestWith("hello", `"tools":[{"googleSearch":{}}]`))
+	if got.Grounding != nil || got.text() != "You said: hello" {
+		t.Errorf("%s", encode(got))
 	}
 }
 

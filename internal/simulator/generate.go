@@ -81,6 +81,7 @@ func (x *exchange) generateInternal(stream bool) {
 		x.writeError(refused)
 		return
 	}
+	x.search = outer.RequestType == "web_search"
 	x.answer(rules.V1Internal, model, parsed, stream, outdated)
 }
 

@@ -22,13 +22,14 @@ type question struct {
 	parsed  *rules.Parsed
 	digest  []byte // of the request; all ids come from it
 	signer  signer
+	search  bool // the request is a search and nothing else
 }
 
 func (s *Server) ask(surface rules.Surface, model rules.Model, parsed *rules.Parsed, body []byte) question {
 	h := hmac.New(sha256.New, s.signer.key)
 	fmt.Fprintf(h, "question\x00%d\x00%s\x00", surface, model.ID)
 	h.Write(canonical(surface, body))
-	return question{surface, model, parsed, h.Sum(nil), s.signer}
+	return question{surface: surface, model: model, parsed: parsed, digest: h.Sum(nil), signer: s.signer}
 }
 
 // canonical is the request without envelope, white space, order of keys and session: a session changes what is

@@ -222,6 +222,7 @@ type exchange struct {
 	account *account      // after authenticate
 	cut     net.Conn      // to be cut; nil: the answer ends as answers do
 	key     *apiKey       // after checkKey; nil: any will do
+	search  bool          // the envelope says that the request is a search
 }
 
 // maxBody is above what any client should send, images included.

@@ -64,6 +64,7 @@ func (x *exchange) strikeSmall(from stage) bool {
 // answer composes the reply and sends it, whole or as a stream.
 func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rules.Parsed, stream, outdated bool) {
 	q := x.server.ask(surface, model, parsed, x.body)
+	q.search = x.search
 	r := q.compose()
 	faults := x.replyFaults()
 	if fault := faults["error_in_200"]; fault != nil {

@@ -47,7 +47,7 @@ func TestAgentsAreServed(t *testing.T) {
 	}
 	models := rules.ModelTable()
 	i := slices.IndexFunc(models, func(m rules.Model) bool { return m.ID == "gemini-2.5-pro" })
-	_, refusal := rules.Check(rules.Input{Surface: rules.V1Beta, Model: models[i], Body: []byte(body), Switches: rules.DefaultSwitches(),
+	_, refusal := rules.Check(rules.Input{Surface: rules.V1Beta, Model: models[i], Body: []byte(body), Switches: rules.StrictSwitches(),
 		Verify: func(seal string) (rules.Family, bool) { return rules.Gemini2, seal == "c2VhbA==" }})
 	if refusal != nil {
 		t.Error(refusal)

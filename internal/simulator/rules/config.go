@@ -120,7 +120,7 @@ func checkLevelKnown(r *request) *Refusal {
 
 func checkLevel(r *request) *Refusal {
 	level := r.parsed.Config.Thinking.Level
-	if !r.generating() || level == "" || level == "thinking_level_unspecified" || r.in.Model.Family == GPTOSS || slices.Contains(r.in.Model.Levels, level) {
+	if !r.generating() || level == "" || r.in.Model.Family == GPTOSS || slices.Contains(r.in.Model.Levels, level) {
 		return nil
 	}
 	return refuse("Thinking level " + strings.ToUpper(level) + " is not supported for this model. Please retry with other thinking level.")
@@ -166,11 +166,13 @@ func checkBudgetMinimum(r *request) *Refusal {
 	return refuse(fmt.Sprintf("thinking.enabled.budget_tokens: Input should be greater than or equal to %d", r.in.Model.MinBudget))
 }
 
-// checkBudgetBelowMax holds on the private gateway. The official API takes a budget above the limit: clients send it.
+// checkBudgetBelowMax holds for Claude, and on the private gateway for other models where the switch says so. The official
+// API takes a budget above the limit: clients send it.
 func checkBudgetBelowMax(r *request) *Refusal {
 	b, ok := r.budget()
 	limit := r.parsed.Config.MaxTokens
-	if !ok || r.in.Model.MaxBudget == 0 || r.in.Surface == V1Beta && r.in.Model.Family != Claude {
+	claude := r.in.Model.Family == Claude
+	if !ok || r.in.Model.MaxBudget == 0 || !claude && (r.in.Surface == V1Beta || !r.in.Switches.BudgetBelowMax) {
 		return nil
 	}
 	if limit == 0 {
@@ -179,7 +181,7 @@ func checkBudgetBelowMax(r *request) *Refusal {
 	if limit == 0 || b < limit {
 		return nil
 	}
-	if r.in.Model.Family == Claude {
+	if claude {
 		return refuse("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size")
 	}
 	return refuse(fmt.Sprintf("Unable to submit request because max_output_tokens (%d) must be greater than thinking_budget (%d).", limit, b))

@@ -41,7 +41,7 @@ func pairingRules() []Rule {
 			Text: "Please ensure that every function call id has a function response with the same id. Missing: c1"},
 		{Name: "gemini.response_name", Section: "4.3", Step: 13, check: notClaude(checkResponseNames),
 			Pass: good,
-			Fail: internal(`{` + talk(ask, `model [`+f+`]`, `user [`+rg+`]`) + `}`),
+			Fail: internal(`{` + talk(ask, `model [`+f+`]`, `user [`+rg+`]`) + `}`).with(func(s *Switches) { s.ResponseNames = true }),
 			Text: "Please ensure that every function call has a function response with the same name. Missing: f"},
 	}
 }
@@ -129,6 +129,9 @@ func checkResponseIDs(r *request) *Refusal {
 }
 
 func checkResponseNames(r *request) *Refusal {
+	if !r.in.Switches.ResponseNames {
+		return nil
+	}
 	return missing(r, "name", func(c *Call) string { return c.Name }, func(s *Response) string { return s.Name })
 }
 

@@ -112,6 +112,9 @@ func parseConfig(n *node) Config {
 	}
 	thinking := n.get("thinkingConfig")
 	c.Thinking = Thinking{Budget: thinking.int("thinkingBudget"), Level: strings.ToLower(thinking.text("thinkingLevel"))}
+	if c.Thinking.Level == "thinking_level_unspecified" {
+		c.Thinking.Level = "" // the enum's default is no wish
+	}
 	if include := thinking.get("includeThoughts"); include != nil {
 		c.Thinking.Include = string(include.raw) == "true"
 	}

@@ -23,6 +23,9 @@ type Switches struct {
 	RequestCacheControlOK         bool   `json:"request_cache_control_ok" about:"cache_control may stand beside contents"`
 	SamplingRanges                bool   `json:"sampling_ranges" about:"the private gateway refuses, as the official API does, temperature, topP and topK out of range and more than 5 stop sequences"`
 
+	BudgetBelowMax bool `json:"budget_below_max" about:"the private gateway refuses a thinking budget of its own models that is not below maxOutputTokens, as it does for Claude"`
+	ResponseNames  bool `json:"response_names" about:"a function response has to name the function that was called; otherwise its id, number and place will do"`
+
 	// The rest of the provider; no rule of this package looks at them.
 
 	UsageCandidatesIncludeThoughts bool   `json:"usage_candidates_include_thoughts" about:"candidatesTokenCount counts thoughts, too"`
@@ -44,6 +47,14 @@ func DefaultSwitches() Switches {
 		ProjectMissingQuotaFull: true,
 		MinVersionError:         "404",
 	}
+}
+
+// StrictSwitches refuse what some observers send every day and others have seen refused. Our own requests are held
+// against them.
+func StrictSwitches() Switches {
+	s := DefaultSwitches()
+	s.BudgetBelowMax, s.ResponseNames = true, true
+	return s
 }
 
 // A Switch is one of the Switches, for who reads about them.

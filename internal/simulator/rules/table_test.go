@@ -93,6 +93,8 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 		{"safety_settings_ok", internal(`{` + hi + `,"safetySettings":[]}`), func(s *Switches) { s.SafetySettingsOK = false }, true},
 		{"budget_minus_one_ok", internal(think(`"thinkingBudget":-1`)), func(s *Switches) { s.BudgetMinusOneOK = false }, true},
 		{"request_cache_control_ok", onClaude(`{` + hi + `,"cache_control":{"type":"ephemeral"}}`), func(s *Switches) { s.RequestCacheControlOK = true }, false},
+		{"budget_below_max", onModel("gemini-2.5-flash", `{`+hi+`,"generationConfig":{"maxOutputTokens":16384,"thinkingConfig":{"thinkingBudget":20000}}}`), func(s *Switches) { s.BudgetBelowMax = true }, true},
+		{"response_names", findRule("gemini.response_name").Fail, func(s *Switches) { s.ResponseNames = true }, true},
 		{"sampling_ranges", internal(sample(`"temperature":3`)), func(s *Switches) { s.SamplingRanges = true }, true},
 		{"sampling_ranges", internal(sample(`"stopSequences":["a","b","c","d","e","f"]`)), func(s *Switches) { s.SamplingRanges = true }, true},
 	}

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/simulator"
+	"perigee/internal/simulator/rules"
 	"perigee/internal/verdict"
 )
 
@@ -32,7 +33,7 @@ type rig struct {
 
 func newRig(t *testing.T, change func(*Options), faults ...simulator.Fault) *rig {
 	t.Helper()
-	provider, err := simulator.New(simulator.Options{Seed: t.Name()})
+	provider, err := simulator.New(simulator.Options{Seed: t.Name(), Switches: rules.StrictSwitches()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusa
 		t.Fatalf("no model %s", model)
 	}
 	_, refusal := rules.Check(rules.Input{Surface: rules.V1Beta, Model: models[i], Body: gemini.EncodeRequest(prompt),
-		Switches: rules.DefaultSwitches(), Verify: func(string) (rules.Family, bool) { return models[i].Family, true }})
+		Switches: rules.StrictSwitches(), Verify: func(string) (rules.Family, bool) { return models[i].Family, true }})
 	return refusal
 }
 

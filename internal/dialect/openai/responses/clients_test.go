@@ -42,7 +42,7 @@ func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusa
 	}
 	prepared, _, _ := prepare.ForGemini(prompt, models.Of(model))
 	_, refusal := rules.Check(rules.Input{Surface: rules.V1Beta, Model: table[i], Body: gemini.EncodeRequest(prepared),
-		Switches: rules.DefaultSwitches(), Verify: func(string) (rules.Family, bool) { return table[i].Family, true }})
+		Switches: rules.StrictSwitches(), Verify: func(string) (rules.Family, bool) { return table[i].Family, true }})
 	return refusal
 }
 
