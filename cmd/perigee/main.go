@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"perigee/internal/names"
 )
@@ -42,8 +43,13 @@ type environment struct {
 	reader         *bufio.Reader
 }
 
+// say writes a sentence for the person who runs the command. At a terminal it is folded at its words.
 func (e *environment) say(format string, args ...any) {
-	fmt.Fprintf(e.stderr, "perigee: %s\n", e.hint(fmt.Sprintf(format, args...)))
+	line := "perigee: " + e.hint(fmt.Sprintf(format, args...))
+	if width := streamWidth(e.stderr); width > 0 && utf8.RuneCountInString(line) > width {
+		line = strings.Join(foldWords(line, width-2, false), "\n  ")
+	}
+	fmt.Fprintln(e.stderr, line)
 }
 
 // A command is one word that perigee understands.

@@ -88,7 +88,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = []string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
-		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE=" + ts.Getenv("PERIGEE_IDE"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "GORACE=" + ts.Getenv("GORACE"),
+		"XDG_DATA_HOME=" + ts.Getenv("XDG_DATA_HOME"), "PERIGEE_KEYRING=off", "PERIGEE_IDE=" + ts.Getenv("PERIGEE_IDE"), "PERIGEE_LOG=" + ts.Getenv("PERIGEE_LOG"), "PERIGEE_LOG_FORMAT=" + ts.Getenv("PERIGEE_LOG_FORMAT"), "GORACE=" + ts.Getenv("GORACE"),
 		"GEMINI_API_KEY=" + ts.Getenv("GEMINI_API_KEY"), "GOOGLE_API_KEY=" + ts.Getenv("GOOGLE_API_KEY"),
 	}
 	if path, err := exec.LookPath("perigee"); err == nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -54,34 +55,30 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range loaded.Warnings {
-		env.say("%s", warning)
-	}
 	ctx, unhang := hangup(ctx)
 	defer unhang()
 	level := &slog.LevelVar{}
 	daemon.SetLevel(level, loaded.Config.Log)
+	out := newNarrator(env, loaded.Config.LogFormat, level)
+	for _, warning := range loaded.Warnings {
+		out.tell(slog.LevelWarn, warning)
+	}
 	d, err := daemon.Start(ctx, daemon.Options{
 		Loaded: loaded, Sources: src, Poll: reloadEvery, Simulate: *simulate, Version: programVersion(),
-		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})), LogLevel: level,
+		Logger: out.logger, LogLevel: level,
 	})
 	if err != nil {
 		return cannotListen(err, loaded.Config.Listen)
 	}
-	if line := sourceOfAnswers(loaded, *simulate); line != "" {
-		env.say("%s", line)
-	}
-	for _, line := range d.Advice() {
-		env.say("%s", line)
-	}
-	env.say("listening on %s", d.URL())
+	out.introduce(d, loaded, *simulate)
+	env.say("listening on %s", d.URL()) // in every format: scripts wait for this line
 	select {
 	case <-ctx.Done():
 	case err := <-d.Failed():
 		d.Stop(ctx)
 		return fmt.Errorf("listening broke off: %w", err)
 	}
-	drain(d, loaded.Config.Limits.Drain)
+	drain(d, loaded.Config.Limits.Drain, out)
 	return nil
 }
 
@@ -100,6 +97,56 @@ func sourceOfAnswers(loaded *config.Loaded, simulate bool) string {
 	return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
 }
 
+// A narrator says what goes on in a command that runs for long: at a terminal in sentences, otherwise in the log, so that the
+// stream has one format.
+type narrator struct {
+	env      *environment
+	logger   *slog.Logger // for everything else
+	own      *slog.Logger // for what the command says itself, whatever the level
+	terminal bool
+}
+
+func newNarrator(env *environment, format string, level slog.Leveler) *narrator {
+	logger, terminal := newLogger(env, format, level)
+	own, _ := newLogger(env, format, slog.LevelDebug)
+	return &narrator{env, logger, own, terminal}
+}
+
+func (n *narrator) tell(level slog.Level, sentence string) {
+	if n.terminal {
+		n.env.say("%s", sentence)
+		return
+	}
+	n.own.Log(context.Background(), level, n.env.hint(sentence))
+}
+
+// introduce says what is in force, before the line with the address.
+func (n *narrator) introduce(d *daemon.Daemon, loaded *config.Loaded, simulate bool) {
+	var file []any
+	if loaded.Path != "" {
+		path := loaded.Path
+		if whole, err := filepath.Abs(path); err == nil {
+			path = whole
+		}
+		if file = []any{"configuration", path}; n.terminal {
+			n.env.say("configuration: %s", path)
+		}
+	}
+	if line := sourceOfAnswers(loaded, simulate); line != "" {
+		n.tell(slog.LevelInfo, line)
+	}
+	upstreams := strings.Join(d.Upstreams(), ", ")
+	if n.terminal {
+		n.env.say("upstreams: %s", upstreams)
+		n.env.say("data: %s", loaded.Config.DataDir)
+	} else {
+		n.own.Info("starting", append(file, "version", programVersion(), "upstreams", upstreams, "data_dir", loaded.Config.DataDir)...)
+	}
+	for _, line := range d.Advice() {
+		n.tell(slog.LevelWarn, line)
+	}
+}
+
 // hangup is ctx that ends when the terminal is closed, too. The signal for that may come several times, from the shell and from
 // the system: unlike SIGTERM it never cuts short what is under way. Under nohup it means nothing.
 func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -109,11 +156,14 @@ func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// drain lets open answers finish, for as long as the configuration says, or until somebody asks again.
-func drain(d *daemon.Daemon, limit time.Duration) {
+// drain lets open answers finish, for as long as the configuration says, or until a second signal.
+func drain(d *daemon.Daemon, limit time.Duration, out *narrator) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if open := d.Active(); open > 0 {
+		out.tell(slog.LevelInfo, fmt.Sprintf("waiting for %s; press Ctrl-C again to stop now", number(open, "open call", "open calls")))
+	}
 	d.Stop(ctx)
 }

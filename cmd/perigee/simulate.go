@@ -51,10 +51,8 @@ func simulate(ctx context.Context, env *environment, args []string) error {
 	}
 	level := &slog.LevelVar{}
 	daemon.SetLevel(level, loaded.Config.Log)
-	options := simulator.Options{
-		Admin: true, Seed: "perigee",
-		Logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})),
-	}
+	out := newNarrator(env, loaded.Config.LogFormat, level)
+	options := simulator.Options{Admin: true, Seed: "perigee", Logger: out.logger}
 	if *scriptPath != "" {
 		if options.Script, err = readScript(*scriptPath); err != nil {
 			return err
@@ -65,7 +63,7 @@ func simulate(ctx context.Context, env *environment, args []string) error {
 		return usagef("simulate: %v", err)
 	}
 	defer sim.Close()
-	return serveSimulator(ctx, env, sim, *listen)
+	return serveSimulator(ctx, out, sim, *listen)
 }
 
 func readScript(path string) (*simulator.Script, error) {
@@ -81,15 +79,15 @@ func readScript(path string) (*simulator.Script, error) {
 	return script, nil
 }
 
-func serveSimulator(ctx context.Context, env *environment, sim *simulator.Server, listen string) error {
+func serveSimulator(ctx context.Context, out *narrator, sim *simulator.Server, listen string) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return cannotListen(err, listen)
 	}
 	server := &http.Server{Handler: sim, ReadHeaderTimeout: 10 * time.Second}
-	env.say("simulating the provider on http://%s (GET / explains)", l.Addr())
+	out.env.say("simulating the provider on http://%s (GET / explains)", l.Addr()) // in every format: scripts wait for this line
 	for line := range strings.Lines(simulator.Hint) {
-		env.say("%s", strings.TrimSpace(line))
+		out.tell(slog.LevelInfo, strings.TrimSpace(line))
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()

@@ -1,13 +1,19 @@
 package main
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
 // usualWidth is that of a terminal that does not say.
 const usualWidth = 80
 
 // width is how many characters a line of the answer may have; 0 means that no person reads it.
-func (e *environment) width() int {
-	file, ok := e.stdout.(*os.File)
+func (e *environment) width() int { return streamWidth(e.stdout) }
+
+// streamWidth is how many characters a line of a stream may have; 0 means that it is no terminal.
+func streamWidth(stream io.Writer) int {
+	file, ok := stream.(*os.File)
 	if !ok || !isTerminal(file) {
 		return 0
 	}

@@ -24,6 +24,7 @@ import (
 	"perigee/internal/imagestore"
 	"perigee/internal/oauth"
 	"perigee/internal/record"
+	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 )
 
@@ -104,7 +105,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if _, err := admin.read(); err != nil {
 		return nil, noDataDir(err)
 	}
-	d.recorder = record.New(d.house, record.Options{Store: d.store, Now: opts.Now, Logger: opts.Logger})
+	d.recorder = record.New(d.house, record.Options{
+		Store: d.store, Now: opts.Now, Logger: opts.Logger,
+		Status: func(c *perigee.Call) int { return httpapi.TraceRow(c).Status },
+	})
 	memory := newCollector()
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
@@ -221,6 +225,37 @@ func (d *Daemon) URL() string { return "http://" + d.listener.Addr().String() }
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
 func (d *Daemon) Simulated() bool { return d.house.simulated() }
 
+// Active is how many requests are being answered right now.
+func (d *Daemon) Active() int { return d.api.Active() }
+
+// Upstreams describes the upstreams in force, each with what is known of it without a call: "studio (gemini, 2 keys)".
+func (d *Daemon) Upstreams() []string {
+	var lines []string
+	for _, r := range d.house.current.Load().rooms {
+		kind, what := r.config.Kind, ""
+		switch {
+		case r.roster != nil:
+			what = count(len(r.roster.everybody()), "account")
+		case kind == config.KindSimulator:
+			what = count(len(simulator.Models()), "model")
+		default:
+			what = count(len(r.config.Keys), "key")
+		}
+		if kind != r.config.Name {
+			what = string(kind) + ", " + what
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s)", r.config.Name, what))
+	}
+	return lines
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // Advice is what the owner should know or do before the upstreams can answer, a line for each.
 func (d *Daemon) Advice() []string {
 	var lines []string
@@ -243,9 +278,6 @@ func (d *Daemon) Failed() <-chan error { return d.failed }
 // Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off, visibly for their
 // clients. Everything that was recorded is on disk when it returns.
 func (d *Daemon) Stop(ctx context.Context) {
-	if open := d.api.Active(); open > 0 {
-		d.opts.Logger.Info("waiting for open calls", "calls", open)
-	}
 	sockets := make(chan error, 1)
 	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
 	if err := errors.Join(d.tcp.Shutdown(ctx), <-sockets); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"reflect"
 	"slices"
 	"sync"
@@ -60,7 +61,7 @@ func newHouse(ctx context.Context, cfg *config.Config, opts Options, accounts fu
 	h := &house{opts: opts, accounts: accounts, brief: brief, signatures: signature.NewMemory(signature.Options{Shared: !cfg.Store.URL.IsZero(), Now: opts.Now, Logger: opts.Logger})}
 	h.closeSim = func() {}
 	h.simulator = sync.OnceValues(func() (*simulator.Server, error) {
-		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, Seed: "perigee"})
+		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, CallLevel: slog.LevelDebug, Seed: "perigee"})
 		if err == nil {
 			h.closeSim = func() { _ = sim.Close() }
 		}

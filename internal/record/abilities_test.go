@@ -89,14 +89,20 @@ func TestOneLinePerCall(t *testing.T) {
 		script script
 		want   string
 	}{
-		{script{start, text, usage, finish}, `level=INFO msg="call done" call=c dialect=openai-chat operation=generate model=gemini-3-flash ` +
-			`upstream=studio key=laptop client=codex outcome=done class="" input=10 output=3`},
-		{script{errors.New("boom")}, `level=WARN msg="call failed" call=c dialect=openai-chat operation=generate model=gpt-4o ` +
-			`upstream="" key=laptop client=codex outcome=failed class=internal input=0 output=0 error="internal error: boom"`},
+		{script{start, text, usage, finish}, `level=INFO msg="call done" call=c status=200 dialect=openai-chat operation=generate model=gemini-3-flash ` +
+			`model_asked=gpt-4o upstream=studio key=laptop client=codex outcome=done input=10 output=3`},
+		{script{errors.New("boom")}, `level=WARN msg="call failed" call=c status=500 dialect=openai-chat operation=generate model=gpt-4o ` +
+			`key=laptop client=codex outcome=failed class=internal input=0 output=0 error="internal error: boom"`},
 	}
 	for _, test := range tests {
 		out.Reset()
-		r := New(test.script, Options{Store: &memory{}, Logger: logger})
+		status := func(c *perigee.Call) int {
+			if c.Outcome == perigee.OutcomeDone {
+				return 200
+			}
+			return 500
+		}
+		r := New(test.script, Options{Store: &memory{}, Logger: logger, Status: status})
 		for range r.Stream(t.Context(), request("c")) {
 		}
 		mustClose(t, r)

@@ -3,26 +3,30 @@ package record
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"perigee"
 )
 
-// The keys of the line that is logged for each finished call.
+// The keys of the line that is logged for each finished call. What is empty is left out.
 const (
-	keyCall      = "call"
-	keyDialect   = "dialect"
-	keyOperation = "operation"
-	keyModel     = "model"
-	keyUpstream  = "upstream"
-	keyKey       = "key"
-	keyClient    = "client"
-	keyOutcome   = "outcome"
-	keyClass     = "class"
-	keyFirstByte = "first_byte"
-	keyDuration  = "duration"
-	keyInput     = "input"
-	keyOutput    = "output"
-	keyError     = "error"
+	keyCall       = "call"
+	keyStatus     = "status"
+	keyDialect    = "dialect"
+	keyOperation  = "operation"
+	keyModel      = "model"
+	keyModelAsked = "model_asked" // where another model answered
+	keyUpstream   = "upstream"
+	keyKey        = "key"
+	keyClient     = "client"
+	keyOutcome    = "outcome"
+	keyClass      = "class"
+	keyFirstByte  = "first_byte"
+	keyDuration   = "duration"
+	keyInput      = "input"
+	keyOutput     = "output"
+	keyNotes      = "notes"
+	keyError      = "error"
 )
 
 // log writes the one line about a finished call: a warning when it failed or was cut off.
@@ -34,27 +38,37 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
 	if !r.logger.Enabled(ctx, level) {
 		return
 	}
-	model := call.Model
-	if model == "" {
-		model = call.ModelAsked
+	model, asked := call.Model, call.ModelAsked
+	if model == "" || model == asked {
+		model, asked = asked, ""
 	}
-	attrs := make([]slog.Attr, 0, 14)
-	attrs = append(attrs,
-		slog.String(keyCall, call.ID),
-		slog.String(keyDialect, string(call.Dialect)),
-		slog.String(keyOperation, call.Operation),
-		slog.String(keyModel, model),
-		slog.String(keyUpstream, call.Upstream),
-		slog.String(keyKey, call.Client.Key),
-		slog.String(keyClient, call.Client.Name),
-		slog.String(keyOutcome, string(call.Outcome)),
-		slog.String(keyClass, string(call.Class)),
-		slog.Duration(keyFirstByte, call.FirstByte),
-		slog.Duration(keyDuration, call.Duration),
-		slog.Int64(keyInput, call.Usage.Input),
-		slog.Int64(keyOutput, call.Usage.Output))
-	if call.Error != "" {
-		attrs = append(attrs, slog.String(keyError, call.Error))
+	attrs := make([]slog.Attr, 0, 18)
+	word := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
 	}
+	word(keyCall, call.ID)
+	if r.status != nil {
+		if status := r.status(call); status != 0 {
+			attrs = append(attrs, slog.Int(keyStatus, status))
+		}
+	}
+	word(keyDialect, string(call.Dialect))
+	word(keyOperation, call.Operation)
+	word(keyModel, model)
+	word(keyModelAsked, asked)
+	word(keyUpstream, call.Upstream)
+	word(keyKey, call.Client.Key)
+	word(keyClient, call.Client.Name)
+	word(keyOutcome, string(call.Outcome))
+	word(keyClass, string(call.Class))
+	if call.FirstByte > 0 {
+		attrs = append(attrs, slog.Duration(keyFirstByte, call.FirstByte))
+	}
+	attrs = append(attrs, slog.Duration(keyDuration, call.Duration),
+		slog.Int64(keyInput, call.Usage.Input), slog.Int64(keyOutput, call.Usage.Output))
+	word(keyNotes, strings.Join(call.Notes, "; "))
+	word(keyError, call.Error)
 	r.logger.LogAttrs(ctx, level, "call "+string(call.Outcome), attrs...)
 }

@@ -21,8 +21,10 @@ type Options struct {
 	Store  perigee.CallStore
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: silent
-	Linger time.Duration    // how long rows gather before they are written together; 0: 50ms
-	Limit  int              // rows kept in memory while the store fails; 0: 10,000
+	// Status is the HTTP status that the client of a finished call got, for the log; nil: it is not logged.
+	Status func(*perigee.Call) int
+	Linger time.Duration // how long rows gather before they are written together; 0: 50ms
+	Limit  int           // rows kept in memory while the store fails; 0: 10,000
 }
 
 const (
@@ -36,6 +38,7 @@ type Recorder struct {
 	perigee.Around
 	now    func() time.Time
 	logger *slog.Logger
+	status func(*perigee.Call) int
 	queue  *queue
 	writer *batch.Writer[rowBatch]
 }
@@ -60,7 +63,7 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Limit <= 0 {
 		opts.Limit = defaultLimit
 	}
-	r := &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, queue: &queue{limit: opts.Limit}}
+	r := &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, status: opts.Status, queue: &queue{limit: opts.Limit}}
 	r.writer = batch.Start(batch.Options[rowBatch]{
 		Queue: r.queue, Linger: opts.Linger, Words: words, Logger: opts.Logger,
 		Save: func(ctx context.Context, b rowBatch) error { return opts.Store.SaveCalls(ctx, b.calls) },

@@ -22,11 +22,13 @@ import (
 
 // Options are what a Server can be told; the zero value is a working simulator.
 type Options struct {
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: discard
-	Script   *Script          // nil: none
-	Switches rules.Switches   // zero: rules.DefaultSwitches; the script's switches come on top
-	Accounts []Account        // nil: those of the script, or DefaultAccounts
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: discard
+	// CallLevel is the level of the line about each call; the zero value is slog.LevelInfo.
+	CallLevel slog.Level
+	Script    *Script        // nil: none
+	Switches  rules.Switches // zero: rules.DefaultSwitches; the script's switches come on top
+	Accounts  []Account      // nil: those of the script, or DefaultAccounts
 	// Seed is what ids, tokens and signatures derive from: same seed, same bytes.
 	Seed string
 	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not empty.
@@ -41,6 +43,7 @@ type Options struct {
 // header only matters to faults. All methods may be used concurrently.
 type Server struct {
 	logger            *slog.Logger
+	callLevel         slog.Level
 	switches          rules.Switches
 	catalogue         catalogue
 	signer            signer
@@ -86,7 +89,7 @@ func New(options Options) (*Server, error) {
 	}
 	key := sha256.Sum256([]byte("perigee simulator\x00" + options.Seed))
 	s := &Server{
-		logger: options.Logger, switches: switches, catalogue: models, signer: signer{key[:]}, seed: options.Seed,
+		logger: options.Logger, callLevel: options.CallLevel, switches: switches, catalogue: models, signer: signer{key[:]}, seed: options.Seed,
 		apiKeys: options.APIKeys, admin: options.Admin, rotate: script.RotateRefreshTokens,
 		googleTokenErrors: script.OAuthErrors == "google", realNow: options.Now, sleep: options.Sleep,
 		accounts: options.Accounts, scripted: script.Faults, maxBody: maxBody, closed: make(chan struct{}),
@@ -245,7 +248,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if x.cut != nil {
 			_ = x.cut.Close()
 		}
-		s.logger.Debug("simulated call", "method", r.Method, "path", r.URL.Path, "account", x.call.Account,
+		s.logger.Log(r.Context(), s.callLevel, "simulated call", "method", r.Method, "path", r.URL.Path, "account", x.call.Account,
 			"model", x.call.Model, "status", x.call.Status, "rule", x.call.Rule, "fault", x.call.Fault)
 	}()
 	if err := x.read(); err != nil {
