@@ -191,7 +191,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		"store: {url: \"mysql://user:" + canary("misplaced") + "@localhost/\"}\n",
 	} {
 		write("config.yaml", bad)
-		book.line(t, "the last good one stays in force")
+		book.line(t, "keeping the previous one")
 	}
 	write("config.yaml", upstream(fmt.Sprintf("%q", canary("upstream-reloaded")))+fmt.Sprintf("keys: [{name: a, secret: %q}]\n", canary("client-reloaded")))
 	book.line(t, "configuration reloaded")

@@ -315,7 +315,7 @@ func (d *Daemon) release(ctx context.Context) {
 	}
 	if d.house != nil {
 		if err := d.house.signatures.Close(ctx); err != nil {
-			d.opts.Logger.Error("models may lose their train of thought", "error", err)
+			d.opts.Logger.Error("thought signatures could not be stored", "error", err)
 		}
 	}
 	if d.house != nil {

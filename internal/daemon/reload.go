@@ -14,7 +14,7 @@ func (d *Daemon) follow() {
 	}
 	d.background.Go(func() {
 		config.Watch(d.base, d.opts.Sources, d.opts.Loaded, d.opts.Poll, d.apply, func(err error) {
-			d.opts.Logger.Error("the new configuration does not hold; the last good one stays in force", "error", err)
+			d.opts.Logger.Error("invalid configuration, keeping the previous one", "error", err)
 		})
 	})
 }
@@ -24,12 +24,12 @@ func (d *Daemon) follow() {
 func (d *Daemon) apply(loaded *config.Loaded) {
 	cfg, first := loaded.Config, d.opts.Loaded.Config
 	if len(cfg.Keys) == 0 && !httpapi.IsLoopback(d.listener.Addr().String()) {
-		d.opts.Logger.Error("the new configuration has no keys, and this listener can be reached from other machines; the last good one stays in force",
+		d.opts.Logger.Error("the new configuration has no keys, but other machines can reach this listener; keeping the previous one",
 			"listen", d.listener.Addr().String())
 		return
 	}
 	if err := d.house.rebuild(d.base, cfg); err != nil {
-		d.opts.Logger.Error("the new configuration cannot be used; the last good one stays in force", "error", err)
+		d.opts.Logger.Error("the new configuration cannot be used, keeping the previous one", "error", err)
 		return
 	}
 	next := d.settings(cfg)
@@ -41,8 +41,8 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		d.opts.Logger.Warn(w)
 	}
 	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path)
-	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store != first.Store {
-		d.opts.Logger.Warn("listen, data_dir and store take effect when perigee is started anew")
+	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store != first.Store || cfg.LogFormat != first.LogFormat {
+		d.opts.Logger.Warn("changes to listen, data_dir, store and log_format need a restart")
 	}
 }
 

@@ -122,7 +122,7 @@ func TestBadEditKeepsTheLastGoodConfiguration(t *testing.T) {
 		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, oauth: {client_id: id, client_secret: hush-hush}}\n",
 	} {
 		write(bad)
-		book.line(t, "the last good one stays in force", "error=")
+		book.line(t, "keeping the previous one", "error=")
 		if got := status(t, g, streaming, "secret-laptop"); got != http.StatusOK {
 			t.Errorf("after %q the status is %d", bad, got)
 		}
@@ -160,7 +160,7 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	close(stage.goOn)
 	g, book, write := follow(t, stage.config("log: info\n"))
 	write(stage.config("log: info\nstore: {url: \"postgres://localhost/perigee\"}\n"))
-	book.line(t, "take effect when perigee is started anew")
+	book.line(t, "need a restart")
 	if got := status(t, g, streaming, ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
 	}
@@ -172,7 +172,7 @@ func TestReloadDoesNotOpenAListenerThatOthersCanReach(t *testing.T) {
 	t.Parallel()
 	g, book, write := followOn(t, "listen: 0.0.0.0:0\nkeys: [{name: laptop, secret: secret-laptop}]\n", map[string]string{})
 	write("listen: 127.0.0.1:0\n")
-	book.line(t, "has no keys", "can be reached from other machines")
+	book.line(t, "has no keys", "other machines can reach")
 	if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
 		t.Errorf("the door is open: %d", got)
 	}

@@ -96,7 +96,7 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		o.Logger.WarnContext(ctx, fmt.Sprintf("the key that seals refresh tokens is kept in the file %s, because the keyring of the operating system cannot be used: %v", path, ringTrouble(err)))
+		o.Logger.InfoContext(ctx, fmt.Sprintf("the key that seals refresh tokens is kept in the file %s, because the keyring of the operating system cannot be used: %v", path, ringTrouble(err)))
 	}
 	raw = make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails

@@ -232,7 +232,7 @@ func TestWithoutAKeyringThereIsAFile(t *testing.T) {
 	if first.Place() != InFile {
 		t.Errorf("it is in the %s", first.Place())
 	}
-	if want := "because the keyring of the operating system cannot be used: no secret service\"\n"; !strings.HasSuffix(said.String(), want) {
+	if want := "because the keyring of the operating system cannot be used: no secret service\"\n"; !strings.HasSuffix(said.String(), want) || !strings.Contains(said.String(), "level=INFO") {
 		t.Errorf("it says %s", said.String())
 	}
 	sealed := mustSeal(t, first, "token", "a")
