@@ -112,7 +112,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	memory := newCollector()
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Admin: admin.opens,
 		Refused: d.recorder.Refused, OnBodies: memory.hold, OnIdle: memory.giveBack,
 	}, d.settings(cfg))

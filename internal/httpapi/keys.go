@@ -37,10 +37,27 @@ type keyUse struct {
 	refilled time.Time
 	refused  time.Time // until when there is not one request left over all servers, as far as is known
 	active   int
-	spent    int64 // tokens today, as of asked
-	asked    time.Time
-	asking   bool // somebody finds out how many they are now
+	tokens   dayTokens
 }
+
+// dayTokens is what is known about the tokens of a day. The lock of the keyUse guards it.
+type dayTokens struct {
+	day   time.Time // its first moment, in UTC; zero: nothing is known
+	read  int64     // what was in the store when it was asked,
+	saved int64     // with at least so much of it by this process
+	asked time.Time // when that was, or when the store last failed; zero: not on this day
+	query *tokenQuery
+}
+
+// A tokenQuery is a question to the store that is under way.
+type tokenQuery struct {
+	done chan struct{} // closed when there is an answer
+	err  error
+}
+
+// A SpentCounter returns how many tokens calls of a key that began on a UTC day have cost in this process, and how many of these
+// the store has.
+type SpentCounter func(key string, day time.Time) (ended, saved int64)
 
 // spentFresh is how long a reading of the tokens spent today is believed.
 const spentFresh = 2 * time.Second
@@ -109,7 +126,7 @@ func (c *call) admitSeveral(model string, requests int) (release func(), err err
 		return nil, perigee.Errorf(perigee.ClassForbidden, "the key %s may not ask the model %q", k.Name, shorten(model)).
 			WithNext("its models in perigee's configuration list the patterns that it may")
 	}
-	if err := k.checkTokens(c.r.Context(), c.opts.Usage, c.opts.Now()); err != nil {
+	if err := k.checkTokens(c.r.Context(), c.opts.Stored, c.opts.Spent, c.opts.Now()); err != nil {
 		return nil, err
 	}
 	if err := k.takePlace(); err != nil {
@@ -169,16 +186,16 @@ func (k *guardedKey) leave() {
 }
 
 // checkTokens refuses a key that has spent its tokens of the day. The day is UTC's, as in the usage list.
-func (k *guardedKey) checkTokens(ctx context.Context, usage perigee.UsageReader, now time.Time) error {
-	if k.TokensPerDay == 0 || usage == nil {
+func (k *guardedKey) checkTokens(ctx context.Context, stored perigee.UsageReader, spent SpentCounter, now time.Time) error {
+	if k.TokensPerDay == 0 || stored == nil {
 		return nil
 	}
 	midnight := now.UTC().Truncate(24 * time.Hour)
-	spent, err := k.use.spentSince(ctx, midnight, usage, k.Name, now)
+	tokens, err := k.spentSince(ctx, midnight, stored, spent, now)
 	if err != nil {
 		return err
 	}
-	if spent < k.TokensPerDay {
+	if tokens < k.TokensPerDay {
 		return nil
 	}
 	e := perigee.Errorf(perigee.ClassExhausted, "the key %s has spent its %d tokens of the day", k.Name, k.TokensPerDay).
@@ -187,34 +204,77 @@ func (k *guardedKey) checkTokens(ctx context.Context, usage perigee.UsageReader,
 	return e
 }
 
-// spentSince is what a key has spent since midnight, as of a moment ago. The lock is not held while the database is asked, as every call
-// of the key needs it, also to end; nor is a database that does not answer waited for, or a client that has left by then:
-// what was known before is believed for longer, if it is of the same day.
-func (u *keyUse) spentSince(ctx context.Context, midnight time.Time, usage perigee.UsageReader, key string, now time.Time) (int64, error) {
-	u.mu.Lock()
-	known := !u.asked.Before(midnight)
-	if known && (u.asking || now.Sub(u.asked).Abs() <= spentFresh) {
-		defer u.mu.Unlock()
-		return u.spent, nil
-	}
-	u.asking = true
-	u.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
-	defer cancel()
-	rows, err := usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: key})
+// spentSince is what a key has spent since midnight: what the store had a moment ago, and what this process has spent and the
+// store did not have then. One call at a time asks the store, without the lock, as every call of the key needs that, also to
+// end. The others use what is known, or wait for the answer where nothing is.
+//
+// A store that does not answer within countPatience is not waited for: what is known counts on, and grows with what this process
+// spends. A process that was already running when the day began knows that nothing was spent then.
+func (k *guardedKey) spentSince(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter, now time.Time) (int64, error) {
+	u := k.use
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.asking = false
-	if err != nil {
-		if known = !u.asked.Before(midnight); !known {
+	t := &u.tokens
+	if !t.day.IsZero() && !t.day.Equal(midnight) {
+		*t = dayTokens{day: midnight, query: t.query}
+	}
+	known := !t.day.IsZero()
+	switch {
+	case known && (t.query != nil || now.Sub(t.asked).Abs() <= spentFresh):
+	case t.query != nil:
+		query := t.query
+		u.unlocked(func() {
+			select {
+			case <-query.done:
+			case <-ctx.Done():
+			}
+		})
+		if err := cmp.Or(query.err, ctx.Err()); err != nil {
 			return 0, err
 		}
-		u.asked = now
-		return u.spent, nil
+	default:
+		if err := k.readTokens(ctx, midnight, stored, spent, now); err != nil && !known {
+			return 0, err
+		}
 	}
-	u.spent, u.asked = 0, now
-	for _, row := range rows {
-		u.spent += row.InputTokens + row.OutputTokens
+	ended, _ := spent(k.Name, midnight)
+	return t.read + ended - t.saved, nil
+}
+
+// readTokens asks the store. The lock is held before and after, but not meanwhile.
+func (k *guardedKey) readTokens(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter, now time.Time) (err error) {
+	t := &k.use.tokens
+	query := &tokenQuery{done: make(chan struct{})}
+	t.query = query
+	defer func() {
+		t.query, query.err = nil, err
+		close(query.done)
+	}()
+	// What is saved between this and the answer counts twice until the store is asked again, which is better than not at all.
+	_, saved := spent(k.Name, midnight)
+	var rows []perigee.UsageRow
+	k.use.unlocked(func() {
+		// A client that leaves meanwhile takes nothing away from the others that wait.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+		defer cancel()
+		rows, err = stored.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: k.Name})
+	})
+	switch {
+	case t.day.After(midnight): // a day has begun meanwhile
+	case err != nil:
+		t.asked = now
+	default:
+		t.day, t.read, t.saved, t.asked = midnight, 0, saved, now
+		for _, row := range rows {
+			t.read += row.InputTokens + row.OutputTokens
+		}
 	}
-	return u.spent, nil
+	return err
+}
+
+// unlocked does something without the lock, which is held before and after.
+func (u *keyUse) unlocked(do func()) {
+	u.mu.Unlock()
+	defer u.mu.Lock()
+	do()
 }

@@ -31,6 +31,8 @@ type Options struct {
 	// Nil: it cannot.
 	Missing   func(ctx context.Context, name string) error
 	Usage     perigee.UsageReader
+	Stored    perigee.UsageReader   // what keys with tokens_per_day have spent, as far as it is stored; nil: they have no limit
+	Spent     SpentCounter          // nil: everything is stored
 	Requests  RequestCounter        // nil: nobody else serves these keys
 	Calls     perigee.CallReader    // nil: calls are not recorded
 	Responses perigee.ResponseStore // nil: nothing is kept between calls
@@ -91,6 +93,9 @@ func New(opts Options, settings Settings) *Server {
 	}
 	if opts.NewID == nil {
 		opts.NewID = func() string { return newID(opts.Now()) }
+	}
+	if opts.Spent == nil {
+		opts.Spent = func(string, time.Time) (ended, saved int64) { return 0, 0 }
 	}
 	if opts.Model == nil {
 		opts.Model = func(name string) string { return name }

@@ -41,6 +41,8 @@ type Recorder struct {
 	status func(*perigee.Call) int
 	queue  *queue
 	writer *batch.Writer[rowBatch]
+
+	spending spending
 }
 
 var words = batch.Words{
@@ -66,7 +68,13 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	r := &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, status: opts.Status, queue: &queue{limit: opts.Limit}}
 	r.writer = batch.Start(batch.Options[rowBatch]{
 		Queue: r.queue, Linger: opts.Linger, Words: words, Logger: opts.Logger,
-		Save: func(ctx context.Context, b rowBatch) error { return opts.Store.SaveCalls(ctx, b.calls) },
+		Save: func(ctx context.Context, b rowBatch) error {
+			err := opts.Store.SaveCalls(ctx, b.calls)
+			if err == nil {
+				r.spending.saved(b.calls)
+			}
+			return err
+		},
 	})
 	return r
 }

@@ -172,6 +172,7 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 			call.Account = trouble.Account
 		}
 	}
+	w.recorder.spending.ended(&call) // before it can be saved
 	w.recorder.put(&w.row, &call)
 	w.recorder.log(ctx, &call)
 }
