@@ -38,6 +38,15 @@ type Config struct {
 	// every local program may ask.
 	Keys []Key `yaml:"keys"`
 
+	// Origins of web pages and desktop apps that may call perigee from a browser, exactly as the browser sends them: scheme://host,
+	// with the port if it is not the default one. Requests from all other origins are refused. The key that keys ask for is needed
+	// as well. null, the origin of sandboxed pages and local files of any source, is allowed only where keys are configured.
+	Origins []string `yaml:"origins" format:"origin" example:"app://obsidian.md"`
+
+	// Further host names that clients may use for perigee when it listens on a loopback address, without port:
+	// host.docker.internal. Loopback names and addresses are always allowed.
+	Hosts []string `yaml:"hosts" format:"host" example:"host.docker.internal"`
+
 	// Bounds on what one call may cost.
 	Limits Limits `yaml:"limits"`
 

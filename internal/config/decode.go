@@ -139,7 +139,11 @@ func (l *loader) decodeList(node *yaml.Node, v reflect.Value, key string, f fiel
 		l.decode(child, item, itemKey, f)
 		if !l.isSet(itemKey) && l.visited < maxVisited {
 			l.origins[itemKey] = Origin{l.path, child.Line, child.Column}
-			l.refuse(l.origins[itemKey], itemKey, "expected "+expected(item.Type())+", got nothing", "")
+			hint := ""
+			if child.Value == "null" {
+				hint = "put null in quotes if it is meant as text"
+			}
+			l.refuse(l.origins[itemKey], itemKey, "expected "+expected(item.Type())+", got nothing", hint)
 		}
 		list = reflect.Append(list, item)
 	}

@@ -28,6 +28,10 @@ func checkFormat(format, text string) error {
 		return checkPostgres(text)
 	case "glob":
 		return checkGlob(text)
+	case "origin":
+		return checkOrigin(text)
+	case "host":
+		return checkHost(text)
 	case "seal":
 		return checkSealKey(text)
 	case "name", "token":
@@ -121,6 +125,31 @@ func isHost(host string) bool {
 		}
 	}
 	return true
+}
+
+// checkOrigin takes what browsers send as Origin. Schemes of apps (app, vscode-webview, chrome-extension) are as good as http.
+func checkOrigin(text string) error {
+	if text == "null" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case strings.Contains(text, "*"):
+		return errors.New("expected one origin, without *")
+	case err != nil || u.Scheme == "" || u.Host == "" || strings.ContainsFunc(text, notVisible):
+		return errors.New("expected an origin such as http://localhost:3000 or app://obsidian.md")
+	case u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return errors.New("expected an origin, which ends with the host or port and has no / behind it")
+	}
+	return checkPort(u)
+}
+
+// checkHost takes what stands in Host without its port.
+func checkHost(text string) error {
+	if strings.Contains(text, ":") || !isHost(text) {
+		return errors.New("expected the name of a machine such as host.docker.internal, without scheme and port")
+	}
+	return nil
 }
 
 func checkPostgres(text string) error {

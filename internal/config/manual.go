@@ -9,6 +9,8 @@ var manual = map[string]string{
 	"Config.Log":               "How much to log.",
 	"Config.LogFormat":         "How log lines are written. auto writes short lines for reading when standard error is a terminal, and text otherwise. text writes key=value pairs (logfmt), json writes one JSON object per line.",
 	"Config.Keys":              "What clients must present, as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=. Without keys every local program may ask.",
+	"Config.Origins":           "Origins of web pages and desktop apps that may call perigee from a browser, exactly as the browser sends them: scheme://host, with the port if it is not the default one. Requests from all other origins are refused. The key that keys ask for is needed as well. null, the origin of sandboxed pages and local files of any source, is allowed only where keys are configured.",
+	"Config.Hosts":             "Further host names that clients may use for perigee when it listens on a loopback address, without port: host.docker.internal. Loopback names and addresses are always allowed.",
 	"Config.Limits":            "Bounds on what one call may cost.",
 	"Config.Strict":            "Whether something that cannot be carried over to the provider is an error (true) or a note in x-perigee-notes (false).",
 	"Config.Upstreams":         "Where answers come from. The order is the order in which they are asked when no route says otherwise. Without any, the built-in simulator answers.",

@@ -21,6 +21,7 @@ func (l *loader) validate() {
 	l.checkDataDir()
 	l.checkKeys()
 	l.checkOpenDoor()
+	l.checkOrigins()
 	l.checkUpstreams()
 	l.checkAliases()
 	l.checkModelNames()
@@ -100,6 +101,15 @@ func (l *loader) checkOpenDoor() {
 	if err == nil && !names.IsLoopback(host) {
 		l.problem("listen", fmt.Sprintf("listen: %s can be reached from other machines, and there is no key", l.config.Listen),
 			"add one under keys, or listen on 127.0.0.1")
+	}
+}
+
+// checkOrigins refuses to let every web page in: any of them can put a sandboxed frame on itself, whose origin is null.
+func (l *loader) checkOrigins() {
+	l.checkTwice("origins", l.config.Origins)
+	l.checkTwice("hosts", l.config.Hosts)
+	if i := slices.Index(l.config.Origins, "null"); i >= 0 && len(l.config.Keys) == 0 && l.good("keys") {
+		l.problem(fmt.Sprintf("origins[%d]", i), "origins: every web page can have the origin null, and there is no key", "add one under keys, or remove null")
 	}
 }
 

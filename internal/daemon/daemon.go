@@ -353,6 +353,8 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		Strict:      cfg.Strict,
 		Loopback:    httpapi.IsLoopback(cfg.Listen),
 		KeepAlive:   cfg.Limits.KeepAlive,
+		Origins:     cfg.Origins,
+		Hosts:       cfg.Hosts,
 		Fetch: fetch.New(fetch.Options{
 			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version,
 		}),

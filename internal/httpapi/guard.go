@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -35,23 +36,29 @@ func (c *call) checkHead() error {
 // any page may ask the browser to connect there, under a host name of the page's own choosing.
 func (c *call) checkOrigin() error {
 	host := hostname(c.r.Host)
-	if c.state.Loopback && !names.IsLoopback(host) {
+	if c.state.Loopback && !names.IsLoopback(host) && !c.state.allowsHost(host) {
 		return perigee.Errorf(perigee.ClassForbidden, "requests for host %q are not answered here", shorten(host)).
-			WithNext("use 127.0.0.1 or localhost in the base URL")
+			WithNext("use 127.0.0.1 or localhost in the base URL, or add the name to hosts in perigee's configuration")
 	}
 	origins := c.r.Header.Values("Origin")
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, c.r.Host) {
-			return perigee.Errorf(perigee.ClassForbidden, "requests from the web page %q are not answered", shorten(origin)).
-				WithNext("call perigee from a program, not from a page of another origin")
+		if (err != nil || u.Host == "" || !strings.EqualFold(u.Host, c.r.Host)) && !c.state.allowsOrigin(origin) {
+			return perigee.Errorf(perigee.ClassForbidden, "requests from web pages of the origin %q are not answered", shorten(origin)).
+				WithNext("call perigee from a program, or add the origin to origins in perigee's configuration")
 		}
 	}
 	if site := c.r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && site == "cross-site" {
 		return perigee.Errorf(perigee.ClassForbidden, "requests from another site's web page are not answered").
-			WithNext("call perigee from a program, not from a page of another origin")
+			WithNext("call perigee from a program, or with fetch from a page whose origin is in origins of perigee's configuration")
 	}
 	return nil
+}
+
+// allowsHost says whether the configuration has a name, besides those that every loopback listener has.
+func (s *state) allowsHost(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	return slices.ContainsFunc(s.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
 }
 
 // hostname takes the port off a Host header.

@@ -59,6 +59,8 @@ type Settings struct {
 	Concurrency int // calls at once; 0: unlimited
 	Strict      bool
 	Loopback    bool          // listening on a loopback address: only loopback names are accepted as Host
+	Origins     []string      // whose web pages may call, as browsers write them
+	Hosts       []string      // further names in Host for a loopback listener
 	Fetch       MediaFetcher  // nil: URLs of media go on as they are
 	KeepAlive   time.Duration // how long a stream may be quiet before a sign of life is sent; 0: 15 s
 }
@@ -170,6 +172,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.array = streamsArray(c.path, r.URL)
 	w.Header().Set("X-Perigee-Call", c.id)
 	c.nameRequest()
+	c.describeOrigin()
 	c.expectBody()
 	defer c.hold(nil)
 	defer c.survive()
@@ -215,6 +218,9 @@ func (c *call) answer() error {
 		if err := c.checkOrigin(); err != nil {
 			return err
 		}
+	}
+	if c.isPreflight() {
+		return c.preflight()
 	}
 	route, rest := findRoute(c.path)
 	if err := c.authorize(route); err != nil {
