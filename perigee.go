@@ -18,7 +18,8 @@ import (
 // An Upstream answers a request with a stream of events. The stream ends after the first error, which is
 // an *Error or wraps one whenever the upstream could tell what happened. Cancelling ctx or leaving the
 // loop releases everything the call held, the request's bytes included: they may be used for something else from
-// then on. One Upstream serves many calls at once.
+// then on. Of a streamed answer they may be released as soon as the first content has been yielded (Request.Release).
+// One Upstream serves many calls at once.
 //
 // A stream that ends without an error has yielded an EventFinish. Routing and recording are Upstreams
 // around Upstreams; a non-streaming answer is the stream collected.

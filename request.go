@@ -39,6 +39,8 @@ type Origin struct {
 	Steps *Steps
 	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.
 	Retries *RetryBudget
+	// Free takes the memory of Body back after Request.Release, when nothing reads it any more. Nil: the garbage collector does.
+	Free func()
 }
 
 // Allows says whether a model may answer in place of the one that the client asked for.
@@ -89,7 +91,8 @@ type Request struct {
 	NameStop bool
 
 	prompt    *lazyPrompt
-	rewritten bool // the prompt is not what Body says
+	rewritten bool    // the prompt is not what Body says
+	memory    *memory // shared by all copies
 }
 
 type lazyPrompt struct {
@@ -101,7 +104,19 @@ type lazyPrompt struct {
 
 // NewRequest returns a request whose Prompt is decoded by calling decode at most once.
 func NewRequest(origin Origin, model string, stream bool, decode func() (*Prompt, error)) *Request {
-	return &Request{Origin: origin, Model: model, Stream: stream, prompt: &lazyPrompt{decode: decode}}
+	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: &lazyPrompt{decode: decode}, memory: &memory{}}
+	r.memory.copies = append(r.memory.copies, r)
+	r.memory.keepers.Store(1)
+	return r
+}
+
+// copy returns a copy of r that is released with it.
+func (r *Request) copy() *Request {
+	c := *r
+	if m := c.memory; m != nil {
+		m.copies = append(m.copies, &c)
+	}
+	return &c
 }
 
 // Prompt returns the conversation. It is decoded once and shared by all copies of the request, also
@@ -117,17 +132,17 @@ func (r *Request) Prompt() (*Prompt, error) {
 
 // WithModel returns a copy of r that asks another model and shares everything else.
 func (r *Request) WithModel(model string) *Request {
-	c := *r
+	c := r.copy()
 	c.Model = model
-	return &c
+	return c
 }
 
 // WithPrompt returns a copy of r that asks something else. Its bytes no longer say what is asked.
 func (r *Request) WithPrompt(p *Prompt) *Request {
-	c := *r
+	c := r.copy()
 	c.prompt = &lazyPrompt{decode: func() (*Prompt, error) { return p, nil }}
 	c.rewritten = true
-	return &c
+	return c
 }
 
 // WithThinking returns a copy of r that asks for as much thinking as the model's name says, whatever Body says about it. Whether

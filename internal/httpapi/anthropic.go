@@ -33,13 +33,13 @@ func (c *call) anthropicMessages() error {
 	if req, err = c.inline(req); err != nil {
 		return err
 	}
-	settle(req.Body)
+	settle(body)
 	if req.Stream {
 		err = c.stream(req, anthropic.NewStream(answer))
 	} else {
 		err = c.whole(c.r.Context(), req, anthropic.NewCollector(answer))
 	}
-	releaseBody(req.Body)
+	c.freeBody()
 	return err
 }
 

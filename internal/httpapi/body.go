@@ -110,10 +110,13 @@ func settle(body []byte) {
 	}
 }
 
-// releaseBody gives back the memory of a body that nobody uses any more. It is not called for a call that panicked or
-// that goes on behind the client's back.
+// freeBody gives back the memory of the call's body, once: when the request is released, or when the answer is complete. It is not
+// called for a call that panicked or that goes on in the background.
+func (c *call) freeBody() { releaseBody(c.drop()) }
+
 func releaseBody(body []byte) {
 	switch {
+	case body == nil:
 	case cap(body) <= maxPooled:
 		body = body[:0]
 		bodies.Put(&body)

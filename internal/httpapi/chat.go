@@ -37,7 +37,7 @@ func (c *call) chatCompletions() error {
 	} else {
 		err = c.whole(c.r.Context(), req.Request, chat.NewCollector(answer))
 	}
-	releaseBody(body)
+	c.freeBody()
 	return err
 }
 

@@ -38,13 +38,18 @@ func (c *call) responses() error {
 		return c.responsesBackground(req, release)
 	}
 	defer release()
+	if req.Store {
+		req.Keep() // it is stored at the end
+	} else {
+		req.OnRelease(req.Detach)
+	}
 	settle(body)
 	if req.Stream {
 		err = c.responsesStream(req)
 	} else {
 		err = c.whole(c.r.Context(), req.Request, c.collector(req))
 	}
-	releaseBody(body) // what is stored of the request is a copy
+	c.freeBody() // what is stored of the request is a copy
 	return err
 }
 

@@ -21,7 +21,7 @@ func (s *socket) answer(r *responses.Message) {
 		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate}
 	c.w = &socketWriter{socket: s, header: http.Header{"X-Perigee-Call": {c.id}}}
 	c.hold(r.Body)
-	defer c.hold(nil)
+	defer c.drop()
 	defer s.survive(c, r.Stream)
 	if err := c.answerSocket(s, r); err != nil {
 		s.fail(c, r.Stream, err)
@@ -78,6 +78,7 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	}
 	defer release()
 	req.Stream = true
+	req.Keep() // what was asked is remembered with the answer
 	settle(r.Body)
 	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
 	stored := false
@@ -96,7 +97,7 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	} else {
 		err = c.stream(req.Request, encoder)
 	}
-	releaseBody(r.Body) // what is kept of the request is a copy
+	c.freeBody() // what is kept of the request is a copy
 	return err
 }
 

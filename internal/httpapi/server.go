@@ -160,7 +160,7 @@ type call struct {
 	asks    string      // what the request asks of a model, once it was let in; empty: nothing
 	model   string      // that it asks, as far as it was read
 	asked   bool        // the call went on to the upstream, which records how it ends
-	held    int64       // bytes of the body
+	body    []byte      // of the request, until its memory is given back
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
@@ -174,19 +174,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.nameRequest()
 	c.describeOrigin()
 	c.expectBody()
-	defer c.hold(nil)
+	defer c.drop()
 	defer c.survive()
 	if err := c.answer(); err != nil {
 		c.fail(err)
 	}
 }
 
-// hold says that the call has this body now, and no other.
+// hold says that the call has this body now.
 func (c *call) hold(body []byte) {
+	c.body = body
 	if c.opts.OnBodies != nil {
-		c.opts.OnBodies(int64(len(body)) - c.held)
-		c.held = int64(len(body))
+		c.opts.OnBodies(int64(len(body)))
 	}
+}
+
+// drop says that the call no longer has its body, and returns what it was.
+func (c *call) drop() (body []byte) {
+	if body, c.body = c.body, nil; body != nil && c.opts.OnBodies != nil {
+		c.opts.OnBodies(-int64(len(body)))
+	}
+	return body
 }
 
 // idleTime is how long after the last call the house counts as idle.

@@ -40,11 +40,12 @@ func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, n
 	if note != nil {
 		a.hold(perigee.Event{Kind: perigee.EventNote, Note: note})
 	}
-	return a, a.run(target.Upstream.Stream(ctx, req))
+	return a, a.run(target.Upstream.Stream(ctx, req), req)
 }
 
-// run passes the stream on. It returns the stream's error; nil also when the caller went away.
-func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
+// run passes the stream on. It returns the stream's error; nil also when the caller went away. The request is released with the
+// first content that the caller gets.
+func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Request) error {
 	for ev, err := range stream {
 		if err != nil {
 			return err
@@ -71,6 +72,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 			if !a.release() || !a.pass(ev) {
 				return nil
 			}
+			req.Release()
 		}
 	}
 	if a.mishap != nil {

@@ -93,7 +93,7 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 		got += string(ev.Frame)
 		return true
 	}
-	if err := a.run(frames); err != nil || got != "one two end." {
+	if err := a.run(frames, &perigee.Request{}); err != nil || got != "one two end." {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 		fmt.Fprintf(&into[ev.Candidate], "%s%s", ev.Text, ev.Signature)
 	}
 	a := attempt{whole: true, yield: func(ev perigee.Event, _ error) bool { write(&got, ev); return true }}
-	if err := a.run(stream); err != nil {
+	if err := a.run(stream, &perigee.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	stream(func(ev perigee.Event, _ error) bool { write(&want, ev); return true })

@@ -44,6 +44,7 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			yield(perigee.Event{}, err)
 			return
 		}
+		req.OnRelease(scope.release)
 		w := watch{memory: k.memory, scope: scope, call: req.ID}
 		defer w.end()
 		for ev, err := range k.Upstream.Stream(ctx, restored) {

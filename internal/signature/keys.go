@@ -143,6 +143,14 @@ func (s *scope) inConversation() string {
 	return s.conversation
 }
 
+// release drops the prompt, which may be large, and keeps the mark of the conversation.
+func (s *scope) release() {
+	if s.seal != "" {
+		s.inConversation()
+	}
+	s.prompt = nil
+}
+
 // sample is how much of each end of a text tells conversations apart. With its length that is plenty, and the cost does
 // not grow with what users paste into their first question.
 const sample = 4 << 10

@@ -65,6 +65,13 @@ func (c *call) run(ctx context.Context) error {
 		Schemas:      c.upstream.schemas,
 	}}
 	m := c.message(prompt, r.options)
+	c.req.OnRelease(func() {
+		if m.Search != nil || len(r.dropped) > 0 {
+			c.req.Keep() // what a search finds continues the conversation, and tools that were left out are quarantined at the end
+			return
+		}
+		prompt, r.prompt, m.Prompt, m.body = nil, nil, nil, nil
+	})
 	for {
 		if err := c.req.Object(m.Notes); err != nil {
 			return err
@@ -75,7 +82,7 @@ func (c *call) run(ctx context.Context) error {
 		if c.left {
 			return nil
 		}
-		v := c.converse(ctx, m)
+		v := c.converse(ctx, &m)
 		if v == nil && c.begun {
 			r.confirm()
 		}

@@ -89,10 +89,10 @@ func (s *step) close() {
 }
 
 // converse asks the model, and goes on as long as it wants to search.
-func (c *call) converse(ctx context.Context, m message) *verdict.Verdict {
+func (c *call) converse(ctx context.Context, m *message) *verdict.Verdict {
 	for round := 1; ; round++ {
-		out := newAnswer(c, &m)
-		if v := c.ask(ctx, &m, out); v != nil || c.left {
+		out := newAnswer(c, m)
+		if v := c.ask(ctx, m, out); v != nil || c.left {
 			return v
 		}
 		if out.usage != nil {
@@ -108,12 +108,11 @@ func (c *call) converse(ctx context.Context, m message) *verdict.Verdict {
 			return &verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeRequest,
 				Error: perigee.Errorf(perigee.ClassUnavailable, "the model did nothing but search, %d times", maxRounds).WithNext("ask again, or without search")}
 		}
-		next, v := c.searched(ctx, &m, &out.step)
+		next, v := c.searched(ctx, m, &out.step)
 		if v != nil || c.left {
 			return v
 		}
-		m.Prepared = next
-		m.body = encode(m.Prompt, c.session)
+		m = &message{Prepared: next, options: m.options, kind: m.kind, body: encode(next.Prompt, c.session)}
 	}
 }
 

@@ -28,6 +28,7 @@ const streamMethod = "streamGenerateContent?alt=sse"
 func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, request []byte, out *answer) *verdict.Verdict {
 	before, behind := e.around()
 	body := wire.NewBody(before, request, behind)
+	body.ReleaseWith(c.req)
 	defer body.Wait()
 	ctx, dog := wire.Watch(ctx, c.upstream.opts.FirstByte)
 	defer dog.Stop()

@@ -106,6 +106,8 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 		}
 	}
 	outgoing := wire.NewBody(m.body)
+	m.body = nil
+	outgoing.ReleaseWith(req)
 	defer outgoing.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()

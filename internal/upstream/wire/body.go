@@ -6,14 +6,20 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"perigee"
 )
 
 // A Body is the body of a call on its way to the provider, in pieces that need not be put together. The transport may go
 // on reading it after it has returned the response, so whoever owns the bytes waits until all readers are closed.
 type Body struct {
-	pieces  net.Buffers
 	size    int64
 	readers sync.WaitGroup
+
+	mu     sync.Mutex
+	pieces net.Buffers
+	open   int    // readers
+	idle   func() // called when the last reader is closed; nil: nothing is
 }
 
 // NewBody returns a body of these pieces, which nobody may change before Wait has returned.
@@ -29,13 +35,42 @@ func NewBody(pieces ...[]byte) *Body {
 // when a connection turns out to have been closed before it was used.
 func (b *Body) Attach(req *http.Request) {
 	req.ContentLength = b.size
-	req.GetBody = func() (io.ReadCloser, error) { return b.open(), nil }
-	req.Body = b.open()
+	req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
+	req.Body = b.reader()
 }
 
-func (b *Body) open() io.ReadCloser {
+func (b *Body) reader() io.ReadCloser {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.readers.Add(1)
-	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, done: b.readers.Done}
+	b.open++
+	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, done: b.closed}
+}
+
+// closed counts a reader that is closed.
+func (b *Body) closed() {
+	b.mu.Lock()
+	var idle func()
+	if b.open--; b.open == 0 {
+		idle, b.idle = b.idle, nil
+	}
+	b.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
+	b.readers.Done()
+}
+
+// ReleaseWith drops the bytes when the request that they were made of is released: the response has begun by then, but net/http refers
+// to the body for as long as it lasts. What the transport is still reading is kept until it has read it.
+func (b *Body) ReleaseWith(req *perigee.Request) {
+	req.OnRelease(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.pieces = nil; b.open > 0 {
+			b.idle = req.Keep()
+		}
+	})
 }
 
 // Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
@@ -77,7 +112,7 @@ func (r *bodyReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.closed = true
+		r.closed, r.Buffers = true, nil
 		r.done()
 	}
 	return nil

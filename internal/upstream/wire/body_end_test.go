@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+
+	"perigee"
 )
 
 // A provider that wants to send us elsewhere is not followed, and the body that was opened for the way there is closed all the
@@ -40,7 +42,7 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 // somebody else already.
 func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	body := NewBody([]byte("a question"))
-	r := body.open()
+	r := body.reader()
 	_ = r.Close()
 	body.Wait()
 	if n, err := r.Read(make([]byte, 64)); n != 0 || err == nil || err == io.EOF {
@@ -48,5 +50,22 @@ func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	}
 	if n, err := r.(io.WriterTo).WriteTo(io.Discard); n != 0 || err == nil {
 		t.Errorf("WriteTo gave %d bytes and %v after Close", n, err)
+	}
+}
+
+// Providers may answer before they have read the whole request. Its bytes are kept until the transport has let go of them.
+func TestReleasedBodyIsKeptWhileItIsRead(t *testing.T) {
+	freed := 0
+	req := perigee.NewRequest(perigee.Origin{Free: func() { freed++ }}, "m", true, nil)
+	body := NewBody([]byte("a question"))
+	body.ReleaseWith(req)
+	r := body.reader()
+	req.Release()
+	if read, err := io.ReadAll(r); freed != 0 || err != nil || string(read) != "a question" {
+		t.Errorf("read %q (%v), freed %d times", read, err, freed)
+	}
+	_ = r.Close()
+	if body.Wait(); freed != 1 {
+		t.Errorf("freed %d times after the transport was done", freed)
 	}
 }

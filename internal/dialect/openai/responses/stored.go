@@ -65,6 +65,15 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	return w.buf
 }
 
+// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was decoded from may then be used for
+// something else. InputItems must not be called after it.
+func (r *Request) Detach() {
+	for i, value := range r.echo {
+		r.echo[i] = bytes.Clone(value)
+	}
+	r.input, r.earlier, r.references, r.tools.declared = nil, [2]json.RawMessage{}, nil, nil
+}
+
 // comma appends what separates elements of the array that is open.
 func (w *writer) comma() {
 	if w.buf[len(w.buf)-1] != '[' {
