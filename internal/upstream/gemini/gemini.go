@@ -86,10 +86,10 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 		}
 		m, err := u.message(req, method)
 		if err == nil {
-			err = u.ask(ctx, req, method, m, yield)
+			err = u.ask(ctx, req, method, &m, yield)
 		}
 		if repaired, ok := u.repair(req, &m, err); ok {
-			err = u.ask(ctx, req, method, repaired, yield)
+			err = u.ask(ctx, req, method, &repaired, yield)
 		}
 		if err != nil {
 			yield(perigee.Event{}, err)
@@ -99,15 +99,15 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 
 // ask sends a message and passes the answer on. The error it returns is for the caller to yield; nil also means that
 // the caller has left.
-func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string, m message, yield func(perigee.Event, error) bool) error {
+func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string, m *message, yield func(perigee.Event, error) bool) error {
 	for i := range m.notes {
 		if !yield(perigee.Event{Kind: perigee.EventNote, Note: &m.notes[i]}, nil) {
 			return nil
 		}
 	}
 	outgoing := wire.NewBody(m.body)
-	m.body = nil
 	outgoing.ReleaseWith(req)
+	req.OnRelease(func() { m.body = nil })
 	defer outgoing.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
