@@ -32,9 +32,9 @@ func (g *gateway) parameters(f *perigee.Function) {
 	f.Parameters = cleaned.Schema
 	if cleaned.Placeholder {
 		if g.back.fillers == nil {
-			g.back.fillers = map[string]bool{}
+			g.back.fillers = map[string]json.RawMessage{}
 		}
-		g.back.fillers[f.Name] = true
+		g.back.fillers[f.Name] = cleaned.Schema
 	}
 	if lost := losses(cleaned.Changes); lost != "" {
 		g.notes.add(perigee.NoteMapped, "schema of tool "+g.names.client(f.Name)+" ("+lost+")")

@@ -13,6 +13,8 @@
 package prepare
 
 import (
+	"encoding/json"
+
 	"perigee"
 	"perigee/internal/schema"
 )
@@ -20,9 +22,9 @@ import (
 // Back turns what the provider says about the prepared prompt into what the client would say. Its zero value has
 // nothing to turn.
 type Back struct {
-	names   map[string]string // as the provider knows them, to as the client does
-	fillers map[string]bool   // functions, as the provider knows them, whose arguments may have a placeholder
-	object  bool              // a call always has arguments
+	names   map[string]string          // as the provider knows them, to as the client does
+	fillers map[string]json.RawMessage // cleaned schemas of functions, as the provider knows them, that have placeholders
+	object  bool                       // a call always has arguments
 }
 
 // Needed says whether the provider's own words would be wrong for a client that speaks them, too.
@@ -36,8 +38,8 @@ func (b Back) Event(ev *perigee.Event) {
 	}
 	call := *ev.Call
 	name, renamed := b.names[call.Name]
-	if b.fillers[call.Name] {
-		call.Args = schema.TakeOutPlaceholder(call.Args)
+	if cleaned := b.fillers[call.Name]; cleaned != nil {
+		call.Args = schema.TakeOutPlaceholder(call.Args, cleaned)
 	}
 	if b.object && !isObject(call.Args) {
 		call.Args = object(call.Args, "input")

@@ -118,22 +118,33 @@ func TestCleaningIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// Placeholders are known by their place: a tool may have a property of that name elsewhere.
 func TestTakeOutPlaceholder(t *testing.T) {
-	for _, c := range []struct{ name, args, want string }{
-		{"alone", `{"_placeholder":true}`, `{}`},
-		{"first", `{"_placeholder":true,"a":1}`, `{"a":1}`},
-		{"last", `{"a": 12345678901234567890 , "_placeholder" : "true"}`, `{"a":12345678901234567890}`},
-		{"nested", `{"o":{"_placeholder":true},"l":[{"_placeholder":true,"b":"<é\u00e9>"}]}`, `{"o":{},"l":[{"b":"<é\u00e9>"}]}`},
-		{"not there", `{ "a" : 1 }`, `{ "a" : 1 }`},
-		{"as a value", `{"a":"_placeholder"}`, `{"a":"_placeholder"}`},
-		{"inside of a text", `{"a":"{\"_placeholder\":true}"}`, `{"a":"{\"_placeholder\":true}"}`},
-		{"not an object", `["_placeholder"]`, `["_placeholder"]`},
-		{"not JSON", `{"_placeholder":`, `{"_placeholder":`},
-		{"nothing", ``, ``},
+	const (
+		none = `{"type":"object"}`
+		some = `{"type":"object","properties":{"o":{"type":"object"},"l":{"type":"array","items":{"type":"object","properties":{"b":{"type":"string"}}}},` +
+			`"own":{"type":"object","properties":{"_placeholder":{"type":"string"}},"required":["_placeholder"]},` +
+			`"optional":{"type":"object","properties":{"_placeholder":{"type":"boolean","description":"mine"}}},"_placeholder":{"type":"string"}}}`
+	)
+	for _, c := range []struct{ name, schema, args, want string }{
+		{"alone", none, `{"_placeholder":true}`, `{}`},
+		{"first", none, `{"_placeholder":true,"a":1}`, `{"a":1}`},
+		{"last", none, `{"a": 12345678901234567890 , "_placeholder" : "true"}`, `{"a":12345678901234567890}`},
+		{"nested", some, `{"o":{"_placeholder":true},"l":[{"_placeholder":true,"b":"<é\u00e9>"}]}`, `{"o":{},"l":[{"b":"<é\u00e9>"}]}`},
+		{"a property of the tool's", some, `{"_placeholder":"mine","own":{"_placeholder":"mine"},"optional":{"_placeholder":true},"o":{"_placeholder":true}}`,
+			`{"_placeholder":"mine","own":{"_placeholder":"mine"},"optional":{"_placeholder":true},"o":{}}`},
+		{"where the schema says nothing", some, `{"x":{"_placeholder":true},"o":{"y":{"_placeholder":true}}}`, `{"x":{"_placeholder":true},"o":{"y":{"_placeholder":true}}}`},
+		{"not there", none, `{ "a" : 1 }`, `{ "a" : 1 }`},
+		{"as a value", none, `{"a":"_placeholder"}`, `{"a":"_placeholder"}`},
+		{"inside of a text", none, `{"a":"{\"_placeholder\":true}"}`, `{"a":"{\"_placeholder\":true}"}`},
+		{"not an object", none, `["_placeholder"]`, `["_placeholder"]`},
+		{"not JSON", none, `{"_placeholder":`, `{"_placeholder":`},
+		{"nothing", none, ``, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := string(schema.TakeOutPlaceholder([]byte(c.args))); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
+			cleaned := schema.Clean([]byte(c.schema), schema.Claude).Schema
+			if got := string(schema.TakeOutPlaceholder([]byte(c.args), cleaned)); got != c.want {
+				t.Errorf("got %s, want %s after %s", got, c.want, cleaned)
 			}
 		})
 	}
