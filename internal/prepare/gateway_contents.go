@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"slices"
 	"strings"
 
 	"perigee"
@@ -36,6 +37,18 @@ func (g *gateway) opening() perigee.Part {
 		return perigee.Part{Kind: perigee.PartText}
 	}
 	return goOn
+}
+
+// UnknownRole is the index of the first content whose role no API has, so that nobody knows whose words it holds; -1: there
+// is none. Results of calls may have any role.
+func UnknownRole(list []perigee.Content) int {
+	return slices.IndexFunc(list, func(c perigee.Content) bool {
+		switch c.Role {
+		case "", perigee.RoleUser, perigee.RoleModel, "function", "tool":
+			return false
+		}
+		return !strings.EqualFold(c.Role, "assistant") && !isInstruction(c) && !resultsOnly(&c)
+	})
 }
 
 // content returns a turn as the gateway takes it.

@@ -65,6 +65,9 @@ func (c *call) run(ctx context.Context) error {
 		Schemas:      c.upstream.schemas,
 	}}
 	m := c.message(prompt, r.options)
+	if err := c.upstream.hopeless(c.req, prompt, m.Prompt); err != nil {
+		return err
+	}
 	c.req.OnRelease(func() {
 		if m.Search != nil || len(r.dropped) > 0 {
 			c.req.Keep() // what a search finds continues the conversation, and tools that were left out are quarantined at the end
@@ -101,6 +104,26 @@ func (c *call) run(ctx context.Context) error {
 		}
 		c.upstream.opts.Logger.Info("request repaired", "upstream", c.upstream.opts.Name, "kind", v.Kind)
 	}
+}
+
+// hopeless returns the error for a prompt that the gateway would refuse whatever is prepared of it.
+func (u *Upstream) hopeless(req *perigee.Request, prompt, prepared *perigee.Prompt) error {
+	var e *perigee.Error
+	if i := prepare.UnknownRole(prompt.Contents); i >= 0 {
+		e = perigee.Errorf(perigee.ClassInvalid, "contents[%d].role: want user or model, found %q", i, perigee.Clip(prompt.Contents[i].Role, 40)).
+			WithNext("name the role of that content user or model")
+	} else if len(prepared.Contents) == 0 {
+		what := "the conversation has no message"
+		if req.Dialect == perigee.DialectGemini {
+			what = "contents is missing or empty"
+		}
+		e = perigee.Errorf(perigee.ClassInvalid, "%s", what).WithNext("send at least one message of the user's")
+	}
+	if e == nil {
+		return nil
+	}
+	e.Upstream, e.Model = u.opts.Name, req.Model
+	return e
 }
 
 // message prepares a prompt and writes it.

@@ -20,6 +20,9 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	spec := models.Of(req.Model)
 	prepared := prepare.ForAntigravity(prompt, spec, prepare.AntigravityOptions{KeepThinking: u.opts.KeepThinking, Schemas: u.schemas})
+	if err := u.hopeless(req, prompt, prepared.Prompt); err != nil {
+		return nil, err
+	}
 	counted := *prepared.Prompt
 	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
 	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)
