@@ -24,6 +24,9 @@ type Control interface {
 	// ExplainAccounts says for each account whether it would be taken for a model now, in the order in which they would
 	// be chosen. Without a model it is about calls that ask none.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
+	// Models lists what can be asked: of one upstream, or without a name of all. Where none of them can be asked, that is
+	// the error.
+	Models(ctx context.Context, upstream string) (ModelList, error)
 	// Quota asks the provider what the accounts have left. It costs no tokens.
 	Quota(ctx context.Context) (QuotaList, error)
 }
@@ -88,6 +91,29 @@ type ChoiceRow struct {
 	Chosen   bool      `json:"chosen"` // the next call gets this one
 	Why      string    `json:"why"`
 	Until    time.Time `json:"until,omitzero"` // when that changes by itself, if it does
+}
+
+// A ModelList is what can be asked. Problems are about the upstreams that could not say what they have.
+type ModelList struct {
+	Rows     []ModelRow        `json:"rows"`
+	Problems []UpstreamProblem `json:"problems"`
+}
+
+// A ModelRow is a model in a listing. Zero limits are unknown limits.
+type ModelRow struct {
+	ID       string `json:"id"`
+	Upstream string `json:"upstream"`
+	Context  int64  `json:"context"`
+	Output   int64  `json:"output"`
+	Thinking bool   `json:"thinking"`
+	AliasOf  string `json:"alias_of,omitempty"` // the model that answers under this name
+	Default  bool   `json:"default,omitempty"`  // it answers requests that name no model
+}
+
+// An UpstreamProblem says why an upstream could not be asked.
+type UpstreamProblem struct {
+	Upstream string `json:"upstream"`
+	Why      string `json:"why"`
 }
 
 // A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.

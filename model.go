@@ -3,6 +3,7 @@ package perigee
 // A Model is something that can be asked. Zero limits are unknown limits.
 type Model struct {
 	ID          string
+	AliasOf     string // the model that answers under this name; empty: the one of this ID
 	Upstream    string
 	DisplayName string
 	Description string

@@ -176,7 +176,11 @@ func (r *accountRun) act(ctx context.Context, src config.Sources, action account
 	if action.direct {
 		return action.run(ctx, r)
 	}
-	handle, err := openControl(ctx, r.env, src, action.asks)
+	spare := noSecrets
+	if action.asks {
+		spare = notForSignIn
+	}
+	handle, err := openControl(ctx, r.env, src, spare)
 	if err != nil {
 		return err
 	}
@@ -235,16 +239,16 @@ func parseAround(env *environment, set *flag.FlagSet, args []string) (rest []str
 	}
 }
 
-// openControl connects to the accounts. Secrets are needed only by who has to ask the provider, and only without a
-// daemon.
-func openControl(ctx context.Context, env *environment, src config.Sources, secrets bool) (*daemon.Handle, error) {
+// openControl connects to a daemon or, where there is none, does without. Only then are secrets needed, by commands that ask a
+// provider: spare says which are not.
+func openControl(ctx context.Context, env *environment, src config.Sources, spare func(key string) bool) (*daemon.Handle, error) {
 	src.Spare = noSecrets
 	loaded, err := config.Load(src)
 	if err != nil {
 		return nil, err
 	}
-	if secrets && !daemon.Running(ctx, loaded.Config) {
-		src.Spare = notForSignIn
+	if !daemon.Running(ctx, loaded.Config) {
+		src.Spare = spare
 		if loaded, err = config.Load(src); err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	if err := accountUpstream("quota", loaded.Config, want.upstream, false); err != nil {
 		return err
 	}
-	handle, err := openControl(ctx, env, src, true)
+	handle, err := openControl(ctx, env, src, notForSignIn)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/route"
 )
 
 // quotaAtOnce is how many accounts are asked about at the same time.
@@ -37,6 +38,44 @@ func (c control) Quota(ctx context.Context) (perigee.QuotaList, error) {
 		return perigee.QuotaList{}, ctx.Err()
 	}
 	return list, noneOfThem(list, failed)
+}
+
+// Models lists what can be asked.
+func (c control) Models(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
+	plan := c.house.current.Load()
+	if upstream != "" && !slices.ContainsFunc(plan.rooms, func(r room) bool { return r.config.Name == upstream }) {
+		return list, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
+	}
+	found, failed, err := plan.router.ModelsOf(ctx, upstream)
+	if err != nil {
+		return list, allOf(err, failed)
+	}
+	for _, m := range found {
+		list.Rows = append(list.Rows, perigee.ModelRow{
+			ID: m.ID, Upstream: m.Upstream, Context: m.Context, Output: m.Output, Thinking: m.Thinking,
+			AliasOf: m.AliasOf, Default: m.ID == plan.router.Default(),
+		})
+	}
+	for _, f := range failed {
+		list.Problems = append(list.Problems, perigee.UpstreamProblem{Upstream: f.Upstream, Why: f.Err.Error()})
+	}
+	return list, nil
+}
+
+// allOf is the error about upstreams of which none could be asked: the first one's, in the words of all.
+func allOf(err error, failed []route.Failure) error {
+	var words []string
+	for _, f := range failed {
+		if text := f.Err.Error(); !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	if len(words) < 2 {
+		return err
+	}
+	e := *perigee.AsError(err)
+	e.Message, e.Next = strings.Join(words, "; "), ""
+	return &e
 }
 
 // A quotaAnswer is what came of asking about one account.

@@ -46,7 +46,7 @@ func newRemote(cfg *config.Config) remote {
 func (l remoteLimits) of(method, path string) time.Duration {
 	path, _, _ = strings.Cut(path, "?")
 	switch {
-	case path == quotaPath:
+	case path == quotaPath || path == modelsPath:
 		return l.quota
 	case path == usagePath || path == accountsPath && method == http.MethodPost:
 		return l.lookup
@@ -117,6 +117,7 @@ const (
 	accountsPath = "/v1/accounts"
 	quotaPath    = "/v1/quota"
 	usagePath    = "/v1/usage"
+	modelsPath   = "/v1/models"
 	healthPath   = "/health"
 )
 
@@ -164,6 +165,12 @@ func (r remote) UseAccount(ctx context.Context, name perigee.AccountName) error 
 func (r remote) ExplainAccounts(ctx context.Context, model string) (rows []perigee.ChoiceRow, err error) {
 	err = r.ask(ctx, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil, &rows)
 	return rows, err
+}
+
+func (r remote) Models(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
+	query := url.Values{"problems": {"true"}, "upstream": {upstream}}
+	err = r.ask(ctx, http.MethodGet, modelsPath+"?"+query.Encode(), nil, &list)
+	return list, err
 }
 
 func (r remote) Quota(ctx context.Context) (list perigee.QuotaList, err error) {

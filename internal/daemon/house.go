@@ -231,13 +231,3 @@ func (h *house) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.
 func (h *house) Models(ctx context.Context) ([]perigee.Model, error) {
 	return h.current.Load().router.Models(ctx)
 }
-
-// Models lists what can be asked under a configuration, without a daemon.
-func Models(ctx context.Context, opts Options) ([]perigee.Model, error) {
-	back, err := openBackDoor(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer back.close()
-	return back.house.Models(ctx)
-}

@@ -51,6 +51,10 @@ func (d *clerk) ExplainAccounts(_ context.Context, model string) ([]perigee.Choi
 	return nil, d.note("explain %q", model)
 }
 
+func (d *clerk) Models(_ context.Context, upstream string) (perigee.ModelList, error) {
+	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: "m", Upstream: upstream, AliasOf: "n"}}, Problems: []perigee.UpstreamProblem{{Upstream: "down", Why: "away"}}}, nil
+}
+
 func (d *clerk) Quota(context.Context) (perigee.QuotaList, error) {
 	return perigee.QuotaList{
 		Rows: []perigee.QuotaRow{{Account: "ada@example.com", Model: "gemini-3-flash", Remaining: 0.5}, {Account: "ada@example.com", Model: "claude-sonnet-4-6"}},

@@ -11,8 +11,20 @@ import (
 	"perigee/internal/dialect/openai"
 )
 
-// vendorModels answers GET /v1/models: in Anthropic's shape to who sends anthropic-version, else in OpenAI's.
+// vendorModels answers GET /v1/models: in Anthropic's shape to who sends anthropic-version, else in OpenAI's. The owner, through
+// the socket, gets the list of a Control with ?problems=true.
 func (c *call) vendorModels() error {
+	if query := c.r.URL.Query(); c.trusted && query.Get("problems") == "true" {
+		control, err := c.control()
+		if err != nil {
+			return err
+		}
+		list, err := control.Models(c.owned(), query.Get("upstream"))
+		if err != nil {
+			return err
+		}
+		return c.writeValue(list)
+	}
 	models, err := c.models()
 	if err != nil {
 		return err

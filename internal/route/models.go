@@ -57,41 +57,58 @@ type modelList struct {
 // Models lists what can be asked: each model once, from the upstream that would answer first, and the
 // aliases beside what they stand for. An upstream that cannot be asked is left out as long as another can.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
-	lists := make([]modelList, len(r.opts.Targets))
+	list, failed, err := r.ModelsOf(ctx, "")
+	for _, f := range failed {
+		r.opts.Logger.Warn("upstream gave no model list", "upstream", f.Upstream, "error", f.Err)
+	}
+	return list, err
+}
+
+// A Failure says why an upstream could not be asked.
+type Failure struct {
+	Upstream string
+	Err      error
+}
+
+// Default is the model for requests that name none; empty: there is none.
+func (r *Router) Default() string { return r.opts.Default }
+
+// ModelsOf lists what one upstream has, routed to it or not, or without a name what Models does. failed are the upstreams that
+// could not be asked; when none could, the error is that of the first.
+func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
+	targets := r.opts.Targets
+	if upstream != "" {
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.Name != upstream })
+	}
+	lists := make([]modelList, len(targets))
 	var wait sync.WaitGroup
-	for i, target := range r.opts.Targets {
+	for i, target := range targets {
 		wait.Go(func() { lists[i] = r.listOf(ctx, target) })
 	}
 	wait.Wait()
 
 	var all []perigee.Model
 	seen := map[string]bool{}
-	var failure error
-	worked := false
 	for i, list := range lists {
 		if list.err != nil {
-			r.opts.Logger.Warn("upstream gave no model list", "upstream", r.opts.Targets[i].Name, "error", list.err)
-			if failure == nil {
-				failure = list.err
-			}
+			failed = append(failed, Failure{targets[i].Name, list.err})
 			continue
 		}
-		worked = true
 		for _, m := range list.models {
-			if !seen[m.ID] && r.serves(r.opts.Targets[i].Name, m.ID) {
+			if !seen[m.ID] && (upstream != "" || r.serves(targets[i].Name, m.ID)) {
 				seen[m.ID] = true
 				all = append(all, described(m))
 			}
 		}
 	}
-	if !worked && failure != nil {
-		return nil, failure
+	if len(failed) > 0 && len(failed) == len(targets) {
+		return nil, failed, failed[0].Err
 	}
 	aliased := r.aliases(all)
 	hidden := func(m perigee.Model) bool {
 		return slices.ContainsFunc(aliased, func(a perigee.Model) bool { return a.ID == m.ID })
 	}
-	return append(slices.DeleteFunc(all, hidden), aliased...), nil
+	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
 }
 
 // described completes what a provider says of a model with what is known about it. Where the provider says
@@ -132,7 +149,7 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 		}
 		for _, m := range list {
 			if m.ID == found.model {
-				m.ID = alias
+				m.ID, m.AliasOf = alias, found.model
 				m.DisplayName = alias + " (" + found.model + ")"
 				aliased = append(aliased, m)
 			}
