@@ -44,6 +44,9 @@ type Member struct {
 // visit was told.
 func CheckMembers(data []byte, visit func(m Member)) error { return check(data, true, visit, nil) }
 
+// CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers does.
+func CheckTop(data []byte, visit func(m Member)) error { return check(data, false, visit, nil) }
+
 // CheckNames is Check, and tells visit of the members of all objects in data, outer and inner ones: their names as they stand
 // in the text, and the kinds of their values. A member is told of before those inside it.
 func CheckNames(data []byte, visit func(name []byte, kind Kind)) error {

@@ -184,8 +184,8 @@ func callInput(args []byte) []byte {
 	switch {
 	case len(args) == 0 || string(args) == "null":
 		return []byte("{}")
-	case args[0] == '{' && rawjson.Check(args) == nil:
-		return args
+	case args[0] == '{':
+		return args // JSON, as every upstream has seen to
 	}
 	wrapped := rawjson.AppendString([]byte(`{"arguments":`), string(args))
 	return append(wrapped, '}')

@@ -8,34 +8,52 @@ import (
 	"perigee/internal/rawjson"
 )
 
-// A Decoder turns the chunks of one answer into events. Its zero value is ready.
+// A Decoder turns the chunks of one answer into events. It looks at every byte of a chunk once to see that it is JSON, and
+// reads only what is asked for. Its zero value is ready.
 type Decoder struct {
 	// Outline leaves out what the answer says and tells only of its start, usage and finish: enough for those who
 	// watch a stream whose frames go on as they are.
 	Outline bool
+	// Envelope is the member of an object in which the provider wraps chunks. One that comes without is taken as it is.
+	Envelope string
 
 	started  bool
 	finished bool
 	chunk    response
+	inner    []byte // the chunk without its envelope
+	notable  bool   // an outline has more to tell of the chunk than usage
 
-	notable bool // a member of the chunk that Passing looks at
-	look    func(name []byte, kind rawjson.Kind)
+	visitName   func(name []byte, kind rawjson.Kind) // made once, because every chunk needs one of them
+	visitMember func(m rawjson.Member)
 }
 
 // Finished says whether the answer has come to its end.
 func (d *Decoder) Finished() bool { return d.finished }
 
-// Passing checks a chunk in the middle of an answer and says whether it can be passed over: nothing in it matters to
-// those who watch an outline once the next chunk is here, since usage only counts where it is said last.
-func (d *Decoder) Passing(chunk []byte) bool {
-	if !d.Outline || !d.started {
-		return false
+// Chunk returns the chunk that was decoded last, without its envelope.
+func (d *Decoder) Chunk() []byte { return d.inner }
+
+// check sees to it that a chunk is JSON, takes it out of its envelope, and finds out whether an outline needs to read it.
+func (d *Decoder) check(chunk []byte) error {
+	d.inner = chunk
+	switch {
+	case d.Outline:
+		if d.visitName == nil {
+			d.visitName = func(name []byte, _ rawjson.Kind) { d.notable = d.notable || isNotable(name) }
+		}
+		d.notable = false
+		return rawjson.CheckNames(chunk, d.visitName)
+	case d.Envelope != "":
+		if d.visitMember == nil {
+			d.visitMember = func(m rawjson.Member) {
+				if m.Kind == rawjson.Object && string(m.Name) == d.Envelope {
+					d.inner = d.inner[m.Start:m.End:m.End]
+				}
+			}
+		}
+		return rawjson.CheckTop(chunk, d.visitMember)
 	}
-	if d.look == nil { // made once, because every chunk comes here
-		d.look = func(name []byte, _ rawjson.Kind) { d.notable = d.notable || isNotable(name) }
-	}
-	d.notable = false
-	return rawjson.CheckNames(chunk, d.look) == nil && !d.notable
+	return rawjson.Check(chunk)
 }
 
 // isNotable tells the members without which a chunk is nothing but content and running totals, in both spellings. Who
@@ -48,20 +66,28 @@ func isNotable(name []byte) bool {
 	return bytes.IndexByte(name, '\\') >= 0
 }
 
-// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON,
-// or that reports an error, gives that error; the events before it still count.
-func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
-	if err := rawjson.Check(chunk); err != nil {
+// Decode appends the events of one chunk (a GenerateContentResponse) to events. More says that the next chunk is at hand: then
+// an outline leaves out the running totals, since usage only counts where it is said last. A chunk that is not JSON, or
+// that reports an error, gives that error; the events before it still count.
+func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]perigee.Event, error) {
+	if err := d.check(chunk); err != nil {
 		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON: " + err.Error(), Cause: err}
 	}
 	r := &d.chunk
-	*r = response{outline: d.Outline, start: perigee.Event{Kind: perigee.EventStart}, events: events}
+	*r = response{outline: d.Outline, events: events}
+	if d.Outline && d.started && !d.notable {
+		if more {
+			return events, nil
+		}
+		r.totals = true
+	}
 	at := len(events)
 	if !d.started {
 		// A place for the start event, which is complete only after the whole chunk was read.
+		r.start = &perigee.Event{Kind: perigee.EventStart}
 		r.events = append(r.events, perigee.Event{})
 	}
-	c := rawjson.NewCursor(chunk)
+	c := rawjson.NewCursor(d.inner)
 	if kind := c.Kind(); kind != rawjson.Object {
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent %v where an answer should be", kind)
 	}
@@ -73,7 +99,7 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 		return events, r.failure
 	}
 	if !d.started {
-		r.events[at] = r.start
+		r.events[at] = *r.start
 		d.started = true
 	}
 	d.finished = d.finished || r.finished
@@ -83,8 +109,9 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 // A response is one chunk while it is read.
 type response struct {
 	outline  bool
+	totals   bool // only usage is of interest
 	events   []perigee.Event
-	start    perigee.Event
+	start    *perigee.Event // nil: the answer has started before
 	finished bool
 	failure  error
 }
@@ -94,6 +121,9 @@ func (r *response) read(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch camel(key) {
 		case "candidates":
+			if r.totals {
+				continue
+			}
 			for i := range c.Array() {
 				r.candidate(c, i)
 			}
@@ -102,9 +132,13 @@ func (r *response) read(c *rawjson.Cursor) {
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventUsage, Usage: usage})
 			}
 		case "modelVersion":
-			r.start.Model = c.String()
+			if r.start != nil {
+				r.start.Model = c.String()
+			}
 		case "responseId":
-			r.start.ResponseID = c.String()
+			if r.start != nil {
+				r.start.ResponseID = c.String()
+			}
 		case "promptFeedback":
 			for key := range c.Object() {
 				if camel(key) == "blockReason" {

@@ -9,7 +9,6 @@ import (
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/prepare"
-	"perigee/internal/rawjson"
 	"perigee/internal/sse"
 	"perigee/internal/upstream/wire"
 	"perigee/internal/verdict"
@@ -41,16 +40,19 @@ type answer struct {
 func newAnswer(c *call, m *message) *answer {
 	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Back.Needed() && m.Search == nil
 	relay := wire.NewRelay(func(ev perigee.Event, _ error) bool { return c.send(ev) })
-	return &answer{call: c, relay: relay, back: m.Back, search: m.Search, frames: frames}
+	return &answer{call: c, relay: relay, back: m.Back, search: m.Search, frames: frames, decoder: newDecoder()}
 }
 
 // reset forgets an attempt that came to nothing.
 func (a *answer) reset() {
-	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0]}
+	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
 	if a.call.spent != (perigee.Usage{}) {
 		a.frames = false // the provider's own chunks name only what this attempt costs
 	}
 }
+
+// newDecoder reads chunks in the gateway's envelope.
+func newDecoder() dialect.Decoder { return dialect.Decoder{Envelope: "response"} }
 
 func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
 	err := a.relay.Stream(r, dog, a.call.upstream.opts.Idle, a)
@@ -62,8 +64,7 @@ func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
 
 // Chunk takes one event of the stream.
 func (a *answer) Chunk(data []byte, more bool) error {
-	inner := unwrap(data)
-	events, err := a.decoder.Decode(a.events[:0], inner)
+	events, err := a.decoder.Decode(a.events[:0], data, more)
 	if err != nil {
 		if v, ok := verdict.ClassifyStreamError(withoutToken(data, a.token), a.call.upstream.opts.Now()); ok {
 			return &verdictError{v}
@@ -72,7 +73,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	}
 	a.events = events
 	if a.frames && a.useless == nil && !startsOnly(events) {
-		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: inner, More: more || len(events) > 0}, says(events))
+		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: a.decoder.Chunk(), More: more || len(events) > 0}, says(events))
 	}
 	for i := range events {
 		if a.call.left {
@@ -83,20 +84,6 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		a.event(ev)
 	}
 	return nil
-}
-
-// unwrap takes a chunk out of the gateway's envelope; some come without one.
-func unwrap(data []byte) []byte {
-	c := rawjson.NewCursor(data)
-	if c.Kind() != rawjson.Object {
-		return data
-	}
-	for key := range c.Object() {
-		if string(key) == "response" && c.Kind() == rawjson.Object {
-			return c.Raw()
-		}
-	}
-	return data
 }
 
 // says reports whether events have something in them that a client would show, or could not do without.

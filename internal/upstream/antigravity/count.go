@@ -42,3 +42,17 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	count.Estimate = spec.Family == models.Claude || spec.Family == models.GPTOSS
 	return count, nil
 }
+
+// unwrap takes an answer out of the gateway's envelope; some come without one.
+func unwrap(data []byte) []byte {
+	c := rawjson.NewCursor(data)
+	if c.Kind() != rawjson.Object {
+		return data
+	}
+	for key := range c.Object() {
+		if string(key) == "response" && c.Kind() == rawjson.Object {
+			return c.Raw()
+		}
+	}
+	return data
+}

@@ -20,11 +20,7 @@ type answer struct {
 
 // Chunk passes one chunk on.
 func (a *answer) Chunk(data []byte, more bool) error {
-	if more && a.decoder.Passing(data) {
-		a.relay.Send(perigee.Event{Kind: perigee.EventFrame, Frame: data, More: true})
-		return nil
-	}
-	events, err := a.decoder.Decode(a.events[:0], data)
+	events, err := a.decoder.Decode(a.events[:0], data, more)
 	if err != nil {
 		return err
 	}
