@@ -204,6 +204,14 @@ func (c *Cursor) Skip() {
 	c.pos = skipValue(c.data, c.pos)
 }
 
+// Offset returns where in the text the value about to be read starts; after the last one, where that ended.
+func (c *Cursor) Offset() int {
+	if c.left > 0 {
+		c.Kind()
+	}
+	return c.pos
+}
+
 // Span reads a value of any kind and returns where it stands in the text.
 func (c *Cursor) Span() (start, end int) {
 	c.Kind()

@@ -27,6 +27,8 @@ type inputItem struct {
 	sealed    json.RawMessage // encrypted_content
 	tools     json.RawMessage
 	other     []string // members that no item has
+
+	apart bool // what is stored of it is not as it came: content without parts, or a null for what identifies it
 }
 
 // items reads an array of items.
@@ -35,25 +37,38 @@ func (d *decoder) items(c *rawjson.Cursor) {
 		if d.err != nil {
 			return
 		}
+		from := c.Offset()
 		if c.Kind() == rawjson.String { // a list of plain questions
 			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
+			d.keepItem(from, c.Offset(), &inputItem{apart: true})
 			continue
 		}
 		var item inputItem
 		for key := range c.Object() {
 			switch {
 			case c.Kind() == rawjson.Null:
+				item.apart = item.apart || string(key) == "id" || string(key) == "type" || string(key) == "status"
 			case string(key) == "content" && item.kind == "message" && item.role != "":
 				// Clients mostly say what it is before they say it: then it is read where it stands.
-				item.said = true
+				item.said, item.apart = true, item.apart || c.Kind() == rawjson.String
 				d.message(i, item.role, c)
 			default:
 				item.find(key, c)
 			}
 		}
 		if c.Err() == nil {
+			d.keepItem(from, c.Offset(), &item)
 			d.item(i, &item)
 		}
+	}
+}
+
+// keepItem remembers what an item of the request's own input is and where it stands, so that it can be stored without being
+// read again.
+func (d *decoder) keepItem(from, to int, item *inputItem) {
+	if d.keeping {
+		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.said
+		d.out.given = append(d.out.given, givenItem{raw: d.out.input[from:to:to], kind: item.kind, id: item.id, status: item.status, apart: apart})
 	}
 }
 

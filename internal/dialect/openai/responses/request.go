@@ -22,6 +22,7 @@ type Request struct {
 	previous    string
 	earlier     [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
 	input       json.RawMessage    // as it came: a string or an array
+	given       []givenItem        // its items, where it is an array and to be stored
 	references  []json.RawMessage  // what the item_references of input stand for, in their order
 	echo        [len(echoes)]json.RawMessage
 	tools       *toolSet
@@ -86,6 +87,8 @@ type decoder struct {
 	thinking     bool // the client said something about reasoning
 	effort       string
 	detail       openai.Detail
+
+	keeping bool // what is read now is the request's own input, and to be stored
 
 	turns turns
 	room  room
@@ -234,7 +237,9 @@ func (d *decoder) ownInput() error {
 			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: text})
 		}
 	default:
+		d.keeping = d.out.Store
 		d.items(c)
+		d.keeping = false
 	}
 	if d.err != nil {
 		return d.err

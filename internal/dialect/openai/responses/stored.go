@@ -53,10 +53,17 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	}
 	c := rawjson.NewCursor(r.input)
 	references := r.references
-	if c.Kind() == rawjson.String {
+	switch {
+	case r.given != nil:
+		for i := range r.given {
+			if g := &r.given[i]; !w.givenItem(g, call, i) {
+				references = w.inputItem(rawjson.NewCursor(g.raw), call, i, references)
+			}
+		}
+	case c.Kind() == rawjson.String:
 		w.comma()
 		w.message("msg_"+call+"_i0", c.String())
-	} else {
+	default:
 		for i := range c.Array() {
 			references = w.inputItem(c, call, i, references)
 		}
@@ -97,6 +104,69 @@ func (w *writer) message(id, text string) {
 	w.lit(`}]}`)
 }
 
+// A givenItem is an item of a request's input: its bytes as they came, and what of it has to be known to store it.
+type givenItem struct {
+	raw    json.RawMessage
+	kind   string
+	id     []byte // nil: it has none
+	status bool
+	apart  bool // it has to be read again
+}
+
+// givenItem appends an item as inputItem does, but without reading it, if it begins as clients write items: with its type,
+// or with its id and its type. Otherwise it appends nothing.
+func (w *writer) givenItem(g *givenItem, call string, i int) bool {
+	if g.apart {
+		return false
+	}
+	var rest []byte
+	var ok bool
+	if g.id == nil {
+		rest, ok = cutAll(g.raw, `{"type":"`, g.kind, `"`)
+	} else {
+		rest, ok = cutAll(g.raw, `{"id":"`, string(g.id), `","type":"`, g.kind, `"`)
+		ok = ok && len(g.id) > 0
+	}
+	if !ok {
+		return false
+	}
+	w.comma()
+	w.lit(`{"id":"`)
+	if g.id == nil {
+		w.itemName(g.kind, call, i)
+	} else {
+		w.raw(g.id)
+	}
+	w.lit(`","type":"`)
+	w.lit(g.kind)
+	w.lit(`"`)
+	if g.kind == "message" && !g.status {
+		w.lit(`,"status":"completed"`)
+	}
+	w.raw(rest)
+	return true
+}
+
+// cutAll returns what follows the parts that text begins with, one behind the other.
+func cutAll(text []byte, parts ...string) (rest []byte, ok bool) {
+	for _, part := range parts {
+		if len(text) < len(part) || string(text[:len(part)]) != part {
+			return nil, false
+		}
+		text = text[len(part):]
+	}
+	return text, true
+}
+
+// itemName appends the id of an item that came without one, which needs no escapes.
+func (w *writer) itemName(kind, call string, i int) {
+	w.lit(idPrefix(kind))
+	w.lit("_")
+	w.lit(call)
+	w.lit("_i")
+	w.int(int64(i))
+}
+
 // inputItem appends the next item of c with an id and a type. A reference becomes what it stands for; the rest of
 // the references is returned.
 func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
@@ -115,12 +185,14 @@ func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []j
 	if item.kind == "" {
 		item.kind = "message"
 	}
-	id := string(item.id)
-	if id == "" {
-		id = fmt.Sprintf("%s_%s_i%d", idPrefix(item.kind), call, i)
-	}
 	w.lit(`{"id":`)
-	w.str(id)
+	if len(item.id) > 0 {
+		w.str(string(item.id))
+	} else {
+		w.lit(`"`)
+		w.itemName(item.kind, call, i)
+		w.lit(`"`)
+	}
 	w.lit(`,"type":`)
 	w.str(item.kind)
 	if item.kind == "message" && !item.status {
