@@ -17,42 +17,32 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/compatibility.md")
 
+// handlings are the columns of the summary.
+var handlings = []perigee.Handling{perigee.HandlingCarried, perigee.HandlingMapped, perigee.HandlingDropped, perigee.HandlingAccepted, perigee.HandlingRefused}
+
 // TestCompatibilityTable keeps docs/compatibility.md the same as the tables in the code. That these tell the truth is
 // the business of each dialect's own tests, which decode every example.
 func TestCompatibilityTable(t *testing.T) {
 	var doc bytes.Buffer
-	doc.WriteString(`# What becomes of each field
+	doc.WriteString(`# How each request field is handled
 
-Made from the tables in the code by ` + "`go test . -update`" + `; the examples behind each row are decoded by the tests.
+Generated from the tables in the code by ` + "`go test . -update`" + `; tests decode the example behind each row.
 
-- **carried**: the model sees it as you meant it.
-- **mapped**: the model sees the nearest thing, and ` + "`x-perigee-notes`" + ` says so.
-- **dropped**: nobody sees it, and ` + "`x-perigee-notes`" + ` says so.
-- **accepted**: it asks for nothing that could be missed, so there is no note.
+- **carried**: the model gets it as you meant it.
+- **mapped**: the model gets the nearest equivalent, and ` + "`x-perigee-notes`" + ` says so.
+- **dropped**: the model does not get it, and ` + "`x-perigee-notes`" + ` says so.
+- **accepted**: it has no effect that could be missed, so there is no note.
 - **refused**: the request is an error that says why.
 
-Under ` + "`strict: true`" + ` whatever would be mapped or dropped is an error instead. A field that is not in the table is dropped
-with a note. A tool that goes by another name on the way has its own name in the answer: that is a note, and no error. What a model or a provider cannot take (a tool's name, a thinking budget, a limit) is fitted to it later and
-noted the same way.
+With ` + "`strict: true`" + `, anything that would be mapped or dropped is an error instead. A field that is not in a table is dropped with a
+note. Renamed tools are noted but are no error, because the response has their original names. Whatever a model or a provider cannot
+take (a tool name, a thinking budget, a limit) is adapted later and noted in the same way.
 
-Requests in the **Gemini** dialect to a Gemini-shaped upstream go on byte for byte, so every field of theirs is carried,
-known to perigee or not.
+Requests in the **Gemini** dialect to a Gemini upstream pass through byte for byte, so all their fields are carried, including those that
+perigee does not know.
 
-## Responses that are kept
-
-` + "`GET /v1/responses/{id}?stream=true`" + ` answers with the events of a stored response, in the order of the API and numbered from 0; one
-that is still being made in the background is waited for, with signs of life. The pieces of text are not those of the first
-stream, because only the whole is kept: each text comes at once. ` + "`starting_after`" + ` counts in this stream, and the last event, which has
-the whole response, comes whatever number is given.
-
-` + "`DELETE /v1/responses/{id}`" + ` takes that response away: it cannot be read, nor gone on from. Responses that were gone on from it before
-are kept with the whole conversation they rest on, so its text stays in theirs until they are deleted, too, or expire.
-
-## What is counted here
-
-The provider does not count what it embeds: ` + "`usage`" + ` of embeddings is an estimate, and ` + "`x-perigee-notes`" + ` says so.
 `)
-	for _, api := range []struct {
+	apis := []struct {
 		name  string
 		rules []perigee.FieldRule
 	}{
@@ -61,8 +51,41 @@ The provider does not count what it embeds: ` + "`usage`" + ` of embeddings is a
 		{"OpenAI Embeddings", openai.EmbeddingsRules()},
 		{"OpenAI Images", openai.ImagesRules()},
 		{"Anthropic Messages", anthropic.Rules()},
-	} {
-		fmt.Fprintf(&doc, "\n## %s\n\n| field | | what becomes of it |\n|---|---|---|\n", api.name)
+	}
+	doc.WriteString("| API |")
+	for _, h := range handlings {
+		fmt.Fprintf(&doc, " %s |", h)
+	}
+	doc.WriteString("\n|---|" + strings.Repeat("--:|", len(handlings)) + "\n")
+	for _, api := range apis {
+		fmt.Fprintf(&doc, "| [%s](#%s) |", api.name, strings.ReplaceAll(strings.ToLower(api.name), " ", "-"))
+		for _, h := range handlings {
+			n := 0
+			for _, r := range api.rules {
+				if r.Handling == h {
+					n++
+				}
+			}
+			fmt.Fprintf(&doc, " %d |", n)
+		}
+		doc.WriteString("\n")
+	}
+	doc.WriteString(`
+## Stored responses
+
+` + "`GET /v1/responses/{id}?stream=true`" + ` streams a stored response again, with the events in the API's order, numbered from 0. A background response
+that is still running is waited for, with keep-alives. Only the whole response is stored, so each text arrives in one piece, not in the pieces of the first
+stream. ` + "`starting_after`" + ` counts events of this stream; the last event, which contains the whole response, is always sent.
+
+` + "`DELETE /v1/responses/{id}`" + ` removes that response: it can no longer be read or continued. Responses that already continue it store the whole
+conversation, so its text remains in theirs until they are deleted or expire.
+
+## Token counts
+
+The provider does not count tokens of embeddings: their ` + "`usage`" + ` is an estimate, and ` + "`x-perigee-notes`" + ` says so.
+`)
+	for _, api := range apis {
+		fmt.Fprintf(&doc, "\n## %s\n\n| field | | how it is handled |\n|---|---|---|\n", api.name)
 		for _, r := range api.rules {
 			fmt.Fprintf(&doc, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.Field, "|", "\\|"), r.Handling, strings.ReplaceAll(r.Becomes, "|", "\\|"))
 		}

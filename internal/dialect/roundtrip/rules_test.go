@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestRulesHold(t *testing.T) {
 			return req.Notes, nil
 		}},
 		"responses": {responses.Rules(), func(o perigee.Origin) ([]perigee.Note, error) {
-			req, err := responses.DecodeRequest(o, nil)
+			req, err := responses.DecodeRequest(o, storedExample)
 			if err != nil {
 				return nil, err
 			}
@@ -58,6 +59,17 @@ func TestRulesHold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// storedExample finds the one response that examples of the table refer to.
+func storedExample(id string) (*perigee.StoredResponse, error) {
+	if id != "resp_stored" {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "there is no response %s", id)
+	}
+	return &perigee.StoredResponse{
+		Input:  json.RawMessage(`[{"id":"msg_stored_i0","type":"message","role":"user","content":"hello"}]`),
+		Output: json.RawMessage(`[]`),
+	}, nil
 }
 
 func checkRule(t *testing.T, rule perigee.FieldRule, notes []perigee.Note, err error) {
