@@ -117,12 +117,12 @@ func (s *scope) inConversation() string {
 	if s.conversation != "" {
 		return s.conversation
 	}
-	d := sha256.New()
+	marks := make([]byte, 0, 4*(sample+16)) // most conversations begin with an instruction and a question
 	write := func(text string) {
-		d.Write(strconv.AppendInt(nil, int64(len(text)), 10))
-		d.Write([]byte{':'})
-		d.Write([]byte(text[:min(len(text), sample)]))
-		d.Write([]byte(text[max(0, len(text)-sample):]))
+		marks = strconv.AppendInt(marks, int64(len(text)), 10)
+		marks = append(marks, ':')
+		marks = append(marks, text[:min(len(text), sample)]...)
+		marks = append(marks, text[max(0, len(text)-sample):]...)
 	}
 	if s.prompt.System != nil && len(s.prompt.System.Parts) > 0 {
 		write(s.prompt.System.Parts[0].Text)
@@ -139,7 +139,8 @@ func (s *scope) inConversation() string {
 		}
 		break
 	}
-	s.conversation = hex.EncodeToString(d.Sum(nil))[:tagLength]
+	sum := sha256.Sum256(marks)
+	s.conversation = hex.EncodeToString(sum[:])[:tagLength]
 	return s.conversation
 }
 
@@ -153,7 +154,7 @@ func (s *scope) release() {
 
 // sample is how much of each end of a text tells conversations apart. With its length that is plenty, and the cost does
 // not grow with what users paste into their first question.
-const sample = 4 << 10
+const sample = 1 << 10
 
 // plausible says whether a signature that we never saw may be believed to be of a kind. Claude's are base64 once or
 // twice around a message that begins with its second field. Gemini's look like Claude's to anybody who cannot open
