@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"iter"
+	"unsafe"
 )
 
 // A Kind is the sort of a JSON value.
@@ -235,9 +236,16 @@ func (c *Cursor) String() string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
+	if len(raw) >= longString { // it is not worth a second copy, nor scratch memory of its size
+		text := appendUnescaped(make([]byte, 0, len(raw)+8), raw)
+		return unsafe.String(unsafe.SliceData(text), len(text))
+	}
 	c.scratch = appendUnescaped(c.scratch[:0], raw)
 	return string(c.scratch)
 }
+
+// longString is the length, with escapes, from which a string is unescaped in place instead of being copied to its exact size.
+const longString = 4 << 10
 
 // Bytes reads a string. Without escapes the result aliases the text.
 func (c *Cursor) Bytes() []byte {
