@@ -45,6 +45,7 @@ const (
 	hi      = `user {"text":"hi"}`
 	skipped = "skip_thought_signature_validator"
 	noted   = `[result of tool `
+	pixel   = `{"inlineData":{"mimeType":"image/png","data":"aGk="}}`
 )
 
 func TestForGemini(t *testing.T) {
@@ -84,7 +85,13 @@ func TestForGemini(t *testing.T) {
 		{"a result without a call", pro25, contents(hi, `model {"text":"a"}`, `user `+result("1", "f")),
 			contents(hi, `model {"text":"a"}`, `user {"text":"`+noted+`f] {\"output\":\"x\"}"}`), "repaired result without a call of tool f"},
 		{"a result twice", pro25, contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,`+result("1", "f")),
-			contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,{"text":"`+noted+`f] {\"output\":\"x\"}"}`), "repaired result without a call of tool f"},
+			contents(hi, `model `+call("1", "f"), `user `+result("1", "f")), "repaired result of tool f that came twice"},
+		{"a result twice, in turns of their own, with its picture", pro25, contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,`+pixel, `user `+result("1", "f")+`,`+pixel+`,{"text":"and"}`),
+			contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,`+pixel, `user {"text":"and"}`), "repaired result of tool f that came twice"},
+		{"all results twice", pro25, contents(hi, `model `+call("1", "f")+`,`+call("2", "f"), `user `+result("1", "f")+`,`+result("2", "f")+`,`+result("1", "f")+`,`+result("2", "f")),
+			contents(hi, `model `+call("1", "f")+`,`+call("2", "f"), `user `+result("1", "f")+`,`+result("2", "f")), "repaired result of tool f that came twice"},
+		{"two results of one call", pro25, contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,`+strings.Replace(result("1", "f"), `"x"`, `"y"`, 1)),
+			contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+`,{"text":"`+noted+`f] {\"output\":\"y\"}"}`), "repaired result without a call of tool f"},
 		{"a result under another id", pro25, contents(hi, `model `+call("1", "f"), `user `+result("2", "f")), contents(hi, `model `+call("1", "f"), `user `+result("1", "f")), "repaired id of the result of tool f"},
 		{"a result under another name", pro25, contents(hi, `model `+call("1", "f"), `user `+result("1", "1")), contents(hi, `model `+call("1", "f"), `user `+result("1", "f")), "renamed tool 1"},
 		{"no ids at all", pro25, contents(hi, `model {"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}}`, `user {"functionResponse":{"name":"f","response":{"output":"1"}}},{"functionResponse":{"name":"f","response":{"output":"2"}}}`), "", ""},

@@ -1,7 +1,9 @@
 package prepare
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 
 	"perigee"
 )
@@ -69,11 +71,13 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 		}
 	}
 	chosen, used := match(calls, results, names, notes)
+	again := copies(results, used)
 	first := perigee.Content{Role: perigee.RoleUser, Extra: run[0].Extra}
 	for _, r := range chosen {
 		first.Parts = append(first.Parts, perigee.Part{Kind: perigee.PartResponse, Response: r})
 	}
 	seen := 0
+	media := map[[2]string]bool{}
 	for i := range run {
 		c := first
 		if i > 0 {
@@ -85,8 +89,19 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 				if used[seen-1] {
 					continue
 				}
+				if again[part.Response] {
+					notes.add(perigee.NoteRepaired, "result of tool "+names.client(part.Response.Name)+" that came twice")
+					continue
+				}
 				notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
 				part = told("result of tool ", part.Response.Name, part.Response.Response)
+			}
+			if part.Kind == perigee.PartBlob && len(again) > 0 {
+				data := [2]string{part.Blob.MIME, part.Blob.Data}
+				if media[data] {
+					continue // it came with a result that came twice
+				}
+				media[data] = true
 			}
 			c.Parts = append(c.Parts, part)
 		}
@@ -95,6 +110,54 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 		}
 	}
 	return out
+}
+
+// copies are the results that say to the letter what one that was used says, about the same call: some clients repeat their
+// results when they resume a conversation.
+func copies(results []*perigee.FunctionResponse, used []bool) map[*perigee.FunctionResponse]bool {
+	byID := map[string]*perigee.FunctionResponse{}
+	for i, r := range results {
+		if used[i] && r.ID != "" {
+			byID[r.ID] = r
+		}
+	}
+	list := map[*perigee.FunctionResponse]bool{}
+	for i, r := range results {
+		if first := byID[r.ID]; !used[i] && first != nil && sameResult(first, r) {
+			list[r] = true
+		}
+	}
+	return list
+}
+
+func sameResult(a, b *perigee.FunctionResponse) bool {
+	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Response, b.Response) && sameFields(a.Extra, b.Extra)
+}
+
+func sameFields(a, b perigee.Fields) bool {
+	return slices.EqualFunc(a, b, func(a, b perigee.Field) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) })
+}
+
+// RepeatsResults says whether a result of a call comes twice in one message of the user's.
+func RepeatsResults(list []perigee.Content) bool {
+	said := map[string]*perigee.FunctionResponse{}
+	for i := range list {
+		if list[i].Role == perigee.RoleModel {
+			clear(said)
+			continue
+		}
+		for j := range list[i].Parts {
+			r := list[i].Parts[j].Response
+			if r == nil || r.ID == "" {
+				continue
+			}
+			if first := said[r.ID]; first != nil && sameResult(first, r) {
+				return true
+			}
+			said[r.ID] = r
+		}
+	}
+	return false
 }
 
 // inOrder says whether the run begins with exactly the results of the calls, and has no others.

@@ -16,21 +16,25 @@ import (
 // on. A request that came in this dialect is otherwise sent as it is, because most of them are right. Where nothing would
 // change it is not sent again.
 func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
-	var how prepare.Repair
-	switch {
-	case blames(refused, "signature"):
-		// Another provider made it, as after a change of model in the middle of a conversation, or it was damaged on the way.
-		how = prepare.RepairSignatures
-	case asItCame(req) && blames(refused, "thinking"):
-	default:
+	signatures, own := blames(refused, "signature"), asItCame(req)
+	thinking, results := own && blames(refused, "thinking"), own && blames(refused, "function response")
+	if !signatures && !thinking && !results {
 		return m, false
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
 		return m, false
 	}
+	var how prepare.Repair
+	switch {
+	case signatures:
+		// Another provider made it, as after a change of model in the middle of a conversation, or it was damaged on the way.
+		how = prepare.RepairSignatures
+	case results && !prepare.RepeatsResults(prompt.Contents):
+		return m, false // what the client does with its calls is its own; only copies are known to be none of its doing
+	}
 	before := sent.body
-	if asItCame(req) {
+	if own {
 		before = dialect.EncodeRequest(prompt)
 	}
 	prompt, m.back, m.notes = prepare.RepairForGemini(prompt, models.Of(req.Model), how)

@@ -88,3 +88,29 @@ func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
 		}
 	}
 }
+
+// A request in the provider's own dialect whose results do not fit its calls is the client's own, unless results are copies.
+func TestResultsThatCameTwice(t *testing.T) {
+	const refusal = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
+	result := fmt.Sprintf(answered, "")
+	for name, c := range map[string]struct {
+		results string
+		again   bool
+	}{
+		"copies":              {result + "," + result, true},
+		"results that differ": {result + "," + strings.Replace(result, `"text"`, `"other"`, 1), false},
+		"none":                {question, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent, notes, err := asked(t, false, `{"contents":[`+question+`,`+fmt.Sprintf(called, `,"thoughtSignature":"skip_thought_signature_validator"`)+c.results+`]}`, func(n int, body string) string {
+				if n == 1 || strings.Count(body, "functionResponse") != 1 {
+					return refusal
+				}
+				return ""
+			})
+			if again := len(sent) == 2; again != c.again || again != (err == nil) || again != strings.Contains(notes, "repaired result of tool read that came twice") {
+				t.Errorf("%v, notes %q, sent\n%s", err, notes, strings.Join(sent, "\n"))
+			}
+		})
+	}
+}
