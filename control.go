@@ -31,6 +31,19 @@ type Control interface {
 	Quota(ctx context.Context) (QuotaList, error)
 }
 
+// A DaemonStatus is what a running daemon works with. It holds no secret.
+type DaemonStatus struct {
+	Version       string   `json:"version"`
+	Listen        string   `json:"listen"`        // the address that clients use
+	Configuration string   `json:"configuration"` // the file; empty: there is none
+	DataDir       string   `json:"data_dir"`
+	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
+	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
+	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
+	// be set.
+	Variables []string `json:"variables"`
+}
+
 // An AccountName says which account. The upstream may be left out where only one has the email.
 type AccountName struct {
 	Email    string `json:"email"`

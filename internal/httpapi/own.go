@@ -22,6 +22,14 @@ func (c *call) health() error {
 	return nil
 }
 
+// status answers GET /v1/status: what the daemon runs with.
+func (c *call) status() error {
+	if c.opts.Status == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "there is no daemon here")
+	}
+	return c.writeValue(c.opts.Status())
+}
+
 // ignore takes what a client sends and does nothing with it.
 func (c *call) ignore() error {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
@@ -209,5 +217,5 @@ func unknownPath(method, path string) error {
 	if near := names.Nearest(path, known, 1); len(near) > 0 && names.Distance(path, near[0]) <= 3 {
 		return e.WithNext("did you mean %s?", near[0])
 	}
-	return e.WithNext("see the README for the paths that perigee serves")
+	return e.WithNext("GET / lists the paths")
 }

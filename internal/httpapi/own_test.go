@@ -15,9 +15,9 @@ func TestUnknownPathsNameTheNearest(t *testing.T) {
 		"/v1/v1/messages":     "did you mean /v1/messages? look at the base URL",
 		"/v1beta/v1beta/models/gemini-3-flash:countTokens": "did you mean /v1beta/models/gemini-3-flash:countTokens? look at",
 		"/v1beta/chat/completions":                         "did you mean /v1/chat/completions? look at the base URL",
-		"/":                                                "see the README",
-		"/v1/nonsense":                                     "see the README",
-		"/v1/" + strings.Repeat("chat/completions/", 10000): "see the README",
+		"/":                                                "GET / lists the paths",
+		"/v1/nonsense":                                     "GET / lists the paths",
+		"/v1/" + strings.Repeat("chat/completions/", 10000): "GET / lists the paths",
 	} {
 		if got := unknownPath("POST", path).Error(); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", path[:min(len(path), 80)], got, want)

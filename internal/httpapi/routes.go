@@ -28,6 +28,7 @@ type route struct {
 
 // routes is everything that the server answers. What is not here does not exist.
 var routes = []route{
+	{path: "/", access: public, methods: methods{http.MethodGet: (*call).root}},
 	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
 	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
 	{path: "/v1beta/models/*:", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiCall}},
@@ -49,6 +50,7 @@ var routes = []route{
 	{path: "/v1/accounts/status", access: owner, methods: methods{http.MethodGet: (*call).accountStatus}},
 	{path: "/v1/traces", access: owner, methods: methods{http.MethodGet: (*call).traces}},
 	{path: "/v1/traces/*", access: owner, methods: methods{http.MethodGet: (*call).trace}},
+	{path: "/v1/status", access: owner, methods: methods{http.MethodGet: (*call).status}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
 }

@@ -31,13 +31,14 @@ type Options struct {
 	// Nil: it cannot.
 	Missing   func(ctx context.Context, name string) error
 	Usage     perigee.UsageReader
-	Stored    perigee.UsageReader   // what keys with tokens_per_day have spent, as far as it is stored; nil: they have no limit
-	Spent     SpentCounter          // nil: everything is stored
-	Requests  RequestCounter        // nil: nobody else serves these keys
-	Calls     perigee.CallReader    // nil: calls are not recorded
-	Responses perigee.ResponseStore // nil: nothing is kept between calls
-	Images    ImageStore            // nil: images stand in the answer itself
-	Control   perigee.Control       // nil: there are no accounts to manage
+	Stored    perigee.UsageReader         // what keys with tokens_per_day have spent, as far as it is stored; nil: they have no limit
+	Spent     SpentCounter                // nil: everything is stored
+	Requests  RequestCounter              // nil: nobody else serves these keys
+	Calls     perigee.CallReader          // nil: calls are not recorded
+	Responses perigee.ResponseStore       // nil: nothing is kept between calls
+	Images    ImageStore                  // nil: images stand in the answer itself
+	Control   perigee.Control             // nil: there are no accounts to manage
+	Status    func() perigee.DaemonStatus // nil: there is no daemon
 	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
 	Admin     func(offer string) (bool, error)
 	Logger    *slog.Logger
