@@ -49,6 +49,8 @@ type Loaded struct {
 	Warnings    []string          // what is allowed but unwise, one sentence each
 	Cautions    []Problem         // the same with its parts
 	Origins     map[string]Origin // by key, as in Value; keys that nobody set are missing
+	// Variables are the environment variables that secrets were read from, in order of name.
+	Variables []string
 
 	inputs  []input
 	unset   map[string]bool
@@ -132,7 +134,14 @@ func (l *loader) loaded() *Loaded {
 	for _, warning := range l.warnings {
 		sentences = append(sentences, warning.String())
 	}
-	return &Loaded{Config: l.config, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
+	var variables []string
+	for name := range l.envNames {
+		if value, _ := l.src.Env(name); value != "" {
+			variables = append(variables, name)
+		}
+	}
+	slices.Sort(variables)
+	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
 		inputs: l.inputs, unset: l.unset, refused: l.bad}
 }
 

@@ -57,6 +57,12 @@ func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	return &Handle{Control: control{back.house}, close: back.close}, nil
 }
 
+// Status asks the running daemon what it works with. It returns ErrNotRunning where there is none.
+func Status(ctx context.Context, cfg *config.Config) (status perigee.DaemonStatus, err error) {
+	err = Ask(ctx, cfg, "/v1/status", &status)
+	return status, err
+}
+
 // Ask gets a path from the running daemon through its socket, for what a Control does not have. It returns ErrNotRunning
 // where there is none.
 func Ask(ctx context.Context, cfg *config.Config, path string, into any) error {

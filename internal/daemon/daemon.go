@@ -75,7 +75,8 @@ type Daemon struct {
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
-	keepCalls   atomic.Int64 // for how long, as a time.Duration; 0: forever
+	loaded      atomic.Pointer[config.Loaded] // the configuration in force
+	keepCalls   atomic.Int64                  // for how long, as a time.Duration; 0: forever
 	failed      chan error
 }
 
@@ -91,6 +92,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		}
 	}()
 	cfg := opts.Loaded.Config
+	d.loaded.Store(opts.Loaded)
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Control: control{d.house}, Admin: admin.opens,
+		Control: control{d.house}, Status: d.status, Admin: admin.opens,
 		Refused: d.recorder.Refused, OnBodies: memory.hold, OnIdle: memory.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
@@ -227,6 +229,19 @@ func (d *Daemon) Simulated() bool { return d.house.simulated() }
 
 // Active is how many requests are being answered right now.
 func (d *Daemon) Active() int { return d.api.Active() }
+
+// status is what the daemon works with now.
+func (d *Daemon) status() perigee.DaemonStatus {
+	loaded := d.loaded.Load()
+	path := loaded.Path
+	if whole, err := filepath.Abs(path); path != "" && err == nil {
+		path = whole
+	}
+	return perigee.DaemonStatus{
+		Version: d.opts.Version, Listen: d.URL(), Configuration: path, DataDir: loaded.Config.DataDir,
+		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Variables: append([]string{}, loaded.Variables...),
+	}
+}
 
 // Upstreams describes the upstreams in force, each with what is known of it without a call: "studio (gemini, 2 keys)".
 func (d *Daemon) Upstreams() []string {

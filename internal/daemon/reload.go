@@ -35,6 +35,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	next := d.settings(cfg)
 	next.Loopback = httpapi.IsLoopback(first.Listen) // the listener stays where it is
 	d.api.Apply(next)
+	d.loaded.Store(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	SetLevel(d.opts.LogLevel, cfg.Log)
 	for _, w := range loaded.Warnings {
