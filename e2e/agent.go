@@ -132,6 +132,23 @@ func (a agent) asks(ctx context.Context, e errand) error {
 	return nil
 }
 
+// asksAs asks a question of a model at a daemon, in a fresh home.
+func (a agent) asksAs(ctx context.Context, s *stage, base, model string) error {
+	home, err := os.MkdirTemp(s.dir, "home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	e := errand{home: home, work: filepath.Join(home, "work"), base: base, key: s.key, model: model}
+	if err := os.Mkdir(e.work, 0o700); err != nil {
+		return err
+	}
+	if err := a.asks(ctx, e); err != nil {
+		return fmt.Errorf("model %s: %w", model, err)
+	}
+	return nil
+}
+
 // loops has the agent read files whose content only its tools can know, and which the model then quotes.
 func (a agent) loops(ctx context.Context, e errand, directives string) error {
 	var wanted []string

@@ -29,7 +29,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), teams(), published())
+	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), teams(), published())
 }
 
 // choose keeps the clients and scenarios that the pattern finds in "client: scenario".

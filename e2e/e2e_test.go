@@ -131,3 +131,38 @@ func TestPinned(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsHaveInstructions keeps the headings and blocks in place that the driver takes out of the documents.
+func TestDocumentsHaveInstructions(t *testing.T) {
+	t.Chdir("..")
+	for _, d := range documentedClients() {
+		i, err := d.instructions()
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if (d.program == "") != (i.lang != "") || (d.program == "") != (i.shell == "") {
+			t.Errorf("%s of %s: want commands that call %q, or a program", d.name, d.document, d.program)
+		}
+		if d.program != "" && !regexp.MustCompile(`(?m)^[^#\n]*\b`+d.program+`\b.*# or: .*\b`+d.program+`\b.*"hello"$`).MatchString(i.shell) {
+			t.Errorf("%s of %s: no line with the command for a terminal and, behind # or:, that for scripts:\n%s", d.name, d.document, i.shell)
+		}
+		if text := i.shell + i.script; len(i.files) == 0 && !strings.Contains(text, printedAddress) {
+			t.Errorf("%s of %s: nothing says where perigee is:\n%s", d.name, d.document, text)
+		}
+	}
+}
+
+func TestInstructionsOfADocument(t *testing.T) {
+	found := readInstructions("# Title\n```sh\nnothing\n```\n## One\ntext\n```toml ~/.one/config\na = 1\n```\n\n```sh\n# A comment\none    # or: one -p \"hello\"\n```\n### Two\n```js\nimport 'x';\n```\n")
+	if len(found) != 3 || found[1].name != "One" || found[2].name != "Two" {
+		t.Fatalf("found %+v", found)
+	}
+	one, two := found[1], found[2]
+	if len(one.files) != 1 || one.files[0] != (printedFile{".one/config", "a = 1\n"}) || forScripts(one.shell) != "# A comment\none -p \"hello\"\n" {
+		t.Errorf("One is %+v", one)
+	}
+	if two.lang != "js" || two.script != "import 'x';\n" || two.shell != "" {
+		t.Errorf("Two is %+v", two)
+	}
+}

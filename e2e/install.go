@@ -53,6 +53,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return true, buildGoSDKs(ctx)
 	case postgresInstall:
 		return installPostgres(ctx)
+	case terminalInstall:
+		return installTerminal(ctx)
 	case publishedInstall:
 		return false, nil // it needs only the go command
 	}
@@ -92,6 +94,23 @@ func installPackages(ctx context.Context, name string) (fresh bool, err error) {
 	return true, os.WriteFile(mark, lock, 0o644)
 }
 
+// installDebian installs a package of the system's, which takes root.
+func installDebian(ctx context.Context, name string) error {
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("there is no %s here and no apt-get to install it with", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", name}} {
+		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastBytes(string(output), 300))
+		}
+	}
+	return nil
+}
+
 // buildGoSDKs builds the client of the Go SDKs, which is a module of its own so that perigee's stays small.
 func buildGoSDKs(ctx context.Context) error {
 	if err := os.MkdirAll(cached(goInstall), 0o755); err != nil {
@@ -102,7 +121,7 @@ func buildGoSDKs(ctx context.Context) error {
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, firstLines(string(output), 4))
 	}
-	return nil
+	return buildPrinted(ctx)
 }
 
 // buildPerigee builds the binary that is driven, unless one is given.

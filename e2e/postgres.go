@@ -26,17 +26,8 @@ func installPostgres(ctx context.Context) (fresh bool, err error) {
 	if postgresTools() != "" {
 		return false, nil
 	}
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return false, errors.New("there is no PostgreSQL here and no apt-get to install it with")
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "postgresql"}} {
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return false, fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastBytes(string(output), 300))
-		}
+	if err := installDebian(ctx, "postgresql"); err != nil {
+		return false, err
 	}
 	if postgresTools() == "" {
 		return false, errors.New("apt-get installed it, but initdb is not where Debian puts it")

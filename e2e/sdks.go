@@ -15,7 +15,10 @@ import (
 	"time"
 )
 
-const sdkInstall = "sdks"
+const (
+	sdkInstall       = "sdks"
+	frameworkInstall = "frameworks" // older libraries of Google's, and what is built on them
+)
 
 var sdkScenarios = []string{question, toolLoop, parallel, image, refusal, rateLimit}
 

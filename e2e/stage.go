@@ -29,6 +29,7 @@ type stage struct {
 	dir       string
 	processes []*process
 	limited   []string // keys that nobody has used yet
+	printed   bool     // a daemon runs where the documents say
 }
 
 // newStage starts everything; there is one limited key for every client that wants to meet the limit.
@@ -94,6 +95,19 @@ func (s *stage) openGateway(ctx context.Context, binary, provider string) (err e
 		return fmt.Errorf("perigee account import: %w: %s", err, firstLines(string(said), 5))
 	}
 	s.gateway, err = s.start(ctx, "gateway", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
+	return err
+}
+
+// servePrinted runs "perigee serve" without settings, once, for clients that are set up as the documents print it.
+func (s *stage) servePrinted(ctx context.Context) error {
+	if s.printed {
+		return nil
+	}
+	address, err := s.start(ctx, "printed", s.binary, "serve")
+	if err == nil && address != printedAddress {
+		err = fmt.Errorf("perigee serve listens on %s, not on %s, which the documents print", address, printedAddress)
+	}
+	s.printed = err == nil
 	return err
 }
 
