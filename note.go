@@ -11,6 +11,8 @@ const (
 	NoteMapped   = "mapped"   // it reached the model as something else
 	NoteRenamed  = "renamed"  // it goes by another name on the way, and by its own again on the way back
 	NoteRepaired = "repaired" // it was wrong, and was set right
+
+	NoteEstimated = "estimated" // the provider did not say it
 )
 
 // A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs",

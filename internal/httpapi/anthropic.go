@@ -102,5 +102,5 @@ func (c *call) count(req *perigee.Request) (*perigee.TokenCount, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &perigee.TokenCount{Total: anthropic.EstimateTokens(prompt), Estimate: true}, nil
+	return &perigee.TokenCount{Total: prompt.EstimateTokens(), Estimate: true}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/dialect/anthropic"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 )
@@ -83,7 +82,7 @@ func withEstimate(vectors *perigee.Embeddings, req *perigee.EmbedRequest) *perig
 		prompt.Contents = append(prompt.Contents, req.Inputs[i].Content)
 	}
 	counted := *vectors
-	counted.Usage.Input = anthropic.EstimateTokens(&prompt)
+	counted.Usage.Input = prompt.EstimateTokens()
 	return &counted
 }
 

@@ -30,7 +30,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			yield(perigee.Event{}, err)
 			return
 		}
-		a := answer{watch: newWatch(prompt.Generation.Stop), yield: yield}
+		a := answer{prompt: prompt, watch: newWatch(prompt.Generation.Stop), yield: yield}
 		a.run(u.Around.Stream(ctx, unstopped(req, prompt)))
 	}
 }
@@ -46,16 +46,22 @@ func unstopped(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 
 // An answer is passed on until it says a stop sequence.
 type answer struct {
+	prompt *perigee.Prompt
 	watch  watch
 	held   string // may be the beginning of a sequence
 	seal   string // of what is held
 	met    string // the sequence that was said; empty: none yet
-	priced bool   // the provider has said what this costs
 	yield  func(perigee.Event, error) bool
+
+	usage    perigee.Usage // the last that the provider named
+	priced   bool          // that was behind the stop sequence
+	said     int           // bytes of text and calls so far
+	thought  int           // bytes of thinking so far
+	pictures int
 }
 
-// run passes the stream on. Behind a stop sequence it is read only as far as the provider needs to say what was spent:
-// most say so with every piece.
+// run passes the stream on. Behind a stop sequence it is read only as far as it is at hand, since the usage may stand there: most
+// providers name it with every piece. Where it does not, it is estimated, because waiting for it means paying for the rest.
 func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 	for ev, err := range stream {
 		if err != nil && a.met == "" {
@@ -70,22 +76,55 @@ func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 		if !a.pass(ev) {
 			return
 		}
-		if a.met != "" && (ev.Kind == perigee.EventUsage || a.priced && !ev.More) {
+		if a.met != "" && (a.priced || !ev.More) {
 			break
 		}
 	}
 	if a.met != "" {
-		a.yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP", Stop: a.met}}, nil)
+		if a.priced || a.estimate() {
+			a.yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP", Stop: a.met}}, nil)
+		}
 		return
 	}
 	a.release(false)
 }
 
+// estimate says what the answer has cost as far as it was generated, and that this is an estimate. It says whether the caller is
+// still there.
+func (a *answer) estimate() bool {
+	u := a.usage
+	if u.Input == 0 {
+		u.Input = a.prompt.EstimateTokens()
+	}
+	u.Thinking = max(u.Thinking, perigee.EstimateTokens(a.thought, 0))
+	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(a.said, a.pictures))
+	note := perigee.Note{Action: perigee.NoteEstimated, Subject: "usage"}
+	return a.yield(perigee.Event{Kind: perigee.EventNote, Note: &note, More: true}, nil) &&
+		a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &u, More: true}, nil)
+}
+
+// weigh counts what an event says, for an estimate.
+func (a *answer) weigh(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventText:
+		a.said += len(ev.Text)
+	case perigee.EventThinking:
+		a.thought += len(ev.Text)
+	case perigee.EventCall:
+		a.said += len(ev.Call.Name) + len(ev.Call.Args)
+	case perigee.EventBlob:
+		a.pictures++
+	case perigee.EventUsage:
+		a.usage = *ev.Usage
+	}
+}
+
 // pass hands on what an event says, as far as it belongs to the answer. It says whether the caller is still there.
 func (a *answer) pass(ev perigee.Event) bool {
+	a.weigh(&ev)
 	switch {
 	case ev.Kind == perigee.EventUsage:
-		a.priced = true
+		a.priced = a.met != ""
 		return a.yield(ev, nil)
 	case ev.Kind == perigee.EventNote:
 		return a.yield(ev, nil)

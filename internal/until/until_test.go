@@ -3,6 +3,7 @@ package until
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -37,16 +38,18 @@ func (s *scripted) Stream(_ context.Context, req *perigee.Request) iter.Seq2[per
 
 func request(stops ...string) *perigee.Request {
 	req := perigee.NewRequest(perigee.Origin{}, "m", false, func() (*perigee.Prompt, error) {
-		return &perigee.Prompt{Generation: perigee.Generation{Stop: stops}}, nil
+		said := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "eight by"}}}
+		return &perigee.Prompt{Contents: []perigee.Content{said}, Generation: perigee.Generation{Stop: stops}}, nil
 	})
 	req.NameStop = true
 	return req
 }
 
 func text(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
+func more(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s, More: true} }
 
 var (
-	priced   = perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 1}}
+	priced   = perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 7, Output: 5}}
 	finished = perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "MAX_TOKENS"}}
 	call     = perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: "look"}}
 	thinking = perigee.Event{Kind: perigee.EventThinking, Text: "END"}
@@ -63,7 +66,9 @@ func heard(t *testing.T, up *scripted, req *perigee.Request) string {
 		case ev.Kind == perigee.EventText:
 			b.WriteString(ev.Text)
 		case ev.Kind == perigee.EventUsage:
-			b.WriteString("[usage]")
+			b.WriteString(fmt.Sprintf("[usage %d %d]", ev.Usage.Input, ev.Usage.Output))
+		case ev.Kind == perigee.EventNote:
+			b.WriteString("[" + ev.Note.String() + "]")
 		case ev.Kind == perigee.EventThinking:
 			b.WriteString("[thinking]")
 		case ev.Kind == perigee.EventCall:
@@ -85,18 +90,20 @@ func TestAnswersEndAtAStopSequence(t *testing.T) {
 		want   string
 		left   bool
 	}{
-		{"met", []string{"END"}, []perigee.Event{text("one END two"), priced, text("three"), finished}, nil, "one [usage][STOP END]", true},
-		{"in pieces", []string{"END"}, []perigee.Event{priced, text("one E"), text("N"), text("D two"), text("three")}, nil, "[usage]one [STOP END]", true},
-		{"the first to be complete", []string{"abcd", "bc"}, []perigee.Event{priced, text("xabcd")}, nil, "[usage]xa[STOP bc]", true},
-		{"the longest of two", []string{"bc", "abc"}, []perigee.Event{priced, text("xabc")}, nil, "[usage]x[STOP abc]", true},
-		{"begun anew inside itself", []string{"aab"}, []perigee.Event{priced, text("aa"), text("aab")}, nil, "[usage]aa[STOP aab]", true},
-		{"not met", []string{"END"}, []perigee.Event{text("the EN"), priced, finished}, nil, "the [usage]EN[MAX_TOKENS ]", false},
+		{"met", []string{"END"}, []perigee.Event{more("one END two"), priced, text("three"), finished}, nil, "one [usage 7 5][STOP END]", true},
+		{"met, and the price comes with the end", []string{"END"}, []perigee.Event{text("one END two"), text("three"), finished, priced}, nil, "one [estimated usage][usage 2 3][STOP END]", true},
+		{"met behind thinking and a call", []string{"END"}, []perigee.Event{thinking, call, text("END"), text("x"), finished, priced}, nil, "[thinking][call][estimated usage][usage 2 3][STOP END]", true},
+		{"met behind a price", []string{"END"}, []perigee.Event{text("one "), priced, text("two and a half of three END"), text("x"), finished, priced}, nil, "one [usage 7 5]two and a half of three [estimated usage][usage 7 8][STOP END]", true},
+		{"met where more was promised", []string{"END"}, []perigee.Event{more("END"), {}, text("x"), finished, priced}, nil, "[estimated usage][usage 2 1][STOP END]", true},
+		{"in pieces", []string{"END"}, []perigee.Event{text("one E"), text("N"), more("D two"), priced, text("three")}, nil, "one [usage 7 5][STOP END]", true},
+		{"the first to be complete", []string{"abcd", "bc"}, []perigee.Event{more("xabcd"), priced, text("x")}, nil, "xa[usage 7 5][STOP bc]", true},
+		{"the longest of two", []string{"bc", "abc"}, []perigee.Event{more("xabc"), priced, text("x")}, nil, "x[usage 7 5][STOP abc]", true},
+		{"begun anew inside itself", []string{"aab"}, []perigee.Event{text("aa"), more("aab"), priced, text("x")}, nil, "aa[usage 7 5][STOP aab]", true},
+		{"not met", []string{"END"}, []perigee.Event{text("the EN"), priced, finished}, nil, "the [usage 7 5]EN[MAX_TOKENS ]", false},
 		{"no finish at all", []string{"END"}, []perigee.Event{text("the EN")}, nil, "the EN", false},
 		{"thoughts do not count", []string{"END"}, []perigee.Event{thinking, text("one"), finished}, nil, "[thinking]one[MAX_TOKENS ]", false},
 		{"not across a call", []string{"END"}, []perigee.Event{text("E"), call, text("ND"), finished}, nil, "E[call]ND[MAX_TOKENS ]", false},
-		{"heard out for its price", []string{"END"}, []perigee.Event{text("END"), text("x"), finished, priced}, nil, "[usage][STOP END]", true},
-		{"never priced", []string{"END"}, []perigee.Event{text("one END"), finished}, nil, "one [STOP END]", false},
-		{"broken behind it", []string{"END"}, []perigee.Event{text("one END")}, broken, "one [STOP END]", false},
+		{"broken behind it", []string{"END"}, []perigee.Event{more("one END")}, broken, "one [estimated usage][usage 2 2][STOP END]", false},
 		{"broken before it", []string{"END"}, []perigee.Event{text("one EN")}, broken, "one EN[broken]", false},
 		{"an empty one is none", []string{""}, []perigee.Event{text("one"), finished}, nil, "one[MAX_TOKENS ]", false},
 	} {
@@ -104,17 +111,6 @@ func TestAnswersEndAtAStopSequence(t *testing.T) {
 		if got := heard(t, up, request(test.stops...)); got != test.want || up.left != test.left {
 			t.Errorf("%s: got %q, left early: %v", test.name, got, up.left)
 		}
-	}
-}
-
-func TestUsageOfTheSamePieceIsNotMissed(t *testing.T) {
-	first, last := priced, priced
-	said := text("END")
-	said.More = true
-	last.Usage = &perigee.Usage{Input: 1, Output: 5}
-	up := &scripted{events: []perigee.Event{first, said, last, text("x"), finished}}
-	if got := heard(t, up, request("END")); got != "[usage][usage][STOP END]" || !up.left {
-		t.Errorf("got %q", got)
 	}
 }
 

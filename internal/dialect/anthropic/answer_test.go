@@ -361,7 +361,7 @@ func TestEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt, _ := req.Prompt()
-	if got := EstimateTokens(prompt); got != 2+1+258+2 {
+	if got := prompt.EstimateTokens(); got != 2+1+258+2 {
 		t.Errorf("got %d", got)
 	}
 }

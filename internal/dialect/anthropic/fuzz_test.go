@@ -30,7 +30,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err := rawjson.Check(gemini.EncodeRequest(prompt)); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		EstimateTokens(prompt)
+		prompt.EstimateTokens()
 	})
 }
 
