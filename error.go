@@ -36,6 +36,7 @@ type Error struct {
 	Message string        // what happened, for a person
 	Next    string        // what to do about it; may be empty
 	Retry   time.Duration // when trying again makes sense; 0: unknown
+	RetryAt time.Time     // the same by the clock, where the edge has set it for dialects that name a time
 
 	Upstream string            // where it happened, when it happened upstream
 	Account  string            // with which account; for the record, not for clients

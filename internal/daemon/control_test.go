@@ -211,7 +211,7 @@ func TestStoppedAccountsAreTriedAgainWhenEnabled(t *testing.T) {
 func TestSignedOutAccountsStaySo(t *testing.T) {
 	t.Parallel()
 	w := newTower(t, true, "", `[{"email":"old@example.com","refresh_token":"sim-refresh-revoked"}]`, nil)
-	if status, body := w.call(); status != http.StatusUnauthorized || !strings.Contains(body, "perigee login") {
+	if status, body := w.call(); status != http.StatusForbidden || !strings.Contains(body, "perigee login") {
 		t.Errorf("got %d: %s", status, body)
 	}
 	w.want("old signed_out")

@@ -37,7 +37,7 @@ func (c *call) authorizeOwner() error {
 		return perigee.Errorf(perigee.ClassForbidden, "the key %s is for asking models, not for managing perigee", c.key.Name).WithNext(next)
 	}
 	if offer == "" {
-		return perigee.Errorf(perigee.ClassUnauthenticated, "the admin token is required").WithNext(next)
+		return badKey("the admin token is required").WithNext(next)
 	}
-	return perigee.Errorf(perigee.ClassUnauthenticated, "this is not the admin token").WithNext(next)
+	return badKey("this is not the admin token").WithNext(next)
 }

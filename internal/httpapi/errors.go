@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ const statusClientGone = 499
 // statuses are the HTTP statuses of the classes.
 var statuses = map[perigee.Class]int{
 	perigee.ClassInvalid:         http.StatusBadRequest,
-	perigee.ClassUnauthenticated: http.StatusUnauthorized,
+	perigee.ClassUnauthenticated: http.StatusForbidden, // perigee's own credentials; the client's are errBadKey
 	perigee.ClassForbidden:       http.StatusForbidden,
 	perigee.ClassNotFound:        http.StatusNotFound,
 	perigee.ClassExhausted:       http.StatusTooManyRequests,
@@ -54,6 +55,9 @@ var exact = map[int]bool{
 }
 
 func statusOf(d perigee.Dialect, e *perigee.Error) int {
+	if errors.Is(e, errBadKey) {
+		return http.StatusUnauthorized
+	}
 	if status, ok := peculiar[d][e.Class]; ok {
 		return status
 	}
@@ -117,7 +121,7 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	if status == http.StatusTooManyRequests || e.Retry > 0 {
 		h.Set("Retry-After", retryAfter(e))
 	}
-	if e.Class == perigee.ClassUnauthenticated && e.Upstream == "" {
+	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
 	}
 	level := slog.LevelInfo

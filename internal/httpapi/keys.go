@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"sync"
 	"time"
 
@@ -94,17 +95,27 @@ func (c *call) authenticate() error {
 		}
 	}
 	if c.key == nil {
-		e := perigee.Errorf(perigee.ClassUnauthenticated, "this key is not known here")
+		message := "this key is not known here"
 		if len(offers) == 0 {
-			e = perigee.Errorf(perigee.ClassUnauthenticated, "a key is required")
+			message = "a key is required"
 		}
-		return e.WithNext("send one of the keys in perigee's configuration as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=")
+		return badKey("%s", message).WithNext("send one of the keys in perigee's configuration as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=")
 	}
 	if c.key.expired(c.opts.Now()) {
-		return perigee.Errorf(perigee.ClassUnauthenticated, "the key %s expired at %s", c.key.Name, c.key.Expires.Format(time.RFC3339)).
+		return badKey("the key %s expired at %s", c.key.Name, c.key.Expires.Format(time.RFC3339)).
 			WithNext("set a later expires for it in perigee's configuration")
 	}
 	return nil
+}
+
+// errBadKey is the cause of errors about the key or the admin token that the client has sent, or has not: the only ones with
+// status 401. Agents take a 401 for their own key's, and retry it for minutes.
+var errBadKey = errors.New("the client's own key is missing or wrong")
+
+func badKey(format string, args ...any) *perigee.Error {
+	e := perigee.Errorf(perigee.ClassUnauthenticated, format, args...)
+	e.Cause = errBadKey
+	return e
 }
 
 func (k *guardedKey) expired(now time.Time) bool {

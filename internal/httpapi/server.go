@@ -307,6 +307,11 @@ func shorten(s string) string { return perigee.Clip(s, 100) }
 // is wrong inside the house is for its owner.
 func (c *call) trouble(err error) *perigee.Error {
 	e := perigee.AsError(err)
+	if e.Retry > 0 {
+		timed := *e
+		timed.RetryAt = c.opts.Now().Add(min(e.Retry, longestWait))
+		e = &timed
+	}
 	if e.Class == perigee.ClassCanceled && errors.Is(context.Cause(c.r.Context()), ErrShutdown) {
 		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "perigee is shutting down",
 			Next: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}

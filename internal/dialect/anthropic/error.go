@@ -41,6 +41,8 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 		kind = "request_too_large"
 	case status == http.StatusGatewayTimeout:
 		kind = "timeout_error"
+	case status == http.StatusForbidden:
+		kind = "permission_error"
 	case !ok:
 		kind = "api_error"
 	}

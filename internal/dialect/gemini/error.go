@@ -34,6 +34,8 @@ func rpcName(status int, class perigee.Class) string {
 		return "DEADLINE_EXCEEDED"
 	case status == 500 && class == perigee.ClassUnavailable:
 		return "INTERNAL"
+	case status == 403:
+		return "PERMISSION_DENIED"
 	}
 	return rpcNames[class]
 }

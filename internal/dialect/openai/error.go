@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"time"
 
 	"perigee"
 	"perigee/internal/rawjson"
@@ -23,10 +25,12 @@ var errorTypes = map[perigee.Class]string{
 
 // EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in code
 // the API's own name for the problem where it has one, else the class.
-func EncodeError(_ int, err *perigee.Error) []byte { return Wrap("error", ErrorObject(err)) }
+func EncodeError(status int, err *perigee.Error) []byte {
+	return Wrap("error", ErrorObject(status, err))
+}
 
 // ErrorObject is the error itself, without what is around it.
-func ErrorObject(err *perigee.Error) []byte {
+func ErrorObject(status int, err *perigee.Error) []byte {
 	var param *string
 	code := string(err.Class)
 	if wrong, ok := errors.AsType[*rawjson.TypeError](err); ok && wrong.Path != "" {
@@ -43,14 +47,36 @@ func ErrorObject(err *perigee.Error) []byte {
 		Type    string  `json:"type"`
 		Param   *string `json:"param"`
 		Code    string  `json:"code"`
-	}{Message: err.Error(), Type: ErrorType(err.Class), Param: param, Code: code})
+		Resets  int64   `json:"resets_at,omitempty"`
+	}{Message: err.Error(), Type: errorType(status, err), Param: param, Code: code, Resets: resetsAt(err)})
 	return raw
 }
 
-// ErrorType is the word that this dialect has for a class.
-func ErrorType(class perigee.Class) string {
-	if word, ok := errorTypes[class]; ok {
-		return word
+// errorType is the word that this dialect has for an error.
+func errorType(status int, err *perigee.Error) string {
+	word, ok := errorTypes[err.Class]
+	switch {
+	case err.Class == perigee.ClassExhausted && resetsAt(err) > 0:
+		return "usage_limit_reached"
+	case err.Class == perigee.ClassExhausted && err.Retry > 0:
+		return "rate_limit_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case !ok:
+		return "server_error"
 	}
-	return "server_error"
+	return word
+}
+
+// soon is how long agents may wait for quota by themselves. Codex waits in silence for as long as Retry-After says, unless the
+// type of the error is usage_limit_reached: then it ends and shows the time in resets_at, in seconds since 1970. It takes
+// insufficient_quota for an unpaid bill.
+const soon = time.Minute
+
+// resetsAt is when quota that is used up comes back; 0: that is unknown, or soon.
+func resetsAt(err *perigee.Error) int64 {
+	if err.Class != perigee.ClassExhausted || err.Retry <= soon || err.RetryAt.IsZero() {
+		return 0
+	}
+	return err.RetryAt.Unix()
 }

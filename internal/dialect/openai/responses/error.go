@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"cmp"
+
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
@@ -38,9 +40,11 @@ var failureCodes = map[perigee.Class]string{
 	perigee.ClassExhausted:   "insufficient_quota",
 }
 
-func failureCode(class perigee.Class) string {
-	if code, ok := failureCodes[class]; ok {
-		return code
+// failureCode says of quota that comes back what it says of a rate limit: agents that ask again learn when.
+func failureCode(err *perigee.Error) string {
+	class := err.Class
+	if class == perigee.ClassExhausted && err.Retry > 0 {
+		class = perigee.ClassRateLimited
 	}
-	return "server_error"
+	return cmp.Or(failureCodes[class], "server_error")
 }

@@ -122,7 +122,7 @@ func EncodeErrorMessage(status int, err *perigee.Error, headers map[string]strin
 	w.lit(`{"type":"error","status":`)
 	w.int(int64(status))
 	w.lit(`,"error":`)
-	w.raw(openai.ErrorObject(err))
+	w.raw(openai.ErrorObject(status, err))
 	if len(headers) > 0 {
 		w.lit(`,"headers":{`)
 		for _, name := range slices.Sorted(maps.Keys(headers)) {

@@ -209,7 +209,7 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	if err.Class == perigee.ClassCanceled {
 		s.answer.status = statusCancelled
 	} else {
-		s.answer.errorCode, s.answer.errorText = failureCode(err.Class), err.Error()
+		s.answer.errorCode, s.answer.errorText = failureCode(err), err.Error()
 	}
 	s.closeCut()
 	s.conclude()
@@ -220,7 +220,7 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 func (s *Stream) streamError(err *perigee.Error) {
 	if s.event("error") {
 		s.w.lit(`,"code":`)
-		s.w.str(failureCode(err.Class))
+		s.w.str(failureCode(err))
 		s.w.lit(`,"message":`)
 		s.w.str(err.Error())
 		s.w.lit(`,"param":null`)
