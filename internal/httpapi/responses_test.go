@@ -345,7 +345,7 @@ func TestWithoutAStoreNothingIsKept(t *testing.T) {
 		if status, _ := d.do(t, http.MethodGet, "/resp_1", ""); status != http.StatusNotImplemented {
 			t.Errorf("read: got %d", status)
 		}
-		if status, _ := d.do(t, http.MethodPost, "", `{"input":"hi","previous_response_id":"resp_1"}`); status != http.StatusNotFound {
+		if status, _ := d.do(t, http.MethodPost, "", `{"input":"hi","previous_response_id":"resp_1"}`); status != http.StatusBadRequest {
 			t.Errorf("go on: got %d", status)
 		}
 	})

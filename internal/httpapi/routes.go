@@ -90,7 +90,7 @@ func dialectOf(path string, header http.Header) perigee.Dialect {
 		return perigee.DialectGemini
 	case path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
 		return perigee.DialectOpenAIResponses
-	case header.Get("Anthropic-Version") != "", path == "/v1/messages", strings.HasPrefix(path, "/v1/messages/"):
+	case header.Get("Anthropic-Version") != "", path == "/v1/messages", path == "/v1/messages/count_tokens":
 		return perigee.DialectAnthropic
 	}
 	return perigee.DialectOpenAIChat

@@ -208,28 +208,37 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	if err != nil {
 		return false, err
 	}
-	if _, ok := models.Lookup(found.model); ok {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, modelsWait)
-	defer cancel()
-	var asked failures
-	for _, target := range found.targets {
-		_, can := target.Upstream.(perigee.ModelLister)
-		list := r.listOf(ctx, target)
-		if slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == found.model }) {
-			return false, nil
-		}
-		unsure = unsure || !can || list.err != nil
-		asked = append(asked, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model)})
-	}
-	if unsure {
-		return true, nil
+	absent, unsure := r.absent(ctx, found)
+	if absent == nil {
+		return unsure, nil
 	}
 	if next, ok := r.fallback(); ok && next.model != found.model {
 		return false, nil // whether it may be used depends on the request
 	}
-	return false, r.verdict(ctx, found, &perigee.Origin{}, asked)
+	return false, r.verdict(ctx, found, &perigee.Origin{}, absent)
+}
+
+// absent returns what the upstreams of a model say when none of them lists it; nil: one does, it is in the table of models, or
+// one cannot say in time what it has, which is unsure.
+func (r *Router) absent(ctx context.Context, found resolved) (list failures, unsure bool) {
+	if _, ok := models.Lookup(found.model); ok {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	defer cancel()
+	for _, target := range found.targets {
+		_, can := target.Upstream.(perigee.ModelLister)
+		has := r.listOf(ctx, target)
+		if slices.ContainsFunc(has.models, func(m perigee.Model) bool { return m.ID == found.model }) {
+			return nil, false
+		}
+		unsure = unsure || !can || has.err != nil
+		list = append(list, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model)})
+	}
+	if unsure {
+		return nil, true
+	}
+	return list, false
 }
 
 // known lists the names that can be asked, or nothing when nobody can tell in time.

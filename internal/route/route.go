@@ -165,9 +165,14 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err != nil {
 		return nil, err
 	}
-	count, err := first(ctx, r, &req.Origin, found, "count tokens", ask)
-	if err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
-		return count, err
+	if absent, _ := r.absent(ctx, found); absent != nil {
+		err = r.verdict(ctx, found, &req.Origin, absent) // some upstreams would count without looking at the model
+	} else {
+		count, failed := first(ctx, r, &req.Origin, found, "count tokens", ask)
+		if failed == nil || perigee.AsError(failed).Class != perigee.ClassNotFound {
+			return count, failed
+		}
+		err = failed
 	}
 	for next := range r.replacements(ctx, found, &req.Origin) {
 		if count, err := first(ctx, r, &req.Origin, next, "count tokens", ask); err == nil {

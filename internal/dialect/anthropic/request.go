@@ -3,6 +3,7 @@ package anthropic
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee"
@@ -213,7 +214,11 @@ func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
 	g := &d.prompt.Generation
 	switch string(key) {
 	case "max_tokens":
-		g.MaxOutputTokens = new(c.Int64())
+		n := c.Int64()
+		if n < 1 && c.Err() == nil {
+			d.fail(invalid("max_tokens: want at least 1, found " + strconv.FormatInt(n, 10)))
+		}
+		g.MaxOutputTokens = &n
 	case "temperature":
 		g.Temperature = new(c.Float64())
 	case "top_p":

@@ -13,6 +13,15 @@ import (
 // maxStops is how many stop sequences the provider takes.
 const maxStops = 5
 
+// length reads how long the answer may be.
+func (d *decoder) length(name string) *int64 {
+	n := d.c.Int64()
+	if n < 1 && d.c.Err() == nil {
+		d.refuse(name, "want at least 1, found %d", n)
+	}
+	return &n
+}
+
 // sampling reads the knobs that say how tokens are chosen and when to stop.
 func (d *decoder) sampling(name string) bool {
 	g, c := &d.prompt.Generation, d.c
@@ -28,9 +37,9 @@ func (d *decoder) sampling(name string) bool {
 	case "frequency_penalty":
 		g.FrequencyPenalty = new(c.Float64())
 	case "max_completion_tokens":
-		g.MaxOutputTokens = new(c.Int64())
+		g.MaxOutputTokens = d.length(name)
 	case "max_tokens":
-		d.maxOld = new(c.Int64())
+		d.maxOld = d.length(name)
 	case "n":
 		d.candidates(c.Int64())
 	case "seed":

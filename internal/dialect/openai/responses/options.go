@@ -24,7 +24,11 @@ func (d *decoder) knob(c *rawjson.Cursor, name []byte) bool {
 	case "frequency_penalty":
 		g.FrequencyPenalty = new(c.Float64())
 	case "max_output_tokens":
-		g.MaxOutputTokens = new(c.Int64())
+		n := c.Int64()
+		if n < 1 && c.Err() == nil {
+			d.refuse(openai.Wrong("max_output_tokens", "want at least 1, found %d", n))
+		}
+		g.MaxOutputTokens = &n
 	case "top_logprobs":
 		d.topLogprobs = c.Int64()
 	case "text":

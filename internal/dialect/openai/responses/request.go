@@ -213,7 +213,7 @@ func (d *decoder) earlierTurns() error {
 }
 
 func (d *decoder) findResponse(id string) (*perigee.StoredResponse, error) {
-	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
+	missing := &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
 		Next:  "send the whole input instead",
 		Cause: &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 	if d.find == nil {
