@@ -52,7 +52,6 @@ func TestListsWithAliasPatterns(t *testing.T) {
 }
 
 func TestFallback(t *testing.T) {
-	mapped := func(text string) string { return "a/" + text }
 	for _, c := range []struct {
 		name, asked string
 		change      func(*Options, *listener)
@@ -61,18 +60,18 @@ func TestFallback(t *testing.T) {
 		want        string
 		class       perigee.Class
 	}{
-		{name: "unknown", asked: "gpt-9", want: mapped("big (mapped model gpt-9 to big) hello")},
-		{name: "there", asked: "small", want: mapped("small hello")},
+		{name: "unknown", asked: "gpt-9", want: "(mapped model gpt-9 to big) a/big hello"},
+		{name: "there", asked: "small", want: "a/small hello"},
 		{name: "off", asked: "gpt-9", change: func(o *Options, _ *listener) { o.Fallback = "" }, class: perigee.ClassNotFound},
 		{name: "the fallback itself", asked: "big", change: func(_ *Options, l *listener) { l.has = nil }, class: perigee.ClassNotFound},
 		{name: "successor first", asked: "gemini-3-pro-high", change: func(_ *Options, l *listener) { l.has = append(l.has, "gemini-pro-agent") },
-			want: mapped("gemini-pro-agent (mapped model gemini-3-pro-high to gemini-pro-agent) hello")},
-		{name: "fallback after the successor", asked: "gemini-3-pro-high", want: mapped("big (mapped model gemini-3-pro-high to big) hello")},
-		{name: "an alias", asked: "gpt-9", change: func(o *Options, _ *listener) { o.Fallback = "nick" }, want: mapped("big (mapped model gpt-9 to big) hello")},
+			want: "(mapped model gemini-3-pro-high to gemini-pro-agent) a/gemini-pro-agent hello"},
+		{name: "fallback after the successor", asked: "gemini-3-pro-high", want: "(mapped model gemini-3-pro-high to big) a/big hello"},
+		{name: "an alias", asked: "gpt-9", change: func(o *Options, _ *listener) { o.Fallback = "nick" }, want: "(mapped model gpt-9 to big) a/big hello"},
 		{name: "no other trouble", asked: "gpt-9", change: func(_ *Options, l *listener) { l.class = perigee.ClassExhausted }, class: perigee.ClassExhausted},
 		{name: "listed, so something else was not found", asked: "gpt-9", change: func(_ *Options, l *listener) { l.models = []string{"gpt-9"} }, class: perigee.ClassNotFound},
 		{name: "strict", asked: "gpt-9", strict: true, class: perigee.ClassNotFound},
-		{name: "allowed", asked: "gpt-9", allowed: []string{"gpt-9", "big"}, want: mapped("big (mapped model gpt-9 to big) hello")},
+		{name: "allowed", asked: "gpt-9", allowed: []string{"gpt-9", "big"}, want: "(mapped model gpt-9 to big) a/big hello"},
 		{name: "not allowed", asked: "gpt-9", allowed: []string{"gpt-9"}, class: perigee.ClassNotFound},
 		{name: "successor not allowed", asked: "gemini-3-pro-high", allowed: []string{"gemini-3-pro-high"},
 			change: func(_ *Options, l *listener) { l.has = append(l.has, "gemini-pro-agent") }, class: perigee.ClassNotFound},
