@@ -33,7 +33,7 @@ func (c *call) anthropicMessages() error {
 	if req, err = c.inline(req); err != nil {
 		return err
 	}
-	settle(body)
+	decodedBody(body)
 	if req.Stream {
 		err = c.stream(req, anthropic.NewStream(answer))
 	} else {

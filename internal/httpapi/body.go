@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -97,23 +99,36 @@ var bodies sync.Pool
 // maxPooled is up to which size it does.
 const maxPooled = 2 << 20
 
-// largeBody is from which size on the garbage of a call is collected as soon as it has ended. Left to itself, the
-// collector would wait until as much again is in use, and the next large call would find it there. It takes a fraction
-// of the time that such a call takes.
+// largeBody is from which size on a body may have the garbage of its kind collected, see collectFor.
 const largeBody = 4 << 20
 
-// settle collects what decoding a large body has left over, before the conversation is written anew for the provider:
-// otherwise both would count towards the peak.
-func settle(body []byte) {
-	if cap(body) >= largeBody {
+// leftOver says that a large body was released and that its call may have left much garbage.
+var leftOver atomic.Bool
+
+// collectFor runs a full garbage collection, which the caller waits for, if a large body is at least an eighth of the heap. That
+// keeps the peak of a call at four times its body: left to itself, the collector would wait until as much again is in use. And
+// it bounds what marking costs by what the call itself costs: a heap that mostly belongs to other calls is left alone.
+func collectFor(body int64) {
+	if body < largeBody {
+		return
+	}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	if heap[0].Value.Uint64() <= 8*uint64(body) {
 		runtime.GC()
 	}
 }
+
+// decodedBody is called when a large body has been decoded and before the conversation is written anew for the provider:
+// otherwise what decoding has left over would count towards the peak.
+func decodedBody(body []byte) { collectFor(int64(cap(body))) }
 
 // freeBody gives back the memory of the call's body, once: when the request is released, or when the answer is complete. It is not
 // called for a call that panicked or that goes on in the background.
 func (c *call) freeBody() { releaseBody(c.drop()) }
 
+// releaseBody gives back the memory of a body. No call waits for a collection at its end: what a large one has left over is collected
+// when the next large body arrives, or when there has been no call for a while.
 func releaseBody(body []byte) {
 	switch {
 	case body == nil:
@@ -121,7 +136,7 @@ func releaseBody(body []byte) {
 		body = body[:0]
 		bodies.Put(&body)
 	case cap(body) >= largeBody:
-		runtime.GC()
+		leftOver.Store(true)
 	}
 }
 
@@ -162,6 +177,9 @@ func readAll(src io.Reader, announced, limit int64, progress func(received int))
 			room := min(int64(cap(buf))*2, limit+1)
 			if int64(len(buf)) <= announced {
 				room = announced + 1
+			}
+			if room >= largeBody && leftOver.Swap(false) {
+				collectFor(room)
 			}
 			buf = append(make([]byte, 0, max(room, int64(len(buf))+1)), buf...)
 		}

@@ -29,7 +29,7 @@ func (c *call) chatCompletions() error {
 	if req.Request, err = c.inline(req.Request); err != nil {
 		return err
 	}
-	settle(body)
+	decodedBody(body)
 	answer := chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style, Late: req.Late}
 	if req.Stream {
 		err = c.stream(req.Request, chat.NewStream(answer))

@@ -43,7 +43,7 @@ func (c *call) responses() error {
 	} else {
 		req.OnRelease(req.Detach)
 	}
-	settle(body)
+	decodedBody(body)
 	if req.Stream {
 		err = c.responsesStream(req)
 	} else {

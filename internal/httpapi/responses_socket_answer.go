@@ -79,7 +79,7 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	defer release()
 	req.Stream = true
 	req.Keep() // what was asked is remembered with the answer
-	settle(r.Body)
+	decodedBody(r.Body)
 	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
 	stored := false
 	into.Keep = func() bool {
