@@ -35,6 +35,7 @@ type roster struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
+	stops    stops
 	loading  sync.Mutex // held while the store is read and the result applied: loads take effect in the order in which they read
 	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*source
@@ -46,11 +47,12 @@ type roster struct {
 func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, transport http.RoundTripper, opts Options) (*roster, error) {
 	r := &roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.stops.keep = r.keepState
 	r.client, r.guard = newSignIn(u, transport, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, transport, opts)
 	r.pool = account.NewPool(account.Options{
 		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota, Concurrency: u.Concurrency,
-		Now: opts.Now, Logger: opts.Logger, OnState: r.stateChanged, Look: r.look, Store: store, Sessions: store.Sessions(u.Name),
+		Now: opts.Now, Logger: opts.Logger, OnState: r.stops.add, Look: r.look, Store: store, Sessions: store.Sessions(u.Name),
 	})
 	return r, r.load(ctx)
 }
@@ -180,28 +182,6 @@ func (r *roster) standing() map[string]account.Standing {
 	return m
 }
 
-// stateChanged keeps what the provider said about an account, unless the account was changed since: then the provider has not
-// spoken about what it is now. If it is as before, the next call finds that out again.
-func (r *roster) stateChanged(stop account.Stop) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	kept, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {
-		if s.Generation != stop.Generation {
-			r.logger.Debug("old news about an account", "upstream", r.upstream, "account", stop.Email, "state", stop.State)
-			return false
-		}
-		differs := s.State != stop.State || s.Reason != stop.Reason
-		s.State, s.Reason = stop.State, stop.Reason
-		return differs
-	})
-	if err != nil && !errors.Is(err, errNoAccount) {
-		r.logger.Warn("the state of an account cannot be kept", "upstream", r.upstream, "error", err)
-	}
-	if err == nil && kept.State == stop.State {
-		r.tell(kept)
-	}
-}
-
 // tell lets an account know how it was stored, and with it whoever lends it.
 func (r *roster) tell(kept perigee.SignIn) {
 	for _, s := range r.everybody() {
@@ -262,5 +242,6 @@ func (r *roster) close() {
 		s.tokens.Close()
 	}
 	r.background.Wait()
+	r.stops.close()
 	r.pool.Close()
 }

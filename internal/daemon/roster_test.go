@@ -102,8 +102,16 @@ func (d *desk) remove(email string) {
 	}
 }
 
+// stopped has a state stored.
+func (d *desk) stopped(stop account.Stop) {
+	d.stops.add(stop)
+	d.stops.running.Wait()
+}
+
+// only is the one account there is, as it is stored when everything that was found out about it is.
 func (d *desk) only() perigee.SignIn {
 	d.t.Helper()
+	d.stops.running.Wait()
 	list, err := d.store.SignIns(d.t.Context(), "gravity")
 	if err != nil || len(list) != 1 {
 		d.t.Fatalf("got %+v, %v", list, err)
@@ -140,11 +148,11 @@ func TestOldNewsLeavesANewSignInAlone(t *testing.T) {
 	if _, err := d.store.AddSignIns(t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: ada, Upstream: "gravity"}, Refresh: perigee.NewSecret("sim-refresh-ada-3")}}); err != nil {
 		t.Fatal(err)
 	}
-	d.stateChanged(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "old", Generation: read})
+	d.stopped(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "old", Generation: read})
 	if got := d.only(); got.State != perigee.AccountReady {
 		t.Errorf("the sign-in of another process is %s (%s)", got.State, got.Reason)
 	}
-	d.stateChanged(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "new", Generation: d.only().Generation})
+	d.stopped(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "new", Generation: d.only().Generation})
 	if got := d.only(); got.State != perigee.AccountBanned || got.Reason != "new" {
 		t.Errorf("what is true was not kept: %s (%s)", got.State, got.Reason)
 	}
@@ -243,6 +251,43 @@ func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 	<-calls
 	if email := <-asked; email != ada {
 		t.Errorf("the quota of %s was read", email)
+	}
+}
+
+// The call that meets a ban does not wait until it is stored, and closing the roster does. What a call finds out after that is
+// stored, too.
+func TestBanIsStoredOutsideTheCall(t *testing.T) {
+	d := newDesk(t, ada, "bob@example.com")
+	loan := d.lend()
+	gate := make(chan struct{})
+	d.sealer.gate.Store(&gate)
+	over := make(chan struct{})
+	go func() { loan.Done(banned()); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(time.Minute):
+		t.Error("the call waits for the store")
+	}
+	<-d.sealer.asked // the state is on its way to the store, which is slow
+	d.sealer.gate.Store(nil)
+	closed := make(chan struct{})
+	go func() { d.close(); close(closed) }()
+	close(gate)
+	<-closed
+	<-over
+	state := func(email string) string {
+		s, found, err := d.store.SignIn(t.Context(), "gravity", email)
+		if err != nil || !found {
+			t.Fatal(found, err)
+		}
+		return s.State
+	}
+	if got := state(ada); got != perigee.AccountBanned {
+		t.Errorf("%s is %s", ada, got)
+	}
+	d.stops.add(account.Stop{Email: "bob@example.com", State: perigee.AccountBanned, Generation: d.everybody()[1].SignIn().Generation})
+	if got := state("bob@example.com"); got != perigee.AccountBanned {
+		t.Errorf("after the end bob is %s", got)
 	}
 }
 
