@@ -189,6 +189,12 @@ func (a *answer) begin() {
 	if a.call.loan != nil {
 		a.call.loan.Answering()
 	}
+	for _, note := range a.call.pending {
+		if !a.call.said[note] {
+			a.call.said[note] = true
+			a.relay.Send(perigee.Event{Kind: perigee.EventNote, Note: &note, More: true})
+		}
+	}
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
 	a.relay.Send(a.start)

@@ -35,6 +35,7 @@ type call struct {
 	retries  *perigee.RetryBudget
 	found    []perigee.Event // where searches have found something, until the answer begins
 	said     map[perigee.Note]bool
+	pending  []perigee.Note // to be said when the answer begins
 }
 
 func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
@@ -79,8 +80,12 @@ func (c *call) run(ctx context.Context) error {
 		if err := c.req.Object(m.Notes); err != nil {
 			return err
 		}
-		for _, note := range m.Notes {
-			c.note(note)
+		if c.pending = nil; r.guessed {
+			c.pending = m.Notes // they are true only if this is answered
+		} else {
+			for _, note := range m.Notes {
+				c.note(note)
+			}
 		}
 		if c.left {
 			return nil
@@ -92,13 +97,13 @@ func (c *call) run(ctx context.Context) error {
 		if v == nil || c.left {
 			return nil
 		}
-		if c.begun || !r.mend(ctx, v) {
+		if c.begun || !r.mend(v) {
 			return c.explain(v)
 		}
 		c.found = nil // the conversation begins anew, and so do its searches
 		refused := m.body
 		for m = c.message(prompt, r.options); bytes.Equal(m.body, refused); m = c.message(prompt, r.options) {
-			if !r.goFurther(ctx, v) {
+			if !r.goFurther(v) {
 				return c.explain(v)
 			}
 		}

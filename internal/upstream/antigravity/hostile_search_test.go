@@ -128,3 +128,52 @@ func TestOnlyWhatHelpedIsQuarantined(t *testing.T) {
 		}
 	}
 }
+
+// Where the provider does not say which tool it cannot read, the largest are left out in turn, each with the client's own request:
+// nothing is asked that would cost tokens for nothing, no tool is lost for a wrong guess, and the guesses are few.
+func TestGuessingABadToolCostsNothing(t *testing.T) {
+	schema := func(n int) string {
+		return `{"type":"object","properties":{"p":{"type":"string","description":"` + strings.Repeat("x", n) + `"}}}`
+	}
+	tools := `{"contents":[{"role":"user","parts":[{"text":"what is the time?"}]}],"tools":[{"functionDeclarations":[` +
+		`{"name":"small","parameters":` + schema(10) + `},{"name":"largest","parameters":` + schema(500) + `},{"name":"large","parameters":` + schema(400) + `},` +
+		`{"name":"medium","parameters":` + schema(300) + `},{"name":"tiny","parameters":` + schema(1) + `}]}]}`
+	const unnamed = "The specified schema produces a constraint that has too many states for serving."
+	for bad, guesses := range map[string]int{"largest": 1, "large": 2, "medium": 3, "small": 0} {
+		t.Run(bad, func(t *testing.T) {
+			answered := 0
+			u, p, _ := asking(t, func(_ int, body string) *http.Response {
+				if strings.Contains(body, `"`+bad+`"`) {
+					return refusal(400, "INVALID_ARGUMENT", unnamed)
+				}
+				answered++
+				return events(saying(`{"text":"noon"}`))
+			})
+			heard := hear(t, u, prompt(t, "gemini-3-flash", tools))
+			for _, body := range p.bodies {
+				if !strings.Contains(body, "what is the time?") {
+					t.Errorf("asked something else: %s", body)
+				}
+			}
+			if guesses == 0 {
+				if answered > 0 || !strings.Contains(heard, "error invalid") || strings.Contains(heard, "dropped tool") || len(p.bodies) > 1+1+maxGuesses {
+					t.Errorf("%d requests, heard %s", len(p.bodies), heard)
+				}
+				return
+			}
+			if answered != 1 || strings.Count(heard, "dropped tool") != 1 || !strings.Contains(heard, "dropped tool "+bad) || !strings.Contains(heard, "noon") {
+				t.Errorf("answered %d of %d requests, heard %s", answered, len(p.bodies), heard)
+			}
+			for _, name := range []string{"small", "largest", "large", "medium", "tiny"} {
+				if last := p.bodies[len(p.bodies)-1]; strings.Contains(last, `"`+name+`"`) == (name == bad) {
+					t.Errorf("the request that was answered: %s", last)
+				}
+			}
+			p.bodies = nil
+			hear(t, u, prompt(t, "gemini-3-flash", tools))
+			if len(p.bodies) != 1 {
+				t.Errorf("the next call took %d requests", len(p.bodies))
+			}
+		})
+	}
+}

@@ -1,18 +1,16 @@
 package antigravity
 
 import (
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
-	"perigee/internal/upstream/wire"
 	"perigee/internal/verdict"
 )
 
@@ -79,29 +77,22 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family, key strin
 	return names
 }
 
-// culprit finds the function whose schema the provider refuses: by what it says, or else by asking with fewer and
-// fewer of them.
-func (r *recovery) culprit(ctx context.Context, v *verdict.Verdict) *perigee.Function {
+// maxGuesses is how many tools are left out, one at a time, where the provider does not say which one it means.
+const maxGuesses = 3
+
+// culprit finds the function whose schema the provider refuses: by what it says, or else by guessing, the largest schema first, as
+// that is what providers find too complex. Nothing is asked only to find out: each guess is tried with the client's own
+// request, which is refused at no cost or is answered.
+func (r *recovery) culprit(v *verdict.Verdict) (bad *perigee.Function, guessed bool) {
 	functions := r.sent()
-	if len(functions) == 0 {
-		return nil
-	}
 	if i, ok := toolIndex(v.Error.Message); ok && i < len(functions) {
-		return functions[i]
+		return functions[i], false
 	}
-	for len(functions) > 1 {
-		half := functions[:len(functions)/2]
-		refused, known := r.probe(ctx, half)
-		if !known {
-			return nil
-		}
-		if refused {
-			functions = half
-		} else {
-			functions = functions[len(half):]
-		}
+	functions = slices.DeleteFunc(functions, func(f *perigee.Function) bool { return slices.Contains(r.guesses, f) })
+	if len(functions) == 0 || len(r.guesses) == maxGuesses {
+		return nil, true
 	}
-	return functions[0]
+	return slices.MaxFunc(functions, func(a, b *perigee.Function) int { return cmp.Compare(len(a.Parameters), len(b.Parameters)) }), true
 }
 
 // sent returns the functions in the order in which the provider got them: each name once, and none without.
@@ -128,58 +119,4 @@ func toolIndex(message string) (int, bool) {
 	}
 	i, err := strconv.Atoi(m[1] + m[2])
 	return i, err == nil
-}
-
-// probe asks with some of the tools whether their schemas are refused. It asks for one word, and does not wait for it.
-func (r *recovery) probe(ctx context.Context, functions []*perigee.Function) (refused, known bool) {
-	c := r.call
-	one := int64(1)
-	p := &perigee.Prompt{
-		Contents:   []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "Say yes."}}}},
-		Generation: perigee.Generation{MaxOutputTokens: &one},
-	}
-	for _, f := range functions {
-		p.Tools = append(p.Tools, perigee.Tool{Function: f})
-	}
-	options := r.options
-	request := encode(prepare.ForAntigravity(p, c.spec, options).Prompt, "")
-	loan, err := c.upstream.opts.Accounts.Borrow(c.want()).Next(ctx)
-	if err != nil {
-		return false, false
-	}
-	v := c.probeWith(ctx, loan, request)
-	loan.Done(v)
-	switch {
-	case v == nil:
-		return false, true
-	case v.Kind == verdict.KindSchemaKeyword:
-		return true, true
-	}
-	return false, false
-}
-
-func (c *call) probeWith(ctx context.Context, loan account.Loan, request []byte) *verdict.Verdict {
-	token, err := loan.Token(ctx)
-	if err != nil {
-		return c.failed(ctx, err)
-	}
-	hosts := c.upstream.hosts.content(loan.CLI())
-	if len(hosts) == 0 {
-		return c.failed(ctx, perigee.Errorf(perigee.ClassInternal, "no endpoints"))
-	}
-	if c.attempts++; c.attempts > maxAttempts {
-		return tooOften(nil)
-	}
-	before, behind := envelope{
-		project: loan.Project(), model: c.req.Model, kind: requestType(c.spec), requestID: requestID(c.req.ID, c.attempts), cli: loan.CLI(),
-	}.around()
-	body := wire.NewBody(before, request, behind)
-	defer body.Wait()
-	ctx, dog := wire.Watch(ctx, c.upstream.opts.FirstByte)
-	defer dog.Stop()
-	resp, v := c.upstream.post(ctx, hosts[0], streamMethod, token, body)
-	if v == nil {
-		resp.Body.Close()
-	}
-	return v
 }

@@ -1,7 +1,6 @@
 package antigravity
 
 import (
-	"context"
 	"maps"
 
 	"perigee"
@@ -16,7 +15,9 @@ type recovery struct {
 	prompt  *perigee.Prompt
 	options prepare.AntigravityOptions
 	mended  bool
-	dropped []*perigee.Function // tools that were left out
+	dropped []*perigee.Function // tools that are left out
+	guesses []*perigee.Function // those that were left out on suspicion, one after the other; the last one may still be
+	guessed bool                // the last one is
 }
 
 // repairs is what each refusal can be answered with.
@@ -33,7 +34,7 @@ var repairs = map[verdict.Kind]prepare.Repair{
 const maxDropped = 3
 
 // mend changes the options so that the request may be accepted, and says whether it found a way.
-func (r *recovery) mend(ctx context.Context, v *verdict.Verdict) bool {
+func (r *recovery) mend(v *verdict.Verdict) bool {
 	if !r.call.upstream.opts.SessionRecovery || r.call.req.Strict {
 		return false // who wants nothing changed wants to know what the provider said
 	}
@@ -46,18 +47,18 @@ func (r *recovery) mend(ctx context.Context, v *verdict.Verdict) bool {
 		r.options.Repair = repair
 		return true
 	case v.Kind == verdict.KindSchemaKeyword && len(r.dropped) < maxDropped:
-		return r.leaveOut(ctx, v)
+		return r.leaveOut(v)
 	}
 	return false
 }
 
 // goFurther adds to a repair that changed nothing: preparing had done the same already. What is left to try then is to
 // do without the tool that is refused, or without thinking.
-func (r *recovery) goFurther(ctx context.Context, v *verdict.Verdict) bool {
+func (r *recovery) goFurther(v *verdict.Verdict) bool {
 	const all = prepare.RepairSignatures | prepare.RepairThinkingOff
 	switch {
 	case v.Kind == verdict.KindSchemaKeyword:
-		return len(r.dropped) < maxDropped && r.leaveOut(ctx, v)
+		return len(r.dropped) < maxDropped && r.leaveOut(v)
 	case r.options.Repair&all == all:
 		return false
 	}
@@ -65,20 +66,29 @@ func (r *recovery) goFurther(ctx context.Context, v *verdict.Verdict) bool {
 	return true
 }
 
-// leaveOut finds the tool that the provider refuses and does without it.
-func (r *recovery) leaveOut(ctx context.Context, v *verdict.Verdict) bool {
-	bad := r.culprit(ctx, v)
+// leaveOut finds the tool that the provider refuses and does without it. A tool that was left out on suspicion, and in vain, is
+// put back for the next suspicion.
+func (r *recovery) leaveOut(v *verdict.Verdict) bool {
+	bad, guessed := r.culprit(v)
 	if bad == nil {
 		return false
 	}
-	r.dropped = append(r.dropped, bad)
 	without := maps.Clone(r.options.WithoutTools)
 	if without == nil {
 		without = map[string]bool{}
 	}
+	if guessed {
+		if r.guessed {
+			last := r.dropped[len(r.dropped)-1]
+			r.dropped = r.dropped[:len(r.dropped)-1]
+			delete(without, last.Name)
+		}
+		r.guesses = append(r.guesses, bad)
+	}
+	r.guessed = guessed
+	r.dropped = append(r.dropped, bad)
 	without[bad.Name] = true
 	r.options.WithoutTools = without
-	r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", bad.Name)
 	return true
 }
 
@@ -86,6 +96,7 @@ func (r *recovery) leaveOut(ctx context.Context, v *verdict.Verdict) bool {
 // has not, they were not what it refused.
 func (r *recovery) confirm() {
 	for _, f := range r.dropped {
+		r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", f.Name)
 		r.call.upstream.quarantine.add(f, r.call.spec.Family, r.call.req.Client.Key)
 	}
 }

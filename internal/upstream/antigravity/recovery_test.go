@@ -103,17 +103,17 @@ func TestWhatIsRefusedTwiceIsAnError(t *testing.T) {
 	}
 }
 
-// A tool set that stays refused loses the one tool that is the reason, found by asking with fewer and fewer of them,
-// or by what the provider says; the next call knows it from the start.
+// A tool set that stays refused loses the one tool that is the reason, found by what the provider says, or else by its size; the
+// next call knows it from the start.
 func TestSchemaQuarantine(t *testing.T) {
 	const tools = 13
 	var declared strings.Builder
 	for i := range tools {
-		fmt.Fprintf(&declared, `,{"name":"tool_%d","parameters":{"type":"object","properties":{"p":{"type":"string","description":"of tool %d."}}}}`, i, i)
+		fmt.Fprintf(&declared, `,{"name":"tool_%d","parameters":{"type":"object","properties":{"p":{"type":"string","description":"of tool %d%s."}}}}`, i, i, strings.Repeat("!", i%10))
 	}
 	body := `{"contents":[{"role":"user","parts":[{"text":"[[text: hello]]"}]}],"tools":[{"functionDeclarations":[` + declared.String()[1:] + `]}]}`
 	for name, refusal := range map[string]string{
-		"by bisection": "The specified schema produces a constraint that has too many states for serving.",
+		"by its size":  "The specified schema produces a constraint that has too many states for serving.",
 		"by its index": `Invalid JSON payload received. Unknown name "x" at 'request.tools[0].function_declarations[9].parameters': Cannot find field.`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSchemaQuarantine(t *testing.T) {
 			if !strings.Contains(heard, "tool_9") || !strings.HasSuffix(heard, "text hello; finish STOP") {
 				t.Errorf("heard %s", heard)
 			}
-			if limit := map[string]int{"by bisection": 7, "by its index": 3}[name]; attempts > limit {
+			if limit := map[string]int{"by its size": 3, "by its index": 3}[name]; attempts > limit {
 				t.Errorf("%d attempts, want at most %d", attempts, limit)
 			}
 			attempts = 0
