@@ -151,6 +151,7 @@ type QuotaRow struct {
 	Account   string        `json:"account"`
 	Upstream  string        `json:"upstream"`
 	Model     string        `json:"model"`
+	Group     string        `json:"group,omitempty"` // of the models that the provider counts together: gemini, claude, image, other
 	Pool      string        `json:"pool"`
 	Remaining float64       `json:"remaining"`
 	ResetsAt  time.Time     `json:"resets_at,omitzero"`

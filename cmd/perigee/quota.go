@@ -15,20 +15,24 @@ import (
 
 var quotaCommand = command{
 	name:    "quota",
-	summary: "show what the accounts have left",
+	summary: "show remaining quota",
 	run:     quota,
-	usage: `  perigee quota
+	usage: `usage: perigee quota [--models] [--account EMAIL] [--model MODEL]
+         [--upstream NAME] [--json]
+
+  perigee quota
+  perigee quota --models
   perigee quota --account 'ada@*' --model 'claude-*'
-  perigee quota --json
 
-Asks the provider what each account has left of each model, which costs no
-tokens. The provider counts in several windows and refuses calls when one of
-them is used up; LEFT is the scarcest. RUNS OUT is when that will be if things
-go on as they did since the window began. Works with and without a running
-daemon.
+Asks the provider what each account has left, which costs no tokens. Models
+that share a quota share a row. The provider counts in several windows and
+refuses calls when one of them is used up; LEFT is the scarcest. RUNS OUT is
+when it will be used up at the rate since the window began. Works with and
+without a running daemon.
 
+  --models         one row for each model
   --account EMAIL  only these accounts; * stands for any characters, ? for one
-  --model MODEL    only these models, likewise
+  --model MODEL    only these models, likewise; one row for each
   --upstream NAME  only the accounts of this upstream
   --json           a JSON array: account, model, remaining (0 to 1), resets_at,
                    and more
@@ -60,6 +64,7 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	set.StringVar(&want.model, "model", "", "")
 	set.StringVar(&want.upstream, "upstream", "", "")
 	asJSON := set.Bool("json", false, "")
+	eachModel := set.Bool("models", false, "")
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	}
 	if want.upstream == "" && len(withAccounts(loaded.Config)) == 0 {
 		env.say("there is no quota to show: %s", noAccounts(loaded.Config))
-		return listQuota(env, *asJSON, nil)
+		return listQuota(env, *asJSON, false, nil)
 	}
 	if err := accountUpstream("quota", loaded.Config, want.upstream, false); err != nil {
 		return err
@@ -95,7 +100,7 @@ func quota(ctx context.Context, env *environment, args []string) error {
 	if missed == nil || want.account == "" {
 		sayProblems(env, found.Problems, accounts)
 	}
-	if err := listQuota(env, *asJSON, rows); err != nil {
+	if err := listQuota(env, *asJSON, *eachModel || want.model != "", rows); err != nil {
 		return err
 	}
 	return missed
@@ -189,7 +194,7 @@ func (f quotaFilter) nothingFits(found perigee.QuotaList, all []perigee.AccountR
 }
 
 // listQuota prints a table for each account, as what somebody wants to know is about one.
-func listQuota(env *environment, asJSON bool, rows []perigee.QuotaRow) error {
+func listQuota(env *environment, asJSON, eachModel bool, rows []perigee.QuotaRow) error {
 	if asJSON {
 		return list(env, true, rows)
 	}
@@ -214,7 +219,11 @@ func listQuota(env *environment, asJSON bool, rows []perigee.QuotaRow) error {
 		if _, err := fmt.Fprintln(env.stdout, printable(title)); err != nil {
 			return err
 		}
-		if err := listModels(env, sorted[i:end]); err != nil {
+		account := sorted[i:end]
+		if !eachModel {
+			account = byGroup(account)
+		}
+		if err := listModels(env, account); err != nil {
 			return err
 		}
 		i = end
@@ -222,11 +231,44 @@ func listQuota(env *environment, asJSON bool, rows []perigee.QuotaRow) error {
 	return nil
 }
 
+// byGroup makes one row of those that share a quota: the provider repeats it for each of its models.
+func byGroup(rows []perigee.QuotaRow) []perigee.QuotaRow {
+	type quota struct {
+		group, pool, windows string
+		remaining            float64
+		resets, runsOut      int64
+	}
+	var order []quota
+	members := map[quota][]perigee.QuotaRow{}
+	rowsOf := map[[2]string]int{}
+	for _, r := range rows {
+		q := quota{r.Group, r.Pool, fmt.Sprint(r.Windows), r.Remaining, r.ResetsAt.Unix(), r.RunsOutAt.Unix()}
+		if members[q] == nil {
+			order = append(order, q)
+			rowsOf[[2]string{q.group, q.pool}]++
+		}
+		members[q] = append(members[q], r)
+	}
+	var grouped []perigee.QuotaRow
+	for _, q := range order {
+		row := members[q][0]
+		switch n := len(members[q]); {
+		case n == 1:
+		case rowsOf[[2]string{q.group, q.pool}] == 1:
+			row.Model = fmt.Sprintf("%s (%d models)", q.group, n)
+		default:
+			row.Model += fmt.Sprintf(" and %d more", n-1)
+		}
+		grouped = append(grouped, row)
+	}
+	return grouped
+}
+
 // listModels is what one account has left.
 func listModels(env *environment, rows []perigee.QuotaRow) error {
 	now := time.Now()
 	return list(env, false, rows,
-		column[perigee.QuotaRow]{"  MODEL", func(r perigee.QuotaRow) any { return "  " + r.Model }},
+		column[perigee.QuotaRow]{"  MODELS", func(r perigee.QuotaRow) any { return "  " + r.Model }},
 		column[perigee.QuotaRow]{"POOL", func(r perigee.QuotaRow) any { return r.Pool }},
 		column[perigee.QuotaRow]{"LEFT", func(r perigee.QuotaRow) any { return percent(r.Remaining) }},
 		column[perigee.QuotaRow]{"RESETS", func(r perigee.QuotaRow) any { return ahead(r.ResetsAt, now) }},
@@ -246,10 +288,13 @@ func listModels(env *environment, rows []perigee.QuotaRow) error {
 // percent never says that something is left when nothing is, nor the other way round.
 func percent(fraction float64) string {
 	p := 100*fraction + 1e-9 // 0.29 is a little less than 29 percent in binary
-	if fraction > 0 && p < 1 {
+	switch {
+	case fraction > 0 && p < 1:
 		return "<1%"
+	case fraction < 1 && p > 99.001:
+		return ">99%"
 	}
-	return fmt.Sprintf("%d%%", int(p)) // rounded down: who has 99.9% left has used some
+	return fmt.Sprintf("%d%%", int(p)) // rounded down: some of it has been used
 }
 
 func ahead(t, now time.Time) string {

@@ -47,7 +47,7 @@ func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([
 		}
 	}
 	for i := range rows {
-		rows[i].Account, rows[i].Upstream = who.SignIn().Email, u.opts.Name
+		rows[i].Account, rows[i].Upstream, rows[i].Group = who.SignIn().Email, u.opts.Name, groupWord(rows[i].Model)
 	}
 	slices.SortStableFunc(rows, func(a, b perigee.QuotaRow) int { return strings.Compare(a.Model, b.Model) })
 	return rows, ctx.Err()
@@ -108,6 +108,19 @@ func (l *unlent) Done(*verdict.Verdict) {}
 func (l *unlent) FindProject(ctx context.Context, refused string) bool {
 	finder, ok := l.Source.(account.ProjectFinder)
 	return ok && finder.FindProject(ctx, refused)
+}
+
+// groupWord is what listings call the models that share a quota with this one.
+func groupWord(model string) string {
+	switch models.Of(model).Family {
+	case models.Gemini, models.Gemini2:
+		return "gemini"
+	case models.Claude, models.GPTOSS:
+		return "claude"
+	case models.Image:
+		return "image"
+	}
+	return "other"
 }
 
 // quotaGroup is the word that the summary has for models that share a quota; empty when it has none that is sure.
