@@ -20,34 +20,41 @@ var accountCommand = command{
 	name:    "account",
 	summary: "see and manage the accounts that are signed in",
 	run:     account,
-	usage: `  perigee account list
+	usage: `usage: perigee account list [--json]
+       perigee account import FILE [--upstream NAME] [--partial] [--json]
+       perigee account export FILE [--upstream NAME] [--yes]
+       perigee account enable|disable|use EMAIL [--upstream NAME]
+       perigee account remove EMAIL [--upstream NAME] [--yes]
+       perigee account explain MODEL [--json]
+
+  perigee account list
   perigee account import antigravity-accounts.json
   perigee account disable ada@example.com
   perigee account explain claude-sonnet-4-6
 
-  list             the accounts in the order in which they are asked, the
-                   preferred one first; their state, and what they rest from
+  list             the accounts in the order in which they are used, the
+                   preferred one first, with their state and cooldowns
   import FILE      add the accounts in a file: an object or a list of email and
                    refresh_token, an export of perigee's, the file of the
                    OpenCode plugin, a credential of type antigravity, or the
                    IDE's own state.vscdb
-  export FILE      write all accounts to a file, refresh tokens in clear; only
-                   you can read it
+  export FILE      write all accounts to a file, with refresh tokens in plain
+                   text; only you can read it
   enable EMAIL     use an account again, also one that the provider stopped
   disable EMAIL    do not use it
-  remove EMAIL     forget it
+  remove EMAIL     delete it and its refresh token
   use EMAIL        use it before all others
-  explain MODEL    which account would be taken now, and why not the others
+  explain MODEL    which account would be used now, and why the others would
+                   not
 
-All of it works with and without a running daemon, which sees each change at
-once.
+Works with and without a running daemon, which sees each change at once.
 
   --upstream NAME  which upstream's accounts, where several have some
   --config FILE    the configuration
   --json           for list, import and explain: a JSON array
   --partial        for import: take what can be used, and leave the rest
-  --yes            for export: do not ask; a yes that comes through a pipe will
-                   do, too
+  --yes            for export and remove: do not ask; for export also:
+                   overwrite an existing file
 `,
 }
 
@@ -108,7 +115,7 @@ const accountWords = "list, import, export, enable, disable, remove, use or expl
 
 func account(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
-		return usagef("account: say %s; perigee help account tells more", accountWords)
+		return usagef("account: use %s; perigee help account tells more", accountWords)
 	}
 	r := &accountRun{env: env}
 	src := config.Sources{Spare: noSecrets}
@@ -121,7 +128,7 @@ func account(ctx context.Context, env *environment, args []string) error {
 		if err := parse(env, set, args, 0); err != nil {
 			return err
 		}
-		return usagef("account: say %s first; perigee help account tells more", accountWords)
+		return usagef("account: use %s first; perigee help account tells more", accountWords)
 	}
 	word := args[0]
 	action, ok := accountActions[word]
@@ -147,16 +154,16 @@ func account(ctx context.Context, env *environment, args []string) error {
 // noAction is the error about a word that means nothing here.
 func noAction(word string) error {
 	if near := names.Nearest(word, slices.Sorted(maps.Keys(accountActions)), 1); len(near) > 0 {
-		return usagef("account: no %q; did you mean perigee account %s?", word, near[0])
+		return usagef("account: unknown subcommand %q; did you mean perigee account %s?", word, near[0])
 	}
-	return usagef("account: no %q; say %s", word, accountWords)
+	return usagef("account: unknown subcommand %q; use %s", word, accountWords)
 }
 
 // theArgument is what stands behind the word, if something has to, and nothing else may.
 func (a *accountAction) theArgument(word string, rest []string) (name string, err error) {
 	switch {
 	case a.argument != "" && len(rest) == 0:
-		return "", usagef("account %s: say which: perigee account %s %s", word, word, a.argument)
+		return "", usagef("account %s: missing argument; use perigee account %s %s", word, word, a.argument)
 	case a.argument != "":
 		name, rest = rest[0], rest[1:]
 	}
@@ -202,28 +209,20 @@ func (r *accountRun) nobody(ctx context.Context, err error) error {
 	if failed != nil {
 		return err
 	}
-	near, email := "", r.account().Email
+	email := r.account().Email
+	var known []string
 	for _, row := range rows {
 		if row.Email == email { // at another upstream, or it has just come
 			return err
 		}
-		if near == "" && samePerson(email, row.Email) {
-			near = row.Email
-		}
+		known = append(known, row.Email)
 	}
+	near := names.NearestAddress(email, known)
 	e := perigee.Errorf(perigee.ClassNotFound, "there is no account %s", printable(email))
 	if near == "" {
 		return e.WithNext("see `perigee account list`")
 	}
 	return e.WithNext("did you mean %s?", near)
-}
-
-// samePerson says whether an address may be another one misspelt. People who share a domain are not near each other, so what
-// stands before it decides.
-func samePerson(typed, known string) bool {
-	a, _, _ := strings.Cut(typed, "@")
-	b, _, _ := strings.Cut(known, "@")
-	return names.Distance(a, b) <= max(len(a), len(b))/3
 }
 
 // parseAround reads flags before and behind the arguments, which it returns.
@@ -295,11 +294,24 @@ func disableAccount(ctx context.Context, r *accountRun) error {
 	return r.did("disabled", row.Email)
 }
 
+// removeAccount deletes an account. At a terminal it asks first: the refresh token cannot be had back.
 func removeAccount(ctx context.Context, r *accountRun) error {
+	if !r.yes && r.env.input() == terminalInput && r.exists(ctx) {
+		r.env.say("%s and its refresh token will be deleted; using it again takes a new sign-in", printable(r.account().Email))
+		if err := r.env.agree(ctx, "remove it?", "pass --yes"); err != nil {
+			return err
+		}
+	}
 	if err := r.control.RemoveAccount(ctx, r.account()); err != nil {
 		return err
 	}
 	return r.did("removed", r.account().Email)
+}
+
+// exists says whether there is an account of the name. Of one that there is not, the daemon says so.
+func (r *accountRun) exists(ctx context.Context) bool {
+	rows, err := r.control.Accounts(ctx)
+	return err == nil && slices.ContainsFunc(rows, func(row perigee.AccountRow) bool { return row.Email == r.account().Email })
 }
 
 func useAccount(ctx context.Context, r *accountRun) error {
@@ -322,11 +334,11 @@ func (r *accountRun) warnUnusable(ctx context.Context) {
 		}
 		switch email := printable(row.Email); {
 		case !row.Enabled:
-			r.env.say("%s comes first, but it is disabled and others are taken; perigee account enable %s changes that", email, email)
+			r.env.say("%s comes first, but it is disabled, so others are used; perigee account enable %s enables it", email, email)
 		case !perigee.UsableState(row.State):
-			r.env.say("%s comes first, but it is %s and others are taken; perigee account list tells more", email, stateWord(row.State))
+			r.env.say("%s comes first, but it is %s, so others are used; perigee account list tells more", email, stateWord(row.State))
 		case row.State == perigee.AccountUntested:
-			r.env.say("%s comes first, but nobody has tried it yet; the first call with it will show whether it works", email)
+			r.env.say("%s comes first, but it is untested; the first call with it will show whether it works", email)
 		}
 	}
 }

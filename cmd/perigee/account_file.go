@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -92,7 +93,7 @@ func (r *accountRun) sayWhose(rows []perigee.ImportedRow) {
 		return
 	}
 	for i, line := range without {
-		r.env.say("%s is %s: the file does not say so, but the provider does", printable(line.Where), printable(found[i]))
+		r.env.say("%s is %s, according to the provider", printable(line.Where), printable(found[i]))
 	}
 }
 
@@ -118,23 +119,26 @@ func (r *accountRun) warnNoClient(ctx context.Context) {
 // exportAccounts writes the accounts to a file. That goes past the daemon: no token leaves it over any wire.
 func exportAccounts(ctx context.Context, r *accountRun) error {
 	if r.name == "-" {
-		return usagef("account export: tokens are not written to a terminal or a pipe; say a file")
+		return usagef("account export: refresh tokens are not written to a terminal or a pipe; name a file")
 	}
-	r.env.say("%s will hold refresh tokens in clear: whoever has it can use these accounts until you sign them out with the provider", printable(r.name))
+	if _, err := os.Lstat(r.name); err == nil && !r.yes {
+		return usagef("account export: %s exists; name another file, or pass --yes to overwrite it", printable(r.name))
+	}
+	r.env.say("%s will hold refresh tokens in plain text: anyone who has it can use these accounts until you revoke their access at the provider", printable(r.name))
 	if !r.yes {
-		if err := r.env.agree(ctx, "write it?", "--yes"); err != nil {
+		if err := r.env.agree(ctx, "write it?", "pass --yes"); err != nil {
 			return err
 		}
 	}
 	done, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, r.name)
 	for _, email := range done.Skipped {
-		r.env.say("%s is left out: its token cannot be had; perigee account list says why", printable(email))
+		r.env.say("%s is left out: its refresh token cannot be decrypted; perigee account list says why", printable(email))
 	}
 	if err != nil {
 		return err
 	}
 	for _, row := range done.Unsaid {
-		r.env.say("%s is %s, which the file does not say: whoever imports it finds that out with the first call", printable(row.Email), stateWord(row.State))
+		r.env.say("%s is %s, which the file does not say: after an import the first call will show it", printable(row.Email), stateWord(row.State))
 	}
 	return r.did("exported "+number(done.Accounts, "account", "accounts"), r.name)
 }

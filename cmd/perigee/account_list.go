@@ -23,7 +23,13 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		rows = slices.DeleteFunc(rows, func(row perigee.AccountRow) bool { return row.Upstream != r.upstream })
 	}
 	if len(rows) == 0 {
-		r.env.say("no account is signed in; with an upstream of kind antigravity, perigee login changes that")
+		next := "run perigee login"
+		if len(withAccounts(r.loaded.Config)) == 0 {
+			next = "add an upstream of kind antigravity, then run perigee login"
+		}
+		if r.env.say("no accounts; %s", next); !r.asJSON {
+			return nil
+		}
 	}
 	r.inOrder(ctx, rows)
 	now := time.Now()
@@ -85,10 +91,10 @@ const manyAccounts = 20
 
 // stateHelp says what those states mean that a newcomer asks about.
 var stateHelp = map[string]string{
-	perigee.AccountUntested:     "it was imported, and the first call with it will show whether it works",
-	perigee.AccountSignedOut:    "the provider no longer takes its refresh token; perigee login signs it in again",
-	perigee.AccountVerification: "the provider wants its owner to prove something first; after that, perigee account enable EMAIL",
-	perigee.AccountBanned:       "the provider has disabled it; if that was undone, perigee account enable EMAIL",
+	perigee.AccountUntested:     "imported; the first call with it will show whether it works",
+	perigee.AccountSignedOut:    "the provider rejects its refresh token; perigee login signs it in again",
+	perigee.AccountVerification: "the provider wants its owner to verify it; after that, run perigee account enable EMAIL",
+	perigee.AccountBanned:       "the provider has disabled it; if that is undone, run perigee account enable EMAIL",
 	perigee.AccountMisnamed:     "its refresh token belongs to another account; perigee account remove EMAIL, and import it under its own name",
 }
 
@@ -104,7 +110,9 @@ func (r *accountRun) sayMore(rows []perigee.AccountRow) error {
 		if row.Reason != "" {
 			fmt.Fprintf(&text, "%s: %s\n", printable(row.Email), printable(addressed(row.Reason, row.Email)))
 		}
-		if !row.Unopened { // else its state says nothing about what the provider said
+		// The state of an account that cannot be decrypted says nothing about what the provider said, and a reason that ends in
+		// a command has said it all.
+		if !row.Unopened && !strings.Contains(row.Reason, "perigee ") {
 			explained[row.State] = append(explained[row.State], row.Email)
 		}
 	}
@@ -220,9 +228,9 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	case unknown != nil:
 		return unknown
 	case len(rows) == 0:
-		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithNext("run perigee login")
+		return perigee.Errorf(perigee.ClassUnauthenticated, "no accounts").WithNext("run perigee login")
 	case !slices.ContainsFunc(rows, func(row perigee.ChoiceRow) bool { return row.Chosen }):
-		return perigee.Errorf(perigee.ClassUnauthenticated, "no account can be taken for %s now", printable(r.name)).
+		return perigee.Errorf(perigee.ClassUnauthenticated, "no account can be used for %s now", printable(r.name)).
 			WithNext("the list says why; perigee login adds another")
 	}
 	return nil

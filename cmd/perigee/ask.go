@@ -39,10 +39,9 @@ func (e *environment) input() input {
 	return pipedInput
 }
 
-// agree asks for an explicit yes, of the person at the terminal or of whoever has written to the pipe. Where nobody can answer
-// a flag has to say it.
-func (e *environment) agree(ctx context.Context, question, flagName string) error {
-	nobody := usagef("%s: nobody can be asked here; %s says yes", e.command.name, flagName)
+// agree asks for an explicit yes, at the terminal or through a pipe. Where there is neither, the error says what to do instead.
+func (e *environment) agree(ctx context.Context, question, instead string) error {
+	nobody := usagef("%s: stdin is not a terminal; %s", e.command.name, instead)
 	from := e.input()
 	if from == noInput {
 		return nobody
@@ -63,7 +62,7 @@ func (e *environment) agree(ctx context.Context, question, flagName string) erro
 		}
 		return nobody
 	}
-	return fmt.Errorf("%s: nothing was done, as the answer was not yes", e.command.name)
+	return fmt.Errorf("%s: nothing was done: the answer was not yes", e.command.name)
 }
 
 // errInterrupted is for who pressed Ctrl-C before anything was done.

@@ -13,7 +13,10 @@ var configCommand = command{
 	name:    "config",
 	summary: "show, check or describe the configuration",
 	run:     configure,
-	usage: `  perigee config show
+	usage: `usage: perigee config show|check [--json]
+       perigee config schema
+
+  perigee config show
   perigee config check --config team.yaml
   perigee config schema > perigee.schema.json
 

@@ -55,8 +55,8 @@ func TestAccountsAreExplained(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\na@example.com: see https://example.com/a-long-address\n",
-		"\nuntested: it was imported, and the first call with it will show whether it works\n",
-		"\nverification: the provider wants its owner to prove something first; after that, perigee account enable --config a.yaml a@example.com\n",
+		"\nuntested: imported; the first call with it will show whether it works\n",
+		"\nverification: the provider wants its owner to verify it; after that, run perigee account enable --config a.yaml a@example.com\n",
 		"\n22 accounts: ", " 20 untested, 1 verification; 22 disabled\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -17,15 +17,18 @@ var loginCommand = command{
 	name:    "login",
 	summary: "sign in with your own Google account",
 	run:     login,
-	usage: `  perigee login
+	usage: `usage: perigee login [--upstream NAME] [--email EMAIL] [--ide DIR]
+         [--no-browser] [--paste] [--yes]
+
+  perigee login
   perigee login --upstream antigravity --no-browser
   perigee login --ide ~/Antigravity
 
 Signs an account in to an upstream of kind antigravity: opens the provider's
 page in a browser and waits for it to come back. If the browser is on another
 machine it ends on a page that cannot be reached; paste that page's address
-here, at any time. Without a terminal it can be written to a pipe on stdin,
-behind the yes that the risk asks for.
+here, at any time. Without a terminal it can be written to stdin, after the
+line "yes" that accepts the risk.
 
 Where the configuration has no oauth.client_id and oauth.client_secret, they are
 looked for in your installed copy of the Antigravity IDE; an oauth.client_id
@@ -37,17 +40,17 @@ without a secret chooses among several. perigee serve does the same.
                    where it installs itself)
   --no-browser     only print the address of the page
   --paste          open no browser, and give up when stdin ends without an
-                   address that signs somebody in
-  --yes            you know the risk, and say yes to it
+                   address that completes a sign-in
+  --yes            accept the risk without a prompt (for scripts)
   --config FILE    the configuration
 `,
 }
 
-// risk is what everybody hears before they sign in.
-const risk = `the Antigravity gateway is a private interface of the provider's. Its terms allow only the provider's own
-clients to use it, and accounts that were used with others have been suspended, in part or altogether.
-perigee does not hide: it names itself in every request.
-Recommended instead: an upstream of kind gemini with an API key, which is what the provider offers for this.`
+// risk is what everybody hears before they sign in, a paragraph for each line.
+const risk = "the Antigravity gateway is a private interface of the provider. Its terms allow only the provider's own clients to use it, " +
+	"and accounts that were used with other clients have been suspended, in part or altogether.\n" +
+	"perigee does not hide: it names itself in every request.\n" +
+	"Recommended instead: an upstream of kind gemini with an API key, which the provider offers for this purpose."
 
 // A loginRun is one use of the command.
 type loginRun struct {
@@ -105,7 +108,7 @@ func login(ctx context.Context, env *environment, args []string) error {
 		env.say("%s", strings.TrimSpace(line))
 	}
 	if !r.yes {
-		if err := env.agree(ctx, "sign in at your own risk?", "--yes"); err != nil {
+		if err := env.agree(ctx, "sign in at your own risk?", "pass --yes to accept the risk"); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 	}
 	for typed, want := range map[string]string{
 		"yes\n\x04": "nothing was pasted that signs anybody in", "YES \n\x04": "nothing was pasted that signs anybody in",
-		"y\n": "nothing was done, as the answer was not yes", "\n": "nothing was done", "no\n": "nothing was done", "yes please\n": "nothing was done",
+		"y\n": "nothing was done: the answer was not yes", "\n": "nothing was done", "no\n": "nothing was done", "yes please\n": "nothing was done",
 	} {
 		terminal, person := newTerminal(t)
 		if _, err := person.WriteString(typed); err != nil {

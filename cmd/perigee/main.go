@@ -56,7 +56,7 @@ func (e *environment) say(format string, args ...any) {
 type command struct {
 	name    string
 	summary string
-	usage   string // examples first
+	usage   string // a line that begins with "usage:", then examples
 	run     func(ctx context.Context, env *environment, args []string) error
 }
 
@@ -79,7 +79,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 func dispatch(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
-		return usagef("no command given; perigee help lists them")
+		return help(env, nil)
 	}
 	args, err := commandFirst(args)
 	if err != nil {
@@ -158,9 +158,12 @@ func help(env *environment, args []string) error {
 		}
 		return usagef("no command %q; perigee help lists them", args[0])
 	}
-	fmt.Fprint(env.stdout, `perigee brings the models you have access to close to the tools you like
+	fmt.Fprint(env.stdout, `usage: perigee COMMAND [FLAGS]
 
-  perigee serve --simulate    try it: answers come from the built-in simulator
+perigee is a gateway: point OpenAI, Anthropic and Gemini clients at it, and use
+the models that you have access to.
+
+  perigee serve --simulate    try it, with answers from the built-in simulator
   perigee serve               run the gateway with your configuration
   perigee config check        is the configuration good?
 
@@ -206,7 +209,7 @@ var versionCommand = command{
 	name:    "version",
 	summary: "say which version this is",
 	run:     sayVersion,
-	usage: `  perigee version
+	usage: `usage: perigee version
 
 Prints the version, the Go release it was built with, and the platform.
 `,

@@ -20,7 +20,9 @@ var serveCommand = command{
 	name:    "serve",
 	summary: "run the gateway in the foreground",
 	run:     serve,
-	usage: `  perigee serve --simulate
+	usage: `usage: perigee serve [--listen ADDR] [--simulate] [--config FILE]
+
+  perigee serve --simulate
   perigee serve --config team.yaml --listen 127.0.0.1:9000
 
 Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets

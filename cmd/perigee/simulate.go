@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,7 +21,9 @@ var simulateCommand = command{
 	name:    "simulate",
 	summary: "run the strict simulator alone, for tests of other programs",
 	run:     simulate,
-	usage: `  perigee simulate
+	usage: `usage: perigee simulate [--listen ADDR] [--script FILE]
+
+  perigee simulate
   perigee simulate --listen 127.0.0.1:9999 --script faults.yaml
   curl -s http://127.0.0.1:8742/            what the simulator understands
 
@@ -68,6 +71,9 @@ func simulate(ctx context.Context, env *environment, args []string) error {
 
 func readScript(path string) (*simulator.Script, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("simulate: the script %s does not exist; write it first, or leave out --script; GET / of the simulator explains scripts", path)
+	}
 	if err != nil {
 		return nil, usagef("simulate: %v", err)
 	}

@@ -41,9 +41,9 @@ func withAccounts(cfg *config.Config) []string {
 // noAccounts says what it means that no upstream has accounts.
 func noAccounts(cfg *config.Config) string {
 	if len(cfg.Upstreams) > 0 {
-		return "no upstream that has accounts is configured; those there are need none"
+		return "none of the configured upstreams uses accounts"
 	}
-	return "no upstream that has accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended"
+	return "no upstream with accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended"
 }
 
 // accountUpstream refuses to go on where no upstream has accounts, or not the one that is named. one is for who has to
@@ -56,7 +56,7 @@ func accountUpstream(command string, cfg *config.Config, name string, one bool) 
 	case slices.Contains(able, name) || name == "" && (len(able) == 1 || !one):
 		return nil
 	case name == "":
-		return usagef("%s: several upstreams have accounts; say which with --upstream: %s", command, strings.Join(able, ", "))
+		return usagef("%s: several upstreams have accounts; choose one with --upstream: %s", command, strings.Join(able, ", "))
 	}
 	if err := knownUpstream(cfg, name); err != nil {
 		return err

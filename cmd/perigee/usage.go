@@ -10,26 +10,28 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/daemon"
 	"perigee/internal/sqlstore"
 )
 
 var usageCommand = command{
 	name:    "usage",
-	summary: "show what was spent",
+	summary: "show token usage",
 	run:     usage,
-	usage: `  perigee usage
+	usage: `usage: perigee usage [--by WHAT] [--since TIME] [--until TIME] [--json]
+
+  perigee usage
   perigee usage --by day --since 2026-01-01 --json
   perigee usage --by account --since 2d
 
 Sums up the recorded calls, with or without a running daemon. Input includes
-cached tokens, output includes thinking. The row - is for calls that had none:
-no account, because none could be taken or the upstream has no accounts, or no
-key, because none was asked for.
+cached tokens, output includes thinking. A row named "-" collects calls without
+a value. --by upstream tells the simulator's tokens from real ones.
 
   --by WHAT        model, account, key, client, upstream or day (default
                    model)
   --since TIME     only calls from then on: a day (UTC), today, yesterday, a
-                   time as RFC 3339, or so long ago: 90m, 1h, 2d, 1w
+                   time as RFC 3339, or an age: 90m, 1h, 2d, 1w
   --until TIME     only calls before then
   --json           a JSON array
   --config FILE    the configuration
@@ -61,6 +63,9 @@ func usage(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !*asJSON {
+		noteSimulator(ctx, env, loaded.Config, q)
+	}
 	if !*asJSON && len(rows) > 1 {
 		rows = append(rows, total(rows))
 	}
@@ -73,6 +78,31 @@ func usage(ctx context.Context, env *environment, args []string) error {
 		column[perigee.UsageRow]{"THINKING", func(r perigee.UsageRow) any { return amount(r.ThinkingTokens) }},
 		column[perigee.UsageRow]{"ERRORS", func(r perigee.UsageRow) any { return r.Errors }},
 	)
+}
+
+// noteSimulator says how many of the calls were answered by the simulator: their tokens cost nothing. Where only it has answered,
+// there is nothing to tell apart.
+func noteSimulator(ctx context.Context, env *environment, cfg *config.Config, q perigee.UsageQuery) {
+	if q.By == perigee.ByUpstream {
+		return
+	}
+	q.By = perigee.ByUpstream
+	rows, err := readUsage(ctx, env, cfg, q)
+	if err != nil {
+		return
+	}
+	simulated, others := int64(0), int64(0)
+	for _, row := range rows {
+		isSimulator := func(u config.Upstream) bool { return u.Name == row.Group && u.Kind == config.KindSimulator }
+		if row.Group == daemon.SimulatorName || slices.ContainsFunc(cfg.Upstreams, isSimulator) {
+			simulated += row.Calls
+		} else if row.Group != "" {
+			others += row.Calls
+		}
+	}
+	if simulated > 0 && others > 0 {
+		env.say("includes %s to the simulator; --by upstream tells them apart", number(int(simulated), "call", "calls"))
+	}
 }
 
 // total sums up the rows of a table.

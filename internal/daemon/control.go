@@ -145,8 +145,8 @@ func (c control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 		return perigee.SignIn{}, perigee.Errorf(perigee.ClassInvalid, "%s is an account of several upstreams", email).WithNext("say which with --upstream")
 	}
 	e := perigee.Errorf(perigee.ClassNotFound, "there is no account %s", email)
-	if near := names.Nearest(email, known, 1); len(near) > 0 {
-		return perigee.SignIn{}, e.WithNext("did you mean %s?", near[0])
+	if near := names.NearestAddress(email, known); near != "" {
+		return perigee.SignIn{}, e.WithNext("did you mean %s?", near)
 	}
 	return perigee.SignIn{}, e.WithNext("see `perigee account list`")
 }

@@ -110,7 +110,7 @@ func knownParameters(query url.Values, known ...string) error {
 		if near := names.Nearest(name, known, 1); len(near) > 0 {
 			return e.WithNext("did you mean %s?", near[0])
 		}
-		return e.WithNext("there are %s", strings.Join(known, ", "))
+		return e.WithNext("known parameters: %s", strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -144,10 +144,7 @@ func unknownModel(id, path string, models []perigee.Model) error {
 	if near := names.Nearest(id, known, 3); len(near) > 0 {
 		return e.WithNext("the nearest names are %s", strings.Join(near, ", "))
 	}
-	if len(known) > 0 {
-		return e.WithNext("there are %s; GET %s lists all", strings.Join(known[:min(3, len(known))], ", "), path)
-	}
-	return e.WithNext("GET %s lists what there is", path)
+	return e.WithNext("GET %s lists all", path)
 }
 
 // clientOf names the program that asks, from its User-Agent: "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".

@@ -80,10 +80,11 @@ func Nearest(word string, known []string, n int) []string {
 			continue
 		}
 		d := Distance(strings.ToLower(word), strings.ToLower(name))
-		if contained := len(word) >= 3 && strings.Contains(strings.ToLower(name), strings.ToLower(word)); contained {
+		contained := len(word) >= 3 && strings.Contains(strings.ToLower(name), strings.ToLower(word))
+		if contained {
 			d = min(d, 2)
 		}
-		if d <= max(len(word), len(name))/2 {
+		if contained || d <= likeness(word, name) {
 			found = append(found, candidate{name, d})
 		}
 	}
@@ -91,6 +92,26 @@ func Nearest(word string, known []string, n int) []string {
 	var nearest []string
 	for _, c := range found[:min(n, len(found))] {
 		nearest = append(nearest, c.name)
+	}
+	return nearest
+}
+
+// likeness is how far two names may be from each other and still look alike: a third of their letters, and of short ones one.
+func likeness(a, b string) int { return max(1, max(len(a), len(b))/3) }
+
+// NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most; empty: none. People who share
+// a domain are not near each other, so what stands before it decides.
+func NearestAddress(address string, known []string) (nearest string) {
+	person := func(address string) string {
+		name, _, _ := strings.Cut(strings.ToLower(address), "@")
+		return name
+	}
+	best := math.MaxInt
+	for _, candidate := range known {
+		a, b := person(address), person(candidate)
+		if d := Distance(a, b); candidate != address && d < best && d <= likeness(a, b) {
+			best, nearest = d, candidate
+		}
 	}
 	return nearest
 }

@@ -47,11 +47,27 @@ func TestNearest(t *testing.T) {
 		"gemini-3-flsah":          {"gemini-3-flash", "gemini-2.5-flash"},
 		"conurrency":              {"concurrency"},
 		"sonnet":                  {"claude-sonnet-4-6"},
+		"list":                    {"listen"},
+		"currency":                {"concurrency"},
+		"listing":                 {"listen"},
+		"liner":                   nil,
 		"zzz":                     nil,
 		strings.Repeat("x", 9999): nil,
 	} {
 		if got := Nearest(word, known, 2); !slices.Equal(got, want) {
 			t.Errorf("Nearest(%.20q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestNearestAddress(t *testing.T) {
+	known := []string{"ada@example.com", "grace@example.com", "alan.turing@example.org"}
+	for address, want := range map[string]string{
+		"bob@example.com": "", "add@example.com": "ada@example.com", "ADA@exmaple.org": "ada@example.com", "ada@example.com": "",
+		"gracie@example.com": "grace@example.com", "alan@example.com": "", "alanturing@example.com": "alan.turing@example.org",
+	} {
+		if got := NearestAddress(address, known); got != want {
+			t.Errorf("%s: got %q, want %q", address, got, want)
 		}
 	}
 }

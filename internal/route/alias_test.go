@@ -133,7 +133,7 @@ func TestAdviceForUnknownModels(t *testing.T) {
 		want    string
 	}{
 		{"gemini-3.8-flash", "gemini-3-flash", []string{"gemini-3-flash", "gemini-2.5-pro"}, nil,
-			`no model "gemini-3.8-flash" at s; the nearest names are gemini-3-flash, gemini-2.5-pro; if the client chose this name itself, add gemini-3.8-flash: gemini-3-flash to models.aliases in perigee's configuration`},
+			`no model "gemini-3.8-flash" at s; the nearest names are gemini-3-flash; if the client chose this name itself, add gemini-3.8-flash: gemini-3-flash to models.aliases in perigee's configuration`},
 		{"gpt-6.1-sol", "gemini-3-flash", []string{"gemini-2.5-pro", "gemini-3-flash"}, nil,
 			`no model "gpt-6.1-sol" at s; there are gemini-2.5-pro, gemini-3-flash; perigee models lists all; the default is gemini-3-flash; if the client chose this name itself, add gpt-6.1-sol: gemini-3-flash to models.aliases in perigee's configuration`},
 		{"gpt-6.1-sol", "", []string{"gemini-2.5-pro"}, nil,

@@ -203,7 +203,7 @@ func TestNobodyHasIt(t *testing.T) {
 	a.models = []string{"gemini-3-flash", "gemini-2.5-pro"}
 	r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}})
 	_, err := ask(r, "gemini-3-flsh")
-	want := `no model "gemini-3-flsh" at a, b; the nearest names are gemini-3-flash, gemini-2.5-pro`
+	want := `no model "gemini-3-flsh" at a, b; the nearest names are gemini-3-flash`
 	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassNotFound || e.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
