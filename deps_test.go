@@ -52,7 +52,7 @@ var rooms = []room{
 	{"perigee/internal/record", []string{"perigee", "perigee/internal/batch"}, "recording watches any upstream, into any store"},
 
 	// Edges.
-	{"perigee/internal/upstream/wire", []string{"perigee", "perigee/internal/sse"}, "connections and streams, whatever is said on them"},
+	{"perigee/internal/upstream/wire", []string{"perigee", "perigee/internal/names", "perigee/internal/sse"}, "connections and streams, whatever is said on them"},
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect over event streams"},
 	{"perigee/internal/upstream/antigravity", []string{"perigee", "perigee/internal/account", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/rawjson", "perigee/internal/schema", "perigee/internal/sse", "perigee/internal/upstream/wire", "perigee/internal/verdict"}, "its wire is the Gemini dialect in an envelope"},
 	{"perigee/internal/seal", []string{"perigee", "perigee/internal/ownfile", "github.com/zalando/go-keyring", "golang.org/x/crypto"}, "it seals secrets for whoever keeps them"},

@@ -255,8 +255,10 @@ func openControl(ctx context.Context, env *environment, src config.Sources, spar
 	return daemon.Connect(ctx, daemonOptions(env, loaded))
 }
 
-// notForSignIn is for commands that use no other secret than that of the OAuth client.
-func notForSignIn(key string) bool { return !strings.HasSuffix(key, ".oauth.client_secret") }
+// notForSignIn is for commands that use no other secrets than those of the OAuth client and of proxies.
+func notForSignIn(key string) bool {
+	return !strings.HasSuffix(key, ".oauth.client_secret") && !strings.HasSuffix(key, "proxy")
+}
 
 // daemonOptions are what commands use the house with.
 func daemonOptions(env *environment, loaded *config.Loaded) daemon.Options {

@@ -54,6 +54,12 @@ type Config struct {
 	// x-perigee-notes (false).
 	Strict bool `yaml:"strict" default:"false"`
 
+	// Proxy for all connections to providers: sign-in, token refresh, quota and calls. http://, https:// or socks5://, with
+	// user:password@ in front of the host if the proxy needs it, or none for no proxy at all. Empty: the proxy of the environment
+	// (HTTPS_PROXY, NO_PROXY), if it names one. Loopback addresses are never reached through a proxy, and neither are addresses
+	// that media.fetch fetches.
+	Proxy perigee.Secret `yaml:"proxy" format:"proxy" example:"http://proxy.example.com:3128"`
+
 	// Where answers come from. The order is the order in which they are asked when no route says otherwise.
 	// Without any, the built-in simulator answers.
 	Upstreams []Upstream `yaml:"upstreams"`
@@ -146,6 +152,9 @@ type Upstream struct {
 
 	// API keys. At least one.
 	Keys []perigee.Secret `yaml:"keys" kinds:"gemini" example:"env:GEMINI_API_KEY"`
+
+	// Proxy for this upstream, in place of the proxy at the top of the file.
+	Proxy perigee.Secret `yaml:"proxy" kinds:"gemini,antigravity" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
 	// Must be true for the kinds that use private interfaces. The provider's terms do not allow other clients
 	// there, and accounts have been suspended.

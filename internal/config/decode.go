@@ -201,7 +201,7 @@ func (l *loader) setLeaf(v reflect.Value, text, key string, origin Origin, f fie
 	delete(l.bad, key)
 	l.origins[key] = origin
 	if v.Type() == typeSecret {
-		value, ok := l.resolveSecret(text, key, origin)
+		value, ok := l.resolveSecret(text, key, origin, f)
 		if !ok {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -28,6 +29,8 @@ func checkFormat(format, text string) error {
 		return checkPostgres(text)
 	case "glob":
 		return checkGlob(text)
+	case "proxy":
+		return checkProxy(text)
 	case "origin":
 		return checkOrigin(text)
 	case "host":
@@ -125,6 +128,37 @@ func isHost(host string) bool {
 		}
 	}
 	return true
+}
+
+// noProxy is the word for connections without a proxy.
+const noProxy = "none"
+
+func checkProxy(text string) error {
+	if text == "" || text == noProxy {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || strings.ContainsFunc(text, notVisible) || !isHost(u.Hostname()):
+		return errors.New("expected an address such as http://proxy.example.com:3128 or socks5://127.0.0.1:1080, or none")
+	case !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme):
+		return errors.New("expected an address that begins with http://, https:// or socks5://, or none")
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return errors.New("expected an address without a path, ? and #")
+	}
+	return checkPort(u)
+}
+
+// proxyText is the address of a proxy without user and password.
+func proxyText(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return redacted
+	}
+	if u.User == nil {
+		return text
+	}
+	return u.Scheme + "://" + redacted + "@" + u.Host
 }
 
 // checkOrigin takes what browsers send as Origin. Schemes of apps (app, vscode-webview, chrome-extension) are as good as http.

@@ -53,8 +53,8 @@ type Loaded struct {
 	Variables []string
 
 	inputs  []input
-	unset   map[string]bool
-	refused map[string]bool // keys with a value that could not be taken; none in a configuration that holds
+	shown   map[string]string // what is shown of secrets, by key
+	refused map[string]bool   // keys with a value that could not be taken; none in a configuration that holds
 }
 
 // An input is a file that was read, or looked for, on the way to a configuration.
@@ -108,6 +108,7 @@ func (l *loader) gather() (whole bool) {
 	l.applyEnvironment()
 	l.applyFlags()
 	l.fillDefaults(reflect.ValueOf(l.config).Elem(), "", "")
+	l.inheritProxy()
 	if whole {
 		// What the file says about the rest is only known when all of it was understood.
 		l.validate()
@@ -142,7 +143,7 @@ func (l *loader) loaded() *Loaded {
 	}
 	slices.Sort(variables)
 	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
-		inputs: l.inputs, unset: l.unset, refused: l.bad}
+		inputs: l.inputs, shown: l.shown, refused: l.bad}
 }
 
 // A loader is one run of Load.
@@ -157,11 +158,11 @@ type loader struct {
 	warnings []Problem
 	inputs   []input
 
-	envNames map[string]bool // what env: refers to
-	unset    map[string]bool // keys of secrets that lead nowhere and are spared
-	literals []string        // keys of secrets that stand in the file themselves
-	visited  int             // nodes of the tree, an alias counted each time it is followed
-	hints    int             // that were looked for
+	envNames map[string]bool   // what env: refers to
+	shown    map[string]string // what is shown of secrets, by key
+	literals []string          // keys of secrets that stand in the file themselves
+	visited  int               // nodes of the tree, an alias counted each time it is followed
+	hints    int               // that were looked for
 
 	keyVariable string // that the only upstream has its key from, because there is no file
 }
@@ -181,7 +182,7 @@ func newLoader(src Sources) *loader {
 	}
 	return &loader{
 		src: src, config: new(Config),
-		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool), unset: make(map[string]bool),
+		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool), shown: make(map[string]string),
 	}
 }
 

@@ -14,22 +14,56 @@ import (
 const maxSecretFile = 64 << 10
 
 // resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
-func (l *loader) resolveSecret(text, key string, origin Origin) (string, bool) {
+func (l *loader) resolveSecret(text, key string, origin Origin, f field) (string, bool) {
+	l.shown[key] = secretText(text, f)
 	if !l.spared(key) {
-		return l.findSecret(text, key, origin)
+		return l.findSecret(text, key, origin, f)
 	}
 	before := len(l.problems.List)
-	value, ok := l.findSecret(text, key, origin)
-	if !ok && (strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")) {
+	value, ok := l.findSecret(text, key, origin, f)
+	stand, can := standIn(f)
+	if !ok && can && isReference(text) {
 		l.problems.List = l.problems.List[:before]
 		delete(l.bad, key)
-		l.unset[key] = true
-		return rand.Text(), true
+		l.shown[key] = "[" + text + ", not set]"
+		return stand, true
 	}
 	return value, ok
 }
 
-func (l *loader) findSecret(text, key string, origin Origin) (string, bool) {
+// standIn is a value for a secret that is not there and will not be used. Should it be used all the same, it fails: it is a key
+// that no client can present, or a proxy that cannot be reached. There is none for secrets whose absence would mean something.
+func standIn(f field) (string, bool) {
+	switch f.format {
+	case "":
+		return rand.Text(), true
+	case "proxy":
+		return "http://proxy.invalid", true
+	}
+	return "", false
+}
+
+const redacted = "[redacted]"
+
+// secretText is what a listing shows of a secret: where it comes from.
+func secretText(text string, f field) string {
+	switch {
+	case text == "":
+		return ""
+	case isReference(text):
+		return "[" + text + "]"
+	case f.format == "proxy":
+		return proxyText(text)
+	}
+	return redacted
+}
+
+// isReference says whether a secret is written as the place where it is.
+func isReference(text string) bool {
+	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
+}
+
+func (l *loader) findSecret(text, key string, origin Origin, f field) (string, bool) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
 		return l.secretFromEnv(name, key, origin)
 	}
@@ -40,7 +74,7 @@ func (l *loader) findSecret(text, key string, origin Origin) (string, bool) {
 		l.refuse(origin, key, "the secret holds a line break or another control character", "")
 		return "", false
 	}
-	if text != "" && origin.Line > 0 {
+	if text != "" && origin.Line > 0 && secretText(text, f) != text {
 		l.literals = append(l.literals, key)
 	}
 	return text, true

@@ -48,6 +48,19 @@ func (l *loader) checkUpstreams() {
 	}
 }
 
+// inheritProxy gives upstreams that have no proxy of their own the one for all.
+func (l *loader) inheritProxy() {
+	if l.config.Proxy.IsZero() || !l.good("proxy") {
+		return
+	}
+	for i := range l.config.Upstreams {
+		u, key := &l.config.Upstreams[i], fmt.Sprintf("upstreams[%d].proxy", i)
+		if !l.isSet(key) && (u.Kind == KindGemini || u.Kind == KindAntigravity) {
+			u.Proxy, l.origins[key], l.shown[key] = l.config.Proxy, l.origins["proxy"], l.shown["proxy"]
+		}
+	}
+}
+
 func (l *loader) checkUpstreamName(u Upstream, key string, names map[string]bool) {
 	at := key + ".name"
 	if !l.good(at) || !l.isSet(at) {

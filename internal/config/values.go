@@ -12,8 +12,8 @@ import (
 )
 
 // A Value is one setting as it is in effect. Key is dotted, with list items counted from 0:
-// "upstreams[0].keys[1]". Value is as one would write it in the file; secrets are [redacted], and what Inspect found and
-// nobody could take is [refused].
+// "upstreams[0].keys[1]". Value is as one would write it in the file; a secret is where it comes from ([env:NAME],
+// [file:PATH]) or [redacted], and a value that Inspect found and that was refused is [refused].
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -59,8 +59,8 @@ func (l *Loaded) valuesOf(list []Value, v reflect.Value, key, origin string, unu
 		return list
 	}
 	value := text(v)
-	if l.unset[key] {
-		value = "[not set]"
+	if shown, ok := l.shown[key]; ok {
+		value = shown
 	}
 	return append(list, Value{Key: key, Value: value, Origin: origin, Unused: unused})
 }

@@ -29,7 +29,11 @@ type Login struct {
 // StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
 func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*Login, error) {
 	opts = opts.complete()
-	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, opts.Transport, opts), Port: u.OAuth.RedirectPort, Email: email})
+	transport, err := transportOf(u, opts)
+	if err != nil {
+		return nil, err
+	}
+	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, transport, opts), Port: u.OAuth.RedirectPort, Email: email})
 	if missing, ok := errors.AsType[*oauth.NoClient](err); ok {
 		return nil, noClient(u, err, missing)
 	}
@@ -37,7 +41,7 @@ func StartLogin(ctx context.Context, opts Options, u config.Upstream, email stri
 		return nil, err
 	}
 	return &Login{URL: login.URL, ClientID: login.Identity.ID, FoundIn: login.Identity.File,
-		upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts.Transport, opts)}, nil
+		upstream: u.Name, login: login, discoverer: newDiscoverer(u, transport, opts)}, nil
 }
 
 // noClient says what to do without an OAuth client, to who can do it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"perigee/internal/until"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
+	"perigee/internal/upstream/wire"
 )
 
 // SimulatorName is what the built-in upstream is called.
@@ -135,6 +137,10 @@ func (h *house) build(ctx context.Context, u config.Upstream, limits config.Limi
 	}
 	switch u.Kind {
 	case config.KindGemini:
+		var err error
+		if options.Transport, err = wire.NewProxyTransport(u.Proxy); err != nil {
+			return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
 		up := gemini.New(options)
 		r.upstream, r.close = up, func() { _ = up.Close() }
 	case config.KindSimulator:
@@ -161,20 +167,36 @@ func (h *house) buildAntigravity(ctx context.Context, u config.Upstream, limits 
 	if err != nil {
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
-	roster, err := newRoster(ctx, u, accounts, h.opts.Transport, h.opts)
+	transport, err := transportOf(u, h.opts)
+	if err != nil {
+		return room{}, err
+	}
+	roster, err := newRoster(ctx, u, accounts, transport, h.opts)
 	if err != nil {
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
 	up := antigravity.New(antigravity.Options{
 		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, UserAgent: userAgent(u, h.opts.Version),
 		KeepThinking: u.KeepThinking, SessionRecovery: u.SessionRecovery,
-		FirstByte: limits.FirstByte, Idle: limits.Idle, Transport: h.opts.Transport, Logger: h.opts.Logger, Now: h.opts.Now,
+		FirstByte: limits.FirstByte, Idle: limits.Idle, Transport: transport, Logger: h.opts.Logger, Now: h.opts.Now,
 	})
 	roster.askQuota = func(ctx context.Context, s account.Source) ([]perigee.QuotaRow, error) {
 		return up.QuotaOf(ctx, s, slices.Contains(u.Pools, account.PoolCLI))
 	}
 	roster.watchQuota = !h.brief
 	return room{config: u, limits: limits, upstream: up, roster: roster, close: func() { _ = up.Close(); roster.close() }}, nil
+}
+
+// transportOf is how an upstream with accounts is reached, for sign-in, refresh, quota and calls alike.
+func transportOf(u config.Upstream, opts Options) (http.RoundTripper, error) {
+	if opts.Transport != nil {
+		return opts.Transport, nil
+	}
+	transport, err := wire.NewProxyTransport(u.Proxy)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+	}
+	return transport, nil
 }
 
 func (p *plan) find(u config.Upstream, limits config.Limits) (room, bool) {

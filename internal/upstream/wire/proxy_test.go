@@ -1,0 +1,247 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"perigee"
+)
+
+// A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and by whom.
+type proxyRig struct {
+	address string // host:port
+	to      string // where connections go
+	mu      sync.Mutex
+	asked   []string
+}
+
+func newProxyRig(t *testing.T, to string, serve func(p *proxyRig, c net.Conn) error) *proxyRig {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxyRig{address: l.Addr().String(), to: to}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() {
+				defer func() { _ = c.Close() }()
+				if err := serve(p, c); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
+					t.Log("proxy:", err)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); open.Wait() })
+	return p
+}
+
+func (p *proxyRig) remember(who, host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, who+" "+host)
+}
+
+func (p *proxyRig) heard() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+// relay copies both ways until one side ends.
+func (p *proxyRig) relay(c net.Conn, from io.Reader) error {
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return err
+	}
+	go func() { _, _ = io.Copy(server, from); _ = server.Close() }()
+	_, err = io.Copy(c, server)
+	_ = c.Close()
+	return err
+}
+
+// connectProxy speaks HTTP CONNECT. The user mallory is refused.
+func connectProxy(p *proxyRig, c net.Conn) error {
+	r := bufio.NewReader(c)
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return err
+	}
+	who, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(req.Header.Get("Proxy-Authorization"), "Basic "))
+	p.remember(string(who), req.Method+" "+req.Host)
+	if strings.HasPrefix(string(who), "mallory") {
+		_, err := io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+		return err
+	}
+	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		return err
+	}
+	return p.relay(c, r)
+}
+
+// socksProxy speaks SOCKS5 (RFC 1928, 1929), with and without a password.
+func socksProxy(p *proxyRig, c net.Conn) error {
+	r := bufio.NewReader(c)
+	read := func(n int) []byte {
+		b := make([]byte, n)
+		if _, e := io.ReadFull(r, b); e != nil {
+			clear(b)
+		}
+		return b
+	}
+	greeting := read(2)
+	methods, who := read(int(greeting[1])), ""
+	if slices.Contains(methods, 2) {
+		_, _ = c.Write([]byte{5, 2})
+		read(1)
+		user := string(read(int(read(1)[0])))
+		who = user + ":" + string(read(int(read(1)[0])))
+		_, _ = c.Write([]byte{1, 0})
+	} else {
+		_, _ = c.Write([]byte{5, 0})
+	}
+	if head := read(4); head[1] != 1 || head[3] != 3 {
+		return fmt.Errorf("not a CONNECT to a name: %v", head)
+	}
+	host := string(read(int(read(1)[0])))
+	p.remember(who, fmt.Sprintf("SOCKS %s:%d", host, binary.BigEndian.Uint16(read(2))))
+	_, _ = c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+	return p.relay(c, r)
+}
+
+func TestProxies(t *testing.T) {
+	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "hello "+r.Header.Get("Proxy-Authorization"))
+	}))
+	defer provider.Close()
+	to := provider.Listener.Addr().String()
+	for _, c := range []struct {
+		scheme, user string
+		serve        func(*proxyRig, net.Conn) error
+		want         string
+	}{
+		{"http", "", connectProxy, " CONNECT example.com:443"},
+		{"http", "ada:hunter22@", connectProxy, "ada:hunter22 CONNECT example.com:443"},
+		{"socks5", "", socksProxy, " SOCKS example.com:443"},
+		{"socks5", "ada:hunter22@", socksProxy, "ada:hunter22 SOCKS example.com:443"},
+		{"socks5h", "ada:hunter22@", socksProxy, "ada:hunter22 SOCKS example.com:443"},
+	} {
+		proxy := newProxyRig(t, to, c.serve)
+		client, transport := proxied(t, c.scheme+"://"+c.user+proxy.address, provider)
+		if body, err := get(t, client, "https://example.com/"); err != nil || body != "hello " {
+			t.Errorf("%s: got %q, %v", c.scheme, body, err)
+		}
+		// A provider on this machine is reached without it.
+		if body, err := get(t, client, provider.URL); err != nil || body != "hello " {
+			t.Errorf("%s: got %q from loopback, %v", c.scheme, body, err)
+		}
+		if heard := proxy.heard(); !slices.Equal(heard, []string{c.want}) {
+			t.Errorf("%s: the proxy was asked %q, want %q", c.scheme, heard, c.want)
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
+// proxied is a client that goes through a proxy and trusts a server of the test.
+func proxied(t *testing.T, address string, provider *httptest.Server) (*http.Client, *http.Transport) {
+	t.Helper()
+	transport, err := NewProxyTransport(perigee.NewSecret(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: provider.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	t.Cleanup(transport.CloseIdleConnections)
+	return NewClient(transport), transport
+}
+
+func get(t *testing.T, client *http.Client, address string) (string, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// Whatever is wrong with a proxy, its user and password are not told.
+func TestProxyErrorsHoldNoPassword(t *testing.T) {
+	provider := httptest.NewTLSServer(nil)
+	defer provider.Close()
+	refusing := newProxyRig(t, "", connectProxy)
+	dead := newProxyRig(t, "127.0.0.1:1", socksProxy)
+	for address, want := range map[string]string{
+		"http://mallory:hunter22@" + refusing.address: "the proxy at " + refusing.address + " does not connect: 407 Proxy Authentication Required",
+		"socks5://mallory:hunter22@" + dead.address:   "",
+		"http://mallory:hunter22@127.0.0.1:1":         "proxyconnect",
+		"socks5://mallory:hunter22@127.0.0.1:1":       "127.0.0.1:1: ",
+	} {
+		client, _ := proxied(t, address, provider)
+		_, err := get(t, client, "https://example.com/")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
+		}
+		if e := Trouble(t.Context(), "studio", "url", err); strings.Contains(fmt.Sprint(err, e), "hunter22") {
+			t.Errorf("the password is in %v and %v", err, e)
+		}
+	}
+	if _, err := NewProxyTransport(perigee.NewSecret("http://a:hunter22@[x")); err == nil || strings.Contains(err.Error(), "hunter22") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProxyOfTheEnvironment(t *testing.T) {
+	for address, want := range map[string]bool{"": true, NoProxy: false} {
+		transport, err := NewProxyTransport(perigee.NewSecret(address))
+		if err != nil || (transport.Proxy != nil) != want {
+			t.Errorf("%q: a proxy is looked for: %v, %v", address, transport.Proxy != nil, err)
+		}
+	}
+	transport, err := NewProxyTransport(perigee.NewSecret("http://proxy.example.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]string{
+		"https://example.com": "http://proxy.example.com", "http://localhost:1": "", "http://127.8.0.1": "", "http://[::1]:9": "", "http://localhost.:2": "", "https://10.0.0.1": "http://proxy.example.com",
+	} {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, host, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := transport.Proxy(req)
+		if text := urlText(got); err != nil || text != want {
+			t.Errorf("%s goes through %q, %v; want %q", host, text, err, want)
+		}
+	}
+}
+
+func urlText(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.String()
+}
