@@ -24,7 +24,7 @@ func (p *Prompt) EstimateTokens() int64 {
 			case PartCall:
 				bytes += len(p.Call.Name) + len(p.Call.Args)
 			case PartResponse:
-				bytes += len(p.Response.Name) + len(p.Response.Response)
+				bytes += len(p.Response.Name) + len(p.Response.Response) + len(p.Response.Output)
 			}
 		}
 	}

@@ -240,12 +240,23 @@ type FunctionCall struct {
 	Extra Fields
 }
 
-// A FunctionResponse is a tool's answer. Response is a JSON object.
+// A FunctionResponse is a tool's answer. Response is a JSON object. Most tools answer with one text: then it may stand in Output
+// instead, as the JSON string that the client sent, and the object is {"output": text}. Texts of tools are most of what an agent
+// sends, and this way they are not copied.
 type FunctionResponse struct {
 	ID       string
 	Name     string
 	Response json.RawMessage
+	Output   json.RawMessage
 	Extra    Fields
+}
+
+// Object returns the answer as a JSON object; nil: there is none.
+func (r *FunctionResponse) Object() json.RawMessage {
+	if r.Output == nil {
+		return r.Response
+	}
+	return append(append(append(make([]byte, 0, len(r.Output)+len(`{"output":}`)), `{"output":`...), r.Output...), '}')
 }
 
 // A Tool is one thing that the model may use: a function of the client's, or one that the provider has

@@ -139,11 +139,11 @@ func (g *gateway) response(p *perigee.Part, model, tell bool) *perigee.Part {
 		if !tell {
 			g.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
 		}
-		part := told("result of tool ", p.Response.Name, p.Response.Response)
+		part := told("result of tool ", p.Response.Name, p.Response.Object())
 		return &part
 	}
 	result := p.Response.Response
-	if !isObject(result) {
+	if p.Response.Output == nil && !isObject(result) {
 		result = object(result, "result")
 	}
 	members := responseMembers
@@ -156,7 +156,7 @@ func (g *gateway) response(p *perigee.Part, model, tell bool) *perigee.Part {
 		return p
 	}
 	part := *p
-	part.Response = &perigee.FunctionResponse{ID: p.Response.ID, Name: name, Response: result, Extra: extra}
+	part.Response = &perigee.FunctionResponse{ID: p.Response.ID, Name: name, Response: result, Output: p.Response.Output, Extra: extra}
 	return &part
 }
 

@@ -317,6 +317,8 @@ func anyGatewayPart(t *rapid.T) perigee.Part {
 		p.Kind, p.Response = perigee.PartResponse, &perigee.FunctionResponse{ID: callIDs.Draw(t, "id"), Name: gatewayNames.Draw(t, "name"), Extra: anyExtra(t)}
 		if result := rapid.SampledFrom([]string{"", `{"output":"x"}`, `"x"`, `[1]`}).Draw(t, "result"); result != "" {
 			p.Response.Response = json.RawMessage(result)
+		} else if rapid.Bool().Draw(t, "answered with a text") {
+			p.Response.Output = json.RawMessage(`"x"`)
 		}
 	case 5:
 		p.Kind, p.Blob = perigee.PartBlob, &perigee.Blob{MIME: rapid.SampledFrom([]string{"", "image/png", "audio/wav"}).Draw(t, "type"), Data: rapid.SampledFrom([]string{"AAAA", "data:image/png;base64,AAAA"}).Draw(t, "data"), Extra: anyExtra(t)}

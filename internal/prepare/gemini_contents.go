@@ -96,12 +96,12 @@ func (g *gemini) cleanPart(p perigee.Part, model, tell bool) (perigee.Part, bool
 			if !tell {
 				g.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
 			}
-			return told("result of tool ", p.Response.Name, p.Response.Response), true
+			return told("result of tool ", p.Response.Name, p.Response.Object()), true
 		}
-		if wire := g.names.wire(p.Response.Name); wire != p.Response.Name || p.Response.Response == nil {
+		if wire := g.names.wire(p.Response.Name); wire != p.Response.Name || p.Response.Response == nil && p.Response.Output == nil {
 			response := *p.Response
 			response.Name = wire
-			if response.Response == nil {
+			if response.Response == nil && response.Output == nil {
 				response.Response = json.RawMessage(`{}`)
 			}
 			p.Response = &response

@@ -143,6 +143,8 @@ func anyPart(t *rapid.T, seal string) perigee.Part {
 		p.Response = &perigee.FunctionResponse{ID: callIDs.Draw(t, "id"), Name: toolNames.Draw(t, "name")}
 		if rapid.Bool().Draw(t, "answered") {
 			p.Response.Response = json.RawMessage(`{"output":"x"}`)
+		} else if rapid.Bool().Draw(t, "answered with a text") {
+			p.Response.Output = json.RawMessage(`"x"`)
 		}
 	default:
 		p.Kind, p.Blob = perigee.PartBlob, &perigee.Blob{MIME: "image/png", Data: "AAAA"}

@@ -94,7 +94,7 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 					continue
 				}
 				notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
-				part = told("result of tool ", part.Response.Name, part.Response.Response)
+				part = told("result of tool ", part.Response.Name, part.Response.Object())
 			}
 			if part.Kind == perigee.PartBlob && len(again) > 0 {
 				data := [2]string{part.Blob.MIME, part.Blob.Data}

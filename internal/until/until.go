@@ -30,7 +30,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			yield(perigee.Event{}, err)
 			return
 		}
-		a := answer{prompt: prompt, watch: newWatch(prompt.Generation.Stop), yield: yield}
+		a := answer{asked: prompt.EstimateTokens(), watch: newWatch(prompt.Generation.Stop), yield: yield}
 		a.run(u.Around.Stream(ctx, unstopped(req, prompt)))
 	}
 }
@@ -46,12 +46,12 @@ func unstopped(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 
 // An answer is passed on until it says a stop sequence.
 type answer struct {
-	prompt *perigee.Prompt
-	watch  watch
-	held   string // may be the beginning of a sequence
-	seal   string // of what is held
-	met    string // the sequence that was said; empty: none yet
-	yield  func(perigee.Event, error) bool
+	asked int64 // tokens of the prompt, about: the prompt itself is released while the answer goes on
+	watch watch
+	held  string // may be the beginning of a sequence
+	seal  string // of what is held
+	met   string // the sequence that was said; empty: none yet
+	yield func(perigee.Event, error) bool
 
 	usage    perigee.Usage // the last that the provider named
 	priced   bool          // that was behind the stop sequence
@@ -94,7 +94,7 @@ func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 func (a *answer) estimate() bool {
 	u := a.usage
 	if u.Input == 0 {
-		u.Input = a.prompt.EstimateTokens()
+		u.Input = a.asked
 	}
 	u.Thinking = max(u.Thinking, perigee.EstimateTokens(a.thought, 0))
 	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(a.said, a.pictures))

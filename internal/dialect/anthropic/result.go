@@ -18,27 +18,33 @@ type result struct {
 func (d *decoder) toolResult(m *message, b *block) {
 	order, name := d.calls.find(b.answers)
 	before := len(d.turn.media) + len(m.media)
-	response := make([]byte, 0, len(b.content)+len(`{"output":""}`))
-	if b.failed {
-		response = append(response, `{"error":`...)
-	} else {
-		response = append(response, `{"output":`...)
+	response := &perigee.FunctionResponse{ID: b.answers, Name: name}
+	text := b.content
+	if len(text) == 0 || text[0] != '"' { // a string is a string: no need to look inside
+		var plain string
+		d.inside(b.content, "content", func(c *rawjson.Cursor) { plain, m.media = d.plain(c, m.media) })
+		text = rawjson.AppendString(nil, plain)
 	}
-	if len(b.content) > 0 && b.content[0] == '"' {
-		response = append(response, b.content...) // a string is a string: no need to look inside
-	} else {
-		var text string
-		d.inside(b.content, "content", func(c *rawjson.Cursor) { text, m.media = d.plain(c, m.media) })
-		response = rawjson.AppendString(response, text)
+	switch after := len(d.turn.media) + len(m.media); {
+	case b.failed || after > before:
+		response.Response = wrapped(text, b.failed, m.media[len(m.media)-(after-before):], before)
+	default:
+		response.Output = text
 	}
-	if after := len(d.turn.media) + len(m.media); after > before {
-		response = appendAttachments(response, m.media[len(m.media)-(after-before):], before)
+	m.results = append(m.results, result{order: order, part: perigee.Part{Kind: perigee.PartResponse, Response: response}})
+}
+
+// wrapped is the object of a result that is more than a text: an error, or one with media.
+func wrapped(text []byte, failed bool, media []perigee.Part, before int) []byte {
+	name := `{"output":`
+	if failed {
+		name = `{"error":`
 	}
-	response = append(response, '}')
-	m.results = append(m.results, result{order: order, part: perigee.Part{
-		Kind:     perigee.PartResponse,
-		Response: &perigee.FunctionResponse{ID: b.answers, Name: name, Response: response},
-	}})
+	object := append(append(make([]byte, 0, len(name)+len(text)+1), name...), text...)
+	if len(media) > 0 {
+		object = appendAttachments(object, media, before)
+	}
+	return append(object, '}')
 }
 
 // appendAttachments names the media that belong to a result, by their place behind the results.

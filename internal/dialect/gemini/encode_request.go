@@ -62,7 +62,7 @@ func contentSize(c *perigee.Content) int {
 		case perigee.PartCall:
 			size += len(part.Call.Args) + len(part.Call.Name) + len(part.Call.ID)
 		case perigee.PartResponse:
-			size += len(part.Response.Response) + len(part.Response.Name) + len(part.Response.ID)
+			size += len(part.Response.Response) + len(part.Response.Output) + len(part.Response.Name) + len(part.Response.ID)
 		}
 	}
 	return size
@@ -195,7 +195,14 @@ func (w *writer) part(p *perigee.Part) {
 		w.open()
 		w.text("id", p.Response.ID)
 		w.text("name", p.Response.Name)
-		w.raw("response", p.Response.Response)
+		if output := p.Response.Output; output != nil {
+			w.key("response")
+			w.open()
+			w.raw("output", output)
+			w.close()
+		} else {
+			w.raw("response", p.Response.Response)
+		}
 		w.fields(p.Response.Extra)
 		w.close()
 	case perigee.PartOther: // its members are in Extra

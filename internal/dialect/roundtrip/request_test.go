@@ -253,8 +253,8 @@ func (p *portraitist) part(role string, part *perigee.Part, d *dialect) {
 			Output *string `json:"output"`
 			Error  *string `json:"error"`
 		}
-		if err := json.Unmarshal(part.Response.Response, &response); err != nil || role != perigee.RoleUser {
-			p.line("a result of %s that is none: %s", role, part.Response.Response)
+		if err := json.Unmarshal(part.Response.Object(), &response); err != nil || role != perigee.RoleUser {
+			p.line("a result of %s that is none: %s", role, part.Response.Object())
 			return
 		}
 		switch {
@@ -263,7 +263,7 @@ func (p *portraitist) part(role string, part *perigee.Part, d *dialect) {
 		case response.Error != nil && response.Output == nil:
 			p.result(part.Response.ID, part.Response.Name, *response.Error, true, d)
 		default:
-			p.line("a result without its words: %s", part.Response.Response)
+			p.line("a result without its words: %s", part.Response.Object())
 		}
 	default:
 		p.line("a part of kind %s", strconv.Itoa(int(part.Kind)))

@@ -117,16 +117,15 @@ func (t *talk) result(m *message) {
 		t.notes.Repaired("messages[].tool_call_id")
 	}
 	call := t.round.calls[i]
-	response := &perigee.FunctionResponse{ID: call.ID, Name: call.Name}
-	response.Response, t.round.files = toolOutput(m, t.round.files)
+	response := &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Output: m.quoted}
+	if m.quoted == nil {
+		response.Response, t.round.files = toolOutput(m, t.round.files)
+	}
 	t.round.answer(i, response)
 }
 
-// toolOutput writes a tool's answer as an object. What is not text goes to files, and the answer says so.
+// toolOutput writes a tool's answer that is a list as an object. What is not text goes to files, and the answer says so.
 func toolOutput(m *message, files []perigee.Part) (json.RawMessage, []perigee.Part) {
-	if m.quoted != nil {
-		return openai.Wrap("output", m.quoted), files
-	}
 	var texts []string
 	var names []byte
 	for _, part := range m.parts {

@@ -338,7 +338,7 @@ func (d *decoder) toolOutput(i int, item *inputItem) {
 
 // answer adds a tool's answer, a JSON string, to the user's turn.
 func (d *decoder) answer(item *inputItem, text json.RawMessage) {
-	r := &perigee.FunctionResponse{Response: d.room.wrap("output", text)}
+	r := &perigee.FunctionResponse{Output: text}
 	if call := d.turns.calls[string(item.callID)]; call != nil {
 		r.ID, r.Name = call.ID, call.Name
 	} else {

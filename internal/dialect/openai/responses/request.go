@@ -91,7 +91,6 @@ type decoder struct {
 	keeping bool // what is read now is the request's own input, and to be stored
 
 	turns turns
-	room  room
 	seals map[string]string // call id to signature, from the reasoning items
 	known itemIndex         // stored items that were looked at
 }
@@ -147,7 +146,7 @@ func (d *decoder) conversation() error {
 	}
 	// A client that has nothing stored can go on only with what it is given.
 	d.out.showSeals = d.out.showSeals || !d.out.Store
-	d.room, d.turns = newRoom(len(d.out.input)), newTurns(len(d.out.input))
+	d.turns = newTurns(len(d.out.input))
 	d.generation()
 	d.instruct(d.instructions)
 	if d.rawTools != nil {
