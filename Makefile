@@ -46,7 +46,7 @@ lint:
 
 # What measures allocations, memory or time tells nothing under the race detector, which has its own: these skip themselves there, or
 # do less, and run a second time without. unraced_test.go keeps the list whole.
-UNRACED = TestCheckDoesNotAllocate|TestCheckIsLinear|TestCostGrowsWithLength|TestLargeRequestsBreakNoRule
+UNRACED = TestCheckDoesNotAllocate|TestCostGrowsWithLength|TestLargeRequestsBreakNoRule
 
 # The race detector is the one thing here that needs cgo.
 unit:

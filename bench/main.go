@@ -169,6 +169,7 @@ func (b *bench) ownSteps() []step {
 		{"starting", b.measureStart},
 		{"counting allocations", b.measureAllocations},
 		{"preparing", b.measurePreparation},
+		{"scanning", b.measureScans},
 		{"comparing", b.measureCost},
 		{"following slow streams", b.measureLate},
 		{"holding streams", b.measureStreams},

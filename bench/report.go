@@ -16,6 +16,7 @@ type report struct {
 	translations []*cell // the provider, and perigee in each dialect that it rewrites
 	allocations  []allocation
 	preparations []preparation
+	scans        []scan
 	growth       []growth
 	streams      []quiet
 	late         []lateRound

@@ -290,16 +290,10 @@ func TestLargeProgramsTakeLittleMemory(t *testing.T) {
 	i.sparse(serverPath, 200<<20, "a")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
 	i.finds("", "a")
-	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	t.Logf("200 MiB in %v, %d KiB allocated", took, (after.TotalAlloc-before.TotalAlloc)>>10)
 	if spent := after.TotalAlloc - before.TotalAlloc; spent > 4<<20 {
 		t.Errorf("it took %d bytes", spent)
-	}
-	if took > 20*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/internal/rawjson"
 )
@@ -180,57 +179,6 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 	// A garbage collection may empty the pool between two runs, hence the fraction.
 	if allocs := testing.AllocsPerRun(200, check); allocs >= 1 {
 		t.Errorf("%v allocations", allocs)
-	}
-}
-
-// TestCheckIsLinear compares hostile texts with ones of a tenth of their size. The margin is wide: a quadratic check
-// would take a hundred times as long.
-func TestCheckIsLinear(t *testing.T) {
-	if testing.Short() || underRace {
-		t.Skip("takes a second, and many under the race detector")
-	}
-	for name, build := range map[string]func(n int) string{
-		"keys": func(n int) string {
-			var b strings.Builder
-			for i := range n {
-				fmt.Fprintf(&b, `"%d":0,`, i)
-			}
-			return "{" + b.String() + `"":0}`
-		},
-		"escaped keys of one prefix": func(n int) string {
-			var b strings.Builder
-			for i := range n {
-				fmt.Fprintf(&b, `"\u0061aaaaaaaaaaaaaaaaaaaaaaa%daaaaaaaaaaaaaaaaaaaa":0,`, i)
-			}
-			return "{" + b.String() + `"":0}`
-		},
-		"containers to the limit": func(n int) string {
-			return "[" + strings.Repeat(strings.Repeat("[", 999)+strings.Repeat("]", 999)+",", n/1000) + "0]"
-		},
-		"objects to the limit": func(n int) string {
-			return strings.Repeat("["+strings.Repeat(`{"a":1,"b":`, 900)+"1"+strings.Repeat("}", 900)+",", min(n/900, 90))
-		},
-		"open string":           func(n int) string { return `"` + strings.Repeat(`\"`, n) },
-		"backslashes":           func(n int) string { return `"` + strings.Repeat(`\\`, n) + `"` },
-		"one long number":       func(n int) string { return strings.Repeat("1", 10*n) },
-		"white space":           func(n int) string { return strings.Repeat(" \n", 10*n) },
-		"small escaped objects": func(n int) string { return "[" + strings.Repeat(`{"\u0061":1,"b":2},`, n) + "0]" },
-	} {
-		measure := func(n int) time.Duration {
-			data := []byte(build(n))
-			best := time.Hour
-			for range 5 { // the fastest run is the one other processes disturbed least
-				start := time.Now()
-				_ = rawjson.Check(data)
-				rawjson.NewCursor(data).Skip()
-				best = min(best, time.Since(start))
-			}
-			return best
-		}
-		small, large := measure(20_000), measure(200_000)
-		if large > 60*small+time.Millisecond {
-			t.Errorf("%s: %v for ten times of what took %v", name, large, small)
-		}
 	}
 }
 
