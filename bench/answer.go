@@ -34,8 +34,16 @@ func makeAnswer() [][]byte {
 	return chunks
 }
 
-// wholeAnswer is the answer to generateContent.
-func wholeAnswer() []byte {
-	last := answerChunks[chunkCount-1]
-	return bytes.TrimSpace(bytes.TrimPrefix(last, []byte("data: ")))
+// wholeAnswer is the answer to generateContent: all that the chunks say.
+var wholeAnswer = fmt.Appendf(nil, `{"candidates": [{"content": {"parts": [{"text": %s}],"role": "model"},"finishReason": "STOP","index": 0}],`+
+	`"usageMetadata": {"promptTokenCount": 25317,"candidatesTokenCount": 180,"totalTokenCount": 25497},"modelVersion": "gemini-3-flash","responseId": "b3Blbi1iZW5jaA"}`,
+	quote(providerText))
+
+// longChunks is how many chunks a long answer has.
+const longChunks = 2000
+
+// wrapped is a chunk as the Antigravity gateway sends it.
+func wrapped(chunk []byte) []byte {
+	inner := bytes.TrimSpace(bytes.TrimPrefix(chunk, []byte("data: ")))
+	return fmt.Appendf(nil, "data: {\"response\": %s,\"traceId\": \"6f70656e2d62656e6368\",\"metadata\": {}}\r\n\r\n", inner)
 }

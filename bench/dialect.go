@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -16,6 +17,9 @@ type dialect struct {
 	// Each chunk of the provider's text becomes exactly one event with piece in it, and end stands in the answer
 	// once it is complete.
 	piece, end string
+
+	chunks     int  // of the answer; zero: chunkCount
+	inOnePiece bool // the answer is no stream, and only its end is looked for
 
 	// free says that only the text counts, not how it is cut into events and spaced; see beside.
 	free bool
@@ -55,6 +59,9 @@ func (d *dialect) url(model string) string {
 // begun says whether the answer so far has a whole event with text. What a dialect sends before that tells a client
 // nothing, so it does not count as an answer.
 func (d *dialect) begun(answer []byte) bool {
+	if d.inOnePiece {
+		return bytes.Contains(answer, []byte(d.end))
+	}
 	_, rest, ok := bytes.Cut(answer, []byte(d.piece))
 	return ok && (bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n")))
 }
@@ -64,9 +71,9 @@ func (d *dialect) check(answer []byte) error {
 	if d.free {
 		return checkText(d, answer)
 	}
-	switch n := bytes.Count(answer, []byte(d.piece)); {
-	case n != chunkCount:
-		return fmt.Errorf("%d events instead of %d: %.300s", n, chunkCount, answer)
+	switch n, want := bytes.Count(answer, []byte(d.piece)), cmp.Or(d.chunks, chunkCount); {
+	case n != want && !d.inOnePiece:
+		return fmt.Errorf("%d events instead of %d: %.300s", n, want, answer)
 	case !bytes.Contains(answer, []byte(d.end)):
 		return fmt.Errorf("no end: %.300s", answer[max(0, len(answer)-300):])
 	}

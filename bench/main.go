@@ -27,6 +27,7 @@ type plan struct {
 	lateRounds     int           // of slow streams
 	turn           time.Duration // how long one target is asked in one round
 	translatedTurn time.Duration // the same where dialects are compared
+	caseTurn       time.Duration // the same for the cases beside ReverseProxy
 	starts         int
 	settle         time.Duration // between a start and the look at its memory
 	idle           time.Duration // between the load and the look at what stayed
@@ -40,12 +41,12 @@ type plan struct {
 
 var (
 	fullPlan = plan{
-		rounds: 9, lateRounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
+		rounds: 9, lateRounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, caseTurn: 250 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
 		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20},
 		streams: openStreams, peerTurn: time.Second, limit: 15 * time.Minute,
 	}
 	shortPlan = plan{
-		rounds: 5, lateRounds: 3, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
+		rounds: 5, lateRounds: 3, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, caseTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
 		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10},
 		streams: 1000, peerTurn: 250 * time.Millisecond, limit: 5 * time.Minute,
 	}
@@ -171,6 +172,7 @@ func (b *bench) ownSteps() []step {
 		{"preparing", b.measurePreparation},
 		{"scanning", b.measureScans},
 		{"comparing", b.measureCost},
+		{"comparing cases", b.measureCases},
 		{"following slow streams", b.measureLate},
 		{"holding streams", b.measureStreams},
 		{"growing", b.measureGrowth},

@@ -57,10 +57,14 @@ func (b *bench) spawnWith(ctx context.Context, env []string, name, program strin
 		defer close(p.done)
 		lines := bufio.NewScanner(stderr)
 		for told := false; lines.Scan(); {
-			if _, url, ok := strings.Cut(lines.Text(), "listening on http"); ok && !told {
+			if _, url, ok := strings.Cut(lines.Text(), " on http"); ok && !told {
 				told = true
 				p.ready = time.Since(began)
-				listening <- url[strings.Index(url, "//")+2:]
+				addr, _, _ := strings.Cut(url[strings.Index(url, "//")+2:], " ")
+				listening <- addr
+				continue
+			}
+			if strings.Contains(lines.Text(), "level=INFO") {
 				continue
 			}
 			fmt.Fprintf(os.Stderr, "bench: %s says: %s\n", name, lines.Text())

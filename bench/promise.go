@@ -55,6 +55,9 @@ func (r *report) promises() []promise {
 			atMost(fmt.Sprintf("added time to first event, %s, %v", d.name, c), c.added(1+i), 1, "%.2f ms")
 		}
 	}
+	if len(r.cases) > 0 {
+		list = append(list, r.caseAims()...)
+	}
 	if len(r.late) > 0 {
 		for i := perigee; i < len(lateTargets); i++ {
 			atMost(fmt.Sprintf("a chunk of %d slow streams comes later than from ReverseProxy, %s", slowStreams, lateTargets[i]), r.lateAdded(i), 0.3, "%.2f ms")
@@ -73,12 +76,21 @@ func (r *report) promises() []promise {
 			atMost(fmt.Sprintf("memory for a body of %s, %s", bytesText(int64(g.size)), g.dialect), g.times(), 4, "%.1f times")
 		}
 	}
+	if heaviest, ok := r.heaviest(); ok {
+		aimFor(fmt.Sprintf("memory for a body of %s, most of all dialects (%s)", bytesText(int64(heaviest.size)), heaviest.dialect), heaviest.times(), 3, "%.1f times")
+	}
 	for _, q := range r.streams {
+		if q.bare {
+			continue
+		}
 		what := fmt.Sprintf("memory for a quiet stream, %d of them, %s, %s, %s to the provider", q.reached, q.dialect, bytesText(int64(q.size)), q.protocol)
 		if q.size == 1<<10 {
 			aimFor(what, q.perStream(), 40, "%.1f KB")
 		} else {
 			list = append(list, promise{what: what, found: fmt.Sprintf("%.1f KB", q.perStream()), kept: true})
+		}
+		if bare, ok := r.bareStream(q); ok {
+			aimFor(fmt.Sprintf("memory for a quiet stream against ReverseProxy's, %s, %s", q.dialect, bytesText(int64(q.size))), q.perStream()/bare.perStream(), 1, "%.2f")
 		}
 	}
 	for _, d := range dialects {
@@ -111,6 +123,26 @@ func (r *report) promises() []promise {
 		list = append(list, p)
 	}
 	return list
+}
+
+// heaviest returns the growth that takes the most memory of those at the largest size.
+func (r *report) heaviest() (heaviest growth, ok bool) {
+	for _, g := range r.growth {
+		if g.size >= heaviest.size && (g.size > heaviest.size || g.times() > heaviest.times()) {
+			heaviest, ok = g, g.size >= 10<<20
+		}
+	}
+	return heaviest, ok
+}
+
+// bareStream returns what a stream of the same size costs the bare proxy, which was measured over HTTP/1.1.
+func (r *report) bareStream(q quiet) (bare quiet, ok bool) {
+	for _, other := range r.streams {
+		if other.bare && other.size == q.size && other.protocol == q.protocol {
+			return other, true
+		}
+	}
+	return quiet{}, false
 }
 
 // slope returns the growths of a dialect at a size and at the largest.

@@ -20,6 +20,7 @@ type report struct {
 	growth       []growth
 	streams      []quiet
 	late         []lateRound
+	cases        []*benchCase
 }
 
 // markdown writes the report as tables.
@@ -30,6 +31,7 @@ func (r *report) markdown() string {
 		s.WriteString("This was a short run; its figures are rough.\n")
 	}
 	writePromises(&s, r.promises())
+	r.writeCases(&s)
 	r.writeLatency(&s)
 	r.writeCPU(&s)
 	r.writeTranslations(&s)
@@ -175,13 +177,13 @@ func (r *report) writeStreams(s *strings.Builder) {
 	if len(r.streams) == 0 {
 		return
 	}
-	table(s, "Streams that are open and quiet", "dialect", "body", "to the provider", "streams", "resident before, MB", "with all open, MB", "at most, MB", "KB for a stream")
+	table(s, "Streams that are open and quiet", "target", "dialect", "body", "to the provider", "streams", "resident before, MB", "with all open, MB", "at most, MB", "KB for a stream")
 	for _, q := range r.streams {
 		reached := fmt.Sprint(q.reached)
 		if q.reached < q.wanted {
 			reached = fmt.Sprintf("%d, for the system's limit of open files", q.reached)
 		}
-		fmt.Fprintf(s, "| %s | %s | %s | %s | %.1f | %.1f | %.1f | %.1f |\n", q.dialect, bytesText(int64(q.size)), q.protocol, reached,
+		fmt.Fprintf(s, "| %s | %s | %s | %s | %s | %.1f | %.1f | %.1f | %.1f |\n", q.target(), q.dialect, bytesText(int64(q.size)), q.protocol, reached,
 			megabytes(q.base), megabytes(q.resident), megabytes(q.peak), q.perStream())
 	}
 }
@@ -190,8 +192,8 @@ func (r *report) writePreparations(s *strings.Builder) {
 	if len(r.preparations) == 0 {
 		return
 	}
-	table(s, fmt.Sprintf("Preparing a conversation with %d tools for the Antigravity gateway", preparedTools), "conversation", "model", "median, ms", "ns for a byte")
+	table(s, fmt.Sprintf("Preparing a conversation with %d tools for the Antigravity gateway", preparedTools), "conversation", "model", "median, ms", "ns for a byte", "median with known schemas, ms")
 	for _, p := range r.preparations {
-		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f |\n", bytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size))
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f | %.2f |\n", bytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size), milliseconds(p.again))
 	}
 }

@@ -15,15 +15,18 @@ import (
 )
 
 // roles are the parts that this program plays when it starts itself again. The name is its first argument; the
-// proxy gets the provider's address as its second, and a provider behind TLS the files of its certificate and key.
+// proxy gets the provider's address as its second, the gateway the simulator's, and a provider behind TLS the files of its
+// certificate and key.
 var roles = map[string]func(args []string) error{
 	roleProvider: playProvider,
 	roleProxy:    playProxy,
+	roleGateway:  playGateway,
 }
 
 const (
 	roleProvider = "role:provider"
 	roleProxy    = "role:proxy"
+	roleGateway  = "role:gateway"
 )
 
 // playProvider answers like the Gemini API, always the same. Behind TLS it wants HTTP/2, as the real one does.
@@ -61,6 +64,7 @@ const (
 	pacedModel = "gemini-3-flash-paced"
 	quietModel = "gemini-3-flash-quiet"
 	slowModel  = "gemini-3-flash-slow"
+	longModel  = "gemini-3-flash-long"
 	pace       = 2 * time.Millisecond
 )
 
@@ -73,7 +77,7 @@ func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 	model, method, _ := strings.Cut(r.PathValue("call"), ":")
 	if method == "generateContent" {
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		_, _ = w.Write(wholeAnswer())
+		_, _ = w.Write(wholeAnswer)
 		return
 	}
 	if model == quietModel { // counted before the client can know of it
@@ -85,6 +89,11 @@ func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 	if model == slowModel {
 		provideSlowly(r.Context(), w, control)
 		return
+	}
+	for i := 0; model == longModel && i < longChunks-chunkCount; i++ { // and then the answer as always
+		if _, err := w.Write(answerChunks[i%(chunkCount-1)]); err != nil || control.Flush() != nil {
+			return
+		}
 	}
 	for i, chunk := range answerChunks {
 		if i > 0 && model == pacedModel {
@@ -105,6 +114,34 @@ func (p *provider) provide(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// playGateway is the Antigravity gateway in front of a simulator.
+func playGateway(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s wants the simulator's address", roleGateway)
+	}
+	return serve(newGateway(args[0]))
+}
+
+// newGateway answers calls to models as the Antigravity gateway does, always the same, and leaves the rest to a simulator.
+func newGateway(simulator string) http.Handler {
+	var chunks [][]byte
+	for _, chunk := range answerChunks {
+		chunks = append(chunks, wrapped(chunk))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: simulator}))
+	mux.HandleFunc("POST /v1internal:streamGenerateContent", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, chunk := range chunks {
+			if _, err := w.Write(chunk); err != nil || http.NewResponseController(w).Flush() != nil {
+				return
+			}
+		}
+	})
+	return mux
 }
 
 // provideSlowly answers with chunks that say when they were sent, at an even pace.

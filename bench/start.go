@@ -49,15 +49,31 @@ func (b *bench) startPerigee(ctx context.Context, data string) (*process, error)
 
 // startPerigeeAt is the same with a provider at any URL, and with more in perigee's environment.
 func (b *bench) startPerigeeAt(ctx context.Context, data, url string, env ...string) (*process, error) {
-	config := filepath.Join(data, "config.yaml")
-	if _, err := os.Stat(config); err != nil {
-		text := fmt.Sprintf("listen: 127.0.0.1:0\ndata_dir: %q\nlog: warn\nupstreams:\n  - {name: provider, kind: gemini, url: %q, keys: [bench-key-1234]}\n",
-			filepath.Join(data, "data"), url)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
+	return b.startPerigeeWith(ctx, data, "warn", b.upstreamConfig(url), env...)
+}
+
+// upstreamConfig is the configuration of the provider at a URL.
+func (b *bench) upstreamConfig(url string) string {
+	return fmt.Sprintf("{name: provider, kind: gemini, url: %q, keys: [bench-key-1234]}", url)
+}
+
+// startPerigeeWith runs perigee with one upstream.
+func (b *bench) startPerigeeWith(ctx context.Context, data, log, upstream string, env ...string) (*process, error) {
+	config, err := writeConfig(data, log, upstream)
+	if err != nil {
+		return nil, err
 	}
 	return b.spawnWith(ctx, env, "perigee", b.binary, "serve", "--config", config)
+}
+
+// writeConfig writes perigee's configuration into a directory, unless there is one already.
+func writeConfig(data, log, upstream string) (path string, err error) {
+	path = filepath.Join(data, "config.yaml")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata_dir: %q\nlog: %s\nupstreams:\n  - %s\n", filepath.Join(data, "data"), log, upstream)
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // startProvider starts the provider that everything else is measured with.

@@ -27,7 +27,7 @@ const spareFiles = 256
 // A crew opens streams at the same time; more of them would only wait for the processor.
 const crew = 32
 
-// A quiet is what streams on which nothing happens cost perigee.
+// A quiet is what streams on which nothing happens cost perigee, or the bare proxy.
 type quiet struct {
 	dialect  string
 	size     int    // of the body that opened each of them
@@ -37,6 +37,14 @@ type quiet struct {
 	base     int64 // resident before, after one small call
 	resident int64 // with all streams open, some seconds later
 	peak     int64
+	bare     bool // the bare proxy, and not perigee
+}
+
+func (q quiet) target() string {
+	if q.bare {
+		return targetNames[proxy]
+	}
+	return targetNames[perigee]
 }
 
 // perStream is the memory for one stream, in KB.
@@ -62,15 +70,17 @@ func (b *bench) measureStreams(ctx context.Context) error {
 		if protocol == overHTTP2 {
 			args, files = append(args, secure.certificate, secure.key), 1
 		}
-		for _, q := range []quiet{
-			{dialect: gemini.name, size: 1 << 10}, {dialect: chat.name, size: 1 << 10}, {dialect: chat.name, size: 100 << 10},
-		} {
+		list := []quiet{{dialect: gemini.name, size: 1 << 10}, {dialect: chat.name, size: 1 << 10}, {dialect: chat.name, size: 100 << 10}}
+		if protocol == overHTTP1 {
+			list = append(list, quiet{dialect: gemini.name, size: 1 << 10, bare: true}, quiet{dialect: gemini.name, size: 100 << 10, bare: true})
+		}
+		for _, q := range list {
 			q.protocol, q.wanted = protocol, b.plan.streams
 			if q.size > 1<<10 {
 				q.wanted = max(1, q.wanted/10) // memory for a stream shows with fewer, and so many bodies would fill a machine
 			}
 			q.reached = min(q.wanted, (fileLimit()-spareFiles)/files)
-			fmt.Fprintf(os.Stderr, "bench:   %d streams, %s, %s, %s\n", q.reached, q.dialect, bytesText(int64(q.size)), protocol)
+			fmt.Fprintf(os.Stderr, "bench:   %s, %d streams, %s, %s, %s\n", q.target(), q.reached, q.dialect, bytesText(int64(q.size)), protocol)
 			provider, err := b.spawn(ctx, "provider", self, args...)
 			if err != nil {
 				return err
@@ -91,7 +101,7 @@ const (
 	overHTTP2 = "HTTP/2, TLS"
 )
 
-// holdStreams opens q.reached streams through a fresh perigee and looks at its memory while all are open.
+// holdStreams opens q.reached streams through a fresh process and looks at its memory while all are open.
 func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *process, secure *certificate) error {
 	data, err := os.MkdirTemp(b.dir, "streams-")
 	if err != nil {
@@ -101,7 +111,16 @@ func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *process, se
 	if q.protocol == overHTTP2 {
 		url = "https://" + provider.addr
 	}
-	p, err := b.startPerigeeAt(ctx, data, url, "SSL_CERT_FILE="+secure.certificate)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var p *process
+	if q.bare {
+		p, err = b.spawn(ctx, q.target(), self, roleProxy, provider.addr)
+	} else {
+		p, err = b.startPerigeeAt(ctx, data, url, "SSL_CERT_FILE="+secure.certificate)
+	}
 	if err != nil {
 		return err
 	}
