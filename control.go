@@ -9,7 +9,7 @@ import (
 // the admin routes use it. Errors are of ClassNotFound for an account or an upstream that is not there, and of
 // ClassInvalid for what makes no sense; nothing that it returns holds a token.
 type Control interface {
-	// Accounts lists the accounts by upstream and address, with what they rest from.
+	// Accounts lists the accounts by upstream in the order in which they are used, with their cooldowns.
 	Accounts(ctx context.Context) ([]AccountRow, error)
 	// ImportAccounts adds accounts, and gives those that are there already a new refresh token. It changes nothing
 	// unless it can add all of them, or what can be used of them where Partial says so.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,7 +30,6 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 			return nil
 		}
 	}
-	r.inOrder(ctx, rows)
 	now := time.Now()
 	err = list(r.env, r.asJSON, rows,
 		column[perigee.AccountRow]{"ACCOUNT", func(row perigee.AccountRow) any { return row.Email }},
@@ -46,36 +44,6 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		return err
 	}
 	return r.sayMore(rows)
-}
-
-// inOrder sorts accounts as they would be asked, upstream by upstream: the preferred one, then the others. Where that is not
-// known they stay as they are.
-func (r *accountRun) inOrder(ctx context.Context, rows []perigee.AccountRow) {
-	choices, err := r.control.ExplainAccounts(ctx, "")
-	if err != nil {
-		return
-	}
-	rank := map[perigee.AccountName]int{}
-	for i, choice := range slices.Backward(choices) { // the first of several pools counts
-		rank[perigee.AccountName{Email: choice.Email, Upstream: choice.Upstream}] = i
-	}
-	place := func(row perigee.AccountRow) int {
-		if i, ok := rank[perigee.AccountName{Email: row.Email, Upstream: row.Upstream}]; ok {
-			return i
-		}
-		return len(choices)
-	}
-	slices.SortStableFunc(rows, func(a, b perigee.AccountRow) int {
-		switch {
-		case a.Upstream != b.Upstream:
-			return cmp.Compare(a.Upstream, b.Upstream)
-		case a.Preferred:
-			return -1
-		case b.Preferred:
-			return 1
-		}
-		return cmp.Compare(place(a), place(b))
-	})
 }
 
 // mark is what one row of many has.

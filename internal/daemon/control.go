@@ -56,8 +56,8 @@ func noRoster() error {
 		WithNext("add one of kind antigravity, or use kind gemini with an API key, which is recommended")
 }
 
-// Accounts lists the accounts by upstream and address, and after them those of upstreams that are no longer configured. The
-// order says nothing about who is preferred, so that a row stays where it was seen before.
+// Accounts lists the accounts by upstream in the order in which they are used, the preferred one first, and after them those of
+// upstreams that are no longer configured.
 func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	rosters := c.rosters()
 	if len(rosters) == 0 {
@@ -74,8 +74,10 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	slices.SortFunc(stored, func(a, b perigee.SignIn) int {
 		return cmp.Or(cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Email, b.Email))
 	})
+	rank := c.ranks(ctx)
 	var rows, others []perigee.AccountRow
 	for _, r := range rosters {
+		first := len(rows)
 		standing := r.standing()
 		for _, s := range stored {
 			if s.Upstream != r.upstream {
@@ -91,6 +93,15 @@ func (c control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 			}
 			rows = append(rows, row)
 		}
+		slices.SortStableFunc(rows[first:], func(a, b perigee.AccountRow) int {
+			switch {
+			case a.Preferred:
+				return -1
+			case b.Preferred:
+				return 1
+			}
+			return cmp.Compare(rank(a), rank(b))
+		})
 	}
 	for _, s := range stored {
 		if !slices.ContainsFunc(rosters, func(r *roster) bool { return r.upstream == s.Upstream }) {
@@ -149,6 +160,24 @@ func (c control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 		return perigee.SignIn{}, e.WithNext("did you mean %s?", near)
 	}
 	return perigee.SignIn{}, e.WithNext("see `perigee account list`")
+}
+
+// ranks tells which place an account has among those that would be used now. Those of which that is not known come last.
+func (c control) ranks(ctx context.Context) func(perigee.AccountRow) int {
+	choices, err := c.ExplainAccounts(ctx, "")
+	if err != nil {
+		choices = nil
+	}
+	places := map[perigee.AccountName]int{}
+	for i, choice := range slices.Backward(choices) { // the first of several pools counts
+		places[perigee.AccountName{Email: choice.Email, Upstream: choice.Upstream}] = i
+	}
+	return func(row perigee.AccountRow) int {
+		if place, ok := places[perigee.AccountName{Email: row.Email, Upstream: row.Upstream}]; ok {
+			return place
+		}
+		return len(choices)
+	}
 }
 
 // edit changes an account, and lets those who lend it know.

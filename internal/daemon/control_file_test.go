@@ -182,9 +182,9 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tower := range []*tower{w, other} {
-			rows, err := tower.control().Accounts(t.Context())
-			if err != nil || len(rows) != 3 {
-				t.Fatalf("got %+v, %v", rows, err)
+			rows := tower.accounts()
+			if len(rows) != 3 {
+				t.Fatalf("got %+v", rows)
 			}
 			ada, bob := rows[0], rows[1]
 			if len(ada.Cooldowns) != 1 || ada.Cooldowns[0].Family != "claude" || ada.Cooldowns[0].Until.Sub(until).Abs() > 2*time.Second {

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,17 +74,18 @@ func (w *tower) first(who string) {
 	}
 }
 
-// accounts lists them as a command would.
+// accounts lists them by address, whatever the order in which they are used.
 func (w *tower) accounts() []perigee.AccountRow {
 	w.t.Helper()
 	rows, err := w.control().Accounts(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	slices.SortFunc(rows, func(a, b perigee.AccountRow) int { return strings.Compare(a.Email, b.Email) })
 	return rows
 }
 
-// list writes the accounts in short, in their order.
+// list writes the accounts in short, by address.
 func (w *tower) list() string {
 	w.t.Helper()
 	var words []string

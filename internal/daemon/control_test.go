@@ -30,7 +30,10 @@ func TestAccountsAreManaged(t *testing.T) {
 		if err := w.control().UseAccount(ctx, named("cyd@example.com")); err != nil {
 			t.Error(err)
 		}
-		w.want("ada, bob, cyd off") // the list stays in its order
+		w.want("ada, bob, cyd off")
+		if rows, err := w.control().Accounts(ctx); err != nil || rows[0].Email != "cyd@example.com" || rows[1].Email != "ada@example.com" {
+			t.Errorf("the preferred account is not listed first: %+v, %v", rows, err)
+		}
 		w.first("ada")
 		row, err := w.control().EnableAccount(ctx, perigee.AccountName{Email: " CYD@example.com", Upstream: "gravity"}, true)
 		if err != nil || !row.Enabled || row.Email != "cyd@example.com" {
@@ -76,10 +79,10 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		w := newTower(t, running, "", nobodyYet, nil)
 		const half = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com"},{"email":"nobody","refresh_token":"sim-refresh-x"}]`
 		for document, want := range map[string]string{
-			half: "2 of 3 accounts cannot be used (account 2: it has no refresh token; account 3: its email is no e-mail address); put them right, or import the others with --partial",
+			half: "2 of 3 accounts cannot be used (account 2: it has no refresh token; account 3: email is not a valid address); put them right, or import the others with --partial",
 			`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","email":"bob@example.com"}]`: "it is damaged at line 1",
 			`[]`:                         "there are no accounts in it",
-			``:                           "it is empty",
+			``:                           "is empty",
 			`{"accounts":[`:              "it is damaged",
 			`[{"refresh_token":"x y"}]`:  "1 of 1 accounts cannot be used",
 			`{"type":"service_account"}`: "a credential for something else",

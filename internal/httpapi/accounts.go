@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 
 	"perigee"
 )
@@ -44,6 +46,9 @@ func (c *call) importAccounts() error {
 	if in.Document, err = c.readBody(); err != nil {
 		return err
 	}
+	if len(bytes.TrimSpace(in.Document)) == 0 {
+		return perigee.Errorf(perigee.ClassInvalid, "the body is empty").WithNext(`send accounts as JSON, such as [{"email": "ada@example.com", "refresh_token": "…"}]`)
+	}
 	rows, err := control.ImportAccounts(c.r.Context(), in)
 	if err != nil {
 		return err
@@ -51,19 +56,19 @@ func (c *call) importAccounts() error {
 	return writeList(c, rows)
 }
 
-// changeAccount answers PATCH /v1/accounts: {"email", "upstream", "enabled"}.
+// changeAccount answers PATCH /v1/accounts: {"email", "upstream", "enabled"}. The account may also be named in the query.
 func (c *call) changeAccount() error {
 	control, err := c.control()
 	if err != nil {
 		return err
 	}
-	var name perigee.AccountName
 	var enabled *bool
-	if err := c.readCommand(map[string]any{"email": &name.Email, "upstream": &name.Upstream, "enabled": &enabled}); err != nil {
+	name, err := c.readAccount(map[string]any{"enabled": &enabled})
+	if err != nil {
 		return err
 	}
 	if enabled == nil {
-		return perigee.Errorf(perigee.ClassInvalid, "nothing is to be changed").WithNext(`say "enabled": true or false`)
+		return perigee.Errorf(perigee.ClassInvalid, "nothing is to be changed").WithNext(`send {"email": "ada@example.com", "enabled": true} or false`)
 	}
 	row, err := control.EnableAccount(c.r.Context(), name, *enabled)
 	if err != nil {
@@ -72,23 +77,15 @@ func (c *call) changeAccount() error {
 	return c.writeValue(row)
 }
 
-// removeAccount answers DELETE /v1/accounts?email=&upstream=, or with the same in a body as useAccount takes it. Where both
-// are given they must agree: which of two accounts to forget is not to be guessed.
+// removeAccount answers DELETE /v1/accounts: {"email", "upstream"}, or the same in the query.
 func (c *call) removeAccount() error {
 	control, err := c.control()
 	if err != nil {
 		return err
 	}
-	name := perigee.AccountName{Email: c.r.URL.Query().Get("email"), Upstream: c.r.URL.Query().Get("upstream")}
-	if c.r.ContentLength != 0 {
-		var body perigee.AccountName
-		if err := c.readCommand(map[string]any{"email": &body.Email, "upstream": &body.Upstream}); err != nil {
-			return err
-		}
-		if name.Email != "" && name.Email != body.Email || name.Upstream != "" && name.Upstream != body.Upstream {
-			return perigee.Errorf(perigee.ClassInvalid, "the address and the body name different accounts").WithNext("name the account once")
-		}
-		name = body
+	name, err := c.readAccount(nil)
+	if err != nil {
+		return err
 	}
 	if err := control.RemoveAccount(c.r.Context(), name); err != nil {
 		return err
@@ -96,20 +93,43 @@ func (c *call) removeAccount() error {
 	return c.writeValue(name)
 }
 
-// useAccount answers POST /v1/accounts/use: {"email", "upstream"}.
+// useAccount answers POST /v1/accounts/use: {"email", "upstream"}, or the same in the query.
 func (c *call) useAccount() error {
 	control, err := c.control()
 	if err != nil {
 		return err
 	}
-	var name perigee.AccountName
-	if err := c.readCommand(map[string]any{"email": &name.Email, "upstream": &name.Upstream}); err != nil {
+	name, err := c.readAccount(nil)
+	if err != nil {
 		return err
 	}
 	if err := control.UseAccount(c.r.Context(), name); err != nil {
 		return err
 	}
 	return c.writeValue(name)
+}
+
+// readAccount reads which account a request is about, from its query or its body, and what else the body says. Where both name it
+// they must agree: which of two accounts is meant is not to be guessed.
+func (c *call) readAccount(more map[string]any) (perigee.AccountName, error) {
+	name := perigee.AccountName{Email: c.r.URL.Query().Get("email"), Upstream: c.r.URL.Query().Get("upstream")}
+	var body perigee.AccountName
+	if c.r.ContentLength != 0 {
+		fields := map[string]any{"email": &body.Email, "upstream": &body.Upstream}
+		maps.Copy(fields, more)
+		if err := c.readCommand(fields); err != nil {
+			return name, err
+		}
+	}
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	if differ(name.Email, body.Email) || differ(name.Upstream, body.Upstream) {
+		return name, perigee.Errorf(perigee.ClassInvalid, "query and body name different accounts").WithNext("name the account once")
+	}
+	name.Email, name.Upstream = cmp.Or(name.Email, body.Email), cmp.Or(name.Upstream, body.Upstream)
+	if name.Email == "" {
+		return name, perigee.Errorf(perigee.ClassInvalid, "no account is named").WithNext("name it by its email")
+	}
+	return name, nil
 }
 
 // accountStatus answers GET /v1/accounts/status?model=: who would be taken now, and why not the others.
@@ -147,11 +167,11 @@ func (c *call) readCommand(fields map[string]any) error {
 		name, _ := key.(string)
 		field, ok := fields[name]
 		if !ok {
-			return bad("the member %q is not known here, or stands there twice", shorten(name))
+			return bad("unknown or repeated member %q", shorten(name))
 		}
 		delete(fields, name)
 		if err := decoder.Decode(field); err != nil {
-			return bad("the member %q cannot be read: %w", shorten(name), err)
+			return bad("member %q cannot be read: %w", shorten(name), err)
 		}
 	}
 	_, err = decoder.Token()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +96,7 @@ func (c *call) authenticate() error {
 		}
 	}
 	if c.key == nil {
-		message := "this key is not known here"
+		message := "unknown key"
 		if len(offers) == 0 {
 			message = "a key is required"
 		}
@@ -134,8 +135,8 @@ func (c *call) admitSeveral(model string, requests int) (release func(), err err
 	}
 	// A pattern may mean the name that the client uses, or the model behind it.
 	if behind := c.opts.Model(model); !k.mayAsk(cmp.Or(model, behind)) && !k.mayAsk(behind) {
-		return nil, perigee.Errorf(perigee.ClassForbidden, "the key %s may not ask the model %q", k.Name, shorten(model)).
-			WithNext("its models in perigee's configuration list the patterns that it may")
+		return nil, perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, shorten(model)).
+			WithNext("allowed: %s", strings.Join(k.Models, ", "))
 	}
 	if err := k.checkTokens(c.r.Context(), c.opts.Stored, c.opts.Spent, c.opts.Now()); err != nil {
 		return nil, err
@@ -181,8 +182,8 @@ func (k *guardedKey) takePlace() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if k.Concurrency > 0 && u.active >= k.Concurrency {
-		e := perigee.Errorf(perigee.ClassRateLimited, "the key %s has as many calls open as it may: %d", k.Name, k.Concurrency).
-			WithNext("wait for one to end, or raise its concurrency")
+		e := perigee.Errorf(perigee.ClassRateLimited, "key %s has reached its concurrency limit (%d)", k.Name, k.Concurrency).
+			WithNext("wait for a call to end, or raise its concurrency")
 		e.Retry = time.Second
 		return e
 	}

@@ -26,7 +26,7 @@ func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 			says   string
 		}{
 			"no key":         {nil, 401, `"type":"authentication_error"`},
-			"wrong key":      {withKey("bad"), 401, "not known here"},
+			"wrong key":      {withKey("bad"), 401, "unknown key"},
 			"another origin": {func(o *websocket.DialOptions) { withKey("good")(o); o.HTTPHeader.Set("Origin", "https://example.com") }, 403, "web page"},
 			"another host":   {func(o *websocket.DialOptions) { withKey("good")(o); o.Host = "example.com" }, 403, "example.com"},
 		} {

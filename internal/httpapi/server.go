@@ -248,7 +248,7 @@ func (c *call) answer() error {
 	}
 	if !ok {
 		c.w.Header().Set("Allow", route.allow())
-		e := perigee.Errorf(perigee.ClassInvalid, "%s is not possible here", shorten(c.r.Method)).WithNext("use %s", route.allow())
+		e := perigee.Errorf(perigee.ClassInvalid, "method %s not allowed", shorten(c.r.Method)).WithNext("use %s", route.allow())
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}

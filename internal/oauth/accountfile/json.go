@@ -133,7 +133,7 @@ func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) 
 	if email, plausible := oauth.Address(text); plausible {
 		e.Email = email
 	} else if email != "" || !ok && m["email"] != nil {
-		return "its email is no e-mail address", ""
+		return "email is not a valid address", ""
 	}
 	refresh, ok := m.text("refresh_token", "refreshToken")
 	token, projects, _ := strings.Cut(strings.TrimSpace(refresh), "|") // some keep the project in the same text
