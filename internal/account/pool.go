@@ -96,6 +96,7 @@ type Pool struct {
 	busy     bitset            // members that have as many loans as they may
 	faulty   bitset            // members that rest because the provider keeps failing them
 	sessions sessions
+	restored bool // the store has no session that sessions never had
 	had      had
 	reports  reports
 	brake    brake
@@ -122,7 +123,7 @@ func NewPool(opts Options) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(maxSessions), had: had{}, reports: reports{}}
+	p := &Pool{opts: opts, clock: newClock(opts.Now), lanes: newLanes(opts.Pools), sessions: newSessions(MaxSessions), had: had{}, reports: reports{}}
 	p.byGroup = map[group][]*lane{}
 	for _, l := range p.lanes {
 		p.byGroup[l.group] = append(p.byGroup[l.group], l)

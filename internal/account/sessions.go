@@ -2,8 +2,8 @@ package account
 
 import "container/list"
 
-// maxSessions is how many sessions are kept on their account. One that was not heard of for longest is forgotten first.
-const maxSessions = 4096
+// MaxSessions is how many sessions are kept on their account. One that was not heard of for longest is forgotten first.
+const MaxSessions = 4096
 
 // A binding is the account that a session is served by, and from which pool.
 type binding struct {

@@ -29,6 +29,7 @@ func (p *Pool) recall(ctx context.Context, b *borrowing) {
 	}
 	p.mu.Lock()
 	_, known := p.sessions.find(b.want.Session, b.group)
+	known = known || p.restored
 	p.mu.Unlock()
 	if known {
 		return
@@ -50,6 +51,27 @@ func (p *Pool) recall(ctx context.Context, b *borrowing) {
 	}
 }
 
+// RestoreSession binds a session to the account that it was with when the process began, if the account is still there. The
+// latest comes last.
+func (p *Pool) RestoreSession(session, family, email, pool string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.find(email)
+	for _, l := range p.lanes {
+		if m != nil && l.pool == pool && string(l.group) == family {
+			p.sessions.bind(session, l.group, binding{m, l})
+		}
+	}
+}
+
+// SessionsRestored says that every session was restored which the store has, and that only this pool adds to it: a session that the
+// pool does not know is new, and no call has to ask the store for it.
+func (p *Pool) SessionsRestored() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restored = true
+}
+
 // bind keeps a session on an account from now on, and lets others know.
 func (p *Pool) bind(session string, g group, b binding) {
 	before, known := p.sessions.find(session, g)
@@ -61,7 +83,7 @@ func (p *Pool) bind(session string, g group, b binding) {
 
 // forgetSessions lets sessions choose anew, here and wherever else the accounts are lent.
 func (p *Pool) forgetSessions() {
-	p.sessions = newSessions(maxSessions)
+	p.sessions = newSessions(MaxSessions)
 	store := p.opts.Sessions
 	if store == nil {
 		return

@@ -61,6 +61,26 @@ func TestSessionKeepsItsAccountInAnotherPool(t *testing.T) {
 	two.sees("after the owner's choice", two.asks(in("s", flash), 1), "c")
 }
 
+// Where all sessions were restored, no call looks for one.
+func TestRestoredSessionsAreNotLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := &sessionShelf{kept: map[string][2]string{}, broken: true}
+		r := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
+		r.RestoreSession("s", "gemini", "c", PoolAntigravity)
+		r.RestoreSession("s", "claude", "b", PoolAntigravity)
+		r.RestoreSession("t", "gemini", "gone", PoolAntigravity)
+		r.RestoreSession("u", "gemini", "c", "a pool that is not used")
+		r.SessionsRestored()
+		began := time.Now()
+		r.sees("restored", r.asks(in("s", flash), 2)+r.asks(in("s", opus), 2), "ccbb")
+		r.sees("new", r.asks(in("t", flash), 1)+r.asks(in("u", flash), 1), "ab")
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the store was asked for %v", waited)
+		}
+		r.Close()
+	})
+}
+
 func TestSessionDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shelf := &sessionShelf{kept: map[string][2]string{}, broken: true}

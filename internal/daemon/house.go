@@ -175,6 +175,9 @@ func (h *house) buildAntigravity(ctx context.Context, u config.Upstream, limits 
 	if err != nil {
 		return room{}, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
+	if !h.brief {
+		roster.restoreSessions(ctx)
+	}
 	up := antigravity.New(antigravity.Options{
 		Name: u.Name, Endpoints: slices.Clone(u.Endpoints), Accounts: roster.pool, UserAgent: userAgent(u, h.opts.Version),
 		KeepThinking: u.KeepThinking, SessionRecovery: u.SessionRecovery,

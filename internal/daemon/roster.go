@@ -57,6 +57,23 @@ func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts,
 	return r, r.load(ctx)
 }
 
+// restoreSessions lets the pool know which sessions are with which account, where no other process adds to them: then no call has
+// to look for one. Without it, each new session is looked up once.
+func (r *roster) restoreSessions(ctx context.Context) {
+	if r.store.Shared() {
+		return
+	}
+	known, err := r.store.Sessions(r.upstream).Known(ctx, account.MaxSessions)
+	if err != nil {
+		r.logger.Debug("sessions not restored", "upstream", r.upstream, "error", err)
+		return
+	}
+	for _, k := range slices.Backward(known) {
+		r.pool.RestoreSession(k.Session, k.Family, k.Email, k.Pool)
+	}
+	r.pool.SessionsRestored()
+}
+
 // newSignIn is the way to the sign-in server that an upstream is configured for.
 func newSignIn(u config.Upstream, transport http.RoundTripper, opts Options) *oauth.Client {
 	options := oauth.Options{

@@ -66,6 +66,10 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 			_, _, err := s.Sessions("gravity").FindSession(ctx, "s", "f")
 			return err
 		},
+		"Known": func(ctx context.Context, s *Store, _ *Accounts) error {
+			_, err := s.Sessions("gravity").Known(ctx, 1)
+			return err
+		},
 		"ForgetSessions": func(ctx context.Context, s *Store, _ *Accounts) error {
 			return s.Sessions("gravity").ForgetSessions(ctx)
 		},

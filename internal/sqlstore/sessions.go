@@ -15,6 +15,7 @@ const (
 	ON CONFLICT (upstream, session, family) DO UPDATE SET email = excluded.email, pool = excluded.pool, expires_us = excluded.expires_us`
 	dropSessions   = `DELETE FROM sessions WHERE expires_us <= $1`
 	forgetSessions = `DELETE FROM sessions WHERE upstream = $1`
+	selectSessions = `SELECT session, family, email, pool FROM sessions WHERE upstream = $1 AND expires_us > $2 ORDER BY expires_us DESC LIMIT $3`
 	selectSession  = `SELECT email, pool FROM sessions WHERE upstream = $1 AND session = $2 AND family = $3 AND expires_us > $4`
 )
 
@@ -52,6 +53,21 @@ func (n *Sessions) FindSession(ctx context.Context, session, family string) (ema
 		return "", "", nil
 	}
 	return email, pool, s.explain("read a session from", err)
+}
+
+// A KnownSession is a session, for a family of models, and the account and pool of quota that it is with.
+type KnownSession struct{ Session, Family, Email, Pool string }
+
+// Known returns the sessions that are not forgotten yet, the latest first, and at most so many.
+func (n *Sessions) Known(ctx context.Context, most int) ([]KnownSession, error) {
+	var list []KnownSession
+	err := n.store.each(ctx, selectSessions, []any{n.upstream, n.store.now().UnixMicro(), most}, func(rows *sql.Rows) error {
+		var k KnownSession
+		err := rows.Scan(&k.Session, &k.Family, &k.Email, &k.Pool)
+		list = append(list, k)
+		return err
+	})
+	return list, n.store.explain("read sessions from", err)
 }
 
 // ForgetSessions forgets which accounts all sessions are with.

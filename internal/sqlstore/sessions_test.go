@@ -33,6 +33,17 @@ func testSessions(t *testing.T, fresh fresh) {
 	want("s1", "claude", "bob@example.com", "antigravity")
 	want("s\x00\xff", "gemini", "cyd@example.com", "gemini-cli")
 	want("s2", "gemini", "", "")
+	now = noon.Add(time.Minute)
+	save("s1", "claude", "bob@example.com", "antigravity")
+	for most, want := range map[int]int{1: 1, 10: 3} {
+		list, err := gravity.Known(t.Context(), most)
+		if err != nil || len(list) != want || list[0] != (KnownSession{"s1", "claude", "bob@example.com", "antigravity"}) {
+			t.Errorf("at most %d: got %q, %v", most, list, err)
+		}
+	}
+	if list, err := s.Sessions("another").Known(t.Context(), 10); err != nil || len(list) > 0 {
+		t.Errorf("of another upstream: got %q, %v", list, err)
+	}
 	save("s1", "gemini", "bob@example.com", "gemini-cli")
 	want("s1", "gemini", "bob@example.com", "gemini-cli")
 	if err := s.Sessions("another").ForgetSessions(t.Context()); err != nil {
@@ -44,7 +55,10 @@ func testSessions(t *testing.T, fresh fresh) {
 	}
 	want("s1", "gemini", "", "")
 	save("s1", "gemini", "bob@example.com", "gemini-cli")
-	now = noon.Add(sessionTime)
+	now = now.Add(sessionTime)
+	if list, err := gravity.Known(t.Context(), 10); err != nil || len(list) > 0 {
+		t.Errorf("what has expired: got %q, %v", list, err)
+	}
 	want("s1", "gemini", "", "")
 	save("s3", "gemini", "ada@example.com", "antigravity")
 	var rows int
