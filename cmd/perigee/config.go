@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"perigee/internal/config"
 	"perigee/internal/simulator"
@@ -59,8 +60,8 @@ func configure(_ context.Context, env *environment, args []string) error {
 	if what == "show" {
 		return showConfig(env, src, *asJSON)
 	}
-	loaded, err := config.Load(src)
-	if err == nil {
+	loaded, err := config.Inspect(src)
+	if loaded != nil {
 		for _, warning := range loaded.Warnings {
 			env.say("%s", warning)
 		}
@@ -97,7 +98,7 @@ func showConfig(env *environment, src config.Sources, asJSON bool) error {
 	if asJSON {
 		return errors.Join(list(env, true, typedValues(loaded.Values())), problems)
 	}
-	err := list(env, false, loaded.Values(),
+	err := list(env, false, shownValues(loaded.Values()),
 		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
 		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
 		column[config.Value]{"ORIGIN", func(v config.Value) any {
@@ -108,4 +109,32 @@ func showConfig(env *environment, src config.Sources, asJSON bool) error {
 		}},
 	)
 	return errors.Join(err, problems)
+}
+
+// shownValues are the values for people: a client key is one row, and what this version does nothing with is left out unless
+// it is set.
+func shownValues(values []config.Value) []config.Value {
+	var rows []config.Value
+	for _, v := range values {
+		item, name, inKey := strings.Cut(v.Key, "].")
+		inKey = inKey && strings.HasPrefix(item, "keys[")
+		last := len(rows) - 1
+		switch {
+		case v.Unused && v.Origin == "default":
+		case inKey && name == "name":
+			v.Key = item + "]"
+			rows = append(rows, v)
+		case inKey && v.Origin == "default":
+		case inKey && last >= 0 && rows[last].Key == item+"]":
+			name, _, inList := strings.Cut(name, "[")
+			if inList && strings.Contains(rows[last].Value, ", "+name+": ") {
+				rows[last].Value += " " + v.Value
+			} else {
+				rows[last].Value += ", " + name + ": " + v.Value
+			}
+		default:
+			rows = append(rows, v)
+		}
+	}
+	return rows
 }

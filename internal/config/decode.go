@@ -27,7 +27,7 @@ func (l *loader) decode(node *yaml.Node, v reflect.Value, key string, f field) {
 		l.origins[key] = origin
 	}
 	if want := nodeKind(v.Type()); node.Kind != want {
-		l.refuse(origin, keyOrFile(key), fmt.Sprintf("expected %s, got %s", expected(v.Type()), describe(node)), hintForKind(want, node))
+		l.refuse(origin, keyOrFile(key), fmt.Sprintf("expected %s, got %s", expected(v.Type()), describe(node)), hintForKind(v.Type(), node))
 		return
 	}
 	switch {
@@ -95,8 +95,13 @@ func kindOf(pairs []pair) string {
 	return ""
 }
 
-func kinds() []string {
-	return []string{KindGemini, KindAntigravity, KindLangserver, KindIDE, KindSimulator}
+// kinds are all kinds of upstreams, also those that this version has not got.
+func kinds() []string { return kindField().enum }
+
+// kindField is the field that says of which kind an upstream is.
+func kindField() field {
+	fields := fieldsOf(typeUpstream)
+	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == "kind" })]
 }
 
 func (l *loader) unknownKey(p pair, key string, fields []field, kind string) {
@@ -262,14 +267,30 @@ func describe(node *yaml.Node) string {
 	return "a value with a YAML tag (!)"
 }
 
-func hintForKind(want yaml.Kind, node *yaml.Node) string {
-	if want == yaml.SequenceNode && node.Kind == yaml.ScalarNode {
-		return "put it in [ ]"
-	}
-	if want == yaml.SequenceNode && node.Kind == yaml.MappingNode {
+func hintForKind(t reflect.Type, node *yaml.Node) string {
+	list := t.Kind() == reflect.Slice
+	switch {
+	case list && node.Kind == yaml.MappingNode:
 		return "begin each item with -"
+	case list && node.Kind == yaml.ScalarNode && isStruct(t.Elem()):
+		return "write each item as - " + exampleItem(t.Elem())
+	case list && node.Kind == yaml.ScalarNode:
+		return "put it in [ ]"
+	case isStruct(t) && node.Kind == yaml.ScalarNode && exampleItem(t) != "{}":
+		return "write it as " + exampleItem(t)
 	}
 	return ""
+}
+
+// exampleItem is a mapping with what it cannot do without.
+func exampleItem(t reflect.Type) string {
+	var parts []string
+	for _, f := range fieldsOf(t) {
+		if f.required {
+			parts = append(parts, f.name+": "+exampleOf(f))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // keyOrFile names the top of the file, which has no key.

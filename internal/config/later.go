@@ -18,12 +18,7 @@ const upstreamHint = "kind gemini, with an API key, is the recommended source"
 
 // laterKind says whether this version has no upstream of a kind.
 func laterKind(kind string) bool {
-	for _, f := range fieldsOf(typeUpstream) {
-		if f.name == "kind" {
-			return slices.Contains(f.later, kind)
-		}
-	}
-	return false
+	return slices.Contains(kindField().later, kind)
 }
 
 // idle says whether nothing looks at the field: because of its tag, or because it belongs to such kinds only.

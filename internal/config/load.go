@@ -97,7 +97,6 @@ func load(src Sources) (*Loaded, *Problems, []input) {
 	if problems := l.complaints(); problems != nil {
 		return nil, problems, l.inputs
 	}
-	l.warnAboutReadableSecrets()
 	return l.loaded(), nil, l.inputs
 }
 
@@ -113,6 +112,7 @@ func (l *loader) gather() (whole bool) {
 		// What the file says about the rest is only known when all of it was understood.
 		l.validate()
 		l.findMisspeltEnvironment()
+		l.warnAboutReadableSecrets()
 	}
 	return whole
 }
@@ -158,11 +158,12 @@ type loader struct {
 	warnings []Problem
 	inputs   []input
 
-	envNames map[string]bool   // what env: refers to
-	shown    map[string]string // what is shown of secrets, by key
-	literals []string          // keys of secrets that stand in the file themselves
-	visited  int               // nodes of the tree, an alias counted each time it is followed
-	hints    int               // that were looked for
+	envNames    map[string]bool   // what env: refers to
+	shown       map[string]string // what is shown of secrets, by key
+	secretFiles []string          // that file: refers to
+	literals    []string          // keys of secrets that stand in the file themselves
+	visited     int               // nodes of the tree, an alias counted each time it is followed
+	hints       int               // that were looked for
 
 	keyVariable string // that the only upstream has its key from, because there is no file
 }
@@ -315,13 +316,27 @@ func (l *loader) isSet(key string) bool {
 
 // warnAboutReadableSecrets speaks up when others on this machine can read what should be hidden.
 func (l *loader) warnAboutReadableSecrets() {
-	if len(l.literals) == 0 || l.src.ReadFile != nil || runtime.GOOS == "windows" {
+	if l.src.ReadFile != nil || runtime.GOOS == "windows" {
 		return
 	}
-	info, err := os.Stat(l.path)
-	if err != nil || info.Mode().Perm()&0o077 == 0 {
-		return
+	if mode, ok := readableByOthers(l.path); ok && len(l.literals) > 0 {
+		l.warn("%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
+			l.path, l.literals[0], mode, filepath.Clean(l.path))
 	}
-	l.warn("%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
-		l.path, l.literals[0], info.Mode().Perm(), filepath.Clean(l.path))
+	slices.Sort(l.secretFiles)
+	for _, path := range slices.Compact(l.secretFiles) {
+		if mode, ok := readableByOthers(path); ok {
+			l.warn("the secret file %[1]s can be read by others (mode %#[2]o); type: chmod 600 %[1]s", filepath.Clean(path), mode)
+		}
+	}
+}
+
+// readableByOthers says whether users besides the owner may read a file.
+func readableByOthers(path string) (os.FileMode, bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	mode := info.Mode().Perm()
+	return mode, mode&0o077 != 0
 }

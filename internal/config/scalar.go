@@ -59,6 +59,9 @@ func hintFor(t reflect.Type, text string, f field) string {
 	if near := nearest(text, f.enum); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
+	if f.path == kindField().path {
+		return "there is no upstream for other providers; " + upstreamHint
+	}
 	if _, err := strconv.ParseUint(text, 10, 32); err == nil && t == typeDuration {
 		unit := strings.TrimLeft(f.initial, "0123456789") // of the default
 		return "did you mean " + text + unit + "?"

@@ -16,11 +16,14 @@ const maxSecretFile = 64 << 10
 // resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
 func (l *loader) resolveSecret(text, key string, origin Origin, f field) (string, bool) {
 	l.shown[key] = secretText(text, f)
-	if !l.spared(key) {
-		return l.findSecret(text, key, origin, f)
-	}
 	before := len(l.problems.List)
 	value, ok := l.findSecret(text, key, origin, f)
+	if ok && f.format == "" {
+		l.warnAboutPlaceholder(text, value, key, origin)
+	}
+	if !l.spared(key) {
+		return value, ok
+	}
 	stand, can := standIn(f)
 	if !ok && can && isReference(text) {
 		l.problems.List = l.problems.List[:before]
@@ -112,6 +115,7 @@ func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) 
 		l.refuse(origin, key, fmt.Sprintf("secret file %s is not an ordinary file", filepath.Clean(path)), "")
 		return "", false
 	}
+	l.secretFiles = append(l.secretFiles, path)
 	content, err := l.read(path, maxSecretFile)
 	if err != nil {
 		message := reason(err)

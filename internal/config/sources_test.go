@@ -228,6 +228,50 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 	}
 }
 
+func TestSecretFilesThatOthersCanReadAreAWarning(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean something else there")
+	}
+	dir, src := inDir(t, nil)
+	src.Path = filepath.Join(dir, "config.yaml")
+	write(t, src.Path, "keys: [{name: a, secret: file:secret}]\nlimits: {body: a lot}\n")
+	secret := filepath.Join(dir, "secret")
+	write(t, secret, "long-enough-for-us")
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o644: 1, 0o640: 1} {
+		if err := os.Chmod(secret, mode); err != nil {
+			t.Fatal(err)
+		}
+		// Warnings are there also beside errors.
+		loaded, err := Inspect(src)
+		if err == nil || len(loaded.Warnings) != want || want == 1 && !strings.HasSuffix(loaded.Warnings[0], "type: chmod 600 "+secret) {
+			t.Errorf("mode %o: %q, %v", mode, loaded.Warnings, err)
+		}
+	}
+}
+
+// A data directory that cannot be made is spoken of before anything is started, and nothing is made to find out.
+func TestDataDirThatCannotBeMadeIsAWarning(t *testing.T) {
+	dir, src := inDir(t, nil)
+	write(t, filepath.Join(dir, "file"), "")
+	places := map[string]string{"new/below": "", ".": "", "file": "is not a directory", "file/below": "is not a directory"}
+	if runtime.GOOS == "linux" {
+		places["/proc/foo"], places["/sys/a/b"] = "/proc cannot be written to", "/sys cannot be written to"
+	}
+	for place, want := range places {
+		if !filepath.IsAbs(place) {
+			place = filepath.Join(dir, place)
+		}
+		src.Flags = map[string]string{"data_dir": place}
+		loaded, err := Load(src)
+		if err != nil || (want == "") != (len(loaded.Warnings) == 0) || want != "" && !strings.Contains(loaded.Warnings[0], want) {
+			t.Errorf("%s: %q, %v; want %q", place, loaded.Warnings, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
 func TestSecretsAreResolved(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/secrets_from_files.txtar")
 	if err != nil {

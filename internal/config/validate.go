@@ -56,12 +56,6 @@ func exampleOf(f field) string {
 	return f.enum[0]
 }
 
-func (l *loader) checkDataDir() {
-	if l.config.DataDir == "" && l.good("data_dir") {
-		l.problem("data_dir", "data_dir: there is no home directory to keep things in", "set data_dir or PERIGEE_DATA_DIR")
-	}
-}
-
 func (l *loader) checkKeys() {
 	names, secrets := make(map[string]bool), make(map[string]string)
 	for i, k := range l.config.Keys {
