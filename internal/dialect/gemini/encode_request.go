@@ -10,7 +10,12 @@ import (
 // EncodeRequest writes a prompt as the body of generateContent. Equal prompts give equal bytes: the order
 // of members is fixed, and nothing is escaped that need not be.
 func EncodeRequest(p *perigee.Prompt) []byte {
-	w := writer{buf: make([]byte, 0, sizeOf(p))}
+	return AppendRequest(make([]byte, 0, RequestSize(p)), p)
+}
+
+// AppendRequest appends to dst what EncodeRequest returns.
+func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
+	w := writer{buf: dst}
 	w.open()
 	if p.System != nil {
 		w.key("systemInstruction")
@@ -32,9 +37,9 @@ func EncodeRequest(p *perigee.Prompt) []byte {
 	return w.buf
 }
 
-// sizeOf guesses how long a prompt is when it is written, so that it is written into one piece of memory. Escapes make
+// RequestSize guesses how long a prompt is when it is written, so that it is written into one piece of memory. Escapes make
 // texts of code about a sixteenth longer.
-func sizeOf(p *perigee.Prompt) int {
+func RequestSize(p *perigee.Prompt) int {
 	size := 1024
 	for i := range p.Contents {
 		size += contentSize(&p.Contents[i])

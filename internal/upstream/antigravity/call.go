@@ -13,6 +13,7 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/models"
 	"perigee/internal/prepare"
+	"perigee/internal/upstream/wire"
 	"perigee/internal/verdict"
 )
 
@@ -51,6 +52,12 @@ type message struct {
 	body    []byte
 }
 
+// giveBack drops the body, which has been sent.
+func (m *message) giveBack() {
+	wire.GiveBack(m.body)
+	m.body = nil
+}
+
 // run answers the call. The error it returns is for the caller to yield; nil also means that the caller has left.
 func (c *call) run(ctx context.Context) error {
 	prompt, err := c.req.Prompt()
@@ -74,7 +81,7 @@ func (c *call) run(ctx context.Context) error {
 			c.req.Keep() // what a search finds continues the conversation, and tools that were left out are quarantined at the end
 			return
 		}
-		prompt, r.prompt, m.Prompt, m.body = nil, nil, nil, nil
+		prompt, r.prompt, m.Prompt = nil, nil, nil
 	})
 	for {
 		if err := c.req.Object(m.Notes); err != nil {
@@ -338,7 +345,7 @@ func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Se
 		if m.kind != typeSearch {
 			e.requestID = requestID(c.req.ID, c.attempts)
 		}
-		v := c.askHost(ctx, host, token, e, m.body, out)
+		v := c.askHost(ctx, host, token, e, m, out)
 		if v == nil || c.begun || c.left || !v.NextHost || ctx.Err() != nil {
 			return v
 		}

@@ -10,6 +10,7 @@ import (
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
 	"perigee/internal/rawjson"
+	"perigee/internal/upstream/wire"
 )
 
 // The kinds of requests that the gateway tells apart.
@@ -99,13 +100,14 @@ func firstWords(p *perigee.Prompt) string {
 	return ""
 }
 
-// encode writes a prepared prompt as the gateway's request. Drawing and searching have no session.
+// encode writes a prepared prompt as the gateway's request, into a room of package wire. Drawing and searching have no session.
 func encode(p *perigee.Prompt, session string) []byte {
+	room := wire.Room(dialect.RequestSize(p))
 	if session == "" || p.Extra.Get("sessionId") != nil {
-		return dialect.EncodeRequest(p)
+		return dialect.AppendRequest(room, p)
 	}
 	named := *p
 	named.Extra = append(named.Extra[:len(named.Extra):len(named.Extra)],
 		perigee.Field{Name: "sessionId", Value: rawjson.AppendString(nil, session)})
-	return dialect.EncodeRequest(&named)
+	return dialect.AppendRequest(room, &named)
 }

@@ -25,10 +25,10 @@ const (
 const streamMethod = "streamGenerateContent?alt=sse"
 
 // askHost sends a request to one endpoint and passes the answer on.
-func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, request []byte, out *answer) *verdict.Verdict {
+func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e envelope, m *message, out *answer) *verdict.Verdict {
 	before, behind := e.around()
-	body := wire.NewBody(before, request, behind)
-	body.ReleaseWith(c.req)
+	body := wire.NewBody(before, m.body, behind)
+	body.ReleaseWith(c.req, m.giveBack)
 	defer body.Wait()
 	ctx, dog := wire.Watch(ctx, c.upstream.opts.FirstByte)
 	defer dog.Stop()

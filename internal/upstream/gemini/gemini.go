@@ -106,8 +106,7 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 		}
 	}
 	outgoing := wire.NewBody(m.body)
-	outgoing.ReleaseWith(req)
-	req.OnRelease(func() { m.body = nil })
+	outgoing.ReleaseWith(req, m.giveBack)
 	defer outgoing.Wait()
 	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
 	defer dog.Stop()
@@ -140,8 +139,15 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 // know about it.
 type message struct {
 	body  []byte
+	room  []byte // of package wire, where the body is
 	back  prepare.Back
 	notes []perigee.Note
+}
+
+// giveBack drops the body, which has been sent.
+func (m *message) giveBack() {
+	wire.GiveBack(m.room)
+	m.body, m.room = nil, nil
 }
 
 // message returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
@@ -162,7 +168,8 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	if method == "countTokens" {
 		m.body = dialect.EncodeCountRequest(prompt, req.Model)
 	} else {
-		m.body = dialect.EncodeRequest(prompt)
+		m.room = dialect.AppendRequest(wire.Room(dialect.RequestSize(prompt)), prompt)
+		m.body = m.room
 	}
 	return m, nil
 }

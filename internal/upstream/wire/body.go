@@ -62,20 +62,35 @@ func (b *Body) closed() {
 }
 
 // ReleaseWith drops the bytes when the request that they were made of is released: the response has begun by then, but net/http refers
-// to the body for as long as it lasts. What the transport is still reading is kept until it has read it.
-func (b *Body) ReleaseWith(req *perigee.Request) {
+// to the body for as long as it lasts. What the transport is still reading is kept until it has read it. Then free is called, but not
+// for a body that Wait has ended before.
+func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 	req.OnRelease(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.pieces = nil; b.open > 0 {
-			b.idle = req.Keep()
+		if b.pieces == nil {
+			return
+		}
+		if b.pieces = nil; b.open == 0 {
+			free()
+			return
+		}
+		done := req.Keep()
+		b.idle = func() {
+			free()
+			done()
 		}
 	})
 }
 
 // Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
 // canceled call as soon as the transport has noticed.
-func (b *Body) Wait() { b.readers.Wait() }
+func (b *Body) Wait() {
+	b.readers.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pieces = nil
+}
 
 type bodyReader struct {
 	mu     sync.Mutex // HTTP/2 closes a body from one goroutine while another reads it

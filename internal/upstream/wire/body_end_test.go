@@ -57,15 +57,18 @@ func TestNothingIsReadOfAClosedBody(t *testing.T) {
 func TestReleasedBodyIsKeptWhileItIsRead(t *testing.T) {
 	freed := 0
 	req := perigee.NewRequest(perigee.Origin{Free: func() { freed++ }}, "m", true, nil)
+	refused := NewBody([]byte("a question"))
+	refused.ReleaseWith(req, func() { t.Error("freed by a body that was sent in vain before") })
+	refused.Wait()
 	body := NewBody([]byte("a question"))
-	body.ReleaseWith(req)
+	body.ReleaseWith(req, func() { freed++ })
 	r := body.reader()
 	req.Release()
 	if read, err := io.ReadAll(r); freed != 0 || err != nil || string(read) != "a question" {
 		t.Errorf("read %q (%v), freed %d times", read, err, freed)
 	}
 	_ = r.Close()
-	if body.Wait(); freed != 1 {
+	if body.Wait(); freed != 2 {
 		t.Errorf("freed %d times after the transport was done", freed)
 	}
 }
