@@ -317,9 +317,11 @@ func (c *call) trouble(err error) *perigee.Error {
 			Next: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
 	}
 	if e.Ours != "" && !c.trusted {
-		c.opts.Logger.Warn(e.Ours, "call", c.id, "error", e)
+		if !c.asked { // otherwise the line about the call has it
+			c.opts.Logger.Warn(e.Ours, "call", c.id, "error", e)
+		}
 		told := *e
-		told.Message, told.Next, told.Details = e.Ours, "try again; who runs perigee finds the reason in its log", nil
+		told.Message, told.Next, told.Details = e.Ours, "try again; perigee's log has the reason", nil
 		return &told
 	}
 	return e

@@ -248,7 +248,7 @@ func (a *answer) End() error {
 		return errEmpty
 	}
 	return &perigee.Error{Class: perigee.ClassUnavailable, Cause: io.ErrUnexpectedEOF, Next: "try again",
-		Message: fmt.Sprintf("upstream %s: the answer ended before it was finished", a.call.upstream.opts.Name)}
+		Message: fmt.Sprintf("upstream %s: connection lost: the answer ended before it was finished", a.call.upstream.opts.Name)}
 }
 
 // repeats is the shortest thought that a chunk is believed to repeat: shorter ones may begin alike by chance.

@@ -53,7 +53,7 @@ func (a *answer) End() error {
 	if a.decoder.Finished() {
 		return nil
 	}
-	e := perigee.Errorf(perigee.ClassUnavailable, "the provider's answer ended before it was finished")
+	e := perigee.Errorf(perigee.ClassUnavailable, "connection lost: the provider's answer ended before it was finished")
 	if !a.begun {
 		e.Cause = perigee.ErrNoAnswer
 	}

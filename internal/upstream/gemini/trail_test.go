@@ -52,7 +52,7 @@ func TestKeysThatGaveWayAreSteps(t *testing.T) {
 		{"the second answers", []string{one, two}, byKey{one: quotaError}, 1, "key 1 of 2 exhausted " + exhausted + ", key 2 of 2"},
 		{"the first is left out", []string{one, two}, byKey{one: quotaError}, 2, ""},
 		{"the second breaks off", []string{one, two}, byKey{one: quotaError, two: "cut"}, 1,
-			"key 1 of 2 exhausted " + exhausted + ", key 2 of 2 unavailable the provider's answer ended before it was finished"},
+			"key 1 of 2 exhausted " + exhausted + ", key 2 of 2 unavailable connection lost: the provider's answer ended before it was finished"},
 		{"the second does not like the request", []string{one, two}, byKey{one: quotaError, two: badRequest}, 1,
 			"key 1 of 2 exhausted " + exhausted + ", key 2 of 2 invalid this makes no sense"},
 		{"both are used up", []string{one, two}, byKey{one: quotaError, two: quotaError}, 1, "key 1 of 2 exhausted " + exhausted + ", key 2 of 2 exhausted " + exhausted},

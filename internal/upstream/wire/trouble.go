@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -18,7 +19,7 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 	switch {
 	case errors.Is(cause, ErrFirstByte), errors.Is(cause, ErrIdle):
 		e.Status = http.StatusGatewayTimeout
-		e.Message = fmt.Sprintf("upstream %s: %v", upstream, cause)
+		e.Message = fmt.Sprintf("upstream %s timed out: %v", upstream, cause)
 		e.Next = "try again, or allow more time"
 	case cause != nil:
 		e.Class = perigee.ClassCanceled
@@ -29,6 +30,11 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 		}
 		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", upstream, err)
 		e.Next = fmt.Sprintf("check its %s and the network, or try again", setting)
+		// Go's own words name addresses and ports of this machine, and some agents retry only what they recognise as transient.
+		e.Ours = fmt.Sprintf("upstream %s: connection lost", upstream)
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			e.Ours = fmt.Sprintf("upstream %s cannot be reached: server error", upstream)
+		}
 	}
 	return e
 }

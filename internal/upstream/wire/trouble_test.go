@@ -3,8 +3,11 @@ package wire
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"syscall"
 	"testing"
 
 	"perigee"
@@ -21,9 +24,9 @@ func TestTroubleSaysWhoIsToBlame(t *testing.T) {
 		want   string
 	}{
 		{"no first byte", ErrFirstByte, context.Canceled, perigee.ClassUnavailable, http.StatusGatewayTimeout,
-			"upstream u: no answer within limits.first_byte; try again, or allow more time"},
+			"upstream u timed out: no answer within limits.first_byte; try again, or allow more time"},
 		{"silence", ErrIdle, context.Canceled, perigee.ClassUnavailable, http.StatusGatewayTimeout,
-			"upstream u: no sign of life within limits.idle; try again, or allow more time"},
+			"upstream u timed out: no sign of life within limits.idle; try again, or allow more time"},
 		{"nobody waits", context.Canceled, context.Canceled, perigee.ClassCanceled, 0, "the call was canceled"},
 		{"the network", nil, refused, perigee.ClassUnavailable, 0,
 			"upstream u cannot be reached or broke off: connection refused; check its url and the network, or try again"},
@@ -41,5 +44,20 @@ func TestTroubleSaysWhoIsToBlame(t *testing.T) {
 				t.Errorf("%s %d %v", e.Class, e.Status, e)
 			}
 		})
+	}
+}
+
+// What clients see of a broken connection has no addresses, and words that agents know as transient.
+func TestClientsSeeNoAddresses(t *testing.T) {
+	there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8401}
+	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 60096}
+	for want, err := range map[string]error{
+		"upstream u: connection lost":                &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: syscall.ECONNRESET},
+		"upstream u cannot be reached: server error": &url.Error{Op: "Post", URL: "x", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED}},
+	} {
+		e := Trouble(t.Context(), "u", "url", err)
+		if e.Ours != want || !strings.Contains(e.Message, "127.0.0.1:8401") || !errors.Is(e, err) {
+			t.Errorf("got %q, for the record %q", e.Ours, e.Message)
+		}
 	}
 }
