@@ -49,6 +49,7 @@ type Router struct {
 	opts     Options
 	patterns []string // the aliases that are patterns, in the order in which they are tried
 	models   modelCache
+	absents  absentMemory
 }
 
 // New returns a router. The names in rules must be names of targets.
@@ -92,33 +93,46 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		if req.Retries == nil {
 			req.Retries = new(perigee.RetryBudget) // req is a copy since found.request
 		}
-		failed, done := r.try(ctx, req, found.targets, nil, note, yield)
-		if done {
+		failed := r.remembered(found, req)
+		if failed != nil && r.replace(ctx, req, &found, &failed, yield) {
 			return
 		}
-		if nobodyHasIt(failed) {
-			for next := range r.replacements(ctx, found, &req.Origin) {
-				note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
-				if req.Object([]perigee.Note{note}) != nil {
-					break // not found is the truth
-				}
-				replaced, err := next.replace(req)
-				if err != nil {
-					yield(perigee.Event{}, err)
-					return
-				}
-				again, done := r.try(ctx, replaced, next.targets, failed, &note, yield)
-				if done {
-					return
-				}
-				if !nobodyHasIt(again) {
-					failed, found.model = again, next.model
-					break
-				}
+		if nobodyHasIt(failed) || failed == nil {
+			r.absents.forget(found.model)
+			var done bool
+			failed, done = r.try(ctx, req, found.targets, nil, note, yield)
+			if done || nobodyHasIt(failed) && r.replace(ctx, req, &found, &failed, yield) {
+				return
 			}
 		}
 		yield(perigee.Event{}, failed.charge(r.verdict(ctx, found, &req.Origin, failed)))
 	}
+}
+
+// replace asks the models that take the place of one that no upstream has, and says whether the call is over. Otherwise failed and
+// found are about the last that was asked, if an upstream has it.
+func (r *Router) replace(ctx context.Context, req *perigee.Request, found *resolved, failed *failures, yield func(perigee.Event, error) bool) (over bool) {
+	for next := range r.replacements(ctx, *found, &req.Origin) {
+		note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
+		if req.Object([]perigee.Note{note}) != nil {
+			return false // not found is the truth
+		}
+		replaced, err := next.replace(req)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return true
+		}
+		again, done := r.try(ctx, replaced, next.targets, *failed, &note, yield)
+		if done {
+			r.absents.add(found.model, r.opts.Now())
+			return true
+		}
+		if !nobodyHasIt(again) {
+			*failed, found.model = again, next.model
+			return false
+		}
+	}
+	return false
 }
 
 // try asks the targets in order, after others have failed before. It is done when one has answered, be it only in part; otherwise
@@ -165,7 +179,11 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err != nil {
 		return nil, err
 	}
-	if absent, _ := r.absent(ctx, found); absent != nil {
+	absent := r.remembered(found, req)
+	if absent == nil {
+		absent, _ = r.absent(ctx, found)
+	}
+	if absent != nil {
 		err = r.verdict(ctx, found, &req.Origin, absent) // some upstreams would count without looking at the model
 	} else {
 		count, failed := first(ctx, r, &req.Origin, found, "count tokens", ask)
