@@ -55,16 +55,43 @@ func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Bo
 	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body, t)
 }
 
-// do sends a request with one key after the other until one of them is good. The response it returns has
-// status 200; the trail ends with its answer.
+// shortDelay is the longest that a rate limit is waited for with the same key: agents would notice more.
+const shortDelay = 3 * time.Second
+
+// waitFor waits as long as an error says when it names a moment only, and says whether it waited to the end.
+func waitFor(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*perigee.Error](err)
+	if !ok || e.Status != http.StatusTooManyRequests || e.Retry <= 0 || e.Retry > shortDelay {
+		return false
+	}
+	timer := time.NewTimer(e.Retry)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// do sends a request with one key after the other until one of them is good. A rate limit of a moment is waited for, once for all
+// keys together. The response it returns has status 200; the trail ends with its answer.
 func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Body, t *trail) (*http.Response, error) {
 	var last error
+	waited := false
 	now := u.opts.Now()
 	for _, key := range u.keys.order(now) {
 		t.tries(key, now)
 		resp, err := u.try(ctx, method, target, body, key)
+		if !waited && waitFor(ctx, err) {
+			waited = true
+			resp, err = u.try(ctx, method, target, body, key)
+		}
 		if err == nil {
 			return resp, nil
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err() // whatever the key was told before
 		}
 		last, now = err, u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
