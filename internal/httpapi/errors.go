@@ -133,7 +133,7 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 }
 
 // recordedRefusals is how many refused requests of a key are put on record in a minute, or of all that come without one. To be
-// refused costs nothing, and rows are kept for good: a client that does not stop, or does not want to, would fill the disk, and
+// refused costs nothing, and rows are kept for months: a client that does not stop, or does not want to, would fill the disk, and
 // crowd out what calls have cost while the database is slow.
 const recordedRefusals = 60
 
