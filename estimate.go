@@ -14,7 +14,8 @@ func EstimateTokens(bytes, media int) int64 {
 // EstimateTokens is about how many tokens the prompt has.
 func (p *Prompt) EstimateTokens() int64 {
 	bytes, media := 0, 0
-	parts := func(list []Part) {
+	var parts func(list []Part)
+	parts = func(list []Part) {
 		for i := range list {
 			switch p := &list[i]; p.Kind {
 			case PartText:
@@ -25,6 +26,7 @@ func (p *Prompt) EstimateTokens() int64 {
 				bytes += len(p.Call.Name) + len(p.Call.Args)
 			case PartResponse:
 				bytes += len(p.Response.Name) + len(p.Response.Response) + len(p.Response.Output)
+				parts(p.Response.Media)
 			}
 		}
 	}

@@ -242,12 +242,13 @@ type FunctionCall struct {
 
 // A FunctionResponse is a tool's answer. Response is a JSON object. Most tools answer with one text: then it may stand in Output
 // instead, as the JSON string that the client sent, and the object is {"output": text}. Texts of tools are most of what an agent
-// sends, and this way they are not copied.
+// sends, and this way they are not copied. Media are the pictures and documents that the tool gave with it.
 type FunctionResponse struct {
 	ID       string
 	Name     string
 	Response json.RawMessage
 	Output   json.RawMessage
+	Media    []Part
 	Extra    Fields
 }
 

@@ -139,8 +139,12 @@ func (f *Fetcher) fetchAll(ctx context.Context, addresses []string) (map[string]
 // remoteFiles lists what is to be fetched, each once, in the order it is mentioned.
 func remoteFiles(p *perigee.Prompt) []string {
 	var list []string
-	collect := func(parts []perigee.Part) {
+	var collect func(parts []perigee.Part)
+	collect = func(parts []perigee.Part) {
 		for i := range parts {
+			if r := parts[i].Response; r != nil {
+				collect(r.Media)
+			}
 			if part := &parts[i]; isRemote(part) && !slices.Contains(list, part.File.URI) {
 				list = append(list, part.File.URI)
 			}
@@ -182,20 +186,33 @@ func isProviders(u *url.URL) bool {
 
 // withMedia returns a copy of p with data in place of files. What did not change is shared with p.
 func withMedia(p *perigee.Prompt, media map[string]*medium) *perigee.Prompt {
-	inlined := func(c perigee.Content) perigee.Content {
-		copied := false
-		for i := range c.Parts {
-			if !isRemote(&c.Parts[i]) {
+	var inlinedParts func(parts []perigee.Part) []perigee.Part
+	inlinedParts = func(parts []perigee.Part) []perigee.Part {
+		remote := func(p perigee.Part) bool {
+			return isRemote(&p) || p.Response != nil && slices.ContainsFunc(p.Response.Media, func(p perigee.Part) bool { return isRemote(&p) })
+		}
+		if !slices.ContainsFunc(parts, remote) {
+			return parts
+		}
+		parts = slices.Clone(parts)
+		for i := range parts {
+			part := &parts[i]
+			if part.Response != nil {
+				response := *part.Response
+				response.Media = inlinedParts(response.Media)
+				part.Response = &response
+			}
+			if !isRemote(part) {
 				continue
 			}
-			if !copied {
-				c.Parts, copied = slices.Clone(c.Parts), true
-			}
-			part := &c.Parts[i]
 			m := media[part.File.URI]
 			part.Blob = &perigee.Blob{MIME: m.mime, Data: m.data, Extra: part.File.Extra}
 			part.Kind, part.File = perigee.PartBlob, nil
 		}
+		return parts
+	}
+	inlined := func(c perigee.Content) perigee.Content {
+		c.Parts = inlinedParts(c.Parts)
 		return c
 	}
 	next := *p

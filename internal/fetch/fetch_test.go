@@ -144,13 +144,17 @@ func TestFilesOnTheWebBecomeData(t *testing.T) {
 	first := file(cat)
 	first.Signature, first.File.Extra = "seal", perigee.Fields{{Name: "displayName", Value: []byte(`"cat"`)}}
 	p := asking(first, perigee.Part{Text: "and"}, file(moved), file(cat), file("gs://bucket/a.png"), file("https://youtu.be/abc"),
-		file("https://www.youtube.com/watch?v=abc"), file("https://generativelanguage.googleapis.com/v1beta/files/abc"), file(wrong))
+		file("https://www.youtube.com/watch?v=abc"), file("https://generativelanguage.googleapis.com/v1beta/files/abc"), file(wrong),
+		perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: "1", Media: []perigee.Part{file(cat)}}})
 	got, notes, err := s.fetcher(nil).Inline(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := base64.StdEncoding.EncodeToString([]byte(png))
 	parts := got.Contents[1].Parts
+	if r := parts[9].Response; r.ID != "1" || r.Media[0].Kind != perigee.PartBlob || r.Media[0].Blob.Data != want || p.Contents[1].Parts[9].Response.Media[0].Blob != nil {
+		t.Errorf("the result is %+v", r)
+	}
 	for _, i := range []int{0, 2, 3, 8} {
 		if part := parts[i]; part.Kind != perigee.PartBlob || part.File != nil || part.Blob.MIME != "image/png" || part.Blob.Data != want {
 			t.Errorf("part %d is %+v", i, part)

@@ -65,7 +65,11 @@ func (g *gateway) content(c *perigee.Content, tell bool) perigee.Content {
 	}
 	g.known(c.Extra, "contents[].", nil)
 	model := role == perigee.RoleModel
-	parts := g.parts(c.Parts, model, tell)
+	inside := g.inside
+	if model || tell {
+		inside = nowhere
+	}
+	parts := g.parts(attach(c.Parts, inside), model, tell)
 	if model && g.claude() {
 		parts = thoughtsFirst(parts)
 	}

@@ -13,7 +13,7 @@ var (
 	partMembers       = []string{"videoMetadata"}
 	otherMembers      = []string{"executableCode", "codeExecutionResult", "videoMetadata"}
 	mediaMembers      = []string{"displayName"}
-	responseMembers   = []string{"parts", "willContinue", "scheduling"}
+	responseMembers   = []string{"willContinue", "scheduling"}
 	functionMembers   = []string{"behavior"}
 	toolConfigMembers = []string{"retrievalConfig"}
 	searchMembers     = []string{"timeRangeFilter", "searchTypes", "excludeDomains", "enhancedContent", "includedDomains"}

@@ -146,17 +146,13 @@ func (g *gateway) response(p *perigee.Part, model, tell bool) *perigee.Part {
 	if p.Response.Output == nil && !isObject(result) {
 		result = object(result, "result")
 	}
-	members := responseMembers
-	if !g.takesMedia() {
-		members = responseMembers[1:]
-	}
-	extra := g.known(p.Response.Extra, "functionResponse.", members)
+	extra := g.known(p.Response.Extra, "functionResponse.", responseMembers)
 	name := g.names.wire(p.Response.Name)
-	if name == p.Response.Name && len(result) == len(p.Response.Response) && len(extra) == len(p.Response.Extra) {
+	if name == p.Response.Name && len(result) == len(p.Response.Response) && len(extra) == len(p.Response.Extra) && len(p.Response.Media) == 0 {
 		return p
 	}
 	part := *p
-	part.Response = &perigee.FunctionResponse{ID: p.Response.ID, Name: name, Response: result, Output: p.Response.Output, Extra: extra}
+	part.Response = &perigee.FunctionResponse{ID: p.Response.ID, Name: name, Response: result, Output: p.Response.Output, Media: g.insideParts(p.Response.Media), Extra: extra}
 	return &part
 }
 

@@ -41,6 +41,13 @@ func (g *gemini) opening() perigee.Part {
 // clean returns a content without the parts that carry nothing and with the names that the provider knows. Calls and
 // results become texts where tell says so.
 func (g *gemini) clean(c *perigee.Content, tell bool) perigee.Content {
+	inside := g.inside
+	if tell || c.Role == perigee.RoleModel && !resultsOnly(c) {
+		inside = nowhere
+	}
+	if parts := attach(c.Parts, inside); len(parts) != len(c.Parts) {
+		c = &perigee.Content{Role: c.Role, Parts: parts, Extra: c.Extra}
+	}
 	out := *c
 	switch {
 	case out.Role == "":

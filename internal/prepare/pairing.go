@@ -94,7 +94,8 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 					continue
 				}
 				notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
-				part = told("result of tool ", part.Response.Name, part.Response.Object())
+				c.Parts = append(append(c.Parts, told("result of tool ", part.Response.Name, part.Response.Object())), part.Response.Media...)
+				continue
 			}
 			if part.Kind == perigee.PartBlob && len(again) > 0 {
 				data := [2]string{part.Blob.MIME, part.Blob.Data}
@@ -131,7 +132,10 @@ func copies(results []*perigee.FunctionResponse, used []bool) map[*perigee.Funct
 }
 
 func sameResult(a, b *perigee.FunctionResponse) bool {
-	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Response, b.Response) && sameFields(a.Extra, b.Extra)
+	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Response, b.Response) && bytes.Equal(a.Output, b.Output) && sameFields(a.Extra, b.Extra) &&
+		slices.EqualFunc(a.Media, b.Media, func(a, b perigee.Part) bool {
+			return a.Blob != nil && b.Blob != nil && a.Blob.MIME == b.Blob.MIME && a.Blob.Data == b.Blob.Data
+		})
 }
 
 func sameFields(a, b perigee.Fields) bool {

@@ -1,8 +1,10 @@
 package prepare
 
 import (
+	"cmp"
 	"testing"
 
+	"perigee"
 	wire "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
 )
@@ -61,5 +63,74 @@ func TestTurnsWithMoreThanResults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Media that came with a result: inside it where the provider takes them, behind the results and named by them elsewhere.
+func TestMediaOfResults(t *testing.T) {
+	const (
+		png   = `{"inlineData":{"mimeType":"image/png","data":"aGk="}}`
+		sound = `{"inlineData":{"mimeType":"audio/wav","data":"aGk="}}`
+		pdf   = `{"inlineData":{"mimeType":"application/pdf","data":"aGk="}}`
+		file  = `{"fileData":{"mimeType":"image/png","fileUri":"https://x.example/a"}}`
+	)
+	signature := signed(skipped)
+	inside := func(id, media string) string {
+		return `{"functionResponse":{"id":"` + id + `","name":"f","response":{"output":"x"},"parts":[` + media + `]}}`
+	}
+	naming := func(id, names string) string {
+		return `{"functionResponse":{"id":"` + id + `","name":"f","response":{"output":"x","attachments":[` + names + `]}}}`
+	}
+	calls := func(signature string) string { return `model ` + call("1", "f", signature) + `,` + call("2", "f") }
+	for _, c := range []struct {
+		name, model    string
+		in, want       string
+		gateway, notes string // what the gateway gets otherwise, and is told
+	}{
+		{"Gemini 3 reads them inside", flash, contents(hi, calls(signature), `user `+inside("1", png)+`,`+inside("2", png+`,`+pdf)), "", "", ""},
+		{"but not all", flash, contents(hi, calls(signature), `user `+inside("1", sound)+`,`+inside("2", png+`,`+file)+`,{"text":"and"}`),
+			contents(hi, calls(signature), `user `+naming("1", `"attachment 1: audio/wav"`)+`,`+`{"functionResponse":{"id":"2","name":"f","response":{"output":"x","attachments":["attachment 2: image/png"]},"parts":[`+png+`]}}`+`,`+sound+`,`+file+`,{"text":"and"}`), "", ""},
+		{"older models do not", "gemini-2.5-pro", contents(hi, calls(""), `user `+inside("1", png)+`,`+inside("2", png+`,`+pdf)),
+			contents(hi, calls(""), `user `+naming("1", `"attachment 1: image/png"`)+`,`+naming("2", `"attachment 2: image/png","attachment 3: application/pdf"`)+`,`+png+`,`+png+`,`+pdf), "", ""},
+		{"a result that names its own", "gemini-2.5-pro", contents(hi, `model `+call("1", "f"), `user {"functionResponse":{"id":"1","name":"f","response":{"attachments":1},"parts":[`+png+`]}}`),
+			contents(hi, `model `+call("1", "f"), `user {"functionResponse":{"id":"1","name":"f","response":{"attachments":1}}},`+png), "", ""},
+		{"a result that says nothing", "gemini-2.5-pro", contents(hi, `model `+call("1", "f"), `user {"functionResponse":{"id":"1","name":"f","response":{},"parts":[`+png+`]}}`),
+			contents(hi, `model `+call("1", "f"), `user {"functionResponse":{"id":"1","name":"f","response":{"attachments":["attachment 1: image/png"]}}},`+png), "", ""},
+		{"a result without a call", flash, contents(hi, `model {"text":"a"}`, `user `+inside("1", png)), contents(hi, `model {"text":"a"}`, `user {"text":"[result of tool f] {\"output\":\"x\"}"},`+png), "", "repaired result without a call of tool f"},
+		{"Claude reads pictures inside", claude, contents(hi, calls(""), `user `+inside("1", png)+`,`+inside("2", pdf)),
+			contents(hi, calls(""), `user `+naming("1", `"attachment 1: image/png"`)+`,`+naming("2", `"attachment 2: application/pdf"`)+`,`+png+`,`+pdf),
+			contents(hi, calls(""), `user `+inside("1", png)+`,`+naming("2", `"attachment 1: application/pdf"`)+`,`+pdf), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := asSent(t, cmp.Or(c.want, c.in))
+			official, _, _ := ForGemini(prompt(t, c.in), models.Of(c.model))
+			if got := string(wire.EncodeRequest(official)); got != want {
+				t.Errorf("on the official API got\n%s\nwant\n%s", got, want)
+			}
+			got, out := prepared(t, c.model, c.in, AntigravityOptions{})
+			if want = asSent(t, cmp.Or(c.gateway, c.want, c.in)); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			if notes := texts(out.Notes); notes != c.notes {
+				t.Errorf("got notes %q", notes)
+			}
+		})
+	}
+}
+
+// Results whose texts are carried as they came are copies only if the texts are the same.
+func TestCopiesOfTexts(t *testing.T) {
+	answer := func(text string) perigee.Part {
+		return perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: "1", Name: "f", Output: []byte(text)}}
+	}
+	for _, c := range []struct{ second, notes string }{
+		{`"x"`, "repaired result of tool f that came twice"},
+		{`"y"`, "repaired result without a call of tool f"},
+	} {
+		p := prompt(t, contents(hi, `model `+call("1", "f")))
+		p.Contents = append(p.Contents, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{answer(`"x"`), answer(c.second)}})
+		if _, _, notes := ForGemini(p, models.Of("gemini-2.5-pro")); texts(notes) != c.notes || RepeatsResults(p.Contents) != (c.second == `"x"`) {
+			t.Errorf("%s: notes %q", c.second, texts(notes))
+		}
 	}
 }

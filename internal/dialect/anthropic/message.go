@@ -21,8 +21,7 @@ type message struct {
 	role    []byte
 	parts   []perigee.Part
 	results []result
-	media   []perigee.Part // that stood inside results
-	seal    string         // waits for the next call
+	seal    string // waits for the next call
 	calls   bool
 	clears  bool // a system message that ends with the next message of the user
 }
@@ -31,7 +30,6 @@ type message struct {
 // the calls, because the provider wants all of them right behind the calls.
 type turn struct {
 	results []result
-	media   []perigee.Part
 	rest    []perigee.Part
 }
 
@@ -102,7 +100,6 @@ func (d *decoder) userMessage(m *message) {
 	d.lastUser = d.at.message
 	t := &d.turn
 	t.results = append(t.results, m.results...)
-	t.media = append(t.media, m.media...)
 	if t.rest == nil {
 		t.rest = m.parts
 	} else {
@@ -122,11 +119,11 @@ func (d *decoder) flush() {
 	}
 	parts := t.rest
 	if len(t.results) > 0 {
-		parts = make([]perigee.Part, 0, len(t.results)+len(t.media)+len(t.rest))
+		parts = make([]perigee.Part, 0, len(t.results)+len(t.rest))
 		for i := range t.results {
 			parts = append(parts, t.results[i].part)
 		}
-		parts = append(append(parts, t.media...), t.rest...)
+		parts = append(parts, t.rest...)
 	}
 	d.addContent(perigee.RoleUser, parts)
 	*t = turn{}

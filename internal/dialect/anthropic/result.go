@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"strconv"
-
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -13,57 +11,23 @@ type result struct {
 	part  perigee.Part
 }
 
-// toolResult adds the answer of a tool: {"output": text}, or {"error": text}. Images cannot stand inside for
-// every model, so they follow after all results of the turn, and the result says which are its own.
+// toolResult adds the answer of a tool: {"output": text}, or {"error": text}, with the media that came with it.
 func (d *decoder) toolResult(m *message, b *block) {
 	order, name := d.calls.find(b.answers)
-	before := len(d.turn.media) + len(m.media)
 	response := &perigee.FunctionResponse{ID: b.answers, Name: name}
 	text := b.content
 	if len(text) == 0 || text[0] != '"' { // a string is a string: no need to look inside
 		var plain string
-		d.inside(b.content, "content", func(c *rawjson.Cursor) { plain, m.media = d.plain(c, m.media) })
+		d.inside(b.content, "content", func(c *rawjson.Cursor) { plain, response.Media = d.plain(c, nil) })
 		text = rawjson.AppendString(nil, plain)
 	}
-	switch after := len(d.turn.media) + len(m.media); {
-	case b.failed || after > before:
-		response.Response = wrapped(text, b.failed, m.media[len(m.media)-(after-before):], before)
-	default:
+	if b.failed {
+		const name = `{"error":`
+		response.Response = append(append(append(make([]byte, 0, len(name)+len(text)+1), name...), text...), '}')
+	} else {
 		response.Output = text
 	}
 	m.results = append(m.results, result{order: order, part: perigee.Part{Kind: perigee.PartResponse, Response: response}})
-}
-
-// wrapped is the object of a result that is more than a text: an error, or one with media.
-func wrapped(text []byte, failed bool, media []perigee.Part, before int) []byte {
-	name := `{"output":`
-	if failed {
-		name = `{"error":`
-	}
-	object := append(append(make([]byte, 0, len(name)+len(text)+1), name...), text...)
-	if len(media) > 0 {
-		object = appendAttachments(object, media, before)
-	}
-	return append(object, '}')
-}
-
-// appendAttachments names the media that belong to a result, by their place behind the results.
-func appendAttachments(dst []byte, media []perigee.Part, before int) []byte {
-	dst = append(dst, `,"attachments":[`...)
-	for i := range media {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		mime := ""
-		switch {
-		case media[i].Blob != nil:
-			mime = media[i].Blob.MIME
-		case media[i].File != nil:
-			mime = media[i].File.MIME
-		}
-		dst = rawjson.AppendString(dst, "attachment "+strconv.Itoa(before+i+1)+": "+mime)
-	}
-	return append(dst, ']')
 }
 
 // plain reads content as text and the media in it: a string, or a list of blocks, whose texts are joined with

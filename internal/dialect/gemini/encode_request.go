@@ -56,10 +56,12 @@ func RequestSize(p *perigee.Prompt) int {
 	return size
 }
 
-func contentSize(c *perigee.Content) int {
-	size := 64
-	for i := range c.Parts {
-		part := &c.Parts[i]
+func contentSize(c *perigee.Content) int { return 64 + partsSize(c.Parts) }
+
+func partsSize(parts []perigee.Part) int {
+	size := 0
+	for i := range parts {
+		part := &parts[i]
 		size += 64 + len(part.Text)*17/16 + len(part.Signature)
 		switch part.Kind {
 		case perigee.PartBlob:
@@ -67,7 +69,7 @@ func contentSize(c *perigee.Content) int {
 		case perigee.PartCall:
 			size += len(part.Call.Args) + len(part.Call.Name) + len(part.Call.ID)
 		case perigee.PartResponse:
-			size += len(part.Response.Response) + len(part.Response.Output) + len(part.Response.Name) + len(part.Response.ID)
+			size += len(part.Response.Response) + len(part.Response.Output) + len(part.Response.Name) + len(part.Response.ID) + partsSize(part.Response.Media)
 		}
 	}
 	return size
@@ -207,6 +209,10 @@ func (w *writer) part(p *perigee.Part) {
 			w.close()
 		} else {
 			w.raw("response", p.Response.Response)
+		}
+		if media := p.Response.Media; len(media) > 0 {
+			w.key("parts")
+			w.list(len(media), func(i int) { w.part(&media[i]) })
 		}
 		w.fields(p.Response.Extra)
 		w.close()

@@ -226,6 +226,10 @@ func decodeResponsePart(c *rawjson.Cursor) *perigee.FunctionResponse {
 			r.Name = c.String()
 		case "response":
 			r.Response = present(c)
+		case "parts":
+			for range c.List() {
+				r.Media = append(r.Media, decodePart(c))
+			}
 		default:
 			r.Extra = keep(r.Extra, name, c)
 		}

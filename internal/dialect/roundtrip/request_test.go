@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -176,10 +175,8 @@ func (c *conversation) portrait(d *dialect) string {
 		}
 		for _, call := range r.calls {
 			p.result(call.id, call.name, call.result.text(), call.result.failed, d)
-		}
-		for _, n := range r.arrival {
-			for _, x := range r.calls[n].result.files {
-				p.piece("user", x)
+			for _, x := range call.result.files {
+				p.piece("tool", x)
 			}
 		}
 	}
@@ -231,9 +228,6 @@ func portrait(prompt *perigee.Prompt, d *dialect) string {
 	return p.String()
 }
 
-// Dialects name the files that belong to a result in their own ways. Which words these are is theirs to test.
-var attachment = regexp.MustCompile(`(^|\n)\[attachment \d+: [a-z/]+\]`)
-
 func (p *portraitist) part(role string, part *perigee.Part, d *dialect) {
 	if len(part.Extra) > 0 || part.Signature != "" || part.Thought {
 		p.line("a part with more than was said: %+v", part)
@@ -259,11 +253,14 @@ func (p *portraitist) part(role string, part *perigee.Part, d *dialect) {
 		}
 		switch {
 		case response.Output != nil && response.Error == nil:
-			p.result(part.Response.ID, part.Response.Name, attachment.ReplaceAllString(*response.Output, ""), false, d)
+			p.result(part.Response.ID, part.Response.Name, *response.Output, false, d)
 		case response.Error != nil && response.Output == nil:
 			p.result(part.Response.ID, part.Response.Name, *response.Error, true, d)
 		default:
 			p.line("a result without its words: %s", part.Response.Object())
+		}
+		for i := range part.Response.Media {
+			p.part("tool", &part.Response.Media[i], d)
 		}
 	default:
 		p.line("a part of kind %s", strconv.Itoa(int(part.Kind)))

@@ -345,12 +345,15 @@ func (c *conversation) asGemini() []byte {
 			if call.result.failed {
 				member = "error"
 			}
-			waiting = append(waiting, members{"functionResponse": members{"id": call.id, "name": call.name, "response": members{member: call.result.text()}}})
-		}
-		for _, n := range r.arrival {
-			for _, p := range r.calls[n].result.files {
-				waiting = append(waiting, geminiPart(p))
+			response := members{"id": call.id, "name": call.name, "response": members{member: call.result.text()}}
+			if len(call.result.files) > 0 {
+				var parts list
+				for _, p := range call.result.files {
+					parts = append(parts, geminiPart(p))
+				}
+				response["parts"] = parts
 			}
+			waiting = append(waiting, members{"functionResponse": response})
 		}
 	}
 	flush()

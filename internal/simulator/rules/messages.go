@@ -132,6 +132,7 @@ func overlays() []overlay {
 	return []overlay{
 		{internal, "GenerateContentRequest", map[string]string{"sessionId": "string", "model": "-", "store": "-", "serviceTier": "-"}},
 		{internal, "Part", map[string]string{"toolCall": "-", "toolResponse": "-", "partMetadata": "-", "mediaResolution": "-"}},
+		{func(in Input) bool { return in.Surface == V1Beta }, "FunctionResponsePart", map[string]string{"fileData": "-"}},
 		{internal, "FunctionDeclaration", map[string]string{"parametersJsonSchema": "-"}},
 		{internal, "ToolConfig", map[string]string{"includeServerSideToolInvocations": "-"}},
 		{internal, "GoogleSearch", map[string]string{"enhancedContent": "struct", "includedDomains": "[]string"}},

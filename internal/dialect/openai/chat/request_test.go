@@ -175,7 +175,7 @@ func TestToolResults(t *testing.T) {
 			turns(geminiHi, modelTurn(f), userTurn(answered("1", "f", ""))), ""},
 		"parts and pictures": {
 			talking(userHi, calls, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]}`, answering("2", "b")),
-			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"a\nb","files":["file 1 after these results, image/png"]}}}`, rg, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`)), ""},
+			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"a\nb"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}`, rg)), ""},
 		"malformed arguments": {
 			talking(userHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": "}}`)),
 			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"{\"a\": "}}}`)),

@@ -12,7 +12,6 @@ import (
 type round struct {
 	calls   []*perigee.FunctionCall
 	answers []*perigee.FunctionResponse // by call; nil: none yet
-	files   []perigee.Part              // images and the like that came with the results
 	at      int                         // index of that content; 0: it has no place yet, since it is never the first
 	next    int                         // all calls before this one are answered
 	index   map[callKey][]int           // calls by id and by name, once results come out of order
@@ -88,7 +87,7 @@ func (r *round) answer(i int, response *perigee.FunctionResponse) { r.answers[i]
 // settle writes the results into their content and forgets the round. Calls that nobody answered get a result that
 // says so: the provider wants one for each.
 func (r *round) settle(p *perigee.Prompt, n *openai.Notes) {
-	parts := make([]perigee.Part, 0, len(r.calls)+len(r.files))
+	parts := make([]perigee.Part, 0, len(r.calls))
 	for i, response := range r.answers {
 		if response == nil {
 			n.Repaired("messages[].tool_calls[] without a result")
@@ -97,6 +96,6 @@ func (r *round) settle(p *perigee.Prompt, n *openai.Notes) {
 		}
 		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: response})
 	}
-	p.Contents[r.at].Parts = append(parts, r.files...)
+	p.Contents[r.at].Parts = parts
 	*r = round{calls: r.calls[:0], answers: r.answers[:0]}
 }

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"perigee"
@@ -119,38 +118,22 @@ func (t *talk) result(m *message) {
 	call := t.round.calls[i]
 	response := &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Output: m.quoted}
 	if m.quoted == nil {
-		response.Response, t.round.files = toolOutput(m, t.round.files)
+		response.Output, response.Media = toolOutput(m)
 	}
 	t.round.answer(i, response)
 }
 
-// toolOutput writes a tool's answer that is a list as an object. What is not text goes to files, and the answer says so.
-func toolOutput(m *message, files []perigee.Part) (json.RawMessage, []perigee.Part) {
+// toolOutput writes the texts of a tool's answer that is a list as a JSON string, and returns what is not text beside it.
+func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	var texts []string
-	var names []byte
 	for _, part := range m.parts {
-		mime := ""
-		switch part.Kind {
-		case perigee.PartText:
+		if part.Kind == perigee.PartText {
 			texts = append(texts, part.Text)
-			continue
-		case perigee.PartBlob:
-			mime = part.Blob.MIME
-		case perigee.PartFile:
-			mime = part.File.MIME
+		} else {
+			media = append(media, part)
 		}
-		files = append(files, part)
-		if names != nil {
-			names = append(names, ',')
-		}
-		names = rawjson.AppendString(names, "file "+strconv.Itoa(len(files))+" after these results, "+mime)
 	}
-	out := openai.Wrap("output", rawjson.AppendString(nil, strings.Join(texts, "\n")))
-	if names != nil {
-		out = append(out[:len(out)-1], `,"files":[`...)
-		out = append(append(out, names...), "]}"...)
-	}
-	return out, files
+	return rawjson.AppendString(nil, strings.Join(texts, "\n")), media
 }
 
 // end settles what is still open and mends what the provider would refuse: a conversation that the model begins. One of nothing

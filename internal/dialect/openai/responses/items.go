@@ -327,18 +327,19 @@ func asObject(raw json.RawMessage) json.RawMessage {
 
 func (d *decoder) toolOutput(i int, item *inputItem) {
 	text := item.output // most of them are strings, which go on as they are
+	var media []perigee.Part
 	switch {
 	case text == nil:
 		text = json.RawMessage(`""`)
 	case text[0] != '"':
-		d.nested(i, "output", item.output, func(c *rawjson.Cursor) { text = d.output(c) })
+		d.nested(i, "output", item.output, func(c *rawjson.Cursor) { text, media = d.output(c) })
 	}
-	d.answer(item, text)
+	d.answer(item, text, media)
 }
 
 // answer adds a tool's answer, a JSON string, to the user's turn.
-func (d *decoder) answer(item *inputItem, text json.RawMessage) {
-	r := &perigee.FunctionResponse{Output: text}
+func (d *decoder) answer(item *inputItem, text json.RawMessage, media []perigee.Part) {
+	r := &perigee.FunctionResponse{Output: text, Media: media}
 	if call := d.turns.calls[string(item.callID)]; call != nil {
 		r.ID, r.Name = call.ID, call.Name
 	} else {
@@ -362,5 +363,5 @@ func (d *decoder) toolSearchOutput(i int, item *inputItem) {
 	for _, t := range d.out.tools.list[before:] {
 		found.WriteString(" " + t.flat)
 	}
-	d.answer(item, rawjson.AppendString(nil, found.String()))
+	d.answer(item, rawjson.AppendString(nil, found.String()), nil)
 }

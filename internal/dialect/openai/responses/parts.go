@@ -34,32 +34,27 @@ func (d *decoder) content(c *rawjson.Cursor, role string) {
 	}
 }
 
-// output reads what a tool answered, if that is no string, as a JSON string. What is no text goes beside the answer, which names it.
-func (d *decoder) output(c *rawjson.Cursor) json.RawMessage {
+// output reads what a tool answered, if that is no string, as a JSON string, and what is no text beside it.
+func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []perigee.Part) {
 	if c.Kind() != rawjson.Array {
-		return rawjson.AppendString(nil, string(c.Raw()))
+		return rawjson.AppendString(nil, string(c.Raw())), nil
 	}
 	at := *c // an array of something else is kept as it is written
 	if raw := at.Raw(); !isContent(raw) {
 		c.Skip()
-		return rawjson.AppendString(nil, string(raw))
+		return rawjson.AppendString(nil, string(raw)), nil
 	}
-	var text strings.Builder
-	for i := range c.Array() {
-		p, ok := d.part(c)
-		if !ok {
-			continue
+	var texts []string
+	for range c.Array() {
+		switch p, ok := d.part(c); {
+		case !ok:
+		case p.Kind == perigee.PartText:
+			texts = append(texts, p.Text)
+		default:
+			media = append(media, p)
 		}
-		if i > 0 {
-			text.WriteByte('\n')
-		}
-		if p.Kind == perigee.PartText {
-			text.WriteString(p.Text)
-			continue
-		}
-		fmt.Fprintf(&text, "[attachment %d: %s]", d.turns.attach(p), mimeOf(&p))
 	}
-	return rawjson.AppendString(nil, text.String())
+	return rawjson.AppendString(nil, strings.Join(texts, "\n")), media
 }
 
 // isContent says whether an array has parts of content in it, by its first element.
@@ -77,13 +72,6 @@ func isContent(raw []byte) bool {
 		return false
 	}
 	return true
-}
-
-func mimeOf(p *perigee.Part) string {
-	if p.Blob != nil {
-		return p.Blob.MIME
-	}
-	return p.File.MIME
 }
 
 func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {

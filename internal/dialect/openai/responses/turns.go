@@ -17,7 +17,6 @@ type turns struct {
 	// The model's turn that is open, and the user's after it. Their memory is used again for the next ones.
 	spoken  []perigee.Part
 	answers []perigee.Part
-	media   []perigee.Part // that tools gave
 	rest    []perigee.Part
 }
 
@@ -36,12 +35,6 @@ func (t *turns) begun() bool {
 
 func (t *turns) user(p perigee.Part)   { t.rest = append(t.rest, p) }
 func (t *turns) answer(p perigee.Part) { t.answers = append(t.answers, p) }
-
-// attach adds something that a tool gave beside its answer, and returns its number in the turn.
-func (t *turns) attach(p perigee.Part) int {
-	t.media = append(t.media, p)
-	return len(t.media)
-}
 
 func (t *turns) model(p perigee.Part) {
 	t.closeUser()
@@ -66,13 +59,13 @@ func (t *turns) closeModel() {
 
 // closeUser ends the user's turn, if one is open, and the model's turn before it.
 func (t *turns) closeUser() {
-	if len(t.answers) == 0 && len(t.media) == 0 && len(t.rest) == 0 {
+	if len(t.answers) == 0 && len(t.rest) == 0 {
 		return
 	}
 	t.closeModel()
 	t.sortAnswers()
-	t.contents = append(t.contents, perigee.Content{Role: perigee.RoleUser, Parts: slices.Concat(t.answers, t.media, t.rest)})
-	t.answers, t.media, t.rest = t.answers[:0], t.media[:0], t.rest[:0]
+	t.contents = append(t.contents, perigee.Content{Role: perigee.RoleUser, Parts: slices.Concat(t.answers, t.rest)})
+	t.answers, t.rest = t.answers[:0], t.rest[:0]
 }
 
 // sortAnswers puts answers into the order of the calls in the turn before. Answers to other calls go last.
