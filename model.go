@@ -1,5 +1,7 @@
 package perigee
 
+import "time"
+
 // A Model is something that can be asked. Zero limits are unknown limits.
 type Model struct {
 	ID          string
@@ -8,8 +10,9 @@ type Model struct {
 	DisplayName string
 	Description string
 	Version     string
-	Context     int64 // tokens that fit in
-	Output      int64 // tokens that can come out
+	Created     time.Time // when it was released; zero: unknown
+	Context     int64     // tokens that fit in
+	Output      int64     // tokens that can come out
 	Thinking    bool
 	Methods     []string // generateContent, countTokens, embedContent …
 	Extra       Fields   // what else the provider says of it

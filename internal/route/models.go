@@ -119,6 +119,7 @@ func described(m perigee.Model) perigee.Model {
 		return m
 	}
 	m.DisplayName = cmp.Or(m.DisplayName, spec.Name)
+	m.Created = models.Released(m.ID)
 	m.Context = cmp.Or(m.Context, spec.Context)
 	m.Output = cmp.Or(m.Output, spec.Output)
 	m.Thinking = m.Thinking || spec.Thinking.Possible()

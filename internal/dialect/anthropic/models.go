@@ -16,13 +16,17 @@ type model struct {
 	MaxTokens      int64  `json:"max_tokens,omitempty"`
 }
 
-// modelOf is a model as this API shows it. When it was made is not known.
+// modelOf is a model as this API shows it. A date that is not known is the epoch, as Anthropic documents it.
 func modelOf(m *perigee.Model) model {
 	name := m.DisplayName
 	if name == "" {
 		name = m.ID
 	}
-	return model{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: time.Unix(0, 0).UTC().Format(time.RFC3339),
+	created := m.Created
+	if created.IsZero() {
+		created = time.Unix(0, 0)
+	}
+	return model{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339),
 		MaxInputTokens: m.Context, MaxTokens: m.Output}
 }
 

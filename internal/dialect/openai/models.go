@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-// A model has the official fields first. The limits are what other gateways put there, and clients look for them; when a model
-// was made is not known.
+// A model has the official fields first. The limits are what other gateways put there, and clients look for them. created is 0
+// where the date is not known.
 type model struct {
 	ID              string `json:"id"`
 	Object          string `json:"object"`
@@ -19,7 +19,11 @@ type model struct {
 }
 
 func modelOf(m *perigee.Model) model {
-	return model{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName, ContextLength: m.Context, MaxOutputTokens: m.Output}
+	shown := model{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName, ContextLength: m.Context, MaxOutputTokens: m.Output}
+	if !m.Created.IsZero() {
+		shown.Created = m.Created.Unix()
+	}
+	return shown
 }
 
 // EncodeModel writes a model as GET /v1/models/{model} answers with it.

@@ -1,0 +1,42 @@
+package models
+
+import "time"
+
+// released is when models were released, as far as their makers have said. Names of one model share a date; previews have their own.
+var released = map[string]string{
+	"claude-opus-4-6-thinking":       "2026-02-05",
+	"claude-sonnet-4-6":              "2026-02-17",
+	"claude-sonnet-4-6-thinking":     "2026-02-17",
+	"claude-opus-4-5-thinking":       "2025-11-24",
+	"claude-sonnet-4-5":              "2025-09-29",
+	"claude-sonnet-4-5-thinking":     "2025-09-29",
+	"gemini-3.6-flash-high":          "2026-07-21",
+	"gemini-3-flash":                 "2025-12-17",
+	"gemini-3-flash-preview":         "2025-12-17",
+	"gemini-3-pro-preview":           "2025-11-18",
+	"gemini-3-pro-high":              "2025-11-18",
+	"gemini-3-pro-low":               "2025-11-18",
+	"gemini-3-pro-image-preview":     "2025-11-20",
+	"gemini-3.1-pro-preview":         "2026-02-19",
+	"gemini-3.1-pro-high":            "2026-02-19",
+	"gemini-3.1-pro-low":             "2026-02-19",
+	"gemini-2.5-pro":                 "2025-06-17",
+	"gemini-2.5-flash":               "2025-06-17",
+	"gemini-2.5-flash-thinking":      "2025-06-17",
+	"gemini-2.5-flash-lite":          "2025-07-22",
+	"gemini-2.5-flash-image":         "2025-10-02",
+	"gemini-2.5-flash-image-preview": "2025-08-26",
+	"gemini-2.0-flash":               "2025-02-05",
+	"gemini-2.0-flash-lite":          "2025-02-25",
+	"gemini-embedding-001":           "2025-07-14",
+	"gpt-oss-120b-medium":            "2025-08-05",
+}
+
+// Released is when a model was released, at midnight UTC; zero: nobody has said.
+func Released(id string) time.Time {
+	t, err := time.Parse(time.DateOnly, released[id])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
