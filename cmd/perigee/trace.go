@@ -138,7 +138,7 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 			}
 			return r.Time.In(zone).Format(time.DateTime)
 		}},
-		column[perigee.TraceRow]{"MODEL", func(r perigee.TraceRow) any { return either{askedAndAnswered(r), orDash(r.Model)} }},
+		column[perigee.TraceRow]{"MODEL", func(r perigee.TraceRow) any { return askedAndAnswered(r) }},
 		column[perigee.TraceRow]{"UPSTREAM", func(r perigee.TraceRow) any { return orDash(r.Upstream) }},
 		column[perigee.TraceRow]{"ACCOUNT", func(r perigee.TraceRow) any { return orDash(r.Account) }},
 		column[perigee.TraceRow]{"STATUS", func(r perigee.TraceRow) any { return orNone(r.Status) }},

@@ -350,7 +350,7 @@ func (d *decoder) finish() error {
 		return d.err
 	}
 	if d.prompt.Generation.MaxOutputTokens == nil && !d.count {
-		d.notes.add(perigee.NoteMapped, "max_tokens")
+		d.notes.add(perigee.NoteMapped, "max_tokens to the limit of the model")
 	}
 	return nil
 }

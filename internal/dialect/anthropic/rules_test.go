@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"perigee"
@@ -34,7 +35,8 @@ func TestRulesTellTheTruth(t *testing.T) {
 			default:
 				named := slices.ContainsFunc(req.Notes, func(n perigee.Note) bool {
 					same := n.Action == string(rule.Handling) || n.Action == perigee.NoteRepaired && rule.Handling == perigee.HandlingMapped
-					return same && n.Subject == rule.Field
+					field, _, _ := strings.Cut(n.Subject, " ") // behind it stands what it became
+					return same && (n.Subject == rule.Field || field == rule.Field)
 				})
 				if len(req.Notes) != 1 || !named {
 					t.Errorf("%s: want one note that %s was %s, got %v", rule.Example, rule.Field, rule.Handling, req.Notes)

@@ -104,7 +104,7 @@ func (d *decoder) settleThinking() {
 		t.Budget = d.thinking.budget
 	default:
 		if kind != "adaptive" && kind != "enabled" {
-			d.notes.mapped("", []byte("thinking.type"))
+			d.notes.add(perigee.NoteMapped, "thinking.type "+fieldName([]byte(kind))+" to adaptive")
 		}
 		d.level(t)
 	}
@@ -122,7 +122,7 @@ func (d *decoder) level(t *perigee.Thinking) {
 	}
 	level := levels[d.effort]
 	if level != d.effort {
-		d.notes.mapped("", []byte("output_config.effort"))
+		d.notes.add(perigee.NoteMapped, "output_config.effort "+fieldName([]byte(d.effort))+" to "+level)
 	}
 	t.Level = level
 }

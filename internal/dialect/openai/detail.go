@@ -18,7 +18,7 @@ func (d *Detail) Take(detail, path string, notes *Notes) {
 	case "low", "high":
 	case "original": // finer than there is
 		detail = "high"
-		notes.Mapped(path + " original")
+		notes.Mapped(path + " original to high")
 	default:
 		notes.Dropped(path + " " + Brief(detail))
 		return

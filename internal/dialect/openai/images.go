@@ -132,7 +132,7 @@ func (d *imageDecoder) size(size string) {
 		}
 	}
 	if off(best) > 0.01 {
-		d.notes.Mapped("size")
+		d.notes.Mapped(fmt.Sprintf("size %dx%d to %d:%d", width, height, best.width, best.height))
 	}
 	d.config = fmt.Appendf(nil, `{"aspectRatio":"%d:%d"`, best.width, best.height)
 	switch longest := max(width, height); {

@@ -94,7 +94,7 @@ func decode(t *rapid.T, d *dialect, body []byte) *perigee.Prompt {
 	}
 	// All of this can be carried over, so nothing may have been lost. Only Anthropic's API demands a limit.
 	for _, n := range req.Notes {
-		if d.name != "anthropic" || n.Subject != "max_tokens" || prompt.Generation.MaxOutputTokens != nil {
+		if d.name != "anthropic" || !strings.HasPrefix(n.Subject, "max_tokens ") || prompt.Generation.MaxOutputTokens != nil {
 			t.Fatalf("%v about %s", req.Notes, body)
 		}
 	}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -72,8 +73,9 @@ func (d *decoder) candidates(n int64) {
 // seed makes the seed fit the 32 bits that the provider has for it.
 func (d *decoder) seed(seed int64) {
 	if seed < math.MinInt32 || seed > math.MaxInt32 {
-		d.notes.Mapped("seed")
-		seed = int64(int32(seed ^ seed>>32))
+		short := int64(int32(seed ^ seed>>32))
+		d.notes.Mapped(fmt.Sprintf("seed %d to %d", seed, short))
+		seed = short
 	}
 	d.prompt.Generation.Seed = &seed
 }

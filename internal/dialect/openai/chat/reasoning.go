@@ -63,7 +63,7 @@ func (d *decoder) effort(field, word string) *perigee.Thinking {
 	case "minimal", "low", "medium", "high":
 		return &perigee.Thinking{Include: new(true), Level: word}
 	case "xhigh", "max":
-		d.notes.Mapped(field + " " + word)
+		d.notes.Mapped(field + " " + word + " to high")
 		return &perigee.Thinking{Include: new(true), Level: "high"}
 	case "auto", "default":
 		return &perigee.Thinking{Include: new(true)}
