@@ -140,7 +140,7 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 	case len(able) == 0:
 		return config.Upstream{}, usagef("login: no upstream of kind antigravity is configured; with an API key (kind: gemini, recommended) there is nothing to sign in to")
 	case r.upstream != "":
-		return config.Upstream{}, usagef("login: nobody can sign in to an upstream %q; --upstream takes %s", r.upstream, strings.Join(known, ", "))
+		return config.Upstream{}, usagef("login: upstream %q has no sign-in; --upstream takes %s", r.upstream, strings.Join(known, ", "))
 	case len(able) > 1:
 		return config.Upstream{}, usagef("login: say which upstream with --upstream: %s", strings.Join(known, ", "))
 	}

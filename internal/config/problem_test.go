@@ -30,7 +30,7 @@ func TestManyProblemsAreShortenedSoon(t *testing.T) {
 			[]string{`upstreams[0].kind: expected one of ` + strings.Join(kindField().choices(), ", ") + `, got "gemni"; did you mean "gemini"?`}},
 		"routes to nobody": {"upstreams:\n" + text(2_000, func(i int) string { return fmt.Sprintf("- {name: studio-%d, kind: simulator}\n", i) }) +
 			"models: {routes: [{match: \"*\", to: [" + text(4_000, func(i int) string { return fmt.Sprintf("elsewhere-%d, ", i) }) + "]}]}\n", 4_000,
-			[]string{`models.routes[0].to: no upstream is called "elsewhere-0"; there are studio-0, `, " and 1980 more", "and there are 3900 more problems"}},
+			[]string{`models.routes[0].to: no upstream is called "elsewhere-0"; known upstreams: studio-0, `, " and 1980 more", "and there are 3900 more problems"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, src := inDir(t, nil)

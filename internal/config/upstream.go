@@ -38,7 +38,7 @@ func (l *loader) checkUpstreams() {
 		}
 		if u.Kind == KindAntigravity {
 			if u.OAuth.ClientID == "" && l.good(key+".oauth") && l.good(key+".oauth.client_id") {
-				l.warn("upstream %s has no oauth.client_id; who signs in or imports accounts needs that of an installed Antigravity IDE", u.Name)
+				l.warn("upstream %s has no oauth.client_id; sign-in and import will use the one of an installed Antigravity IDE", u.Name)
 			}
 			l.checkNotEmpty(key+".endpoints", len(u.Endpoints), "an address")
 			l.checkNotEmpty(key+".pools", len(u.Pools), "a pool")

@@ -178,10 +178,10 @@ func hintForUpstream(name string, known []string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(known) == 0 {
-		return "there is none under upstreams"
+		return "none is configured"
 	}
 	if more := len(known) - maxNamed; more > 0 {
-		return fmt.Sprintf("there are %s and %d more", strings.Join(known[:maxNamed], ", "), more)
+		return fmt.Sprintf("known upstreams: %s and %d more", strings.Join(known[:maxNamed], ", "), more)
 	}
-	return "there are " + strings.Join(known, ", ")
+	return "known upstreams: " + strings.Join(known, ", ")
 }

@@ -18,7 +18,7 @@ import (
 var ErrNoSocket = errors.New("a daemon is running, but its socket cannot be reached; stop it, or see in its log why it has none")
 
 // ErrNoAnswer says that a daemon was reached and did not answer, so that nobody knows what it has done.
-var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or start it anew")
+var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restart it")
 
 // ErrNotRunning says that there is no daemon, and so nothing to work around.
 var ErrNotRunning = errors.New("no daemon is running")

@@ -19,7 +19,7 @@ func isFile(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return bad("there is no such file").WithNext("check the path")
 	case errors.Is(err, fs.ErrPermission):
-		return bad("it may not be looked at").WithNext("see with ls -l who may")
+		return bad("permission denied").WithNext("ls -l shows who may read it")
 	case err != nil:
 		return bad("%v", err).WithNext("check the path")
 	case info.IsDir():

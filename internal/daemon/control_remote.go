@@ -86,7 +86,7 @@ func (r remote) send(ctx context.Context, method, path string, body []byte, into
 		return refusal(resp, raw)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
+		return fmt.Errorf("the daemon's answer cannot be read, it may be of another version: %w", err)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func refusal(resp *http.Response, raw []byte) error {
 	_ = json.Unmarshal(raw, &said)
 	class := perigee.Class(resp.Header.Get("X-Perigee-Class"))
 	if said.Error.Message == "" || class == "" {
-		return perigee.Errorf(perigee.ClassInternal, "the daemon answered %s", resp.Status).WithNext("is it of another version? start it anew")
+		return perigee.Errorf(perigee.ClassInternal, "the daemon answered %s", resp.Status).WithNext("it may be of another version: restart it")
 	}
 	return &perigee.Error{Class: class, Message: said.Error.Message}
 }

@@ -80,7 +80,7 @@ func closeDir(dir string, info fs.FileInfo, root *os.Root, logger *slog.Logger) 
 		return os.Chmod(dir, 0o700)
 	}
 	if writable && !sticky {
-		return fmt.Errorf("%s belongs to somebody else, and others may write to it (mode %#o)", filepath.Clean(dir), info.Mode().Perm())
+		return fmt.Errorf("%s belongs to another user and is writable by others (mode %#o)", filepath.Clean(dir), info.Mode().Perm())
 	}
 	logger.Warn("others can look into data_dir", "data_dir", dir, "mode", fmt.Sprintf("%#o", info.Mode().Perm()), "next", "chmod 700 "+filepath.Clean(dir))
 	return nil

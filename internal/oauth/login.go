@@ -138,7 +138,7 @@ func (l *Login) Wait(ctx context.Context) (SignedIn, error) {
 			if !errors.Is(context.Cause(ctx), errTimeUp) {
 				return SignedIn{}, ctx.Err()
 			}
-			return SignedIn{}, perigee.Errorf(perigee.ClassUnavailable, "nobody signed in within %v", l.opts.Timeout).
+			return SignedIn{}, perigee.Errorf(perigee.ClassUnavailable, "no sign-in within %v", l.opts.Timeout).
 				WithNext("run `perigee login` again; if the browser ends on a page that cannot be reached, paste its address")
 		}
 	}
