@@ -31,7 +31,10 @@ type streamEncoder interface {
 	Idle(dst []byte) []byte                                 // a keep-alive
 }
 
-// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in a write of its own.
+// repeatPause is how long an error is repeated after the first time. Clients that have not read the first by then get both in one read.
+const repeatPause = 500 * time.Millisecond
+
+// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in a read of its own.
 type errorRepeater interface {
 	RepeatError(dst []byte, status int, err *perigee.Error) []byte // after Fail; may add nothing
 }
@@ -200,10 +203,15 @@ func (w *streamWriter) fail(err error) error {
 	e := w.call.trouble(err)
 	status := statusOf(w.call.dialect, e)
 	w.buf = w.encoder.Fail(w.space(), status, e)
-	if again, ok := w.encoder.(errorRepeater); ok && w.flush() == nil {
-		w.buf = again.RepeatError(w.space(), status, e)
+	again, ok := w.encoder.(errorRepeater)
+	if w.flush() != nil || !ok {
+		return nil
 	}
-	if len(w.buf) > 0 {
+	if w.buf = again.RepeatError(w.space(), status, e); len(w.buf) > 0 {
+		select {
+		case <-time.After(repeatPause):
+		case <-w.call.r.Context().Done():
+		}
 		_ = w.flush()
 	}
 	return nil
