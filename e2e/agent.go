@@ -23,6 +23,7 @@ type agent struct {
 	missing string // a model that nobody has, with a name that the agent takes
 	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
 	sockets bool   // it must ask over a WebSocket
+	brief   bool   // it asks a question and runs one loop
 	gateway bool   // it is answered by the Antigravity gateway, and shows its loops only
 	blind   bool   // it keeps pictures to itself, whatever way it asks
 
@@ -52,7 +53,7 @@ type invocation struct {
 }
 
 // errandLimit is how long an agent may take; most of them retry for minutes when something is wrong.
-const errandLimit = 90 * time.Second
+const errandLimit = 150 * time.Second
 
 var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
 
@@ -60,6 +61,9 @@ func (a agent) client() client {
 	scenarios := slices.Clone(agentScenarios)
 	if a.gateway {
 		scenarios = []string{question, toolLoop, parallel}
+	}
+	if a.brief {
+		scenarios = []string{question, toolLoop}
 	}
 	if a.blind {
 		scenarios = slices.DeleteFunc(scenarios, func(s string) bool { return s == image })

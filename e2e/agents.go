@@ -15,7 +15,12 @@ func agents() []client {
 		claudeCode("claude code", "claude-sonnet-4-6", "claude-sonnet-4-99"),
 		// With a model that it does not know, it puts system messages between the others.
 		claudeCode("claude code gemini", "gemini-2.5-pro", "gemini-2.5-prq"),
-		codex("codex", false), codex("codex socket", true), copilot(), geminiCLI(),
+		codex("codex", false), codex("codex socket", true), copilot(), geminiCLI(), qwen(), pi(),
+	}
+	for _, wire := range []string{"chat", "responses", "messages"} {
+		for _, model := range []string{"gemini-2.5-pro", "claude-sonnet-4-6"} {
+			all = append(all, copilotOver(wire, model))
+		}
 	}
 	all = append(all, openCodes()...)
 	all = append(all,
@@ -142,13 +147,75 @@ func copilot() agent {
 				},
 			}
 		},
-		answer: func(_ errand, stdout []byte) (string, error) { return string(stdout), nil },
+		answer: wholeOutput,
 		shell: func(command string) string {
 			return call("bash", map[string]any{"command": command, "description": "reads"})
 		},
 		read: oneArgument("view", "path"),
 	}
 }
+
+// copilotOver asks over HTTP, in one of the three dialects that it has. Names of Gemini models make it send what it sends to no other.
+func copilotOver(wire, model string) agent {
+	a := copilot()
+	a.name, a.model, a.sockets, a.brief = "copilot "+wire+" "+model, model, false, true
+	a.command = func(e errand) invocation {
+		base := e.base + "/v1"
+		env := []string{"COPILOT_OFFLINE=true", "COPILOT_MODEL=" + e.model, "COPILOT_PROVIDER_API_KEY=" + e.key}
+		switch wire {
+		case "responses":
+			env = append(env, "COPILOT_PROVIDER_WIRE_API=responses")
+		case "messages":
+			env = append(env, "COPILOT_PROVIDER_TYPE=anthropic")
+			base = e.base
+		}
+		return invocation{
+			argv: []string{"node", cached("copilot", "node_modules", "@github", "copilot", "npm-loader.js"), "-p", e.prompt, "--allow-all-tools", "--silent"},
+			env:  append(env, "COPILOT_PROVIDER_BASE_URL="+base),
+		}
+	}
+	return a
+}
+
+// qwen is Qwen Code in the Gemini dialect.
+func qwen() agent {
+	return agent{
+		name: "qwen code", install: "qwen", library: "@qwen-code/qwen-code", blind: true,
+		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
+		prepare: func(errand) error { return nil },
+		command: func(e errand) invocation {
+			return invocation{
+				argv: []string{"node", cached("qwen", "node_modules", "@qwen-code", "qwen-code", "cli.js"), "--auth-type", "gemini", "-m", e.model, "--yolo", "-p", e.prompt},
+				env:  []string{"GEMINI_API_KEY=" + e.key, "GOOGLE_GEMINI_BASE_URL=" + e.base},
+			}
+		},
+		answer: wholeOutput,
+		shell: func(command string) string {
+			return call("run_shell_command", map[string]any{"command": command, "is_background": false})
+		},
+		read: oneArgument("read_file", "file_path"),
+	}
+}
+
+// pi speaks the Gemini dialect with Google's older library.
+func pi() agent {
+	return agent{
+		name: "pi", install: "pi", library: "@mariozechner/pi-coding-agent", blind: true,
+		model: "gemini-3-flash", missing: "gemini-3-flsh", says: "the nearest names are gemini-3-flash",
+		prepare: func(e errand) error {
+			return writeSettings(filepath.Join(e.home, ".pi", "agent", "models.json"), fmt.Sprintf(
+				`{"providers": {"perigee": {"baseUrl": "%s/v1beta", "api": "google-generative-ai", "apiKey": %q, "models": [{"id": %q}]}}}`, e.base, e.key, e.model))
+		},
+		command: func(e errand) invocation {
+			return invocation{argv: []string{"node", cached("pi", "node_modules", "@mariozechner", "pi-coding-agent", "dist", "cli.js"),
+				"--provider", "perigee", "--model", e.model, "-p", e.prompt}}
+		},
+		answer: wholeOutput,
+		shell:  oneArgument("bash", "command"), read: oneArgument("read", "path"),
+	}
+}
+
+func wholeOutput(_ errand, stdout []byte) (string, error) { return string(stdout), nil }
 
 func geminiCLI() agent {
 	return agent{

@@ -12,6 +12,7 @@ type client struct {
 	version   string
 	install   string // the folder of the cache that it needs
 	scenarios []string
+	together  bool // run at the same time as others that are
 
 	// run tells the report the outcome of every scenario of c, even when the client itself cannot run.
 	run func(ctx context.Context, s *stage, c client, r *report)
@@ -29,7 +30,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), teams(), published())
+	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), troubledStreams(), teams(), published())
 }
 
 // choose keeps the clients and scenarios that the pattern finds in "client: scenario".

@@ -15,7 +15,10 @@ import (
 )
 
 // Each folder of npm/ is installed on its own, so that an agent which cannot be had takes nothing else down.
-const goInstall = "gosdk"
+const (
+	goInstall    = "gosdk"
+	oldGoInstall = "gosdk_older"
+)
 
 func cached(elements ...string) string {
 	root, err := filepath.Abs(filepath.Join("e2e", ".cache"))
@@ -50,7 +53,12 @@ func install(ctx context.Context, clients []client, out io.Writer) (missing map[
 func installOne(ctx context.Context, name string) (fresh bool, err error) {
 	switch name {
 	case goInstall:
-		return true, buildGoSDKs(ctx)
+		if err := buildGo(ctx, name); err != nil {
+			return false, err
+		}
+		return true, buildPrinted(ctx)
+	case oldGoInstall:
+		return true, buildGo(ctx, name)
 	case postgresInstall:
 		return installPostgres(ctx)
 	case terminalInstall:
@@ -111,17 +119,17 @@ func installDebian(ctx context.Context, name string) error {
 	return nil
 }
 
-// buildGoSDKs builds the client of the Go SDKs, which is a module of its own so that perigee's stays small.
-func buildGoSDKs(ctx context.Context) error {
-	if err := os.MkdirAll(cached(goInstall), 0o755); err != nil {
+// buildGo builds a client in Go, which is a module of its own so that perigee's stays small.
+func buildGo(ctx context.Context, name string) error {
+	if err := os.MkdirAll(cached(name), 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", cached(goInstall, "gosdk"), ".")
-	cmd.Dir = filepath.Join("e2e", "gosdk")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", cached(name, name), ".")
+	cmd.Dir = filepath.Join("e2e", name)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, firstLines(string(output), 4))
 	}
-	return buildPrinted(ctx)
+	return nil
 }
 
 // buildPerigee builds the binary that is driven, unless one is given.
@@ -153,13 +161,15 @@ func pinnedPackage(install, name string) string {
 }
 
 // pinnedModule is the version that the go.mod of the Go SDKs asks for.
-func pinnedModule(path string) string {
-	data, err := os.ReadFile(filepath.Join("e2e", "gosdk", "go.mod"))
+func pinnedModule(path string) string { return pinnedIn(goInstall, path) }
+
+func pinnedIn(name, path string) string {
+	data, err := os.ReadFile(filepath.Join("e2e", name, "go.mod"))
 	if err != nil {
 		return "?"
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), path+" v"); ok {
+		if _, rest, ok := strings.Cut(line, path+" v"); ok {
 			return strings.TrimSpace(rest)
 		}
 	}

@@ -1,8 +1,9 @@
 // Command e2e drives real client programs against a real perigee: the SDKs of OpenAI, Anthropic and Google for
-// JavaScript and Go, the Vercel AI SDK, Claude Code, Codex, Gemini CLI and OpenCode. Each asks a question, runs
-// a tool loop, a parallel one, sends a picture and meets an error.
+// JavaScript and Go, the Vercel AI SDK, LangChain, Genkit, ADK, Claude Code, Codex, Gemini CLI, OpenCode, GitHub Copilot CLI, Qwen Code
+// and pi. Each asks a question, runs a tool loop, a parallel one, sends a picture and meets an error; streams break off and fall
+// silent; and the settings that the documents print are run as they stand there.
 //
-// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 1.5 GB), and
+// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 2.5 GB), and
 // so needs a package registry once. It is called by "make e2e", and imports nothing of perigee: it starts the
 // binary that was built from this tree, and looks at it from outside.
 //
@@ -22,6 +23,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"sync"
 )
 
 func main() {
@@ -109,13 +111,19 @@ func drive(ctx context.Context, wanted []client, missing map[string]string, bina
 		}
 		defer s.close()
 	}
+	var together sync.WaitGroup
 	for _, c := range wanted {
-		if reason := missing[c.install]; reason != "" {
+		switch reason := missing[c.install]; {
+		case reason != "":
 			report.skip(c, reason)
-			continue
+		case c.together:
+			together.Go(func() { c.run(ctx, s, c, report) })
+		default:
+			together.Wait()
+			c.run(ctx, s, c, report)
 		}
-		c.run(ctx, s, c, report)
 	}
+	together.Wait()
 	report.finish()
 	return report.failed == 0, nil
 }

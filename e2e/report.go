@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
@@ -17,9 +18,10 @@ type outcome struct {
 	reason   string
 }
 
-// A report collects outcomes and tells each as it comes.
+// A report collects outcomes and tells each as it comes. Clients that run at the same time share it.
 type report struct {
 	out      io.Writer
+	mu       sync.Mutex
 	outcomes []outcome
 	failed   int
 	last     time.Time
@@ -32,7 +34,6 @@ func (r *report) add(c client, scenario string, err error) {
 	o := outcome{client: c, scenario: scenario, result: "pass"}
 	if err != nil {
 		o.result, o.reason = "FAIL", err.Error()
-		r.failed++
 	}
 	r.append(o)
 }
@@ -45,6 +46,11 @@ func (r *report) skip(c client, reason string) {
 }
 
 func (r *report) append(o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.result == "FAIL" {
+		r.failed++
+	}
 	r.outcomes = append(r.outcomes, o)
 	now := time.Now()
 	fmt.Fprintf(r.out, "%s  %s %s: %s  (%.1fs)\n", o.result, o.client.name, o.client.version, o.scenario, now.Sub(r.last).Seconds())

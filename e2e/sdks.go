@@ -41,17 +41,21 @@ func javascriptSDKs() []client {
 }
 
 func javascript(name, library string, scenarios []string, script string, args ...string) client {
+	return javascriptIn(sdkInstall, name, library, scenarios, script, args...)
+}
+
+func javascriptIn(install, name, library string, scenarios []string, script string, args ...string) client {
 	return client{
-		name: name, version: pinnedPackage(sdkInstall, library), install: sdkInstall, scenarios: scenarios,
+		name: name, version: pinnedPackage(install, library), install: install, scenarios: scenarios,
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			// Modules are looked for beside the script, so the scripts go where the modules are.
 			for _, file := range []string{"scenario.mjs", script} {
-				if err := copyFile(filepath.Join("e2e", "clients", file), cached(sdkInstall, file)); err != nil {
+				if err := copyFile(filepath.Join("e2e", "clients", file), cached(install, file)); err != nil {
 					r.addAll(c, err)
 					return
 				}
 			}
-			runScript(ctx, s, c, r, append([]string{"node", cached(sdkInstall, script)}, args...))
+			runScript(ctx, s, c, r, append([]string{"node", cached(install, script)}, args...))
 		},
 	}
 }
@@ -76,14 +80,26 @@ func golang(name, module string, scenarios []string, arg string) client {
 	}
 }
 
+// oldGenai is Google's Go library as it was a year ago, in a module of its own: Go has one version of a module in a program.
+func oldGenai() client {
+	const module = "google.golang.org/genai"
+	return client{
+		name: "stream genai go older", version: pinnedIn(oldGoInstall, module), install: oldGoInstall, scenarios: streamScenarios,
+		run: func(ctx context.Context, s *stage, c client, r *report) {
+			runScript(ctx, s, c, r, []string{cached(oldGoInstall, oldGoInstall)})
+		},
+	}
+}
+
 // runScript runs a client that does all its scenarios in one process and tells a line about each.
 func runScript(ctx context.Context, s *stage, c client, r *report, argv []string) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{
 		"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"),
 		"PERIGEE_SIMULATED=" + s.simulated, "PERIGEE_WATCHED=" + s.watched, "PERIGEE_WITNESS=" + s.witness.url,
+		"PERIGEE_SHAKY=" + s.shaky,
 		"PERIGEE_KEY=" + s.key, "PERIGEE_LIMITED_KEY=" + s.limitedKey(),
 		"PERIGEE_PICTURE=" + base64.StdEncoding.EncodeToString(s.witness.png),
 		"PERIGEE_SCENARIOS=" + strings.Join(c.scenarios, ","),

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -22,12 +23,15 @@ type stage struct {
 	simulated string
 	watched   string
 	gateway   string
+	shaky     string // asks provider, with keep-alives as everyone has them
+	provider  *shakyProvider
 	witness   *witness
 	key       string
 
 	binary    string // perigee
 	dir       string
 	processes []*process
+	mu        sync.Mutex
 	limited   []string // keys that nobody has used yet
 	printed   bool     // a daemon runs where the documents say
 }
@@ -74,7 +78,24 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 	if s.watched, err = s.start(ctx, "watched", binary, "serve", "--config", config, "--listen", "127.0.0.1:0"); err != nil {
 		return err
 	}
+	if err := s.openShaky(ctx, binary, provider); err != nil {
+		return err
+	}
 	return s.openGateway(ctx, binary, provider)
+}
+
+// openShaky puts a provider in trouble behind a daemon.
+func (s *stage) openShaky(ctx context.Context, binary, simulator string) (err error) {
+	if s.provider, err = newShakyProvider(simulator); err != nil {
+		return err
+	}
+	config := filepath.Join(s.dir, "shaky.yaml")
+	text := fmt.Sprintf("upstreams:\n  - {name: shaky, kind: gemini, url: %q, keys: [any]}\nkeys:\n  - {name: client, secret: %s}\n", s.provider.url, s.key)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return err
+	}
+	s.shaky, err = s.start(ctx, "shaky", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
+	return err
 }
 
 // openGateway signs an account in, as somebody who comes from another program would, and serves it.
@@ -129,6 +150,8 @@ func (s *stage) config() string {
 
 // limitedKey gives a key that has its one request left.
 func (s *stage) limitedKey() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := s.limited[0]
 	s.limited = s.limited[1:]
 	return key
@@ -140,6 +163,9 @@ func (s *stage) close() {
 	}
 	if s.witness != nil {
 		s.witness.close()
+	}
+	if s.provider != nil {
+		s.provider.close()
 	}
 	os.RemoveAll(s.dir)
 }

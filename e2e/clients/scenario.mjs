@@ -12,6 +12,7 @@ const env = (name) => {
 export const simulated = env('PERIGEE_SIMULATED'); // answers from the built-in simulator
 export const watched = env('PERIGEE_WATCHED'); // answers through a witness, which sees what the provider gets
 export const witness = env('PERIGEE_WITNESS');
+export const shaky = env('PERIGEE_SHAKY'); // its provider breaks off, or is silent, when the prompt says so
 export const key = env('PERIGEE_KEY');
 export const limitedKey = env('PERIGEE_LIMITED_KEY'); // good for one request a minute
 export const picture = env('PERIGEE_PICTURE'); // a PNG in base64

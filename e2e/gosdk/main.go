@@ -20,8 +20,11 @@ type scenario struct {
 
 func main() {
 	clients := map[string][]scenario{
-		"chat": chatScenarios(), "responses": responsesScenarios(), "socket": socketScenarios(),
-		"anthropic": anthropicScenarios(), "genai": genaiScenarios(),
+		"chat":      append(chatScenarios(), streamScenarios(askChat)...),
+		"responses": append(responsesScenarios(), streamScenarios(askResponses)...),
+		"socket":    socketScenarios(),
+		"anthropic": append(anthropicScenarios(), streamScenarios(askAnthropic)...),
+		"genai":     append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|genai")
@@ -41,7 +44,7 @@ func main() {
 }
 
 func limitTime(run func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

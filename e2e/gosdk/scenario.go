@@ -17,6 +17,7 @@ var (
 	simulated  = os.Getenv("PERIGEE_SIMULATED")
 	watched    = os.Getenv("PERIGEE_WATCHED")
 	witness    = os.Getenv("PERIGEE_WITNESS")
+	shaky      = os.Getenv("PERIGEE_SHAKY")
 	key        = os.Getenv("PERIGEE_KEY")
 	limitedKey = os.Getenv("PERIGEE_LIMITED_KEY")
 	picture    = os.Getenv("PERIGEE_PICTURE")
