@@ -63,6 +63,18 @@ func NewCursor(data []byte) *Cursor {
 	return &Cursor{data: data}
 }
 
+// Reset puts the Cursor before the one value of other data. What it needs for unescaping is used again.
+func (c *Cursor) Reset(data []byte) {
+	scratch := c.scratch[:0]
+	if cap(scratch) > maxScratch {
+		scratch = nil
+	}
+	*c = Cursor{data: data, scratch: scratch}
+}
+
+// maxScratch is how many bytes a Cursor may keep from one text for the next.
+const maxScratch = 4 << 10
+
 // Err returns the first *TypeError, or nil.
 func (c *Cursor) Err() error { return c.err }
 

@@ -316,3 +316,25 @@ func TestFloat64(t *testing.T) {
 		}
 	}
 }
+
+// A Cursor that is reset forgets everything about the text before, its error included.
+func TestCursorReset(t *testing.T) {
+	c := rawjson.NewCursor([]byte(`{"a":["x\n",7]}`))
+	for range c.Object() {
+		for range c.Array() {
+			_ = c.String()
+		}
+	}
+	if c.Err() == nil {
+		t.Error("a number was read as a string")
+	}
+	for _, want := range []string{"one\ntwo", strings.Repeat("long\t", 10_000), "three\"four"} {
+		c.Reset(rawjson.AppendString(nil, want))
+		if got := c.String(); got != want || c.Err() != nil {
+			t.Errorf("read %.20q, %v", got, c.Err())
+		}
+		if c.Reset(nil); c.Kind() != rawjson.None {
+			t.Errorf("%v is left to be read", c.Kind())
+		}
+	}
+}

@@ -20,6 +20,7 @@ type Decoder struct {
 	started  bool
 	finished bool
 	chunk    response
+	cursor   rawjson.Cursor
 	inner    []byte // the chunk without its envelope
 	notable  bool   // an outline has more to tell of the chunk than usage
 
@@ -87,7 +88,9 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]per
 		r.start = &perigee.Event{Kind: perigee.EventStart}
 		r.events = append(r.events, perigee.Event{})
 	}
-	c := rawjson.NewCursor(d.inner)
+	c := &d.cursor
+	c.Reset(d.inner)
+	defer c.Reset(nil) // the chunk belongs to the caller
 	if kind := c.Kind(); kind != rawjson.Object {
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent %v where an answer should be", kind)
 	}
