@@ -214,9 +214,10 @@ func (r *report) caseAims() []promise {
 	var list []promise
 	var alone, many []*benchCase
 	for _, c := range r.cases {
-		if c.cell.clients > 1 {
+		switch {
+		case c.cell.clients > 1:
 			many = append(many, c)
-		} else {
+		case c.model != longModel: // there chunks come faster than they can be passed on, and what is first is chance
 			alone = append(alone, c)
 		}
 		if c.settings == antigravity {
