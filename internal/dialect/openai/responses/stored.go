@@ -78,7 +78,7 @@ func (r *Request) Detach() {
 	for i, value := range r.echo {
 		r.echo[i] = bytes.Clone(value)
 	}
-	r.input, r.earlier, r.references, r.tools.declared = nil, [2]json.RawMessage{}, nil, nil
+	r.input, r.given, r.earlier, r.references, r.tools.declared = nil, nil, [2]json.RawMessage{}, nil, nil
 }
 
 // comma appends what separates elements of the array that is open.
