@@ -20,22 +20,24 @@ import (
 // values, format what kind of text it is, min and max the bounds, kinds the upstreams a key belongs to, later what
 // this version has not got: * is all of it, other words are those of its values.
 type Config struct {
-	// Address to listen on, as host:port. Anything but a loopback address needs at least one key.
+	// Address to listen on, as host:port. Port 0 takes any free port. An address that other machines can reach needs at least
+	// one entry under keys.
 	Listen string `yaml:"listen" default:"127.0.0.1:8741" format:"listen" example:"127.0.0.1:8741"`
 
-	// Directory for everything perigee keeps: the database, with the traces in it, and images. The default
-	// is perigee under the user's data directory. A relative path in the file counts from the file.
+	// Directory for all data: the database, generated images, the admin token and the socket for commands. A relative path
+	// counts from the directory of this file. Default: ~/.local/share/perigee on Linux (or under $XDG_DATA_HOME),
+	// ~/Library/Application Support/perigee on macOS, %LocalAppData%\perigee on Windows.
 	DataDir string `yaml:"data_dir" format:"path" example:"~/.local/share/perigee"`
 
-	// How much to log.
+	// Least severe level to log.
 	Log string `yaml:"log" default:"info" enum:"debug,info,warn,error"`
 
 	// How log lines are written. auto writes short lines for reading when standard error is a terminal, and text
 	// otherwise. text writes key=value pairs (logfmt), json writes one JSON object per line.
 	LogFormat string `yaml:"log_format" default:"auto" enum:"auto,text,json"`
 
-	// What clients must present, as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=. Without keys
-	// every local program may ask.
+	// Keys that clients must present, as Authorization: Bearer, x-api-key, x-goog-api-key or ?key=. Without any, every program
+	// on this machine may call perigee.
 	Keys []Key `yaml:"keys"`
 
 	// Origins of web pages and desktop apps that may call perigee from a browser, exactly as the browser sends them: scheme://host,
@@ -47,11 +49,11 @@ type Config struct {
 	// host.docker.internal. Loopback names and addresses are always allowed.
 	Hosts []string `yaml:"hosts" format:"host" example:"host.docker.internal"`
 
-	// Bounds on what one call may cost.
+	// Limits on requests and on waiting.
 	Limits Limits `yaml:"limits"`
 
-	// Whether something that cannot be carried over to the provider is an error (true) or a note in
-	// x-perigee-notes (false).
+	// If true, a request with something that cannot be translated for the provider fails. If false, the answer lists what was
+	// changed or dropped in x-perigee-notes.
 	Strict bool `yaml:"strict" default:"false"`
 
 	// Proxy for all connections to providers: sign-in, token refresh, quota and calls. http://, https:// or socks5://, with
@@ -60,26 +62,25 @@ type Config struct {
 	// that media.fetch fetches.
 	Proxy perigee.Secret `yaml:"proxy" format:"proxy" example:"http://proxy.example.com:3128"`
 
-	// Where answers come from. The order is the order in which they are asked when no route says otherwise.
-	// Without any, the built-in simulator answers.
+	// Sources of answers. Models that no route matches are tried in this order. Without any, the built-in simulator answers.
 	Upstreams []Upstream `yaml:"upstreams"`
 
-	// Which model is asked, and where.
+	// Which model answers, and from which upstream.
 	Models Models `yaml:"models"`
 
-	// What is done about pictures and documents that clients only point at.
+	// Images and documents that clients reference by URL.
 	Media Media `yaml:"media"`
 
-	// Where accounts, usage and signatures are kept.
+	// Where accounts, usage and thought signatures are stored.
 	Store Store `yaml:"store"`
 
 	// How long recorded data is kept.
 	Retention Retention `yaml:"retention"`
 
-	// What is to be kept of each call.
+	// What is kept of each call.
 	Traces Traces `yaml:"traces" later:"*"`
 
-	// What the MCP server may touch.
+	// What the MCP server may access.
 	MCP MCP `yaml:"mcp" later:"*"`
 }
 
@@ -88,22 +89,23 @@ type Key struct {
 	// Name of the key in usage, traces and logs.
 	Name string `yaml:"name" required:"true" format:"name" example:"laptop"`
 
-	// What the client presents. One of less than 16 characters is taken, with a warning: others may guess it.
+	// The key itself. Secrets of less than 16 characters are accepted with a warning.
 	Secret perigee.Secret `yaml:"secret" required:"true" example:"env:PERIGEE_KEY"`
 
-	// Models that the key may ask, as patterns with * and ?. Empty: all.
+	// Models that the key may use, as patterns with * and ?. A pattern matches the name in the request or the model behind an
+	// alias. A model that answers in place of another one must match, too. Empty: all models.
 	Models []string `yaml:"models" format:"glob" example:"gemini-*"`
 
 	// Requests per minute. 0: unlimited.
 	RPM int `yaml:"rpm" default:"0" min:"0"`
 
-	// Tokens per day, input and output together. 0: unlimited.
+	// Tokens per day (UTC), input and output together. 0: unlimited.
 	TokensPerDay int64 `yaml:"tokens_per_day" default:"0" min:"0"`
 
 	// Calls at the same time. 0: unlimited.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
-	// When the key stops working, as RFC 3339. Not set: never.
+	// When the key expires, in RFC 3339. Empty: never.
 	Expires time.Time `yaml:"expires" example:"2027-01-31T00:00:00Z"`
 }
 
@@ -112,19 +114,19 @@ type Limits struct {
 	// Largest request body.
 	Body Size `yaml:"body" default:"64MiB" min:"1" example:"64MiB"`
 
-	// Calls at the same time, all clients together. 0: unlimited.
+	// Calls at the same time, over all clients. 0: unlimited.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
-	// Longest wait for the first byte of an answer. 0: forever.
+	// Longest wait for the first byte of an answer. 0: no limit.
 	FirstByte time.Duration `yaml:"first_byte" default:"120s" example:"120s"`
 
-	// Longest silence inside an answer that has begun. 0: forever.
+	// Longest pause within an answer. 0: no limit.
 	Idle time.Duration `yaml:"idle" default:"300s" example:"300s"`
 
-	// How long a stream to a client may be quiet before it gets a sign of life, so that nobody on the way takes it for dead.
+	// Pause in a stream after which the client gets a keep-alive, so that no proxy in between closes the connection.
 	KeepAlive time.Duration `yaml:"keep_alive" default:"15s" min:"1s" example:"15s"`
 
-	// Longest wait for open answers when perigee is told to end.
+	// Longest wait for open calls to finish when perigee is stopped.
 	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
 }
 
@@ -139,103 +141,102 @@ const (
 
 // An Upstream is a source of answers. Fields of other kinds keep their zero value.
 type Upstream struct {
-	// Name of the upstream in routes, usage and x-perigee-upstream. The name simulator is for kind simulator.
+	// Name of the upstream in routes, usage and x-perigee-upstream. The name simulator is reserved for kind simulator.
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
-	// What it is: gemini is the official Gemini API with an API key, and recommended; antigravity is the
-	// Antigravity gateway with your own Google sign-in; langserver is a headless Antigravity language server; ide is
-	// the Antigravity IDE that is open; simulator is the built-in stand-in.
+	// gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own
+	// Google sign-in. langserver is a headless Antigravity language server. ide is the Antigravity IDE that is open. simulator
+	// is the built-in simulator.
 	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator" later:"langserver,ide"`
 
-	// Base address of the API.
+	// Base URL of the API.
 	URL string `yaml:"url" kinds:"gemini" default:"https://generativelanguage.googleapis.com" format:"url" example:"https://generativelanguage.googleapis.com"`
 
-	// API keys. At least one.
+	// API keys, at least one. perigee moves on to the next one when a key is exhausted or rejected.
 	Keys []perigee.Secret `yaml:"keys" kinds:"gemini" example:"env:GEMINI_API_KEY"`
 
 	// Proxy for this upstream, in place of the proxy at the top of the file.
 	Proxy perigee.Secret `yaml:"proxy" kinds:"gemini,antigravity" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
-	// Must be true for the kinds that use private interfaces. The provider's terms do not allow other clients
-	// there, and accounts have been suspended.
+	// Must be true for kinds that use a private interface. The provider's terms allow only its own clients there, and accounts
+	// used with other clients have been suspended.
 	AcceptTermsRisk bool `yaml:"accept_terms_risk" kinds:"antigravity,langserver,ide" default:"false"`
 
-	// Gateway addresses, tried in order; control-plane calls go in reverse order, the gemini-cli pool uses the
-	// last one only.
+	// Gateway URLs, tried in order. Sign-in and quota use them in reverse order; the gemini-cli pool uses the last one only.
 	Endpoints []string `yaml:"endpoints" kinds:"antigravity" default:"https://daily-cloudcode-pa.googleapis.com,https://autopush-cloudcode-pa.sandbox.googleapis.com,https://cloudcode-pa.googleapis.com" format:"url" example:"https://cloudcode-pa.googleapis.com"`
 
-	// How to sign in.
+	// OAuth client and endpoints for signing in.
 	OAuth OAuth `yaml:"oauth" kinds:"antigravity,langserver"`
 
-	// How an account is chosen: sticky stays with one while it works, round_robin takes turns, hybrid weighs
-	// health, quota and rest.
+	// How an account is chosen: sticky stays with one account while it works, round_robin alternates, hybrid weighs health,
+	// remaining quota and time since last use.
 	Selection string `yaml:"selection" kinds:"antigravity" default:"sticky" enum:"sticky,round_robin,hybrid"`
 
 	// Quota pools to use, in order.
 	Pools []string `yaml:"pools" kinds:"antigravity" default:"antigravity,gemini-cli" enum:"antigravity,gemini-cli"`
 
-	// Longest wait for an account to come back before the call fails with 429 and Retry-After. 0: never wait.
+	// Longest wait for an account to become available before a call fails with 429 and Retry-After. 0: do not wait.
 	MaxWait time.Duration `yaml:"max_wait" kinds:"antigravity" default:"60s" example:"60s"`
 
-	// Calls that one account answers at the same time; those beyond go to others, or wait. 0: unlimited.
+	// Calls per account at the same time. Further calls use another account, or wait. 0: unlimited.
 	Concurrency int `yaml:"concurrency" kinds:"antigravity" default:"0" min:"0"`
 
-	// Used fraction of its quota from which an account is spared while others have more. 1: never spared.
-	// Quota data older than 15 minutes does not count.
+	// Used fraction of an account's quota from which other accounts are preferred. 1: never. Quota data older than 15 minutes
+	// is ignored.
 	SoftQuota float64 `yaml:"soft_quota" kinds:"antigravity" default:"0.9" min:"0" max:"1"`
 
-	// Whether thinking in the conversation is sent back (true) or stripped (false). Inside a tool loop the
-	// provider's own signed thinking is put back either way.
+	// If true, thinking in the conversation is sent back to the model; if false, it is removed. Signed thinking inside a tool
+	// loop is always sent back.
 	KeepThinking bool `yaml:"keep_thinking" kinds:"antigravity" default:"false"`
 
-	// Whether a conversation that the provider refuses as malformed is repaired and sent once more, with a note.
+	// If true, a conversation that the provider rejects as malformed is repaired and sent once more, with a note.
 	SessionRecovery bool `yaml:"session_recovery" kinds:"antigravity" default:"true"`
 
-	// Version in the first token of the User-Agent. Empty: the one this build of perigee was made for.
+	// Version in the first part of the User-Agent. Empty: the one that this build was made for.
 	ClientVersion string `yaml:"client_version" kinds:"antigravity" format:"token"`
 
-	// The whole User-Agent. Empty: antigravity/<client_version> <os>/<arch> perigee/<version>.
+	// Complete User-Agent. Empty: antigravity/<client_version> <os>/<arch> perigee/<version>.
 	UserAgent string `yaml:"user_agent" kinds:"antigravity" format:"header"`
 
-	// The language server program. Empty: looked for where the IDE installs it. A relative path in the file
-	// counts from the file.
+	// Path of the language server program. Empty: where the IDE installs it. A relative path counts from the directory of this
+	// file.
 	Binary string `yaml:"binary" kinds:"langserver" format:"path" example:"/usr/share/antigravity/resources/app/extensions/antigravity/bin/language_server_linux_x64"`
 
-	// Which generation of the program it is; auto finds out.
+	// Generation of the program. auto detects it.
 	Profile string `yaml:"profile" kinds:"langserver" default:"auto" enum:"auto,classic,hub"`
 
-	// How perigee stands between the program and the cloud: endpoint gives it a loopback address, proxy sets
-	// HTTPS_PROXY, transparent redirects its connections.
+	// How the program's calls to the cloud are intercepted: endpoint gives it a loopback URL, proxy sets HTTPS_PROXY,
+	// transparent redirects its connections.
 	Intercept string `yaml:"intercept" kinds:"langserver" default:"endpoint" enum:"endpoint,proxy,transparent"`
 
-	// Where intercepted calls go.
+	// Where intercepted calls are sent.
 	CloudURL string `yaml:"cloud_url" kinds:"langserver" default:"https://daily-cloudcode-pa.googleapis.com" format:"url" example:"https://cloudcode-pa.googleapis.com"`
 }
 
 // OAuth is how to sign in with Google.
 type OAuth struct {
-	// Page where the user consents.
+	// URL of the consent page.
 	AuthURL string `yaml:"auth_url" default:"https://accounts.google.com/o/oauth2/v2/auth" format:"url" example:"https://accounts.google.com/o/oauth2/v2/auth"`
 
-	// Address that gives tokens.
+	// URL of the token endpoint.
 	TokenURL string `yaml:"token_url" default:"https://oauth2.googleapis.com/token" format:"url" example:"https://oauth2.googleapis.com/token"`
 
-	// Address that says whose token it is.
+	// URL that returns the email address of a token's owner.
 	UserinfoURL string `yaml:"userinfo_url" default:"https://www.googleapis.com/oauth2/v2/userinfo" format:"url" example:"https://www.googleapis.com/oauth2/v2/userinfo"`
 
-	// Id of the OAuth client.
+	// ID of the OAuth client. Empty: the one of an installed Antigravity IDE.
 	ClientID string `yaml:"client_id" format:"token"`
 
 	// Secret of the OAuth client.
 	ClientSecret perigee.Secret `yaml:"client_secret" example:"env:ANTIGRAVITY_CLIENT_SECRET"`
 
-	// Port of the local callback. 0: any free one.
+	// Port of the local callback. 0: any free port.
 	RedirectPort int `yaml:"redirect_port" default:"51121" min:"0" max:"65535"`
 }
 
 // Models says which model is asked, and where.
 type Models struct {
-	// Model for requests that name none. Empty: such requests are refused.
+	// Model for requests that name none. Empty: such requests fail.
 	Default string `yaml:"default" format:"token" example:"gemini-3-flash"`
 
 	// Model that answers requests for a model that no upstream has, with a note in x-perigee-notes. It is not used for embeddings,
@@ -247,41 +248,41 @@ type Models struct {
 	// also when an upstream has a model of that name; the model on the right may be an exact alias again.
 	Aliases map[string]string `yaml:"aliases" example:"gemini-3-flash"`
 
-	// Which upstreams are asked for which models. The first match counts.
+	// Upstreams for models, by name. The first match counts. Models that no route matches go to all upstreams in order; end
+	// with a route for * to prevent that.
 	Routes []Route `yaml:"routes"`
 }
 
 // A Route sends models to upstreams.
 type Route struct {
-	// Pattern for the model's name: * stands for any text, ? for one character.
+	// Pattern for the model name: * is any text, ? one character.
 	Match string `yaml:"match" required:"true" format:"glob" example:"claude-*"`
 
-	// Names of upstreams. The next one is asked when the one before has not got the model, is exhausted, out
-	// of capacity or unreachable.
+	// Names of upstreams. The next one is tried when one does not have the model, is exhausted, overloaded or unreachable.
 	To []string `yaml:"to" required:"true" format:"name" example:"studio"`
 }
 
 // Media says what is done about pictures and documents that clients only point at.
 type Media struct {
-	// Whether perigee fetches http and https addresses in messages (OpenAI and Anthropic clients) and sends the
-	// provider the data (true), or passes the address on (false). Only public addresses are fetched.
+	// If true, perigee downloads images and documents that OpenAI and Anthropic clients reference by URL and sends them
+	// inline; if false, the URL is passed on unchanged. Only public addresses are downloaded from, and never through a proxy.
 	Fetch bool `yaml:"fetch" default:"false"`
 
-	// Largest size of what is fetched for one request, all together.
+	// Largest total size of the downloads for one request.
 	Max Size `yaml:"max" default:"20MiB" min:"1" example:"20MiB"`
 
-	// Longest time to fetch one of them.
+	// Longest time for one download.
 	Timeout time.Duration `yaml:"timeout" default:"20s" min:"1s" example:"20s"`
 }
 
 // Store says where things are kept.
 type Store struct {
-	// Address of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is
-	// a secret because it may hold a password.
+	// URL of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is treated as a secret
+	// because it may contain a password.
 	URL perigee.Secret `yaml:"url" format:"postgres" example:"env:DATABASE_URL"`
 
-	// Key that seals refresh tokens in the database: 32 bytes in base64, as from openssl rand -base64 32. Replicas
-	// that share a database need the same one. Empty: each has its own, in the OS keyring or in data_dir.
+	// Key that encrypts refresh tokens in the database: 32 bytes in base64, as printed by openssl rand -base64 32. Replicas
+	// that share a database need the same one. Empty: a key of this machine, in the OS keyring or in data_dir.
 	SealKey perigee.Secret `yaml:"seal_key" format:"seal" example:"env:PERIGEE_SEAL_KEY"`
 }
 
@@ -294,19 +295,19 @@ type Retention struct {
 
 // Traces says what is kept of each call.
 type Traces struct {
-	// Space for traces; the oldest go first. 0: no traces.
+	// Space for traces; the oldest are removed first. 0: no traces.
 	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
-	// Whether traces hold what was said, or only its size and timing.
+	// If true, traces contain request and response bodies; if false, only sizes and times.
 	Bodies bool `yaml:"bodies" default:"true"`
 }
 
 // MCP says what the MCP server may touch.
 type MCP struct {
-	// Directories that tools may read; a relative one counts from where perigee was started.
+	// Directories that tools may read. A relative one counts from where perigee was started.
 	Roots []string `yaml:"roots" default:"." format:"dir" example:"."`
 
-	// Whether tools may write files.
+	// If true, tools may write files.
 	Write bool `yaml:"write" default:"true"`
 
 	// Longest time for ask_antigravity.

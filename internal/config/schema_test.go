@@ -90,8 +90,8 @@ func TestSchemaExplainsEverything(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"langserver and ide are not in this version.", "What is to be kept of each call. It has no effect: it is not in this version.",
-		"Which generation of the program it is; auto finds out. It has no effect: it is not in this version.",
+		"langserver and ide are not in this version.", "What is kept of each call. It has no effect: it is not in this version.",
+		"Generation of the program. auto detects it. It has no effect: it is not in this version.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the schema does not say: %s", want)
