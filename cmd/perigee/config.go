@@ -12,19 +12,21 @@ import (
 
 var configCommand = command{
 	name:    "config",
-	summary: "show, check or describe the configuration",
+	summary: "show, check, describe or begin the configuration",
 	run:     configure,
 	usage: `usage: perigee config show|check [--json]
-       perigee config schema
+       perigee config schema|init
 
   perigee config show
   perigee config check --config team.yaml
   perigee config schema > perigee.schema.json
+  perigee config init
 
 show prints every value that is in force and where it comes from, secrets left
 out, also of a configuration that cannot be used for what is wrong with it;
 check says everything that is wrong at once; schema prints the JSON Schema of
-the file, for editors.
+the file, for editors; init writes a file that explains every key, unless there
+is one.
 
   --config FILE    the configuration
   --json           a JSON array: for show of the values, for check of what is
@@ -34,7 +36,7 @@ the file, for editors.
 
 func configure(_ context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
-		return usagef("config: say show, check or schema; perigee help config tells more")
+		return usagef("config: say show, check, schema or init; perigee help config tells more")
 	}
 	what := args[0]
 	src := config.Sources{Models: simulator.Models()}
@@ -44,11 +46,11 @@ func configure(_ context.Context, env *environment, args []string) error {
 	set := flags(env, &src.Path)
 	asJSON := set.Bool("json", false, "")
 	switch what {
-	case "show", "check", "schema":
+	case "show", "check", "schema", "init":
 		args = args[1:]
 	case "-h", "-help", "--help":
 	default:
-		return usagef("config: no %q; say show, check or schema", what)
+		return usagef("config: no %q; say show, check, schema or init", what)
 	}
 	if err := parse(env, set, args, 0); err != nil {
 		return err
@@ -56,6 +58,9 @@ func configure(_ context.Context, env *environment, args []string) error {
 	if what == "schema" {
 		_, err := fmt.Fprintf(env.stdout, "%s\n", config.Schema())
 		return err
+	}
+	if what == "init" {
+		return initConfig(env, src)
 	}
 	if what == "show" {
 		return showConfig(env, src, *asJSON)

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// exampleSources see one file and nothing else of the machine.
+func exampleSources(text string, env map[string]string) Sources {
+	return Sources{
+		Path: "config.yaml", HomeDir: "/home/me", ConfigDir: "/home/me/.config", system: "linux",
+		Env:      func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+		ReadFile: func(string) ([]byte, error) { return []byte(text), nil },
+	}
+}
+
+// The example holds as it is, and also when everything in it is uncommented.
+func TestExampleHolds(t *testing.T) {
+	env := map[string]string{
+		"GEMINI_API_KEY": "AIza-a-key-of-the-test", "PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
+		"DATABASE_URL": "postgres://db/x", "PERIGEE_SEAL_KEY": base64.StdEncoding.EncodeToString(make([]byte, 32)),
+	}
+	commented := regexp.MustCompile(`(?m)^#($|[^ ]|  )`)
+	for name, variables := range map[string]map[string]string{"with a key": env, "without": {}} {
+		text := string(Example(exampleSources("", variables)))
+		loaded, err := Load(exampleSources(text, variables))
+		if err != nil || len(loaded.Warnings) > 0 {
+			t.Fatalf("%s: %v, %q in\n%s", name, err, loaded.Warnings, text)
+		}
+		if got, want := len(loaded.Config.Upstreams), len(variables)/len(env); got != want {
+			t.Errorf("%s: %d upstreams, want %d", name, got, want)
+		}
+		whole := commented.ReplaceAllString(text, "$1")
+		loaded, err = Load(exampleSources(whole, env))
+		if err != nil || len(loaded.Config.Upstreams) != 2 || len(loaded.Config.Models.Routes) != 1 || loaded.Config.Limits.Body != 64<<20 {
+			t.Errorf("%s, uncommented: %v in\n%s", name, err, whole)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > exampleWidth+10 && !strings.Contains(line, "endpoints") {
+				t.Errorf("%s: a long line: %s", name, line)
+			}
+		}
+	}
+}
+
+// Every key of this version is in the example, under its explanation.
+func TestExampleHasEveryKey(t *testing.T) {
+	text := string(Example(exampleSources("", nil)))
+	for _, fields := range allFields() {
+		for _, f := range fields {
+			if key := regexp.MustCompile(`(?m)^#? *(- )?` + f.name + `:`); f.idle() == key.MatchString(text) && !strings.HasPrefix(f.path, "MCP.") && !strings.HasPrefix(f.path, "Traces.") {
+				t.Errorf("%s is in the example: %v", f.path, !f.idle())
+			}
+		}
+	}
+}
