@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"perigee"
 )
 
 func TestTablesFitATerminal(t *testing.T) {
@@ -136,5 +138,23 @@ func TestFoldWordsKeepsAddresses(t *testing.T) {
 	got := strings.Join(foldWords("  open https://example.com/a-long-address now", 14, false), "\n")
 	if want := "  open\n  https://example.com/a-long-address\n  now"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// What a trace says is folded beside its names.
+func TestTracesFitATerminal(t *testing.T) {
+	trace := &perigee.Trace{Operation: perigee.OperationGenerate, Error: "the quota of this model is used up until tomorrow", Notes: []string{"mapped max_tokens to the limit of the model"}}
+	trace.ID, trace.Outcome, trace.Class, trace.Status = "01ktqe5x1v6n0q3hw8zd", perigee.OutcomeFailed, perigee.ClassExhausted, 429
+	var b strings.Builder
+	if err := tellTrace(&b, 40, trace); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"note      mapped max_tokens to the limit\n          of the model\n", "status    429 Too Many Requests\n",
+		"result    failed, exhausted, the quota\n          of this model is used up until\n          tomorrow\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }

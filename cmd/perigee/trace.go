@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"perigee"
@@ -247,7 +246,7 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		out.SetIndent("", "  ")
 		return out.Encode(t)
 	}
-	return tellTrace(env.stdout, &t)
+	return tellTrace(env.stdout, env.width(), &t)
 }
 
 // noCall gives an error about a call that there is not, or about several that may be meant, the advice that fits a command.
@@ -262,11 +261,22 @@ func noCall(err error, id string) error {
 	return misused(err)
 }
 
-// tellTrace writes a call down for a person: what was asked, what was tried in order, what came of it.
-func tellTrace(out io.Writer, t *perigee.Trace) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+// tellTrace writes a call down for a person: what was asked, what was tried in order, what came of it. At a terminal of that
+// width, long lines are folded at their words beside the names.
+func tellTrace(out io.Writer, width int, t *perigee.Trace) error {
+	const names = 10
+	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
+		lines := []string{printable(fmt.Sprintf(format, args...))}
+		if width > 2*names {
+			lines = foldWords(lines[0], width-names, false)
+		}
+		for i, text := range lines {
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(&b, "%-*s%s\n", names, name, text)
+		}
 	}
 	line("call", "%s", t.ID)
 	line("time", "%s", t.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"))
@@ -294,7 +304,8 @@ func tellTrace(out io.Writer, t *perigee.Trace) error {
 		line("status", "%d %s", t.Status, http.StatusText(t.Status))
 	}
 	line("result", "%s", strings.Join(present(string(t.Outcome), t.Finish, string(t.Class), t.Error), ", "))
-	return w.Flush()
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // dialectWord is what a person calls the dialect. Embeddings and pictures are OpenAI's, and no chat.
