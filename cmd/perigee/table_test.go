@@ -112,6 +112,9 @@ func TestHelpFitsATerminal(t *testing.T) {
 		t.Fatal(code, help.String())
 	}
 	for _, c := range commands() {
+		if !strings.HasPrefix(c.usage, "usage: perigee "+c.name) {
+			t.Errorf("the help of %s does not begin with its usage", c.name)
+		}
 		help.WriteString(c.usage)
 	}
 	for line := range strings.Lines(help.String()) {
