@@ -54,7 +54,11 @@ func (g *gateway) withResponse(f *perigee.Function) perigee.Fields {
 	rest := slices.DeleteFunc(slices.Clone(f.Extra), isResponse)
 	kept := slices.Clone(g.known(rest, "tools[].", functionMembers))
 	if raw := f.Extra[at].Value; isObject(raw) {
-		kept = append(kept, perigee.Field{Name: "response", Value: g.opts.Schemas.CleanResponse(raw, g.schemaFamily()).Schema})
+		cleaned := g.opts.Schemas.CleanResponse(raw, g.schemaFamily())
+		kept = append(kept, perigee.Field{Name: "response", Value: cleaned.Schema})
+		if lost := losses(cleaned.Changes); lost != "" {
+			g.notes.add(perigee.NoteMapped, "result schema of tool "+g.names.client(f.Name)+" ("+lost+")")
+		}
 	}
 	return kept
 }
@@ -90,7 +94,7 @@ const maxLosses = 4
 func losses(changes []schema.Change) string {
 	var list []string
 	for _, c := range changes {
-		if c.Action != schema.Cut && c.Action != schema.Dropped || meaningless(c.Keyword) {
+		if !c.Action.Loses() || meaningless(c.Keyword) {
 			continue
 		}
 		if len(list) == maxLosses {

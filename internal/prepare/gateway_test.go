@@ -220,7 +220,7 @@ func TestNotesAboutSchemas(t *testing.T) {
 		`{"name":"fine","parametersJsonSchema":{"$schema":"x","type":"object","properties":{"a":{"const":"x"},"b":{"type":["string","null"]},"c":{"type":"string","minLength":1}},"additionalProperties":false}},`+
 		`{"name":"1cut","parametersJsonSchema":{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"}},"unheardOf":1,"unheard":2,"of":3,"at":4,"all":5}}]}]`)
 	_, out := prepared(t, claude, body, AntigravityOptions{})
-	if got := texts(out.Notes); got != "renamed tool 1cut; mapped schema of tool 1cut (cut $ref, dropped unheardOf, dropped unheard, dropped of, and more)" {
+	if got := texts(out.Notes); got != "renamed tool 1cut; mapped schema of tool 1cut (cut $ref at a, dropped unheardOf, dropped unheard, dropped of, and more)" {
 		t.Errorf("got notes %q", got)
 	}
 }

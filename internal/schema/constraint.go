@@ -106,9 +106,17 @@ func (c *cleaner) explain(f *frame, w word, i int32) {
 	said := false
 	switch w {
 	case wAdditionalProperties, wUnevaluatedProperties:
-		said = c.explainExtra(f, i)
+		if !c.explainExtra(f, i) {
+			c.note(shortened, w)
+			return
+		}
+		said = true
 	case wPatternProperties:
-		said = c.explainPatterns(f, i)
+		if n.kind == rawjson.Object && !c.explainPatterns(f, i) {
+			c.note(shortened, w)
+			return
+		}
+		said = n.kind == rawjson.Object
 	case wPropertyNames:
 		if c.trivial(i) {
 			return
@@ -148,9 +156,9 @@ func (c *cleaner) explain(f *frame, w word, i int32) {
 		said = c.hintValue(f, words[w].name+": ", i, limit)
 	}
 	if said {
-		c.changes.note(moved, w)
+		c.note(moved, w)
 	} else {
-		c.changes.note(dropped, w)
+		c.note(dropped, w)
 	}
 }
 
@@ -166,7 +174,29 @@ func (c *cleaner) trivial(i int32) bool {
 	return false
 }
 
-// explainExtra says what an object may have beyond its properties.
+// saysMore says whether a schema says more than its type. A description counts unless it was told.
+func (c *cleaner) saysMore(place int32, told bool) bool {
+	n := &c.nodes[place]
+	for i := n.first; n.kind == rawjson.Object && i != 0; i = c.nodes[i].next {
+		m := &c.nodes[i]
+		switch {
+		case m.kind == rawjson.Null || m.word == wTitle:
+		case m.word == wType:
+			if m.kind == rawjson.Array && m.count > 1 {
+				return true
+			}
+		case m.word == wDescription:
+			if !told {
+				return true
+			}
+		case words[m.word].role != silent:
+			return true
+		}
+	}
+	return false
+}
+
+// explainExtra says what an object may have beyond its properties, and reports whether that was all.
 func (c *cleaner) explainExtra(f *frame, i int32) bool {
 	switch n := &c.nodes[i]; {
 	case c.isFalse(i):
@@ -182,27 +212,29 @@ func (c *cleaner) explainExtra(f *frame, i int32) bool {
 			if len(f.props) == 0 {
 				f.hint("Any properties allowed")
 			}
-			return true
+			return !c.saysMore(i, false)
 		}
 		label := "Extra properties: " + kindNames[g.kind]
 		if g.about != 0 && c.hintValue(f, label+", ", g.about, maxScalar) {
-			return true
+			return !c.saysMore(i, true)
 		}
 		f.hint(label)
+		return !c.saysMore(i, false)
 	}
 	return true
 }
 
-// explainPatterns says what properties whose names follow a pattern are.
+// explainPatterns says what properties whose names follow a pattern are, and reports whether that was all.
 func (c *cleaner) explainPatterns(f *frame, place int32) bool {
-	n := &c.nodes[place]
-	if n.kind != rawjson.Object {
-		return false
-	}
-	for i := n.first; i != 0 && f.hinted < mostHints; i = c.nodes[i].next {
+	all := true
+	for i := c.nodes[place].first; i != 0; i = c.nodes[i].next {
+		if f.hinted >= mostHints {
+			return false
+		}
 		f.hint("Properties matching " + string(clip(c.nameOf(i), maxNested)) + ": " + kindNames[c.glance(source{node: i}, 0).kind])
+		all = all && !c.saysMore(i, false)
 	}
-	return true
+	return all
 }
 
 // explainList says the first values of a list.

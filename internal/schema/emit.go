@@ -19,7 +19,7 @@ func (c *cleaner) emit(first source, more []source, depth int, at place) {
 		// So much was brought in by references that even what is under way has to end.
 		c.outline(f, first.node)
 		f.sees = true
-		c.changes.note(cut, wRef)
+		c.note(cut, wRef)
 	} else {
 		c.gatherAll(f, first, more)
 	}
@@ -47,7 +47,7 @@ func (c *cleaner) gatherAll(f *frame, first source, more []source) {
 		speak(s)
 	}
 	if len(c.pending) > start {
-		c.union(f, start, 0)
+		c.union(f, start, 0, wAnyOf)
 		c.pending = c.pending[:start]
 	}
 }
@@ -56,7 +56,7 @@ func (c *cleaner) gatherAll(f *frame, first source, more []source) {
 func (c *cleaner) decide(f *frame, depth int, at place) kind {
 	k := c.decideKind(f, at)
 	if at == top && k != kindObject {
-		c.changes.note(mended, wType)
+		c.note(mended, wType)
 		k = kindObject
 	}
 	if at == top {
@@ -76,10 +76,13 @@ func (c *cleaner) decide(f *frame, depth int, at place) kind {
 		f.hint("nested too deep to describe")
 		f.props, f.required, f.items = f.props[:0], f.required[:0], f.items[:0]
 		f.byName = nil
-		c.changes.note(cut, wUnknown)
+		c.note(cut, wUnknown)
 	}
 	c.decideConstraints(f, k)
 	c.decideRequired(f, k, at)
+	if f.unsaid {
+		c.note(dropped, wDescription)
+	}
 	if len(f.hints) > 0 && !slices.Contains(f.order, wDescription) {
 		f.order = slices.Insert(f.order, slices.Index(f.order, wType)+1, wDescription)
 	}
@@ -98,7 +101,7 @@ func (c *cleaner) itemsAsProperties(f *frame) {
 		s.alt = true
 		c.gatherProperties(f, s, nil, 0)
 	}
-	c.changes.note(mended, wItems)
+	c.note(mended, wItems)
 	f.mention(wProperties)
 }
 
@@ -132,7 +135,7 @@ func (c *cleaner) explainTuple(f *frame) {
 func (c *cleaner) decideRequired(f *frame, k kind, at place) {
 	if k != kindObject {
 		if len(f.props) > 0 {
-			c.changes.note(dropped, wProperties)
+			c.note(dropped, wProperties)
 		}
 		f.props, f.required = f.props[:0], f.required[:0]
 		return
@@ -141,7 +144,7 @@ func (c *cleaner) decideRequired(f *frame, k kind, at place) {
 	for _, n := range f.required {
 		i := c.find(f, c.named(n))
 		if i < 0 {
-			c.changes.note(mended, wRequired)
+			c.note(mended, wRequired)
 			continue
 		}
 		if f.props[i].required {
@@ -221,7 +224,9 @@ func (c *cleaner) writeProperties(f *frame, depth int) {
 			continue
 		}
 		c.out = append(append(c.out, c.rawName(p.key)...), ':')
+		c.path = append(c.path, p.key)
 		c.emit(p.src, p.more, depth+1, inside)
+		c.path = c.path[:len(c.path)-1]
 	}
 	c.out = append(c.out, '}')
 }
@@ -257,9 +262,11 @@ func (c *cleaner) writeItems(f *frame, depth int) {
 		items = kept
 	}
 	if len(items) == 0 {
-		c.changes.note(mended, wItems)
+		c.note(mended, wItems)
 		c.out = append(c.out, `{"type":"string"}`...)
 		return
 	}
+	c.path = append(c.path, 0)
 	c.emit(items[0], items[1:], depth+1, inside)
+	c.path = c.path[:len(c.path)-1]
 }

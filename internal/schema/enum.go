@@ -17,14 +17,14 @@ func (c *cleaner) gatherEnum(f *frame, enum, constant int32) {
 		return
 	}
 	if constant != 0 {
-		c.changes.note(merged, wConst)
+		c.note(merged, wConst)
 		f.enum = append(f.enum, constant)
 		f.enumDone = true
 		return
 	}
 	n := &c.nodes[enum]
 	if n.kind != rawjson.Array {
-		c.changes.note(mended, wEnum)
+		c.note(mended, wEnum)
 		return
 	}
 	for i := n.first; i != 0; i = c.nodes[i].next {
@@ -79,19 +79,19 @@ func (c *cleaner) decideEnum(f *frame, k kind) {
 		if !c.hintList(f, allowed, f.enum, len(f.enum)) {
 			action = dropped
 		}
-		c.changes.note(action, wEnum)
+		c.note(action, wEnum)
 		f.enum = f.enum[:0]
 		return
 	}
 	written := f.enum[:0]
 	for _, place := range f.enum {
 		if c.nodes[place].kind != rawjson.String {
-			c.changes.note(mended, wEnum)
+			c.note(mended, wEnum)
 		}
 		if c.nodes[place].end-c.nodes[place].start > 2 || c.nodes[place].kind != rawjson.String {
 			written = append(written, place)
 		} else { // the provider refuses empty ones
-			c.changes.note(moved, wEnum)
+			c.note(moved, wEnum)
 			f.hint("may be empty")
 		}
 	}

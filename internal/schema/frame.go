@@ -19,6 +19,7 @@ type frame struct {
 	base   int32  // the description
 	hints  []byte // what is added to it, see hint
 	hinted int
+	unsaid bool // there was no room for a hint
 
 	enum     []int32
 	enumDone bool
@@ -80,7 +81,7 @@ func (f *frame) release() {
 	}
 	f.order, f.kinds, f.hints, f.enum = f.order[:0], f.kinds[:0], f.hints[:0], f.enum[:0]
 	f.props, f.required, f.items = f.props[:0], f.required[:0], f.items[:0]
-	f.nullable, f.nullNamed, f.sees, f.enumDone, f.tuple = false, false, false, false, false
+	f.nullable, f.nullNamed, f.sees, f.enumDone, f.tuple, f.unsaid = false, false, false, false, false, false
 	f.base, f.hinted, f.group, f.byName = 0, 0, 0, nil
 	if cap(f.props) > 256 || cap(f.enum) > 1024 {
 		f.props, f.enum, f.required = nil, nil, nil

@@ -30,12 +30,12 @@ func (c *cleaner) gather(f *frame, s source, level int, tell telling) {
 		c.shorthand(f, s.node)
 		return
 	case level > maxMerge:
-		c.changes.note(cut, wUnknown)
+		c.note(cut, wUnknown)
 		f.sees = true
 		return
 	}
 	if inner := c.wrapped(n); inner != 0 {
-		c.changes.note(mended, wUnknown)
+		c.note(mended, wUnknown)
 		c.gather(f, source{node: inner, chain: s.chain}, level+1, tell)
 		return
 	}
@@ -48,14 +48,18 @@ func (c *cleaner) gather(f *frame, s source, level int, tell telling) {
 	}
 	c.gatherEnum(f, p[bringsEnum], p[bringsConst])
 	for i := c.firstOf(p[bringsAllOf]); i != 0; i = c.nodes[i].next {
-		c.changes.note(merged, wAllOf)
+		c.note(merged, wAllOf)
 		c.gather(f, source{node: i, chain: s.chain}, level+1, appended)
 	}
 	if p[bringsAnyOf] != 0 || p[bringsOneOf] != 0 {
 		start := len(c.pending)
 		c.branches(s, p[bringsAnyOf], wAnyOf)
 		c.branches(s, p[bringsOneOf], wOneOf)
-		c.union(f, start, level)
+		keyword := wAnyOf
+		if p[bringsAnyOf] == 0 {
+			keyword = wOneOf
+		}
+		c.union(f, start, level, keyword)
 		c.pending = c.pending[:start]
 	}
 	c.conditions(f, s, &p, level)
@@ -63,7 +67,7 @@ func (c *cleaner) gather(f *frame, s source, level int, tell telling) {
 
 // shorthand reads what stands where a schema should be and is none: a type's name, a list of them, a boolean.
 func (c *cleaner) shorthand(f *frame, place int32) {
-	c.changes.note(mended, wUnknown)
+	c.note(mended, wUnknown)
 	switch c.nodes[place].kind {
 	case rawjson.String, rawjson.Array:
 		c.setKinds(f, place)
@@ -103,7 +107,7 @@ func (c *cleaner) member(f *frame, s source, i int32, p *parts, tell telling) {
 		c.frameMember(f, s, i, tell)
 	case silent:
 	case foreign:
-		c.changes.unknown(c.nameOf(i))
+		c.unknown(c.nameOf(i))
 	case bringsEnum, bringsConst:
 		p[role] = i
 		f.mention(wEnum)
@@ -148,6 +152,8 @@ func (c *cleaner) constrain(f *frame, w word, i int32, tell telling) {
 	}
 	if f.hinted < mostHints {
 		c.explain(f, w, i)
+	} else {
+		c.note(dropped, w)
 	}
 }
 
@@ -163,18 +169,18 @@ func (c *cleaner) isOrphan(n *node) bool {
 func (c *cleaner) orphan(f *frame, s source, i int32) {
 	name := c.nameOf(i)
 	if bytes.HasPrefix(name, []byte("x-")) {
-		c.changes.unknown(name)
+		c.unknown(name)
 		return
 	}
 	f.mention(wProperties)
-	c.changes.note(mended, wProperties)
+	c.note(mended, wProperties)
 	c.property(f, s, i, false)
 }
 
 // describe takes a description. A second one goes behind the first.
 func (c *cleaner) describe(f *frame, i int32, tell telling) {
 	if c.nodes[i].kind != rawjson.String {
-		c.changes.note(mended, wDescription)
+		c.note(mended, wDescription)
 		return
 	}
 	raw := c.raw(i)
@@ -187,8 +193,10 @@ func (c *cleaner) describe(f *frame, i int32, tell telling) {
 			f.hints = append(f.hints, raw...)
 			f.closeHint(start)
 		} else {
-			c.changes.note(dropped, wDescription)
+			c.note(dropped, wDescription)
 		}
+	case tell == ignored && !bytes.Equal(c.raw(f.base), raw):
+		c.note(dropped, wDescription)
 	}
 }
 
@@ -205,7 +213,7 @@ func (c *cleaner) base(f *frame) []byte {
 func (c *cleaner) properties(f *frame, s source, place int32) {
 	n := &c.nodes[place]
 	if n.kind != rawjson.Object {
-		c.changes.note(mended, wProperties)
+		c.note(mended, wProperties)
 		return
 	}
 	c.charge(s, n)
@@ -218,12 +226,12 @@ func (c *cleaner) properties(f *frame, s source, place int32) {
 
 func (c *cleaner) property(f *frame, s source, i int32, fresh bool) {
 	if c.isFalse(i) {
-		c.changes.note(mended, wProperties) // it may not be there at all
+		c.note(mended, wProperties) // it may not be there at all
 		return
 	}
 	c.add(f, source{node: i, chain: s.chain, alt: s.alt}, fresh)
 	if c.nodes[i].marks&(requiredTrue|requiredFalse) != 0 {
-		c.changes.note(mended, wRequired)
+		c.note(mended, wRequired)
 	}
 	if c.nodes[i].marks&requiredTrue != 0 && !s.alt {
 		f.required = append(f.required, name(-i))
@@ -242,13 +250,13 @@ func (c *cleaner) requiredNames(f *frame, place int32) {
 			if c.nodes[i].kind == rawjson.String {
 				f.required = append(f.required, name(i))
 			} else {
-				c.changes.note(mended, wRequired)
+				c.note(mended, wRequired)
 			}
 		}
 	case rawjson.String:
 		f.mention(wRequired)
 		f.required = append(f.required, name(place))
-		c.changes.note(mended, wRequired)
+		c.note(mended, wRequired)
 	}
 }
 
@@ -260,7 +268,7 @@ func (c *cleaner) itemsOf(f *frame, s source, place int32) {
 		// What comes behind the named places is one more alternative.
 		f.tuple = true
 		c.charge(s, n)
-		c.changes.note(merged, wPrefixItems)
+		c.note(merged, wPrefixItems)
 		for i := n.first; i != 0; i = c.nodes[i].next {
 			if !c.isFalse(i) {
 				f.items = append(f.items, source{node: i, chain: s.chain, alt: true})

@@ -22,6 +22,7 @@ func (f *frame) hint(text string) { f.hintBytes([]byte(text)) }
 func (f *frame) hintBytes(text []byte) {
 	start := len(f.hints)
 	if len(text) > maxHints || start > maxTold || f.hinted >= mostHints {
+		f.unsaid = true
 		return
 	}
 	if isPlain(text) {

@@ -116,7 +116,7 @@ func (c *cleaner) setKinds(f *frame, place int32) {
 		}
 	}
 	if len(f.kinds) == 0 {
-		c.changes.note(mended, wType)
+		c.note(mended, wType)
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *cleaner) typeName(f *frame, place int32) kind {
 	k := kindNamed(name)
 	if plain := strings.ToLower(string(name)); k == kindUnknown || k == kindString && plain != "string" && plain != "str" {
 		c.hintValue(f, "type: ", place, maxScalar)
-		c.changes.note(mended, wType)
+		c.note(mended, wType)
 	}
 	return k
 }
@@ -171,10 +171,10 @@ func (c *cleaner) decideKind(f *frame, at place) kind {
 	}
 	if several > 1 {
 		c.hintKinds(f, f.kinds)
-		c.changes.note(moved, wType)
+		c.note(moved, wType)
 	} else if f.nullNamed {
 		f.hint("nullable")
-		c.changes.note(merged, wType)
+		c.note(merged, wType)
 	}
 	for _, k := range f.kinds {
 		if k == kindObject && len(f.props) > 0 || k == kindArray && len(f.items) > 0 {
@@ -185,7 +185,7 @@ func (c *cleaner) decideKind(f *frame, at place) kind {
 		return k
 	}
 	if at == top {
-		c.changes.note(mended, wType)
+		c.note(mended, wType)
 		return kindObject
 	}
 	return c.inferKind(f)
@@ -193,7 +193,7 @@ func (c *cleaner) decideKind(f *frame, at place) kind {
 
 // inferKind guesses a type from the other keywords.
 func (c *cleaner) inferKind(f *frame) kind {
-	c.changes.note(mended, wType)
+	c.note(mended, wType)
 	var implied [len(kindNames)]bool
 	for _, w := range f.order {
 		if f.val[w] != 0 {

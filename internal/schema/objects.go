@@ -64,10 +64,10 @@ func (c *cleaner) referProperties(f *frame, s source, i int32, v *votes, level i
 	target := c.resolve(c.text(i))
 	if target == 0 || target == root || s.chain.has(target) || s.chain.len() >= maxChain || c.exhausted() {
 		c.see(f, c.text(i))
-		c.changes.note(cut, wRef)
+		c.note(cut, wRef)
 		return
 	}
-	c.changes.note(inlined, wRef)
+	c.note(inlined, wRef)
 	chain := &link{target: target, length: s.chain.len() + 1, up: s.chain}
 	c.gatherProperties(f, source{node: target, chain: chain, alt: s.alt}, v, level+1)
 }
@@ -115,12 +115,12 @@ func (c *cleaner) conditions(f *frame, s source, p *parts, level int) {
 	s.alt = true
 	add := func(place int32, w word) {
 		if place != 0 {
-			c.changes.note(merged, w)
+			c.note(merged, w)
 			c.gatherProperties(f, source{node: place, chain: s.chain, alt: true}, nil, level+1)
 		}
 	}
 	if p[bringsIf] != 0 {
-		c.changes.note(merged, wIf)
+		c.note(dropped, wIf)
 	}
 	add(p[bringsThen], wThen)
 	add(p[bringsElse], wElse)
@@ -133,6 +133,7 @@ func (c *cleaner) conditions(f *frame, s source, p *parts, level int) {
 				c.dependents(f, i)
 			} else {
 				add(i, c.nodes[place].word)
+				c.note(shortened, c.nodes[place].word)
 			}
 		}
 	}
@@ -147,6 +148,6 @@ func (c *cleaner) dependents(f *frame, place int32) {
 	}
 	if len(places) > 0 {
 		c.hintList(f, "With "+string(name)+" also: ", places, maxNames)
-		c.changes.note(moved, wDependentRequired)
+		c.note(moved, wDependentRequired)
 	}
 }

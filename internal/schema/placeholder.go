@@ -27,7 +27,7 @@ func (r rules) wantsPlaceholder(at place, properties, required bool) bool {
 
 func (c *cleaner) addPlaceholder(f *frame) {
 	c.placeholder = true
-	c.changes.note(added, wProperties)
+	c.note(added, wProperties)
 	if c.find(f, []byte(placeholder)) < 0 {
 		f.props = append(f.props, prop{})
 	}

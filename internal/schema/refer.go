@@ -52,16 +52,16 @@ func (c *cleaner) refer(f *frame, s source, place int32, level int, tell telling
 	switch {
 	case target == 0:
 		c.see(f, name)
-		c.changes.note(dropped, wRef)
+		c.note(dropped, wRef)
 	case target == root || s.chain.has(target) || s.chain.len() >= maxChain || c.exhausted():
 		c.see(f, name)
 		c.outline(f, target)
-		c.changes.note(cut, wRef)
+		c.note(cut, wRef)
 	default:
 		if len(c.base(f)) > 0 {
 			tell = ignored // what stands beside a reference is the better description
 		}
-		c.changes.note(inlined, wRef)
+		c.note(inlined, wRef)
 		chain := &link{target: target, length: s.chain.len() + 1, up: s.chain}
 		c.gather(f, source{node: target, chain: chain, alt: s.alt}, level+1, tell)
 	}

@@ -79,6 +79,8 @@ type cleaner struct {
 	visits                int // nodes looked at, each time
 	work, maxWork, maxOut int // what references have cost, and when to stop following them
 
+	path        []int32 // the properties that lead to the schema that is being written; 0: the items of an array
+	scratchPath []byte
 	changes     changes
 	placeholder bool
 }
@@ -145,5 +147,6 @@ func (c *cleaner) release() {
 		c.values, c.pending = nil, nil
 	}
 	c.visits, c.work, c.changes, c.placeholder = 0, 0, changes{}, false
+	c.path, c.scratchPath = c.path[:0], c.scratchPath[:0]
 	cleaners.Put(c)
 }

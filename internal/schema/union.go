@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"perigee/internal/rawjson"
 )
 
@@ -9,7 +11,7 @@ func (c *cleaner) branches(s source, place int32, w word) {
 	if place == 0 {
 		return
 	}
-	c.changes.note(merged, w)
+	c.note(merged, w)
 	switch n := &c.nodes[place]; n.kind {
 	case rawjson.Object: // one alternative without its list
 		c.pending = append(c.pending, source{node: place, chain: s.chain})
@@ -25,10 +27,13 @@ func (c *cleaner) branches(s source, place int32, w word) {
 
 // union merges the alternatives from c.pending[start:] into the frame, because the provider knows none. An alternative
 // of null makes the schema nullable; values are put together; of different types the richest wins, and the others are
-// named in a hint; several objects become one with the properties of all.
-func (c *cleaner) union(f *frame, start, level int) {
+// named in a hint; several objects become one with the properties of all. What else an alternative said is lost, which is noted of
+// the keyword.
+func (c *cleaner) union(f *frame, start, level int, keyword word) {
 	var u alternatives
-	u.sort(c, f, start)
+	if u.sort(c, f, start) {
+		c.note(shortened, keyword)
+	}
 	if u.null {
 		f.nullable = true
 	}
@@ -42,12 +47,15 @@ func (c *cleaner) union(f *frame, start, level int) {
 		if parent == kindUnknown || len(branches) == 1 {
 			c.gather(f, branches[0], level+1, appended)
 		} else {
-			c.changes.note(dropped, wAnyOf)
+			c.note(dropped, wAnyOf)
 		}
 	case u.best == kindObject || parent == kindObject:
-		c.mergeObjects(f, start, level)
+		c.mergeObjects(f, start, level, keyword)
 	default:
 		chosen := c.pick(branches, u.best)
+		if slices.ContainsFunc(branches, func(b source) bool { return b != chosen && c.glance(b, 0).values == 0 && c.saysMore(b.node, false) }) {
+			c.note(shortened, keyword)
+		}
 		c.gather(f, chosen, level+1, appended)
 		c.otherValues(f, branches, chosen)
 	}
@@ -72,8 +80,8 @@ type alternatives struct {
 	null   bool
 }
 
-// sort looks at the branches and keeps, from c.pending[start:], those that can win.
-func (a *alternatives) sort(c *cleaner, f *frame, start int) {
+// sort looks at the branches and keeps, from c.pending[start:], those that can win. It says whether another said more than its type.
+func (a *alternatives) sort(c *cleaner, f *frame, start int) (lost bool) {
 	parent := f.parentKind()
 	kept := c.pending[:start]
 	for _, b := range c.pending[start:] {
@@ -85,6 +93,7 @@ func (a *alternatives) sort(c *cleaner, f *frame, start int) {
 			a.name(g.kind)
 		}
 		if g.kind == kindNull || parent != kindUnknown && g.kind != kindUnknown && g.kind != parent {
+			lost = lost || g.kind != kindNull && c.saysMore(b.node, false)
 			continue
 		}
 		kept = append(kept, b)
@@ -96,6 +105,7 @@ func (a *alternatives) sort(c *cleaner, f *frame, start int) {
 		}
 	}
 	c.pending = kept
+	return lost
 }
 
 func (a *alternatives) name(k kind) {
@@ -203,11 +213,13 @@ func (c *cleaner) mergeValues(f *frame, start int, u *alternatives) {
 
 // mergeObjects makes one object of the branches that are objects, or that only say something about properties. What
 // all of them require is required.
-func (c *cleaner) mergeObjects(f *frame, start, level int) {
+func (c *cleaner) mergeObjects(f *frame, start, level int, keyword word) {
 	kept := c.pending[:start]
 	for _, b := range c.pending[start:] {
 		if k := c.glance(b, 0).kind; k == kindObject || k == kindUnknown {
 			kept = append(kept, b)
+		} else if c.saysMore(b.node, false) {
+			c.note(shortened, keyword)
 		}
 	}
 	c.pending = kept
@@ -224,6 +236,9 @@ func (c *cleaner) mergeObjects(f *frame, start, level int) {
 		v.branch++
 		b := c.pending[i]
 		b.alt = true
+		if c.describes(b.node) {
+			c.note(shortened, keyword)
+		}
 		c.gatherProperties(f, b, &v, level)
 		v.close(c, f)
 	}
@@ -236,6 +251,17 @@ func (c *cleaner) mergeObjects(f *frame, start, level int) {
 	if v.different {
 		f.hint("One of: " + string(v.label))
 	}
+}
+
+// describes says whether an alternative has a description of its own, for which there is no place when it is merged with others.
+func (c *cleaner) describes(place int32) bool {
+	n := &c.nodes[place]
+	for i := n.first; n.kind == rawjson.Object && i != 0; i = c.nodes[i].next {
+		if c.nodes[i].word == wDescription {
+			return true
+		}
+	}
+	return false
 }
 
 // A glance is what can be seen of a schema without merging it.
