@@ -14,7 +14,12 @@ type notes struct{ list []perigee.Note }
 const maxNotes = 64
 
 func (n *notes) add(action, subject string) {
-	if note := (perigee.Note{Action: action, Subject: subject}); !slices.Contains(n.list, note) && len(n.list) < maxNotes {
+	note := perigee.Note{Action: action, Subject: subject}
+	switch {
+	case len(n.list) > maxNotes || slices.Contains(n.list, note):
+	case len(n.list) == maxNotes:
+		n.list = append(n.list, perigee.Note{Action: perigee.NoteMapped, Subject: "more than is named here"})
+	default:
 		n.list = append(n.list, note)
 	}
 }
