@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,6 +87,39 @@ func TestTokensPerDay(t *testing.T) {
 	clock.Advance(15 * time.Hour)
 	if got := status(t, g, streaming, "secret-two"); got != http.StatusOK {
 		t.Errorf("on the next day the status is %d", got)
+	}
+}
+
+// While nothing can be written to the database, what a key spends still counts.
+func TestTokensPerDayWhileNothingCanBeStored(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	dir := dataDir(t)
+	g := startIn(t, sources(stage.config("keys:\n  - {name: one, secret: secret-one, tokens_per_day: 20}\n"), dir), nil)
+	if got := status(t, g, streaming, "secret-one"); got != http.StatusOK {
+		t.Fatalf("the first call: %d", got)
+	}
+	db, err := sql.Open("sqlite", "file:"+dir+"/perigee.db?_txlock=immediate&_pragma=busy_timeout(60000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	tx, err := db.BeginTx(t.Context(), nil) // it has the write lock from here on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	calls := 0
+	until(t, "the tokens of the day are spent", func() bool {
+		calls++
+		return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests
+	})
+	if rows, err := recorded(t.Context(), dir); err != nil || len(rows) >= calls {
+		t.Errorf("%d of %d calls were stored, %v", len(rows), calls, err)
+	}
+	if calls > 20 {
+		t.Errorf("it took %d calls", calls)
 	}
 }
 
