@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -44,9 +45,6 @@ func models(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := knownUpstream(loaded.Config, *upstream); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	handle, err := openControl(ctx, env, src, notForUpstreams)
@@ -55,6 +53,10 @@ func models(ctx context.Context, env *environment, args []string) error {
 	}
 	defer handle.Close()
 	found, err := handle.Models(ctx, *upstream)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound && *upstream != "" {
+		// The daemon knows better than this shell, whose environment may be another one; the file has the nearest name.
+		return cmp.Or(knownUpstream(loaded.Config, *upstream), usagef("%s", e.Message))
+	}
 	if err != nil {
 		return misused(notSignedIn(ctx, handle, loaded.Config, err))
 	}
