@@ -239,3 +239,23 @@ func TestWatchPollsUntilItsContextEnds(t *testing.T) {
 		<-done
 	})
 }
+
+// A file that appears takes the place of the key in the environment.
+func TestWatchFindsAFileBesideTheKeyOfTheEnvironment(t *testing.T) {
+	dir, src := inDir(t, map[string]string{"GEMINI_API_KEY": "a-key"})
+	src.system, src.ConfigDir = "darwin", "" // where there are two places
+	current, err := Load(src)
+	if err != nil || current.KeyVariable != "GEMINI_API_KEY" {
+		t.Fatalf("%+v, %v", current, err)
+	}
+	var found []*Loaded
+	w := newWatcher(src, current, func(l *Loaded) { found = append(found, l) }, func(err error) { t.Error(err) })
+	path := filepath.Join(dir, "home", "Library", "Application Support", "perigee", "config.yaml")
+	write(t, path, "upstreams: [{name: mine, kind: simulator}]\n")
+	for i := range 3 { // the other place stays empty, which has to be seen twice
+		w.poll(time.Now().Add(time.Duration(i) * time.Second))
+	}
+	if len(found) != 1 || found[0].Path != path || found[0].KeyVariable != "" || len(found[0].Config.Upstreams) != 1 || found[0].Config.Upstreams[0].Name != "mine" {
+		t.Errorf("found %+v", found)
+	}
+}

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -214,13 +216,41 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
+// The variables of the environment are read once in a process, so this one has a process of its own.
 func TestProxyOfTheEnvironment(t *testing.T) {
-	for address, want := range map[string]bool{"": true, NoProxy: false} {
+	const child = "PERIGEE_TEST_PROXY_OF"
+	if address, ok := os.LookupEnv(child); ok {
 		transport, err := NewProxyTransport(perigee.NewSecret(address))
-		if err != nil || (transport.Proxy != nil) != want {
-			t.Errorf("%q: a proxy is looked for: %v, %v", address, transport.Proxy != nil, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range []string{"https://example.com", "https://no.example.com", "https://127.0.0.1"} {
+			through := (*url.URL)(nil)
+			if transport.Proxy != nil {
+				through, _ = transport.Proxy(httptest.NewRequest(http.MethodGet, host, nil))
+			}
+			fmt.Printf("%s through %q\n", host, urlText(through))
+		}
+		return
+	}
+	const other = "http://other.example.com"
+	for address, want := range map[string][3]string{
+		"":      {"http://proxy.test:1", "", ""},
+		NoProxy: {"", "", ""},
+		other:   {other, other, ""},
+	} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyOfTheEnvironment$", "-test.v")
+		cmd.Env = []string{child + "=" + address, "HTTPS_PROXY=http://proxy.test:1", "NO_PROXY=no.example.com"}
+		said, err := cmd.CombinedOutput()
+		for i, host := range []string{"https://example.com", "https://no.example.com", "https://127.0.0.1"} {
+			if line := fmt.Sprintf("%s through %q\n", host, want[i]); err != nil || !strings.Contains(string(said), line) {
+				t.Errorf("proxy %q: %v, no %s in %s", address, err, line, said)
+			}
 		}
 	}
+}
+
+func TestLoopbackNeedsNoProxy(t *testing.T) {
 	transport, err := NewProxyTransport(perigee.NewSecret("http://proxy.example.com"))
 	if err != nil {
 		t.Fatal(err)
