@@ -126,9 +126,9 @@ func (w *exampleWriter) item(indent string, t reflect.Type, kind string) {
 // exampleValue is the default of a field as YAML, or its example.
 func exampleValue(f field, kind string) string {
 	switch {
-	case kind != "" && f.path == "Upstream.Name":
-		return map[string]string{KindGemini: implicitName}[kind] + strings.TrimPrefix(kind, KindGemini)
-	case kind != "" && f.path == kindField().path:
+	case kind == KindGemini && f.path == "Upstream.Name":
+		return implicitName
+	case kind != "" && (f.path == "Upstream.Name" || f.path == kindField().path):
 		return kind
 	case f.path == "Upstream.AcceptTermsRisk":
 		return "true"
