@@ -60,17 +60,17 @@ func TestToolLoops(t *testing.T) {
 	t.Parallel()
 	for family, model := range loopModels {
 		for name, dialect := range talks {
-			for _, continues := range []bool{false, true} { // where observers disagree about the end of a turn
+			for _, continues := range []string{"media", "anything", "nothing"} { // where observers disagree about the end of a turn
 				switches := rules.StrictSwitches()
-				switches.TextContinuesTurn = continues
-				t.Run(fmt.Sprintf("%s in %s, a text continues a turn: %v", family, name, continues), func(t *testing.T) {
+				switches.TurnContinuesWith = continues
+				t.Run(fmt.Sprintf("%s in %s, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
 					loop(t, startGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0)), dialect, model)
 				})
 				if name == "gemini" || family == "gpt-oss" {
 					continue // what speaks the official API's own dialect is sent on as it is, careless or not; and it has no GPT-OSS
 				}
-				t.Run(fmt.Sprintf("%s in %s on the official API, a text continues a turn: %v", family, name, continues), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s in %s on the official API, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
 					provider, url := startSimulator(t, simulator.Options{Switches: switches})
 					loop(t, &gravity{start(t, oneUpstream(url), nil), provider}, dialect, model)

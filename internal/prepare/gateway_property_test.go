@@ -58,8 +58,8 @@ func refused(t rapid.TB, model string, body []byte) *rules.Refusal {
 
 // refusedByAny asks the rules under each reading of where a turn ends.
 func refusedByAny(input rules.Input) *rules.Refusal {
-	for _, continues := range []bool{false, true} {
-		input.Switches.TextContinuesTurn = continues
+	for _, continues := range []string{"media", "anything", "nothing"} {
+		input.Switches.TurnContinuesWith = continues
 		if _, refusal := rules.Check(input); refusal != nil {
 			return refusal
 		}

@@ -97,12 +97,16 @@ func (g *gateway) withThoughts(list []perigee.Content) []perigee.Content {
 		}
 	}
 	on := thinks(g.prompt.Generation.Thinking)
-	turn, first, latest := turnStarts(list)
-	open := first >= 0
+	turn, starts := turnStarts(list)
+	open := starts != nil
+	latest := -1
+	if open {
+		latest = starts[len(starts)-1]
+	}
 	lost := on && open && !startsWithThought(&list[latest])
-	between := on && open && !lost && !startsWithThought(&list[first])
+	between := on && !lost && slices.ContainsFunc(starts, func(i int) bool { return !startsWithThought(&list[i]) })
 	for i := range list {
-		keep := on && (g.opts.KeepThinking || i == first || i == latest)
+		keep := on && (g.opts.KeepThinking || slices.Contains(starts, i))
 		if list[i].Role == perigee.RoleModel && (!keep || lost && i >= turn) {
 			list[i].Parts = afterThoughts(list[i].Parts)
 		}

@@ -15,14 +15,14 @@ func (g *gemini) forClaude(list []perigee.Content) []perigee.Content {
 			list[i].Parts = withoutLateThoughts(list[i].Parts)
 		}
 	}
-	turn, first, latest := turnStarts(list)
-	if first < 0 {
+	turn, starts := turnStarts(list)
+	if starts == nil {
 		return list
 	}
 	// In the midst of a round of tools Claude thinks on only from sealed thoughts at the beginning of its turn. Without
 	// them it can answer, but not think.
 	if thinks(g.prompt.Generation.Thinking) {
-		if startsWithThought(&list[first]) && startsWithThought(&list[latest]) {
+		if !slices.ContainsFunc(starts, func(i int) bool { return !startsWithThought(&list[i]) }) {
 			return list
 		}
 		g.prompt.Generation.Thinking = nil

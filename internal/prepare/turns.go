@@ -47,26 +47,31 @@ func resultsOnly(c *perigee.Content) bool {
 	return len(c.Parts) > 0
 }
 
-// turnStarts returns where the current turn begins, and the first content of the model's in it by each reading of where
-// that is: first, if a text beside results does not end a turn, and latest, if it does. Both are -1 while no results
-// wait for the model to go on.
-func turnStarts(list []perigee.Content) (turn, first, latest int) {
+// turnStarts returns where the current turn begins, and the first content of the model's in it by each reading of what ends
+// a turn beside results: nothing, a text, or anything. They are in order, and nil while no results wait for the model to
+// go on.
+func turnStarts(list []perigee.Content) (turn int, starts []int) {
 	turn = perigee.CurrentTurn(list)
 	last := perigee.LastMessage(list)
 	if !perigee.HaveResult(list[last:]) {
-		return turn, -1, -1
+		return turn, nil
 	}
-	if first = slices.IndexFunc(list[turn:last], isModel); first < 0 {
-		return turn, -1, -1
+	first := slices.IndexFunc(list[turn:last], isModel)
+	if first < 0 {
+		return turn, nil
 	}
 	first += turn
-	latest = first
+	text, anything := first, first
 	for i := first; i < last; i++ {
-		if !isModel(list[i]) && slices.ContainsFunc(list[i].Parts, isText) {
-			latest = i + slices.IndexFunc(list[i:last], isModel)
+		if isModel(list[i]) || resultsOnly(&list[i]) {
+			continue
+		}
+		anything = i + slices.IndexFunc(list[i:last], isModel)
+		if slices.ContainsFunc(list[i].Parts, isText) {
+			text = anything
 		}
 	}
-	return turn, first, latest
+	return turn, []int{first, text, anything}
 }
 
 func isModel(c perigee.Content) bool { return c.Role == perigee.RoleModel }

@@ -16,7 +16,7 @@ type Switches struct {
 	RejectDuplicateSpelling       bool   `json:"reject_duplicate_spelling" about:"camelCase and snake_case of one field in one object are refused"`
 	SentinelOnAllCallsOK          bool   `json:"sentinel_on_all_calls_ok" about:"the signature that skips validation may stand on every call of a content, not only on the first"`
 	ClaudeAcceptsSentinelThinking bool   `json:"claude_accepts_sentinel_thinking" about:"it may also stand instead of the signature of a thinking block"`
-	TextContinuesTurn             bool   `json:"text_continues_turn" about:"a text beside function responses does not end the model's turn: what the turn needs, it needs from before the text"`
+	TurnContinuesWith             string `json:"turn_continues_with" values:"media,anything,nothing" about:"what may stand beside function responses without ending the model's turn"`
 	UnionsInSchema                string `json:"unions_in_schema" values:"accept,ignore,reject" about:"anyOf, oneOf and allOf in the schema of a function on the private gateway; accept looks inside"`
 	SafetySettingsOK              bool   `json:"safety_settings_ok" about:"the private gateway knows safetySettings"`
 	BudgetMinusOneOK              bool   `json:"budget_minus_one_ok" about:"the private gateway takes thinkingBudget -1"`
@@ -40,6 +40,7 @@ func DefaultSwitches() Switches {
 	return Switches{
 		AcceptThinkingLevel:     true,
 		FunctionResponseRole:    "any",
+		TurnContinuesWith:       "media",
 		UnionsInSchema:          "reject",
 		SafetySettingsOK:        true,
 		BudgetMinusOneOK:        true,

@@ -74,6 +74,7 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 	sentinelThinking := `{` + talk(`user [{"text":"a"}]`, `model [{"text":"hm","thought":true,"thoughtSignature":"skip_thought_signature_validator"},{"text":"b"}]`, `user [{"text":"c"}]`) + `}`
 	oneResult := `{` + talk(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"},"thoughtSignature":"`+GeminiSignature+`"}]`, `user [{"functionResponse":{"name":"f","response":{}}}]`) + `}`
 	textBeside := `{` + talk(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"}}]`, `user [{"functionResponse":{"name":"f","response":{}}},{"text":"b"}]`) + `}`
+	mediaBeside := strings.Replace(textBeside, `{"text":"b"}`, `{"inlineData":{"mimeType":"image/png","data":"aGk="}}`, 1)
 	union := declare(`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}`)
 	brokenUnion := declare(`{"type":"object","properties":{"a":{"oneOf":[{"$ref":"x"}]}}}`)
 	tests := []struct {
@@ -87,7 +88,8 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 		{"reject_duplicate_spelling", internal(`{` + hi + `,"toolConfig":{},"tool_config":{}}`), func(s *Switches) { s.RejectDuplicateSpelling = true }, true},
 		{"sentinel_on_all_calls_ok", findRule("gemini.sentinel_sibling").Fail, func(s *Switches) { s.SentinelOnAllCallsOK = true }, false},
 		{"claude_accepts_sentinel_thinking", onClaude(sentinelThinking), func(s *Switches) { s.ClaudeAcceptsSentinelThinking = true }, false},
-		{"text_continues_turn", internal(textBeside), func(s *Switches) { s.TextContinuesTurn = true }, true},
+		{"turn_continues_with", internal(textBeside), func(s *Switches) { s.TurnContinuesWith = "anything" }, true},
+		{"turn_continues_with", internal(mediaBeside), func(s *Switches) { s.TurnContinuesWith = "nothing" }, false},
 		{"unions_in_schema", onClaude(union), func(s *Switches) { s.UnionsInSchema = "accept" }, false},
 		{"unions_in_schema", onClaude(brokenUnion), func(s *Switches) { s.UnionsInSchema = "ignore" }, false},
 		{"safety_settings_ok", internal(`{` + hi + `,"safetySettings":[]}`), func(s *Switches) { s.SafetySettingsOK = false }, true},

@@ -39,19 +39,34 @@ func lastMessage(contents []Content) message {
 // userSide says whether a content is the user's: function responses are, whichever role they have.
 func userSide(c Content) bool { return c.Role == "user" || resultsOnly(c) }
 
-// answers says whether a message has the result of a call, and speaks whether it has a text, too.
-func (m message) answers(contents []Content) (answers, speaks bool) {
+// answers says whether a message has the result of a call, and what else: a text, and anything.
+func (m message) answers(contents []Content) (answers, text, more bool) {
 	for _, c := range contents[m[0]:m[1]] {
 		for _, p := range c.Parts {
 			answers = answers || p.Response != nil
-			speaks = speaks || p.HasText
+			text = text || p.HasText
+			more = more || p.Response == nil
 		}
 	}
-	return answers, speaks
+	return answers, text, more
 }
 
-// currentTurn is the index after the last message that ended a turn. One of results and media, which tools give, too,
-// does not; about one of results and a text observers disagree.
+// ends says whether a message ends the model's turn. One of results alone does not; about what stands beside them observers
+// disagree.
+func (m message) ends(contents []Content, continues string) bool {
+	switch answers, text, more := m.answers(contents); {
+	case !answers:
+		return true
+	case continues == "anything":
+		return false
+	case continues == "nothing":
+		return more
+	default:
+		return text
+	}
+}
+
+// currentTurn is the index after the last message that ended a turn.
 func (r *request) currentTurn(contents []Content) int {
 	for end := len(contents); end > 0; {
 		if !userSide(contents[end-1]) {
@@ -59,7 +74,7 @@ func (r *request) currentTurn(contents []Content) int {
 			continue
 		}
 		m := lastMessage(contents[:end])
-		if answers, speaks := m.answers(contents); !answers || speaks && !r.in.Switches.TextContinuesTurn {
+		if m.ends(contents, r.in.Switches.TurnContinuesWith) {
 			return end
 		}
 		end = m[0]
@@ -72,7 +87,7 @@ func (r *request) currentTurn(contents []Content) int {
 func (r *request) openTurn() int {
 	contents := r.parsed.Contents
 	last := lastMessage(contents)
-	if answers, _ := last.answers(contents); !answers {
+	if answers, _, _ := last.answers(contents); !answers {
 		return -1
 	}
 	return r.currentTurn(contents[:last[0]])

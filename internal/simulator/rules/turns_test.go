@@ -2,8 +2,8 @@ package rules
 
 import "testing"
 
-// What stands beside results: a picture never ends the model's turn, and while results wait for the model its last step is
-// judged whatever stands beside them.
+// What stands beside results may end the model's turn or not, but while results wait for the model its last step is judged
+// whatever stands beside them.
 func TestWhatStandsBesideResults(t *testing.T) {
 	const (
 		ask     = `user [{"text":"a"}]`
@@ -21,28 +21,28 @@ func TestWhatStandsBesideResults(t *testing.T) {
 	}
 	gemini := func(turns ...string) Example { return internal(`{` + talk(turns...) + `}`) }
 	for _, c := range []struct {
-		name            string
-		example         Example
-		ends, continues string // the rule that refuses when a text ends a turn, and when it does not
+		name                     string
+		example                  Example
+		media, anything, nothing string // the rule that refuses when a turn continues with it
 	}{
-		{"Claude, a picture", claude(ask, `model [`+call+`]`, `user [`+result+picture+`]`), "claude.thinking_first", "claude.thinking_first"},
-		{"Claude, a picture in a content of its own", claude(ask, `model [`+call+`]`, `user [`+result+`]`, `user [`+picture[1:]+`]`), "claude.thinking_first", "claude.thinking_first"},
-		{"Claude, a text", claude(ask, `model [`+call+`]`, `user [`+result+words+`]`), "claude.thinking_first", "claude.thinking_first"},
-		{"Claude, thinking before a picture", claude(ask, `model [`+thought+call+`]`, `user [`+result+picture+`]`, `model [`+second+`]`, `user [`+other+`]`), "", ""},
-		{"Claude, thinking before a text", claude(ask, `model [`+thought+call+`]`, `user [`+result+words+`]`, `model [`+second+`]`, `user [`+other+`]`), "claude.thinking_first", ""},
-		{"Claude, thinking after a text", claude(ask, `model [`+call+`]`, `user [`+result+words+`]`, `model [`+thought+second+`]`, `user [`+other+`]`), "", "claude.thinking_first"},
-		{"Claude, a new question", claude(ask, `model [`+call+`]`, `user [`+result+picture+`]`, `model [{"text":"b"}]`, ask), "", ""},
-		{"Gemini, a picture", gemini(ask, `model [`+call+`]`, `user [`+result+picture+`]`), "gemini.signature_missing", "gemini.signature_missing"},
-		{"Gemini, a text", gemini(ask, `model [`+call+`]`, `user [`+result+words+`]`), "", "gemini.signature_missing"},
-		{"Gemini, signed", gemini(ask, `model [`+signed+`]`, `user [`+result+picture+words+`]`), "", ""},
+		{"Claude, a picture", claude(ask, `model [`+call+`]`, `user [`+result+picture+`]`), "claude.thinking_first", "claude.thinking_first", "claude.thinking_first"},
+		{"Claude, a picture in a content of its own", claude(ask, `model [`+call+`]`, `user [`+result+`]`, `user [`+picture[1:]+`]`), "claude.thinking_first", "claude.thinking_first", "claude.thinking_first"},
+		{"Claude, a text", claude(ask, `model [`+call+`]`, `user [`+result+words+`]`), "claude.thinking_first", "claude.thinking_first", "claude.thinking_first"},
+		{"Claude, thinking before a picture", claude(ask, `model [`+thought+call+`]`, `user [`+result+picture+`]`, `model [`+second+`]`, `user [`+other+`]`), "", "", "claude.thinking_first"},
+		{"Claude, thinking before a text", claude(ask, `model [`+thought+call+`]`, `user [`+result+words+`]`, `model [`+second+`]`, `user [`+other+`]`), "claude.thinking_first", "", "claude.thinking_first"},
+		{"Claude, thinking after a text", claude(ask, `model [`+call+`]`, `user [`+result+words+`]`, `model [`+thought+second+`]`, `user [`+other+`]`), "", "claude.thinking_first", ""},
+		{"Claude, a new question", claude(ask, `model [`+call+`]`, `user [`+result+picture+`]`, `model [{"text":"b"}]`, ask), "", "", ""},
+		{"Gemini, a picture", gemini(ask, `model [`+call+`]`, `user [`+result+picture+`]`), "gemini.signature_missing", "gemini.signature_missing", ""},
+		{"Gemini, a text", gemini(ask, `model [`+call+`]`, `user [`+result+words+`]`), "", "gemini.signature_missing", ""},
+		{"Gemini, signed", gemini(ask, `model [`+signed+`]`, `user [`+result+picture+words+`]`), "", "", ""},
 	} {
-		for continues, want := range map[bool]string{false: c.ends, true: c.continues} {
+		for continues, want := range map[string]string{"media": c.media, "anything": c.anything, "nothing": c.nothing} {
 			got := ""
-			if _, refusal := judge(c.example.with(func(s *Switches) { s.TextContinuesTurn = continues }).Input()); refusal != nil {
+			if _, refusal := judge(c.example.with(func(s *Switches) { s.TurnContinuesWith = continues }).Input()); refusal != nil {
 				got = refusal.Rule
 			}
 			if got != want {
-				t.Errorf("%s, a text continues a turn: %v: refused by %q, want %q", c.name, continues, got, want)
+				t.Errorf("%s, a turn continues with %s: refused by %q, want %q", c.name, continues, got, want)
 			}
 		}
 	}
