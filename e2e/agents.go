@@ -30,7 +30,10 @@ func agents() []client {
 	for _, a := range all {
 		clients = append(clients, a.client())
 	}
-	return clients
+	strict := func() (string, error) { return "strict: true\n", nil }
+	return append(clients,
+		configured("codex strict", question, codex("codex", false), strict, "gemini-3-flash"),
+		configured("copilot strict", question, copilotOver("chat", "gemini-2.5-pro"), strict, "gemini-2.5-pro"))
 }
 
 // throughGateway is an agent whose answers come from the Antigravity gateway.

@@ -87,28 +87,35 @@ func printed() []client {
 
 // withNames is an agent that asks for models which the configuration under a heading of docs/clients.md maps to others.
 func withNames(heading string, a agent, models ...string) client {
+	return configured("docs names of "+a.name, asPrinted, a, func() (string, error) {
+		printed, err := documented{document: "docs/clients.md", name: heading}.instructions()
+		return printed.yaml, err
+	}, models...)
+}
+
+// configured is an agent that asks for models at a daemon with a configuration of its own.
+func configured(name, scenario string, a agent, config func() (string, error), models ...string) client {
+	ask := func(ctx context.Context, s *stage) error {
+		text, err := config()
+		if err != nil {
+			return err
+		}
+		daemon := strings.ReplaceAll(name, " ", "-")
+		file := filepath.Join(s.dir, daemon+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return err
+		}
+		base, err := s.start(ctx, daemon, s.binary, "serve", "--simulate", "--config", file, "--listen", "127.0.0.1:0")
+		for _, model := range models {
+			if err == nil {
+				err = a.asksAs(ctx, s, base, model)
+			}
+		}
+		return err
+	}
 	return client{
-		name: "docs names of " + a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: []string{asPrinted},
-		run: func(ctx context.Context, s *stage, c client, r *report) {
-			r.add(c, asPrinted, func() error {
-				printed, err := documented{document: "docs/clients.md", name: heading}.instructions()
-				if err != nil {
-					return err
-				}
-				name := "names-" + a.install
-				config := filepath.Join(s.dir, name+".yaml")
-				if err := os.WriteFile(config, []byte(printed.yaml), 0o600); err != nil {
-					return err
-				}
-				base, err := s.start(ctx, name, s.binary, "serve", "--simulate", "--config", config, "--listen", "127.0.0.1:0")
-				for _, model := range models {
-					if err == nil {
-						err = a.asksAs(ctx, s, base, model)
-					}
-				}
-				return err
-			}())
-		},
+		name: name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: []string{scenario},
+		run: func(ctx context.Context, s *stage, c client, r *report) { r.add(c, scenario, ask(ctx, s)) },
 	}
 }
 

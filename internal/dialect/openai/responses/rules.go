@@ -93,6 +93,7 @@ func toolRules() []perigee.FieldRule {
 		{Field: "tools[web_search]", Handling: carried, Becomes: "googleSearch; beside functions only where the model can", Example: with(`{"type":"web_search"}`, "")},
 		{Field: "tools[web_search].filters", Handling: dropped, Becomes: "the search cannot be narrowed", Example: with(`{"type":"web_search","filters":{"allowed_domains":["example.org"]}}`, "")},
 		{Field: "tools[web_search].user_location", Handling: dropped, Becomes: "the search cannot be narrowed", Example: with(`{"type":"web_search","user_location":{"type":"approximate"}}`, "")},
+		{Field: "tools[web_search].external_web_access", Handling: dropped, Becomes: "false: the search has no cached pages to stay with; true is accepted", Example: with(`{"type":"web_search","external_web_access":false}`, "")},
 		{Field: "tools[web_search].search_context_size", Handling: dropped, Becomes: "the provider decides", Example: with(`{"type":"web_search_preview","search_context_size":"low"}`, "")},
 		hosted("file_search", `,"vector_store_ids":["vs_1"]`),
 		hosted("code_interpreter", `,"container":{"type":"auto"}`),
