@@ -71,8 +71,13 @@ func TestEmptyAnswersAreAskedForAgain(t *testing.T) {
 	fault := simulator.Fault{When: simulator.When{Path: "streamGenerateContent"}, Do: "empty_200"}
 	fault.Times = 1
 	r := newRig(t, nil, fault)
-	if heard := r.hear(prompt(t, "gemini-3-flash", user("[[text: hello]]"))); heard != hello {
+	req := prompt(t, "gemini-3-flash", user("[[text: hello]]"))
+	req.Steps = &perigee.Steps{}
+	if heard := r.hear(req); heard != hello {
 		t.Errorf("heard %s", heard)
+	}
+	if steps := req.Steps.All(); len(steps) != 2 || steps[0].Class != perigee.ClassUnavailable || steps[1].Class != "" {
+		t.Errorf("on record are %+v", steps)
 	}
 	fault.Times = 0
 	r = newRig(t, nil, fault)

@@ -316,6 +316,7 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 		}
 		project := loan.Project()
 		out.acceptEmpty = !c.retries.Left()
+		began := c.upstream.opts.Now()
 		v := c.askHosts(ctx, loan, token, m, out)
 		switch {
 		case v == nil || c.begun || c.left:
@@ -326,6 +327,7 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 		case !moved && findsProject(ctx, loan, v, project):
 			moved = true
 		case v.Kind == kindEmpty && c.retries.Take():
+			c.step(loan, v, c.upstream.opts.Now().Sub(began)) // it was paid for
 			if !pause(ctx, emptyPause) {
 				return v
 			}
