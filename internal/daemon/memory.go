@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 )
 
@@ -12,6 +13,8 @@ import (
 // hundreds of megabytes, and waiting for twice as much is the rule, as in any Go program.
 type collector struct {
 	setPercent func(percent int)
+	spare      func() int64 // bytes of the heap's memory that the last collection has not found in use
+	collect    func()       // collects garbage and returns memory to the system
 
 	mu      sync.Mutex
 	bodies  int64 // bytes of the requests that are being answered
@@ -27,7 +30,7 @@ const (
 
 // newCollector leaves everything as it is when the user has set GOGC.
 func newCollector() *collector {
-	c := &collector{setPercent: func(percent int) { debug.SetGCPercent(percent) }, patient: true}
+	c := &collector{setPercent: func(percent int) { debug.SetGCPercent(percent) }, spare: spareMemory, collect: collect, patient: true}
 	if os.Getenv("GOGC") != "" {
 		c.setPercent = func(int) {}
 	}
@@ -51,8 +54,27 @@ func (c *collector) hold(bytes int64) {
 }
 
 // giveBack returns to the system what only calls needed: it may have better use for it until the next one. What pools keep
-// survives one collection, not two.
-func (c *collector) giveBack() {
+// survives one collection, not two. While calls are open it does so only from manySpare on: their requests are garbage that no
+// collection would find before minutes have passed, but the next request of a single agent should not wait for its memory.
+func (c *collector) giveBack(open int) {
+	if open == 0 || c.spare() >= manySpare {
+		c.collect()
+	}
+}
+
+func collect() {
 	runtime.GC()
 	debug.FreeOSMemory()
+}
+
+const manySpare = 64 << 20
+
+func spareMemory() int64 {
+	list := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+	}
+	metrics.Read(list)
+	value := func(i int) int64 { return int64(list[i].Value.Uint64()) }
+	return value(0) + value(1) + value(2) - value(3)
 }

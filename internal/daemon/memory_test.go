@@ -25,3 +25,20 @@ func TestGarbageIsCollectedSoonerWhileLargeBodiesAreHere(t *testing.T) {
 		t.Errorf("the percentage was set to %d, want %d", set, want)
 	}
 }
+
+func TestMemoryIsGivenBackWhileCallsAreOpenOnlyIfThereIsMuch(t *testing.T) {
+	for _, test := range []struct {
+		open  int
+		spare int64
+		want  bool
+	}{{0, 0, true}, {1, manySpare - 1, false}, {1, manySpare, true}} {
+		given := false
+		c := &collector{spare: func() int64 { return test.spare }, collect: func() { given = true }}
+		if c.giveBack(test.open); given != test.want {
+			t.Errorf("with %d calls open and %d spare bytes: given back %v", test.open, test.spare, given)
+		}
+	}
+	if spare := spareMemory(); spare <= 0 {
+		t.Errorf("%d bytes spare in this process", spare)
+	}
+}

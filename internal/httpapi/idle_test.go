@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rests atomic.Int32
-		s := New(Options{OnIdle: func() { rests.Add(1) }}, Settings{})
+		s := New(Options{OnIdle: func(int) { rests.Add(1) }}, Settings{})
 		defer s.Close()
 		for range 3 {
 			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://localhost/health", nil))
@@ -24,6 +25,24 @@ func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := rests.Load(); n != 1 {
 			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+// While calls are open, and no other begins, it is told how many.
+func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []int
+		s := New(Options{OnIdle: func(open int) { told = append(told, open) }}, Settings{})
+		defer s.Close()
+		s.enter()
+		s.enter()
+		time.Sleep(time.Hour)
+		s.leave()
+		s.leave()
+		time.Sleep(time.Hour)
+		if want := []int{2, 0}; !slices.Equal(told, want) {
+			t.Errorf("told %d, want %d", told, want)
 		}
 	})
 }

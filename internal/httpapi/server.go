@@ -49,8 +49,8 @@ type Options struct {
 	OnBodies func(bytes int64)
 	// Refused is told of each request that asks for a model and is let in, but never gets as far as the upstream; nil: nobody wants to know.
 	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
-	// OnIdle is called when there has been no call for a while; nil: nobody wants to know.
-	OnIdle func()
+	// OnIdle is called when no call has begun for a while, with the number of calls that are open; nil: it is not.
+	OnIdle func(open int)
 }
 
 // Settings can change while the server runs.
@@ -198,11 +198,16 @@ func (c *call) drop() (body []byte) {
 	return body
 }
 
-// idleTime is how long after the last call the house counts as idle.
+// idleTime is how long after the beginning of the last call, and after the end of the last open one, OnIdle is called.
 const idleTime = 2 * time.Second
 
 // enter begins a call.
-func (s *Server) enter() { s.active.Add(1) }
+func (s *Server) enter() {
+	s.active.Add(1)
+	if s.idle != nil {
+		s.idle.Reset(idleTime)
+	}
+}
 
 // leave ends it.
 func (s *Server) leave() {
@@ -211,12 +216,8 @@ func (s *Server) leave() {
 	}
 }
 
-// rest is called when nobody has asked anything for a while.
-func (s *Server) rest() {
-	if s.active.Load() == 0 {
-		s.opts.OnIdle()
-	}
-}
+// rest is called when no call has begun for a while.
+func (s *Server) rest() { s.opts.OnIdle(s.Active()) }
 
 // answer takes a request past each guard in turn to the handler that its route names.
 func (c *call) answer() error {
