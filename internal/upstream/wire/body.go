@@ -107,7 +107,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := r.Buffers.Read(p)
-	r.left -= int64(n)
+	r.advance(int64(n))
 	return n, err
 }
 
@@ -119,16 +119,30 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := r.Buffers.WriteTo(w)
-	r.left -= n
+	r.advance(n)
 	return n, err
+}
+
+// advance counts what was read. Behind the last byte the bytes are not needed any more, although HTTP/2 closes a body only with its
+// stream.
+func (r *bodyReader) advance(n int64) {
+	if r.left -= n; r.left == 0 {
+		r.end()
+	}
+}
+
+// end lets go of the bytes, once.
+func (r *bodyReader) end() {
+	if r.done != nil {
+		r.done()
+		r.done, r.Buffers = nil, nil
+	}
 }
 
 func (r *bodyReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closed {
-		r.closed, r.Buffers = true, nil
-		r.done()
-	}
+	r.closed = true
+	r.end()
 	return nil
 }
