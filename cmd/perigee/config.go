@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/config"
+	"perigee/internal/daemon"
 	"perigee/internal/simulator"
 )
 
@@ -34,7 +39,7 @@ is one.
 `,
 }
 
-func configure(_ context.Context, env *environment, args []string) error {
+func configure(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
 		return usagef("config: say show, check, schema or init; perigee help config tells more")
 	}
@@ -66,6 +71,9 @@ func configure(_ context.Context, env *environment, args []string) error {
 		return showConfig(env, src, *asJSON)
 	}
 	loaded, err := config.Inspect(src)
+	if err != nil {
+		loaded, err = inspectWithDaemon(ctx, env, src, loaded, err)
+	}
 	if loaded != nil {
 		for _, warning := range loaded.Warnings {
 			env.say("%s", warning)
@@ -86,6 +94,40 @@ func configure(_ context.Context, env *environment, args []string) error {
 	}
 	_, err = fmt.Fprintf(env.stdout, "ok: %s\n", where)
 	return err
+}
+
+// inspectWithDaemon inspects a configuration again where all that is wrong may be that this shell lacks variables which the
+// daemon that runs with the same file has: then it says so. Otherwise it returns what was found before.
+func inspectWithDaemon(ctx context.Context, env *environment, src config.Sources, loaded *config.Loaded, problems error) (*config.Loaded, error) {
+	sparing := src
+	sparing.Spare = noSecrets
+	usable, err := config.Load(sparing)
+	if err != nil {
+		return loaded, problems
+	}
+	status, err := daemon.Status(ctx, usable.Config)
+	if path, failed := filepath.Abs(usable.Path); err != nil || failed != nil || path != status.Configuration {
+		return loaded, problems
+	}
+	var borrowed []string
+	src.Environ = os.Environ
+	src.Env = func(name string) (string, bool) {
+		value, ok := os.LookupEnv(name)
+		if value == "" && slices.Contains(status.Variables, name) {
+			borrowed = append(borrowed, name)
+			return rand.Text(), true
+		}
+		return value, ok
+	}
+	again, err := config.Inspect(src)
+	if err != nil {
+		return loaded, problems
+	}
+	slices.Sort(borrowed)
+	for _, name := range slices.Compact(borrowed) {
+		env.say("%s is not set in this shell; the running daemon has it", name)
+	}
+	return again, nil
 }
 
 // showConfig lists what is in force, and what would be but for its problems, which are the error then.
