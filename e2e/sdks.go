@@ -80,7 +80,7 @@ func golang(name, module string, scenarios []string, arg string) client {
 	}
 }
 
-// oldGenai is Google's Go library as it was a year ago, in a module of its own: Go has one version of a module in a program.
+// oldGenai is an older version of Google's Go library, in a module of its own: a program has one version of each module.
 func oldGenai() client {
 	const module = "google.golang.org/genai"
 	return client{

@@ -82,7 +82,7 @@ const libraries = {
 
 const library = process.argv[2];
 
-// What libraries say that keep the message to themselves. They also leave a promise behind that nobody can wait for.
+// What libraries say that do not pass the message on. They also leave a rejected promise behind that a program cannot reach.
 const mute = { '@google/generative-ai': 'Failed to parse stream', '@langchain/google-genai': 'Failed to parse stream' };
 process.on('unhandledRejection', () => {});
 
