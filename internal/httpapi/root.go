@@ -43,6 +43,9 @@ type helpSection struct {
 // exampleModel is the model in the examples where no default is configured.
 const exampleModel = "gemini-3-flash"
 
+// geminiCLIModel is a name that Gemini CLI sends as it is: it replaces those of other generations with names of its own.
+const geminiCLIModel = "gemini-2.5-pro"
+
 // clientHelp is the page for the address and the settings of this request.
 func (c *call) clientHelp() helpPage {
 	base := "http://" + c.r.Host
@@ -60,10 +63,10 @@ func (c *call) clientHelp() helpPage {
 		intro: "This is perigee, a gateway for programs that use the OpenAI, Anthropic or Gemini API.",
 		sections: []helpSection{
 			{"Clients", [][2]string{
-				{"Claude Code", fmt.Sprintf("ANTHROPIC_BASE_URL=%s ANTHROPIC_AUTH_TOKEN=%s ANTHROPIC_MODEL=%s claude", base, key, model)},
+				{"Claude Code", fmt.Sprintf("export ANTHROPIC_BASE_URL=%s ANTHROPIC_AUTH_TOKEN=%s\nexport ANTHROPIC_MODEL=%[3]s ANTHROPIC_DEFAULT_OPUS_MODEL=%[3]s\nexport ANTHROPIC_DEFAULT_SONNET_MODEL=%[3]s ANTHROPIC_DEFAULT_HAIKU_MODEL=%[3]s\nclaude", base, key, model)},
 				{"Codex (~/.codex/config.toml)", fmt.Sprintf("model = %q\nmodel_provider = \"perigee\"\n[model_providers.perigee]\nname = \"perigee\"\nbase_url = \"%s/v1\"\nwire_api = \"responses\"%s", model, base, codexKey)},
-				{"Gemini CLI", fmt.Sprintf("GOOGLE_GEMINI_BASE_URL=%s GEMINI_API_KEY=%s gemini -m %s", base, key, model)},
 				{"Gemini CLI (~/.gemini/settings.json)", `{"security": {"auth": {"selectedType": "gemini-api-key"}}}`},
+				{"Gemini CLI", fmt.Sprintf("GOOGLE_GEMINI_BASE_URL=%s GEMINI_API_KEY=%s gemini -m %s", base, key, geminiCLIModel)},
 				{"OpenAI SDKs, OpenCode", "base URL " + base + "/v1"},
 				{"Anthropic SDKs", "base URL " + base},
 				{"Google GenAI SDKs", "base URL " + base},

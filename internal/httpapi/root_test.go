@@ -27,11 +27,11 @@ func TestRoot(t *testing.T) {
 		want, lack []string
 	}{
 		"curl": {open, "127.0.0.1:8741", "*/*", 200, "text/plain; charset=utf-8",
-			[]string{"ANTHROPIC_BASE_URL=http://127.0.0.1:8741 ANTHROPIC_AUTH_TOKEN=any ANTHROPIC_MODEL=gemini-2.5-pro claude", "\n      name = \"perigee\"\n", "wire_api = \"responses\"\n  Gemini"}, []string{"<", "env_key"}},
+			[]string{"ANTHROPIC_BASE_URL=http://127.0.0.1:8741 ANTHROPIC_AUTH_TOKEN=any\n", "ANTHROPIC_DEFAULT_HAIKU_MODEL=gemini-2.5-pro\n", "gemini -m gemini-2.5-pro", "\n      name = \"perigee\"\n", "wire_api = \"responses\"\n  Gemini"}, []string{"<", "env_key"}},
 		"a browser": {open, "localhost:8741", "text/html,application/xhtml+xml,*/*;q=0.8", 200, "text/html; charset=utf-8",
 			[]string{"<!doctype html>", "ANTHROPIC_BASE_URL=http://localhost:8741 ", "base_url = &#34;http://localhost:8741/v1&#34;"}, []string{"<script", "src=", "href="}},
 		"with keys": {guarded, "perigee.example.com", "*/*", 200, "text/plain; charset=utf-8",
-			[]string{"ANTHROPIC_AUTH_TOKEN=YOUR_KEY ANTHROPIC_MODEL=gemini-3-flash", "env_key"}, []string{"client-secret", "laptop", "secret-model"}},
+			[]string{"ANTHROPIC_AUTH_TOKEN=YOUR_KEY\n", "ANTHROPIC_MODEL=gemini-3-flash", "env_key"}, []string{"client-secret", "laptop", "secret-model"}},
 		"a host that closes tags": {guarded, "<script>alert(1)</script>", "text/html", 200, "text/html; charset=utf-8",
 			[]string{"&lt;script&gt;"}, []string{"<script"}},
 		"a foreign host on loopback": {open, "evil.example.com", "text/html", 403, "application/json; charset=utf-8", nil, []string{"ANTHROPIC"}},
