@@ -10,7 +10,6 @@ var released = map[string]string{
 	"claude-opus-4-5-thinking":       "2025-11-24",
 	"claude-sonnet-4-5":              "2025-09-29",
 	"claude-sonnet-4-5-thinking":     "2025-09-29",
-	"gemini-3.6-flash-high":          "2026-07-21",
 	"gemini-3-flash":                 "2025-12-17",
 	"gemini-3-flash-preview":         "2025-12-17",
 	"gemini-3-pro-preview":           "2025-11-18",
