@@ -11,7 +11,7 @@ import (
 	"perigee/internal/dialect/openai"
 )
 
-// vendorModels answers GET /v1/models: in Anthropic's shape to who sends anthropic-version, else in OpenAI's. The owner, through
+// vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else in OpenAI's. The owner, through
 // the socket, gets the list of a Control with ?problems=true.
 func (c *call) vendorModels() error {
 	if query := c.r.URL.Query(); c.trusted && query.Get("problems") == "true" {

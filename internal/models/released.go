@@ -31,7 +31,7 @@ var released = map[string]string{
 	"gpt-oss-120b-medium":            "2025-08-05",
 }
 
-// Released is when a model was released, at midnight UTC; zero: nobody has said.
+// Released is when a model was released, at midnight UTC; zero: unknown.
 func Released(id string) time.Time {
 	t, err := time.Parse(time.DateOnly, released[id])
 	if err != nil {

@@ -99,8 +99,8 @@ func Nearest(word string, known []string, n int) []string {
 // likeness is how far two names may be from each other and still look alike: a third of their letters, and of short ones one.
 func likeness(a, b string) int { return max(1, max(len(a), len(b))/3) }
 
-// NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most; empty: none. People who share
-// a domain are not near each other, so what stands before it decides.
+// NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most; empty: none. Addresses of one
+// domain are not near each other for that, so the local part decides.
 func NearestAddress(address string, known []string) (nearest string) {
 	person := func(address string) string {
 		name, _, _ := strings.Cut(strings.ToLower(address), "@")

@@ -39,7 +39,7 @@ func (g *gateway) opening() perigee.Part {
 	return goOn
 }
 
-// UnknownRole is the index of the first content whose role no API has, so that nobody knows whose words it holds; -1: there
+// UnknownRole is the index of the first content whose role no API has, so its author is unknown; -1: there
 // is none. Results of calls may have any role.
 func UnknownRole(list []perigee.Content) int {
 	return slices.IndexFunc(list, func(c perigee.Content) bool {

@@ -25,7 +25,7 @@ func sign(list []perigee.Content, from int) {
 }
 
 // signedFrom is the first content whose calls the model wants signed. Generation 3 does so in the current turn; after a
-// refusal nobody knows where it takes that to begin.
+// refusal it is unknown where that turn begins for the provider.
 func signedFrom(list []perigee.Content, family models.Family, repair Repair) int {
 	switch {
 	case family != models.Gemini:

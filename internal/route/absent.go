@@ -14,7 +14,7 @@ const (
 	maxAbsent = 1000
 )
 
-// An absentMemory keeps the names of models that no upstream had, and for which another model answered. Asking for them in vain
+// An absentMemory keeps the names of models that no upstream had, and for which another model answered. Requesting them first
 // costs each call a round trip.
 type absentMemory struct {
 	mu    sync.Mutex

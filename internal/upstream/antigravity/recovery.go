@@ -66,7 +66,7 @@ func (r *recovery) goFurther(v *verdict.Verdict) bool {
 	return true
 }
 
-// leaveOut finds the tool that the provider refuses and does without it. A tool that was left out on suspicion, and in vain, is
+// leaveOut finds the tool that the provider refuses and does without it. A tool that was left out on suspicion without success is
 // put back for the next suspicion.
 func (r *recovery) leaveOut(v *verdict.Verdict) bool {
 	bad, guessed := r.culprit(v)

@@ -23,7 +23,7 @@ import (
 	"perigee"
 )
 
-// A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and by whom.
+// A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and with which credentials.
 type proxyRig struct {
 	address string // host:port
 	to      string // where connections go
