@@ -24,7 +24,7 @@ func TestServeAtATerminal(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	text := "data_dir: " + dir + "/data\nupstreams:\n  - {name: studio, kind: gemini, url: \"http://127.0.0.1:1\", keys: [one-key-of-studio, another-key-of-it]}\n" +
-		"  - {name: pretended, kind: simulator}\nmodels: {aliases: {gpt-4o: gemini-3-flash}, routes: [{match: \"*\", to: [pretended]}]}\n"
+		"  - {name: pretended, kind: simulator}\nmodels: {aliases: {gpt-4o: gemini-3-flash}, routes: [{match: \"gemini-9*\", to: [studio]}, {match: \"*\", to: [pretended]}]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,8 @@ func TestServeAtATerminal(t *testing.T) {
 		ended <- run(ctx, &environment{stdout: io.Discard, stderr: terminal}, []string{"serve", "--config", file, "--listen", "127.0.0.1:0"})
 	}()
 	next("perigee: configuration: " + file)
-	next("perigee: upstreams: studio (gemini, 2 keys), pretended (simulator, ")
+	next("perigee: upstreams: studio (gemini, 2 keys, for gemini-9*), pretended")
+	next("models, for *)")
 	next("perigee: data: " + dir)
 	_, url, _ := strings.Cut(next("perigee: listening on http://127.0.0.1:"), " on ")
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -243,9 +244,11 @@ func (d *Daemon) status() perigee.DaemonStatus {
 	}
 }
 
-// Upstreams describes the upstreams in force, each with what is known of it without a call: "studio (gemini, 2 keys)".
+// Upstreams describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:
+// "studio (gemini, 2 keys, for gemini-*)".
 func (d *Daemon) Upstreams() []string {
 	var lines []string
+	routes := d.loaded.Load().Config.Models.Routes
 	for _, r := range d.house.current.Load().rooms {
 		kind, what := r.config.Kind, ""
 		switch {
@@ -258,6 +261,18 @@ func (d *Daemon) Upstreams() []string {
 		}
 		if kind != r.config.Name {
 			what = string(kind) + ", " + what
+		}
+		var routed []string
+		for _, route := range routes {
+			if slices.Contains(route.To, r.config.Name) {
+				routed = append(routed, route.Match)
+			}
+		}
+		if len(routed) > 3 {
+			routed = append(routed[:3], "…")
+		}
+		if len(routed) > 0 {
+			what += ", for " + strings.Join(routed, " ")
 		}
 		lines = append(lines, fmt.Sprintf("%s (%s)", r.config.Name, what))
 	}
