@@ -273,8 +273,9 @@ func TestNamelessCallsAreTwo(t *testing.T) {
 func TestRowsStaySmallAndFreeOfSecrets(t *testing.T) {
 	var store memory
 	trouble := errors.New(`Get "https://host.example/v1?key=hunter2&x=1": authorization: Bearer hunter2hunter2 ` + strings.Repeat("ü", 5000))
-	r := New(script{trouble}, Options{Store: &store})
-	req := request("c").WithModel(strings.Repeat("m", 1<<20))
+	long := strings.Repeat("m", 1<<20)
+	r := New(script{&perigee.Error{Message: trouble.Error(), Model: long}}, Options{Store: &store})
+	req := request("c").WithModel(long)
 	for range r.Stream(t.Context(), req) {
 	}
 	mustClose(t, r)
@@ -285,7 +286,7 @@ func TestRowsStaySmallAndFreeOfSecrets(t *testing.T) {
 	if len(got.Error) > maxText+100 || !strings.HasSuffix(got.Error, "ü…") {
 		t.Errorf("the error has %d bytes and ends in %q", len(got.Error), got.Error[len(got.Error)-8:])
 	}
-	if len(got.ModelAsked) > maxName {
-		t.Errorf("the model has %d bytes", len(got.ModelAsked))
+	if len(got.ModelAsked) > maxName || len(got.Model) > maxName {
+		t.Errorf("the model has %d bytes as it was asked, and %d as it was reported", len(got.ModelAsked), len(got.Model))
 	}
 }

@@ -163,7 +163,7 @@ func (w *watch) settle(ctx context.Context, outcome perigee.Outcome, trouble *pe
 		call.Class, call.Status = trouble.Class, trouble.Status
 		call.Error = redact(perigee.Clip(trouble.Message, maxText))
 		if call.Model == "" {
-			call.Model = trouble.Model
+			call.Model = perigee.Clip(trouble.Model, maxName)
 		}
 		if call.Upstream == "" {
 			call.Upstream = trouble.Upstream
