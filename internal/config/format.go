@@ -174,6 +174,10 @@ func checkOrigin(text string) error {
 		return errors.New("expected an origin such as http://localhost:3000 or app://obsidian.md")
 	case u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
 		return errors.New("expected an origin, which ends with the host or port and has no / behind it")
+	case u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
+		return fmt.Errorf("expected an origin without :%s, which browsers leave out", u.Port())
+	case !isASCII(u.Host):
+		return errors.New("expected an origin as browsers send it, with the host as xn--…")
 	}
 	return checkPort(u)
 }
@@ -183,7 +187,14 @@ func checkHost(text string) error {
 	if strings.Contains(text, ":") || !isHost(text) {
 		return errors.New("expected the name of a machine such as host.docker.internal, without scheme and port")
 	}
+	if !isASCII(text) {
+		return errors.New("expected the name as clients send it, as xn--…")
+	}
 	return nil
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 func checkPostgres(text string) error {

@@ -58,7 +58,7 @@ func (c *call) checkOrigin() error {
 // allowsHost says whether the configuration has a name, besides those that every loopback listener has.
 func (s *state) allowsHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
-	return slices.ContainsFunc(s.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
+	return slices.ContainsFunc(s.Hosts, func(allowed string) bool { return strings.EqualFold(strings.TrimSuffix(allowed, "."), host) })
 }
 
 // hostname takes the port off a Host header.
