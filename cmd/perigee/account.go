@@ -18,7 +18,7 @@ import (
 
 var accountCommand = command{
 	name:    "account",
-	summary: "see and manage the accounts that are signed in",
+	summary: "show and manage accounts",
 	run:     account,
 	usage: `usage: perigee account list [--json]
        perigee account import FILE [--upstream NAME] [--partial] [--json]
@@ -321,7 +321,7 @@ func useAccount(ctx context.Context, r *accountRun) error {
 		return err
 	}
 	r.warnUnusable(ctx)
-	return r.did("first", r.account().Email)
+	return r.did("preferred", r.account().Email)
 }
 
 // warnUnusable says why an account that somebody has put first will not be taken all the same. Not knowing is no trouble.

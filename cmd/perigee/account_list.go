@@ -38,7 +38,7 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		column[perigee.AccountRow]{"PREFERRED", func(row perigee.AccountRow) any { return mark(row.Preferred) }},
 		column[perigee.AccountRow]{"PROJECT", func(row perigee.AccountRow) any { return orDash(row.ProjectID) }},
 		column[perigee.AccountRow]{"STATE", func(row perigee.AccountRow) any { return row.State }},
-		column[perigee.AccountRow]{"RESTS", func(row perigee.AccountRow) any { return restsOf(row, now) }},
+		column[perigee.AccountRow]{"COOLDOWNS", func(row perigee.AccountRow) any { return restsOf(row, now) }},
 	)
 	if err != nil || r.asJSON {
 		return err
@@ -218,7 +218,7 @@ func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 		column[perigee.ChoiceRow]{"ACCOUNT", func(row perigee.ChoiceRow) any { return row.Email }},
 		column[perigee.ChoiceRow]{"UPSTREAM", func(row perigee.ChoiceRow) any { return row.Upstream }},
 		column[perigee.ChoiceRow]{"POOL", func(row perigee.ChoiceRow) any { return row.Pool }},
-		column[perigee.ChoiceRow]{"TAKEN", func(row perigee.ChoiceRow) any { return taken(row) }},
+		column[perigee.ChoiceRow]{"CHOSEN", func(row perigee.ChoiceRow) any { return taken(row) }},
 		column[perigee.ChoiceRow]{"WHY", func(row perigee.ChoiceRow) any {
 			if r.env.width() == 0 || !strings.Contains(row.Why, "://") {
 				return why(row)

@@ -17,7 +17,7 @@ import (
 
 var configCommand = command{
 	name:    "config",
-	summary: "show, check, describe or begin the configuration",
+	summary: "create, check and show the configuration",
 	run:     configure,
 	usage: `usage: perigee config show|check [--json]
        perigee config schema|init
@@ -27,21 +27,20 @@ var configCommand = command{
   perigee config schema > perigee.schema.json
   perigee config init
 
-show prints every value that is in force and where it comes from, secrets left
-out, also of a configuration that cannot be used for what is wrong with it;
-check says everything that is wrong at once; schema prints the JSON Schema of
-the file, for editors; init writes a file that explains every key, unless there
-is one.
+  show             every effective value and where it comes from, without
+                   secrets; works for an invalid configuration, too
+  check            report all problems at once
+  schema           print the JSON Schema of the file, for editors
+  init             write a file that explains every key, unless there is one
 
   --config FILE    the configuration
-  --json           a JSON array: for show of the values, for check of what is
-                   wrong or unwise
+  --json           for show and check: a JSON array of values or of problems
 `,
 }
 
 func configure(ctx context.Context, env *environment, args []string) error {
 	if len(args) == 0 {
-		return usagef("config: say show, check, schema or init; perigee help config tells more")
+		return usagef("config: use show, check, schema or init; perigee help config tells more")
 	}
 	what := args[0]
 	src := config.Sources{Models: simulator.Models()}
@@ -55,7 +54,7 @@ func configure(ctx context.Context, env *environment, args []string) error {
 		args = args[1:]
 	case "-h", "-help", "--help":
 	default:
-		return usagef("config: no %q; say show, check, schema or init", what)
+		return usagef("config: no %q; use show, check, schema or init", what)
 	}
 	if err := parse(env, set, args, 0); err != nil {
 		return err

@@ -173,7 +173,7 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(<-shown), "\r", "")
-	for _, want := range []string{"ada@example.com  gravity   antigravity  no     see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
+	for _, want := range []string{"ada@example.com  gravity   antigravity  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
 		if !strings.Contains(strings.ReplaceAll(text, " \n", "\n"), want) {
 			t.Errorf("it does not show %q:\n%s", want, text)
 		}

@@ -207,7 +207,7 @@ func parse(env *environment, set *flag.FlagSet, args []string, positional int) e
 
 var versionCommand = command{
 	name:    "version",
-	summary: "say which version this is",
+	summary: "print the version",
 	run:     sayVersion,
 	usage: `usage: perigee version
 

@@ -184,13 +184,13 @@ func (f quotaFilter) nothingFits(found perigee.QuotaList, all []perigee.AccountR
 		if c.pattern == "" || slices.ContainsFunc(c.known, func(name string) bool { return fits(c.pattern, name) }) {
 			continue
 		}
-		e := perigee.Errorf(perigee.ClassNotFound, "no %s fits %q", c.what, c.pattern)
+		e := perigee.Errorf(perigee.ClassNotFound, "no %s matches %q", c.what, c.pattern)
 		if len(near) > 0 {
 			return e.WithNext("the nearest are %s", strings.Join(near, ", "))
 		}
 		return e.WithNext("perigee quota without --%s lists all", c.what)
 	}
-	return perigee.Errorf(perigee.ClassNotFound, "nothing fits all of that").WithNext("leave out a filter")
+	return perigee.Errorf(perigee.ClassNotFound, "nothing matches all filters").WithNext("leave out a filter")
 }
 
 // listQuota prints a table for each account, as what somebody wants to know is about one.

@@ -25,8 +25,8 @@ var serveCommand = command{
   perigee serve --simulate
   perigee serve --config team.yaml --listen 127.0.0.1:9000
 
-Runs the gateway until it is told to end; SIGTERM, or closing its terminal, lets
-open answers finish first.
+Runs the gateway until it is stopped. SIGTERM, Ctrl-C and closing the terminal
+let open responses finish first.
 
   --config FILE    the configuration (default: $PERIGEE_CONFIG, else
                    perigee/config.yaml in your configuration directory)
@@ -94,7 +94,13 @@ func sourceOfAnswers(loaded *config.Loaded, simulate bool) string {
 	case len(loaded.Config.Upstreams) > 0:
 		return ""
 	case loaded.Path != "":
-		return fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
+		line := fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
+		for _, name := range config.KeyVariables {
+			if os.Getenv(name) != "" {
+				return fmt.Sprintf("%s; %s is used only by an upstream with keys: [env:%s]", line, name, name)
+			}
+		}
+		return line
 	}
 	return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
 }

@@ -63,7 +63,7 @@ func usage(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !*asJSON {
+	if !*asJSON && len(rows) > 0 {
 		noteSimulator(ctx, env, loaded.Config, q)
 	}
 	if !*asJSON && len(rows) > 1 {

@@ -230,9 +230,9 @@ func TestExplainListsInChoosingOrder(t *testing.T) {
 		}
 		want := []string{
 			"* c antigravity usable: the first that is usable",
-			"a gemini-cli usable, when nobody is from the pool antigravity",
-			"b gemini-cli usable, when nobody is from the pool antigravity",
-			"c gemini-cli usable, when nobody is from the pool antigravity",
+			"a gemini-cli usable, if no account of the pool antigravity is",
+			"b gemini-cli usable, if no account of the pool antigravity is",
+			"c gemini-cli usable, if no account of the pool antigravity is",
 			"b antigravity usable, 2% of its quota left: spared while others are usable",
 			"a antigravity its quota is used up",
 			"d antigravity it is disabled; `perigee account enable` changes that",

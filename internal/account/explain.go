@@ -112,13 +112,13 @@ func (p *Pool) comesFirst(c *candidate, now instant) string {
 func (p *Pool) comesLater(c, first *candidate) string {
 	switch {
 	case c.lane != first.lane:
-		return ", when nobody is from the pool " + first.lane.pool
+		return ", if no account of the pool " + first.lane.pool + " is"
 	case p.opts.Selection == RoundRobin:
 		return ", its turn comes later"
 	case p.opts.Selection == Hybrid:
 		return ""
 	}
-	return ", when those before it are not"
+	return ", if the accounts before it are not"
 }
 
 // order lists the members in the order in which a lane would choose them.

@@ -142,8 +142,8 @@ func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for model, want := range map[string]string{
-			"gemini-3-flash":    "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, when nobody is from the pool antigravity; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
-			"gpt-4o":            "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, when nobody is from the pool antigravity; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gemini-3-flash":    "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gpt-4o":            "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
 			"claude-sonnet-4-6": "bob antigravity: models.routes sends this model to simulator; ada antigravity: models.routes sends this model to simulator",
 		} {
 			rows, err := w.control().ExplainAccounts(t.Context(), model)

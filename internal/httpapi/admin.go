@@ -32,9 +32,9 @@ func (c *call) authorizeOwner() error {
 			return nil
 		}
 	}
-	const next = "send what stands in the file admin.token of perigee's data directory as Authorization: Bearer, or use the perigee command"
+	const next = "send the content of admin.token in perigee's data directory as Authorization: Bearer, or use the perigee command"
 	if c.authenticate() == nil && c.key != nil {
-		return perigee.Errorf(perigee.ClassForbidden, "the key %s is for asking models, not for managing perigee", c.key.Name).WithNext(next)
+		return perigee.Errorf(perigee.ClassForbidden, "the key %s may call models, not manage perigee", c.key.Name).WithNext(next)
 	}
 	if offer == "" {
 		return badKey("the admin token is required").WithNext(next)
