@@ -107,6 +107,10 @@ func (c *Cache) add(raw []byte, r rules, result Result) {
 
 // size is about how many bytes an entry takes.
 func (e *cacheEntry) size() int {
-	const entry, change = 300, 32 // of the map, the list and the entry itself; of one change
-	return entry + len(e.key.raw) + len(e.result.Schema) + change*len(e.result.Changes)
+	const entry, change = 300, 48 // of the map, the list and the entry itself; of one change without its texts
+	n := entry + len(e.key.raw) + len(e.result.Schema)
+	for _, c := range e.result.Changes {
+		n += change + len(c.Keyword) + len(c.Path)
+	}
+	return n
 }

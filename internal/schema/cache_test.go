@@ -99,3 +99,23 @@ func TestCacheForManyCallsAtOnce(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// A short schema can lose much, each time in a place with a long name.
+func TestCacheCountsTheTextsOfChanges(t *testing.T) {
+	c := NewCache(CacheBytes)
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"type":"object","properties":{%q:{"type":"string"`, strings.Repeat("p", maxPath))
+	for i := range maxOther {
+		fmt.Fprintf(&b, `,"unknown%d":1`, i)
+	}
+	b.WriteString("}}}")
+	raw := []byte(b.String())
+	result := c.Clean(raw, Claude)
+	kept := len(raw) + len(result.Schema)
+	for _, change := range result.Changes {
+		kept += len(change.Keyword) + len(change.Path)
+	}
+	if len(result.Changes) < maxOther || c.used < kept {
+		t.Errorf("%d bytes counted, and the texts alone have %d; changes: %v", c.used, kept, result.Changes)
+	}
+}
