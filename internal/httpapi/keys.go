@@ -126,8 +126,16 @@ func (k *guardedKey) expired(now time.Time) bool {
 // admit applies the limits of the key to a call for a model. The caller calls release when the call is over.
 func (c *call) admit(model string) (release func(), err error) { return c.admitSeveral(model, 1) }
 
+// maxModel is how many bytes the name of a model may have. Names are remembered in several places, by client and for hours.
+const maxModel = 500
+
 // admitSeveral is admit for a call that makes several requests of the model.
 func (c *call) admitSeveral(model string, requests int) (release func(), err error) {
+	if len(model) > maxModel {
+		c.model = shorten(model)
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the name of the model has %d bytes", len(model)).
+			WithNext("send at most %d; GET /v1/models lists the names", maxModel)
+	}
 	c.model = model
 	k := c.key
 	if k == nil {
