@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,5 +55,16 @@ func TestRequestedHeadersAreAllowed(t *testing.T) {
 	got := strings.Split(allowedHeaders("X-Stainless-OS,authorization, b@d,,\"quoted\", x-y"), ", ")
 	if want := append(strings.Split(requestHeaders, ", "), "x-stainless-os", "x-y"); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A preflight needs no key, so it must not cost more than any other refusal.
+func TestRequestedHeadersAreBounded(t *testing.T) {
+	var many []string
+	for i := range 10_000 {
+		many = append(many, "x"+strconv.Itoa(i))
+	}
+	if got := strings.Split(allowedHeaders(strings.Join(many, ",")), ", "); len(got) != maxAllowed || !slices.Contains(got, "x0") {
+		t.Errorf("%d headers are allowed", len(got))
 	}
 }
