@@ -145,8 +145,7 @@ type Upstream struct {
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
 	// gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own
-	// Google sign-in. langserver is a headless Antigravity language server. ide is the Antigravity IDE that is open. simulator
-	// is the built-in simulator.
+	// Google sign-in. simulator is the built-in simulator.
 	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator" later:"langserver,ide"`
 
 	// Base URL of the API.

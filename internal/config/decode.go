@@ -115,7 +115,7 @@ func (l *loader) unknownKey(p pair, key string, fields []field, kind string) {
 			return fmt.Sprintf("did you mean %q?", near)
 		}
 		if elsewhere := keysCalled(p.name); len(elsewhere) > 0 {
-			return "it belongs into " + strings.Join(elsewhere, " or ")
+			return "it belongs under " + strings.Join(elsewhere, " or ")
 		}
 		return "known keys are " + strings.Join(known, ", ")
 	}))

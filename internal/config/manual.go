@@ -35,7 +35,7 @@ var manual = map[string]string{
 	"Limits.KeepAlive":         "Pause in a stream after which the client gets a keep-alive, so that no proxy in between closes the connection.",
 	"Limits.Drain":             "Longest wait for open calls to finish when perigee is stopped.",
 	"Upstream.Name":            "Name of the upstream in routes, usage and x-perigee-upstream. The name simulator is reserved for kind simulator.",
-	"Upstream.Kind":            "gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own Google sign-in. langserver is a headless Antigravity language server. ide is the Antigravity IDE that is open. simulator is the built-in simulator.",
+	"Upstream.Kind":            "gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own Google sign-in. simulator is the built-in simulator.",
 	"Upstream.URL":             "Base URL of the API.",
 	"Upstream.Keys":            "API keys, at least one. perigee moves on to the next one when a key is exhausted or rejected.",
 	"Upstream.Proxy":           "Proxy for this upstream, in place of the proxy at the top of the file.",

@@ -65,7 +65,7 @@ func (l *loader) checkKeys() {
 		}
 		names[k.Name] = true
 		if l.good(key+".expires") && !k.Expires.IsZero() && !k.Expires.After(l.src.Now()) {
-			l.warnAt(l.origin(key+".expires"), "%s.expires is past: nobody is let in with the key %s", key, k.Name)
+			l.warnAt(l.origin(key+".expires"), "%s.expires is in the past: requests with the key %s are rejected", key, k.Name)
 		}
 		if !l.isSet(key+".secret") || !l.good(key+".secret") {
 			continue

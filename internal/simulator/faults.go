@@ -91,7 +91,7 @@ var faultKinds = map[string]struct {
 	"split_utf8":           {stageReply, "writes that end inside a character"},
 	"missing_newline":      {stageReply, "the last event has no line end"},
 	"lf_only":              {stageReply, "lines end with LF"},
-	"crlf":                 {stageReply, "lines end with CRLF (as always)"},
+	"crlf":                 {stageReply, "lines end with CRLF (the default)"},
 	"slow":                 {stageReply, "delay (50ms) between chunks"},
 	"cumulative_thoughts":  {stageReply, "each thought chunk repeats those before"},
 	"missing_args":         {stageReply, "function calls without args"},

@@ -31,7 +31,7 @@ var scriptKeys = []entry{
 	{"keys[].limits.per_day", "requests in a day per model (no limit)"},
 	{"models.ID.min_version", "clients that are older get 404"},
 	{"models.ID.accounts", "the emails that have the model (all)"},
-	{"switches", "points on which those who know the provider disagree, see there"},
+	{"switches", "behaviours of the provider that are reported differently"},
 	{"rotate_refresh_tokens", "every refresh answers with a new refresh token; the old one is good for one more use"},
 	{"oauth_errors", "shape of the errors of /token: oauth (default) or google"},
 	{"min_version", "the oldest client version that is served at all"},
@@ -40,7 +40,7 @@ var scriptKeys = []entry{
 
 // faultKeys are the keys of a fault.
 var faultKeys = []entry{
-	{"do", "what happens, see below"},
+	{"do", "what happens: one of the faults"},
 	{"when.host", "part of the Host header"},
 	{"when.path", "part of the path"},
 	{"when.method", "the word after the colon (generateContent), or the HTTP method, exactly"},
