@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,8 +33,13 @@ func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 // While calls are open, and no other begins, it is told how many.
 func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // timers run in goroutines of their own
 		var told []int
-		s := New(Options{OnIdle: func(open int) { told = append(told, open) }}, Settings{})
+		s := New(Options{OnIdle: func(open int) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, open)
+		}}, Settings{})
 		defer s.Close()
 		s.enter()
 		s.enter()
@@ -41,6 +47,8 @@ func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
 		s.leave()
 		s.leave()
 		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []int{2, 0}; !slices.Equal(told, want) {
 			t.Errorf("told %d, want %d", told, want)
 		}

@@ -189,13 +189,16 @@ func TestTokensOfANewDay(t *testing.T) {
 
 // To be refused costs nothing, so a client that does not stop must not fill the database with it.
 func TestRefusalsOnRecordAreFew(t *testing.T) {
-	recorded := 0
-	s := New(Options{Refused: func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }}, Settings{Loopback: true, MaxBody: 100})
-	for range 1000 {
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader("{"))
-		s.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	if recorded != recordedRefusals {
-		t.Errorf("%d of 1000 were recorded", recorded)
-	}
+	synctest.Test(t, func(t *testing.T) { // time stands still, however long the requests take
+		recorded := 0
+		s := New(Options{Refused: func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }}, Settings{Loopback: true, MaxBody: 100})
+		defer s.Close()
+		for range 1000 {
+			r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader("{"))
+			s.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if recorded != recordedRefusals {
+			t.Errorf("%d of 1000 were recorded", recorded)
+		}
+	})
 }
