@@ -214,20 +214,25 @@ func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 		}
 		return text
 	}
+	hasAddress := func(row perigee.ChoiceRow) bool { return r.env.width() > 0 && strings.Contains(row.Why, "://") }
+	for _, row := range rows {
+		if hasAddress(row) {
+			below += fmt.Sprintf("%s: %s\n", printable(row.Email), printable(why(row)))
+		}
+	}
 	err := list(r.env, r.asJSON, rows,
 		column[perigee.ChoiceRow]{"ACCOUNT", func(row perigee.ChoiceRow) any { return row.Email }},
 		column[perigee.ChoiceRow]{"UPSTREAM", func(row perigee.ChoiceRow) any { return row.Upstream }},
 		column[perigee.ChoiceRow]{"POOL", func(row perigee.ChoiceRow) any { return row.Pool }},
 		column[perigee.ChoiceRow]{"CHOSEN", func(row perigee.ChoiceRow) any { return taken(row) }},
 		column[perigee.ChoiceRow]{"WHY", func(row perigee.ChoiceRow) any {
-			if r.env.width() == 0 || !strings.Contains(row.Why, "://") {
-				return why(row)
+			if hasAddress(row) {
+				return "see below"
 			}
-			below += fmt.Sprintf("%s: %s\n", printable(row.Email), printable(why(row)))
-			return "see below"
+			return why(row)
 		}},
 	)
-	if err != nil || below == "" {
+	if err != nil || below == "" || r.asJSON {
 		return err
 	}
 	_, err = fmt.Fprint(r.env.stdout, "\n", r.env.folded(below))

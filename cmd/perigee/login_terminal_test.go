@@ -164,7 +164,7 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 	r := &accountRun{env: &environment{stdout: terminal, stderr: io.Discard}}
 	rows := []perigee.ChoiceRow{
 		{Email: "ada@example.com", Upstream: "gravity", Pool: "antigravity", Why: "it has to be verified: open " + link + " in a browser, then run `perigee account enable` with its address"},
-		{Email: "bob@example.com", Upstream: "gravity", Pool: "antigravity", Usable: true, Chosen: true, Why: "usable"},
+		{Email: "bob@example.com", Upstream: "gravity", Pool: "antigravity", Usable: true, Chosen: true, Why: "usable, 100% of its quota left: it is preferred"},
 	}
 	if err := r.listChoices(rows); err != nil {
 		t.Fatal(err)
@@ -173,9 +173,12 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(<-shown), "\r", "")
-	for _, want := range []string{"ada@example.com  gravity   antigravity  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
+	for _, want := range []string{"ada@example.com  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
 		if !strings.Contains(strings.ReplaceAll(text, " \n", "\n"), want) {
 			t.Errorf("it does not show %q:\n%s", want, text)
 		}
+	}
+	if n := strings.Count(text, link); n != 1 {
+		t.Errorf("it shows the address %d times:\n%s", n, text)
 	}
 }

@@ -215,7 +215,9 @@ func (p *Pool) restAfter(m *member, l *lane, s *slot, f failure, now instant) (c
 		p.keep(m, l, s.rest, now)
 	}
 	logger, email := p.opts.Logger, m.email
-	p.after = append(p.after, func() { logger.Info("account rests", "account", email, "kind", f.kind, "model", f.model, "for", d) })
+	p.after = append(p.after, func() {
+		logger.Info("account cooled down", "account", email, "kind", f.kind, "model", f.model, "for", d.Round(time.Millisecond))
+	})
 	return counts
 }
 

@@ -59,7 +59,7 @@ func (p *Pool) countFault(l *loan, now instant) {
 	p.changed = true
 	logger, email, failures := p.opts.Logger, m.email, s.failures
 	p.after = append(p.after, func() {
-		logger.Info("account rests: the provider keeps failing it", "account", email, "failures", failures, "for", faultRest)
+		logger.Info("account cooled down: the provider keeps failing it", "account", email, "failures", failures, "for", faultRest)
 	})
 }
 

@@ -189,7 +189,7 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *verdict.Verdic
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLoans {
 			return v
 		}
-		c.upstream.opts.Logger.Info("account gave way", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
+		c.upstream.opts.Logger.Info("trying another account", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
 	}
 }
 
