@@ -190,20 +190,17 @@ func (s *screen) column(i int, text string, limit int) int {
 	return s.widest[i]
 }
 
-// tailRoom is how much room is made for what is wrong with a call.
-const tailRoom = 24
+// indent is where a further line of a record begins: below the text, not below the time.
+const indent = "          "
 
-// line puts parts side by side in one row of the terminal, and as much of the tail behind them as there is room for.
+// line puts parts side by side in one row of the terminal, and the tail behind them: notes as far as there is room, the reason of a
+// failure below them where there is not.
 func (s *screen) line(parts []part, tail, tailColour string) string {
 	width := s.width()
 	if width == 0 {
 		width = 1 << 16
 	}
-	needed := min(utf8.RuneCountInString(tail), tailRoom)
-	if tail == "" || tailColour == faint {
-		needed = 0 // notes have the room that is left
-	}
-	for rank := 1; rank <= 4 && length(parts)+needed > width; rank++ {
+	for rank := 1; rank <= 4 && length(parts) > width; rank++ {
 		for i := range parts {
 			if parts[i].rank == rank {
 				parts[i] = part{}
@@ -219,12 +216,19 @@ func (s *screen) line(parts []part, tail, tailColour string) string {
 		b.WriteString(s.paint(text, p.colour))
 		b.WriteString("  ")
 	}
-	if room := width - length(parts); tail != "" && room > 4 {
+	room := width - length(parts)
+	if fits := utf8.RuneCountInString(tail) <= room; fits || tailColour == faint && room > 4 {
 		b.WriteString(s.paint(cutText(tail, room), tailColour))
+		tail = ""
 	}
 	line := strings.TrimRight(b.String(), " ")
 	if !s.colour {
-		return cutText(line, width)
+		line = cutText(line, width)
+	}
+	if tailColour != faint && tail != "" { // the reason of a failure is shown whole, below the line
+		for _, folded := range foldWords(tail, max(width-len(indent), 20), false) {
+			line += "\n" + indent + s.paint(folded, tailColour)
+		}
 	}
 	return line
 }
@@ -280,7 +284,6 @@ func (s *screen) sentence(r slog.Record, order []string, about facts) string {
 	case r.Level < slog.LevelInfo:
 		colour = faint
 	}
-	const indent = "          " // below the text, not below the time
 	lines := []string{text}
 	if width := s.width(); width > len(indent)+10 {
 		lines = foldWords(text, width-len(indent), false)
