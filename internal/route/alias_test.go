@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -153,4 +154,22 @@ func TestAdviceForUnknownModels(t *testing.T) {
 			t.Errorf("%v\nwant %s", err, c.want)
 		}
 	}
+}
+
+// A model for answers cannot embed, so it is not what to use instead of an unknown embedding model.
+func TestAdviceForUnknownEmbeddingModels(t *testing.T) {
+	s := fails(perigee.ClassNotFound)
+	s.models = []string{"gemini-3-flash", "gemini-embedding-001"}
+	r := router(t, Options{Targets: []Target{{"s", failingEmbedder{s}}}, Default: "gemini-3-flash"})
+	_, err := r.Embed(t.Context(), &perigee.EmbedRequest{Model: "text-3-small"})
+	want := `no model "text-3-small" at s; there are gemini-embedding-001; perigee models lists all; if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+type failingEmbedder struct{ *source }
+
+func (e failingEmbedder) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+	return nil, e.err
 }

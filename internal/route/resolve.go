@@ -34,6 +34,7 @@ type resolved struct {
 	targets  []Target
 	asked    string // the name itself; empty: there was none, and this is the default
 	aliased  bool   // an alias led to the model
+	embeds   bool   // it is to embed, which the models for answers cannot
 }
 
 // origin says, behind the name of a model that nobody has, how it came to be asked for when that is not what the client wrote.

@@ -207,6 +207,7 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 	if err != nil {
 		return nil, err
 	}
+	found.embeds = true
 	return first(ctx, r, &req.Origin, found, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
 		return e.Embed(ctx, req.WithModel(model))
 	})

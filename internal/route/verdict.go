@@ -91,7 +91,9 @@ func (r *Router) verdict(ctx context.Context, found resolved, origin *perigee.Or
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
 	}
-	known = slices.DeleteFunc(known, func(name string) bool { return !origin.Allows(name) && !origin.Allows(r.Model(name)) })
+	known = slices.DeleteFunc(known, func(name string) bool {
+		return !origin.Allows(name) && !origin.Allows(r.Model(name)) || found.embeds && !strings.Contains(name, "embed")
+	})
 	return e.WithNext("%s", r.advice(found, known))
 }
 
