@@ -42,6 +42,9 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		d.opts.Logger.Warn(w)
 	}
 	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path)
+	if d.Simulated() {
+		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
+	}
 	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store != first.Store || cfg.LogFormat != first.LogFormat {
 		d.opts.Logger.Warn("changes to listen, data_dir, store and log_format need a restart")
 	}

@@ -221,3 +221,13 @@ func TestKeepAliveChangesWithoutRestart(t *testing.T) {
 	close(provider.goOn)
 	rest(t, quiet)
 }
+
+// A file that no longer names an upstream leaves the answers to the simulator, and the log says so each time.
+func TestReloadThatLeavesTheSimulatorSaysSo(t *testing.T) {
+	_, log, write := follow(t, "upstreams: [{name: sim, kind: simulator}]\n")
+	write("strict: true\n")
+	log.line(t, "configuration reloaded")
+	log.line(t, "answering from the built-in simulator")
+	write("strict: false\n")
+	log.line(t, "answering from the built-in simulator")
+}
