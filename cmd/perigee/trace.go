@@ -299,7 +299,11 @@ func tellTrace(out io.Writer, width int, t *perigee.Trace) error {
 		line("upstream", "%s", strings.Join(present(t.Upstream, t.Account), ", "))
 	}
 	line("tokens", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
-	line("took", "%.1f ms, first byte after %.1f ms", t.DurationMS, t.FirstByteMS)
+	if t.FirstByteMS > 0 {
+		line("took", "%.1f ms, first byte after %.1f ms", t.DurationMS, t.FirstByteMS)
+	} else {
+		line("took", "%.1f ms", t.DurationMS)
+	}
 	if t.Status != 0 {
 		line("status", "%d %s", t.Status, http.StatusText(t.Status))
 	}

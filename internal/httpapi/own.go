@@ -200,7 +200,7 @@ func unknownPath(method, path string) error {
 		}
 	}
 	// Clients are given base URLs with too much or too little at their ends.
-	for _, prefix := range []string{"/v1/v1", "/v1/v1beta", "/v1beta/v1beta", "/v1beta/v1", "/v1beta", ""} {
+	for _, prefix := range []string{"/v1/v1", "/v1/v1beta", "/v1beta/v1beta", "/v1beta/v1", "/v1beta/openai", "/v1beta", ""} {
 		rest, ok := strings.CutPrefix(path, prefix+"/")
 		if !ok {
 			continue

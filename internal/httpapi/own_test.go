@@ -14,6 +14,7 @@ func TestUnknownPathsNameTheNearest(t *testing.T) {
 		"/chat/completions":   "did you mean /v1/chat/completions? look at the base URL",
 		"/v1/v1/messages":     "did you mean /v1/messages? look at the base URL",
 		"/v1beta/v1beta/models/gemini-3-flash:countTokens": "did you mean /v1beta/models/gemini-3-flash:countTokens? look at",
+		"/v1beta/openai/chat/completions":                  "did you mean /v1/chat/completions? look at",
 		"/v1beta/chat/completions":                         "did you mean /v1/chat/completions? look at the base URL",
 		"/":                                                "GET / lists the paths",
 		"/v1/nonsense":                                     "GET / lists the paths",
