@@ -8,20 +8,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
 
 const (
 	publishedModule  = "example.com/published/perigee"
-	publishedVersion = "v0.1.0"
 	publishedInstall = "published module"
 )
+
+// publishedVersion is another one in each run: the go command remembers which files a version has, also after it was removed from
+// the module cache.
+var publishedVersion = "v0.1." + strconv.FormatInt(time.Now().Unix(), 10)
 
 // published is the module as its users will have it: under a path of the web, installed with go install.
 func published() []client {
 	return []client{{
-		name: "go install", version: publishedVersion, install: publishedInstall,
+		name: "go install", version: strings.TrimPrefix(runtime.Version(), "go"), install: publishedInstall,
 		scenarios: []string{"the published module"},
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -53,18 +58,17 @@ func installPublished(ctx context.Context) error {
 	if err := serveModule(proxy, tree); err != nil {
 		return err
 	}
-	// Its dependencies are in the module cache already, where their sums were checked when perigee was built. The cache of
-	// the published module is its own, so that the copy does not stay there.
-	env := []string{"GOBIN=" + bin, "GOPROXY=file://" + proxy, "GOFLAGS=-modcacherw", "GOSUMDB=off"}
-	if _, err := output(ctx, dir, env, "go", "install", publishedModule+"/cmd/perigee@"+publishedVersion); err != nil {
-		return err
-	}
+	// Its dependencies are in the module cache already, where their sums were checked when perigee was built.
 	cache, err := output(ctx, dir, nil, "go", "env", "GOMODCACHE")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(filepath.Join(strings.TrimSpace(cache), "example.com", "published"))
 	defer os.RemoveAll(filepath.Join(strings.TrimSpace(cache), "cache", "download", "example.com", "published"))
+	env := []string{"GOBIN=" + bin, "GOPROXY=file://" + proxy, "GOFLAGS=-modcacherw", "GOSUMDB=off"}
+	if _, err := output(ctx, dir, env, "go", "install", publishedModule+"/cmd/perigee@"+publishedVersion); err != nil {
+		return err
+	}
 	said, err := output(ctx, dir, nil, filepath.Join(bin, "perigee"), "version")
 	if err != nil {
 		return err
