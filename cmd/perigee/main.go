@@ -43,7 +43,7 @@ type environment struct {
 	reader         *bufio.Reader
 }
 
-// say writes a sentence for the person who runs the command. At a terminal it is folded at its words.
+// say writes a sentence to stderr. At a terminal it is folded at its words.
 func (e *environment) say(format string, args ...any) {
 	line := "perigee: " + e.hint(fmt.Sprintf(format, args...))
 	if width := streamWidth(e.stderr); width > 0 && utf8.RuneCountInString(line) > width {
