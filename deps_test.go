@@ -52,12 +52,12 @@ var rooms = []room{
 	{"perigee/internal/record", []string{"perigee", "perigee/internal/batch"}, "recording watches any upstream, into any store"},
 
 	// Edges.
-	{"perigee/internal/upstream/wire", []string{"perigee", "perigee/internal/names", "perigee/internal/sse"}, "connections and streams, whatever is said on them"},
+	{"perigee/internal/upstream/wire", []string{"perigee", "perigee/internal/names", "perigee/internal/sse", "golang.org/x/sys"}, "connections and streams, whatever is said on them"},
 	{"perigee/internal/upstream/gemini", []string{"perigee", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/sse", "perigee/internal/upstream/wire"}, "its wire is the Gemini dialect over event streams"},
 	{"perigee/internal/upstream/antigravity", []string{"perigee", "perigee/internal/account", "perigee/internal/dialect/gemini", "perigee/internal/models", "perigee/internal/prepare", "perigee/internal/rawjson", "perigee/internal/schema", "perigee/internal/sse", "perigee/internal/upstream/wire", "perigee/internal/verdict"}, "its wire is the Gemini dialect in an envelope"},
 	{"perigee/internal/seal", []string{"perigee", "perigee/internal/ownfile", "github.com/zalando/go-keyring", "golang.org/x/crypto"}, "it seals secrets for whoever keeps them"},
 	{"perigee/internal/oauth/vscdb", []string{"modernc.org/sqlite"}, "it reads the IDE's own database, and nothing else does"},
-	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account", "perigee/internal/verdict"}, "signing in ends with an account, whoever uses it"},
+	{"perigee/internal/oauth", []string{"perigee", "perigee/internal/account", "perigee/internal/upstream/wire", "perigee/internal/verdict"}, "signing in ends with an account, whoever uses it"},
 	{"perigee/internal/oauth/accountfile", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth", "perigee/internal/oauth/vscdb", "perigee/internal/ownfile", "perigee/internal/rawjson", "perigee/internal/verdict"}, "it reads and writes the files in which accounts travel"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
@@ -69,7 +69,7 @@ var rooms = []room{
 
 	// Who knows all.
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/..."}, "the only package that knows all others"},
-	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/tools", "github.com/rogpeppe/go-internal", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "what tests share"},
+	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/sys", "golang.org/x/tools", "github.com/rogpeppe/go-internal", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
 	{"perigee/bench", []string{"perigee", "perigee/internal/..."}, "measures from outside"},
 	{"perigee/e2e", nil, "drives the built binary from outside"},
