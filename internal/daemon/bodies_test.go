@@ -34,7 +34,8 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 				server.Start()
 			} else {
 				server.StartTLS()
-				transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+				roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+				transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 			}
 			defer server.Close()
 			upstream := gemini.New(gemini.Options{Name: "g", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})

@@ -69,7 +69,8 @@ func TestReusesOneHTTP2Connection(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	transport := wire.NewTransport()
-	transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 	defer u.Close()
 	for i := range 20 {

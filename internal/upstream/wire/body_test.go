@@ -29,7 +29,9 @@ func TestBodyInPieces(t *testing.T) {
 			}))
 			defer server.Close()
 			transport := NewTransport()
-			transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+			if server.TLS != nil {
+				trust(transport, server)
+			}
 			client := NewClient(transport)
 			defer client.CloseIdleConnections()
 			body := NewBody(pieces...)

@@ -2,9 +2,12 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"perigee"
 	"perigee/internal/names"
@@ -16,30 +19,51 @@ const NoProxy = "none"
 // NewProxyTransport is NewTransport through the proxy at an address: http, https or socks5, with a user and password if it has
 // any. Empty: the proxy of the environment (HTTPS_PROXY, NO_PROXY and so on), if there is one. Loopback addresses are never
 // reached through a proxy. A SOCKS5 proxy resolves the names of hosts itself.
-func NewProxyTransport(address perigee.Secret) (*http.Transport, error) {
+func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	t := NewTransport()
-	t.OnProxyConnectResponse = func(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
-		if answer.StatusCode == http.StatusOK {
-			return nil
-		}
-		return fmt.Errorf("the proxy at %s does not connect: %s", proxy.Host, answer.Status)
-	}
+	t.Configure(func(t *http.Transport) { t.OnProxyConnectResponse = refusedByProxy })
 	switch address.Reveal() {
 	case "":
 		return t, nil
 	case NoProxy:
-		t.Proxy = nil
+		t.Configure(func(t *http.Transport) { t.Proxy = nil })
 		return t, nil
 	}
 	proxy, err := url.Parse(address.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("the address of the proxy cannot be read") // which the cause would repeat, with the password in it
 	}
-	t.Proxy = func(req *http.Request) (*url.URL, error) {
-		if names.IsLoopback(req.URL.Hostname()) {
-			return nil, nil
+	t.Configure(func(t *http.Transport) {
+		t.Proxy = func(req *http.Request) (*url.URL, error) {
+			if names.IsLoopback(req.URL.Hostname()) {
+				return nil, nil
+			}
+			return proxy, nil
 		}
-		return proxy, nil
-	}
+	})
 	return t, nil
+}
+
+// maxPhrase bounds what a proxy may say about its refusal, which is free text of its own.
+const maxPhrase = 100
+
+// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and without the credentials that it was
+// sent, which some repeat.
+func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	refusal := fmt.Sprintf("the proxy at %s does not connect: %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+	phrase := strings.TrimSpace(strings.TrimPrefix(answer.Status, strconv.Itoa(answer.StatusCode)))
+	if phrase == "" || phrase == http.StatusText(answer.StatusCode) {
+		return errors.New(refusal)
+	}
+	_, encoded, _ := strings.Cut(sent.Header.Get("Proxy-Authorization"), " ")
+	password, _ := proxy.User.Password()
+	for _, secret := range []string{encoded, password} {
+		if secret != "" {
+			phrase = strings.ReplaceAll(phrase, secret, "[redacted]")
+		}
+	}
+	return fmt.Errorf("%s (%q)", refusal, perigee.Clip(phrase, maxPhrase))
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"perigee"
 )
@@ -164,15 +165,21 @@ func TestProxies(t *testing.T) {
 }
 
 // proxied is a client that goes through a proxy and trusts a server of the test.
-func proxied(t *testing.T, address string, provider *httptest.Server) (*http.Client, *http.Transport) {
+func proxied(t *testing.T, address string, provider *httptest.Server) (*http.Client, *Transport) {
 	t.Helper()
 	transport, err := NewProxyTransport(perigee.NewSecret(address))
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport.TLSClientConfig = &tls.Config{RootCAs: provider.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	trust(transport, provider)
 	t.Cleanup(transport.CloseIdleConnections)
 	return NewClient(transport), transport
+}
+
+// trust makes a transport accept the certificate of a server of the test.
+func trust(transport *Transport, server *httptest.Server) {
+	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 }
 
 func get(t *testing.T, client *http.Client, address string) (string, error) {
@@ -216,6 +223,110 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
+// A proxy that accepts a connection and does not finish its handshake is given up like a host that does not accept any.
+func TestSilentProxyIsGivenUp(t *testing.T) {
+	provider := httptest.NewTLSServer(nil)
+	defer provider.Close()
+	silent := func(p *proxyRig, c net.Conn) error { _, err := io.Copy(io.Discard, c); return err }
+	halfway := func(p *proxyRig, c net.Conn) error { _, _ = c.Write([]byte{5, 0}); return silent(p, c) }
+	for name, test := range map[string]struct {
+		scheme string
+		serve  func(*proxyRig, net.Conn) error
+	}{
+		"http": {"http://", silent}, "https": {"https://", silent}, "socks5": {"socks5://", silent}, "socks5 that greets": {"socks5://", halfway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, transport := proxied(t, test.scheme+newProxyRig(t, "", test.serve).address, provider)
+			transport.Configure(func(t *http.Transport) {
+				made := newConnector()
+				made.handshake = 50 * time.Millisecond
+				t.DialContext = made.dial
+			})
+			if made := newConnector(); made.handshake != connectTimeout || connectTimeout != 10*time.Second {
+				t.Errorf("the time-out is %s", made.handshake)
+			}
+			for _, target := range []string{"https://example.com/", "http://example.com/"} {
+				if target[:5] == "http:" && test.scheme[:4] == "http" {
+					continue // the proxy is sent the request itself, and may take its time
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := client.Do(req)
+				if err == nil {
+					resp.Body.Close()
+				}
+				if err == nil || ctx.Err() != nil {
+					t.Errorf("%s: %v", target, err)
+				}
+			}
+		})
+	}
+}
+
+// The time-out of the handshake ends with it: a provider may be silent for longer behind a proxy, too.
+func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
+	t.Parallel()
+	const handshake = 3 * time.Second
+	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(handshake + time.Second)
+		_, _ = io.WriteString(w, "late")
+	}))
+	defer provider.Close()
+	cases := map[string]func() error{}
+	for _, scheme := range []string{"http://", "socks5://"} {
+		serve := connectProxy
+		if scheme == "socks5://" {
+			serve = socksProxy
+		}
+		client, transport := proxied(t, scheme+newProxyRig(t, provider.Listener.Addr().String(), serve).address, provider)
+		transport.Configure(func(t *http.Transport) {
+			made := newConnector()
+			made.handshake = handshake
+			t.DialContext = made.dial
+		})
+		for _, target := range []string{"https://example.com/", provider.URL} {
+			cases[scheme+" "+target] = func() error {
+				if body, err := get(t, client, target); body != "late" || err != nil {
+					return fmt.Errorf("got %q, %v", body, err)
+				}
+				return nil
+			}
+		}
+	}
+	together(t, cases)
+}
+
+// What a proxy says about its refusal is shortened and escaped, and the credentials in it are removed.
+func TestProxyPhrase(t *testing.T) {
+	provider := httptest.NewTLSServer(nil)
+	defer provider.Close()
+	encoded := base64.StdEncoding.EncodeToString([]byte("ada:hunter22"))
+	for phrase, want := range map[string]string{
+		"Proxy Authentication Required": `407 Proxy Authentication Required$`,
+		"":                              `407 Proxy Authentication Required$`,
+		"No \x1b[31mentry\u202e":        `407 Proxy Authentication Required ("No \x1b[31mentry\u202e")$`,
+		"not hunter22 or " + encoded:    `407 Proxy Authentication Required ("not [redacted] or [redacted]")$`,
+		strings.Repeat("long ", 1000):   `407 Proxy Authentication Required ("` + strings.Repeat("long ", 19) + `lo…")$`,
+	} {
+		proxy := newProxyRig(t, "", func(_ *proxyRig, c net.Conn) error {
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+				return err
+			}
+			_, err := io.WriteString(c, "HTTP/1.1 407 "+phrase+"\r\nContent-Length: 0\r\n\r\n")
+			return err
+		})
+		client, _ := proxied(t, "http://ada:hunter22@"+proxy.address, provider)
+		_, err := get(t, client, "https://example.com/")
+		if err == nil || !strings.HasSuffix(err.Error()+"$", "does not connect: "+want) {
+			t.Errorf("%q: got %v", perigee.Clip(phrase, 40), err)
+		}
+	}
+}
+
 // The variables of the environment are read once in a process, so this one has a process of its own.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	const child = "PERIGEE_TEST_PROXY_OF"
@@ -226,8 +337,8 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 		}
 		for _, host := range []string{"https://example.com", "https://no.example.com", "https://127.0.0.1"} {
 			through := (*url.URL)(nil)
-			if transport.Proxy != nil {
-				through, _ = transport.Proxy(httptest.NewRequest(http.MethodGet, host, nil))
+			if proxy := transport.current.Load().Proxy; proxy != nil {
+				through, _ = proxy(httptest.NewRequest(http.MethodGet, host, nil))
 			}
 			fmt.Printf("%s through %q\n", host, urlText(through))
 		}
@@ -262,7 +373,7 @@ func TestLoopbackNeedsNoProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := transport.Proxy(req)
+		got, err := transport.current.Load().Proxy(req)
 		if text := urlText(got); err != nil || text != want {
 			t.Errorf("%s goes through %q, %v; want %q", host, text, err, want)
 		}

@@ -4,30 +4,52 @@
 package wire
 
 import (
-	"context"
-	"io"
-	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// NewTransport keeps connections for reuse, many to one host, and leaves bodies as they are: a compressed
-// event stream arrives in lumps.
-func NewTransport() *http.Transport {
-	return &http.Transport{
+// A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse, many to one host, and leaves bodies as
+// they are: a compressed event stream arrives in lumps.
+//
+// Connections are checked while requests wait on them (see health.go). A request whose connection turns out to be dead before anything
+// was received is sent once more on a new one (see resend.go).
+type Transport struct {
+	current atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted
+}
+
+// NewTransport returns a transport that goes through the proxy of the environment, if there is one.
+func NewTransport() *Transport {
+	t := &Transport{}
+	t.current.Store(&http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dial,
-		TLSHandshakeTimeout:   10 * time.Second,
+		DialContext:           newConnector().dial,
+		TLSHandshakeTimeout:   connectTimeout,
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
 		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		// Requests are a short head and a body that goes past the buffer; answers are short events. Every open call has both.
 		WriteBufferSize:    1 << 10,
 		ReadBufferSize:     2 << 10,
 		DisableCompression: true,
+	})
+	return t
+}
+
+// Configure changes the settings of a transport. It must not be called after the first request.
+func (t *Transport) Configure(change func(*http.Transport)) { change(t.current.Load()) }
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t *Transport) CloseIdleConnections() { t.current.Load().CloseIdleConnections() }
+
+// renew makes later requests use new connections, unless that has happened since old was current. Requests that wait on connections of
+// old keep them; each of these connections is closed when its last request has ended.
+func (t *Transport) renew(old *http.Transport) {
+	if t.current.CompareAndSwap(old, old.Clone()) {
+		old.CloseIdleConnections()
 	}
 }
 
@@ -44,46 +66,3 @@ func NewClient(transport http.RoundTripper) *http.Client {
 		return http.ErrUseLastResponse
 	}}
 }
-
-var dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return conn{c}, nil
-}
-
-// A conn copies request bodies to the provider through buffers that are used again. net/http would make a new one of
-// 32 KB for each call, which is more garbage than everything else together. Behind TLS it plays no part.
-type conn struct{ net.Conn }
-
-// ReadFrom is how net/http copies a body to a connection.
-func (c conn) ReadFrom(r io.Reader) (n int64, err error) {
-	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {
-			return body.WriteTo(c.Conn) // all of it is in memory: there is nothing to copy
-		}
-	}
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	for {
-		read, readErr := r.Read(*buf)
-		if read > 0 {
-			written, err := c.Write((*buf)[:read])
-			n += int64(written)
-			if err != nil {
-				return n, err
-			}
-		}
-		if readErr == io.EOF {
-			return n, nil
-		}
-		if readErr != nil {
-			return n, readErr
-		}
-	}
-}
-
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}

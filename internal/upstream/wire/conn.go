@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// connectTimeout is how long a TCP connection may take, and then again what has to happen on it before it can carry a request: the
+// handshake of a proxy and of TLS.
+const connectTimeout = 10 * time.Second
+
+// A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport takes the
+// deadline away when it hands a connection to its first request.
+type connector struct {
+	dialer    net.Dialer
+	handshake time.Duration
+}
+
+func newConnector() *connector {
+	return &connector{handshake: connectTimeout, dialer: net.Dialer{
+		Timeout:         connectTimeout,
+		KeepAliveConfig: keepAlive,
+		Control:         control,
+	}}
+}
+
+func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	made, err := c.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := made.SetDeadline(time.Now().Add(c.handshake)); err != nil {
+		_ = made.Close()
+		return nil, err
+	}
+	return conn{made}, nil
+}
+
+// A conn copies request bodies to the provider through buffers that are used again. net/http would make a new one of
+// 32 KB for each call, which is more garbage than everything else together. Behind TLS it plays no part.
+type conn struct{ net.Conn }
+
+// ReadFrom is how net/http copies a body to a connection.
+func (c conn) ReadFrom(r io.Reader) (n int64, err error) {
+	if limited, ok := r.(*io.LimitedReader); ok {
+		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {
+			return body.WriteTo(c.Conn) // all of it is in memory: there is nothing to copy
+		}
+	}
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	for {
+		read, readErr := r.Read(*buf)
+		if read > 0 {
+			written, err := c.Write((*buf)[:read])
+			n += int64(written)
+			if err != nil {
+				return n, err
+			}
+		}
+		if readErr == io.EOF {
+			return n, nil
+		}
+		if readErr != nil {
+			return n, readErr
+		}
+	}
+}
+
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}

@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// RoundTrip sends a request. When its connection turns out to be dead before anything was received, the request is sent once more on a
+// new connection. When nothing was received because its time is over, later requests use new connections.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := &attempt{}
+	used := t.current.Load()
+	resp, err := used.RoundTrip(first.watch(req))
+	switch {
+	case err == nil || first.received.Load() || !first.connected.Load():
+		return resp, err
+	case req.Context().Err() != nil:
+		if timedOut(req.Context()) {
+			t.renew(used)
+		}
+		return nil, err
+	case !first.connectionLost(err):
+		return nil, err
+	}
+	t.renew(used)
+	again, ok := rewind(req)
+	if !ok {
+		return nil, err
+	}
+	if tell, ok := req.Context().Value(resendKey{}).(func(error)); ok {
+		tell(err)
+	}
+	return t.current.Load().RoundTrip((&attempt{}).watch(again))
+}
+
+type resendKey struct{}
+
+// OnResend returns a context for requests. f is called with what happened to the connection before a request is sent once more.
+func OnResend(ctx context.Context, f func(error)) context.Context {
+	return context.WithValue(ctx, resendKey{}, f)
+}
+
+// timedOut says whether the request ended because the provider was silent for too long, and not because the client left.
+func timedOut(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ErrFirstByte) || errors.Is(cause, context.DeadlineExceeded)
+}
+
+// rewind returns a request with its body at the beginning; not ok: the body can be read only once.
+func rewind(req *http.Request) (again *http.Request, ok bool) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, true
+	}
+	if req.GetBody == nil {
+		return nil, false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, false
+	}
+	again = req.WithContext(req.Context()) // a copy
+	again.Body = body
+	return again, true
+}
+
+// An attempt is one request on its way. net/http may move it from one connection to the next before anything is sent; what is noted
+// here is about the last.
+type attempt struct {
+	connected atomic.Bool // it has a connection
+	reused    atomic.Bool // which has carried other requests before
+	received  atomic.Bool // some of a response has come
+}
+
+// watch returns a copy of the request that reports to the attempt.
+func (a *attempt) watch(req *http.Request) *http.Request {
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { a.connected.Store(false) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			if !info.Reused {
+				_ = info.Conn.SetDeadline(time.Time{}) // of the handshake; fails where the connection is closed already
+			}
+			a.reused.Store(info.Reused)
+			a.connected.Store(true)
+		},
+		GotFirstResponseByte: func() { a.received.Store(true) },
+	}))
+}
+
+// connectionLost says whether an attempt that received nothing failed with its connection. A new connection that the server closes at
+// once does not count: the request may be the reason. One that has died in silence does.
+func (a *attempt) connectionLost(err error) bool {
+	if stream := (streamError{}); errors.As(err, &stream) {
+		return false // the server refuses this request, on a connection that works
+	}
+	return a.reused.Load() || silent(err)
+}
+
+// streamError has the fields of net/http's own type, which it converts itself to in errors.As.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return "stream error" }
+
+// silent says whether a connection has died because the peer did not answer, neither ping nor probe.
+func silent(err error) bool {
+	for _, kernel := range []error{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if errors.Is(err, kernel) {
+			return true
+		}
+	}
+	return strings.Contains(err.Error(), "http2: client connection lost") // net/http has no name for it
+}
