@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"perigee"
 	"perigee/internal/account"
@@ -32,7 +33,9 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 	defer body.Wait()
 	ctx, dog := wire.Watch(ctx, c.upstream.opts.FirstByte)
 	defer dog.Stop()
-	resp, v := c.upstream.post(ctx, host, streamMethod, token, body)
+	began := c.upstream.opts.Now()
+	resent := wire.OnResend(ctx, func(err error) { c.resends(ctx, err, c.upstream.opts.Now().Sub(began)) })
+	resp, v := c.upstream.post(resent, host, streamMethod, token, body)
 	if v != nil {
 		return v
 	}
@@ -49,6 +52,13 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, e
 		return c.failed(ctx, err)
 	}
 	return nil
+}
+
+// resends keeps for the record that a connection was lost before anything was received, and that the request is sent once more.
+func (c *call) resends(ctx context.Context, err error, took time.Duration) {
+	e := c.upstream.trouble(ctx, err)
+	c.step(c.loan, &verdict.Verdict{Kind: kindUnreachable, Blame: verdict.ScopeHost, Error: e}, took)
+	c.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", c.upstream.opts.Name, "error", e)
 }
 
 // post makes one call. Headers are made from scratch: nothing of the inbound client leaks.

@@ -80,6 +80,7 @@ func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Bod
 	var last error
 	waited := false
 	now := u.opts.Now()
+	ctx = wire.OnResend(ctx, func(err error) { t.resends(u.explain(ctx, "", err)) })
 	for _, key := range u.keys.order(now) {
 		t.tries(key, now)
 		resp, err := u.try(ctx, method, target, body, key)
@@ -100,6 +101,7 @@ func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Bod
 			return nil, err
 		}
 		if len(u.keys.keys) == 1 {
+			t.ends(u.explain(ctx, "", err))
 			return nil, err
 		}
 		t.gaveWay(u.explain(ctx, "", err))
