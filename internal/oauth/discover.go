@@ -20,7 +20,7 @@ import (
 type DiscoverOptions struct {
 	Endpoints []string          // as configured; they are asked in reverse order
 	UserAgent string            // the gateway turns clients away by it
-	Transport http.RoundTripper // nil: http.DefaultTransport
+	Transport http.RoundTripper // nil: one of package wire
 	Timeout   time.Duration     // of one call; 0: 30 s
 	Poll      time.Duration     // between two looks at an onboarding; 0: 5 s
 	Polls     int               // how often to look; 0: 10

@@ -24,6 +24,7 @@ import (
 	"unicode"
 
 	"perigee"
+	"perigee/internal/upstream/wire"
 	"perigee/internal/verdict"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 	Installed    *Installed        // where the id or the secret is looked for that is not given; nil: nowhere
 	Scopes       []string          // nil: those that the gateway needs
 	UserAgent    string            // empty: Go's own
-	Transport    http.RoundTripper // nil: http.DefaultTransport
+	Transport    http.RoundTripper // nil: one of package wire
 	Timeout      time.Duration     // of one call; 0: 30 s
 	Now          func() time.Time  // nil: time.Now
 	Logger       *slog.Logger      // nil: discard
@@ -287,11 +288,7 @@ func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent str
 	if timeout == 0 {
 		timeout = 30 * time.Second
 	}
-	return caller{timeout: timeout, userAgent: userAgent, now: now, client: &http.Client{
-		Transport: transport,
-		// A redirect would carry the secret to wherever it points.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return caller{timeout: timeout, userAgent: userAgent, now: now, client: wire.NewClient(transport)}
 }
 
 // maxAnswer bounds what is read of an answer; the longest that make sense have a few kilobytes.
