@@ -62,7 +62,7 @@ var rooms = []room{
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
 	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},
-	{"perigee/internal/sqlstore", []string{"perigee", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "the only package that knows SQL"},
+	{"perigee/internal/sqlstore", []string{"perigee", "perigee/internal/rawjson", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "perigee/internal/seal", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file; what a seal key looks like only seal knows"},
 	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},
 	{"perigee/internal/simulator/rules", nil, "the provider's rules are judged independently of our codecs"},

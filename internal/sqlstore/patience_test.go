@@ -117,7 +117,7 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 type muteEngine struct{ *postgres }
 
 func (muteEngine) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
-	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(muteTx{sqliteTx{tx}}) })
+	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(muteTx{sqliteTx{tx, &sqliteFile{}}}) })
 }
 
 type muteTx struct{ sqliteTx }

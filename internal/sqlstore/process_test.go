@@ -23,6 +23,7 @@ const (
 
 var children = map[string]func(path string){
 	"write until killed": writeUntilKilled,
+	"talk until killed":  talkUntilKilled,
 	"read":               readAsNobody,
 }
 

@@ -34,6 +34,11 @@ func TestResponses(t *testing.T) {
 			"a deleted response is gone":              testDeletedResponse,
 			"saving clears away the expired":          testSavingClearsAwayTheExpired,
 			"an id that no text can be finds nothing": testStrangeResponse,
+			"a conversation takes linear space":       testLinearSpace,
+			"others stay when a response is deleted":  testDeletedMiddle,
+			"keys share nothing":                      testKeysShareNothing,
+			"whatever is saved comes back":            testStrangeTexts,
+			"the oldest go beyond the limit":          testResponseLimit,
 		} {
 			t.Run(name, func(t *testing.T) {
 				s, now := responseStore(t, fresh)
@@ -115,7 +120,7 @@ func testSavingClearsAwayTheExpired(t *testing.T, s *Store, now *time.Time) {
 	fresh.Expires = now.Add(time.Hour)
 	mustKeep(t, s, fresh)
 	var rows int
-	if err := s.read.QueryRowContext(context.Background(), `SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 1 {
+	if err := s.read.QueryRowContext(context.Background(), `SELECT count(*) FROM stored_responses`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows are left (%v), want the new one only", rows, err)
 	}
 }

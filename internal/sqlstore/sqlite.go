@@ -24,7 +24,10 @@ import (
 //
 // It has one writer at a time. Queueing for the one connection of the writing pool is fair and immediate, where waiting
 // for the file lock would be polling.
-type sqliteFile struct{ path string }
+type sqliteFile struct {
+	path string
+	hot  hotStatements
+}
 
 func (f *sqliteFile) name() string            { return f.path }
 func (f *sqliteFile) shared() bool            { return false }
@@ -208,12 +211,30 @@ func (f *sqliteFile) durably(ctx context.Context, db *sql.DB, change func(tx *sq
 var placeholders = regexp.MustCompile(`\$\d+`)
 
 func (f *sqliteFile) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
-	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(sqliteTx{tx}) })
+	if err := f.hot.prepare(ctx, db); err != nil {
+		return err
+	}
+	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(sqliteTx{tx, f}) })
 }
 
-type sqliteTx struct{ *sql.Tx }
+type sqliteTx struct {
+	*sql.Tx
+	file *sqliteFile
+}
+
+// statement prepares a statement for the transaction, unless that is done already.
+func (tx sqliteTx) statement(ctx context.Context, statement string) (*sql.Stmt, error) {
+	if hot := tx.file.hot.find(statement); hot != nil {
+		return tx.StmtContext(ctx, hot), nil
+	}
+	return tx.PrepareContext(ctx, placeholders.ReplaceAllString(statement, "?"))
+}
 
 func (tx sqliteTx) query(ctx context.Context, statement string, args []any, read func(row scanner) error) error {
+	if hot := tx.file.hot.find(statement); hot != nil {
+		rows, err := tx.StmtContext(ctx, hot).QueryContext(context.WithoutCancel(ctx), args...)
+		return eachRow(rows, err, func(rows *sql.Rows) error { return read(rows) })
+	}
 	rows, err := tx.QueryContext(ctx, statement, args...)
 	return eachRow(rows, err, func(rows *sql.Rows) error { return read(rows) })
 }
@@ -223,7 +244,7 @@ func (tx sqliteTx) each(ctx context.Context, b bulk) error {
 	if b.rows == 0 {
 		return nil
 	}
-	statement, err := tx.PrepareContext(ctx, placeholders.ReplaceAllString(b.statement, "?"))
+	statement, err := tx.statement(ctx, b.statement)
 	if err != nil {
 		return err
 	}

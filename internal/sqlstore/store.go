@@ -16,6 +16,8 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -46,6 +48,19 @@ type Store struct {
 	read  *sql.DB // the same as write where one pool does for both
 
 	presence *presence // nil: there is nobody to tell that we are alive
+
+	responses keptResponses
+}
+
+// keptResponses is what a Store knows about the responses that it keeps.
+type keptResponses struct {
+	limit    atomic.Int64 // of bytes; 0: there is none
+	oldBytes atomic.Int64 // in rows of the table responses
+
+	mu      sync.Mutex
+	told    time.Time // when the log said last that the limit removes responses
+	removed int       // since then
+	freed   int64
 }
 
 var (

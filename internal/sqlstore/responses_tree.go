@@ -1,0 +1,325 @@
+package sqlstore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"sort"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// Stored responses share the beginning of their conversation. Input and output of a response are one list of items, cut into
+// segments; a segment is a row whose id is the digest of the key, the segment before it and its text. The list is the path from
+// its last segment to the first.
+//
+// The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A client that sends the whole
+// conversation with each call has all of its items named anew each time. Therefore a segment has a NUL in place of the call, and
+// the response says which calls its segments are named after if they are not those that they were named after first.
+//
+// None of this has to understand the items: wherever a list is cut, what comes back is byte for byte what was saved.
+
+// segmentBytes is how long a segment is at least, unless nothing follows: a row costs about a hundred bytes of its own.
+const segmentBytes = 512
+
+// memberBytes is from which length on members of the response, such as its instructions and tools, are rows of their own.
+const memberBytes = 512
+
+// digestBytes is the length of the id of a segment.
+const digestBytes = 20
+
+type digest [digestBytes]byte
+
+// A hole is where the text of a segment has the name of a call.
+type hole struct{ from, to int }
+
+// A segment is a part of a list.
+type segment struct {
+	text  []byte
+	name  string // of a call; empty: there are no holes
+	holes []hole
+	id    digest
+	named digest // of all names of calls so far
+}
+
+// body is what is stored of the text.
+func (s *segment) body() []byte {
+	if len(s.holes) == 0 {
+		return s.text
+	}
+	body := make([]byte, 0, s.size())
+	from := 0
+	for _, h := range s.holes {
+		body = append(append(body, s.text[from:h.from]...), 0)
+		from = h.to
+	}
+	return append(body, s.text[from:]...)
+}
+
+// size is the length of the body.
+func (s *segment) size() int { return len(s.text) - len(s.holes)*(len(s.name)-1) }
+
+// chain gives each of the segments of a key its id.
+func chain(key string, list []segment) {
+	hash := sha256.New()
+	var parent digest
+	var sum [sha256.Size]byte
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(key)))
+	for i := range list {
+		s := &list[i]
+		hash.Reset()
+		hash.Write(length[:])
+		hash.Write([]byte(key))
+		hash.Write(parent[:])
+		from := 0
+		for _, h := range s.holes {
+			hash.Write(s.text[from:h.from])
+			hash.Write([]byte{0})
+			from = h.to
+		}
+		hash.Write(s.text[from:])
+		copy(s.id[:], hash.Sum(sum[:0]))
+		parent = s.id
+	}
+	nameAll(list, digest{})
+}
+
+// nameAll gives each segment the digest of its name and all before it, of which before is the digest.
+func nameAll(list []segment, before digest) {
+	for i := range list {
+		if name := list[i].name; name != "" {
+			sum := sha256.Sum256(append(before[:], name...))
+			copy(before[:], sum[:])
+		}
+		list[i].named = before
+	}
+}
+
+// A splitter cuts lists of items into segments.
+type splitter struct {
+	list []segment
+	open segment // not yet long enough
+	text []byte  // the array that the open segment is a part of; nil: it is a copy
+	from int     // where the open segment begins there
+}
+
+// itemStart is how items begin, behind a comma, as the dialect writes them. In JSON these bytes are never a part of a string.
+var itemStart = []byte(`,{"id":"`)
+
+// add cuts an array, between items as far as they begin as they should. It returns false when it is no array, or has bytes that
+// JSON cannot have.
+func (s *splitter) add(array []byte) bool {
+	end := len(array) - 1
+	if end < 1 || array[0] != '[' || array[end] != ']' || bytes.IndexByte(array, 0) >= 0 {
+		return false
+	}
+	for from := 1; from < end; {
+		to := end
+		if i := bytes.Index(array[from+1:end], itemStart); i >= 0 {
+			to = from + 1 + i
+		}
+		s.item(array, from, to)
+		from = to + 1
+	}
+	return true
+}
+
+// item adds the item array[from:to].
+func (s *splitter) item(array []byte, from, to int) {
+	name, at := callOf(array[from:to])
+	if name != "" && s.open.name != "" && name != s.open.name {
+		s.close()
+	}
+	length := len(s.open.text)
+	switch {
+	case length == 0:
+		s.open, s.text, s.from = segment{text: array[from:to:to]}, array, from
+	case len(s.text) > 0 && &s.text[0] == &array[0]:
+		s.open.text = array[s.from:to:to]
+	default: // the output goes on where the input ended
+		s.open.text = append(append(bytes.Clone(s.open.text), ','), array[from:to]...)
+		s.text = nil
+	}
+	if name != "" {
+		begin := len(s.open.text) - (to - from) + at
+		s.open.name = name
+		s.open.holes = append(s.open.holes, hole{begin, begin + len(name)})
+	}
+	if len(s.open.text) >= segmentBytes {
+		s.close()
+	}
+}
+
+func (s *splitter) close() {
+	if len(s.open.text) > 0 {
+		s.list = append(s.list, s.open)
+		s.open = segment{}
+	}
+}
+
+// maxName is how long the name of a call may be to be taken for one.
+const maxName = 64
+
+// callOf finds the call that an item is named after, if its id is the first that it says: {"id":"msg_CALL_i0".
+func callOf(item []byte) (call string, at int) {
+	const opening = `{"id":"`
+	if len(item) < len(opening) || string(item[:len(opening)]) != opening {
+		return "", 0
+	}
+	id := item[len(opening):]
+	if id = id[:min(len(id), 2*maxName)]; bytes.IndexByte(id, '"') < 0 {
+		return "", 0
+	}
+	id = id[:bytes.IndexByte(id, '"')]
+	begin, end := bytes.IndexByte(id, '_')+1, bytes.LastIndex(id, []byte("_i"))
+	if begin == 0 || end-begin < 1 || end-begin > maxName || len(id) < end+3 {
+		return "", 0
+	}
+	for _, c := range id[end+2:] {
+		if c < '0' || c > '9' {
+			return "", 0
+		}
+	}
+	for _, c := range id[begin:end] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_') {
+			return "", 0
+		}
+	}
+	return string(id[begin:end]), len(opening) + begin
+}
+
+// A tree is how a response is stored.
+type tree struct {
+	items      []segment // of input and output
+	inputBytes int64     // -1: they are in plain instead
+	plain      []byte
+	members    []segment // large members of the response
+	response   []byte    // the rest of it
+}
+
+// plant makes the tree of a response.
+func plant(key string, r *perigee.StoredResponse) tree {
+	t := tree{plain: []byte{}, response: r.Response}
+	var s splitter
+	if s.add(r.Input) && s.add(r.Output) {
+		s.close()
+		t.items, t.inputBytes = s.list, int64(len(r.Input)-len("[]"))
+	} else {
+		t.inputBytes = -1
+		t.plain = binary.AppendUvarint(nil, uint64(len(r.Input)))
+		t.plain = append(append(t.plain, r.Input...), r.Output...)
+	}
+	if bytes.IndexByte(r.Response, 0) < 0 {
+		t.cutMembers(r.Response)
+	}
+	chain(key, t.items)
+	chain(key, t.members)
+	return t
+}
+
+// cutMembers takes the large members out of the response. Its output is in no other response, so that stays.
+func (t *tree) cutMembers(response []byte) {
+	c := rawjson.NewCursor(response)
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	var rest []byte
+	done := 0
+	for name := range c.Object() {
+		from, to := c.Span()
+		if to-from < memberBytes || from < done || to > len(response) || string(name) == "output" {
+			continue
+		}
+		rest = append(append(rest, response[done:from]...), 0)
+		t.members = append(t.members, segment{text: response[from:to:to]})
+		done = to
+	}
+	if done > 0 {
+		t.response = append(rest, response[done:]...)
+	}
+}
+
+// splitPlain returns input and output that are not in the tree.
+func splitPlain(plain []byte) (input, output []byte, ok bool) {
+	length, n := binary.Uvarint(plain)
+	if n <= 0 || length > uint64(len(plain)-n) {
+		return nil, nil, false
+	}
+	return plain[n : n+int(length)], plain[n+int(length):], true
+}
+
+// arrays makes input and output of the list that they are kept as.
+func arrays(list []byte, inputBytes int64) (input, output []byte, ok bool) {
+	total := int64(len(list))
+	switch {
+	case inputBytes == 0:
+		return []byte("[]"), array(list), true
+	case inputBytes == total:
+		return array(list), []byte("[]"), true
+	case inputBytes > 0 && inputBytes < total && list[inputBytes] == ',':
+		return array(list[:inputBytes]), array(list[inputBytes+1:]), true
+	}
+	return nil, nil, false
+}
+
+func array(list []byte) []byte {
+	return append(append(append(make([]byte, 0, len(list)+2), '['), list...), ']')
+}
+
+// nameRuns say from which segment on, counted from the first, which call segments are named after. They are written as
+// 0:CALL,7:CALL.
+type nameRuns []nameRun
+
+type nameRun struct {
+	from int
+	call string
+}
+
+// runsOf says which calls segments are named after.
+func runsOf(list []segment) (runs nameRuns) {
+	for i := range list {
+		if call := list[i].name; call != "" && (len(runs) == 0 || runs[len(runs)-1].call != call) {
+			runs = append(runs, nameRun{i, call})
+		}
+	}
+	return runs
+}
+
+// at is the call that the segment at a place is named after.
+func (n nameRuns) at(place int) string {
+	i := sort.Search(len(n), func(i int) bool { return n[i].from > place })
+	if i == 0 {
+		return ""
+	}
+	return n[i-1].call
+}
+
+func (n nameRuns) String() string {
+	var b strings.Builder
+	for i, run := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(run.from) + ":" + run.call)
+	}
+	return b.String()
+}
+
+func parseRuns(text string) (runs nameRuns, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		at, call, _ := strings.Cut(part, ":")
+		from, err := strconv.Atoi(at)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, nameRun{from, call})
+	}
+	return runs, nil
+}
