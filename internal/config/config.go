@@ -283,6 +283,11 @@ type Store struct {
 	// Key that encrypts refresh tokens in the database: 32 bytes in base64, as printed by openssl rand -base64 32. Replicas
 	// that share a database need the same one. Empty: a key of this machine, in the OS keyring or in data_dir.
 	SealKey perigee.Secret `yaml:"seal_key" format:"seal" example:"env:PERIGEE_SEAL_KEY"`
+
+	// How much the stored responses of all clients may take together (POST /v1/responses with store, which is the default there).
+	// The oldest are removed first. Each is kept for 30 days at most. What responses of one key have in common is stored and
+	// counted once. At least 1MiB; a response whose conversation is larger than the limit is not stored. 0: no limit.
+	Responses Size `yaml:"responses" default:"1GiB" min:"0" example:"1GiB"`
 }
 
 // Retention says how long recorded data is kept.

@@ -72,6 +72,7 @@ var manual = map[string]string{
 	"Media.Timeout":            "Longest time for one download.",
 	"Store.URL":                "URL of a PostgreSQL database (postgres://…), for several replicas. Empty: SQLite in data_dir. It is treated as a secret because it may contain a password.",
 	"Store.SealKey":            "Key that encrypts refresh tokens in the database: 32 bytes in base64, as printed by openssl rand -base64 32. Replicas that share a database need the same one. Empty: a key of this machine, in the OS keyring or in data_dir.",
+	"Store.Responses":          "How much the stored responses of all clients may take together (POST /v1/responses with store, which is the default there). The oldest are removed first. Each is kept for 30 days at most. What responses of one key have in common is stored and counted once. At least 1MiB; a response whose conversation is larger than the limit is not stored. 0: no limit.",
 	"Retention.Calls":          "How long a call stays in traces, as a duration: 90d, 36h. Older calls are deleted in small batches while perigee runs. Usage totals per day are kept, so perigee usage does not change. 0: calls are kept forever.",
 	"Traces.Keep":              "Space for traces; the oldest are removed first. 0: no traces.",
 	"Traces.Bodies":            "If true, traces contain request and response bodies; if false, only sizes and times.",

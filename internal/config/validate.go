@@ -26,6 +26,15 @@ func (l *loader) validate() {
 	l.checkAliases()
 	l.checkModelNames()
 	l.checkRoutes()
+	l.checkStore()
+}
+
+// checkStore finds a limit that would store nothing: most likely its unit is missing.
+func (l *loader) checkStore() {
+	const least = 1 << 20
+	if n := l.config.Store.Responses; n > 0 && n < least && l.good("store.responses") {
+		l.problem("store.responses", fmt.Sprintf("store.responses: %d bytes are less than 1MiB", n), "write a size such as 1GiB, or 0 for no limit")
+	}
 }
 
 // checkRequired reports what list items cannot do without.

@@ -142,6 +142,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	d.store.LimitResponses(int64(cfg.Store.Responses))
 	if d.store.Shared() {
 		alive, err := d.store.Replicas(ctx)
 		if err != nil {

@@ -37,6 +37,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.api.Apply(next)
 	d.loaded.Store(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
+	d.store.LimitResponses(int64(cfg.Store.Responses))
 	SetLevel(d.opts.LogLevel, cfg.Log)
 	for _, w := range loaded.Warnings {
 		d.opts.Logger.Warn(w)
@@ -45,9 +46,14 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}
-	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || cfg.Store != first.Store || cfg.LogFormat != first.LogFormat {
-		d.opts.Logger.Warn("changes to listen, data_dir, store and log_format need a restart")
+	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat {
+		d.opts.Logger.Warn("changes to listen, data_dir, store.url, store.seal_key and log_format need a restart")
 	}
+}
+
+// storeChanged says whether another store is wanted. Its limits change while it is open.
+func storeChanged(now, first config.Store) bool {
+	return now.URL != first.URL || now.SealKey != first.SealKey
 }
 
 // SetLevel makes a log level of the configuration's word for it.

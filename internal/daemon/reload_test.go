@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -152,6 +153,41 @@ func TestReloadKeepsWhatKeysHaveUsed(t *testing.T) {
 	if got := status(t, g, streaming, "secret-laptop"); got != http.StatusTooManyRequests {
 		t.Errorf("after the edit the status is %d", got)
 	}
+}
+
+// store.responses is a limit that changes while perigee runs: the oldest go at once.
+func TestResponseLimitChangesWithoutRestart(t *testing.T) {
+	t.Parallel()
+	g, book, write := follow(t, "store: {responses: 0}\n")
+	ask := func(text string) string {
+		t.Helper()
+		resp := postJSON(t, g, "/v1/responses", `{"model":"gemini-2.5-flash","input":"`+text+`"}`)
+		var answer struct{ ID string }
+		if err := json.Unmarshal([]byte(rest(t, resp)), &answer); err != nil || answer.ID == "" {
+			t.Fatalf("there is no answer: %v", err)
+		}
+		return answer.ID
+	}
+	stored := func(id string) int {
+		t.Helper()
+		resp, err := client.Get(g.URL() + "/v1/responses/" + id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest(t, resp)
+		return resp.StatusCode
+	}
+	first := ask(strings.Repeat("a", 600<<10))
+	if got := stored(first); got != http.StatusOK {
+		t.Fatalf("the first answer is stored with status %d", got)
+	}
+	write("store: {responses: 1MiB}\n")
+	book.line(t, "configuration reloaded")
+	second := ask(strings.Repeat("b", 600<<10))
+	if a, b := stored(first), stored(second); a != http.StatusNotFound || b != http.StatusOK {
+		t.Errorf("under a limit for one, the first has %d and the second %d", a, b)
+	}
+	book.line(t, "store.responses is reached", "limit=1048576")
 }
 
 func TestWhatNeedsARestartSaysSo(t *testing.T) {
