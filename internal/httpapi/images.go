@@ -20,6 +20,22 @@ type ImageStore interface {
 	Open(id string) (image *os.File, mime string, err error)
 }
 
+// What one answer may put away. The rest of its images stand in the answer itself, so that one answer cannot displace the images
+// of all others.
+const (
+	maxKeptImages     = 100
+	maxKeptImageBytes = 64 << 20
+)
+
+// keptImages counts what an answer has put away.
+type keptImages struct {
+	images int
+	bytes  int64
+	told   bool // that some were not
+}
+
+var errManyImages = errors.New("the answer has more images than are kept of one answer")
+
 // imagePath is where images are found, each under its id.
 const imagePath = "/v1/images/"
 
@@ -63,8 +79,10 @@ func (c *call) keepImages(notes *perigee.LateNotes) func(mime, data string) stri
 	return func(mime, data string) string {
 		id, err := c.saveImage(mime, data)
 		if err != nil {
-			c.opts.Logger.Error("an image could not be kept", "call", c.id, "error", err)
-			notes.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a data URI"})
+			if !errors.Is(err, errManyImages) || !c.kept.told {
+				notes.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a data URI"})
+			}
+			c.notKept(err)
 			return ""
 		}
 		notes.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + imagePath + id})
@@ -76,18 +94,37 @@ func (c *call) keepImages(notes *perigee.LateNotes) func(mime, data string) stri
 func (c *call) imageLink(blob *perigee.Blob) string {
 	id, err := c.saveImage(blob.MIME, blob.Data)
 	if err != nil {
-		c.opts.Logger.Error("an image could not be kept", "call", c.id, "error", err)
+		c.notKept(err)
 		return media.URL(blob)
 	}
 	return baseURL(c.r) + imagePath + id
 }
 
+// notKept logs why an image stands in the answer itself; once for an answer that has too many.
+func (c *call) notKept(err error) {
+	switch {
+	case !errors.Is(err, errManyImages):
+		c.opts.Logger.Error("an image could not be kept", "call", c.id, "error", err)
+	case !c.kept.told:
+		c.kept.told = true
+		c.opts.Logger.Warn("images of an answer are not kept: it has too many", "call", c.id, "images", c.kept.images, "bytes", c.kept.bytes)
+	}
+}
+
 func (c *call) saveImage(mime, data string) (id string, err error) {
+	size := int64(base64.StdEncoding.DecodedLen(len(data)))
+	if c.kept.images >= maxKeptImages || c.kept.bytes+size > maxKeptImageBytes {
+		return "", errManyImages
+	}
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
 		return "", err
 	}
-	return c.opts.Images.Save(mime, raw)
+	if id, err = c.opts.Images.Save(mime, raw); err == nil {
+		c.kept.images++
+		c.kept.bytes += size
+	}
+	return id, err
 }
 
 // baseURL is where the client has reached us, in its own words. It is empty when those would not do in a link, which then

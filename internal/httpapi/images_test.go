@@ -137,3 +137,25 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// One answer with thousands of pictures puts some of them away and brings the others itself, so that it does not displace the
+// pictures of all other answers.
+func TestOneAnswerKeepsFewImages(t *testing.T) {
+	const drawn = 150
+	many := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+		ok := yield(begin, nil)
+		for range drawn {
+			ok = ok && yield(perigee.Event{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aGVsbG8="}}, nil)
+		}
+		_ = ok && yield(end, nil)
+	})
+	images := imagestore.New(imagestore.Options{Dir: t.TempDir()})
+	api := httpapi.New(httpapi.Options{Upstream: many, Images: images}, httpapi.Settings{MaxBody: 1 << 20})
+	body := draw(api, nil).Body.String()
+	if kept, inline := strings.Count(body, "](http://example.com/v1/images/"), strings.Count(body, "](data:image/png;base64,"); kept != 100 || inline != drawn-100 {
+		t.Errorf("%d pictures are kept and %d are in the answer, want 100 and %d", kept, inline, drawn-100)
+	}
+	if n, _ := images.Size(); n != 100 {
+		t.Errorf("the store has %d", n)
+	}
+}

@@ -162,6 +162,7 @@ type call struct {
 	model   string      // that it asks, as far as it was read
 	asked   bool        // the call went on to the upstream, which records how it ends
 	body    []byte      // of the request, until its memory is given back
+	kept    keptImages
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {

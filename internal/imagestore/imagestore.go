@@ -19,25 +19,38 @@ import (
 	"time"
 )
 
-// Options say where images are kept and for how long. Dir is required.
+// Options say where images are kept, for how long and how many. Dir is required.
 type Options struct {
-	Dir      string        // made when the first image comes
-	MaxAge   time.Duration // 0: 7 days
-	MaxBytes int64         // of all files together; 0: 200 MiB
-	Now      func() time.Time
-	Random   io.Reader // where ids come from; nil: crypto/rand
-	Logger   *slog.Logger
+	Dir       string        // made when the first image comes
+	MaxAge    time.Duration // 0: 7 days
+	MaxBytes  int64         // of all files together; 0: 200 MiB
+	MaxImages int           // 0: 10,000
+	Now       func() time.Time
+	Random    io.Reader // where ids come from; nil: crypto/rand
+	Logger    *slog.Logger
 }
 
 const (
-	defaultAge   = 7 * 24 * time.Hour
-	defaultBytes = 200 << 20
+	defaultAge    = 7 * 24 * time.Hour
+	defaultBytes  = 200 << 20
+	defaultImages = 10_000
 )
 
 // A Store keeps images. It is safe for concurrent use and holds nothing open.
 type Store struct {
 	opts Options
-	mu   sync.Mutex // over making room and taking it
+
+	mu    sync.Mutex // over what follows, and the files
+	kept  []kept     // the oldest first; what is in the directory, once known
+	bytes int64      // of all of them
+	known bool
+}
+
+// A kept is an image in the directory.
+type kept struct {
+	id   string
+	size int64
+	at   time.Time
 }
 
 // New returns the store in a directory. Nothing is touched yet.
@@ -47,6 +60,9 @@ func New(opts Options) *Store {
 	}
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = defaultBytes
+	}
+	if opts.MaxImages == 0 {
+		opts.MaxImages = defaultImages
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -60,10 +76,12 @@ func New(opts Options) *Store {
 	return &Store{opts: opts}
 }
 
-// Save keeps an image and returns its id, which nobody can guess. The oldest images go when room is needed.
+// Save keeps an image and returns its id, which nobody can guess. The oldest images are removed when there are too many, or too
+// many bytes.
 func (s *Store) Save(mime string, data []byte) (id string, err error) {
-	if int64(len(data)) > s.opts.MaxBytes {
-		return "", fmt.Errorf("image of %d bytes: larger than all that is kept", len(data))
+	size := int64(len(data))
+	if size > s.opts.MaxBytes {
+		return "", fmt.Errorf("image of %d bytes: larger than all that is kept", size)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,25 +93,30 @@ func (s *Store) Save(mime string, data []byte) (id string, err error) {
 		return "", err
 	}
 	defer func() { _ = root.Close() }()
-	s.makeRoom(root, int64(len(data)))
+	if !s.known {
+		s.list(root)
+	}
+	s.trim(root, 1, size)
 	if id, err = s.newID(extensionOf(mime)); err != nil {
 		return "", err
 	}
-	if err := s.write(root, id, data); err != nil {
+	at := s.opts.Now()
+	if err := s.write(root, id, data, at); err != nil {
 		return "", err
 	}
+	s.kept = append(s.kept, kept{id, size, at})
+	s.bytes += size
 	return id, nil
 }
 
 // write makes the file. Its time is the store's, so that its age is, too.
-func (s *Store) write(root *os.Root, id string, data []byte) error {
+func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error {
 	f, err := root.OpenFile(id, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	now := s.opts.Now()
-	if err := errors.Join(err, f.Close(), root.Chtimes(id, now, now)); err != nil {
+	if err := errors.Join(err, f.Close(), root.Chtimes(id, at, at)); err != nil {
 		_ = root.Remove(id) // half an image is none
 		return err
 	}
@@ -119,19 +142,17 @@ func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 		return nil, "", err
 	}
 	info, err := f.Stat()
-	if err != nil || s.expired(info) {
+	if err != nil || s.expired(info.ModTime()) {
 		_ = f.Close()
 		return nil, "", errors.Join(fs.ErrNotExist, err)
 	}
 	return f, mimeOf(id), nil
 }
 
-func (s *Store) expired(info fs.FileInfo) bool {
-	return s.opts.Now().Sub(info.ModTime()) > s.opts.MaxAge
-}
+func (s *Store) expired(at time.Time) bool { return s.opts.Now().Sub(at) > s.opts.MaxAge }
 
-// Sweep removes the images whose time is over. Saving does so as well; a daemon that draws nothing any more sweeps when it
-// starts.
+// Sweep removes the images whose time is over, and looks anew what is in the directory. Saving removes them as well; a daemon
+// that draws nothing any more sweeps when it starts.
 func (s *Store) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,41 +161,66 @@ func (s *Store) Sweep() {
 		return // there are none
 	}
 	defer func() { _ = root.Close() }()
-	s.makeRoom(root, 0)
+	s.list(root)
+	s.trim(root, 0, 0)
 }
 
-// makeRoom removes images that are too old, and then the oldest until there is room for more bytes. Files that are not
-// ours are left alone. What cannot be removed does not keep the next image from being saved.
-func (s *Store) makeRoom(root *os.Root, more int64) {
-	kept, total := s.list(root)
-	slices.SortFunc(kept, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for _, info := range kept {
-		if !s.expired(info) && total+more <= s.opts.MaxBytes {
-			return // the rest is younger
+// Size returns how many images there are, and their bytes. It reads the directory if that was not done yet.
+func (s *Store) Size() (images int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		root, err := os.OpenRoot(s.opts.Dir)
+		if err != nil {
+			return 0, 0
 		}
-		if err := root.Remove(info.Name()); err != nil {
-			s.opts.Logger.Warn("an old image cannot be removed", "image", info.Name(), "error", err)
-			continue
-		}
-		total -= info.Size()
+		defer func() { _ = root.Close() }()
+		s.list(root)
 	}
+	return len(s.kept), s.bytes
 }
 
-func (s *Store) list(root *os.Root) (images []fs.FileInfo, total int64) {
+// Limits returns the most images and bytes that are kept, and for how long.
+func (s *Store) Limits() (images int, bytes int64, age time.Duration) {
+	return s.opts.MaxImages, s.opts.MaxBytes, s.opts.MaxAge
+}
+
+// trim removes images that are too old, and then the oldest until there can be more images and bytes. Files that are not ours are
+// left alone. An image that cannot be removed counts no more, so that it does not keep the next one from being saved; the next
+// Sweep finds it again.
+func (s *Store) trim(root *os.Root, images int, bytes int64) {
+	gone := 0
+	for _, k := range s.kept {
+		fits := len(s.kept)-gone+images <= s.opts.MaxImages && s.bytes+bytes <= s.opts.MaxBytes
+		if fits && !s.expired(k.at) {
+			break // the rest is younger
+		}
+		if err := root.Remove(k.id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.opts.Logger.Warn("an old image cannot be removed", "image", k.id, "error", err)
+		}
+		s.bytes -= k.size
+		gone++
+	}
+	s.kept = s.kept[gone:]
+}
+
+// list reads what is in the directory. That takes as long as there are images, so it is done once and not for each of them.
+func (s *Store) list(root *os.Root) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		s.opts.Logger.Warn("the images cannot be listed", "error", err)
 	}
+	s.kept, s.bytes, s.known = nil, 0, err == nil
 	for _, entry := range entries {
 		if !isID(entry.Name()) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			images = append(images, info)
-			total += info.Size()
+			s.kept = append(s.kept, kept{entry.Name(), info.Size(), info.ModTime()})
+			s.bytes += info.Size()
 		}
 	}
-	return images, total
+	slices.SortFunc(s.kept, func(a, b kept) int { return a.at.Compare(b.at) })
 }
 
 // idLength is how many random characters an id has: 80 bits, far beyond guessing.
