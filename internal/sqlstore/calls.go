@@ -79,7 +79,7 @@ func (s *Store) saveCalls(ctx context.Context, tx bulkTx, calls []perigee.Call) 
 	if err != nil {
 		return err
 	}
-	return difference.write(ctx, tx)
+	return s.writeSums(ctx, tx, difference)
 }
 
 // uncount takes what the sums have of the calls out of them: each is about to be replaced. That is rare: a call that was cut off

@@ -33,6 +33,7 @@ func TestStore(t *testing.T) {
 		{"usage refuses an unknown group", testUsageUnknown},
 		{"an empty store has no usage", testUsageEmpty},
 		{"sums agree with adding up by hand", testUsageModel},
+		{"invented names have few sums", testInventedNames},
 		{"a day has few sums", testSumsAreFew},
 		{"what is saved twice counts once", testSavedTwice},
 		{"old calls are removed, and usage stays", testRemoval},

@@ -50,6 +50,7 @@ type Store struct {
 	presence *presence // nil: there is nobody to tell that we are alive
 
 	responses keptResponses
+	known     knownSums
 }
 
 // keptResponses is what a Store knows about the responses that it keeps.
@@ -75,7 +76,7 @@ var (
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{now: opts.Now, logger: opts.Logger}
+	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums}}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -78,10 +78,14 @@ const addSums = `INSERT INTO daily_usage AS d (day, client_key, client_name, mod
 		input_tokens = d.input_tokens + excluded.input_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens,
 		output_tokens = d.output_tokens + excluded.output_tokens, thinking_tokens = d.thinking_tokens + excluded.thinking_tokens`
 
-// write adds the differences to the table. It is the last thing that a transaction does, because other replicas wait for these
+// writeSums adds the differences to the table. It is the last thing that a transaction does, because other replicas wait for these
 // rows until it ends; and it takes them in one order, so that no two transactions wait for each other.
-func (m sums) write(ctx context.Context, tx bulkTx) error {
+func (s *Store) writeSums(ctx context.Context, tx bulkTx, m sums) error {
 	maps.DeleteFunc(m, func(_ sumKey, s sum) bool { return s == sum{} })
+	m, err := s.foldSums(ctx, tx, m)
+	if err != nil {
+		return err
+	}
 	keys := slices.SortedFunc(maps.Keys(m), compareSumKeys)
 	return tx.each(ctx, bulk{statement: addSums, rows: len(keys), args: func(i int, into []any) ([]any, error) {
 		k, s := keys[i], m[keys[i]]

@@ -65,6 +65,60 @@ func testSumsAreFew(t *testing.T, s *Store) {
 	checkSums(t, s)
 }
 
+// Names that callers make up have a bounded number of sums, and what a key, an account or an upstream cost stays exact: also when
+// calls are saved anew, and when a range ends within the day.
+func testInventedNames(t *testing.T, s *Store) {
+	s.known.limit = 20
+	invent := func(i int) perigee.Call {
+		c := fullCall(fmt.Sprint("call-", i))
+		c.Time = noon.Add(time.Duration(i%12) * time.Hour / 2)
+		c.Client.Name, c.Model = fmt.Sprint("client-", i), fmt.Sprint("model-", i%70)
+		c.Client.Key = fmt.Sprint("key-", i%2)
+		c.Usage.Input = int64(i)
+		return c
+	}
+	known := map[string]perigee.Call{}
+	save := func(from, to int, change func(*perigee.Call)) {
+		var batch []perigee.Call
+		for i := from; i < to; i++ {
+			c := invent(i)
+			change(&c)
+			known[c.ID] = c
+			batch = append(batch, c)
+		}
+		mustSave(t, s, batch...)
+	}
+	save(0, 100, func(*perigee.Call) {})
+	save(100, 200, func(*perigee.Call) {})
+	s.known.rows = nil // as after a start
+	save(50, 150, func(c *perigee.Call) { c.Usage.Output, c.Outcome = 7, perigee.OutcomeDone })
+	var rows int
+	if err := s.one(t.Context(), `SELECT count(*) FROM daily_usage`, nil, &rows); err != nil || rows != 2*(20+1) {
+		t.Errorf("200 invented names of two keys have %d sums, want 20 and one for the others each (%v)", rows, err)
+	}
+	for _, by := range []string{perigee.ByKey, perigee.ByAccount, perigee.ByUpstream, perigee.ByDay} {
+		for _, until := range []time.Time{{}, noon.Add(2 * time.Hour), noon.Add(4*time.Hour + time.Minute)} {
+			q := perigee.UsageQuery{By: by, Until: until}
+			if got, want := mustUsage(t, s, q), sumByHand(known, q); !reflect.DeepEqual(got, want) {
+				t.Errorf("by %s until %v:\ngot  %+v\nwant %+v", by, until, got, want)
+			}
+		}
+	}
+	for _, by := range []string{perigee.ByModel, perigee.ByClient} {
+		q := perigee.UsageQuery{By: by, Until: noon.Add(2 * time.Hour)}
+		var got, want perigee.UsageRow
+		for _, r := range mustUsage(t, s, q) {
+			got.Calls, got.InputTokens, got.Errors = got.Calls+r.Calls, got.InputTokens+r.InputTokens, got.Errors+r.Errors
+		}
+		for _, r := range sumByHand(known, q) {
+			want.Calls, want.InputTokens, want.Errors = want.Calls+r.Calls, want.InputTokens+r.InputTokens, want.Errors+r.Errors
+		}
+		if got != want {
+			t.Errorf("by %s: got %+v in all, want %+v", by, got, want)
+		}
+	}
+}
+
 // A batch whose commit was not confirmed is saved again.
 func testSavedTwice(t *testing.T, s *Store) {
 	batch := []perigee.Call{fullCall("a"), fullCall("b"), {ID: "c", Time: noon, Outcome: perigee.OutcomeOpen}}

@@ -68,7 +68,7 @@ func (s *Store) countSome(ctx context.Context, tx bulkTx) (int, error) {
 		err = tx.each(ctx, forEach(markCounted, ids))
 	}
 	if err == nil {
-		err = difference.write(ctx, tx)
+		err = s.writeSums(ctx, tx, difference)
 	}
 	return len(ids), err
 }

@@ -67,8 +67,13 @@ const (
 	fromSums = `SELECT day, client_key, client_name, model, upstream, account,
 		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens FROM daily_usage`
 	fromCalls  = `SELECT ` + callSums + ` FROM calls`
-	lessByCall = `SELECT day, client_key, client_name, model, upstream, account,
-		-calls, -errors, -input_tokens, -cached_tokens, -output_tokens, -thinking_tokens FROM (SELECT ` + callSums + ` FROM calls`
+	lessByCall = `SELECT late.day, late.client_key,
+		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.client_name END, CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.model END,
+		late.upstream, late.account, -late.calls, -late.errors,
+		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens FROM (SELECT ` + callSums + ` FROM calls`
+	// A call whose sum has no row of its own is in the sum of the others.
+	lateSums = `) AS late LEFT JOIN daily_usage AS d ON d.day = late.day AND d.client_key = late.client_key
+		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
 )
 
 // usageQuery writes the query for a range in one statement, so that all of its parts are of one moment.
@@ -113,7 +118,7 @@ func usageQuery(q perigee.UsageQuery, group, order string) (query string, args [
 			end := *endDay * microsPerDay
 			tail := between("time_us", until, &end)
 			tail.parts = append(tail.parts, "counted")
-			add(lessByCall, ") AS late", tail)
+			add(lessByCall, lateSums, tail)
 		}
 	}
 	return `SELECT ` + group + `, sum(calls), sum(input_tokens), sum(cached_tokens), sum(output_tokens), sum(thinking_tokens), sum(errors)
