@@ -45,6 +45,13 @@ func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signatu
 			return append(into, g.Key, g.Value, g.Seal, g.Expires.UnixMicro()), nil
 		}})
 	})
+	if err == nil {
+		bytes := 0
+		for i := range signatures {
+			bytes += len(signatures[i].Key) + len(signatures[i].Value) + len(signatures[i].Seal)
+		}
+		s.bounds.signed(int64(bytes))
+	}
 	return s.explain(fmt.Sprintf("save %d signatures in", len(signatures)), err)
 }
 

@@ -51,6 +51,7 @@ type Store struct {
 
 	responses keptResponses
 	known     knownSums
+	bounds    bounds
 }
 
 // keptResponses is what a Store knows about the responses that it keeps.
@@ -76,7 +77,8 @@ var (
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums}}
+	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums},
+		bounds: bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes}}
 	if s.now == nil {
 		s.now = time.Now
 	}
