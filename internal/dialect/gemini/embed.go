@@ -16,7 +16,11 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 	if _, err := checkShapes(origin.Body, embedShapes); err != nil {
 		return nil, err
 	}
-	if place, other := otherModel(origin.Body, model); other != "" {
+	place, other, err := otherModel(origin.Body, model)
+	if err != nil {
+		return nil, invalidMembers(err)
+	}
+	if other != "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is %s, but the URL names %s", place, other, ModelID(model)).
 			WithNext("ask each model by a URL of its own")
 	}

@@ -34,7 +34,11 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 		return DecodePrompt(body)
 	})
 	if req.NamesModel = namesModel; namesModel {
-		if _, other := otherModel(body, model); other != "" {
+		_, other, err := otherModel(body, model)
+		if err != nil {
+			return nil, invalidMembers(err)
+		}
+		if other != "" {
 			req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteMapped, Subject: "model " + other + " in the body to the one in the URL"})
 		}
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"errors"
 	"fmt"
 
 	"perigee"
@@ -17,7 +18,7 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 		edits = append(edits, rawjson.Edit{Start: start, End: end, New: resource})
 	})
 	if err != nil {
-		return nil, invalidBody(err)
+		return nil, invalidMembers(err)
 	}
 	if len(edits) == 0 {
 		return body, nil
@@ -26,8 +27,8 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 }
 
 // otherModel finds a member that names another model than the URL does: where it stands, and its name.
-func otherModel(body []byte, model string) (place, other string) {
-	_ = modelMembers(body, func(c *rawjson.Cursor, at string) {
+func otherModel(body []byte, model string) (place, other string, err error) {
+	err = modelMembers(body, func(c *rawjson.Cursor, at string) {
 		if c.Kind() != rawjson.String {
 			return
 		}
@@ -35,10 +36,16 @@ func otherModel(body []byte, model string) (place, other string) {
 			place, other = at, name
 		}
 	})
-	return place, other
+	return place, other, err
 }
 
-// modelMembers visits each member that names the model: model, generateContentRequest.model, requests[].model.
+// maxBatch is how many requests the API takes in one batchEmbedContents.
+const maxBatch = 100
+
+var errBatch = fmt.Errorf("BatchEmbedContentsRequest.requests: at most %d requests can be in one batch", maxBatch)
+
+// modelMembers visits each member that names the model: model, generateContentRequest.model, requests[].model. It stops with
+// errBatch where there are more requests than the API takes, so that what visit keeps is bounded.
 func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
@@ -49,11 +56,22 @@ func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 			modelOf(c, "generateContentRequest", visit)
 		case "requests":
 			for i := range c.List() {
+				if i == maxBatch {
+					return errBatch
+				}
 				modelOf(c, fmt.Sprintf("requests[%d]", i), visit)
 			}
 		}
 	}
 	return c.Err()
+}
+
+// invalidMembers is the error for what modelMembers returned.
+func invalidMembers(err error) *perigee.Error {
+	if errors.Is(err, errBatch) {
+		return perigee.Errorf(perigee.ClassInvalid, "%w", err).WithNext("split it into several batches")
+	}
+	return invalidBody(err)
 }
 
 // modelOf visits the model of the object that comes next, if it is one.

@@ -33,7 +33,7 @@ func TestOtherModelIsFound(t *testing.T) {
 		`{"requests":{"model":"models/o"}}`:                          "requests[0].model o",
 		`{"model":7,"requests":[1,null],"generateContentRequest":1}`: "",
 	} {
-		place, other := otherModel([]byte(body), "models/m")
+		place, other, _ := otherModel([]byte(body), "models/m")
 		if got := place + " " + other; got != want && got != " "+want {
 			t.Errorf("%s: got %q, want %q", body, got, want)
 		}

@@ -61,6 +61,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	case len(inputs) == 0:
 		return nil, false, Wrong("input", "want a text or a list of texts")
 	}
+	req.Inputs = make([]perigee.EmbedInput, 0, len(inputs))
 	for _, text := range inputs {
 		content := perigee.Content{Parts: []perigee.Part{{Text: text}}}
 		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
@@ -71,26 +72,56 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	return req, packed, nil
 }
 
-// embedInputs reads one text or several. Texts that the client has cut into tokens of another vendor's models mean
-// nothing here.
+// maxInputs is how many texts the API takes in one request.
+const maxInputs = 2048
+
+// embedInputs reads one text or several, and refuses too many while it reads, so that memory does not follow their number. Texts
+// that the client has cut into tokens of another vendor's models mean nothing here.
 func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	if c.Kind() == rawjson.String {
-		return []string{c.String()}, nil
+		text := c.String()
+		if text == "" {
+			return nil, emptyInput("input")
+		}
+		return []string{text}, nil
 	}
 	var texts []string
-	for range c.Array() {
+	count := 0
+	for i := range c.Array() {
+		if count++; count > maxInputs {
+			continue // only counted, for the message
+		}
 		if kind := c.Kind(); kind == rawjson.Number || kind == rawjson.Array {
 			return nil, Wrong("input", "tokens cannot be turned back into text here").WithNext("send the text itself")
 		}
-		texts = append(texts, c.String())
+		text := c.String()
+		if text == "" && c.Err() == nil {
+			return nil, emptyInput(fmt.Sprintf("input[%d]", i))
+		}
+		texts = append(texts, text)
+	}
+	if count > maxInputs {
+		return nil, refusedInput("input", "array_above_max_length",
+			fmt.Sprintf("array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxInputs, count)).
+			WithNext("split it into several requests")
 	}
 	return texts, nil
+}
+
+func emptyInput(param string) *perigee.Error {
+	return refusedInput(param, "empty_string", "empty string. Expected a string with minimum length 1, but got an empty string instead.").
+		WithNext("leave empty texts out")
+}
+
+// refusedInput is an error in the words of the official API, which some clients compare.
+func refusedInput(param, code, problem string) *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: "Invalid '" + param + "': " + problem, Cause: &perigee.Fault{Param: param, Code: code}}
 }
 
 // EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of little-endian 32-bit
 // numbers when packed is set.
 func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
-	dst := []byte(`{"object":"list","data":[`)
+	dst := append(make([]byte, 0, embeddingsSize(e, packed)), `{"object":"list","data":[`...)
 	var raw []byte
 	for i, vector := range e.Vectors {
 		if i > 0 {
@@ -119,6 +150,19 @@ func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
 	dst = append(dst, `,"total_tokens":`...)
 	dst = strconv.AppendInt(dst, e.Usage.Total(), 10)
 	return append(dst, "}}"...)
+}
+
+// embeddingsSize is about how long the answer is: a number has up to nine digits, and four bytes are less than six characters of
+// base64.
+func embeddingsSize(e *perigee.Embeddings, packed bool) int {
+	size, number := 256+len(e.Model), 13
+	if packed {
+		number = 6
+	}
+	for _, vector := range e.Vectors {
+		size += 64 + len(vector)*number
+	}
+	return size
 }
 
 func appendVector(dst []byte, vector []float32) []byte {

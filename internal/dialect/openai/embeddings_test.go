@@ -1,0 +1,59 @@
+package openai
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// More inputs than the API takes, and empty ones, are refused while they are read: memory does not follow their number.
+func TestEmbeddingsRefuseManyInputs(t *testing.T) {
+	list := func(element string, n int) string {
+		return `{"model":"gemini-embedding-001","input":[` + strings.Repeat(element+",", n-1) + element + `]}`
+	}
+	const many = 1 << 20
+	for _, tt := range []struct{ body, param, code, message string }{
+		{list(`""`, many), "input[0]", "empty_string", "Invalid 'input[0]': empty string"},
+		{list(`"a"`, many), "input", "array_above_max_length", "got an array with length 1048576 instead"},
+		{list(`null`, many), "input[0]", "empty_string", "empty string"},
+		{list(`1`, many), "input", "", "tokens cannot be turned back"},
+		{list(`[1,2]`, many), "input", "", "tokens cannot be turned back"},
+		{list(`{}`, many), "", "", "want a string"},
+		{list(`"a"`, 2049), "input", "array_above_max_length", "maximum length 2048, but got an array with length 2049"},
+		{`{"model":"gemini-embedding-001","input":""}`, "input", "empty_string", "Invalid 'input': empty string"},
+		{`{"model":"gemini-embedding-001","input":["a","b",""]}`, "input[2]", "empty_string", "Invalid 'input[2]'"},
+	} {
+		body := []byte(tt.body)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := DecodeEmbeddings(perigee.Origin{Body: body})
+		runtime.ReadMemStats(&after)
+		e := perigee.AsError(err)
+		if e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, tt.message) {
+			t.Errorf("%.60s: %v, want %q", body, err, tt.message)
+			continue
+		}
+		if fault, ok := errors.AsType[*perigee.Fault](e.Cause); tt.param != "" && (!ok || fault.Param != tt.param || fault.Code != tt.code) {
+			t.Errorf("%.60s: fault %+v, want %s, %s", body, fault, tt.param, tt.code)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Errorf("%.60s: %d bytes allocated for a body of %d", body, used, len(body))
+		}
+	}
+	if req, _, err := DecodeEmbeddings(perigee.Origin{Body: []byte(list(`"a"`, maxInputs))}); err != nil || len(req.Inputs) != maxInputs {
+		t.Errorf("%d inputs: %v", maxInputs, err)
+	}
+}
+
+// The answer is written into one piece of memory, whichever form it has.
+func TestEmbeddingsAreWrittenOnce(t *testing.T) {
+	e := &perigee.Embeddings{Model: "gemini-embedding-001", Vectors: [][]float32{{0.123456789, -1.17549435e-38}, {1, 2}}}
+	for _, packed := range []bool{false, true} {
+		if out := EncodeEmbeddings(e, packed); len(out) > embeddingsSize(e, packed) {
+			t.Errorf("packed %v: %d bytes, expected at most %d", packed, len(out), embeddingsSize(e, packed))
+		}
+	}
+}
