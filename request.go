@@ -207,8 +207,8 @@ const (
 // A Part is one piece of a turn: a text, an image, a tool call, a tool's answer.
 type Part struct {
 	Kind      PartKind
-	Text      string // PartText
 	Thought   bool   // the text is the model's thinking, not its answer
+	Text      string // PartText
 	Signature string // the provider's seal over its own thinking, opaque, to be sent back as it came
 	Blob      *Blob
 	File      *File

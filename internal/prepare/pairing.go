@@ -83,6 +83,7 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 		if i > 0 {
 			c = perigee.Content{Role: perigee.RoleUser, Extra: run[i].Extra}
 		}
+		c.Parts = slices.Grow(c.Parts, len(run[i].Parts))
 		for _, part := range run[i].Parts {
 			if part.Kind == perigee.PartResponse {
 				seen++
@@ -116,6 +117,9 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 // copies are the results that say to the letter what one that was used says, about the same call: some clients repeat their
 // results when they resume a conversation.
 func copies(results []*perigee.FunctionResponse, used []bool) map[*perigee.FunctionResponse]bool {
+	if !slices.Contains(used, true) {
+		return nil
+	}
 	byID := map[string]*perigee.FunctionResponse{}
 	for i, r := range results {
 		if used[i] && r.ID != "" {
@@ -186,6 +190,9 @@ func inOrder(run []perigee.Content, calls []*perigee.FunctionCall) bool {
 // none, and says which results were used.
 func match(calls []*perigee.FunctionCall, results []*perigee.FunctionResponse, names *names, notes *notes) (chosen []*perigee.FunctionResponse, used []bool) {
 	chosen, used = make([]*perigee.FunctionResponse, len(calls)), make([]bool, len(results))
+	if len(calls) == 0 {
+		return chosen, used
+	}
 	take := func(key func(*perigee.FunctionResponse) string, of func(*perigee.FunctionCall) string) {
 		open := map[string][]int{}
 		for i, r := range results {

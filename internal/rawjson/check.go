@@ -25,11 +25,20 @@ const MaxDepth = 1000
 // It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
 // partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
 // than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
-func Check(data []byte) error { return check(data, false, nil, nil) }
+func Check(data []byte) error {
+	_, err := check(data, false, nil, nil)
+	return err
+}
 
 // CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but whoever reads them next would make
 // them infinite, or fail. It is for what clients send; what providers send is passed on as it is.
-func CheckFinite(data []byte) error { return check(data, true, nil, nil) }
+func CheckFinite(data []byte) error {
+	_, err := check(data, true, nil, nil)
+	return err
+}
+
+// CheckCount is CheckFinite, and counts.
+func CheckCount(data []byte) (Count, error) { return check(data, true, nil, nil) }
 
 // A Member is one member of an object: data[At:End], with its value in data[Start:End].
 type Member struct {
@@ -40,22 +49,29 @@ type Member struct {
 	End   int
 }
 
-// CheckMembers is CheckFinite, and tells visit of each member of the object that data is. What is wrong with data may come after what
+// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is wrong with data may come after what
 // visit was told.
-func CheckMembers(data []byte, visit func(m Member)) error { return check(data, true, visit, nil) }
+func CheckMembers(data []byte, visit func(m Member)) (Count, error) {
+	return check(data, true, visit, nil)
+}
 
 // CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers does.
-func CheckTop(data []byte, visit func(m Member)) error { return check(data, false, visit, nil) }
+func CheckTop(data []byte, visit func(m Member)) error {
+	_, err := check(data, false, visit, nil)
+	return err
+}
 
 // CheckNames is Check, and tells visit of the members of all objects in data, outer and inner ones: their names as they stand
 // in the text, and the kinds of their values. A member is told of before those inside it.
 func CheckNames(data []byte, visit func(name []byte, kind Kind)) error {
-	return check(data, false, nil, visit)
+	_, err := check(data, false, nil, visit)
+	return err
 }
 
-func check(data []byte, finite bool, members func(m Member), names func(name []byte, kind Kind)) error {
+func check(data []byte, finite bool, members func(m Member), names func(name []byte, kind Kind)) (Count, error) {
 	k := checkers.Get().(*checker)
-	k.data, k.finite = data, finite
+	k.data, k.finite, k.count = data, finite, Count{}
+	k.maxKeys = max(manyKeys, len(data)/keyBytes)
 	if members != nil || names != nil {
 		k.members, k.names, k.watched = members, names, true
 	}
@@ -64,8 +80,9 @@ func check(data []byte, finite bool, members func(m Member), names func(name []b
 		k.blameEarlierDuplicate()
 		err = newError(data, k.badOffset, k.badProblem)
 	}
+	count := k.count
 	k.release()
-	return err
+	return count, err
 }
 
 // checkers keeps the memory of finished checks for the next ones.
@@ -99,10 +116,13 @@ type checker struct {
 	names   func(name []byte, kind Kind) // nil: nobody wants to know
 	member  Member                       // of the outermost object, while its value is read
 
+	count Count
+
 	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
 	open []int
 	// keys are the names read so far in the open objects, outermost object first.
-	keys []key
+	keys    []key
+	maxKeys int
 
 	// What finding duplicates in large objects needs, see keys.go.
 	table   []uint32
@@ -160,7 +180,11 @@ func (k *checker) enter(i int) (next int, empty bool) {
 	i = skipSpace(k.data, i+1)
 	if !object {
 		k.open = append(k.open, inArray)
-		return i, i < len(k.data) && k.data[i] == ']'
+		empty = i < len(k.data) && k.data[i] == ']'
+		if !empty && len(k.open) <= ElementDepth {
+			k.count.Elements++
+		}
+		return i, empty
 	}
 	k.open = append(k.open, len(k.keys))
 	if i < len(k.data) && k.data[i] == '}' {
@@ -186,6 +210,9 @@ func (k *checker) after(i int) int {
 		first := k.open[len(k.open)-1]
 		switch {
 		case c == ',' && first == inArray:
+			if len(k.open) <= ElementDepth {
+				k.count.Elements++
+			}
 			return skipSpace(k.data, i+1)
 		case c == ',':
 			if k.members != nil {
@@ -222,6 +249,10 @@ func (k *checker) key(i int, where string) int {
 		return i
 	}
 	end := i - 1
+	k.count.Members++
+	if len(k.keys) == k.maxKeys {
+		return k.fail(start-1, problemKeys)
+	}
 	k.keys = append(k.keys, newKey(k.data, start, end, escaped))
 	i = skipSpace(k.data, i)
 	if i >= len(k.data) || k.data[i] != ':' {

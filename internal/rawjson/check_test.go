@@ -216,7 +216,7 @@ func TestCheckMembers(t *testing.T) {
 		{`"a"`, ``},
 	} {
 		got := ""
-		err := rawjson.CheckMembers([]byte(c.text), func(m rawjson.Member) {
+		_, err := rawjson.CheckMembers([]byte(c.text), func(m rawjson.Member) {
 			got += c.text[m.At:m.End] + "=" + c.text[m.Start:m.End] + ";"
 			if string(m.Name) != c.text[m.At+1:m.At+1+len(m.Name)] || c.text[m.At+1+len(m.Name)] != '"' {
 				t.Errorf("%s: the name %q is not at %d", c.text, m.Name, m.At)

@@ -142,6 +142,30 @@ func (c *Cursor) Array() iter.Seq[int] {
 	}
 }
 
+// Reserve returns list with room for one more element, and for all that are left where it has grown long: growing step by step would
+// leave several times its memory behind as garbage. It is called in a loop over an array, before the element is read.
+func Reserve[T any](c *Cursor, list []T) []T {
+	const long = 512
+	if len(list) < cap(list) || len(list) < long {
+		return list
+	}
+	return append(make([]T, 0, len(list)+c.rest()), list...)
+}
+
+// rest is how many elements are left of the array that is read, with the one that comes next. Where the value is none of an array it is
+// one.
+func (c *Cursor) rest() int {
+	n := 0
+	for i := c.pos; c.left == 0; {
+		i = skipSpace(c.data, skipValue(c.data, i))
+		if n++; i >= len(c.data) || c.data[i] != ',' {
+			break
+		}
+		i = skipSpace(c.data, i+1)
+	}
+	return max(n, 1)
+}
+
 // List is Array, where one value may stand for a list of one, as it may in JSON that is read into protocol buffers.
 func (c *Cursor) List() iter.Seq[int] {
 	if kind := c.Kind(); kind == Array || kind == Null {

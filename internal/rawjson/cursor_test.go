@@ -338,3 +338,29 @@ func TestCursorReset(t *testing.T) {
 		}
 	}
 }
+
+// A list that grows long gets room for exactly the elements that are left.
+func TestReserve(t *testing.T) {
+	for _, space := range []string{"", " "} {
+		text := "[" + strings.Repeat(`{"a":[1,"],"]}`+space+","+space, 9999) + `"last"` + space + "]"
+		c := rawjson.NewCursor([]byte(text))
+		var list []string
+		for range c.Array() {
+			list = append(rawjson.Reserve(c, list), string(c.Raw()))
+		}
+		if len(list) != 10_000 || cap(list) > 10_100 || list[9999] != `"last"` {
+			t.Errorf("%d elements, room for %d", len(list), cap(list))
+		}
+	}
+	// One value that stands for a list, and a text that is cut.
+	for _, text := range []string{`{"a":1}`, `[1,2`, `[`} {
+		c := rawjson.NewCursor([]byte(text))
+		list := make([]int, 600)
+		for range c.List() {
+			list = append(rawjson.Reserve(c, list), 1)
+		}
+		if len(list) < 600 || cap(list) > 2000 {
+			t.Errorf("%s: %d of %d", text, len(list), cap(list))
+		}
+	}
+}

@@ -35,7 +35,10 @@ func newError(data []byte, offset int, problem string) *Error {
 	}
 }
 
-const problemDepth = "nested deeper than 1000 levels"
+const (
+	problemDepth = "nested deeper than 1000 levels"
+	problemKeys  = "too many keys for the size of the text"
+)
 
 // unexpected fails because of what stands at i, which may be the end of the text.
 func (k *checker) unexpected(i int, where string) int {

@@ -14,6 +14,13 @@ type key struct {
 	tag   uint64 // equal names without escapes have equal tags
 }
 
+// Keys of objects that are still open are kept, 100 bytes for each while the list grows and the table is filled. So there may be
+// manyKeys of them, or one for each keyBytes bytes of the text.
+const (
+	manyKeys = 1 << 18
+	keyBytes = 64
+)
+
 func newKey(data []byte, start, end int, escaped bool) key {
 	if escaped {
 		return key{start: start, end: ^end}

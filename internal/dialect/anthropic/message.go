@@ -40,6 +40,9 @@ type later struct {
 	clears  bool // at the next message of the user
 }
 
+// reusedParts is up to how many parts of a message are copied, so that their memory serves the next message.
+const reusedParts = 512
+
 func (d *decoder) message(c *rawjson.Cursor, i int) {
 	m := message{parts: d.parts[:0]}
 	d.at = place{message: i}
@@ -58,7 +61,9 @@ func (d *decoder) message(c *rawjson.Cursor, i int) {
 		}
 	}
 	if d.err == nil && c.Err() == nil {
-		d.parts, m.parts = m.parts, slices.Clone(m.parts)
+		if len(m.parts) <= reusedParts {
+			d.parts, m.parts = m.parts, slices.Clone(m.parts)
+		}
 		d.place(&m)
 	}
 }
@@ -73,6 +78,7 @@ func (d *decoder) content(c *rawjson.Cursor, m *message) {
 			return
 		}
 		d.at.block = j
+		m.parts, m.results = rawjson.Reserve(c, m.parts), rawjson.Reserve(c, m.results)
 		d.block(c, m)
 	}
 }
@@ -99,7 +105,11 @@ func (d *decoder) userMessage(m *message) {
 	}
 	d.lastUser = d.at.message
 	t := &d.turn
-	t.results = append(t.results, m.results...)
+	if t.results == nil {
+		t.results = m.results
+	} else {
+		t.results = append(t.results, m.results...)
+	}
 	if t.rest == nil {
 		t.rest = m.parts
 	} else {

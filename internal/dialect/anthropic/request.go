@@ -46,8 +46,12 @@ func DecodeCount(origin perigee.Origin) (*perigee.Request, error) {
 }
 
 func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) {
-	if err := rawjson.CheckFinite(origin.Body); err != nil {
+	pieces, err := rawjson.CheckCount(origin.Body)
+	if err != nil {
 		return nil, nil, invalid("invalid JSON: " + err.Error())
+	}
+	if err := pieces.Err(len(origin.Body)); err != nil {
+		return nil, nil, invalid(err.Error()).WithNext("join small blocks and messages, or send less")
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
@@ -169,6 +173,7 @@ func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
 			if d.err != nil {
 				break
 			}
+			d.prompt.Contents, d.later = rawjson.Reserve(c, d.prompt.Contents), rawjson.Reserve(c, d.later)
 			d.message(c, i)
 		}
 		d.flush()
@@ -176,6 +181,7 @@ func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
 		d.readSystem(c)
 	case "tools":
 		for range c.Array() {
+			d.prompt.Tools, d.named = rawjson.Reserve(c, d.prompt.Tools), rawjson.Reserve(c, d.named)
 			d.tool(c)
 		}
 	case "tool_choice":
@@ -193,6 +199,7 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 		return
 	}
 	for range c.Array() {
+		d.system = rawjson.Reserve(c, d.system)
 		for key := range c.Object() {
 			switch string(key) {
 			case "text":

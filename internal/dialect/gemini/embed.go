@@ -13,7 +13,7 @@ var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests":
 // DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The bytes go on as they
 // are, so what is to be embedded is not taken out of them.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
-	if _, err := checkShapes(origin.Body, embedShapes); err != nil {
+	if _, _, err := checkShapes(origin.Body, embedShapes); err != nil {
 		return nil, err
 	}
 	place, other, err := otherModel(origin.Body, model)

@@ -24,13 +24,16 @@ var requestShapes = map[string]rawjson.Kind{
 // DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body is
 // validated once and completely; the conversation in it is decoded only when Prompt is called.
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
-	namesModel, err := checkShapes(origin.Body, requestShapes)
+	namesModel, count, err := checkShapes(origin.Body, requestShapes)
 	if err != nil {
 		return nil, err
 	}
 	origin.Dialect = perigee.DialectGemini
 	body := origin.Body
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
+		if err := count.Err(len(body)); err != nil { // the bytes could go on as they are
+			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithNext("join small parts and contents, or send less")
+		}
 		return DecodePrompt(body)
 	})
 	if req.NamesModel = namesModel; namesModel {
@@ -48,11 +51,11 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkShapes validates a body in one pass, looks at the kinds of its members, and says whether it names the model that
+// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and says whether it names the model that
 // the URL names, too.
-func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, err error) {
+func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, count rawjson.Count, err error) {
 	var wrong error
-	err = rawjson.CheckMembers(body, func(m rawjson.Member) {
+	count, err = rawjson.CheckMembers(body, func(m rawjson.Member) {
 		field := camel(m.Name)
 		want, known := shapes[field]
 		if want == rawjson.Array && m.Kind == rawjson.Object {
@@ -71,9 +74,9 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, 
 		err = wrong
 	}
 	if err != nil {
-		return false, invalidBody(err)
+		return false, count, invalidBody(err)
 	}
-	return namesModel, nil
+	return namesModel, count, nil
 }
 
 func invalidBody(err error) *perigee.Error {
@@ -126,7 +129,7 @@ func keep(fields perigee.Fields, name string, c *rawjson.Cursor) perigee.Fields 
 func decodeContents(c *rawjson.Cursor) []perigee.Content {
 	contents := []perigee.Content{}
 	for range c.List() {
-		contents = append(contents, decodeContent(c))
+		contents = append(rawjson.Reserve(c, contents), decodeContent(c))
 	}
 	return contents
 }
@@ -139,7 +142,7 @@ func decodeContent(c *rawjson.Cursor) perigee.Content {
 			content.Role = c.String()
 		case "parts":
 			for range c.List() {
-				content.Parts = append(content.Parts, decodePart(c))
+				content.Parts = append(rawjson.Reserve(c, content.Parts), decodePart(c))
 			}
 		default:
 			content.Extra = keep(content.Extra, name, c)
@@ -232,7 +235,7 @@ func decodeResponsePart(c *rawjson.Cursor) *perigee.FunctionResponse {
 			r.Response = present(c)
 		case "parts":
 			for range c.List() {
-				r.Media = append(r.Media, decodePart(c))
+				r.Media = append(rawjson.Reserve(c, r.Media), decodePart(c))
 			}
 		default:
 			r.Extra = keep(r.Extra, name, c)
@@ -257,7 +260,7 @@ func decodeTools(c *rawjson.Cursor) []perigee.Tool {
 			switch name := camel(key); name {
 			case "functionDeclarations":
 				for range c.List() {
-					tools = append(tools, perigee.Tool{Function: decodeFunction(c)})
+					tools = append(rawjson.Reserve(c, tools), perigee.Tool{Function: decodeFunction(c)})
 				}
 			default:
 				tools = append(tools, perigee.Tool{Builtin: name, Config: c.Raw()})
@@ -311,7 +314,7 @@ func decodeToolConfig(c *rawjson.Cursor) *perigee.ToolConfig {
 func decodeStrings(c *rawjson.Cursor) []string {
 	var list []string
 	for range c.List() {
-		list = append(list, c.String())
+		list = append(rawjson.Reserve(c, list), c.String())
 	}
 	return list
 }

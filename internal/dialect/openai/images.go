@@ -23,8 +23,8 @@ type ImagesRequest struct {
 
 // DecodeImages reads the body of POST /v1/images/generations.
 func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
-	if err := rawjson.CheckFinite(origin.Body); err != nil {
-		return nil, InvalidBody(err)
+	if err := CheckBody(origin.Body); err != nil {
+		return nil, err
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // maxNotes bounds what one request can make us say about it.
@@ -52,6 +53,23 @@ func Invalid(format string, args ...any) *perigee.Error {
 // Wrong is an error about one field, which clients find in param.
 func Wrong(param, format string, args ...any) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Cause: &perigee.Fault{Param: param}}
+}
+
+// CheckBody validates a body as JSON, and refuses one that is cut into more pieces than its size allows.
+func CheckBody(body []byte) error {
+	count, err := rawjson.CheckCount(body)
+	if err != nil {
+		return InvalidBody(err)
+	}
+	return CheckPieces(count, body)
+}
+
+// CheckPieces refuses a body that is cut into more pieces than its size allows.
+func CheckPieces(count rawjson.Count, body []byte) error {
+	if err := count.Err(len(body)); err != nil {
+		return Invalid("%w", err).WithNext("join small messages and parts, or send less")
+	}
+	return nil
 }
 
 // InvalidBody says what is wrong with a body as JSON, or with the type of something in it.

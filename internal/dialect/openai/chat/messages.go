@@ -69,6 +69,7 @@ func (d *decoder) messageField(i int, name string, m *message) {
 		m.name = d.c.String()
 	case "tool_calls":
 		for j := range d.c.Array() {
+			m.calls = rawjson.Reserve(d.c, m.calls)
 			d.toolCall(i, j, m)
 		}
 	case "function_call":

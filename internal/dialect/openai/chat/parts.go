@@ -20,7 +20,7 @@ func (d *decoder) content(i int, m *message) {
 		}
 	case rawjson.Array:
 		for j := range d.c.Array() {
-			m.parts = d.part(m.parts, func() string { return place(i, "content", j) })
+			m.parts = d.part(rawjson.Reserve(d.c, m.parts), func() string { return place(i, "content", j) })
 		}
 	default:
 		d.c.Bytes() // a type error

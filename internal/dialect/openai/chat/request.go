@@ -26,8 +26,8 @@ type Style struct {
 
 // DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
-	if err := rawjson.CheckFinite(origin.Body); err != nil {
-		return nil, openai.InvalidBody(err)
+	if err := openai.CheckBody(origin.Body); err != nil {
+		return nil, err
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
@@ -102,6 +102,7 @@ func (d *decoder) basic(name string) bool {
 		d.model = strings.TrimPrefix(d.c.String(), "models/")
 	case "messages":
 		for i := range d.c.Array() {
+			d.prompt.Contents = rawjson.Reserve(d.c, d.prompt.Contents)
 			d.message(i)
 		}
 		d.talk.end()

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -85,6 +86,7 @@ func (t *talk) assistant(m *message) {
 	parts = append(parts, m.images...)
 	parts = append(parts, m.calls...)
 	t.add(perigee.RoleModel, parts)
+	t.round.calls = slices.Grow(t.round.calls, len(m.calls))
 	for i := range m.calls {
 		t.round.calls = append(t.round.calls, m.calls[i].Call)
 	}

@@ -38,6 +38,10 @@ func (d *decoder) items(c *rawjson.Cursor) {
 			return
 		}
 		from := c.Offset()
+		d.turns.reserve(c)
+		if d.keeping {
+			d.out.given = rawjson.Reserve(c, d.out.given)
+		}
 		if c.Kind() == rawjson.String { // a list of plain questions
 			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
 			d.keepItem(from, c.Offset(), &inputItem{apart: true})

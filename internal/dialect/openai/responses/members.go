@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
 )
 
@@ -13,16 +14,27 @@ type member struct {
 	value json.RawMessage
 }
 
+// maxMembers is how many members a body may have; the API has some thirty.
+const maxMembers = 4096
+
 // membersOf checks a body and finds its members on the way. They have to be read in another order than they come
 // in, and looking for their ends again would take as long as reading them.
 func membersOf(body []byte) ([]member, error) {
 	list := make([]member, 0, 16) // agents send about a dozen
-	err := rawjson.CheckMembers(body, func(m rawjson.Member) {
+	count, err := rawjson.CheckMembers(body, func(m rawjson.Member) {
 		name := m.Name
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = rawjson.NewCursor(body[m.At:]).Bytes()
 		}
-		list = append(list, member{name, body[m.Start:m.End:m.End]})
+		if len(list) <= maxMembers {
+			list = append(list, member{name, body[m.Start:m.End:m.End]})
+		}
 	})
-	return list, err
+	switch {
+	case err != nil:
+		return nil, invalidBody("", err)
+	case len(list) > maxMembers:
+		return nil, openai.Invalid("the body has more than %d members", maxMembers).WithNext("send only those that the API has")
+	}
+	return list, openai.CheckPieces(count, body)
 }

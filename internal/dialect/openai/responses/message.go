@@ -30,7 +30,7 @@ var streamNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,256}$`)
 func DecodeMessage(message []byte) (*Message, error) {
 	m := &Message{Body: message}
 	var members []rawjson.Member
-	err := rawjson.CheckMembers(message, func(member rawjson.Member) { members = append(members, member) })
+	_, err := rawjson.CheckMembers(message, func(member rawjson.Member) { members = append(members, member) })
 	if err == nil && rawjson.NewCursor(message).Kind() != rawjson.Object {
 		return m, openai.Invalid("a message is an object with a type").WithNext("send type: %s", createEvent)
 	}

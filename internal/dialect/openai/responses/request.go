@@ -38,7 +38,7 @@ type Request struct {
 func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	members, err := membersOf(origin.Body)
 	if err != nil {
-		return nil, invalidBody("", err)
+		return nil, err
 	}
 	if got := rawjson.NewCursor(origin.Body).Kind(); got != rawjson.Object {
 		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))

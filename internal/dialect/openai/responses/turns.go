@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // turns makes turns out of items: what the model says in a row is one turn, what it is told in a row is
@@ -26,6 +27,12 @@ const usualTurn = 2 << 10
 // newTurns has room for the turns that a conversation of a size usually has.
 func newTurns(size int) turns {
 	return turns{contents: make([]perigee.Content, 0, 1+size/usualTurn)}
+}
+
+// reserve makes room for the items that are left of a long list.
+func (t *turns) reserve(c *rawjson.Cursor) {
+	t.contents = rawjson.Reserve(c, t.contents)
+	t.spoken, t.answers, t.rest = rawjson.Reserve(c, t.spoken), rawjson.Reserve(c, t.answers), rawjson.Reserve(c, t.rest)
 }
 
 // begun says whether anything was said yet.

@@ -1,0 +1,43 @@
+package rawjson
+
+import "fmt"
+
+// A Count is how many values a text has that cost memory when it is decoded. Elements are those of arrays with at most
+// ElementDepth containers around them: messages, blocks, parts, tools, whatever becomes a struct of its own. What lies deeper is
+// arguments, results and schemas, which are kept as JSON. Members are those of all objects.
+type Count struct {
+	Elements int
+	Members  int
+}
+
+// ElementDepth is how many arrays and objects are around the innermost element that counts: the root, messages, a message, its
+// content, a result, its content.
+const ElementDepth = 6
+
+// What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and what a
+// text may take in all.
+const (
+	elementCost  = 800
+	memberCost   = 48
+	freeCost     = 24 << 20
+	costsPerByte = 4
+)
+
+// A CountError says that a text is cut into more pieces than its size allows.
+type CountError struct {
+	Count
+	Bytes int
+}
+
+func (e *CountError) Error() string {
+	return fmt.Sprintf("the body has %d list elements and %d members in %d bytes, which are too many small values", e.Elements, e.Members, e.Bytes)
+}
+
+// Err returns a *CountError when decoding a text of so many bytes could take more than four times its size, else nil. The first
+// elements and members are free: conversations of millions of tokens have fewer.
+func (n Count) Err(bytes int) error {
+	if n.Elements*elementCost+n.Members*memberCost <= freeCost+costsPerByte*bytes {
+		return nil
+	}
+	return &CountError{n, bytes}
+}
