@@ -9,6 +9,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -90,6 +91,11 @@ var cleaners = sync.Pool{New: func() any { return new(cleaner) }}
 func clean(raw []byte, r rules) Result {
 	c := cleaners.Get().(*cleaner)
 	defer c.release()
+	if len(raw) > maxValues && valuesIn(raw) > maxValues {
+		result := c.run([]byte("null"), r)
+		result.Changes = append(result.Changes, Change{Action: Dropped, Keyword: "everything, because it has too many values"})
+		return result
+	}
 	return c.run(raw, r)
 }
 
@@ -127,6 +133,15 @@ const usual = 1 << 20
 
 // maxInput keeps offsets within 32 bits.
 const maxInput = 1 << 30
+
+// maxValues is how many values a schema may have. Each takes up to 500 bytes while the schema is cleaned; the largest schemas of real
+// tools have a few thousand values.
+const maxValues = 1 << 16
+
+// valuesIn is how many values a JSON text has at most: signs in strings count, too.
+func valuesIn(raw []byte) int {
+	return bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")) + 1
+}
 
 // release gives the cleaner back, without what only an unusual schema needed.
 func (c *cleaner) release() {

@@ -54,8 +54,7 @@ func (t *tape) read(data []byte) {
 	t.data, t.odd = data, false
 	t.nodes = append(t.nodes[:0], node{})
 	if len(data) > 64<<10 { // then growing step by step would cost more than counting
-		comma, brace, bracket := bytes.Count(data, []byte(",")), bytes.Count(data, []byte("{")), bytes.Count(data, []byte("["))
-		t.nodes = slices.Grow(t.nodes, comma+brace+bracket+1)
+		t.nodes = slices.Grow(t.nodes, valuesIn(data))
 	}
 	t.value(t.space(0), 0, 0)
 }
