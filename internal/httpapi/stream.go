@@ -39,6 +39,11 @@ type errorRepeater interface {
 	RepeatError(dst []byte, status int, err *perigee.Error) []byte // after Fail; may add nothing
 }
 
+// A flushingEncoder is a dialect whose events may be as long as the whole answer. It hands them on in pieces while it appends them.
+type flushingEncoder interface {
+	SetFlush(f func(buf []byte) []byte)
+}
+
 // A streamWriter writes a streamed answer: the head when the first chunk comes or when the client has waited
 // so long that it needs a sign of life, then chunk by chunk, each sent at once.
 type streamWriter struct {
@@ -64,6 +69,9 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 		req.Pending = &perigee.LateNotes{}
 	}
 	w := &streamWriter{call: c, encoder: enc, control: http.NewResponseController(c.w), late: req.Late, pending: req.Pending}
+	if long, ok := enc.(flushingEncoder); ok {
+		long.SetFlush(w.flushPiece)
+	}
 	for _, n := range req.Notes {
 		w.notes = append(w.notes, n.String())
 	}
@@ -235,6 +243,14 @@ func (w *streamWriter) flush() error {
 	return w.err
 }
 
+// flushPiece sends what an encoder has appended while it goes on appending. The lock is held. After an error of the connection there
+// is nowhere to send it.
+func (w *streamWriter) flushPiece(buf []byte) []byte {
+	w.buf = buf
+	_ = w.flush()
+	return w.space()[:0]
+}
+
 // keepAlive runs when the stream has been quiet for a while.
 func (w *streamWriter) keepAlive() {
 	w.mu.Lock()
@@ -257,6 +273,9 @@ func (w *streamWriter) stop() {
 	w.closed = true
 	w.timer.Stop()
 	w.vacate()
+	if long, ok := w.encoder.(flushingEncoder); ok {
+		long.SetFlush(nil) // the encoder may be asked for the whole answer after this
+	}
 	w.call, w.encoder, w.control, w.late, w.pending = nil, nil, nil, nil, nil
 }
 

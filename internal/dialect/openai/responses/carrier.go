@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"io"
+	"strings"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
@@ -20,8 +22,12 @@ type carrier struct {
 	calls    []seal
 }
 
-// A thought is a stretch of thinking and the provider's seal on it, which may be empty.
-type thought struct{ text, signature string }
+// A thought is a stretch of thinking and the provider's seal on it, which may be empty. The text of one that is written is in
+// pieces.
+type thought struct {
+	text, signature string
+	pieces          rope
+}
 
 // A seal is the provider's seal on a call.
 type seal struct{ callID, signature string }
@@ -32,23 +38,47 @@ const carrierMark = "pgr\x01"
 // carrierSum is how many bytes of a hash end every carrier.
 const carrierSum = 12
 
-// encode writes the carrier: mark, thoughts, calls, sum. Lists have their length before them, and so have texts.
+// encode returns the carrier as text.
 func (c *carrier) encode() string {
-	b := []byte(carrierMark)
-	b = binary.AppendUvarint(b, uint64(len(c.thoughts)))
-	for _, t := range c.thoughts {
-		b = appendText(appendText(b, t.text), t.signature)
-	}
-	b = binary.AppendUvarint(b, uint64(len(c.calls)))
-	for _, s := range c.calls {
-		b = appendText(appendText(b, s.callID), s.signature)
-	}
-	sum := sha256.Sum256(b)
-	return base64.StdEncoding.EncodeToString(append(b, sum[:carrierSum]...))
+	var text strings.Builder
+	c.write(&text)
+	return text.String()
 }
 
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+// write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before them, and so have texts. It fails
+// only where w does.
+func (c *carrier) write(w io.Writer) {
+	encoder := base64.NewEncoder(base64.StdEncoding, w)
+	sum := sha256.New()
+	both := io.MultiWriter(encoder, sum)
+	b := make([]byte, 0, smallPiece)
+	text := func(s string) {
+		b = binary.AppendUvarint(b[:0], uint64(len(s)))
+		for first := true; first || len(s) > 0; first = false {
+			n := min(len(s), cap(b)-len(b))
+			_, _ = both.Write(append(b, s[:n]...))
+			b, s = b[:0], s[n:]
+		}
+	}
+	_, _ = both.Write(binary.AppendUvarint(append(b, carrierMark...), uint64(len(c.thoughts))))
+	for _, t := range c.thoughts {
+		if t.pieces.size > 0 {
+			_, _ = both.Write(binary.AppendUvarint(b[:0], uint64(t.pieces.size)))
+			for _, piece := range t.pieces.pieces {
+				_, _ = both.Write(piece)
+			}
+		} else {
+			text(t.text)
+		}
+		text(t.signature)
+	}
+	_, _ = both.Write(binary.AppendUvarint(b[:0], uint64(len(c.calls))))
+	for _, s := range c.calls {
+		text(s.callID)
+		text(s.signature)
+	}
+	_, _ = encoder.Write(sum.Sum(nil)[:carrierSum])
+	_ = encoder.Close()
 }
 
 // strictBase64 takes only one form of the same bytes.
@@ -67,7 +97,7 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 	r := carrierReader{rest: string(body[len(carrierMark):])} // the one copy that all texts of it share
 	c := &carrier{}
 	for range r.count() {
-		c.thoughts = append(c.thoughts, thought{r.text(), r.text()})
+		c.thoughts = append(c.thoughts, thought{text: r.text(), signature: r.text()})
 	}
 	for range r.count() {
 		c.calls = append(c.calls, seal{r.text(), r.text()})

@@ -12,6 +12,7 @@ type framing interface {
 	begin(dst []byte, name string) []byte
 	end(dst []byte, from int) []byte // from is where begin began
 	idle(dst []byte) []byte          // a sign of life that means nothing
+	cuttable() bool                  // an event may be handed on in pieces; otherwise only between events
 }
 
 // eventFrames are server-sent events. The JSON has no line ends, so it fits on one line.
@@ -24,6 +25,8 @@ func (eventFrames) begin(dst []byte, name string) []byte {
 }
 
 func (eventFrames) end(dst []byte, _ int) []byte { return append(dst, "\n\n"...) }
+
+func (eventFrames) cuttable() bool { return true }
 
 func (eventFrames) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
 
@@ -46,6 +49,8 @@ func (m messageFrames) end(dst []byte, from int) []byte {
 	binary.BigEndian.PutUint32(dst[from:], uint32(len(dst)-from-lengthSize))
 	return dst
 }
+
+func (messageFrames) cuttable() bool { return false }
 
 // idle is nothing: a socket has signs of life of its own.
 func (messageFrames) idle(dst []byte) []byte { return dst }

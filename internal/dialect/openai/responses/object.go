@@ -6,18 +6,76 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"perigee"
 	"perigee/internal/rawjson"
 )
 
-// A writer appends JSON.
-type writer struct{ buf []byte }
+// A writer appends JSON. With flush it hands on what it has whenever that is spillSize or more, and goes on with the buffer that it
+// gets for it.
+type writer struct {
+	buf   []byte
+	flush func(buf []byte) []byte
+}
+
+const spillSize = 64 << 10
 
 func (w *writer) lit(s string) { w.buf = append(w.buf, s...) }
-func (w *writer) raw(b []byte) { w.buf = append(w.buf, b...) }
-func (w *writer) str(s string) { w.buf = rawjson.AppendString(w.buf, s) }
 func (w *writer) int(n int64)  { w.buf = strconv.AppendInt(w.buf, n, 10) }
+
+func (w *writer) spill() {
+	if w.flush != nil && len(w.buf) >= spillSize {
+		w.buf = w.flush(w.buf)
+	}
+}
+
+func (w *writer) raw(b []byte) {
+	for w.flush != nil && len(b) > spillSize {
+		w.buf = append(w.buf, b[:spillSize]...)
+		b = b[spillSize:]
+		w.spill()
+	}
+	w.buf = append(w.buf, b...)
+	w.spill()
+}
+
+func (w *writer) str(s string) {
+	if w.flush == nil || len(s) <= spillSize {
+		w.buf = rawjson.AppendString(w.buf, s)
+		w.spill()
+		return
+	}
+	w.lit(`"`)
+	for len(s) > 0 {
+		n := min(len(s), spillSize)
+		for n < len(s) && n > spillSize-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		w.buf = appendInner(w.buf, s[:n])
+		s = s[n:]
+		w.spill()
+	}
+	w.lit(`"`)
+}
+
+func (w *writer) rope(r *rope) {
+	if w.flush == nil {
+		w.buf = slices.Grow(w.buf, r.size)
+	}
+	for _, piece := range r.pieces {
+		w.raw(piece)
+	}
+}
+
+// appendInner appends a text as a JSON string without its quotes.
+func appendInner(dst []byte, s string) []byte {
+	from := len(dst)
+	dst = rawjson.AppendString(dst, s)
+	inner := dst[from+1 : len(dst)-1]
+	copy(dst[from:], inner)
+	return dst[:from+len(inner)]
+}
 
 // echoes are the members of a response that repeat the request, and what they say when it did not. They stand
 // in the order of the API's own examples.
@@ -140,17 +198,22 @@ type answer struct {
 
 // objectSize is about how long the response is with the items of output: agents send long instructions and many tools,
 // which come back in it.
-func (r *Request) objectSize(output []byte) int {
-	size := 1024 + len(output)
+func (r *Request) objectSize(output *rope) int {
+	size := 1024
+	if output != nil {
+		size += output.size
+	}
 	for i := range r.echo {
 		size += len(echoes[i].name) + max(len(r.echo[i]), len(echoes[i].absent)) + len(`,"":`)
 	}
 	return size
 }
 
-// object appends the response with the items of output, which come without brackets.
-func (r *Request) object(w *writer, a *answer, output []byte) {
-	w.buf = slices.Grow(w.buf, r.objectSize(output))
+// object appends the response with the items of output, which come without brackets; nil: there are none.
+func (r *Request) object(w *writer, a *answer, output *rope) {
+	if w.flush == nil {
+		w.buf = slices.Grow(w.buf, r.objectSize(output))
+	}
 	w.lit(`{"id":`)
 	w.str(a.id)
 	w.lit(`,"object":"response","created_at":`)
@@ -169,7 +232,9 @@ func (r *Request) object(w *writer, a *answer, output []byte) {
 	w.lit(`,"model":`)
 	w.str(a.model)
 	w.lit(`,"output":[`)
-	w.raw(output)
+	if output != nil {
+		w.rope(output)
+	}
 	w.lit(`],"service_tier":"default","store":`)
 	w.buf = strconv.AppendBool(w.buf, r.Store && !a.lost)
 	w.lit(`,"truncation":"disabled"`)

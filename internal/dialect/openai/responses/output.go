@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
 )
 
 // newID names the next item.
@@ -44,52 +43,40 @@ func (s *Stream) step(name string) {
 
 // done ends an item: the client gets it whole, and it is part of the answer from now on.
 func (s *Stream) done(write func(w *writer)) {
-	w := writer{buf: s.output}
-	if len(w.buf) > 0 {
-		w.lit(",")
-	}
-	from := len(w.buf)
+	var w writer
 	write(&w)
-	s.output = w.buf
-	item := s.output[from:]
+	var item rope
+	item.raw(w.buf)
+	s.doneItem(&item)
+}
+
+func (s *Stream) doneItem(item *rope) {
+	s.output.add(item, s.spoken)
 	if s.event("response.output_item.done") {
 		s.w.lit(`,"output_index":`)
 		s.w.int(int64(s.items))
 		s.w.lit(`,"item":`)
-		s.w.raw(item)
+		s.w.rope(item)
 		s.send()
 	}
 	if s.keepsApart() && s.open != reasoningItem {
-		s.keep(item)
+		s.kept.add(item, s.spoken)
 	}
 	s.items++
 	s.open = noItem
 }
 
-// keep adds an item to what the next turn gets.
-func (s *Stream) keep(item []byte) {
-	if len(s.kept) > 0 {
-		s.kept = append(s.kept, ',')
-	}
-	s.kept = append(s.kept, item...)
-}
-
 // escape adds text to the open part and returns its JSON form, without quotes.
 func (s *Stream) escape(text string) []byte {
-	from := len(s.text)
-	s.text = rawjson.AppendString(s.text, text)
-	inner := s.text[from+1 : len(s.text)-1]
-	copy(s.text[from:], inner)
-	s.text = s.text[:from+len(inner)]
-	return s.text[from:]
+	piece := s.text.room(len(text) + 2)
+	from := len(piece)
+	piece = appendInner(piece, text)
+	s.text.fill(piece)
+	return piece[from:]
 }
 
 // speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No item is open.
-func (s *Stream) speak() {
-	if !s.spoken {
-		s.spoken, s.before, s.beforeKept = true, len(s.output), len(s.kept)
-	}
-}
+func (s *Stream) speak() { s.spoken = true }
 
 // closeItem ends the open item, if there is one.
 func (s *Stream) closeItem() {
@@ -112,7 +99,7 @@ func (s *Stream) addText(text string) {
 	s.worded = true
 	delta := s.escape(text)
 	if s.req.searches {
-		s.plain = append(s.plain, text...)
+		s.plain.WriteString(text)
 	}
 	if s.event("response.output_text.delta") {
 		s.where()
@@ -126,7 +113,8 @@ func (s *Stream) addText(text string) {
 func (s *Stream) openMessage() {
 	s.speak()
 	s.open, s.id = messageItem, s.newID("msg")
-	s.text, s.plain = s.text[:0], s.plain[:0]
+	s.text = rope{}
+	s.plain.Reset()
 	s.added(func(w *writer) {
 		w.lit(`{"id":`)
 		w.str(s.id)
@@ -144,35 +132,35 @@ func (s *Stream) closeMessage() {
 	if s.event("response.output_text.done") {
 		s.where()
 		s.w.lit(`,"content_index":0,"text":"`)
-		s.w.raw(s.text)
+		s.w.rope(&s.text)
 		s.w.lit(`","logprobs":[`)
 		s.w.raw(s.logprobs)
 		s.w.lit(`]`)
 		s.send()
 	}
-	part := func(w *writer) {
-		w.lit(`{"type":"output_text","annotations":[`)
-		w.raw(annotations)
-		w.lit(`],"logprobs":[`)
-		w.raw(s.logprobs)
-		w.lit(`],"text":"`)
-		w.raw(s.text)
-		w.lit(`"}`)
-	}
+	var part rope
+	part.lit(`{"type":"output_text","annotations":[`)
+	part.raw(annotations)
+	part.lit(`],"logprobs":[`)
+	part.raw(s.logprobs)
+	part.lit(`],"text":"`)
+	part.add(&s.text)
+	part.lit(`"}`)
 	if s.event("response.content_part.done") {
 		s.where()
 		s.w.lit(`,"content_index":0,"part":`)
-		part(&s.w)
+		s.w.rope(&part)
 		s.send()
 	}
-	s.done(func(w *writer) {
-		w.lit(`{"id":`)
-		w.str(s.id)
-		w.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
-		part(w)
-		w.lit(`],"role":"assistant"}`)
-	})
-	s.logprobs = s.logprobs[:0]
+	head := writer{buf: []byte(`{"id":`)}
+	head.str(s.id)
+	head.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
+	var item rope
+	item.raw(head.buf)
+	item.add(&part)
+	item.lit(`],"role":"assistant"}`)
+	s.doneItem(&item)
+	s.text, s.logprobs = rope{}, nil
 }
 
 // itemStatus is how the item stands that is closed now: one that the end of the answer has cut is not whole.

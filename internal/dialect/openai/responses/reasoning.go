@@ -11,7 +11,7 @@ func (s *Stream) addThinking(text, signature string) {
 		s.carrier.thoughts = append(s.carrier.thoughts, thought{})
 		s.openSummary()
 	}
-	s.thought = append(s.thought, text...)
+	s.thought.str(text)
 	if s.req.showSummary && text != "" {
 		delta := s.escape(text)
 		if s.event("response.reasoning_summary_text.delta") {
@@ -36,7 +36,7 @@ func (s *Stream) seal(signature string) {
 
 func (s *Stream) openReasoning() {
 	s.open, s.id = reasoningItem, s.newID("rs")
-	s.text, s.parts, s.thought, s.count = s.text[:0], s.parts[:0], s.thought[:0], 0
+	s.text, s.parts, s.thought, s.count = rope{}, rope{}, rope{}, 0
 	s.carrier = carrier{}
 	s.added(func(w *writer) {
 		w.lit(`{"id":`)
@@ -65,8 +65,7 @@ func (s *Stream) closeThought() {
 	if n == 0 {
 		return
 	}
-	s.carrier.thoughts[n-1].text = string(s.thought)
-	s.thought = s.thought[:0]
+	s.carrier.thoughts[n-1].pieces, s.thought = s.thought, rope{}
 	if !s.req.showSummary {
 		return
 	}
@@ -74,56 +73,54 @@ func (s *Stream) closeThought() {
 		s.where()
 		s.summaryIndex()
 		s.w.lit(`,"text":"`)
-		s.w.raw(s.text)
+		s.w.rope(&s.text)
 		s.w.lit(`"`)
 		s.send()
 	}
-	w := writer{buf: s.parts}
-	if len(w.buf) > 0 {
-		w.lit(",")
-	}
-	from := len(w.buf)
-	w.lit(`{"type":"summary_text","text":"`)
-	w.raw(s.text)
-	w.lit(`"}`)
-	s.parts = w.buf
+	var part rope
+	part.lit(`{"type":"summary_text","text":"`)
+	part.add(&s.text)
+	part.lit(`"}`)
+	s.parts.item(&part)
 	if s.event("response.reasoning_summary_part.done") {
 		s.where()
 		s.summaryIndex()
 		s.w.lit(`,"part":`)
-		s.w.raw(s.parts[from:])
+		s.w.rope(&part)
 		s.send()
 	}
 	s.count++
-	s.text = s.text[:0]
+	s.text = rope{}
 }
 
 func (s *Stream) closeReasoning() {
 	s.closeThought()
-	item := func(sealed bool) func(w *writer) {
-		return func(w *writer) {
-			w.lit(`{"id":`)
-			w.str(s.id)
-			w.lit(`,"type":"reasoning","summary":[`)
-			w.raw(s.parts)
-			w.lit(`]`)
-			if s.answer.status == statusFailed || s.answer.status == statusCancelled {
-				w.lit(`,"status":"incomplete"`)
-			}
-			if sealed {
-				w.lit(`,"encrypted_content":`)
-				w.str(s.carrier.encode())
-			}
-			w.lit(`}`)
-		}
-	}
 	if s.keepsApart() {
-		var w writer
-		item(true)(&w)
-		s.keep(w.buf)
+		s.kept.add(s.reasoningItem(true), s.spoken)
 	}
-	s.done(item(s.req.showSeals))
-	s.carrier = carrier{}
+	s.doneItem(s.reasoningItem(s.req.showSeals))
+	s.carrier, s.parts = carrier{}, rope{}
+}
+
+// reasoningItem is the open item, with what the next turn needs if sealed is set.
+func (s *Stream) reasoningItem(sealed bool) *rope {
+	head := writer{buf: []byte(`{"id":`)}
+	head.str(s.id)
+	head.lit(`,"type":"reasoning","summary":[`)
+	var item rope
+	item.raw(head.buf)
+	item.add(&s.parts)
+	item.lit(`]`)
+	if s.answer.status == statusFailed || s.answer.status == statusCancelled {
+		item.lit(`,"status":"incomplete"`)
+	}
+	if sealed {
+		item.lit(`,"encrypted_content":"`)
+		s.carrier.write(&item)
+		item.lit(`"`)
+	}
+	item.lit(`}`)
+	return &item
 }
 
 // carrySeal makes room for the seal of a call in a reasoning item before it: the one that is open, or one of its own,
@@ -157,5 +154,7 @@ func (s *Stream) keepSeal(callID, signature string) {
 	w.lit(`,"type":"reasoning","summary":[],"encrypted_content":`)
 	w.str(carrier.encode())
 	w.lit(`}`)
-	s.keep(w.buf)
+	var item rope
+	item.raw(w.buf)
+	s.kept.add(&item, s.spoken)
 }

@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"slices"
-
 	"perigee"
 	"perigee/internal/dialect/openai"
 )
@@ -13,7 +11,7 @@ func (s *Stream) annotate() []byte {
 		return nil
 	}
 	var list writer
-	for i, c := range openai.Citations(string(s.plain), s.trail.All()) {
+	for i, c := range openai.Citations(s.plain.String(), s.trail.All()) {
 		if i > 0 {
 			list.lit(",")
 		}
@@ -42,18 +40,14 @@ func (s *Stream) annotate() []byte {
 // searchesFirst puts the searches of a whole answer where this API has them, before the message that rests on them, however late
 // the provider told of them.
 func (s *Stream) searchesFirst() {
-	said, kept := slices.Clone(s.output[s.before:]), slices.Clone(s.kept[s.beforeKept:])
-	s.output, s.kept = s.output[:s.before], s.kept[:s.beforeKept]
-	s.addSearches()
-	s.output, s.kept = join(s.output, said), join(s.kept, kept)
-}
-
-// join appends the rest of a list, which has a comma before it already unless it was first.
-func join(list, rest []byte) []byte {
-	if len(list) > 0 && len(rest) > 0 && rest[0] != ',' {
-		list = append(list, ',')
+	spoken := s.spoken
+	if s.spoken = false; !spoken { // then they come first of all
+		for _, list := range []*itemList{&s.output, &s.kept} {
+			list.before, list.said = rope{}, list.before
+		}
 	}
-	return append(list, rest...)
+	s.addSearches()
+	s.spoken = spoken
 }
 
 // addSearches gives the searches of the provider's that the client was not told of, each as an item of its own.

@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"perigee"
@@ -24,24 +25,25 @@ type Stream struct {
 	answer answer
 
 	w       writer
+	flush   func(buf []byte) []byte // nil: what is appended stays with the caller until the method returns
 	frames  framing
 	from    int   // where the open event began in w
 	number  int64 // of the next event
 	started bool
 
-	output []byte // the finished items as the client sees them, with commas
-	kept   []byte // the same as the next turn needs them, where that is different
-	items  int    // in output
+	output itemList // the finished items as the client sees them
+	kept   itemList // the same as the next turn needs them, where that is different
+	items  int      // in output
 	final  json.RawMessage
 
 	open     openItem
-	id       string // of the open item
-	text     []byte // of the open part, escaped
-	plain    []byte // the same, not escaped, where sources may refer to it
+	id       string          // of the open item
+	text     rope            // of the open part, escaped
+	plain    strings.Builder // the same, not escaped, where sources may refer to it
 	logprobs []byte
-	thought  []byte // the stretch of thinking that goes on, not escaped
-	parts    []byte // finished parts of the open item
-	count    int64  // of parts
+	thought  rope  // the stretch of thinking that goes on, not escaped
+	parts    rope  // finished parts of the open item
+	count    int64 // of parts
 	carrier  carrier
 
 	worded bool // there was text
@@ -50,9 +52,28 @@ type Stream struct {
 	calls  int
 	finish *perigee.Finish
 
-	spoken     bool // there is more than reasoning and searches
-	before     int  // where in output that begins
-	beforeKept int  // and in kept
+	spoken bool // there is more than reasoning and searches
+}
+
+// An itemList is the finished items of an answer, with commas: those before the answer itself begins, and those from there on.
+// Searches that the provider tells of later come between them.
+type itemList struct{ before, said rope }
+
+// add appends an item. Its text must not change any more.
+func (l *itemList) add(item *rope, spoken bool) {
+	if spoken {
+		l.said.item(item)
+	} else {
+		l.before.item(item)
+	}
+}
+
+// all is the whole list.
+func (l *itemList) all() *rope {
+	var all rope
+	all.item(&l.before)
+	all.item(&l.said)
+	return &all
 }
 
 // An openItem says what kind of item is being written.
@@ -77,6 +98,15 @@ func (r *Request) NewMessages(call string, created time.Time, now func() time.Ti
 	s := r.NewStream(call, created, now)
 	s.frames = messageFrames{stream}
 	return s
+}
+
+// SetFlush has long events handed on in pieces while they are appended, so that they need no memory of their own. f gets what has been
+// appended so far, and returns the buffer to go on with, which may be the same. Nil ends that.
+func (s *Stream) SetFlush(f func(buf []byte) []byte) {
+	s.flush = f
+	if s.frames.cuttable() {
+		s.w.flush = f
+	}
 }
 
 // ContentType is what the answer says it is.
@@ -147,17 +177,15 @@ func (s *Stream) start() {
 	if s.quiet {
 		return
 	}
-	s.w.buf = slices.Grow(s.w.buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
-	s.event("response.created")
-	s.w.lit(`,"response":`)
-	from := len(s.w.buf)
-	s.req.object(&s.w, &s.answer, nil)
-	response := s.w.buf[from:]
-	s.send()
-	s.event("response.in_progress")
-	s.w.lit(`,"response":`)
-	s.w.raw(response)
-	s.send()
+	if s.w.flush == nil {
+		s.w.buf = slices.Grow(s.w.buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
+	}
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		s.event(name)
+		s.w.lit(`,"response":`)
+		s.req.object(&s.w, &s.answer, nil)
+		s.send()
+	}
 }
 
 // event begins an event, unless nobody listens.
@@ -179,6 +207,9 @@ func (s *Stream) event(name string) bool {
 func (s *Stream) send() {
 	s.w.lit("}")
 	s.w.buf = s.frames.end(s.w.buf, s.from)
+	if s.flush != nil && len(s.w.buf) >= spillSize {
+		s.w.buf = s.flush(s.w.buf)
+	}
 }
 
 // End appends what closes the answer.
@@ -242,22 +273,22 @@ func (s *Stream) conclude() {
 	if s.answer.status == statusCompleted && s.now != nil {
 		s.answer.completed = s.now()
 	}
-	if s.quiet {
-		if s.final = s.object(); !s.store() {
-			s.final = s.object()
+	output := s.output.all()
+	if s.quiet || s.req.Store {
+		s.object(output)
+		if !s.store() {
+			s.object(output)
 		}
+	}
+	if s.quiet {
 		return
 	}
 	s.event(endEvent(s.answer.status))
 	s.w.lit(`,"response":`)
-	from := len(s.w.buf)
-	s.req.object(&s.w, &s.answer, s.output)
-	if s.req.Store {
-		s.final = append(json.RawMessage(nil), s.w.buf[from:]...)
-	}
-	if !s.store() {
-		s.w.buf = s.w.buf[:from]
-		s.req.object(&s.w, &s.answer, s.output)
+	if s.final != nil {
+		s.w.raw(s.final)
+	} else {
+		s.req.object(&s.w, &s.answer, output)
 	}
 	s.send()
 }
@@ -276,10 +307,11 @@ func (s *Stream) store() bool {
 	return !s.answer.lost
 }
 
-func (s *Stream) object() json.RawMessage {
+// object makes the whole response.
+func (s *Stream) object(output *rope) {
 	var w writer
-	s.req.object(&w, &s.answer, s.output)
-	return w.buf
+	s.req.object(&w, &s.answer, output)
+	s.final = w.buf
 }
 
 // Idle appends a sign of life that means nothing.
@@ -293,12 +325,15 @@ func (s *Stream) Failed() bool {
 // Stored returns the answer to be kept: as the client got it, and its items as the next turn needs them. It is
 // complete after End or Fail.
 func (s *Stream) Stored() (response, output json.RawMessage) {
-	items := s.output
+	list := &s.output
 	if s.keepsApart() {
-		items = s.kept
+		list = &s.kept
 	}
-	output = append(append(json.RawMessage("["), items...), ']')
-	return s.final, output
+	items := list.all()
+	w := writer{buf: append(make([]byte, 0, items.size+2), '[')}
+	w.rope(items)
+	w.lit("]")
+	return s.final, w.buf
 }
 
 // keepsApart says whether the next turn needs seals that the client does not want.

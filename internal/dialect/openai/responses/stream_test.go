@@ -195,7 +195,7 @@ func TestSealsComeBack(t *testing.T) {
 }
 
 func TestChangedCarrierIsDropped(t *testing.T) {
-	carrier := carrier{thoughts: []thought{{"hm", "seal"}}, calls: []seal{{"c1", "seal"}}}
+	carrier := carrier{thoughts: []thought{{text: "hm", signature: "seal"}}, calls: []seal{{"c1", "seal"}}}
 	whole := carrier.encode()
 	back, ok := decodeCarrier([]byte(whole))
 	if !ok || fmt.Sprint(*back) != fmt.Sprint(carrier) {

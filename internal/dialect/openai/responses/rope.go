@@ -1,0 +1,81 @@
+package responses
+
+import "slices"
+
+// A rope is a long text in pieces. Texts of answers are kept in ropes, because events repeat them and share the pieces then; one
+// growing array would be copied each time it grows, and again for each event.
+type rope struct {
+	pieces [][]byte
+	size   int
+}
+
+const (
+	smallPiece = 4 << 10
+	largePiece = 256 << 10
+)
+
+// room returns the last piece if it has room for n more bytes, or a new one at the end. The caller appends to it and gives it to fill.
+func (r *rope) room(n int) []byte {
+	if last := len(r.pieces) - 1; last >= 0 && cap(r.pieces[last])-len(r.pieces[last]) >= n {
+		return r.pieces[last]
+	}
+	// Each piece is as long as all before it, within limits, so at most half of the memory is unused.
+	r.pieces = append(r.pieces, make([]byte, 0, max(n, min(max(r.size, smallPiece), largePiece))))
+	return r.pieces[len(r.pieces)-1]
+}
+
+// fill takes the last piece back.
+func (r *rope) fill(piece []byte) {
+	last := len(r.pieces) - 1
+	r.size += len(piece) - len(r.pieces[last])
+	r.pieces[last] = piece
+}
+
+// Write appends a copy of p.
+func (r *rope) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		piece := rest[:min(len(rest), largePiece)]
+		r.fill(append(r.room(len(piece)), piece...))
+		rest = rest[len(piece):]
+	}
+	return len(p), nil
+}
+
+func (r *rope) lit(s string) { r.fill(append(r.room(len(s)), s...)) }
+
+// str appends a text that may be long, not escaped.
+func (r *rope) str(s string) {
+	for len(s) > largePiece {
+		r.lit(s[:largePiece])
+		s = s[largePiece:]
+	}
+	r.lit(s)
+}
+
+// raw appends p without copying it if it is long. Its bytes must not change any more.
+func (r *rope) raw(p []byte) {
+	if len(p) < smallPiece {
+		r.fill(append(r.room(len(p)), p...))
+		return
+	}
+	r.pieces = append(r.pieces, slices.Clip(p))
+	r.size += len(p)
+}
+
+// add appends the text of another rope, whose text must not change any more.
+func (r *rope) add(other *rope) {
+	for _, piece := range other.pieces {
+		r.raw(piece)
+	}
+}
+
+// item appends an element to the text of a list, after a comma if it is not the first. A rope without text is no element.
+func (r *rope) item(other *rope) {
+	if other.size == 0 {
+		return
+	}
+	if r.size > 0 {
+		r.lit(",")
+	}
+	r.add(other)
+}
