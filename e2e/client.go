@@ -30,7 +30,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), troubledStreams(), teams(), published())
+	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), troubledStreams(), movedNetworks(), teams(), published())
 }
 
 // choose keeps the clients and scenarios that the pattern finds in "client: scenario".

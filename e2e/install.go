@@ -63,6 +63,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return installPostgres(ctx)
 	case terminalInstall:
 		return installTerminal(ctx)
+	case networkInstall:
+		return installNetwork(ctx)
 	case publishedInstall:
 		return false, nil // it needs only the go command
 	}
