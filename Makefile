@@ -3,13 +3,16 @@
 GO      ?= go
 LISTEN  ?= 127.0.0.1:8741
 FUZZ    ?= 30s
+FOR     ?= 10m
+CHAOS   ?=
+VULNDB  ?=
 VERSION ?=
 
 export CGO_ENABLED ?= 0
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run build install test lint unit race cross bench bench-peers fuzz e2e update module clean
+.PHONY: help run build install test lint unit race cross bench bench-peers chaos fuzz vuln e2e update module clean
 
 ## help: list the targets
 help:
@@ -64,14 +67,25 @@ bench:
 bench-peers:
 	$(GO) run ./bench -peers -write
 
-## fuzz: every fuzz target for FUZZ (30s) each
+## chaos: perigee while its provider, disk, database, network, configuration and process break, for FOR (10m)
+chaos:
+	$(GO) run ./bench/chaos -for $(FOR) $(CHAOS)
+
+## fuzz: every fuzz target for FUZZ (30s) each, two at a time; the first failure ends it and shows its input
 fuzz:
-	@$(GO) list ./... | while read -r pkg; do \
-		$(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
-			echo "== $$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) "$$pkg" || exit 1; \
-		done || exit 1; \
-	done
+	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:func | |' | sort); \
+	echo "$$(echo "$$targets" | wc -l) fuzz targets, $(FUZZ) each"; \
+	echo "$$targets" | xargs -P 2 -L 1 sh -c 'if out=$$($(GO) test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZ) -parallel 1 "$$0" 2>&1); \
+		then echo "ok $$0 $$1"; \
+		else echo "FAILED $$0 $$1"; echo "$$out"; \
+			for input in $$(echo "$$out" | sed -n "s|.*Failing input written to ||p"); do cat "$$0/$$input"; done; exit 255; fi'
+
+## vuln: known vulnerabilities in what perigee calls; VULNDB is another database than vuln.go.dev
+vuln:
+	@out=$$($(GO) tool -modfile=tools/go.mod govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1); status=$$?; \
+	if [ $$status -eq 1 ] && echo "$$out" | grep -q '^govulncheck: fetching vulnerabilities:'; then \
+		echo "not scanned: database not reachable ($$(echo "$$out" | tail -n 1))"; \
+	else echo "$$out"; exit $$status; fi
 
 ## e2e: real client programs against a real daemon
 e2e:
