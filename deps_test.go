@@ -71,6 +71,7 @@ var rooms = []room{
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/..."}, "the only package that knows all others"},
 	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/sys", "golang.org/x/tools", "github.com/rogpeppe/go-internal", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "what tests share"},
 	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
+	{"perigee/bench/chaos", []string{"github.com/coder/websocket", "golang.org/x/sys", "modernc.org/sqlite"}, "drives the built binary from outside"},
 	{"perigee/bench", []string{"perigee", "perigee/internal/..."}, "measures from outside"},
 	{"perigee/e2e", []string{"golang.org/x/sys"}, "drives the built binary from outside"},
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "modernc.org/sqlite" // for a lock that another process holds
+)
+
+// A disturbance is one thing that goes wrong around perigee. It returns when it is over.
+type disturbance struct {
+	name   string
+	weight int
+	fits   func(*world) bool // nil: always
+	run    func(ctx context.Context, w *world, random *rand.Rand) error
+}
+
+var disturbances = []disturbance{
+	{"configuration edited", 3, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+		defer wait(ctx, 2*time.Second)
+		return w.write(w.config(fmt.Sprint("alias-", random.IntN(1000))))
+	}},
+	{"configuration half written", 3, nil, halfWritten},
+	{"configuration broken", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+		broken := []string{"", "\n", "# nothing\n", "keys: [", "upstreams: []\nkeys: []\n", "limits: {body: many}\n"}
+		if err := w.write(broken[random.IntN(len(broken))]); err != nil {
+			return err
+		}
+		wait(ctx, 3*time.Second)
+		return w.write(w.config(""))
+	}},
+	{"restart", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGTERM) }},
+	{"kill", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGKILL) }},
+	{"disk full", 3, nil, diskFull},
+	{"database locked by another process", 3, func(w *world) bool { return w.database == nil }, lockDatabase},
+	{"database hangs", 5, func(w *world) bool { return w.database != nil }, func(ctx context.Context, w *world, random *rand.Rand) error {
+		defer w.storeOut()()
+		freeze(ctx, w.database.processes(), time.Duration(1+random.IntN(6))*time.Second)
+		return nil
+	}},
+	{"provider down", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {
+		w.provider.outage.Store([]int32{http.StatusTooManyRequests, http.StatusServiceUnavailable}[random.IntN(2)])
+		defer w.provider.outage.Store(0)
+		wait(ctx, 2*time.Second)
+		return nil
+	}},
+	{"connections to the provider become black holes", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		w.provider.swallow(ctx, 8*time.Second)
+		return nil
+	}},
+	{"provider closes all connections", 2, nil, func(_ context.Context, w *world, _ *rand.Rand) error {
+		w.provider.hangUp()
+		return nil
+	}},
+}
+
+// halfWritten writes the configuration in place, in two goes, and cuts it where that hurts.
+func halfWritten(ctx context.Context, w *world, random *rand.Rand) error {
+	text := w.config("")
+	at := strings.Index(text, []string{"keys:", "upstreams:", "models:"}[random.IntN(3)])
+	f, err := os.OpenFile(w.configFile(), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text[:at]); err != nil {
+		return err
+	}
+	wait(ctx, time.Duration(300+random.IntN(3000))*time.Millisecond)
+	_, err = f.WriteString(text[at:])
+	return err
+}
+
+// again ends perigee and starts it again.
+func again(ctx context.Context, w *world, signal syscall.Signal) error {
+	if err := w.down(signal); err != nil {
+		return err
+	}
+	return w.up(ctx)
+}
+
+func diskFull(ctx context.Context, w *world, random *rand.Rand) error {
+	defer w.storeOut()()
+	_, undo, err := fillDisk(w)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	wait(ctx, time.Duration(1+random.IntN(4))*time.Second)
+	return nil
+}
+
+// lockDatabase holds SQLite's write lock.
+func lockDatabase(ctx context.Context, w *world, random *rand.Rand) error {
+	found, _ := filepath.Glob(filepath.Join(w.data, "*.db"))
+	if len(found) == 0 {
+		return fmt.Errorf("there is no database in %s", w.data)
+	}
+	db, err := sql.Open("sqlite", "file:"+found[0]+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer w.storeOut()()
+	if _, err := conn.ExecContext(context.Background(), "BEGIN EXCLUSIVE"); err != nil {
+		return fmt.Errorf("lock %s: %w", found[0], err)
+	}
+	wait(ctx, time.Duration(1+random.IntN(4))*time.Second)
+	_, err = conn.ExecContext(context.Background(), "ROLLBACK")
+	return err
+}
+
+// disturb makes things go wrong, one after the other, until ctx ends. It goes through the table before it repeats anything.
+func disturb(ctx context.Context, w *world, random *rand.Rand, say func(string)) (made map[string]int, err error) {
+	made = map[string]int{}
+	var deck []disturbance
+	for {
+		wait(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond)
+		if ctx.Err() != nil {
+			return made, nil
+		}
+		if len(deck) == 0 {
+			deck = shuffled(w, random, len(made) > 0)
+		}
+		d := deck[0]
+		deck = deck[1:]
+		say(d.name)
+		// A disturbance is brought to its end, also when time is up: perigee has to be up and the disk free.
+		if err := d.run(context.WithoutCancel(ctx), w, random); err != nil {
+			return made, fmt.Errorf("%s: %w", d.name, err)
+		}
+		made[d.name]++
+	}
+}
+
+// shuffled is the table in some order, at first once each, then by weight.
+func shuffled(w *world, random *rand.Rand, weighted bool) (deck []disturbance) {
+	for _, d := range disturbances {
+		if d.fits != nil && !d.fits(w) || w.without != "" && strings.Contains(d.name, w.without) {
+			continue
+		}
+		deck = append(deck, d)
+		for i := 1; weighted && i < d.weight; i++ {
+			deck = append(deck, d)
+		}
+	}
+	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	return deck
+}
