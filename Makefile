@@ -75,7 +75,7 @@ chaos:
 fuzz:
 	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:func | |' | sort); \
 	echo "$$(echo "$$targets" | wc -l) fuzz targets, $(FUZZ) each"; \
-	echo "$$targets" | xargs -P 2 -L 1 sh -c 'if out=$$($(GO) test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZ) -parallel 1 "$$0" 2>&1); \
+	echo "$$targets" | xargs -P 2 -L 1 sh -c 'if out=$$($(GO) test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZ) -fuzzminimizetime 1s -parallel 1 "$$0" 2>&1); \
 		then echo "ok $$0 $$1"; \
 		else echo "FAILED $$0 $$1"; echo "$$out"; \
 			for input in $$(echo "$$out" | sed -n "s|.*Failing input written to ||p"); do cat "$$0/$$input"; done; exit 255; fi'

@@ -136,7 +136,7 @@ func (p *provider) random(tag string, attempt int) *rand.Rand {
 
 func (p *provider) choose(random *rand.Rand, mood string) lie {
 	if status := p.outage.Load(); status != 0 && mood != "kind" {
-		return lie{name: fmt.Sprint("outage ", status), tell: func(r *reply) { r.refuse(int(status), "") }}
+		return lie{name: fmt.Sprint("outage ", status), tell: func(r *reply) { r.refuse(int(status), "1s") }}
 	}
 	if mood == "kind" {
 		return lies[random.IntN(2)]
