@@ -24,6 +24,7 @@ var rooms = []room{
 	// Leaves: pure, no knowledge of the product beyond its words.
 	{"perigee/internal/names", nil, "compares names"},
 	{"perigee/internal/rawjson", []string{"golang.org/x/sys"}, "reads and splices JSON"},
+	{"perigee/internal/membudget", []string{"perigee", "golang.org/x/sys"}, "adds up bytes, whatever they are for; asks the system how many there are"},
 	{"perigee/internal/batch", nil, "writes rows together, whatever they are and wherever they go"},
 	{"perigee/internal/ownfile", []string{"golang.org/x/sys"}, "writes and locks files, whatever is in them"},
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
@@ -61,7 +62,7 @@ var rooms = []room{
 	{"perigee/internal/oauth/accountfile", []string{"perigee", "perigee/internal/account", "perigee/internal/oauth", "perigee/internal/oauth/vscdb", "perigee/internal/ownfile", "perigee/internal/rawjson", "perigee/internal/verdict"}, "it reads and writes the files in which accounts travel"},
 	{"perigee/internal/fetch", []string{"perigee"}, "it reads the web for whoever asks, and knows no dialect"},
 	{"perigee/internal/imagestore", nil, "files in a directory"},
-	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},
+	{"perigee/internal/httpapi", []string{"perigee", "perigee/internal/dialect/...", "perigee/internal/membudget", "perigee/internal/names", "perigee/internal/rawjson", "github.com/coder/websocket"}, "it serves every dialect and knows no upstream"},
 	{"perigee/internal/sqlstore", []string{"perigee", "perigee/internal/rawjson", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "the only package that knows SQL"},
 	{"perigee/internal/config", []string{"perigee", "perigee/internal/names", "perigee/internal/seal", "go.yaml.in/yaml/v3"}, "the only package that reads the configuration file; what a seal key looks like only seal knows"},
 	{"perigee/internal/simulator", []string{"perigee/internal/simulator/rules", "perigee/internal/sse", "go.yaml.in/yaml/v3"}, "the provider's stand-in shares no code with what it judges, but for framing"},

@@ -54,6 +54,18 @@ type Event struct {
 	Frame     []byte // valid until the next event; who keeps it copies it
 }
 
+// Size is about how many bytes of content the event carries.
+func (e *Event) Size() int64 {
+	n := len(e.Text) + len(e.Signature) + len(e.Raw) + len(e.Frame)
+	if e.Call != nil {
+		n += len(e.Call.ID) + len(e.Call.Name) + len(e.Call.Args)
+	}
+	if e.Blob != nil {
+		n += len(e.Blob.MIME) + len(e.Blob.Data)
+	}
+	return int64(n)
+}
+
 // Usage counts tokens. Input includes Cached, Output includes Thinking, so that sums need no rules.
 type Usage struct {
 	Input    int64

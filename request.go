@@ -41,6 +41,8 @@ type Origin struct {
 	Retries *RetryBudget
 	// Free takes the memory of Body back after Request.Release, when nothing reads it any more. Nil: the garbage collector does.
 	Free func()
+	// Memory is what the call has reserved of the memory budget; see Reserve. Nil: nothing is counted.
+	Memory MemoryLease
 }
 
 // Allows says whether a model may answer in place of the one that the client asked for.
