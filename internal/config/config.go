@@ -114,6 +114,19 @@ type Limits struct {
 	// Largest request body.
 	Body Size `yaml:"body" default:"64MiB" min:"1" example:"64MiB"`
 
+	// Memory that perigee may use: a size, or auto for half of what the machine or its control group has, at least 256 MiB. It is a soft
+	// limit for the Go runtime (unless GOMEMLIMIT is set), and three quarters of it are a budget for what open calls hold. A call counts
+	// 80 KiB, four times its body until the answer begins, and what is collected of its answer. Calls that do not fit get 503 with class
+	// capacity and Retry-After, before their body is read where it announces its size; a quarter of the budget is left to bodies of up to
+	// 1 MiB, and half of that to bodies of up to 100 KB. No body may be larger than a quarter of this.
+	Memory AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
+
+	// Connections that are open at the same time, over all clients. Further ones get 503 and are closed. 0: unlimited.
+	Connections int `yaml:"connections" default:"4096" min:"0" max:"1000000"`
+
+	// Largest head of a request: its first line and its headers. Larger ones get 431. A change needs a restart.
+	Head Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
+
 	// Calls at the same time, over all clients. 0: unlimited.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 

@@ -187,7 +187,7 @@ func (l *loader) decodeScalar(node *yaml.Node, v reflect.Value, key string, f fi
 // model called 4 is a model.
 func tagsFor(t reflect.Type) []string {
 	switch {
-	case t == typeDuration, t == typeSize:
+	case t == typeDuration, t == typeSize, t == typeAutoSize:
 		return []string{"!!str", "!!int"}
 	case t == typeTime:
 		return []string{"!!str", "!!timestamp"}

@@ -33,6 +33,7 @@ var (
 	typeTime     = reflect.TypeFor[time.Time]()
 	typeDuration = reflect.TypeFor[time.Duration]()
 	typeSize     = reflect.TypeFor[Size]()
+	typeAutoSize = reflect.TypeFor[AutoSize]()
 	typeUpstream = reflect.TypeFor[Upstream]()
 )
 

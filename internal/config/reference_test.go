@@ -161,7 +161,7 @@ func typeText(f field) string {
 	if t.Kind() == reflect.Slice {
 		t, list = t.Elem(), "list of "
 	}
-	word := map[reflect.Type]string{typeSecret: "secret", typeTime: "time", typeDuration: "duration", typeSize: "size"}[t]
+	word := map[reflect.Type]string{typeSecret: "secret", typeTime: "time", typeDuration: "duration", typeSize: "size", typeAutoSize: "size or auto"}[t]
 	switch {
 	case word != "":
 	case isStruct(t):

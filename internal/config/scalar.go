@@ -24,6 +24,8 @@ func expected(t reflect.Type) string {
 		return "a duration such as 30s, 5m, 1h30m or 90d"
 	case t == typeSize:
 		return "a size such as 64MiB, 10MB or a number of bytes"
+	case t == typeAutoSize:
+		return "auto, or a size such as 512MiB, 4GB or a number of bytes"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.Float64:
@@ -107,6 +109,13 @@ func parseScalar(v reflect.Value, text string) error {
 		}
 		v.SetInt(int64(s))
 		return nil
+	case typeAutoSize:
+		s, err := parseAutoSize(text)
+		if err != nil {
+			return err
+		}
+		v.SetInt(int64(s))
+		return nil
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -137,6 +146,9 @@ func parseScalar(v reflect.Value, text string) error {
 
 // checkBounds compares v with the min and max of its field, which are written as the value would be.
 func checkBounds(v reflect.Value, f field) error {
+	if v.Type() == typeAutoSize && v.Int() == 0 {
+		return nil // auto
+	}
 	below := f.min != "" && less(v, bound(v.Type(), f.min))
 	above := f.max != "" && less(bound(v.Type(), f.max), v)
 	switch {

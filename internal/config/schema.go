@@ -137,6 +137,8 @@ func scalarSchema(t reflect.Type, f field) object {
 			{"pattern", `^(0|[0-9]+d(` + durationPart + `)*|(` + durationPart + `)+)$`}}
 	case t == typeSize:
 		return object{{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^[0-9]+((\.[0-9]+)? *([KkMmGgTt][Ii]?)?[Bb])?$`}}
+	case t == typeAutoSize:
+		return object{{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^(auto|[0-9]+((\.[0-9]+)? *([KkMmGgTt][Ii]?)?[Bb])?)$`}}
 	case t == typeSecret && f.required:
 		return object{{"type", "string"}, {"minLength", 1}}
 	case t == typeSecret:
@@ -173,7 +175,7 @@ func initialValue(f field) any {
 	switch {
 	case f.typ.Kind() == reflect.Slice:
 		return strings.Split(f.initial, ",")
-	case f.typ == typeDuration, f.typ == typeSize, f.typ.Kind() == reflect.String:
+	case f.typ == typeDuration, f.typ == typeSize, f.typ == typeAutoSize, f.typ.Kind() == reflect.String:
 		return f.initial
 	}
 	return json.RawMessage(f.initial)

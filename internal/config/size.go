@@ -10,6 +10,32 @@ import (
 // A Size is a number of bytes, written "64MiB", "10MB" or plain.
 type Size int64
 
+// An AutoSize is a Size, or "auto", which is 0: perigee chooses.
+type AutoSize int64
+
+const autoWord = "auto"
+
+var errAutoSize = errors.New("expected auto, or a size such as 512MiB, 4GB or a number of bytes")
+
+func parseAutoSize(text string) (AutoSize, error) {
+	if strings.TrimSpace(text) == autoWord {
+		return 0, nil
+	}
+	size, err := ParseSize(text)
+	if err != nil || size == 0 {
+		return 0, errAutoSize
+	}
+	return AutoSize(size), nil
+}
+
+// String writes s as one would in the file.
+func (s AutoSize) String() string {
+	if s == 0 {
+		return autoWord
+	}
+	return Size(s).String()
+}
+
 // The units, larger ones first and binary before decimal, which is the order in which String tries them.
 var units = []struct {
 	name  string

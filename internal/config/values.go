@@ -72,6 +72,8 @@ func text(v reflect.Value) string {
 		return x.String()
 	case Size:
 		return x.String()
+	case AutoSize:
+		return x.String()
 	case time.Duration:
 		return durationText(x)
 	case time.Time:
