@@ -24,6 +24,8 @@ type attempt struct {
 	spent     perigee.Usage // by tries before
 	usage     perigee.Usage // by this one, as far as it is known
 	held      []perigee.Event
+	origin    *perigee.Origin
+	kept      perigee.Tally      // of held
 	pending   *perigee.LateNotes // has the notes among held
 	text      []byte             // of the last one held, while it goes on
 	content   bool               // something of an answer has come
@@ -35,12 +37,16 @@ type attempt struct {
 
 // ask lets one upstream try.
 func (r *Router) ask(ctx context.Context, req *perigee.Request, target Target, note *perigee.Note, spent perigee.Usage, yield func(perigee.Event, error) bool) (*attempt, error) {
-	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, pending: req.Pending, yield: yield}
+	a := &attempt{target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini, began: r.opts.Now(), steps: req.Steps.Len(), spent: spent, pending: req.Pending, yield: yield, origin: &req.Origin}
 	a.pending.Clear()
 	if note != nil {
-		a.hold(perigee.Event{Kind: perigee.EventNote, Note: note})
+		_ = a.hold(perigee.Event{Kind: perigee.EventNote, Note: note}) // which is too small to fail
 	}
-	return a, a.run(target.Upstream.Stream(ctx, req), req)
+	err := a.run(target.Upstream.Stream(ctx, req), req)
+	if err != nil {
+		a.kept.Drop(a.origin)
+	}
+	return a, err
 }
 
 // run passes the stream on. It returns the stream's error; nil also when the caller went away. The request is released with the
@@ -60,13 +66,17 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMishap && ev.Candidate == 0 && !a.native && !a.calls:
 			a.mishap = ev.Finish // what was spent may come behind it
 		case a.mishap != nil && !a.answering:
-			a.hold(ev)
+			if err := a.hold(ev); err != nil {
+				return err
+			}
 		case a.answering:
 			if !a.pass(ev) {
 				return nil
 			}
 		case about || a.whole:
-			a.hold(ev)
+			if err := a.hold(ev); err != nil {
+				return err
+			}
 		default:
 			a.answering = true
 			if !a.release() || !a.pass(ev) {
@@ -102,23 +112,40 @@ func (a *attempt) pass(ev perigee.Event) bool {
 	return a.yield(ev, nil)
 }
 
+// What an event that is held back counts: its content here, in the collector of the client's dialect, and in the answer that is made
+// of it; and its place in the list.
+const (
+	heldFactor = 3
+	heldEvent  = 512
+)
+
 // hold keeps an event for later. Neighbouring pieces of text become one: answers come in thousands of them.
-func (a *attempt) hold(ev perigee.Event) {
+func (a *attempt) hold(ev perigee.Event) error {
+	weight := heldFactor * ev.Size()
+	last := len(a.held) - 1
+	same := last >= 0 && goesOn(&a.held[last], &ev)
+	if !same {
+		weight += heldEvent
+	}
+	if err := a.kept.Add(a.origin, weight); err != nil {
+		return err
+	}
 	if ev.Kind == perigee.EventUsage && ev.Usage != nil {
 		a.usage = *ev.Usage
 	}
 	if ev.Kind == perigee.EventNote {
 		a.pending.Add(*ev.Note)
 	}
-	if last := len(a.held) - 1; last >= 0 && goesOn(&a.held[last], &ev) {
+	if same {
 		a.text = append(a.text, ev.Text...)
 		a.held[last].Signature = ev.Signature
-		return
+		return nil
 	}
 	a.endText()
 	ev.Frame = bytes.Clone(ev.Frame) // good until the next event only
 	a.held = append(a.held, ev)
 	a.text = append(a.text, ev.Text...)
+	return nil
 }
 
 // endText completes the last event that is held.
@@ -126,8 +153,13 @@ func (a *attempt) endText() {
 	if last := len(a.held) - 1; last >= 0 && len(a.text) > len(a.held[last].Text) {
 		a.held[last].Text = string(a.text)
 	}
-	a.text = a.text[:0]
+	if a.text = a.text[:0]; cap(a.text) > maxText {
+		a.text = nil
+	}
 }
+
+// maxText is how much memory for the text of one event is kept for the next one.
+const maxText = 64 << 10
 
 // goesOn says whether an event is the next piece of what the one before says.
 func goesOn(before, ev *perigee.Event) bool {

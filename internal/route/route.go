@@ -274,8 +274,11 @@ func (r *Router) named(list []string) []Target {
 }
 
 // movesOn says whether another upstream may do better: not when the request itself is at fault, nor when
-// the client does not want an answer any more.
+// the client does not want an answer any more, nor when perigee has no memory for it.
 func movesOn(err error) bool {
+	if errors.Is(err, perigee.ErrNoMemory) {
+		return false
+	}
 	switch perigee.AsError(err).Class {
 	case perigee.ClassInvalid, perigee.ClassCanceled, perigee.ClassInternal:
 		return false

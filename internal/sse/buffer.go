@@ -8,7 +8,9 @@ func (r *Reader) fill() {
 		r.err = ErrTooLong
 		return
 	}
-	r.makeRoom()
+	if r.err = r.makeRoom(); r.err != nil {
+		return
+	}
 	// A reader may return nothing without an error, but not forever.
 	for range 100 {
 		n, err := r.src.Read(r.buf[len(r.buf):cap(r.buf)])
@@ -24,7 +26,7 @@ func (r *Reader) fill() {
 // makeRoom moves what is still needed to the front of the buffer when the buffer is nearly full, or when nothing is
 // needed. It takes another buffer if this one would stay more than half full, or is larger than an idle stream may
 // keep. So the cost of moving is in proportion to what is read.
-func (r *Reader) makeRoom() {
+func (r *Reader) makeRoom() error {
 	data := r.buf[r.dataStart:r.dataEnd]
 	rest := r.buf[r.pos:]
 	need := len(data) + len(rest)
@@ -37,12 +39,15 @@ func (r *Reader) makeRoom() {
 	case size < busyBuffer && len(r.buf) == size:
 		size = busyBuffer
 	case size-len(r.buf) >= size/4 && need > 0:
-		return
+		return nil
 	case need > size/2:
 		size *= 2
 	}
 	to := r.buf[:cap(r.buf)]
 	if size != cap(r.buf) {
+		if err := r.reserve(size); err != nil {
+			return err
+		}
 		to = make([]byte, size)
 	}
 	copy(to, data)
@@ -51,6 +56,18 @@ func (r *Reader) makeRoom() {
 	r.lf.shift(r.pos, len(data))
 	r.cr.shift(r.pos, len(data))
 	r.dataStart, r.dataEnd, r.pos = 0, len(data), len(data)
+	return nil
+}
+
+// reserve asks for what a buffer of that size has more than the one before, as far as it is beyond what an idle stream may keep.
+func (r *Reader) reserve(size int) error {
+	if r.Reserve == nil {
+		return nil
+	}
+	if more := max(size, idleBuffer) - max(cap(r.buf), idleBuffer); more != 0 {
+		return r.Reserve(int64(more))
+	}
+	return nil
 }
 
 // shift follows bytes that move from one offset to another.

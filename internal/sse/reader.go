@@ -32,6 +32,10 @@ const (
 
 // A Reader reads events from a stream. It is for one goroutine.
 type Reader struct {
+	// Reserve, if it is set, is called before the buffer becomes larger than 64 KiB, with the bytes that are added, and with a minus
+	// when it becomes smaller again. An error ends the stream.
+	Reserve func(bytes int64) error
+
 	src io.Reader
 	err error // of src; what is whole in buf goes first
 

@@ -34,17 +34,19 @@ type answer struct {
 	text     string          // of an answer that may be a refusal in the model's words
 	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
 	step     step
-	useless  error // why the answer, which has ended, is none; what it cost may follow
+	kept     perigee.Tally // of step
+	useless  error         // why the answer, which has ended, is none; what it cost may follow
 }
 
 func newAnswer(c *call, m *message) *answer {
 	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Back.Needed() && m.Search == nil
-	relay := wire.NewRelay(func(ev perigee.Event, _ error) bool { return c.send(ev) })
+	relay := wire.NewRelay(&c.req.Origin, func(ev perigee.Event, _ error) bool { return c.send(ev) })
 	return &answer{call: c, relay: relay, back: m.Back, search: m.Search, frames: frames, decoder: newDecoder()}
 }
 
 // reset forgets an attempt that came to nothing.
 func (a *answer) reset() {
+	a.kept.Drop(&a.call.req.Origin)
 	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
 	if a.call.spent != (perigee.Usage{}) {
 		a.frames = false // the provider's own chunks name only what this attempt costs
@@ -80,11 +82,19 @@ func (a *answer) Chunk(data []byte, more bool) error {
 			return nil
 		}
 		ev := events[i]
+		if a.search != nil { // the whole round is sent back to the model after a search
+			if err := a.kept.Add(&a.call.req.Origin, roundFactor*ev.Size()); err != nil {
+				return err
+			}
+		}
 		ev.More = more || i < len(events)-1
 		a.event(ev)
 	}
 	return nil
 }
+
+// roundFactor is what a byte of a round counts that may end with a search: it is kept, and sent once more.
+const roundFactor = 2
 
 // says reports whether events have something in them that a client would show, or could not do without.
 func says(events []perigee.Event) bool {

@@ -153,7 +153,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 	inner := &finding{}
 	sub := &call{
 		upstream: c.upstream, spec: models.Of(searchModel), said: map[perigee.Note]bool{},
-		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client}, searchModel, true, nil),
+		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client, Memory: c.req.Memory}, searchModel, true, nil),
 		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
 	prompt := prepare.SearchPrompt(query, urls, search)

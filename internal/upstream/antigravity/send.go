@@ -145,7 +145,7 @@ func (u *Upstream) callHost(ctx context.Context, host, method string, token peri
 		return nil, v
 	}
 	defer resp.Body.Close()
-	raw, err := wire.ReadAll(resp.Body, maxAnswer)
+	raw, err := wire.ReadAll(resp.Body, maxAnswer, nil)
 	if err != nil {
 		return nil, u.unreachable(ctx, host, err)
 	}

@@ -32,6 +32,7 @@ const DefaultURL = "https://generativelanguage.googleapis.com"
 // An answer that is not streamed and an error's explanation are read whole, up to these sizes.
 const (
 	maxAnswer = 256 << 20
+	maxList   = 16 << 20
 	maxError  = 256 << 10
 )
 
@@ -119,7 +120,7 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 
 	// The provider's own chunks are no use to a client that knows its tools by other names.
 	frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
-	out := answer{relay: wire.NewRelay(yield), upstream: u.opts.Name, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}}
+	out := answer{relay: wire.NewRelay(&req.Origin, yield), upstream: u.opts.Name, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}}
 	// An error that comes with a good status comes in one piece, whatever was asked for.
 	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
 		err = out.relay.Stream(sse.NewReader(resp.Body), dog, u.opts.Idle, &out)
@@ -244,6 +245,9 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 		if err != nil {
 			return nil, err
 		}
+		if err := req.Reserve(vectorFactor * int64(len(raw))); err != nil {
+			return nil, u.explain(ctx, req.Model, err)
+		}
 		vectors, err := dialect.DecodeEmbeddings(raw)
 		if err != nil {
 			return nil, u.garbled(req.Model, err)
@@ -255,6 +259,10 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	}
 	return e, nil
 }
+
+// vectorFactor is what an answer with vectors counts beside its own bytes: numbers of four bytes and more become eight each, and text
+// again for the client.
+const vectorFactor = 3
 
 // maxEmbedBatch is how many inputs the API takes at once.
 const maxEmbedBatch = 100

@@ -24,7 +24,7 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, meth
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
 	}
-	answer, err := u.read(ctx, resp, model)
+	answer, err := u.read(ctx, resp, model, maxAnswer, origin)
 	t.ends(err)
 	return answer, err
 }
@@ -36,12 +36,12 @@ func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
 	if err != nil {
 		return nil, u.explain(ctx, "", err)
 	}
-	return u.read(ctx, resp, "")
+	return u.read(ctx, resp, "", maxList, nil)
 }
 
-func (u *Upstream) read(ctx context.Context, resp *http.Response, model string) ([]byte, error) {
+func (u *Upstream) read(ctx context.Context, resp *http.Response, model string, limit int64, origin *perigee.Origin) ([]byte, error) {
 	defer resp.Body.Close()
-	raw, err := wire.ReadAll(resp.Body, maxAnswer)
+	raw, err := wire.ReadAll(resp.Body, limit, origin)
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
 	}

@@ -112,7 +112,7 @@ func TestRelayPassesAStreamOn(t *testing.T) {
 				pieces = append(pieces, strings.NewReader(piece))
 			}
 			l := listener{leaves: c.leaves}
-			w := words{relay: NewRelay(l.hear)}
+			w := words{relay: NewRelay(nil, l.hear)}
 			ctx, dog := Watch(t.Context(), 0)
 			defer dog.Stop()
 			err := w.relay.Stream(sse.NewReader(io.MultiReader(pieces...)), dog, time.Hour, &w)
@@ -131,7 +131,7 @@ func TestRelayReportsABrokenStream(t *testing.T) {
 	broken := errors.New("connection reset")
 	body := io.MultiReader(strings.NewReader("data: stop\n\ndata: half of"), failing{broken})
 	l := listener{}
-	w := words{relay: NewRelay(l.hear)}
+	w := words{relay: NewRelay(nil, l.hear)}
 	_, dog := Watch(t.Context(), 0)
 	defer dog.Stop()
 	err := w.relay.Stream(sse.NewReader(body), dog, 0, &w)
@@ -147,7 +147,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // Who has left is told nothing more, whatever an answer sends.
 func TestRelaySendsNothingToWhoHasLeft(t *testing.T) {
 	l := listener{leaves: 1}
-	r := NewRelay(l.hear)
+	r := NewRelay(nil, l.hear)
 	for range 3 {
 		if r.Send(perigee.Event{Kind: perigee.EventText, Text: "a"}) {
 			t.Error("the caller is said to be there")
@@ -175,7 +175,7 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 			_ = provider.CloseWithError(ctx.Err())
 		}()
 		var slow time.Time
-		w := words{relay: NewRelay(func(ev perigee.Event, _ error) bool {
+		w := words{relay: NewRelay(nil, func(ev perigee.Event, _ error) bool {
 			if ev.Text == "slow" {
 				time.Sleep(3*idle + idle/2)
 				slow = time.Now()
@@ -211,7 +211,7 @@ func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
 			_ = provider.CloseWithError(ctx.Err())
 		}()
 		start := time.Now()
-		w := words{relay: NewRelay(func(perigee.Event, error) bool { return true })}
+		w := words{relay: NewRelay(nil, func(perigee.Event, error) bool { return true })}
 		err := w.relay.Stream(sse.NewReader(body), dog, time.Hour, &w)
 		if waited := time.Since(start); err == nil || context.Cause(ctx) != ErrFirstByte || waited != first {
 			t.Errorf("%v because of %v after %v", err, context.Cause(ctx), waited)
@@ -238,7 +238,7 @@ func TestRelayPassesAWholeAnswerOn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := listener{leaves: c.leaves}
-			w := words{relay: NewRelay(l.hear)}
+			w := words{relay: NewRelay(nil, l.hear)}
 			said := ""
 			if err := w.relay.Whole(strings.NewReader(c.body), limit, &w); err != nil {
 				said = err.Error()
@@ -271,7 +271,7 @@ func BenchmarkRelay(b *testing.B) {
 	defer dog.Stop()
 	b.ReportAllocs()
 	for b.Loop() {
-		c := &counting{relay: NewRelay(func(perigee.Event, error) bool { return true })}
+		c := &counting{relay: NewRelay(nil, func(perigee.Event, error) bool { return true })}
 		if err := c.relay.Stream(sse.NewReader(bytes.NewReader(stream)), dog, time.Hour, c); err != nil || c.n != 20 {
 			b.Fatal(c.n, err)
 		}
