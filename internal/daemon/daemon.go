@@ -23,6 +23,7 @@ import (
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
+	"perigee/internal/membudget"
 	"perigee/internal/oauth"
 	"perigee/internal/record"
 	"perigee/internal/simulator"
@@ -70,6 +71,7 @@ type Daemon struct {
 	recorder *record.Recorder
 	house    *house
 	api      *httpapi.Server
+	memory   *membudget.Budget
 
 	tcp, socket *http.Server
 	listener    net.Listener
@@ -112,12 +114,14 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Store: d.store, Now: opts.Now, Logger: opts.Logger,
 		Status: func(c *perigee.Call) int { return httpapi.TraceRow(c).Status },
 	})
-	memory := newCollector()
+	garbage := newCollector()
+	d.memory = membudget.New(memorySize(cfg), garbage.hold)
+	limitRuntime(d.memory.Size())
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Control: control{d.house}, Status: d.status, Admin: admin.opens,
-		Refused: d.recorder.Refused, OnBodies: memory.hold, OnIdle: memory.giveBack,
+		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
 		return nil, err
@@ -380,6 +384,7 @@ func (f freshCalls) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.C
 func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 	s := httpapi.Settings{
 		MaxBody:     int64(cfg.Limits.Body),
+		MaxHead:     int(cfg.Limits.Head),
 		Concurrency: cfg.Limits.Concurrency,
 		Strict:      cfg.Strict,
 		Loopback:    httpapi.IsLoopback(cfg.Listen),

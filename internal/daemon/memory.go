@@ -6,10 +6,30 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"perigee/internal/config"
+	"perigee/internal/membudget"
 )
 
+// memorySize is limits.memory in bytes.
+func memorySize(cfg *config.Config) int64 {
+	if cfg.Limits.Memory > 0 {
+		return int64(cfg.Limits.Memory)
+	}
+	return membudget.Auto()
+}
+
+// limitRuntime makes limits.memory the soft limit of the runtime, which collects garbage the more often the nearer it comes. An eighth
+// is left for what the runtime does not count: the program itself, and the memory of SQLite. GOMEMLIMIT in the environment counts
+// instead if it is set.
+func limitRuntime(size int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(size / 8 * 7)
+	}
+}
+
 // A collector says when garbage is collected. Small calls leave little of it, and waiting until five times of what is in use
-// have gathered costs a few megabytes and saves a tenth of all the work. While large bodies are in the house that would be
+// have gathered costs a few megabytes and saves a tenth of all the work. While large bodies or answers are in memory that would be
 // hundreds of megabytes, and waiting for twice as much is the rule, as in any Go program.
 type collector struct {
 	setPercent func(percent int)
@@ -17,15 +37,15 @@ type collector struct {
 	collect    func()       // collects garbage and returns memory to the system
 
 	mu      sync.Mutex
-	bodies  int64 // bytes of the requests that are being answered
+	held    int64 // bytes that calls have reserved of the memory budget, for bodies and answers
 	patient bool
 }
 
 const (
 	patience   = 400 // percent of what is in use
 	impatience = 100
-	manyBytes  = 8 << 20 // from here on there is no patience,
-	fewBytes   = 2 << 20 // and below it there is again
+	manyBytes  = 32 << 20 // from here on there is no patience (8 MiB of bodies, which count four times),
+	fewBytes   = 8 << 20  // and below it there is again
 )
 
 // newCollector leaves everything as it is when the user has set GOGC.
@@ -38,16 +58,16 @@ func newCollector() *collector {
 	return c
 }
 
-// hold is told how many bytes of requests have come into the house; fewer than none have left it.
+// hold is told how many bytes calls have reserved; with a minus, released.
 func (c *collector) hold(bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bodies += bytes
+	c.held += bytes
 	switch {
-	case c.patient && c.bodies > manyBytes:
+	case c.patient && c.held > manyBytes:
 		c.patient = false
 		c.setPercent(impatience)
-	case !c.patient && c.bodies < fewBytes:
+	case !c.patient && c.held < fewBytes:
 		c.patient = true
 		c.setPercent(patience)
 	}

@@ -34,7 +34,13 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	}
 	next := d.settings(cfg)
 	next.Loopback = httpapi.IsLoopback(first.Listen) // the listener stays where it is
+	next.MaxHead = int(first.Limits.Head)            // as net/http reads it
 	d.api.Apply(next)
+	if cfg.Limits.Head != first.Limits.Head {
+		d.opts.Logger.Warn("a change to limits.head needs a restart")
+	}
+	d.memory.Resize(memorySize(cfg))
+	limitRuntime(d.memory.Size())
 	d.loaded.Store(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))

@@ -16,23 +16,39 @@ import (
 	"perigee"
 )
 
-// minRate is how fast a body must arrive, in bytes a second, once its grace is used up. It is slow enough for
-// any connection that works and fast enough to get rid of one that only holds memory.
-const minRate = 16 << 10
+// How fast a body must arrive, in bytes a second, once its grace is used up: minRate for the first smallBody bytes, which is slow
+// enough for any connection that works, and largeRate beyond, because a large body holds four times its size of the memory budget
+// until it has arrived. 1 Mbit/s is enough. The largest body of the default limits.body, 64 MiB, thus may take 30 s + 64 s + 504 s,
+// ten minutes in all, and one of 10 MB takes 170 s at most.
+const (
+	minRate   = 16 << 10
+	largeRate = 128 << 10
+)
+
+// bodyTime is how long a body may take, beside its grace, of which so many bytes have been received.
+func bodyTime(received int) time.Duration {
+	slow := min(received, smallBody)
+	return time.Duration(slow/minRate+(received-slow)/largeRate) * time.Second
+}
 
 // deadlineStep is after how many bytes the deadline of a body is moved on.
 const deadlineStep = 64 << 10
 
 // readBody reads the whole request body within the limits of size and time.
 func (c *call) readBody() ([]byte, error) {
-	limit := c.state.MaxBody
+	limit, setting := c.maxBody()
 	if c.r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(limit, setting)
 	}
+	arrived, err := c.admitBody()
+	if err != nil {
+		return nil, err
+	}
+	defer arrived()
 	plain := io.Reader(http.MaxBytesReader(c.w, c.r.Body, limit))
 	src, err := c.decoded(plain)
 	if err != nil {
-		return nil, c.bodyError(err, limit)
+		return nil, c.bodyError(err, limit, setting)
 	}
 	control := http.NewResponseController(c.w)
 	start := time.Now()
@@ -40,14 +56,16 @@ func (c *call) readBody() ([]byte, error) {
 	if src != plain {
 		announced = -1 // it says how much arrives, not how much comes out of it
 	}
-	body, err := readAll(src, announced, limit, func(received int) {
-		_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace + time.Duration(received/minRate)*time.Second))
+	body, err := readAll(src, announced, limit, c.reserveBody, func(received int) {
+		_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace + bodyTime(received)))
 	})
 	if err != nil {
-		return nil, c.bodyError(err, limit)
+		return nil, c.bodyError(err, limit, setting)
 	}
 	c.settled()
-	c.hold(body)
+	if err := c.hold(body); err != nil {
+		return nil, err
+	}
 	return body, nil
 }
 
@@ -59,6 +77,32 @@ func (c *call) expectBody() {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.opts.BodyGrace))
 	}
 }
+
+// lingerTime is how long the rest of a body is read after an answer to its beginning.
+const lingerTime = time.Second
+
+// linger reads and discards the rest of a body that was refused while it was being sent. The system resets a connection that is closed
+// with unread bytes, and a client that is still writing then sees a broken pipe in place of the answer. A client that waits for
+// permission to send (100-continue) has not begun.
+func (c *call) linger() {
+	if !c.unread || c.r.Header.Get("Expect") != "" || c.r.ProtoMajor != 1 {
+		return
+	}
+	c.end() // nothing is kept of the call
+	control := http.NewResponseController(c.w)
+	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	buf := lingerBuffers.Get().(*[]byte)
+	defer lingerBuffers.Put(buf)
+	for {
+		if _, err := c.r.Body.Read(*buf); err != nil {
+			return
+		}
+	}
+}
+
+var lingerBuffers = sync.Pool{New: func() any { return new(make([]byte, 32<<10)) }}
 
 // settled ends that time. A deadline that stayed would end the call, because net/http goes on reading to see
 // whether the client leaves.
@@ -149,11 +193,14 @@ func newBody(size int64) []byte {
 }
 
 // readAll reads src into one buffer. A body that announces its size is copied once at most, and none gets room for
-// what it has only announced.
-func readAll(src io.Reader, announced, limit int64, progress func(received int)) ([]byte, error) {
+// what it has only announced. Reserve is asked before the buffer grows to that size.
+func readAll(src io.Reader, announced, limit int64, reserve func(size int64) error, progress func(received int)) ([]byte, error) {
 	size := int64(4 << 10)
 	if announced > 0 {
 		size = min(announced, trusted)
+	}
+	if err := reserve(size); err != nil {
+		return nil, err
 	}
 	buf := newBody(size + 1) // one byte more, so that the end is seen without growing
 	told := 0
@@ -178,6 +225,9 @@ func readAll(src io.Reader, announced, limit int64, progress func(received int))
 			if int64(len(buf)) <= announced {
 				room = announced + 1
 			}
+			if err := reserve(room - 1); err != nil {
+				return nil, err
+			}
 			if room >= largeBody && leftOver.Swap(false) {
 				collectFor(room)
 			}
@@ -186,24 +236,26 @@ func readAll(src io.Reader, announced, limit int64, progress func(received int))
 	}
 }
 
-func tooLarge(limit int64) error {
+// tooLarge is the error for a body beyond the limit, which comes from that setting.
+func tooLarge(limit int64, setting string) error {
 	e := perigee.Errorf(perigee.ClassInvalid, "the body is larger than %d bytes", limit).
-		WithNext("send less, or raise limits.body")
+		WithNext("send less, or raise %s", setting)
 	e.Status = http.StatusRequestEntityTooLarge
 	return e
 }
 
 // bodyError says what was wrong with a body that could not be read. The rest of it is not waited for, so the
 // connection cannot be used again.
-func (c *call) bodyError(err error, limit int64) error {
+func (c *call) bodyError(err error, limit int64, setting string) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errTooLarge) {
-		return tooLarge(limit)
+		return tooLarge(limit, setting)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		e := perigee.Errorf(perigee.ClassInvalid, "the body did not arrive in time").WithNext("send it faster than %d KiB a second", minRate>>10)
+		e := perigee.Errorf(perigee.ClassInvalid, "the body did not arrive in time").
+			WithNext("send it faster than %d KiB a second, and what is beyond 1 MiB faster than %d KiB a second", minRate>>10, largeRate>>10)
 		e.Status = http.StatusRequestTimeout
 		return e
 	}

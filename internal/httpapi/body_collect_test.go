@@ -18,7 +18,7 @@ func TestLargeBodiesLeaveALargeHeapAlone(t *testing.T) {
 	receive := func() (collections uint32) {
 		t.Helper()
 		before := forced()
-		got, err := readAll(bytes.NewReader(body), largeBody, 2*largeBody, func(int) {})
+		got, err := readAll(bytes.NewReader(body), largeBody, 2*largeBody, func(int64) error { return nil }, func(int) {})
 		if err != nil || len(got) != largeBody {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}

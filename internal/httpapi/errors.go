@@ -58,6 +58,9 @@ func statusOf(d perigee.Dialect, e *perigee.Error) int {
 	if errors.Is(e, errBadKey) {
 		return http.StatusUnauthorized
 	}
+	if errors.Is(e, perigee.ErrNoMemory) {
+		return http.StatusServiceUnavailable // of perigee itself, in every dialect
+	}
 	if status, ok := peculiar[d][e.Class]; ok {
 		return status
 	}
@@ -106,6 +109,7 @@ func (c *call) fail(err error) {
 		body = slices.Concat([]byte("["), body, []byte("]"))
 	}
 	c.writeJSON(status, body)
+	c.linger()
 }
 
 // refusal is what a client is told of an error. It sets the headers that belong to it, and logs it.

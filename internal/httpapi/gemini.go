@@ -55,7 +55,7 @@ var geminiMethods = map[string]func(c *call, origin perigee.Origin, model string
 
 // origin describes where a request with this body came from.
 func (c *call) origin(body []byte) perigee.Origin {
-	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r), Strict: c.state.Strict, Free: c.freeBody}
+	o := perigee.Origin{ID: c.id, Dialect: c.dialect, Body: body, Client: clientOf(c.r), Strict: c.state.Strict, Free: c.freeBody, Memory: &c.lease}
 	if c.key != nil {
 		o.Client.Key = c.key.Name
 		o.MayUse = c.key.mayAsk

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,23 +12,24 @@ import (
 	"perigee/internal/names"
 )
 
-// maxHead is how large the head of a request may be: more than any client sends, and little enough that it
-// need not be thought about further in.
+// maxHead is how large the head of a request may be where the settings do not say it.
 const maxHead = 64 << 10
 
-// checkHead refuses requests whose head is out of all proportion. (Beyond a megabyte net/http refuses them
-// itself, and not in any dialect.)
+// checkHead refuses requests whose head is larger than limits.head, in the caller's dialect. net/http stops reading a head 4 KiB
+// beyond that (http.Server.MaxHeaderBytes) and answers 431 itself, so that a connection cannot hold more than that before any key is
+// asked for.
 func (c *call) checkHead() error {
+	limit := cmp.Or(c.state.MaxHead, maxHead)
 	size := len(c.r.RequestURI)
 	for name, values := range c.r.Header {
 		for _, v := range values {
 			size += len(name) + len(v)
 		}
 	}
-	if size <= maxHead {
+	if size <= limit {
 		return nil
 	}
-	e := perigee.Errorf(perigee.ClassInvalid, "the head of the request has %d bytes", size).WithNext("send at most %d", maxHead)
+	e := perigee.Errorf(perigee.ClassInvalid, "the head of the request has %d bytes", size).WithNext("send at most %d, or raise limits.head", limit)
 	e.Status = http.StatusRequestHeaderFieldsTooLarge
 	return e
 }

@@ -33,7 +33,7 @@ func (c *call) status() error {
 // ignore takes what a client sends and does nothing with it.
 func (c *call) ignore() error {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
-		return c.bodyError(err, 1<<20)
+		return c.bodyError(err, 1<<20, "limits.body")
 	}
 	c.settled()
 	c.writeJSON(http.StatusOK, []byte(`{}`))

@@ -56,7 +56,7 @@ func (c *call) responses() error {
 // openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already. The
 // caller calls release when the answer is over.
 func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, release func(), err error) {
-	if req, err = responses.DecodeRequest(c.origin(body), find); err != nil {
+	if req, err = responses.DecodeRequest(c.origin(body), c.counted(find)); err != nil {
 		return nil, nil, err
 	}
 	req.Late = &perigee.LateNotes{}
@@ -76,6 +76,17 @@ func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee
 		return nil, nil, err
 	}
 	return req, release, nil
+}
+
+// counted is find, with what is found reserved in the memory budget: it becomes a part of the conversation, like the body.
+func (c *call) counted(find responses.Finder) responses.Finder {
+	return func(id string) (*perigee.StoredResponse, error) {
+		r, err := find(id)
+		if err != nil {
+			return nil, err
+		}
+		return r, c.lease.Grow(bodyFactor * int64(len(r.Input)+len(r.Output)))
+	}
 }
 
 // keyName is whose answers the client may see.
@@ -128,6 +139,7 @@ func (c *call) save(req *responses.Request, response, output json.RawMessage) er
 // it ends.
 func (c *call) responsesStream(req *responses.Request) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
+	c.keeps = true
 	if !req.Background {
 		into.Keep = func() bool { return c.keep(req, into.Stored) }
 		return c.stream(req.Request, into)
@@ -178,10 +190,11 @@ func (c *call) responsesBackground(req *responses.Request, release func()) error
 		release()
 		return err
 	}
-	c.asked = true
+	c.asked, c.ongoing = true, true
 	go func() {
 		defer running.leave()
 		defer release()
+		defer c.lease.Close()
 		c.finishBehind(ctx, req, into)
 	}()
 	c.note(req.Notes)
@@ -225,6 +238,12 @@ func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
 	running := c.behind.find(id, c.keyName()) != nil // before it is read, since it may end meanwhile
 	r, err = c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
 	if err != nil {
+		return nil, "", err
+	}
+	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
+		return nil, "", err
+	}
+	if err := c.lease.Grow(int64(len(r.Response) + len(r.Input) + len(r.Output))); err != nil {
 		return nil, "", err
 	}
 	if responses.StateOf(r.Response).Pending && !running {

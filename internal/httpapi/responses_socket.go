@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
+	"perigee/internal/membudget"
 )
 
 // A socket is a WebSocket on which a client asks for one answer after the other. Every message of the client's is a body
@@ -38,6 +39,8 @@ type socket struct {
 	writing atomic.Int32
 	wrote   atomic.Int64 // when something was written last, in Unix nanoseconds
 
+	lease membudget.Lease // for the socket and the messages that wait for their answer
+
 	queue socketQueue
 	kept  map[string]*recentAnswer // by the stream, guarded by recentAnswers
 }
@@ -59,6 +62,10 @@ func (c *call) responsesSocket() error {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
 	defer s.cancel(nil)
+	if err := s.lease.Open(c.opts.Memory, c.trusted); err != nil {
+		return err
+	}
+	defer s.lease.Close()
 	if err := c.sockets.enter(s); err != nil {
 		return err
 	}
@@ -142,7 +149,11 @@ func (s *socket) serve() {
 		message, err := s.read()
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
 			s.refuse("", e)
-			_ = s.conn.Close(websocket.StatusMessageTooBig, "see limits.body")
+			if errors.Is(e, perigee.ErrNoMemory) {
+				_ = s.conn.Close(websocket.StatusTryAgainLater, "see limits.memory")
+			} else {
+				_ = s.conn.Close(websocket.StatusMessageTooBig, "see limits.body")
+			}
 		}
 		if err != nil {
 			break
@@ -169,14 +180,23 @@ func (s *socket) read() ([]byte, error) {
 	start := time.Now()
 	late := time.AfterFunc(s.opts.BodyGrace, cancel)
 	defer late.Stop()
-	limit := s.settings.Load().MaxBody
-	body, err := readAll(message, -1, limit, func(received int) {
-		late.Reset(time.Until(start.Add(s.opts.BodyGrace + time.Duration(received/minRate)*time.Second)))
+	limit, setting := s.maxBody()
+	reserved := int64(0)
+	body, err := readAll(message, -1, limit, func(size int64) error {
+		err := s.lease.Grow(size - reserved)
+		if err == nil {
+			reserved = max(size, reserved)
+		}
+		return err
+	}, func(received int) {
+		late.Reset(time.Until(start.Add(s.opts.BodyGrace + bodyTime(received))))
 	})
+	s.lease.Shrink(reserved - int64(len(body))) // the message itself counts until it is answered
 	if errors.Is(err, errTooLarge) {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(limit, setting)
 	}
 	if err == nil && kind != websocket.MessageText {
+		s.lease.Shrink(int64(len(body)))
 		s.refuse("", perigee.Errorf(perigee.ClassInvalid, "messages are texts here").WithNext("send the event as a text message"))
 		return nil, nil
 	}

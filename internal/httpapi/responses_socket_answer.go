@@ -20,12 +20,24 @@ func (s *socket) answer(r *responses.Message) {
 	c := &call{Server: s.Server, state: s.settings.Load(), r: shake.r.WithContext(s.ctx), id: s.opts.NewID(), start: s.opts.Now(),
 		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate}
 	c.w = &socketWriter{socket: s, header: http.Header{"X-Perigee-Call": {c.id}}}
-	c.hold(r.Body)
-	defer c.drop()
+	defer c.end()
 	defer s.survive(c, r.Stream)
-	if err := c.answerSocket(s, r); err != nil {
+	err := c.holdMessage(s, r.Body)
+	if err == nil {
+		err = c.answerSocket(s, r)
+	}
+	if err != nil {
 		s.fail(c, r.Stream, err)
 	}
+}
+
+// holdMessage moves the message from the lease of the socket to that of the call, where it counts like any body.
+func (c *call) holdMessage(s *socket, message []byte) error {
+	defer s.lease.Shrink(int64(len(message)))
+	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
+		return err
+	}
+	return c.hold(message)
 }
 
 // fail tells the client that there is no answer to what it has asked.
@@ -80,6 +92,7 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	req.Stream = true
 	req.Keep() // what was asked is remembered with the answer
 	decodedBody(r.Body)
+	c.keeps = true
 	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
 	stored := false
 	into.Keep = func() bool {

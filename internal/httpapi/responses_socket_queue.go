@@ -128,6 +128,7 @@ func (s *socket) take(message []byte) {
 	}
 	if err != nil {
 		s.refuse(r.Stream, perigee.AsError(err))
+		s.lease.Shrink(int64(len(message)))
 		releaseBody(message)
 		return
 	}

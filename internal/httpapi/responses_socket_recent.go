@@ -1,13 +1,16 @@
 package httpapi
 
 import (
+	"cmp"
 	"container/list"
 	"sync"
 
 	"perigee"
+	"perigee/internal/membudget"
 )
 
-// maxRecent is how many bytes of answers are remembered for all open sockets together. A client whose answer had to be
+// maxRecent is how many bytes of answers are remembered for all open sockets together, or an eighth of limits.memory where that is
+// less. A client whose answer had to be
 // forgotten is told that it is not found, and sends the whole conversation again.
 const maxRecent = 256 << 20
 
@@ -18,6 +21,9 @@ type recentAnswers struct {
 	order list.List // of *recentAnswer, the oldest first
 	bytes int
 	limit int // instead of maxRecent
+
+	memory *membudget.Budget // where they are counted; nil: nowhere
+	lease  membudget.Lease
 }
 
 // A recentAnswer is an answer, and whose it is.
@@ -38,15 +44,15 @@ func (r *recentAnswers) put(s *socket, stream string, answer *perigee.StoredResp
 		r.drop(before)
 	}
 	a := &recentAnswer{socket: s, stream: stream, answer: answer}
-	limit := r.limit
-	if limit == 0 {
-		limit = maxRecent
-	}
+	limit := r.most()
 	if a.size() > limit {
 		return
 	}
 	for r.bytes+a.size() > limit {
 		r.drop(r.order.Front().Value.(*recentAnswer))
+	}
+	if !r.reserve(a.size()) {
+		return
 	}
 	a.at = r.order.PushBack(a)
 	r.bytes += a.size()
@@ -56,10 +62,35 @@ func (r *recentAnswers) put(s *socket, stream string, answer *perigee.StoredResp
 	s.kept[stream] = a
 }
 
+func (r *recentAnswers) most() int {
+	limit := cmp.Or(r.limit, maxRecent)
+	if size := r.memory.Size(); size > 0 {
+		limit = min(limit, int(size/8))
+	}
+	return limit
+}
+
+// reserve counts an answer, after older ones were dropped if there is no other way.
+func (r *recentAnswers) reserve(bytes int) bool {
+	for {
+		err := r.lease.Open(r.memory, false)
+		if err == nil {
+			err = r.lease.Grow(int64(bytes))
+		}
+		if err == nil || r.order.Len() == 0 {
+			return err == nil
+		}
+		r.drop(r.order.Front().Value.(*recentAnswer))
+	}
+}
+
 func (r *recentAnswers) drop(a *recentAnswer) {
 	r.order.Remove(a.at)
 	delete(a.socket.kept, a.stream)
 	r.bytes -= a.size()
+	if r.lease.Shrink(int64(a.size())); r.order.Len() == 0 {
+		r.lease.Close()
+	}
 }
 
 // find returns an answer of a socket, of whichever of its streams; nil when there is none.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/membudget"
 )
 
 // ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams. It is
@@ -45,8 +46,8 @@ type Options struct {
 	Now       func() time.Time
 	NewID     func() string
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
-	// OnBodies is told how many bytes of requests have arrived, and with a minus when their call is over; nil: nobody wants to know.
-	OnBodies func(bytes int64)
+	// Memory bounds what all calls hold together; nil: nothing does.
+	Memory *membudget.Budget
 	// Refused is told of each request that asks for a model and is let in, but never gets as far as the upstream; nil: nobody wants to know.
 	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
 	// OnIdle is called when no call has begun for a while, with the number of calls that are open; nil: it is not.
@@ -57,6 +58,7 @@ type Options struct {
 type Settings struct {
 	Keys        []Key
 	MaxBody     int64
+	MaxHead     int // bytes; 0: 64 KiB
 	Concurrency int // calls at once; 0: unlimited
 	Strict      bool
 	Loopback    bool          // listening on a loopback address: only loopback names are accepted as Host
@@ -76,6 +78,7 @@ type Server struct {
 	sockets  sockets
 	recent   recentAnswers
 	together sharedCount
+	uploads  uploads
 	refusals keyUse       // of requests without a key that are put on record
 	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
 }
@@ -111,6 +114,7 @@ func New(opts Options, settings Settings) *Server {
 	}
 	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
 	s.refusals.allowed = recordedRefusals
+	s.recent.memory = opts.Memory
 	if opts.OnIdle != nil {
 		s.idle = time.AfterFunc(idleTime, s.rest)
 	}
@@ -163,6 +167,12 @@ type call struct {
 	asked   bool        // the call went on to the upstream, which records how it ends
 	body    []byte      // of the request, until its memory is given back
 	kept    keptImages
+
+	lease     membudget.Lease
+	reserved  int64 // of the lease, for the body
+	uploading int64 // of that, while a large body arrives
+	keeps     bool  // the encoder keeps a streamed answer until its end
+	ongoing   bool  // the call goes on in the background, and ends there
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
@@ -176,27 +186,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	c.nameRequest()
 	c.describeOrigin()
 	c.expectBody()
-	defer c.drop()
+	defer c.end()
 	defer c.survive()
 	if err := c.answer(); err != nil {
 		c.fail(err)
 	}
-}
-
-// hold says that the call has this body now.
-func (c *call) hold(body []byte) {
-	c.body = body
-	if c.opts.OnBodies != nil {
-		c.opts.OnBodies(int64(len(body)))
-	}
-}
-
-// drop says that the call no longer has its body, and returns what it was.
-func (c *call) drop() (body []byte) {
-	if body, c.body = c.body, nil; body != nil && c.opts.OnBodies != nil {
-		c.opts.OnBodies(-int64(len(body)))
-	}
-	return body
 }
 
 // idleTime is how long after the beginning of the last call, and after the end of the last open one, OnIdle is called.

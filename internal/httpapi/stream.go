@@ -18,8 +18,9 @@ const writeLimit = 2 * time.Minute
 // say, because thousands may be open and silent, and a large chunk finds the room that an earlier one needed.
 var chunkRooms = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// gather is how many bytes are gathered, while more are at hand, before they are sent together.
-const gather = 32 << 10
+// gather is how many bytes are gathered, while more are at hand, before they are sent together. Every client that reads slowly
+// keeps about so many waiting.
+const gather = 16 << 10
 
 // A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst; what an event
 // adds may be nothing.
@@ -80,6 +81,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 	w.mu.Unlock()
 	defer w.stop()
 	c.asked = true
+	var kept perigee.Tally
 	var ev perigee.Event // one for all, because its address goes to the encoder
 	for next, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
 		if err != nil {
@@ -91,6 +93,11 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 			w.start(&ev)
 		case perigee.EventNote:
 			w.note(ev.Note)
+		}
+		if c.keeps {
+			if err := kept.Add(&req.Origin, keptFactor*ev.Size()); err != nil {
+				return w.fail(err)
+			}
 		}
 		if err := w.event(&ev); err != nil {
 			return nil // the client is gone: leaving the loop ends the call

@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// What a body counts in the memory budget. A body is held as it came, decoded into a prompt that mostly refers to it, and encoded for
+// the provider: 2.6 to 2.9 times its size in measurements, four at most.
+const bodyFactor = 4
+
+// smallBody is up to which size a body counts once while it arrives, and bodyFactor times only then. Larger ones count in full from
+// the moment they are announced, so that none of them is refused after it was sent.
+const smallBody = 1 << 20
+
+// uploadRetry is what a client is told to wait that has too many large bodies under way.
+const uploadRetry = 5 * time.Second
+
+// maxBody is how large a body may be now, and the setting that says so.
+func (s *Server) maxBody() (limit int64, setting string) {
+	limit, setting = s.settings.Load().MaxBody, "limits.body"
+	if memory := s.opts.Memory.Size() / bodyFactor; memory > 0 && memory < limit {
+		return memory, "limits.memory"
+	}
+	return limit, setting
+}
+
+// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived when the body
+// has been read, or could not be.
+func (c *call) admitBody() (arrived func(), err error) {
+	arrived = func() { c.uploads.add(c, -c.uploading) }
+	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
+		return nil, err
+	}
+	announced := c.r.ContentLength
+	if announced > 0 && announced <= smallBody {
+		err = c.lease.Fits(bodyFactor * announced)
+	}
+	if err == nil {
+		err = c.reserveBody(announced)
+	}
+	if err != nil {
+		arrived()
+		return nil, err
+	}
+	return arrived, nil
+}
+
+// reserveBody reserves memory for a body of so many bytes that is about to arrive.
+func (c *call) reserveBody(size int64) error {
+	if c.opts.Memory == nil {
+		return nil
+	}
+	want := size
+	if size > smallBody {
+		want = c.bodyWeight(size)
+	}
+	more := want - c.reserved
+	if more <= 0 {
+		return nil
+	}
+	if want > smallBody && !c.trusted && !c.uploads.add(c, want-c.uploading) {
+		e := perigee.Errorf(perigee.ClassCapacity, "too many large bodies of %s are arriving at the same time", c.source()).
+			WithNext("wait until one of them has been sent, or raise limits.memory")
+		e.Retry, e.Cause = uploadRetry, perigee.ErrNoMemory
+		return e
+	}
+	if err := c.lease.Grow(more); err != nil {
+		return err
+	}
+	c.reserved = want
+	return nil
+}
+
+// bodyWeight is what a body counts from its arrival until the request is released.
+func (c *call) bodyWeight(size int64) int64 {
+	return min(bodyFactor*size, max(c.opts.Memory.MaxCall(), size))
+}
+
+// hold says that the call has this body now, and reserves what decoding and encoding it takes.
+func (c *call) hold(body []byte) error {
+	c.body = body
+	if c.opts.Memory == nil {
+		return nil
+	}
+	weight := c.bodyWeight(int64(len(body)))
+	if weight > c.reserved {
+		if err := c.lease.Grow(weight - c.reserved); err != nil {
+			return err
+		}
+	} else {
+		c.lease.Shrink(c.reserved - weight)
+	}
+	c.reserved = weight
+	return nil
+}
+
+// drop says that the call no longer has its body, nor what was made of it, and returns what it was.
+func (c *call) drop() (body []byte) {
+	body, c.body = c.body, nil
+	c.lease.Shrink(c.reserved)
+	c.reserved = 0
+	return body
+}
+
+// end releases all that the call has reserved. A call that goes on in the background ends there.
+func (c *call) end() {
+	if !c.ongoing {
+		c.drop()
+		c.lease.Close()
+	}
+}
+
+// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the end: in the Responses API the last
+// event repeats it, and it may be stored.
+const keptFactor = 2
+
+// uploads is what large bodies that have not arrived yet have reserved, by the key or the address that they come from. One source may
+// have half of the budget for them. A client that announces bodies and sends them slowly can thus not keep all others from sending
+// theirs; for how long it can try, bodyTime says. The zero value is ready.
+type uploads struct {
+	mu sync.Mutex
+	by map[string]int64
+}
+
+// add changes what the source of a call has reserved, and says whether it may. The first body of a source always may: the budget
+// decides.
+func (u *uploads) add(c *call, delta int64) bool {
+	if delta == 0 {
+		return true
+	}
+	source := c.source()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	sum := u.by[source] + delta
+	if delta > 0 && sum-delta > c.uploading && sum > c.opts.Memory.MaxCall() {
+		return false
+	}
+	c.uploading += delta
+	if u.by == nil {
+		u.by = map[string]int64{}
+	}
+	if u.by[source] = sum; sum <= 0 {
+		delete(u.by, source)
+	}
+	return true
+}
+
+// source is which client the call belongs to: its key, or its address where there are no keys.
+func (c *call) source() string {
+	if c.key != nil {
+		return "key " + c.key.Name
+	}
+	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
+	if err != nil {
+		return "one client"
+	}
+	return host
+}
