@@ -74,6 +74,7 @@ type Daemon struct {
 	memory   *membudget.Budget
 
 	tcp, socket *http.Server
+	connections *connections
 	listener    net.Listener
 	base        context.Context
 	cancel      context.CancelCauseFunc
@@ -192,7 +193,8 @@ func (d *Daemon) listen(cfg *config.Config) (err error) {
 	if d.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("%w; another program may have the port: choose one with --listen", err)
 	}
-	d.tcp = d.serve(d.listener, d.api)
+	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
+	d.tcp = d.serve(d.connections.limit(d.listener), d.api)
 	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
 	// may not have sockets, and their paths have a length limit.
 	socket, err := listenSocket(SocketPath(cfg))
@@ -211,11 +213,23 @@ const (
 	idleTime   = 2 * time.Minute
 )
 
+// Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean little if each of them had any number
+// of streams; the buffers are what bodies that are not read yet may fill.
+var http2Limits = http.HTTP2Config{
+	MaxConcurrentStreams:          100,
+	MaxReadFrameSize:              16 << 10,
+	MaxReceiveBufferPerConnection: 1 << 20,
+	MaxReceiveBufferPerStream:     256 << 10,
+}
+
 func (d *Daemon) serve(l net.Listener, h http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    int(d.opts.Loaded.Config.Limits.Head), // net/http adds 4 KiB
+		HTTP2:             &http2Limits,
+		ConnState:         d.connections.note,
 		BaseContext:       func(net.Listener) context.Context { return d.base },
 		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
 	}

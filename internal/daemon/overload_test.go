@@ -1,13 +1,134 @@
 package daemon_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"perigee/internal/daemon"
 )
+
+// dialRaw opens a connection to the gateway and writes a text.
+func dialRaw(t *testing.T, g *gateway, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(conn, text) }() // the gateway may close the connection meanwhile
+	return conn
+}
+
+func readRaw(t *testing.T, r *bufio.Reader) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+const (
+	healthCall = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	halfHead   = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
+)
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g, book, write := follow(t, stage.config("limits: {connections: 3}\n"))
+	var open []net.Conn
+	for range 3 {
+		open = append(open, dialRaw(t, g, halfHead))
+	}
+	beyond := bufio.NewReader(dialRaw(t, g, healthCall))
+	resp, body := readRaw(t, beyond)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Perigee-Class") != "capacity" ||
+		!resp.Close || !strings.Contains(body, "limits.connections") {
+		t.Errorf("the fourth connection got %d %v %q", resp.StatusCode, resp.Header, body)
+	}
+	if _, err := beyond.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the fourth connection is still open: %v", err)
+	}
+
+	// The owner's commands have a socket of their own.
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.cfg))
+	}}
+	owner, err := (&http.Client{Transport: transport}).Get("http://perigee/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest(t, owner); owner.StatusCode != http.StatusOK {
+		t.Errorf("the owner got %d", owner.StatusCode)
+	}
+
+	// A place that becomes free is used again, and an idle connection makes place for a new one.
+	_ = open[0].Close()
+	var idle net.Conn
+	var idleReader *bufio.Reader
+	until(t, "a place to become free", func() bool {
+		idle = dialRaw(t, g, healthCall)
+		idleReader = bufio.NewReader(idle)
+		resp, _ := readRaw(t, idleReader)
+		return resp.StatusCode == http.StatusOK
+	})
+	until(t, "the idle connection to make place", func() bool {
+		resp, _ := readRaw(t, bufio.NewReader(dialRaw(t, g, healthCall)))
+		return resp.StatusCode == http.StatusOK
+	})
+	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection is still open: %v", err)
+	}
+
+	write(stage.config("limits: {connections: 0}\n"))
+	book.line(t, "configuration reloaded")
+	for range 10 {
+		conn := dialRaw(t, g, healthCall)
+		if resp, _ := readRaw(t, bufio.NewReader(conn)); resp.StatusCode != http.StatusOK {
+			t.Errorf("without a limit a connection got %d", resp.StatusCode)
+		}
+	}
+}
+
+// net/http would read a head of a megabyte before the key is asked for.
+func TestHeadsAreBounded(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config("limits: {head: 16KiB}\n"), nil)
+	for _, test := range []struct {
+		name, head string
+		dialect    bool
+	}{
+		{"unfinished", halfHead + strings.Repeat("x", 900<<10), false},
+		{"a little too long", "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nX-Long: " + strings.Repeat("x", 17<<10) + "\r\n\r\n", true},
+	} {
+		resp, body := readRaw(t, bufio.NewReader(dialRaw(t, g, test.head)))
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || strings.Contains(body, `"type":"error"`) != test.dialect {
+			t.Errorf("%s: %d %s", test.name, resp.StatusCode, body)
+		}
+	}
+	resp, _ := readRaw(t, bufio.NewReader(dialRaw(t, g, halfHead+strings.Repeat("x", 15<<10)+"\r\n\r\n")))
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("a head within the limit got %d", resp.StatusCode)
+	}
+}
 
 // hugeProvider answers with 200 MB of text, or as much of it as is read.
 func hugeProvider(t *testing.T, asked, sent *atomic.Int64) string {

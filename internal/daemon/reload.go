@@ -39,6 +39,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	if cfg.Limits.Head != first.Limits.Head {
 		d.opts.Logger.Warn("a change to limits.head needs a restart")
 	}
+	d.connections.most.Store(int64(cfg.Limits.Connections))
 	d.memory.Resize(memorySize(cfg))
 	limitRuntime(d.memory.Size())
 	d.loaded.Store(loaded)
