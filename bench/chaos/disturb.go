@@ -40,6 +40,16 @@ var disturbances = []disturbance{
 	{"restart", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGTERM) }},
 	{"kill", 3, nil, func(ctx context.Context, w *world, _ *rand.Rand) error { return again(ctx, w, syscall.SIGKILL) }},
 	{"disk full", 3, nil, diskFull},
+	{"file descriptors used up", 2, nil, func(ctx context.Context, w *world, _ *rand.Rand) error {
+		undo, err := fewDescriptors(w.perigee)
+		if err != nil {
+			return err
+		}
+		defer undo()
+		defer w.storeOut()() // SQLite opens files
+		wait(ctx, 3*time.Second)
+		return nil
+	}},
 	{"database locked by another process", 3, func(w *world) bool { return w.database == nil }, lockDatabase},
 	{"database hangs", 5, func(w *world) bool { return w.database != nil }, func(ctx context.Context, w *world, random *rand.Rand) error {
 		defer w.storeOut()()

@@ -40,7 +40,7 @@ func main() {
 	flag.DurationVar(&o.length, "for", 10*time.Minute, "how long to drive traffic")
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of everything that is drawn; 0 draws one")
 	flag.StringVar(&o.binary, "binary", "", "test this perigee instead of one built from the source")
-	flag.StringVar(&o.memory, "memory", "512MiB", "limits.memory, which must hold")
+	flag.StringVar(&o.memory, "memory", "256MiB", "limits.memory, which must hold")
 	flag.StringVar(&o.keep, "keep", "", "keep logs and configuration in this directory")
 	flag.StringVar(&o.store, "store", "", "sqlite or postgres; empty: one after the other, if there is a PostgreSQL server")
 	flag.StringVar(&o.without, "without", "", "leave out the disturbances whose name contains this")

@@ -88,7 +88,7 @@ func (r *run) findLeaks(ctx context.Context) (err error) {
 		_ = os.WriteFile(file, []byte(dump), 0o600)
 		r.problem("leaked: %d goroutines at the end, %d at the beginning; the dump is in the log", l.goroutines, l.goroutinesBefore)
 	}
-	if limit := bytesOf(w.memory); limit > 0 && w.peak > limit {
+	if limit := bytesOf(w.memory); limit > 0 && w.peak > limit+limit/4 { // it is a soft limit
 		r.problem("memory: %d MiB at most, with limits.memory %s", w.peak>>20, w.memory)
 	}
 	return nil

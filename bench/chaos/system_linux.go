@@ -55,6 +55,17 @@ func fillDisk(w *world) (how string, undo func(), err error) {
 	return "tmpfs of 192 MiB", func() { _ = os.Remove(filler.Name()) }, nil
 }
 
+// fewDescriptors lets a process open hardly any file or connection more than it has.
+func fewDescriptors(p *process) (undo func(), err error) {
+	pid := p.cmd.Process.Pid
+	var before unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		return nil, err
+	}
+	few := unix.Rlimit{Cur: uint64(p.descriptors() + 2), Max: before.Max}
+	return func() { _ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil) }, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil)
+}
+
 // freeze stops processes for a time.
 func freeze(ctx context.Context, pids []int, d time.Duration) {
 	for _, pid := range pids {

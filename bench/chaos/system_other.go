@@ -22,4 +22,6 @@ func unmount(string) {}
 
 func fillDisk(*world) (string, func(), error) { return "", nil, errLinux }
 
+func fewDescriptors(*process) (func(), error) { return nil, errLinux }
+
 func freeze(context.Context, []int, time.Duration) {}
