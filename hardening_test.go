@@ -1,0 +1,47 @@
+package perigee_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestHardeningNamesTests looks for every test that docs/hardening.md names in the package that it names.
+func TestHardeningNamesTests(t *testing.T) {
+	page, err := os.ReadFile("docs/hardening.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("`go test (\\./[a-z/.]+)( -run| -fuzz)? ?'?([^`' ]*)").FindAllStringSubmatch(string(page), -1)
+	names := 0
+	for _, command := range commands {
+		dir := strings.TrimSuffix(command[1], "/...")
+		var source strings.Builder
+		files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if command[2] == "" {
+			continue // all tests of a package
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+		for name := range strings.SplitSeq(command[3], `\|`) {
+			names++
+			test, sub, _ := strings.Cut(name, "/")
+			if !strings.Contains(source.String(), "\nfunc "+test) {
+				t.Errorf("%s has no test %s", dir, test)
+			}
+			if found, _ := filepath.Glob(filepath.Join(dir, "testdata", sub+"*")); sub != "" && len(found) == 0 {
+				t.Errorf("%s has no transcript %s", dir, sub)
+			}
+		}
+	}
+	if names < 40 {
+		t.Errorf("only %d names of tests in %d commands", names, len(commands))
+	}
+}
