@@ -10,7 +10,7 @@ import (
 
 // anthropicMessages answers POST /v1/messages.
 func (c *call) anthropicMessages() error {
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
@@ -25,11 +25,9 @@ func (c *call) anthropicMessages() error {
 	if err := c.anthropicNotes(req); err != nil {
 		return err
 	}
-	release, err := c.admit(req.Model)
-	if err != nil {
+	if err := c.allow(req.Model); err != nil {
 		return err
 	}
-	defer release()
 	if req, err = c.inline(req); err != nil {
 		return err
 	}
@@ -58,7 +56,7 @@ var estimated = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: 
 // anthropicCount answers POST /v1/messages/count_tokens. Where the upstream cannot count, it is estimated:
 // agents ask often, and only to draw a gauge.
 func (c *call) anthropicCount() error {
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
@@ -69,11 +67,9 @@ func (c *call) anthropicCount() error {
 	if err := c.anthropicNotes(req); err != nil {
 		return err
 	}
-	release, err := c.admit(req.Model)
-	if err != nil {
+	if err := c.allow(req.Model); err != nil {
 		return err
 	}
-	defer release()
 	if req, err = c.inline(req); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // chatCompletions answers POST /v1/chat/completions.
 func (c *call) chatCompletions() error {
 	c.dialect = perigee.DialectOpenAIChat
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
@@ -21,11 +21,9 @@ func (c *call) chatCompletions() error {
 		return err
 	}
 	req.Late = &perigee.LateNotes{}
-	release, err := c.letIn(&req.Origin, req.Model, 1)
-	if err != nil {
+	if err := c.letIn(&req.Origin, req.Model, 1); err != nil {
 		return err
 	}
-	defer release()
 	if req.Request, err = c.inline(req.Request); err != nil {
 		return err
 	}
@@ -47,7 +45,7 @@ func (c *call) embeddings() error {
 	if !ok {
 		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
 	}
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
@@ -55,11 +53,9 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model, 1)
-	if err != nil {
+	if err := c.letIn(&req.Origin, req.Model, 1); err != nil {
 		return err
 	}
-	defer release()
 	c.note(req.Notes)
 	c.asked = true
 	vectors, err := embedder.Embed(c.r.Context(), req)
@@ -90,7 +86,7 @@ func withEstimate(vectors *perigee.Embeddings, req *perigee.EmbedRequest) *perig
 // the other, since models that draw give one answer at a time.
 func (c *call) imageGenerations() error {
 	c.dialect = perigee.DialectOpenAIChat
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
@@ -98,11 +94,9 @@ func (c *call) imageGenerations() error {
 	if err != nil {
 		return err
 	}
-	release, err := c.letIn(&req.Origin, req.Model, req.Count)
-	if err != nil {
+	if err := c.letIn(&req.Origin, req.Model, req.Count); err != nil {
 		return err
 	}
-	defer release()
 	images := &openai.Images{Created: c.start.Unix()}
 	if req.Links {
 		if c.opts.Images == nil {

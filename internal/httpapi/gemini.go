@@ -31,12 +31,14 @@ func (c *call) geminiCall() error {
 		return perigee.Errorf(perigee.ClassNotFound, "no method %q for models", shorten(method)).
 			WithNext("use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents")
 	}
-	release, err := c.admit(gemini.ModelID(model))
-	if err != nil {
+	c.model = shorten(gemini.ModelID(model))
+	if err := c.admit(); err != nil {
 		return err
 	}
-	defer release()
-	body, err := c.readBody()
+	if err := c.allow(gemini.ModelID(model)); err != nil {
+		return err
+	}
+	body, err := c.takeBody()
 	if err != nil {
 		return err
 	}

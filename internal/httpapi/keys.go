@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -123,79 +122,11 @@ func (k *guardedKey) expired(now time.Time) bool {
 	return !k.Expires.IsZero() && !now.Before(k.Expires)
 }
 
-// admit applies the limits of the key to a call for a model. The caller calls release when the call is over.
-func (c *call) admit(model string) (release func(), err error) { return c.admitSeveral(model, 1) }
-
-// maxModel is how many bytes the name of a model may have. Names are remembered in several places, by client and for hours.
-const maxModel = 500
-
-// checkModel refuses names that no model has. A name becomes a part of a URL: a proxy in front of the provider that resolves .. would
-// ask for another model than the one that the key was checked for.
-func checkModel(model string) error {
-	if len(model) > maxModel {
-		return perigee.Errorf(perigee.ClassInvalid, "the name of the model has %d bytes", len(model)).
-			WithNext("send at most %d; GET /v1/models lists the names", maxModel)
-	}
-	if !strings.Contains(model, "/") {
-		return nil
-	}
-	for part := range strings.SplitSeq(model, "/") {
-		if part == "." || part == ".." {
-			return perigee.Errorf(perigee.ClassInvalid, "%q stands between slashes in the name of the model", part).
-				WithNext("GET /v1/models lists the names")
-		}
-	}
-	return nil
-}
-
-// admitSeveral is admit for a call that makes several requests of the model.
-func (c *call) admitSeveral(model string, requests int) (release func(), err error) {
-	if err := checkModel(model); err != nil {
-		c.model = shorten(model)
-		return nil, err
-	}
-	c.model = model
-	k := c.key
-	if k == nil {
-		return func() {}, nil
-	}
-	// A pattern may mean the name that the client uses, or the model behind it.
-	if behind := c.opts.Model(model); !k.mayAsk(cmp.Or(model, behind)) && !k.mayAsk(behind) {
-		return nil, perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, shorten(model)).
-			WithNext("allowed: %s", strings.Join(k.Models, ", "))
-	}
-	if err := k.checkTokens(c.r.Context(), c.opts.Stored, c.opts.Spent, c.opts.Now()); err != nil {
-		return nil, err
-	}
-	if err := k.takePlace(); err != nil {
-		return nil, err
-	}
-	if err := c.takeRequests(k, requests); err != nil {
-		k.leave()
-		return nil, err
-	}
-	return k.leave, nil
-}
-
-// letIn is admitSeveral for a request whose model stood in its body: it also accounts for the parameters of the URL, and
-// objects to what would be lost where the owner is strict.
-func (c *call) letIn(origin *perigee.Origin, model string, requests int) (release func(), err error) {
-	origin.Notes = append(origin.Notes, queryNotes(c.r.URL)...)
-	release, err = c.admitSeveral(model, requests)
-	if err != nil {
-		return nil, err
-	}
-	if err := origin.Object(origin.Notes); err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
-}
-
+// mayAsk says whether the key's models have a name. Names that are no models' are in none of them: * would match everything.
 func (k *guardedKey) mayAsk(model string) bool {
 	for _, pattern := range k.Models {
 		if names.Match(pattern, model) {
-			return true
+			return checkModel(model) == nil
 		}
 	}
 	return len(k.Models) == 0

@@ -17,16 +17,33 @@ type RequestCounter interface {
 	TakeRequests(ctx context.Context, key string, n, perMinute int) (wait time.Duration, err error)
 }
 
-// takeRequests takes the requests of a call out of the key's bucket: the one that all servers share, if there is one.
+// takeRequests takes n requests of a call out of the key's bucket: the one that all servers share, if there is one.
 func (c *call) takeRequests(k *guardedKey, n int) error {
 	if k.RPM == 0 {
 		return nil
 	}
-	if n > k.RPM { // no time to wait would be true
-		return perigee.Errorf(perigee.ClassInvalid, "the key %s may make %d requests a minute, and this call makes %d", k.Name, k.RPM, n).
+	return k.tooManyRequests(c.requestsAfter(k, n))
+}
+
+// takeMore takes the rest of the requests of a call that makes so many of them of the provider. One was taken by admit.
+func (c *call) takeMore(requests int) error {
+	k := c.key
+	if k == nil || k.RPM == 0 || requests < 2 {
+		return nil
+	}
+	if requests > k.RPM { // no time to wait would be true
+		return perigee.Errorf(perigee.ClassInvalid, "the key %s may make %d requests a minute, and this call makes %d", k.Name, k.RPM, requests).
 			WithNext("ask for fewer at once, or raise its rpm")
 	}
-	wait := c.requestsAfter(k, n)
+	wait := c.requestsAfter(k, requests-1)
+	if wait > 0 {
+		wait += perRequest(1, k.RPM) // the next try takes one again before it gets here
+	}
+	return k.tooManyRequests(wait)
+}
+
+// tooManyRequests is the error for a key that has to wait before its next request; nil where it has not.
+func (k *guardedKey) tooManyRequests(wait time.Duration) error {
 	if wait == 0 {
 		return nil
 	}

@@ -49,11 +49,11 @@ func newDesk(t *testing.T, key Key, counter RequestCounter) *desk {
 func (d *desk) admit(ctx context.Context, n int) error {
 	c := &call{Server: d.server, state: d.server.settings.Load(), r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)}
 	c.key = c.state.keys[0]
-	release, err := c.admitSeveral("m", n)
-	if err == nil {
-		release()
+	defer c.places.release()
+	if err := c.admit(); err != nil {
+		return err
 	}
-	return err
+	return c.letIn(&perigee.Origin{}, "m", n)
 }
 
 func (d *desk) mustAdmit(n int) {
@@ -110,15 +110,21 @@ func TestWhoWaitsAsLongAsWasSaidIsLetIn(t *testing.T) {
 	}
 }
 
-// A call that makes several requests takes as many out of the bucket, or none.
+// A call that makes several requests takes as many out of the bucket; one that is refused takes the one that it is itself.
 func TestSeveralPicturesCountAsSeveralRequests(t *testing.T) {
 	d := newDesk(t, Key{RPM: 6}, nil)
 	d.mustAdmit(4)
-	d.mustRefuse(3, 10*time.Second)
-	d.mustAdmit(2)
-	d.mustRefuse(3, 30*time.Second)
-	d.now = d.now.Add(30 * time.Second)
-	d.mustAdmit(3)
+	d.mustRefuse(3, 20*time.Second)
+	d.mustAdmit(1)
+	d.mustRefuse(1, 10*time.Second)
+	d.now = d.now.Add(20 * time.Second)
+	d.mustRefuse(3, 20*time.Second)
+	d.now = d.now.Add(20 * time.Second)
+	d.mustAdmit(3) // who waits as long as was said is let in
+	d.mustRefuse(1, 10*time.Second)
+	d.now = d.now.Add(time.Minute)
+	d.mustAdmit(6)
+	d.now = d.now.Add(time.Minute)
 	// No time to wait would be true.
 	if err := d.admit(t.Context(), 7); perigee.AsError(err).Class != perigee.ClassInvalid {
 		t.Errorf("got %v", err)
@@ -131,11 +137,11 @@ func TestSharedRequestsAreAskedFor(t *testing.T) {
 	for range 5 { // it knows better
 		d.mustAdmit(1)
 	}
-	d.mustAdmit(2)
-	if shared.asked != 6 || shared.last != "laptop ||/|||" {
+	d.mustAdmit(3) // the first before its body was read, two after it
+	if shared.asked != 7 || shared.last != "laptop ||/|||" {
 		t.Errorf("asked %d times, the last time for %s", shared.asked, shared.last)
 	}
-	if err := d.admit(t.Context(), 4); perigee.AsError(err).Class != perigee.ClassInvalid || shared.asked != 6 {
+	if err := d.admit(t.Context(), 4); perigee.AsError(err).Class != perigee.ClassInvalid || shared.asked != 8 {
 		t.Errorf("got %v, and asked %d times", err, shared.asked)
 	}
 }
@@ -153,11 +159,11 @@ func TestKeysWithoutLimitAreNotCounted(t *testing.T) {
 func TestSharedRefusalHoldsUntilItsTime(t *testing.T) {
 	shared := &teller{wait: 25 * time.Second}
 	d := newDesk(t, Key{RPM: 6, Concurrency: 1}, shared)
-	d.mustRefuse(2, 25*time.Second) // and so one of them after 15
-	d.mustRefuse(1, 15*time.Second)
-	d.now = d.now.Add(14 * time.Second)
+	d.mustRefuse(2, 25*time.Second) // its first one
+	d.mustRefuse(1, 25*time.Second)
+	d.now = d.now.Add(24 * time.Second)
 	d.mustRefuse(1, time.Second)
-	d.mustRefuse(2, 11*time.Second)
+	d.mustRefuse(2, time.Second)
 	if shared.asked != 1 {
 		t.Errorf("asked %d times", shared.asked)
 	}
@@ -229,11 +235,10 @@ func BenchmarkAdmit(b *testing.B) {
 			c.key = c.state.keys[0]
 			b.ReportAllocs()
 			for b.Loop() {
-				release, err := c.admit("m")
-				if err != nil {
+				if err := c.admit(); err != nil {
 					b.Fatal(err)
 				}
-				release()
+				c.places.release()
 			}
 		})
 	}

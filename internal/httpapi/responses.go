@@ -22,22 +22,20 @@ const saveTime = 10 * time.Second
 
 // responses answers POST /v1/responses.
 func (c *call) responses() error {
-	body, err := c.readBody()
+	body, err := c.receive()
 	if err != nil {
 		return err
 	}
-	req, release, err := c.openResponses(body, c.findResponse, nil)
+	req, err := c.openResponses(body, c.findResponse, nil)
 	if err != nil {
 		return err
 	}
 	switch {
 	case req.Background && !req.Store:
-		release()
 		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
 	case req.Background && !req.Stream:
-		return c.responsesBackground(req, release)
+		return c.responsesBackground(req)
 	}
-	defer release()
 	if req.Store {
 		req.Keep() // it is stored at the end
 	} else {
@@ -53,11 +51,10 @@ func (c *call) responses() error {
 	return err
 }
 
-// openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already. The
-// caller calls release when the answer is over.
-func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, release func(), err error) {
+// openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already.
+func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, err error) {
 	if req, err = responses.DecodeRequest(c.origin(body), c.counted(find)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	req.Late = &perigee.LateNotes{}
 	req.Notes = append(append(req.Notes, notes...), queryNotes(c.r.URL)...)
@@ -66,16 +63,13 @@ func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee
 		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
 	}
 	if err := req.Object(req.Notes); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if release, err = c.admit(req.Model); err != nil {
-		return nil, nil, err
+	if err := c.allow(req.Model); err != nil {
+		return nil, err
 	}
-	if req.Request, err = c.inline(req.Request); err != nil {
-		release()
-		return nil, nil, err
-	}
-	return req, release, nil
+	req.Request, err = c.inline(req.Request)
+	return req, err
 }
 
 // counted is find, with what is found reserved in the memory budget: it becomes a part of the conversation, like the body.
@@ -171,29 +165,27 @@ func (c *call) responsesStream(req *responses.Request) error {
 	return err
 }
 
-// responsesBackground answers at once and goes on without the client.
-func (c *call) responsesBackground(req *responses.Request, release func()) error {
+// responsesBackground answers at once and goes on without the client. The places of the call are held until the response is complete.
+func (c *call) responsesBackground(req *responses.Request) error {
 	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
-		release()
 		return err // nobody would be there to hear it later
 	}
 	id := responses.ID(c.id)
 	ctx, running, err := c.behind.enter(context.WithoutCancel(c.r.Context()), id, c.keyName())
 	if err != nil {
-		release()
 		return err
 	}
 	into := c.collector(req)
 	queued, begun := into.Waiting()
 	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
 		running.leave()
-		release()
 		return err
 	}
 	c.asked, c.ongoing = true, true
+	held := c.places.handOver()
 	go func() {
 		defer running.leave()
-		defer release()
+		defer held.release()
 		defer c.lease.Close()
 		c.finishBehind(ctx, req, into)
 	}()

@@ -67,12 +67,15 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	if err := c.authenticate(); err != nil {
 		return err
 	}
-	defer c.calls.Add(-1)
+	defer c.places.release()
+	if err := c.admit(); err != nil {
+		return err
+	}
 	if err := c.takePlace(); err != nil {
 		return err
 	}
 	lost := false
-	req, release, err := c.openResponses(r.Body, func(id string) (*perigee.StoredResponse, error) {
+	req, err := c.openResponses(r.Body, func(id string) (*perigee.StoredResponse, error) {
 		if kept := s.recent.find(s, id); kept != nil {
 			return kept, nil
 		}
@@ -88,7 +91,6 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 		}
 		return err
 	}
-	defer release()
 	req.Stream = true
 	req.Keep() // what was asked is remembered with the answer
 	decodedBody(r.Body)

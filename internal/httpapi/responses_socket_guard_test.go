@@ -49,7 +49,7 @@ func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 // Each message is let in on its own, under the settings of the moment.
 func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), Models: []string{"m"}, RPM: 2}}
+		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), Models: []string{"m"}, RPM: 3}}
 		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, nil)
 		p, _, err := d.dial(t, withKey("good"))
 		if err != nil {
@@ -64,7 +64,7 @@ func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 			p.until("response.completed")
 		}
 		p.say(hello)
-		if e := p.hear(); e.Status != http.StatusTooManyRequests || e.Headers["retry-after"] != "30" {
+		if e := p.hear(); e.Status != http.StatusTooManyRequests || e.Headers["retry-after"] != "20" {
 			t.Errorf("heard %+v", e)
 		}
 		keys[0].Secret = perigee.NewSecret("changed")

@@ -80,7 +80,7 @@ type Server struct {
 	together sharedCount
 	uploads  uploads
 	refusals keyUse       // of requests without a key that are put on record
-	calls    atomic.Int64 // of those, the ones that limits.concurrency counts
+	calls    atomic.Int64 // that limits.concurrency counts
 }
 
 // A state is the settings with what was worked out from them.
@@ -167,6 +167,7 @@ type call struct {
 	asked   bool        // the call went on to the upstream, which records how it ends
 	body    []byte      // of the request, until its memory is given back
 	kept    keptImages
+	places  places
 
 	lease     membudget.Lease
 	reserved  int64 // of the lease, for the body
@@ -248,26 +249,8 @@ func (c *call) answer() error {
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}
-	if c.asks != "" {
-		defer c.calls.Add(-1)
-		if err := c.takePlace(); err != nil {
-			return err
-		}
-	}
+	defer c.places.release()
 	return handle(c)
-}
-
-// takePlace counts a call among those that limits.concurrency is about. It is counted also when it is refused: the
-// caller gives the place back either way.
-func (c *call) takePlace() error {
-	limit := c.state.Concurrency
-	if c.calls.Add(1) <= int64(limit) || limit == 0 {
-		return nil
-	}
-	e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
-		WithNext("try again, or raise limits.concurrency")
-	e.Retry = time.Second
-	return e
 }
 
 // survive turns a panic into an error answer, or into a cut connection when the answer had begun. The

@@ -1,0 +1,112 @@
+package daemon_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
+)
+
+// startUpload announces a body of 60 MB for a path and sends the first bytes of it. The connection is open until the test ends.
+func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 60000000\r\n\r\n{\"model\":\"", path, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// answered returns what a connection was answered before its body was complete.
+func answered(t *testing.T, conn net.Conn) *http.Response {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no answer while the body is incomplete: %v", err)
+	}
+	_ = resp.Body.Close()
+	return resp
+}
+
+// modelPaths are where models are asked, one for each handler.
+var modelPaths = []string{
+	"/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/embeddings", "/v1/images/generations",
+	"/v1beta/models/gemini-2.5-flash:generateContent", "/v1beta/models/gemini-2.5-flash:countTokens", "/v1beta/models/gemini-2.5-flash:embedContent",
+}
+
+// Bodies that are still arriving hold no place of limits.concurrency.
+func TestSlowUploadsOfOneKeyDoNotKeepAnotherOut(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	close(stage.goOn)
+	g := start(t, stage.config("limits: {concurrency: 4}\nkeys:\n  - {name: a, secret: secret-a}\n  - {name: b, secret: secret-b}\n"), nil)
+	for _, path := range modelPaths {
+		startUpload(t, g, path, "secret-a")
+	}
+	until(t, "all bodies are being read", func() bool { return g.Active() == len(modelPaths) })
+	for range 3 {
+		if got := status(t, g, streaming, "secret-b"); got != http.StatusOK {
+			t.Errorf("the other key got %d", got)
+		}
+	}
+}
+
+// A key's own limits are applied before its body is read, in each handler.
+func TestLimitsOfAKeyAreCheckedBeforeItsBody(t *testing.T) {
+	t.Parallel()
+	clock := &perigeetest.Clock{}
+	for _, path := range modelPaths {
+		stage := newStage(t)
+		dir := dataDir(t)
+		spend(t, dir, perigee.Call{ID: "today", Time: clock.Now(), Client: perigee.Client{Key: "spent"}, Usage: perigee.Usage{Input: 100}})
+		g := startIn(t, sources(stage.config(`keys:
+  - {name: expired, secret: secret-expired, expires: 2020-01-01T00:00:00Z}
+  - {name: spent, secret: secret-spent, tokens_per_day: 100}
+  - {name: one, secret: secret-one, concurrency: 1}
+  - {name: few, secret: secret-few, rpm: 2}
+`), dir), func(o *daemon.Options) { o.Now = clock.Now })
+		for key, want := range map[string]int{"secret-expired": 401, "secret-spent": 429} {
+			if got := answered(t, startUpload(t, g, path, key)); got.StatusCode != want || !got.Close {
+				t.Errorf("%s with %s: %d %v", path, key, got.StatusCode, got.Header)
+			}
+		}
+		for key, allowed := range map[string]int{"secret-one": 1, "secret-few": 2} {
+			before := g.Active()
+			for range allowed {
+				startUpload(t, g, path, key)
+			}
+			until(t, "the bodies are being read", func() bool { return g.Active() == before+allowed })
+			if got := answered(t, startUpload(t, g, path, key)); got.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("%s with %s: one more is %d", path, key, got.StatusCode)
+			}
+		}
+	}
+}
+
+// Where all places are taken, a body is not read at all.
+func TestWithoutAPlaceTheBodyIsNotRead(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config("limits: {concurrency: 1}\n"), nil)
+	open := openStream(t, g, "")
+	for _, path := range modelPaths {
+		if got := answered(t, startUpload(t, g, path, "")); got.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+	close(stage.goOn)
+	rest(t, open)
+}
