@@ -56,6 +56,9 @@ func (c *call) vendorModel() error {
 // modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the name
 // stands for, as an alias or with a word about thinking behind it. The list at path is where the others are.
 func (c *call) modelNamed(name, path string) (*perigee.Model, error) {
+	if err := checkModel(name); err != nil {
+		return nil, err
+	}
 	models, err := c.models()
 	if err != nil {
 		return nil, err
