@@ -154,5 +154,6 @@ type Embeddings struct {
 	Model    string
 	Vectors  [][]float32
 	Usage    Usage
+	Estimate bool // at least a part of Usage was estimated, because the provider does not name it
 	Raw      []byte
 }

@@ -22,6 +22,9 @@ type Note struct {
 	Subject string // what it was done to, in the client's words
 }
 
+// EstimatedUsage is the note about tokens that the provider has not named.
+var EstimatedUsage = Note{Action: NoteEstimated, Subject: "usage"}
+
 func (n Note) String() string { return n.Action + " " + n.Subject }
 
 // LateNotes are notes that come up only while an answer is written, when who records the call cannot see them pass. All

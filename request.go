@@ -351,6 +351,21 @@ type EmbedRequest struct {
 	Inputs []EmbedInput // nil in the Gemini dialect, where Body goes on as it is
 }
 
+// MaxEmbedBatch is how many inputs the provider takes in one request.
+const MaxEmbedBatch = 100
+
+// Requests is how many requests the provider gets for r.
+func (r *EmbedRequest) Requests() int { return max(1, (len(r.Inputs)+MaxEmbedBatch-1)/MaxEmbedBatch) }
+
+// EstimateTokens is about how many tokens the inputs have. The least that an input has is one.
+func (r *EmbedRequest) EstimateTokens() (tokens int64) {
+	for i := range r.Inputs {
+		prompt := Prompt{Contents: []Content{r.Inputs[i].Content}}
+		tokens += prompt.EstimateTokens()
+	}
+	return tokens
+}
+
 // An EmbedInput is one thing to embed.
 type EmbedInput struct {
 	Content    Content

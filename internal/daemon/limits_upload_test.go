@@ -14,8 +14,8 @@ import (
 	"perigee/internal/perigeetest"
 )
 
-// startUpload announces a body of 60 MB for a path and sends the first bytes of it. The connection is open until the test ends.
-func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
+// dial connects to a daemon until the test ends.
+func dial(t *testing.T, g *gateway) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
 	if err != nil {
@@ -23,7 +23,14 @@ func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 60000000\r\n\r\n{\"model\":\"", path, key)
+	return conn
+}
+
+// startUpload announces a body of 60 MB for a path and sends the first bytes of it.
+func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
+	t.Helper()
+	conn := dial(t, g)
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 60000000\r\n\r\n{\"model\":\"", path, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
-	if err := c.letIn(&req.Origin, req.Model, 1); err != nil {
+	if err := c.letIn(&req.Origin, req.Model, req.Requests()); err != nil {
 		return err
 	}
 	c.note(req.Notes)
@@ -62,24 +62,12 @@ func (c *call) embeddings() error {
 	if err != nil {
 		return err
 	}
-	if vectors.Usage == (perigee.Usage{}) {
-		c.note(append(slices.Clip(req.Notes), estimated))
-		vectors = withEstimate(vectors, req)
+	if vectors.Estimate {
+		c.note(append(slices.Clip(req.Notes), perigee.EstimatedUsage))
 	}
 	c.describe(vectors.Upstream, vectors.Model)
 	c.writeJSON(http.StatusOK, openai.EncodeEmbeddings(vectors, packed))
 	return nil
-}
-
-// withEstimate counts by rule of thumb what was embedded: the provider does not say, and clients of this API show it.
-func withEstimate(vectors *perigee.Embeddings, req *perigee.EmbedRequest) *perigee.Embeddings {
-	var prompt perigee.Prompt
-	for i := range req.Inputs {
-		prompt.Contents = append(prompt.Contents, req.Inputs[i].Content)
-	}
-	counted := *vectors
-	counted.Usage.Input = prompt.EstimateTokens()
-	return &counted
 }
 
 // imageGenerations answers POST /v1/images/generations. Each picture is a call of its own to the model, one after

@@ -80,7 +80,7 @@ func (library) Models(context.Context) ([]perigee.Model, error) {
 }
 
 func (library) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	return &perigee.Embeddings{Model: "real", Vectors: [][]float32{{1}}}, nil
+	return &perigee.Embeddings{Model: "real", Vectors: [][]float32{{1}}, Usage: perigee.Usage{Input: 3}, Estimate: true}, nil
 }
 
 // A name that a request may use is also one that can be looked up, by who may use it.
@@ -122,12 +122,12 @@ func TestModelBehindAName(t *testing.T) {
 	}
 }
 
-// Where the provider does not count what it embeds, perigee estimates it, and says so.
+// Where the tokens are an estimate, the answer says so.
 func TestEmbeddingsAreCounted(t *testing.T) {
 	api := httpapi.New(httpapi.Options{Upstream: library{}}, httpapi.Settings{MaxBody: 1 << 20})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/embeddings", strings.NewReader(`{"model":"real","input":["12345678","1234"]}`)))
-	if !strings.Contains(w.Body.String(), `"usage":{"prompt_tokens":3,"total_tokens":3}`) || w.Header().Get("X-Perigee-Notes") != "mapped token count: estimated" {
+	if !strings.Contains(w.Body.String(), `"usage":{"prompt_tokens":3,"total_tokens":3}`) || w.Header().Get("X-Perigee-Notes") != "estimated usage" {
 		t.Errorf("got %s with notes %q", w.Body, w.Header().Get("X-Perigee-Notes"))
 	}
 }

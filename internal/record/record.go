@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"iter"
 	"log/slog"
+	"slices"
 	"time"
 
 	"perigee"
@@ -126,6 +127,9 @@ func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer
 	w.finished = true
 	if answer != nil {
 		w.upstream, w.model, w.usage = answer.Upstream, answer.Model, answer.Usage
+		if answer.Estimate {
+			w.notes = append(slices.Clip(w.notes), perigee.EstimatedUsage)
+		}
 	}
 	return answer, nil
 }

@@ -230,6 +230,9 @@ func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, fou
 		}
 		f := failure{upstream: target.Name, err: err, why: place(i, len(found.targets), found.model), took: r.opts.Now().Sub(began)}
 		f.told = origin.Steps.Len() > steps
+		if err != nil {
+			f.usage = perigee.AsError(err).Usage
+		}
 		if failed = append(failed, f); len(failed) > 1 {
 			failed.tell(origin.Steps)
 		}
@@ -243,7 +246,7 @@ func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, fou
 	if len(failed) == 0 {
 		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, what)
 	}
-	return none, r.verdict(ctx, found, origin, failed)
+	return none, failed.charge(r.verdict(ctx, found, origin, failed))
 }
 
 // place is why an upstream is asked: where it stands among those for the model.

@@ -98,7 +98,7 @@ func (a *answer) estimate() bool {
 	}
 	u.Thinking = max(u.Thinking, perigee.EstimateTokens(a.thought, 0))
 	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(a.said, a.pictures))
-	note := perigee.Note{Action: perigee.NoteEstimated, Subject: "usage"}
+	note := perigee.EstimatedUsage
 	return a.yield(perigee.Event{Kind: perigee.EventNote, Note: &note, More: true}, nil) &&
 		a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &u, More: true}, nil)
 }

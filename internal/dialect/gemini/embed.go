@@ -51,12 +51,35 @@ func EncodeEmbed(req *perigee.EmbedRequest) []byte {
 	return w.buf
 }
 
-// DecodeEmbeddings reads the provider's answer to either call.
-func DecodeEmbeddings(body []byte) ([][]float32, error) {
-	if err := rawjson.Check(body); err != nil {
-		return nil, err
+// EstimateEmbed is about how many tokens the body of embedContent or batchEmbedContents has.
+func EstimateEmbed(body []byte) (tokens int64) {
+	c := rawjson.NewCursor(body)
+	count := func(c *rawjson.Cursor) {
+		prompt := perigee.Prompt{Contents: []perigee.Content{decodeContent(c)}}
+		tokens += prompt.EstimateTokens()
 	}
-	var vectors [][]float32
+	for key := range c.Object() {
+		switch string(key) {
+		case "content":
+			count(c)
+		case "requests":
+			for range c.Array() {
+				for key := range c.Object() {
+					if string(key) == "content" {
+						count(c)
+					}
+				}
+			}
+		}
+	}
+	return tokens
+}
+
+// DecodeEmbeddings reads the provider's answer to either call, and how many tokens it names; 0: none.
+func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error) {
+	if err := rawjson.Check(body); err != nil {
+		return nil, 0, err
+	}
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
 		switch string(key) {
@@ -66,9 +89,29 @@ func DecodeEmbeddings(body []byte) ([][]float32, error) {
 			for range c.Array() {
 				vectors = append(vectors, decodeVector(c))
 			}
+		case "usageMetadata":
+			tokens = embedUsage(c)
 		}
 	}
-	return vectors, c.Err()
+	return vectors, tokens, c.Err()
+}
+
+// EmbedTokens is how many tokens the provider names in an answer that was checked before; 0: it names none.
+func EmbedTokens(body []byte) (tokens int64) {
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if string(key) == "usageMetadata" {
+			tokens = embedUsage(c)
+		}
+	}
+	return tokens
+}
+
+func embedUsage(c *rawjson.Cursor) int64 {
+	if usage := decodeUsage(c); usage != nil {
+		return usage.Input
+	}
+	return 0
 }
 
 func decodeVector(c *rawjson.Cursor) []float32 {

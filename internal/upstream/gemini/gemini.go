@@ -9,12 +9,10 @@ package gemini
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -221,51 +219,6 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	return count, nil
 }
-
-// Embed asks the API for vectors.
-func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
-	if req.Dialect == perigee.DialectGemini {
-		method := "embedContent"
-		if req.Batch {
-			method = "batchEmbedContents"
-		}
-		body, err := dialect.RewriteModel(req.Body, req.Model)
-		if err != nil {
-			return nil, err
-		}
-		e.Raw, err = u.call(ctx, &req.Origin, req.Model, method, wire.NewBody(body))
-		return e, err
-	}
-	// Other dialects allow more at once than this API takes.
-	for inputs := range slices.Chunk(req.Inputs, maxEmbedBatch) {
-		part := *req
-		part.Inputs = inputs
-		raw, err := u.call(ctx, &req.Origin, req.Model, "batchEmbedContents", wire.NewBody(dialect.EncodeEmbed(&part)))
-		if err != nil {
-			return nil, err
-		}
-		if err := req.Reserve(vectorFactor * int64(len(raw))); err != nil {
-			return nil, u.explain(ctx, req.Model, err)
-		}
-		vectors, err := dialect.DecodeEmbeddings(raw)
-		if err != nil {
-			return nil, u.garbled(req.Model, err)
-		}
-		if len(vectors) != len(inputs) {
-			return nil, u.garbled(req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(inputs)))
-		}
-		e.Vectors = append(e.Vectors, vectors...)
-	}
-	return e, nil
-}
-
-// vectorFactor is what an answer with vectors counts beside its own bytes: numbers of four bytes and more become eight each, and text
-// again for the client.
-const vectorFactor = 3
-
-// maxEmbedBatch is how many inputs the API takes at once.
-const maxEmbedBatch = 100
 
 // Models asks the API for its list, all pages of it.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
