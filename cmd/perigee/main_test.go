@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
 //	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does) and waits; stderr is what it said (stop is testscript's own: it ends the script)
-//	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body
+//	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
@@ -144,6 +145,8 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
+var firstID = regexp.MustCompile(`"id":"([^"]+)"`)
+
 func request(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: http METHOD URL [FILE] [HEADER: VALUE]…")
@@ -173,6 +176,10 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	defer resp.Body.Close()
 	fmt.Fprintln(ts.Stdout(), resp.Status)
 	ts.Check(resp.Header.Write(ts.Stdout()))
-	_, err = io.Copy(ts.Stdout(), io.MultiReader(strings.NewReader("\n"), resp.Body, strings.NewReader("\n")))
+	answer, err := io.ReadAll(resp.Body)
 	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "\n%s\n", answer)
+	if found := firstID.FindSubmatch(answer); found != nil {
+		ts.Setenv("ID", string(found[1]))
+	}
 }

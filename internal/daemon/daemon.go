@@ -329,7 +329,11 @@ func (d *Daemon) Failed() <-chan error { return d.failed }
 func (d *Daemon) Stop(ctx context.Context) {
 	sockets := make(chan error, 1)
 	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
-	if err := errors.Join(d.tcp.Shutdown(ctx), <-sockets); err != nil {
+	err := errors.Join(d.tcp.Shutdown(ctx), <-sockets)
+	if err == nil {
+		err = d.api.Finish(ctx)
+	}
+	if err != nil {
 		d.opts.Logger.Warn("cutting off open calls", "calls", d.api.Active())
 		d.cancel(httpapi.ErrShutdown)
 		// Their handlers see it and say goodbye; who does not manage in this time is cut.

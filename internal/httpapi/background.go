@@ -107,6 +107,32 @@ func (r *run) stop(ctx context.Context) error {
 	}
 }
 
+// Finish returns when no answer is being made in the background any more, or when ctx ends before. It comes after
+// http.Server.Shutdown and Drain, which see to it that no request begins another one.
+func (s *Server) Finish(ctx context.Context) error {
+	for {
+		running := s.behind.any()
+		if running == nil {
+			return nil
+		}
+		select {
+		case <-running.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// any returns one of the runs, or nil.
+func (b *background) any() *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.runs {
+		return r
+	}
+	return nil
+}
+
 // Close ends the answers that are being made in the background and over sockets, and waits until that is written down.
 // The server takes no more of them.
 func (s *Server) Close() {

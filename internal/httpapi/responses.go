@@ -183,7 +183,9 @@ func (c *call) responsesBackground(req *responses.Request) error {
 	}
 	c.asked, c.ongoing = true, true
 	held := c.places.handOver()
+	c.enter()
 	go func() {
+		defer c.leave()
 		defer running.leave()
 		defer held.release()
 		defer c.lease.Close()
