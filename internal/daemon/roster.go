@@ -39,13 +39,13 @@ type roster struct {
 	loading  sync.Mutex // held while the store is read and the result applied: loads take effect in the order in which they read
 	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*source
-	retired  []*source          // removed, or signed in again since; not for long
-	readings map[string]reading // by email
+	retired  []*source           // removed, or signed in again since; not for long
+	readings map[string]*reading // by email
 }
 
 // newRoster returns the accounts of an upstream, as they are stored now.
 func newRoster(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, transport http.RoundTripper, opts Options) (*roster, error) {
-	r := &roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]reading{}}
+	r := &roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]*reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.stops.keep = r.keepState
 	r.client, r.guard = newSignIn(u, transport, opts), oauth.NewGuard(opts.Now)

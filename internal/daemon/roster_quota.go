@@ -14,18 +14,9 @@ const (
 	// quotaPause is how long a reading of an account's quota is good enough for choosing accounts, which looks
 	// only while calls are made.
 	quotaPause = 5 * time.Minute
-	// quotaFresh is how long one is good enough for whoever wants to see it, so that clients who ask again and again do
-	// not have the provider asked each time.
-	quotaFresh = 15 * time.Second
 	// quotaTime is how long asking for one account's may take.
 	quotaTime = 30 * time.Second
 )
-
-// A reading is what an account had left at a time.
-type reading struct {
-	rows []perigee.QuotaRow
-	at   time.Time
-}
 
 // used notes that an account is being used, and has a look at its quota if nobody has for a while. That costs no tokens,
 // and an account that nobody uses is never asked about; nor is one that there is no choice about.
@@ -117,24 +108,4 @@ func (r *roster) look(emails []string) <-chan struct{} {
 		asking.Wait()
 	})
 	return done
-}
-
-// quota returns what an account has left, as of a moment ago at most, or if fresh as of now. What was read while a call was
-// being made does not count: it may be from before the call.
-func (r *roster) quota(ctx context.Context, s *source, fresh bool) ([]perigee.QuotaRow, error) {
-	email := s.SignIn().Email
-	r.mu.Lock()
-	last, ok := r.readings[email]
-	r.mu.Unlock()
-	now := r.now()
-	if age := now.Sub(last.at); ok && !fresh && age >= 0 && age < quotaFresh {
-		return last.rows, nil
-	}
-	rows, err := r.readQuota(ctx, s)
-	if err == nil {
-		r.mu.Lock()
-		r.readings[email] = reading{rows, now}
-		r.mu.Unlock()
-	}
-	return rows, err
 }
