@@ -128,12 +128,22 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
 	}
+	c.logRefusal(status, e)
+	return status, e
+}
+
+// logRefusal logs a refusal, unless there is a line about it already.
+func (c *call) logRefusal(status int, e *perigee.Error) {
+	about := []any{"call", c.id, "method", shorten(c.r.Method), "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message}
+	if !c.known {
+		c.unknown.refused(addressOf(c.r), about...)
+		return
+	}
 	level := slog.LevelInfo
 	if c.asked || c.record(e, status) {
-		level = slog.LevelDebug // there is a line about it already
+		level = slog.LevelDebug
 	}
-	c.opts.Logger.Log(c.r.Context(), level, "refused", "call", c.id, "method", c.r.Method, "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message)
-	return status, e
+	c.opts.Logger.Log(c.r.Context(), level, "refused", about...)
 }
 
 // recordedRefusals is how many refused requests of a key are put on record in a minute, or of all that come without one. To be

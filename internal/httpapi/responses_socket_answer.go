@@ -18,7 +18,7 @@ func (s *socket) answer(r *responses.Message) {
 	defer s.Server.leave()
 	shake := s.shake
 	c := &call{Server: s.Server, state: s.settings.Load(), r: shake.r.WithContext(s.ctx), id: s.opts.NewID(), start: s.opts.Now(),
-		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate}
+		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate, known: true}
 	c.w = &socketWriter{socket: s, header: http.Header{"X-Perigee-Call": {c.id}}}
 	defer c.end()
 	defer s.survive(c, r.Stream)

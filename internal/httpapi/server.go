@@ -81,6 +81,7 @@ type Server struct {
 	uploads  uploads
 	refusals keyUse       // of requests without a key that are put on record
 	calls    atomic.Int64 // that limits.concurrency counts
+	unknown  strangers
 }
 
 // A state is the settings with what was worked out from them.
@@ -115,6 +116,7 @@ func New(opts Options, settings Settings) *Server {
 	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
 	s.refusals.allowed = recordedRefusals
 	s.recent.memory = opts.Memory
+	s.unknown.now, s.unknown.logger = opts.Now, opts.Logger
 	if opts.OnIdle != nil {
 		s.idle = time.AfterFunc(idleTime, s.rest)
 	}
@@ -168,6 +170,7 @@ type call struct {
 	body    []byte      // of the request, until its memory is given back
 	kept    keptImages
 	places  places
+	known   bool // the client has shown a key, or needs none
 
 	lease     membudget.Lease
 	reserved  int64 // of the lease, for the body
@@ -179,7 +182,7 @@ type call struct {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	s.enter()
 	defer s.leave()
-	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted}
+	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted, known: trusted}
 	c.path = cleanPath(r.URL.Path)
 	c.dialect = dialectOf(c.path, r.Header)
 	c.array = streamsArray(c.path, r.URL)
@@ -230,8 +233,9 @@ func (c *call) answer() error {
 	}
 	route, rest := findRoute(c.path)
 	if err := c.authorize(route); err != nil {
-		return err
+		return c.slowDown(err)
 	}
+	c.known = c.trusted || route == nil || route.access != public || len(c.state.keys) == 0
 	if route == nil {
 		return unknownPath(c.r.Method, c.path)
 	}

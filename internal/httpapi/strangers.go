@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// What requests may cause that have shown no key: what is answered and logged for them is bounded by address and in all.
+//
+// An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are compared before that, so the right
+// one works at once, whatever else comes from its address. Waiting answers are few: without a place, a wrong key is answered 429 at
+// once and its connection is closed, so that each further guess costs a connection.
+const (
+	freeGuesses  = 10
+	guessWindow  = time.Minute
+	guessDelay   = time.Second
+	maxDelayed   = 256 // answers that wait, in all
+	maxDelayedOf = 16  // and of one address
+	maxAddresses = 4096
+	maxLogLines  = 20 // lines a minute about new addresses, and again as many about known ones
+)
+
+// strangers keeps account of requests that have shown no key, by the address they come from: one that has many in IPv6 counts as one
+// with its /64. The zero value is ready once now and logger are set.
+type strangers struct {
+	now    func() time.Time
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	by      map[netip.Addr]*stranger
+	delayed int
+	lines   int       // about new addresses,
+	since   time.Time // from this time on
+	timer   *time.Timer
+	closed  bool
+}
+
+// A stranger is an address and what came from it.
+type stranger struct {
+	began   time.Time // of the window
+	guesses int       // within it
+	delayed int
+	logged  time.Time // the last line
+	pending int       // requests since then that no line has told of
+	last    []any     // attributes of the last of them
+}
+
+// addressOf is the address that requests of a client count for. Requests without one count together.
+func addressOf(r *http.Request) netip.Addr {
+	port, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address := port.Addr().Unmap().WithZone("")
+	if address.Is6() {
+		prefix, _ := address.Prefix(64) // which is never too long
+		return prefix.Addr()
+	}
+	return address
+}
+
+// find returns what is known of an address. A table that is full of others counts it with all that have no place. The lock is held.
+func (s *strangers) find(address netip.Addr) *stranger {
+	found := s.by[address]
+	if found == nil && len(s.by) >= maxAddresses {
+		address = netip.Addr{}
+		found = s.by[address]
+	}
+	if found == nil {
+		if s.by == nil {
+			s.by = map[netip.Addr]*stranger{}
+		}
+		found = &stranger{}
+		s.by[address] = found
+	}
+	return found
+}
+
+// slowDown counts a request without a good key, and returns the error to answer it with, now or later.
+func (c *call) slowDown(err error) error {
+	if !errors.Is(err, errBadKey) {
+		return err
+	}
+	answer := c.unknown.guess(c.r.Context(), addressOf(c.r), err)
+	if answer != err {
+		c.w.Header().Set("Connection", "close")
+	}
+	return answer
+}
+
+// guess counts a wrong key and waits where there were too many. It returns the error to answer with.
+func (s *strangers) guess(ctx context.Context, address netip.Addr, wrong error) error {
+	s.mu.Lock()
+	now, found := s.now(), s.find(address)
+	if age := now.Sub(found.began); age < 0 || age >= guessWindow {
+		found.began, found.guesses = now, 0
+	}
+	found.guesses++
+	switch {
+	case found.guesses <= freeGuesses:
+		s.mu.Unlock()
+		return wrong
+	case s.delayed >= maxDelayed || found.delayed >= maxDelayedOf:
+		e := perigee.Errorf(perigee.ClassRateLimited, "too many wrong keys came from this address").
+			WithNext("send one of the keys in perigee's configuration")
+		e.Retry = found.began.Add(guessWindow).Sub(now)
+		s.mu.Unlock()
+		return e
+	}
+	s.delayed++
+	found.delayed++
+	s.mu.Unlock()
+	timer := time.NewTimer(guessDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delayed--
+	found.delayed--
+	return wrong
+}
+
+// refused logs a refusal: at most one line a minute about an address, with the number of those that it tells of.
+func (s *strangers) refused(address netip.Addr, attributes ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, found := s.now(), s.find(address)
+	found.pending++
+	found.last = attributes
+	if age := now.Sub(s.since); age < 0 || age >= time.Minute {
+		s.since, s.lines = now, 0
+	}
+	if found.due(now) && s.lines < maxLogLines {
+		s.lines++
+		s.log(address, found, now)
+	}
+	if s.timer == nil && !s.closed {
+		s.timer = time.AfterFunc(time.Minute, s.sweep)
+	}
+}
+
+// due says whether there may be a line about an address again.
+func (f *stranger) due(now time.Time) bool {
+	age := now.Sub(f.logged)
+	return age < 0 || age >= time.Minute
+}
+
+func (s *strangers) log(address netip.Addr, found *stranger, now time.Time) {
+	s.logger.Info("refused", append(slices.Clip(found.last), "address", address, "number", found.pending)...)
+	found.logged, found.pending, found.last = now, 0, nil
+}
+
+// sweep runs once a minute while there are addresses. It logs what no line has told of yet, the addresses with most requests
+// first, and forgets those that were quiet.
+func (s *strangers) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	pending := slices.SortedFunc(maps.Keys(s.by), func(a, b netip.Addr) int {
+		return cmp.Or(s.by[b].pending-s.by[a].pending, a.Compare(b))
+	})
+	more, requests := 0, 0
+	for i, address := range pending {
+		found := s.by[address]
+		switch {
+		case found.pending > 0 && !found.due(now): // the next sweep does
+		case found.pending > 0 && i < maxLogLines:
+			s.log(address, found, now)
+		case found.pending > 0:
+			more, requests = more+1, requests+found.pending
+			found.logged, found.pending, found.last = now, 0, nil
+		case found.delayed == 0 && found.due(now) && now.Sub(found.began).Abs() >= guessWindow:
+			delete(s.by, address)
+		}
+	}
+	if more > 0 {
+		s.logger.Info("refused", "addresses", more, "number", requests)
+	}
+	s.timer = nil
+	if len(s.by) > 0 && !s.closed {
+		s.timer = time.AfterFunc(time.Minute, s.sweep)
+	}
+}
+
+// close ends the sweeping.
+func (s *strangers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed = true; s.timer != nil {
+		s.timer.Stop()
+	}
+}
