@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
 )
 
@@ -151,4 +153,64 @@ func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
 	}
 	wait(t, stopped, "the daemon to stop")
 	g.ended(t, perigee.OutcomeCutOff)
+}
+
+// hearError reads the next message, which has to be an error, and returns its status.
+func hearError(t *testing.T, conn *websocket.Conn) (status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, data, err := conn.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event struct {
+		Type   string
+		Status int
+	}
+	if err := json.Unmarshal(data, &event); err != nil || event.Type != "error" {
+		t.Fatalf("heard %s (%v)", data, err)
+	}
+	return event.Status
+}
+
+// A key that expires while its socket is open is refused as such, and the record says the same.
+func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	clock := &clock{at: time.Now()}
+	g := start(t, stage.config("keys: [{name: one, secret: secret-one, expires: "+clock.now().Add(time.Hour).Format(time.RFC3339)+"}]\n"),
+		func(o *daemon.Options) { o.Now = clock.now })
+	conn := openSocket(t, g, "secret-one")
+	clock.advance(2 * time.Hour)
+	say(t, conn, askOverSocket)
+	if status := hearError(t, conn); status != http.StatusUnauthorized {
+		t.Errorf("told %d", status)
+	}
+	call := g.ended(t, perigee.OutcomeFailed)
+	if row := httpapi.TraceRow(&call); row.Status != http.StatusUnauthorized || call.Client.Key != "one" {
+		t.Errorf("recorded as %+v", row)
+	}
+}
+
+// Each answer on a socket holds a place of limits.concurrency, and an open socket without one holds none.
+func TestAnswersOnSocketsCountForConcurrency(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config("limits: {concurrency: 1}\n"), nil)
+	busy, idle := openSocket(t, g, ""), openSocket(t, g, "")
+	say(t, busy, askOverSocket)
+	hear(t, busy, "response.output_text.delta")
+	say(t, idle, askOverSocket)
+	if status := hearError(t, idle); status != http.StatusTooManyRequests {
+		t.Errorf("told %d", status)
+	}
+	if got := status(t, g, streaming, ""); got != http.StatusTooManyRequests {
+		t.Errorf("over HTTP: %d", got)
+	}
+	close(stage.goOn)
+	hear(t, busy, "response.completed")
+	until(t, "the place is free", func() bool { return status(t, g, streaming, "") == http.StatusOK })
+	say(t, idle, askOverSocket)
+	hear(t, idle, "response.completed")
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -145,6 +146,9 @@ func toldStatus(c *perigee.Call, kept int) int {
 	begun := c.Stream && c.FirstByte > 0
 	if c.Class == "" || begun || c.Outcome != perigee.OutcomeFailed {
 		return kept
+	}
+	if c.Upstream == "" && c.Status == http.StatusUnauthorized {
+		return c.Status // the client's own key: a provider's 401 is about perigee's credentials, and has an upstream
 	}
 	return statusOf(c.Dialect, &perigee.Error{Class: c.Class, Status: c.Status})
 }
