@@ -53,25 +53,29 @@ type Loaded struct {
 	Variables []string
 
 	inputs  []input
+	blank   bool              // the file has nothing in it but comments
 	shown   map[string]string // what is shown of secrets, by key
 	refused map[string]bool   // keys with a value that could not be taken; none in a configuration that holds
 }
 
 // An input is a file that was read, or looked for, on the way to a configuration.
 type input struct {
-	path    string
-	missing bool
-	sum     [sha256.Size]byte
+	path       string
+	limit      int64 // of its size
+	missing    bool
+	sum        [sha256.Size]byte
+	unfinished bool // a configuration file whose last line has no line break
 }
 
 // Load merges flag over environment over file over default and checks the result. The error is a
 // *Problems with everything that is wrong; then there is no configuration at all.
 func Load(src Sources) (*Loaded, error) {
-	loaded, problems, _ := load(src)
-	if problems != nil {
+	l := newLoader(src)
+	l.gather()
+	if problems := l.complaints(); problems != nil {
 		return nil, problems
 	}
-	return loaded, nil
+	return l.loaded(), nil
 }
 
 // Inspect is Load for who wants to see a configuration also when it does not hold. Beside the error there is what was
@@ -88,16 +92,6 @@ func Inspect(src Sources) (*Loaded, error) {
 		return nil, err
 	}
 	return l.loaded(), err
-}
-
-// load also tells what it read, which Watch wants to know when it went wrong, too.
-func load(src Sources) (*Loaded, *Problems, []input) {
-	l := newLoader(src)
-	l.gather()
-	if problems := l.complaints(); problems != nil {
-		return nil, problems, l.inputs
-	}
-	return l.loaded(), nil, l.inputs
 }
 
 // gather brings all sources together and checks the result. It says whether all of the file was understood.
@@ -143,7 +137,7 @@ func (l *loader) loaded() *Loaded {
 	}
 	slices.Sort(variables)
 	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
-		inputs: l.inputs, shown: l.shown, refused: l.bad}
+		inputs: l.inputs, blank: l.blank, shown: l.shown, refused: l.bad}
 }
 
 // A loader is one run of Load.
@@ -157,6 +151,7 @@ type loader struct {
 	problems Problems
 	warnings []Problem
 	inputs   []input
+	blank    bool // the file has nothing in it but comments
 
 	envNames    map[string]bool   // what env: refers to
 	shown       map[string]string // what is shown of secrets, by key
@@ -214,10 +209,12 @@ func (l *loader) readFile() bool {
 		l.problems.List = append(l.problems.List, problem)
 		return false
 	}
+	l.inputs[len(l.inputs)-1].unfinished = len(text) > 0 && text[len(text)-1] != '\n'
 	root := l.parse(text)
 	if len(l.problems.List) > 0 {
 		return false
 	}
+	l.blank = root == nil || root.Tag == "!!null"
 	if root != nil {
 		l.decode(root, reflect.ValueOf(l.config).Elem(), "", field{})
 	}
@@ -232,7 +229,7 @@ func (l *loader) read(path string, limit int64) ([]byte, error) {
 	}
 	text, err := readFile(path)
 	if !slices.ContainsFunc(l.inputs, func(in input) bool { return in.path == path }) {
-		l.inputs = append(l.inputs, input{path: path, missing: err != nil, sum: sha256.Sum256(text)})
+		l.inputs = append(l.inputs, input{path: path, limit: limit, missing: err != nil, sum: sha256.Sum256(text)})
 	}
 	if err != nil {
 		return nil, err

@@ -19,13 +19,12 @@ type watched struct {
 	t    *testing.T
 	path string
 	said []string
-	now  time.Time
 }
 
 func watchIn(t *testing.T, text string) *watched {
 	t.Helper()
 	dir, src := inDir(t, nil)
-	w := &watched{t: t, path: filepath.Join(dir, "etc", "perigee", "config.yaml"), now: time.Now()}
+	w := &watched{t: t, path: filepath.Join(dir, "etc", "perigee", "config.yaml")}
 	if text != "" {
 		write(t, w.path, text)
 	}
@@ -47,12 +46,22 @@ func secretsOf(l *Loaded) string {
 	return text
 }
 
-// expect polls once and compares what was said.
+// expect polls as often as a change takes to count and compares what was said: nothing before the last poll.
 func (w *watched) expect(want ...string) {
 	w.t.Helper()
 	w.said = nil
-	w.now = w.now.Add(time.Second)
-	w.poll(w.now)
+	w.poll()
+	if len(w.said) > 0 {
+		w.t.Fatalf("said %q after one read", w.said)
+	}
+	w.once(want...)
+}
+
+// once polls once and compares what was said.
+func (w *watched) once(want ...string) {
+	w.t.Helper()
+	w.said = nil
+	w.poll()
 	if len(w.said) != len(want) {
 		w.t.Fatalf("said %q, want %q", w.said, want)
 	}
@@ -78,32 +87,19 @@ func TestWatchTellsOfNewContentOnly(t *testing.T) {
 
 func TestWatchSeesAnEditThatLooksTheSame(t *testing.T) {
 	w := watchIn(t, "log: info\n")
-	info, err := os.Stat(w.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.now = info.ModTime() // on a coarse clock, the edit below has the same time as the last look
-	w.poll(w.now)
-	write(t, w.path, "log: warn\n")
-	if err := os.Chtimes(w.path, info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	w.expect("good warn")
-}
-
-func TestWatchDoesNotReadWhatSurelyIsTheSame(t *testing.T) {
-	w := watchIn(t, "log: info\n")
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(w.path, old, old); err != nil {
-		t.Fatal(err)
+	for _, word := range []string{"warn", "info"} { // the same size and time, on the same file
+		write(t, w.path, "log: "+word+"\n")
+		if err := os.Chtimes(w.path, old, old); err != nil {
+			t.Fatal(err)
+		}
+		if word == "warn" {
+			w.expect("good warn")
+		} else {
+			w.expect("good info")
+		}
+		w.expect()
 	}
-	w.expect()
-	// The same size and time on the same file: nobody could tell without reading.
-	write(t, w.path, "log: warn\n")
-	if err := os.Chtimes(w.path, old, old); err != nil {
-		t.Fatal(err)
-	}
-	w.expect()
 }
 
 func TestWatchKeepsTheLastGoodConfiguration(t *testing.T) {
@@ -149,9 +145,10 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 	}
 	var got string
 	w := newWatcher(src, current, func(l *Loaded) { got = l.Config.Log }, func(err error) { t.Error(err) })
-	w.poll(time.Now())
+	w.poll()
 	link("v2")
-	w.poll(time.Now())
+	w.poll()
+	w.poll()
 	if got != "warn" {
 		t.Errorf("log is %q after the link was swapped", got)
 	}
@@ -169,25 +166,41 @@ func TestWatchDoesNotObeyAFileThatIsGone(t *testing.T) {
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
-	w.expect() // perhaps somebody is saving it just now
-	w.expect("is gone; what it said stays in force")
+	w.expect("is gone; its last content stays in force")
 	w.expect()
 	write(t, w.path, "log: warn\n")
 	w.expect("good warn")
 }
 
-func TestWatchOverlooksAMomentOfEmptiness(t *testing.T) {
+// Content that only one read has seen is a file that is being written.
+func TestWatchTakesWhatTwoReadsAgreeOn(t *testing.T) {
 	w := watchIn(t, "log: debug\n")
-	write(t, w.path, "")
-	w.expect()
-	write(t, w.path, "log: warn\n")
-	w.expect("good warn")
-	write(t, w.path, "")
-	w.expect()
-	w.expect("is empty; what it said stays in force") // losing its keys must not open a door
-	w.expect()
+	for _, text := range []string{"", "log: info\n", "log: error\nstrict: t", "# log\n", "log: warn\n"} {
+		write(t, w.path, text)
+		w.once()
+	}
+	w.once("good warn")
 	write(t, w.path, "log: error\n")
-	w.expect("good error")
+	w.once()
+	write(t, w.path, "log: warn\n") // back to what is in force
+	w.expect()
+	write(t, w.path, "log: error") // probably not all of it
+	w.expect()
+	w.once("good error")
+}
+
+func TestWatchDoesNotObeyAnEmptyFile(t *testing.T) {
+	for _, text := range []string{"", "\n", " \n\n", "# nothing\n", "---\n", "---\n# nothing\n...\n", "null\n", "~\n", "\ufeff\n"} {
+		w := watchIn(t, "log: debug\n")
+		write(t, w.path, text)
+		w.expect("is empty; its last content stays in force")
+		w.expect()
+		write(t, w.path, "log: error\n")
+		w.expect("good error")
+	}
+	w := watchIn(t, "# an annotated file\n") // in force as it is
+	write(t, w.path, "# another one\n")
+	w.expect("good info")
 }
 
 func TestWatchFollowsSecretFiles(t *testing.T) {
@@ -203,7 +216,6 @@ func TestWatchFollowsSecretFiles(t *testing.T) {
 	if err := os.Remove(secret); err != nil {
 		t.Fatal(err)
 	}
-	w.expect()
 	w.expect("does not exist")
 	write(t, secret, "third-secret\n")
 	w.expect("good info third-secret")
@@ -230,10 +242,10 @@ func TestWatchPollsUntilItsContextEnds(t *testing.T) {
 		}()
 		synctest.Wait()
 		text.Store("log: warn\n")
-		<-time.After(1500 * time.Millisecond)
+		<-time.After(2500 * time.Millisecond)
 		synctest.Wait()
 		if len(got) != 1 || got[0] != "warn" {
-			t.Errorf("after one tick: %q", got)
+			t.Errorf("after two ticks: %q", got)
 		}
 		cancel()
 		<-done
@@ -252,8 +264,8 @@ func TestWatchFindsAFileBesideTheKeyOfTheEnvironment(t *testing.T) {
 	w := newWatcher(src, current, func(l *Loaded) { found = append(found, l) }, func(err error) { t.Error(err) })
 	path := filepath.Join(dir, "home", "Library", "Application Support", "perigee", "config.yaml")
 	write(t, path, "upstreams: [{name: mine, kind: simulator}]\n")
-	for i := range 3 { // the other place stays empty, which has to be seen twice
-		w.poll(time.Now().Add(time.Duration(i) * time.Second))
+	for range 3 {
+		w.poll()
 	}
 	if len(found) != 1 || found[0].Path != path || found[0].KeyVariable != "" || len(found[0].Config.Upstreams) != 1 || found[0].Config.Upstreams[0].Name != "mine" {
 		t.Errorf("found %+v", found)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A configuration can come through a pipe (--config <(…)); reading that a second time would wait forever.
@@ -19,7 +18,7 @@ func TestWatchLeavesPipesAlone(t *testing.T) {
 	}
 	fail := func(error) { t.Error("a pipe was read again") }
 	w := newWatcher(src, &Loaded{Path: src.Path, inputs: []input{{path: src.Path}}}, nil, fail)
-	w.poll(time.Now())
+	w.poll()
 }
 
 func TestWithoutAHomeDirectoryDataDirMustBeSet(t *testing.T) {

@@ -23,9 +23,8 @@ func (d *Daemon) follow() {
 // restart is needed.
 func (d *Daemon) apply(loaded *config.Loaded) {
 	cfg, first := loaded.Config, d.opts.Loaded.Config
-	if len(cfg.Keys) == 0 && !httpapi.IsLoopback(d.listener.Addr().String()) {
-		d.opts.Logger.Error("the new configuration has no keys, but other machines can reach this listener; keeping the previous one",
-			"listen", d.listener.Addr().String())
+	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
+		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one", "file", loaded.Path)
 		return
 	}
 	if err := d.house.rebuild(d.base, cfg); err != nil {
@@ -49,7 +48,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	for _, w := range loaded.Warnings {
 		d.opts.Logger.Warn(w)
 	}
-	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path)
+	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams))
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}

@@ -202,15 +202,32 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	}
 }
 
-// The listener stays where it is until the next start, so what a new configuration says about listening does not make
-// it safe to drop the keys.
-func TestReloadDoesNotOpenAListenerThatOthersCanReach(t *testing.T) {
+// Removing all keys or all upstreams takes a restart: it may be a file that is being written, or a mistake.
+func TestReloadDoesNotRemoveAllKeysOrUpstreams(t *testing.T) {
 	t.Parallel()
-	g, book, write := followOn(t, "listen: 0.0.0.0:0\nkeys: [{name: laptop, secret: secret-laptop}]\n", map[string]string{})
-	write("listen: 127.0.0.1:0\n")
-	book.line(t, "has no keys", "other machines can reach")
-	if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
-		t.Errorf("the door is open: %d", got)
+	provider := newStage(t)
+	close(provider.goOn)
+	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		keys := "keys: [{name: laptop, secret: secret-laptop}]\n"
+		g, book, write := followOn(t, "listen: "+listen+"\n"+provider.config(keys), map[string]string{})
+		for text, section := range map[string]string{
+			"listen: 127.0.0.1:0\n": "keys", provider.config(""): "keys", keys: "upstreams", "upstreams: []\n" + keys: "upstreams", "{}\n": "keys",
+		} {
+			write(text)
+			book.line(t, "removes all "+section+", which needs a restart; keeping the previous one")
+			if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
+				t.Errorf("%s, after %q: %d without a key", listen, text, got)
+			}
+			resp := ask(t, g, streaming, "secret-laptop")
+			if got := resp.Header.Get("X-Perigee-Upstream"); resp.StatusCode != http.StatusOK || got != "studio" {
+				t.Errorf("%s, after %q: %d from %q", listen, text, resp.StatusCode, got)
+			}
+		}
+		write(provider.config("keys: [{name: desk, secret: secret-desk}]\n"))
+		book.line(t, "configuration reloaded", "keys=1", "upstreams=1")
+		if got := status(t, g, streaming, "secret-desk"); got != http.StatusOK {
+			t.Errorf("%s, after a good edit: %d", listen, got)
+		}
 	}
 }
 
@@ -258,12 +275,18 @@ func TestKeepAliveChangesWithoutRestart(t *testing.T) {
 	rest(t, quiet)
 }
 
-// A file that no longer names an upstream leaves the answers to the simulator, and the log says so each time.
+// While the simulator answers because no upstream is configured, every reload says so.
 func TestReloadThatLeavesTheSimulatorSaysSo(t *testing.T) {
-	_, log, write := follow(t, "upstreams: [{name: sim, kind: simulator}]\n")
-	write("strict: true\n")
+	t.Parallel()
+	g, log, write := follow(t, "log: info\n")
+	for _, text := range []string{"strict: true\n", "strict: false\n"} {
+		write(text)
+		log.line(t, "configuration reloaded")
+		log.line(t, "answering from the built-in simulator")
+	}
+	write("upstreams: [{name: mine, kind: simulator}]\n")
 	log.line(t, "configuration reloaded")
-	log.line(t, "answering from the built-in simulator")
-	write("strict: false\n")
-	log.line(t, "answering from the built-in simulator")
+	if g.Simulated() {
+		t.Error("the simulator still counts as the one that answers because nothing is configured")
+	}
 }
