@@ -80,7 +80,7 @@ func serve(ctx context.Context, env *environment, args []string) error {
 		d.Stop(ctx)
 		return fmt.Errorf("listening broke off: %w", err)
 	}
-	drain(d, loaded.Config.Limits.Drain, out)
+	drain(d, out)
 	return nil
 }
 
@@ -165,8 +165,8 @@ func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // drain lets open answers finish, for as long as the configuration says, or until a second signal.
-func drain(d *daemon.Daemon, limit time.Duration, out *narrator) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+func drain(d *daemon.Daemon, out *narrator) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.StopTime())
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -59,6 +59,12 @@ func (p *Pool) lose(m *member, state string, now instant) {
 	}
 }
 
+// reasonSpared is the reason of the cooldown that Status shows while all accounts are left alone.
+const reasonSpared = "spared"
+
+// IsSpared reports whether a cooldown of Status says that all accounts are left alone.
+func IsSpared(c perigee.Cooldown) bool { return c.Reason == reasonSpared }
+
 // lift ends the sparing.
 func (p *Pool) lift() {
 	if p.brake.until > 0 {

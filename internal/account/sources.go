@@ -199,7 +199,7 @@ func (p *Pool) Status() []Standing {
 		if m.inUse() && p.spares(now) {
 			s.Reason = p.spared()
 			until := p.clock.date(max(p.brake.until, now), now).UTC()
-			s.Cooldowns = append(s.Cooldowns, perigee.Cooldown{Until: until, Reason: "spared"})
+			s.Cooldowns = append(s.Cooldowns, perigee.Cooldown{Until: until, Reason: reasonSpared})
 		}
 		list[i] = s
 	}

@@ -141,6 +141,10 @@ type Limits struct {
 
 	// Longest wait for open calls to finish when perigee is stopped.
 	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
+
+	// How long perigee still takes new calls after it was told to stop, with GET /ready answering 503, so that a load balancer
+	// can take it out of service before connections are refused. 0: it stops listening at once.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" default:"0s" example:"10s"`
 }
 
 // The kinds of upstreams.

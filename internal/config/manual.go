@@ -37,6 +37,7 @@ var manual = map[string]string{
 	"Limits.Idle":              "Longest pause within an answer. 0: no limit.",
 	"Limits.KeepAlive":         "Pause in a stream after which the client gets a keep-alive, so that no proxy in between closes the connection.",
 	"Limits.Drain":             "Longest wait for open calls to finish when perigee is stopped.",
+	"Limits.ShutdownDelay":     "How long perigee still takes new calls after it was told to stop, with GET /ready answering 503, so that a load balancer can take it out of service before connections are refused. 0: it stops listening at once.",
 	"Upstream.Name":            "Name of the upstream in routes, usage and x-perigee-upstream. The name simulator is reserved for kind simulator.",
 	"Upstream.Kind":            "gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own Google sign-in. simulator is the built-in simulator.",
 	"Upstream.URL":             "Base URL of the API.",

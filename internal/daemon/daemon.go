@@ -82,6 +82,10 @@ type Daemon struct {
 	loaded      atomic.Pointer[config.Loaded] // the configuration in force
 	keepCalls   atomic.Int64                  // for how long, as a time.Duration; 0: forever
 	failed      chan error
+	started     atomic.Bool
+	draining    atomic.Bool
+	storeProbe  probe
+	lastUnready atomic.Pointer[string] // as it was logged; nil: ready
 }
 
 // Start opens the store, builds the upstreams and listens. When it returns without an error, requests are
@@ -121,7 +125,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	recorded := freshCalls{d.recorder, d.store}
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Control: control{d.house}, Status: d.status, Admin: admin.opens,
+		Control: control{d.house}, Status: d.status, Ready: d.unready, Admin: admin.opens,
 		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {
@@ -131,6 +135,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.follow()
 	d.followReplicas()
 	d.upkeep()
+	d.started.Store(true)
 	return d, nil
 }
 
@@ -327,6 +332,7 @@ func (d *Daemon) Failed() <-chan error { return d.failed }
 // Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off, visibly for their
 // clients. Everything that was recorded is on disk when it returns.
 func (d *Daemon) Stop(ctx context.Context) {
+	d.announceStop(ctx)
 	sockets := make(chan error, 1)
 	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
 	err := errors.Join(d.tcp.Shutdown(ctx), <-sockets)
@@ -380,22 +386,6 @@ func (d *Daemon) release(ctx context.Context) {
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
-}
-
-// freshCalls reads what is recorded, with the call that ended a moment ago.
-type freshCalls struct {
-	recorder *record.Recorder
-	store    *sqlstore.Store
-}
-
-func (f freshCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
-	f.recorder.Flush(ctx)
-	return f.store.Usage(ctx, q)
-}
-
-func (f freshCalls) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
-	f.recorder.Flush(ctx)
-	return f.store.Calls(ctx, q)
 }
 
 // settings are the part of the configuration that the HTTP edge enforces.

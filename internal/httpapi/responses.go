@@ -18,7 +18,7 @@ import (
 const responseLife = 30 * 24 * time.Hour
 
 // saveTime is how long writing an answer down may take before the client gets it all the same.
-const saveTime = 10 * time.Second
+const saveTime = 3 * time.Second
 
 // responses answers POST /v1/responses.
 func (c *call) responses() error {

@@ -80,7 +80,7 @@ func (c *call) clientHelp() helpPage {
 				{"Stored responses and images", "GET /v1/responses/{id}, /v1/images/{id}"},
 				{"Usage and quota", "GET /v1/usage, /v1/quota"},
 				{"Administration (admin token)", "/v1/accounts, /v1/accounts/use, /v1/accounts/status, /v1/traces, /v1/traces/{id}, /v1/status"},
-				{"Liveness", "GET /health"},
+				{"Liveness and readiness", "GET /health, /ready"},
 			}},
 			{"Commands", [][2]string{
 				{"perigee models", "the names that can be used as a model"},

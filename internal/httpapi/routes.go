@@ -30,6 +30,7 @@ type route struct {
 var routes = []route{
 	{path: "/", access: public, methods: methods{http.MethodGet: (*call).root}},
 	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
+	{path: "/ready", access: public, methods: methods{http.MethodGet: (*call).ready}},
 	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
 	{path: "/v1beta/models/*:", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiCall}},
 	{path: "/v1beta/models/*", methods: methods{http.MethodGet: (*call).geminiModel, http.MethodPost: (*call).geminiCall}},

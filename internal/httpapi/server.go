@@ -40,6 +40,8 @@ type Options struct {
 	Images    ImageStore                  // nil: images stand in the answer itself
 	Control   perigee.Control             // nil: there are no accounts to manage
 	Status    func() perigee.DaemonStatus // nil: there is no daemon
+	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
+	Ready func() []Unready
 	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
 	Admin     func(offer string) (bool, error)
 	Logger    *slog.Logger

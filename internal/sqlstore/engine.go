@@ -81,9 +81,21 @@ func chooseEngine(opts Options) (engine, error) {
 // errNoAnswer says that the database was given up, and not by who asked.
 var errNoAnswer = errors.New("the database did not answer in time")
 
+// readPatience bounds queries, which have a client that waits for the rows.
+const readPatience = 4 * time.Second
+
 // bounded runs work that ends when ctx does, and else after the engine's patience: a network can swallow a question.
 func (s *Store) bounded(ctx context.Context, work func(ctx context.Context) error) error {
-	patience := s.engine.patience()
+	return s.boundedBy(ctx, s.engine.patience(), work)
+}
+
+// boundedRead is bounded for queries.
+func (s *Store) boundedRead(ctx context.Context, work func(ctx context.Context) error) error {
+	return s.boundedBy(ctx, min(readPatience, s.engine.patience()), work)
+}
+
+// boundedBy runs work that ends when ctx does, and else after patience; 0: it cannot hang.
+func (s *Store) boundedBy(ctx context.Context, patience time.Duration, work func(ctx context.Context) error) error {
 	if patience == 0 {
 		return work(ctx)
 	}
@@ -105,12 +117,12 @@ func (s *Store) transact(ctx context.Context, change func(ctx context.Context, t
 
 // one runs a query that has one row, or none: sql.ErrNoRows.
 func (s *Store) one(ctx context.Context, query string, args []any, into ...any) error {
-	return s.bounded(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, query, args...).Scan(into...) })
+	return s.boundedRead(ctx, func(ctx context.Context) error { return s.read.QueryRowContext(ctx, query, args...).Scan(into...) })
 }
 
 // each runs a query and has each of its rows read.
 func (s *Store) each(ctx context.Context, query string, args []any, read func(rows *sql.Rows) error) error {
-	return s.bounded(ctx, func(ctx context.Context) error {
+	return s.boundedRead(ctx, func(ctx context.Context) error {
 		rows, err := s.read.QueryContext(ctx, query, args...)
 		return eachRow(rows, err, read)
 	})

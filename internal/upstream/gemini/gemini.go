@@ -75,6 +75,14 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
+// Unusable says why no call can succeed, as far as that is known without one; empty: calls can.
+func (u *Upstream) Unusable() string {
+	if u.keys.allRejected(u.opts.Now()) {
+		return "the provider rejects its API keys"
+	}
+	return ""
+}
+
 // Stream asks the model. Callers that stream get the provider's stream, others its one answer, each as a
 // frame when they speak its dialect.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {

@@ -3,6 +3,7 @@ package gemini
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -19,6 +20,8 @@ type key struct {
 	number int // its place in the configuration, from 1: what logs may say of it
 	secret perigee.Secret
 	until  time.Time // resting until then
+
+	rejected atomic.Bool // the provider's last word about the key was that it is not valid
 }
 
 func newKeyring(secrets []perigee.Secret) *keyring {
@@ -89,5 +92,26 @@ func (r *keyring) blame(k *key, err *perigee.Error, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.until = now.Add(min(rest, maxRest))
+	k.rejected.Store(err.Class == perigee.ClassUnauthenticated)
+	return true
+}
+
+// accepted notes that a call with the key was answered.
+func (k *key) accepted() {
+	if k.rejected.Load() {
+		k.rejected.Store(false)
+	}
+}
+
+// allRejected reports whether the provider has called every key invalid a short time ago. After that time the next call
+// finds out whether they still are.
+func (r *keyring) allRejected(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.keys {
+		if !k.rejected.Load() || !k.until.After(now) {
+			return false
+		}
+	}
 	return true
 }

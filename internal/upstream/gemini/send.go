@@ -89,6 +89,7 @@ func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Bod
 			resp, err = u.try(ctx, method, target, body, key)
 		}
 		if err == nil {
+			key.accepted()
 			return resp, nil
 		}
 		if ctx.Err() != nil {

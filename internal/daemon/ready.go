@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/httpapi"
+)
+
+const (
+	probeTime = 800 * time.Millisecond // how long the store may take to answer
+	probeKeep = time.Second            // how long its answer counts
+)
+
+// unready lists why calls cannot be answered now. It makes no call to a provider, and takes about a second at most.
+func (d *Daemon) unready() []httpapi.Unready {
+	var reasons []httpapi.Unready
+	if !d.started.Load() {
+		return []httpapi.Unready{{Reason: "perigee is starting"}}
+	}
+	if d.draining.Load() {
+		reasons = append(reasons, httpapi.Unready{Reason: "perigee is stopping"})
+	}
+	if err := d.storeProbe.result(d.checkStore); err != nil {
+		reasons = append(reasons, httpapi.Unready{Reason: "the database cannot be used", Detail: err.Error()})
+	}
+	if why := d.house.current.Load().unusable(); why != "" {
+		reasons = append(reasons, httpapi.Unready{Reason: "no upstream can be used", Detail: why})
+	}
+	d.logReadiness(reasons)
+	return reasons
+}
+
+// logReadiness logs when GET /ready begins to answer otherwise than the last time.
+func (d *Daemon) logReadiness(reasons []httpapi.Unready) {
+	var text string
+	for _, r := range reasons {
+		text = strings.TrimPrefix(text+"; "+strings.TrimSuffix(r.Reason+": "+r.Detail, ": "), "; ")
+	}
+	var now *string
+	if text != "" {
+		now = &text
+	}
+	switch before := d.lastUnready.Swap(now); {
+	case now != nil && (before == nil || *before != text):
+		d.opts.Logger.Warn("not ready", "reasons", text)
+	case now == nil && before != nil:
+		d.opts.Logger.Info("ready again")
+	}
+}
+
+// StopTime is how long Stop should be given to wait for open calls.
+func (d *Daemon) StopTime() time.Duration {
+	limits := d.loaded.Load().Config.Limits
+	return limits.ShutdownDelay + limits.Drain
+}
+
+// announceStop makes GET /ready answer 503 and goes on answering calls for limits.shutdown_delay, or until ctx ends.
+func (d *Daemon) announceStop(ctx context.Context) {
+	if d.draining.Swap(true) {
+		return
+	}
+	delay := d.loaded.Load().Config.Limits.ShutdownDelay
+	if delay <= 0 {
+		return
+	}
+	d.opts.Logger.Info("stopping; calls are still taken", "shutdown_delay", delay)
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+}
+
+func (d *Daemon) checkStore(ctx context.Context) error {
+	if err := d.store.Ping(ctx); err != nil {
+		return err
+	}
+	if d.recorder.Failing() {
+		return errors.New("calls cannot be recorded")
+	}
+	return nil
+}
+
+// unusable says why no upstream can answer, as far as that is known without a call; empty: one can.
+func (p *plan) unusable() string {
+	var reasons []string
+	for _, r := range p.rooms {
+		why := r.unusable()
+		if why == "" {
+			return ""
+		}
+		reasons = append(reasons, r.config.Name+": "+why)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+func (r *room) unusable() string {
+	if r.roster != nil {
+		return unusableAccounts(r.roster.pool.Status())
+	}
+	if u, ok := r.upstream.(interface{ Unusable() string }); ok {
+		return u.Unusable()
+	}
+	return ""
+}
+
+func unusableAccounts(accounts []account.Standing) string {
+	if len(accounts) == 0 {
+		return "no account is signed in"
+	}
+	usable := func(a account.Standing) bool {
+		return a.Enabled && perigee.UsableState(a.State) && !slices.ContainsFunc(a.Cooldowns, account.IsSpared)
+	}
+	if slices.ContainsFunc(accounts, usable) {
+		return ""
+	}
+	return "no account can be used"
+}
+
+// A probe runs a check when its last result is too old, once at a time, with a time-out.
+type probe struct {
+	mu      sync.Mutex
+	at      time.Time // of the last result
+	err     error
+	running chan struct{} // closed when the check that is running ends; nil: none is
+}
+
+// result is the outcome of a check that ended less than probeKeep ago.
+func (p *probe) result(check func(ctx context.Context) error) error {
+	p.mu.Lock()
+	if time.Since(p.at) < probeKeep {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	if p.running == nil {
+		p.running = make(chan struct{})
+		go p.run(check, p.running)
+	}
+	running := p.running
+	p.mu.Unlock()
+	select {
+	case <-running:
+	case <-time.After(probeTime + 100*time.Millisecond): // a check that does not even end
+		return errors.New("it does not answer")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *probe) run(check func(ctx context.Context) error, done chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	err := check(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("it does not answer")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.err, p.running = time.Now(), err, nil
+	close(done)
+}

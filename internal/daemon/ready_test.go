@@ -1,0 +1,191 @@
+package daemon_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"perigee/internal/perigeetest"
+	"perigee/internal/simulator"
+)
+
+// readiness asks GET /ready and returns its status and reasons.
+func readiness(t *testing.T, g *gateway) (status int, reasons string) {
+	t.Helper()
+	begun := time.Now()
+	resp, err := client.Get(g.URL() + "/ready")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Status  string
+		Reasons []string
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	if (answer.Status == "ready") != (resp.StatusCode == http.StatusOK) || (len(answer.Reasons) == 0) != (resp.StatusCode == http.StatusOK) {
+		t.Errorf("%d with %s", resp.StatusCode, body)
+	}
+	if took := time.Since(begun); took > patience/2 { // far more than it may take; a busy machine is slow
+		t.Errorf("it took %v", took)
+	}
+	return resp.StatusCode, strings.Join(answer.Reasons, "; ")
+}
+
+// wantReady asks until readiness is as wanted.
+func wantReady(t *testing.T, g *gateway, status int, reason string) {
+	t.Helper()
+	until(t, "readiness is "+http.StatusText(status)+" "+reason, func() bool {
+		got, reasons := readiness(t, g)
+		return got == status && reasons == reason
+	})
+}
+
+func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
+	t.Parallel()
+	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("X-Goog-Api-Key") {
+		case "good-key":
+			_, _ = w.Write([]byte(lastEvent))
+		case "limited-key":
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota"}}`))
+		default:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"API key not valid.","details":[` +
+				`{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`))
+		}
+	}))
+	config := func(keys string) string {
+		return "upstreams: [{name: studio, kind: gemini, url: \"" + provider + "\", keys: [" + keys + "]}]\nkeys: [{name: a, secret: secret-a}]\n"
+	}
+	for keys, want := range map[string]int{"bad-key": 503, "bad-key, worse-key": 503, "bad-key, good-key": 200, "limited-key": 200, "bad-key, limited-key": 200} {
+		g := start(t, config(keys), nil)
+		wantReady(t, g, http.StatusOK, "") // as far as known
+		status(t, g, "generateContent", "secret-a")
+		reason := ""
+		if want == http.StatusServiceUnavailable {
+			reason = "no upstream can be used"
+		}
+		if got, reasons := readiness(t, g); got != want || reasons != reason {
+			t.Errorf("with the keys %s: %d %q", keys, got, reasons)
+		}
+		resp, err := client.Get(g.URL() + "/health")
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("with the keys %s it is not even alive: %v, %v", keys, resp, err)
+			continue
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+func TestReadyNeedsAnAccount(t *testing.T) {
+	t.Parallel()
+	_, url := startSimulator(t, simulator.Options{})
+	g := start(t, gravityConfig(url, ""), nil)
+	wantReady(t, g, http.StatusServiceUnavailable, "no upstream can be used")
+	both := start(t, gravityConfig(url, "")+"  - {name: sim, kind: simulator}\n", nil)
+	wantReady(t, both, http.StatusOK, "")
+}
+
+func TestNotReadyWhileStopping(t *testing.T) {
+	t.Parallel()
+	provider := newStage(t)
+	g := start(t, provider.config("limits: {shutdown_delay: 1h}\n"), nil)
+	open := openStream(t, g, "")
+	wantReady(t, g, http.StatusOK, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stopped := stopping(ctx, g)
+	wantReady(t, g, http.StatusServiceUnavailable, "perigee is stopping")
+	second := openStream(t, g, "") // balancers still send calls for a moment
+	close(provider.goOn)
+	rest(t, open)
+	rest(t, second)
+	cancel() // a second signal
+	wait(t, stopped, "the daemon to stop")
+}
+
+// A database that takes questions and answers none: readiness says so at once, and nothing waits for it for long.
+func TestDatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	address := perigeetest.Postgres(t)
+	provider := newStage(t)
+	close(provider.goOn)
+	g := start(t, provider.config(storeConfig(address, newSealKey())), nil)
+	wantReady(t, g, http.StatusOK, "")
+	unlock := lockAllTables(t, address)
+	begun := time.Now()
+	wantReady(t, g, http.StatusServiceUnavailable, "the database cannot be used")
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("readiness knew it after %v", took)
+	}
+	begun = time.Now()
+	resp, err := client.Get(g.URL() + "/v1/usage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := rest(t, resp); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "perigee cannot use its database at the moment") {
+		t.Errorf("usage: %d %s", resp.StatusCode, body)
+	}
+	usage := time.Since(begun)
+	begun = time.Now()
+	answer := postJSON(t, g, "/v1/responses", `{"model":"gemini-2.5-flash","input":"Hi","stream":true}`)
+	if body := rest(t, answer); answer.StatusCode != http.StatusOK || !strings.Contains(body, "response.completed") {
+		t.Errorf("responses: %d %s", answer.StatusCode, body)
+	}
+	stored := time.Since(begun)
+	t.Logf("usage after %v, a response that is to be stored after %v", usage, stored)
+	if usage > 15*time.Second || stored > 15*time.Second { // before: 28 s, and more with a queue
+		t.Errorf("usage took %v, a response that is to be stored %v", usage, stored)
+	}
+	unlock()
+	wantReady(t, g, http.StatusOK, "")
+}
+
+// lockAllTables keeps everything else from the tables of a schema until the function that it returns is called.
+func lockAllTables(t *testing.T, address string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.Query(`SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		tables = append(tables, pgx.Identifier{name}.Sanitize())
+	}
+	if err := rows.Err(); err != nil || len(tables) == 0 {
+		t.Fatalf("tables %v, %v", tables, err)
+	}
+	if _, err := tx.Exec(`LOCK TABLE ` + strings.Join(tables, ", ") + ` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = tx.Rollback() }
+}
