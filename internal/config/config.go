@@ -24,6 +24,9 @@ type Config struct {
 	// one entry under keys.
 	Listen string `yaml:"listen" default:"127.0.0.1:8741" format:"listen" example:"127.0.0.1:8741"`
 
+	// Certificate for HTTPS. Without one, perigee serves plain HTTP.
+	TLS TLS `yaml:"tls"`
+
 	// Directory for all data: the database, generated images, the admin token and the socket for commands. A relative path
 	// counts from the directory of this file. Default: ~/.local/share/perigee on Linux (or under $XDG_DATA_HOME),
 	// ~/Library/Application Support/perigee on macOS, %LocalAppData%\perigee on Windows.
@@ -82,6 +85,18 @@ type Config struct {
 
 	// What the MCP server may access.
 	MCP MCP `yaml:"mcp" later:"*"`
+}
+
+// TLS is the certificate that the listener presents.
+type TLS struct {
+	// File with the certificate in PEM, followed by the intermediate certificates. It is read again when it changes; a pair
+	// that cannot be used keeps the last good one in force. A relative path counts from the directory of this file. Adding or
+	// removing tls needs a restart.
+	Cert string `yaml:"cert" format:"path" example:"/etc/perigee/tls/fullchain.pem"`
+
+	// File with the private key of the certificate in PEM, without a passphrase. A relative path counts from the directory of
+	// this file.
+	Key string `yaml:"key" format:"path" example:"/etc/perigee/tls/privkey.pem"`
 }
 
 // A Key lets a client in.

@@ -33,7 +33,9 @@ func TestExampleHolds(t *testing.T) {
 			t.Errorf("%s: %d upstreams, want %d", name, got, want)
 		}
 		whole := commented.ReplaceAllString(text, "$1")
-		loaded, err = Load(exampleSources(whole, env))
+		src := exampleSources(whole, env)
+		src.Spare = func(key string) bool { return key == "tls.key" } // the files are on no machine of ours
+		loaded, err = Load(src)
 		if err != nil || len(loaded.Config.Upstreams) != 2 || len(loaded.Config.Models.Routes) != 1 || loaded.Config.Limits.Body != 64<<20 {
 			t.Errorf("%s, uncommented: %v in\n%s", name, err, whole)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,8 @@ type Loaded struct {
 	Origins     map[string]Origin // by key, as in Value; keys that nobody set are missing
 	// Variables are the environment variables that secrets were read from, in order of name.
 	Variables []string
+	// Certificate is the pair in the files of tls; nil: none is configured, or Sources.Spare names tls.key.
+	Certificate *tls.Certificate
 
 	inputs  []input
 	blank   bool              // the file has nothing in it but comments
@@ -136,7 +139,7 @@ func (l *loader) loaded() *Loaded {
 		}
 	}
 	slices.Sort(variables)
-	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
+	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Certificate: l.certificate, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
 		inputs: l.inputs, blank: l.blank, shown: l.shown, refused: l.bad}
 }
 
@@ -159,6 +162,8 @@ type loader struct {
 	literals    []string          // keys of secrets that stand in the file themselves
 	visited     int               // nodes of the tree, an alias counted each time it is followed
 	hints       int               // that were looked for
+
+	certificate *tls.Certificate // of tls; nil: none
 
 	keyVariable string // that the only upstream has its key from, because there is no file
 }

@@ -5,6 +5,7 @@ package config
 // manual explains each field, by type and name.
 var manual = map[string]string{
 	"Config.Listen":            "Address to listen on, as host:port. Port 0 takes any free port. An address that other machines can reach needs at least one entry under keys.",
+	"Config.TLS":               "Certificate for HTTPS. Without one, perigee serves plain HTTP.",
 	"Config.DataDir":           "Directory for all data: the database, generated images, the admin token and the socket for commands. A relative path counts from the directory of this file. Default: ~/.local/share/perigee on Linux (or under $XDG_DATA_HOME), ~/Library/Application Support/perigee on macOS, %LocalAppData%\\perigee on Windows.",
 	"Config.Log":               "Least severe level to log.",
 	"Config.LogFormat":         "How log lines are written. auto writes short lines for reading when standard error is a terminal, and text otherwise. text writes key=value pairs (logfmt), json writes one JSON object per line.",
@@ -21,6 +22,8 @@ var manual = map[string]string{
 	"Config.Retention":         "How long recorded data is kept.",
 	"Config.Traces":            "What is kept of each call.",
 	"Config.MCP":               "What the MCP server may access.",
+	"TLS.Cert":                 "File with the certificate in PEM, followed by the intermediate certificates. It is read again when it changes; a pair that cannot be used keeps the last good one in force. A relative path counts from the directory of this file. Adding or removing tls needs a restart.",
+	"TLS.Key":                  "File with the private key of the certificate in PEM, without a passphrase. A relative path counts from the directory of this file.",
 	"Key.Name":                 "Name of the key in usage, traces and logs.",
 	"Key.Secret":               "The key itself. Secrets of less than 16 characters are accepted with a warning.",
 	"Key.Models":               "Models that the key may use, as patterns with * and ?. A pattern matches the name in the request or the model behind an alias. A model that answers in place of another one must match, too. Empty: all models.",

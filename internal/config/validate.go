@@ -21,6 +21,7 @@ func (l *loader) validate() {
 	l.checkDataDir()
 	l.checkKeys()
 	l.checkOpenDoor()
+	l.checkTLS()
 	l.checkOrigins()
 	l.checkUpstreams()
 	l.checkAliases()

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -79,8 +80,9 @@ type Daemon struct {
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
-	loaded      atomic.Pointer[config.Loaded] // the configuration in force
-	keepCalls   atomic.Int64                  // for how long, as a time.Duration; 0: forever
+	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
+	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
+	keepCalls   atomic.Int64                    // for how long, as a time.Duration; 0: forever
 	failed      chan error
 	started     atomic.Bool
 	draining    atomic.Bool
@@ -101,6 +103,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}()
 	cfg := opts.Loaded.Config
 	d.loaded.Store(opts.Loaded)
+	d.certificate.Store(opts.Loaded.Certificate)
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -199,7 +202,7 @@ func (d *Daemon) listen(cfg *config.Config) (err error) {
 		return fmt.Errorf("%w; another program may have the port: choose one with --listen", err)
 	}
 	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
-	d.tcp = d.serve(d.connections.limit(d.listener), d.api)
+	d.tcp = d.serve(d.connections.limit(d.listener), d.api, d.tlsConfig())
 	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
 	// may not have sockets, and their paths have a length limit.
 	socket, err := listenSocket(SocketPath(cfg))
@@ -207,7 +210,7 @@ func (d *Daemon) listen(cfg *config.Config) (err error) {
 		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
 		return nil
 	}
-	d.socket = d.serve(socket, d.api.Trusted())
+	d.socket = d.serve(socket, d.api.Trusted(), nil)
 	return nil
 }
 
@@ -219,15 +222,18 @@ const (
 )
 
 // Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean little if each of them had any number
-// of streams; the buffers are what bodies that are not read yet may fill.
+// of streams; the buffers are what bodies that are not read yet may fill. Pings close connections whose client is gone.
 var http2Limits = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
 	MaxReceiveBufferPerConnection: 1 << 20,
 	MaxReceiveBufferPerStream:     256 << 10,
+	SendPingTimeout:               30 * time.Second,
+	PingTimeout:                   15 * time.Second,
 }
 
-func (d *Daemon) serve(l net.Listener, h http.Handler) *http.Server {
+// serve answers requests on a listener, with TLS where there is a configuration for it.
+func (d *Daemon) serve(l net.Listener, h http.Handler, secure *tls.Config) *http.Server {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
@@ -237,9 +243,14 @@ func (d *Daemon) serve(l net.Listener, h http.Handler) *http.Server {
 		ConnState:         d.connections.note,
 		BaseContext:       func(net.Listener) context.Context { return d.base },
 		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
+		TLSConfig:         secure,
 	}
 	d.background.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		run := server.Serve
+		if secure != nil {
+			run = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+		}
+		if err := run(l); !errors.Is(err, http.ErrServerClosed) {
 			d.failed <- err
 		}
 	})
@@ -247,7 +258,12 @@ func (d *Daemon) serve(l net.Listener, h http.Handler) *http.Server {
 }
 
 // URL is the address that clients use.
-func (d *Daemon) URL() string { return "http://" + d.listener.Addr().String() }
+func (d *Daemon) URL() string {
+	if d.certificate.Load() != nil {
+		return "https://" + d.listener.Addr().String()
+	}
+	return "http://" + d.listener.Addr().String()
+}
 
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
 func (d *Daemon) Simulated() bool { return d.house.simulated() }

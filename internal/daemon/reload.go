@@ -52,8 +52,9 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}
-	if cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat {
-		d.opts.Logger.Warn("changes to listen, data_dir, store.url, store.seal_key and log_format need a restart")
+	restart := cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat
+	if d.applyCertificate(loaded) || restart {
+		d.opts.Logger.Warn("changes to listen, data_dir, store.url, store.seal_key and log_format, and adding or removing tls, need a restart")
 	}
 }
 

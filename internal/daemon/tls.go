@@ -1,0 +1,30 @@
+package daemon
+
+import (
+	"crypto/tls"
+
+	"perigee/internal/config"
+)
+
+// tlsConfig is how the listener encrypts, nil where no certificate is configured. Each handshake uses the certificate in
+// force then, so a reload replaces it without closing connections.
+func (d *Daemon) tlsConfig() *tls.Config {
+	if d.certificate.Load() == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return d.certificate.Load(), nil },
+	}
+}
+
+// applyCertificate puts the certificate of a changed configuration in force. It reports whether tls was added or removed,
+// which needs a restart.
+func (d *Daemon) applyCertificate(loaded *config.Loaded) (needsRestart bool) {
+	before := d.certificate.Load()
+	if before == nil || loaded.Certificate == nil {
+		return before != loaded.Certificate
+	}
+	d.certificate.Store(loaded.Certificate)
+	return false
+}
