@@ -28,6 +28,7 @@ var rooms = []room{
 	{"perigee/internal/batch", nil, "writes rows together, whatever they are and wherever they go"},
 	{"perigee/internal/ownfile", []string{"golang.org/x/sys"}, "writes and locks files, whatever is in them"},
 	{"perigee/internal/sse", nil, "reads and writes event streams"},
+	{"perigee/internal/systemd", []string{"golang.org/x/sys"}, "speaks with a service manager, whatever the service is"},
 
 	// The pure middle: bytes to words and back.
 	{"perigee/internal/dialect/media", []string{"perigee"}, "what URLs and names say about media, for the dialects that have them"},
@@ -71,7 +72,7 @@ var rooms = []room{
 	// Who knows all.
 	{"perigee/internal/daemon", []string{"perigee", "perigee/internal/..."}, "the only package that knows all others"},
 	{"perigee/internal/perigeetest", []string{"perigee", "golang.org/x/sys", "golang.org/x/tools", "github.com/rogpeppe/go-internal", "modernc.org/sqlite", "github.com/jackc/pgx/v5"}, "what tests share"},
-	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore"}, "commands are thin"},
+	{"perigee/cmd/perigee", []string{"perigee", "perigee/internal/config", "perigee/internal/daemon", "perigee/internal/httpapi", "perigee/internal/names", "perigee/internal/simulator", "perigee/internal/sqlstore", "perigee/internal/systemd"}, "commands are thin"},
 	{"perigee/bench/chaos", []string{"github.com/coder/websocket", "golang.org/x/sys", "modernc.org/sqlite"}, "drives the built binary from outside"},
 	{"perigee/bench", []string{"perigee", "perigee/internal/..."}, "measures from outside"},
 	{"perigee/e2e", []string{"golang.org/x/sys"}, "drives the built binary from outside"},

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/simulator"
+	"perigee/internal/systemd"
 )
 
 var serveCommand = command{
@@ -30,7 +31,8 @@ let open responses finish first.
 
   --config FILE    the configuration (default: $PERIGEE_CONFIG, else
                    perigee/config.yaml in your configuration directory)
-  --listen ADDR    where to listen; port 0 takes a free one
+  --listen ADDR    where to listen; port 0 takes a free one. Sockets that
+                   systemd passes (LISTEN_FDS) are used in its place
   --simulate       answer from the built-in simulator, whatever is configured
 `,
 }
@@ -65,23 +67,48 @@ func serve(ctx context.Context, env *environment, args []string) error {
 	for _, warning := range loaded.Warnings {
 		out.tell(slog.LevelWarn, warning)
 	}
+	service, err := systemd.Take()
+	if err != nil {
+		return err
+	}
 	d, err := daemon.Start(ctx, daemon.Options{
 		Loaded: loaded, Sources: src, Poll: reloadEvery, Simulate: *simulate, Version: programVersion(),
-		Logger: out.logger, LogLevel: level,
+		Logger: out.logger, LogLevel: level, Listeners: service.Listeners, Reloading: reloading(service),
 	})
 	if err != nil {
 		return cannotListen(err, loaded.Config.Listen)
 	}
 	out.introduce(d, loaded, *simulate)
 	env.say("listening on %s", d.URL()) // in every format: scripts wait for this line
+	defer supervise(service, d, out)()
 	select {
 	case <-ctx.Done():
 	case err := <-d.Failed():
 		d.Stop(ctx)
 		return fmt.Errorf("listening broke off: %w", err)
 	}
+	_ = service.Stopping(fmt.Sprintf("waiting for %s", number(d.Active(), "open call", "open calls")))
 	drain(d, out)
 	return nil
+}
+
+// supervise tells the service manager, if there is one, that calls are answered and, until the function that it returns is
+// called, that the process is alive.
+func supervise(service *systemd.Service, d *daemon.Daemon, out *narrator) (end func()) {
+	if err := service.Ready("listening on " + d.URL()); err != nil {
+		out.tell(slog.LevelWarn, fmt.Sprintf("the service manager cannot be told that perigee is ready: %v", err))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go service.Watch(ctx)
+	return cancel
+}
+
+// reloading tells the service manager when a reload begins and ends.
+func reloading(service *systemd.Service) func() (done func()) {
+	return func() func() {
+		_ = service.Reloading()
+		return func() { _ = service.Ready("configuration reloaded at " + time.Now().Format(time.DateTime)) }
+	}
 }
 
 // sourceOfAnswers says which upstream answers where no file says it; empty: the file does.

@@ -45,6 +45,10 @@ type Options struct {
 	Random   io.Reader // where the names of images come from; nil: crypto/rand
 	// Transport is how sign-in and gateway are reached; nil: over the network.
 	Transport http.RoundTripper
+	// Listeners are open sockets to serve in place of the address in the configuration; Stop closes them.
+	Listeners []net.Listener
+	// Reloading is called before a changed configuration is put in force, and what it returns afterwards; nil: nothing is.
+	Reloading func() (done func())
 	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
 	IDE string
 
@@ -76,7 +80,9 @@ type Daemon struct {
 
 	tcp, socket *http.Server
 	connections *connections
-	listener    net.Listener
+	listeners   []net.Listener // for clients
+	accepting   sync.WaitGroup // while connections are accepted there
+	fresh       freshConnections
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
@@ -94,7 +100,7 @@ type Daemon struct {
 // being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
-	d := &Daemon{opts: opts, failed: make(chan error, 2)}
+	d := &Daemon{opts: opts, failed: make(chan error, 2+len(opts.Listeners))}
 	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -104,6 +110,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	cfg := opts.Loaded.Config
 	d.loaded.Store(opts.Loaded)
 	d.certificate.Store(opts.Loaded.Certificate)
+	if err := d.checkListeners(cfg); err != nil {
+		return nil, err
+	}
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -198,11 +207,17 @@ func StoreOptions(cfg *config.Config) sqlstore.Options {
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.sock") }
 
 func (d *Daemon) listen(cfg *config.Config) (err error) {
-	if d.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("%w; another program may have the port: choose one with --listen", err)
+	if d.listeners, err = d.openListeners(cfg); err != nil {
+		return err
 	}
 	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
-	d.tcp = d.serve(d.connections.limit(d.listener), d.api, d.tlsConfig())
+	d.tcp = d.newServer(d.api)
+	d.encrypt(d.tcp)
+	d.fresh.track(d.tcp, &d.draining)
+	for _, l := range d.listeners {
+		d.accepting.Add(1)
+		d.run(d.tcp, d.connections.limit(l), d.accepting.Done)
+	}
 	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
 	// may not have sockets, and their paths have a length limit.
 	socket, err := listenSocket(SocketPath(cfg))
@@ -210,7 +225,8 @@ func (d *Daemon) listen(cfg *config.Config) (err error) {
 		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
 		return nil
 	}
-	d.socket = d.serve(socket, d.api.Trusted(), nil)
+	d.socket = d.newServer(d.api.Trusted())
+	d.run(d.socket, socket, func() {})
 	return nil
 }
 
@@ -232,9 +248,8 @@ var http2Limits = http.HTTP2Config{
 	PingTimeout:                   15 * time.Second,
 }
 
-// serve answers requests on a listener, with TLS where there is a configuration for it.
-func (d *Daemon) serve(l net.Listener, h http.Handler, secure *tls.Config) *http.Server {
-	server := &http.Server{
+func (d *Daemon) newServer(h http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
@@ -243,26 +258,7 @@ func (d *Daemon) serve(l net.Listener, h http.Handler, secure *tls.Config) *http
 		ConnState:         d.connections.note,
 		BaseContext:       func(net.Listener) context.Context { return d.base },
 		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
-		TLSConfig:         secure,
 	}
-	d.background.Go(func() {
-		run := server.Serve
-		if secure != nil {
-			run = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-		}
-		if err := run(l); !errors.Is(err, http.ErrServerClosed) {
-			d.failed <- err
-		}
-	})
-	return server
-}
-
-// URL is the address that clients use.
-func (d *Daemon) URL() string {
-	if d.certificate.Load() != nil {
-		return "https://" + d.listener.Addr().String()
-	}
-	return "http://" + d.listener.Addr().String()
 }
 
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
@@ -349,6 +345,7 @@ func (d *Daemon) Failed() <-chan error { return d.failed }
 // clients. Everything that was recorded is on disk when it returns.
 func (d *Daemon) Stop(ctx context.Context) {
 	d.announceStop(ctx)
+	d.stopAccepting(ctx)
 	sockets := make(chan error, 1)
 	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
 	err := errors.Join(d.tcp.Shutdown(ctx), <-sockets)
@@ -374,8 +371,10 @@ func (d *Daemon) release(ctx context.Context) {
 			_ = server.Close()
 		}
 	}
-	if d.listener != nil && d.tcp == nil {
-		_ = d.listener.Close()
+	if d.tcp == nil {
+		for _, l := range d.listeners {
+			_ = l.Close()
+		}
 	}
 	d.background.Wait()
 	if d.api != nil {
@@ -411,7 +410,7 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		MaxHead:     int(cfg.Limits.Head),
 		Concurrency: cfg.Limits.Concurrency,
 		Strict:      cfg.Strict,
-		Loopback:    httpapi.IsLoopback(cfg.Listen),
+		Loopback:    d.loopback(cfg.Listen),
 		KeepAlive:   cfg.Limits.KeepAlive,
 		Origins:     cfg.Origins,
 		Hosts:       cfg.Hosts,

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"perigee/internal/config"
-	"perigee/internal/httpapi"
 )
 
 // follow watches the configuration until the daemon stops.
@@ -22,6 +21,9 @@ func (d *Daemon) follow() {
 // apply puts a changed configuration in force: at once where that is possible, and otherwise it says that a
 // restart is needed.
 func (d *Daemon) apply(loaded *config.Loaded) {
+	if d.opts.Reloading != nil {
+		defer d.opts.Reloading()()
+	}
 	cfg, first := loaded.Config, d.opts.Loaded.Config
 	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
 		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one", "file", loaded.Path)
@@ -32,8 +34,8 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		return
 	}
 	next := d.settings(cfg)
-	next.Loopback = httpapi.IsLoopback(first.Listen) // the listener stays where it is
-	next.MaxHead = int(first.Limits.Head)            // as net/http reads it
+	next.Loopback = d.loopback(first.Listen) // the listener stays where it is
+	next.MaxHead = int(first.Limits.Head)    // as net/http reads it
 	d.api.Apply(next)
 	if cfg.Limits.Head != first.Limits.Head {
 		d.opts.Logger.Warn("a change to limits.head needs a restart")

@@ -2,17 +2,18 @@ package daemon
 
 import (
 	"crypto/tls"
+	"net/http"
 
 	"perigee/internal/config"
 )
 
-// tlsConfig is how the listener encrypts, nil where no certificate is configured. Each handshake uses the certificate in
-// force then, so a reload replaces it without closing connections.
-func (d *Daemon) tlsConfig() *tls.Config {
+// encrypt has a server speak TLS where a certificate is configured. Each handshake uses the certificate in force then, so a
+// reload replaces it without closing connections.
+func (d *Daemon) encrypt(server *http.Server) {
 	if d.certificate.Load() == nil {
-		return nil
+		return
 	}
-	return &tls.Config{
+	server.TLSConfig = &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return d.certificate.Load(), nil },
 	}
