@@ -66,10 +66,13 @@ models:
 - **Environment.** Every setting that is a single value outside lists has a variable: ` + "`limits.body` is `PERIGEE_LIMITS_BODY`" + `. An
   empty variable counts as not set.
 - **Secrets** are written as ` + "`env:NAME`, as `file:PATH`" + ` or as they are. They are not shown and not logged.
+  ` + "`file:$CREDENTIALS_DIRECTORY/NAME`" + ` is a credential that systemd passes ([service.md](service.md)).
 - **Durations** are numbers with a unit: ` + "`30s`, `5m`, `1h30m`, `90d`" + `. **Sizes**: ` + "`64MiB`, `10MB`" + ` or a number of bytes.
   **Patterns**: ` + "`*`" + ` is any text, ` + "`?`" + ` one character.
-- **Reload.** Changes take effect within a few seconds, except for ` + "`listen`, `data_dir` and `store`" + `, which need a restart. A
-  file with an error is reported in the log, and the previous configuration stays in effect.
+- **Reload.** Changes take effect within a few seconds, except for ` + "`listen`, `data_dir` and `store`" + `, and adding or removing
+  ` + "`tls`" + `, which need a restart. A file with an error is reported in the log, and the previous configuration stays in effect. So it
+  does when a change would remove all ` + "`keys`" + ` or all ` + "`upstreams`" + `, which needs a restart, too. New content counts when two reads, a
+  second apart, agree on it (three if the last line has no line break), so a file may be written in place.
 - **Check.** ` + "`perigee config check`" + ` reports everything that is wrong at once; ` + "`perigee config show`" + ` lists every value and where
   it comes from.
 

@@ -105,6 +105,11 @@ func (l *loader) secretFromEnv(name, key string, origin Origin) (string, bool) {
 }
 
 func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) {
+	path, held, err := l.src.credential(path)
+	if err != nil {
+		l.refuse(origin, key, err.Error(), "it is set where systemd starts perigee with LoadCredential=")
+		return "", false
+	}
 	path, known := l.src.expand(path)
 	if path == "" || !known {
 		l.refuse(origin, key, "file: needs the path of a file", "")
@@ -115,7 +120,9 @@ func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) 
 		l.refuse(origin, key, fmt.Sprintf("secret file %s is not an ordinary file", filepath.Clean(path)), "")
 		return "", false
 	}
-	l.secretFiles = append(l.secretFiles, path)
+	if !held { // who may read a credential is the service manager's business
+		l.secretFiles = append(l.secretFiles, path)
+	}
 	content, err := l.read(path, maxSecretFile)
 	if err != nil {
 		message := reason(err)
@@ -135,6 +142,25 @@ func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) 
 		return "", false
 	}
 	return value, true
+}
+
+// credentialsVariable is where a service manager says which directory has the credentials of a service.
+const credentialsVariable = "CREDENTIALS_DIRECTORY"
+
+// credential replaces a leading $CREDENTIALS_DIRECTORY, and reports whether there was one.
+func (s Sources) credential(path string) (expanded string, ok bool, err error) {
+	name, ok := strings.CutPrefix(path, "$"+credentialsVariable+"/")
+	if !ok {
+		name, ok = strings.CutPrefix(path, "${"+credentialsVariable+"}/")
+	}
+	if !ok {
+		return path, false, nil
+	}
+	dir := s.lookup(credentialsVariable)
+	if dir == "" {
+		return "", true, fmt.Errorf("the environment variable %s is not set", credentialsVariable)
+	}
+	return filepath.Join(dir, name), true, nil
 }
 
 // hasControl finds what could break out of a header.

@@ -74,7 +74,7 @@ func explainPair(err error) (message, hint string) {
 	case strings.Contains(text, "does not match"):
 		return "the private key in tls.key does not belong to the certificate in tls.cert",
 			"use the key that the certificate was made with; the certificate itself comes first in tls.cert, then the intermediate ones"
-	case strings.Contains(text, "failed to parse private key"), strings.Contains(text, "key input"), strings.Contains(text, "for the private key"):
+	case strings.Contains(text, "key input"), strings.Contains(text, "private key") && !strings.Contains(text, "certificate input"):
 		return "tls.key has no private key that can be used", "it has to be PEM without a passphrase (-----BEGIN PRIVATE KEY-----)"
 	}
 	return "tls.cert has no certificate that can be used: " + text, "it has to be PEM (-----BEGIN CERTIFICATE-----)"
@@ -83,18 +83,20 @@ func explainPair(err error) (message, hint string) {
 // warnAboutCertificate names what clients will object to, and a key that other users can read. A group may have it:
 // that is how systems hand keys to services.
 func (l *loader) warnAboutCertificate() {
-	leaf, now := l.certificate.Leaf, l.src.Now()
+	leaf, now, origin := l.certificate.Leaf, l.src.Now(), l.origin("tls.cert")
+	from, until := leaf.NotBefore.UTC().Format(time.DateOnly), leaf.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case !leaf.NotAfter.After(now):
-		l.warnAt(l.origin("tls.cert"), "tls.cert: the certificate expired on %s; clients will refuse it", leaf.NotAfter.UTC().Format(time.DateOnly))
+		l.warnAt(origin, "tls.cert: the certificate expired on %s; clients will refuse it", until)
 	case leaf.NotBefore.After(now):
-		l.warnAt(l.origin("tls.cert"), "tls.cert: the certificate is not valid before %s; clients will refuse it", leaf.NotBefore.UTC().Format(time.DateOnly))
+		l.warnAt(origin, "tls.cert: the certificate is not valid before %s; clients will refuse it", from)
 	}
 	if l.src.ReadFile != nil || runtime.GOOS == "windows" {
 		return
 	}
-	if mode, ok := readableByOthers(l.config.TLS.Key); ok && mode&0o007 != 0 {
-		l.warnAt(l.origin("tls.key"), "the private key %[1]s can be read by every user (mode %#[2]o); type: chmod o= %[1]s", filepath.Clean(l.config.TLS.Key), mode)
+	key := filepath.Clean(l.config.TLS.Key)
+	if mode, ok := readableByOthers(key); ok && mode&0o007 != 0 {
+		l.warnAt(l.origin("tls.key"), "the private key %[1]s can be read by every user (mode %#[2]o); type: chmod o= %[1]s", key, mode)
 	}
 }
 

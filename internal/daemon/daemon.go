@@ -206,30 +206,6 @@ func StoreOptions(cfg *config.Config) sqlstore.Options {
 // SocketPath is where the owner's commands reach the daemon.
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.sock") }
 
-func (d *Daemon) listen(cfg *config.Config) (err error) {
-	if d.listeners, err = d.openListeners(cfg); err != nil {
-		return err
-	}
-	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
-	d.tcp = d.newServer(d.api)
-	d.encrypt(d.tcp)
-	d.fresh.track(d.tcp, &d.draining)
-	for _, l := range d.listeners {
-		d.accepting.Add(1)
-		d.run(d.tcp, d.connections.limit(l), d.accepting.Done)
-	}
-	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
-	// may not have sockets, and their paths have a length limit.
-	socket, err := listenSocket(SocketPath(cfg))
-	if err != nil {
-		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
-		return nil
-	}
-	d.socket = d.newServer(d.api.Trusted())
-	d.run(d.socket, socket, func() {})
-	return nil
-}
-
 // Times that no client needs longer than. There is no limit on a whole request or answer, because streams last
 // as long as they last; the handlers watch for silence themselves.
 const (

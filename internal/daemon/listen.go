@@ -10,6 +10,31 @@ import (
 	"perigee/internal/httpapi"
 )
 
+// listen serves clients, and the owner's commands on a socket in data_dir.
+func (d *Daemon) listen(cfg *config.Config) (err error) {
+	if d.listeners, err = d.openListeners(cfg); err != nil {
+		return err
+	}
+	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
+	d.tcp = d.newServer(d.api)
+	d.encrypt(d.tcp)
+	d.fresh.track(d.tcp, &d.draining)
+	for _, l := range d.listeners {
+		d.accepting.Add(1)
+		d.run(d.tcp, d.connections.limit(l), d.accepting.Done)
+	}
+	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
+	// may not have sockets, and their paths have a length limit.
+	socket, err := listenSocket(SocketPath(cfg))
+	if err != nil {
+		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
+		return nil
+	}
+	d.socket = d.newServer(d.api.Trusted())
+	d.run(d.socket, socket, func() {})
+	return nil
+}
+
 // openListeners returns the sockets that were passed, or else opens the address in the configuration.
 func (d *Daemon) openListeners(cfg *config.Config) ([]net.Listener, error) {
 	if len(d.opts.Listeners) > 0 {
@@ -35,7 +60,8 @@ func (d *Daemon) checkListeners(cfg *config.Config) error {
 				"add one under keys, or let the socket listen on 127.0.0.1", address)}
 		}
 		if d.certificate.Load() == nil {
-			d.opts.Logger.Warn("other machines can reach this listener, and keys and prompts are sent there unencrypted; set tls", "listen", address)
+			d.opts.Logger.Warn("other machines can reach this listener, and keys and prompts are sent there unencrypted; set tls",
+				"listen", address)
 		}
 	}
 	return nil

@@ -24,7 +24,9 @@ type Service struct {
 	watchdog time.Duration // after how long without a message the manager acts; 0: never
 }
 
-var variables = []string{"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
+var variables = []string{
+	"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
+}
 
 // Take reads the variables of the protocols and removes them, so that no child process takes them for its own. Call it once.
 func Take() (*Service, error) {
@@ -91,7 +93,8 @@ func (s *Service) Ready(status string) error { return s.Notify("READY=1", "STATU
 
 // Reloading says that a reload has begun. Ready says when it is over.
 func (s *Service) Reloading() error {
-	return s.Notify("RELOADING=1", "MONOTONIC_USEC="+strconv.FormatInt(monotonic().Microseconds(), 10), "STATUS=reloading the configuration")
+	now := strconv.FormatInt(monotonic().Microseconds(), 10)
+	return s.Notify("RELOADING=1", "MONOTONIC_USEC="+now, "STATUS=reloading the configuration")
 }
 
 // Stopping says that the service is about to end.

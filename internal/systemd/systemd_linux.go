@@ -19,7 +19,8 @@ func inherit(fd int, name string) (net.Listener, error) {
 		return nil, fmt.Errorf("file descriptor %d (%s) is no socket: %w", fd, name, err)
 	}
 	if listening == 0 {
-		return nil, fmt.Errorf("file descriptor %d (%s) is a socket that does not listen; use ListenStream= and Accept=no in the socket unit", fd, name)
+		return nil, fmt.Errorf("file descriptor %d (%s) is a socket that does not listen; "+
+			"use ListenStream= and Accept=no in the socket unit", fd, name)
 	}
 	l, err := net.FileListener(f)
 	if err != nil {
