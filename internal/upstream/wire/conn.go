@@ -36,17 +36,34 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 		_ = made.Close()
 		return nil, err
 	}
-	return conn{made}, nil
+	return newConn(made), nil
 }
 
 // A conn copies request bodies to the provider through buffers that are used again. net/http would make a new one of
-// 32 KB for each call, which is more garbage than everything else together. Behind TLS it plays no part.
-type conn struct{ net.Conn }
+// 32 KB for each call, which is more garbage than everything else together. Behind TLS that plays no part.
+//
+// It also notices when what was written is not acknowledged.
+type conn struct {
+	net.Conn
+	acks ackCheck
+}
+
+func newConn(made net.Conn) *conn {
+	c := &conn{Conn: made}
+	c.acks.init(made)
+	return c
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.acks.wrote()
+	return c.Conn.Write(p)
+}
 
 // ReadFrom is how net/http copies a body to a connection.
-func (c conn) ReadFrom(r io.Reader) (n int64, err error) {
+func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {
+			c.acks.wrote()
 			return body.WriteTo(c.Conn) // all of it is in memory: there is nothing to copy
 		}
 	}

@@ -1,8 +1,86 @@
 package wire
 
-import "golang.org/x/sys/unix"
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 func setSocketOptions(fd uintptr) {
-	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(ackTimeout.Milliseconds()))
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
 }
+
+// An ackCheck ends a connection whose peer has acknowledged nothing for ackTimeout. The kernel's own TCP_USER_TIMEOUT does not tell a
+// peer that is gone from one that has a full buffer, such as a server that thinks before it reads a large body.
+type ackCheck struct {
+	conn    net.Conn
+	raw     syscall.RawConn
+	timer   *time.Timer
+	pending atomic.Bool // the timer is set, or a check runs
+	again   atomic.Bool // something was written since the last check began
+	acked   uint64      // bytes in all, at the last check
+	since   time.Time   // when what is pending was written, or some of it was acknowledged
+}
+
+// ackInterval is how often a connection is checked that has something to be acknowledged.
+const ackInterval = time.Second
+
+func (a *ackCheck) init(c net.Conn) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return
+	}
+	a.conn, a.raw = c, raw
+	a.timer = time.AfterFunc(time.Hour, a.check)
+	a.timer.Stop()
+}
+
+// wrote has what is written now checked.
+func (a *ackCheck) wrote() {
+	if a.raw == nil {
+		return
+	}
+	a.again.Store(true)
+	a.start()
+}
+
+// start sets the timer unless it is set.
+func (a *ackCheck) start() {
+	if !a.pending.Load() && a.pending.CompareAndSwap(false, true) {
+		a.since = time.Now()
+		a.timer.Reset(ackInterval)
+	}
+}
+
+func (a *ackCheck) check() {
+	a.again.Store(false) // what is written from here on may not be in the kernel's answer
+	var info *unix.TCPInfo
+	var failed error
+	if err := a.raw.Control(func(fd uintptr) {
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); err != nil || failed != nil {
+		return // closed
+	}
+	if info.Bytes_acked != a.acked {
+		a.acked, a.since = info.Bytes_acked, time.Now()
+	}
+	switch {
+	case info.Unacked == 0:
+		if a.pending.Store(false); a.again.Load() {
+			a.start()
+		}
+	case time.Since(a.since) >= ackTimeout:
+		_ = a.conn.SetDeadline(longAgo) // reads and writes fail with os.ErrDeadlineExceeded
+	default:
+		a.timer.Reset(ackInterval)
+	}
+}
+
+var longAgo = time.Unix(1, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -127,6 +128,16 @@ func TestDeadConnection(t *testing.T) {
 		}
 	}
 	together(t, cases)
+}
+
+// A server that reads a body late, so that the kernel cannot send it, is not taken for dead.
+func TestServerThatReadsLateIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	const size = 20 << 20
+	server := newRawServer(t, func(int, net.Conn) bool { time.Sleep(ackTimeout + 3*time.Second); return true })
+	if answer, resent, err := server.rig(t).post(t.Context(), strings.Repeat("x", size)); answer != fmt.Sprint(size) || resent > 0 || err != nil {
+		t.Errorf("got %q, sent again %d times, %v", answer, resent, err)
+	}
 }
 
 // A connection that dies under its first request is no different.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -110,10 +111,10 @@ type streamError struct {
 
 func (e streamError) Error() string { return "stream error" }
 
-// silent says whether a connection has died because the peer did not answer, neither ping nor probe.
+// silent says whether a connection has died because the peer did not react, neither to a ping or a probe nor to what was sent.
 func silent(err error) bool {
-	for _, kernel := range []error{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
-		if errors.Is(err, kernel) {
+	for _, lost := range []error{os.ErrDeadlineExceeded, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if errors.Is(err, lost) {
 			return true
 		}
 	}
