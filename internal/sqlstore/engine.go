@@ -42,6 +42,11 @@ type engine interface {
 	// patience bounds work that is not bounded otherwise; 0: it cannot hang.
 	patience() time.Duration
 
+	// sizes says how much the database takes, in all and for each table with its indexes.
+	sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
+	// compact returns free space to the file system. Online it keeps no call waiting for long.
+	compact(ctx context.Context, db *sql.DB, online bool) (note string, err error)
+
 	text(s string) string // what of a text can be kept
 	bytewise() string     // behind an expression: compare it as bytes
 	advice(err error) (class perigee.Class, next string)
@@ -75,7 +80,7 @@ func chooseEngine(opts Options) (engine, error) {
 	if !opts.URL.IsZero() {
 		return newPostgres(opts)
 	}
-	return &sqliteFile{path: opts.Path}, nil
+	return &sqliteFile{path: opts.Path, rewriteOnline: rewriteOnline}, nil
 }
 
 // errNoAnswer says that the database was given up, and not by who asked.

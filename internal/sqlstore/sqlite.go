@@ -27,6 +27,8 @@ import (
 type sqliteFile struct {
 	path string
 	hot  hotStatements
+	// rewriteOnline is how much a database may have to be rewritten while calls are answered.
+	rewriteOnline int64
 }
 
 func (f *sqliteFile) name() string            { return f.path }
@@ -64,8 +66,9 @@ type mode string
 const (
 	// A writer takes the write lock when its transaction begins: taking it at the first write instead
 	// can fail at once, without waiting, when another process wrote in between. The log that WAL
-	// leaves behind after a burst is cut back to 16 MiB.
-	writing mode = "_txlock=immediate&_pragma=journal_mode(wal)&_pragma=synchronous(normal)" +
+	// leaves behind after a burst is cut back to 16 MiB. In a file that is made now, free pages can be returned
+	// a few at a time (see compact); for one that exists already the setting does nothing.
+	writing mode = "_txlock=immediate&_pragma=auto_vacuum(incremental)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)" +
 		"&_pragma=foreign_keys(1)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-512)"
 	// The system has read pages in its own cache, so each connection keeps few: half a MiB, not two.
 	reading  mode = "_pragma=query_only(1)&_pragma=cache_size(-512)"

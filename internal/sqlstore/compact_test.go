@@ -1,0 +1,187 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+// fillAndForget stores responses of a mebibyte each and deletes all but the last.
+func fillAndForget(t *testing.T, s *Store, responses int) (left *perigee.StoredResponse) {
+	t.Helper()
+	for n := range responses {
+		if left != nil {
+			if err := s.DeleteResponse(t.Context(), left.Key, left.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left = keptResponse(fmt.Sprint("resp_", n), "laptop")
+		left.Input = list(fmt.Sprintf("%q", strings.Repeat(fmt.Sprintf("%07d ", n), 1<<17)))
+		mustKeep(t, s, left)
+		if n < responses-2 { // all are there at once before they go
+			keep := *left
+			keep.ID = fmt.Sprint("more_", n)
+			keep.Input = list(fmt.Sprintf("%q", strings.Repeat(fmt.Sprintf("%07d-", n), 1<<17)))
+			mustKeep(t, s, &keep)
+		}
+	}
+	for n := range responses - 2 {
+		if err := s.DeleteResponse(t.Context(), "laptop", fmt.Sprint("more_", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+func TestCompact(t *testing.T) {
+	options := freshSQLite(t)
+	s := openWith(t, options)
+	left := fillAndForget(t, s, 12)
+	before, err := s.Report(t.Context())
+	if err != nil || before.Free < 8<<20 {
+		t.Fatalf("%d bytes are free, %v", before.Free, err)
+	}
+	fillAndForget(t, s, 10)
+	mustKeep(t, s, left)
+	if again, err := s.Report(t.Context()); err != nil || again.Bytes-again.Log > before.Bytes-before.Log+4<<20 {
+		t.Errorf("free pages are not used again: %d and %d bytes, %v", before.Bytes-before.Log, again.Bytes-again.Log, err)
+	}
+	done, err := s.Compact(t.Context(), true)
+	if err != nil || done.Freed < 8<<20 || done.Before-done.After != done.Freed {
+		t.Errorf("compacting: %+v, %v", done, err)
+	}
+	if info, err := os.Stat(options.Path); err != nil || info.Size() > 4<<20 {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	wantResponse(t, s, left)
+	checkWhole(t, s)
+	if done, err = s.Compact(t.Context(), true); err != nil || done.After > done.Before {
+		t.Errorf("compacting what is compact: %+v, %v", done, err)
+	}
+}
+
+func checkWhole(t *testing.T, s *Store) {
+	t.Helper()
+	var verdict string
+	if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity: %q, %v", verdict, err)
+	}
+	checkResponses(t, s)
+}
+
+// A file that an older perigee made is rewritten once: while calls are answered only if it is small.
+func TestCompactOldFile(t *testing.T) {
+	options := freshSQLite(t)
+	if err := os.MkdirAll(filepath.Dir(options.Path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openPool(options.Path, "_pragma=journal_mode(wal)", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("CREATE TABLE x (a TEXT); DROP TABLE x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openWith(t, options)
+	left := fillAndForget(t, s, 8)
+	s.engine.(*sqliteFile).rewriteOnline = 1 << 10
+	if _, err := s.Compact(t.Context(), true); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
+		t.Errorf("it was rewritten while calls are answered: %v", err)
+	}
+	if done, err := s.Compact(t.Context(), false); err != nil || done.Freed < 4<<20 {
+		t.Errorf("rewriting: %+v, %v", done, err)
+	}
+	wantResponse(t, s, left)
+	checkWhole(t, s)
+	fillAndForget(t, s, 8)
+	if done, err := s.Compact(t.Context(), true); err != nil || done.Freed < 4<<20 {
+		t.Errorf("compacting after that: %+v, %v", done, err)
+	}
+}
+
+// Calls go on while the database is compacted.
+func TestCompactWhileSaving(t *testing.T) {
+	s := openWith(t, freshSQLite(t))
+	left := fillAndForget(t, s, 12)
+	var saved atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		var c conversation
+		for n := 0; ctx.Err() == nil; n++ {
+			if err := s.SaveResponse(context.WithoutCancel(ctx), c.goOn(fmt.Sprint("call", n), false, "go on", "yes")); err != nil {
+				done <- err
+				return
+			}
+			saved.Add(1)
+		}
+		done <- nil
+	}()
+	for deadline := time.Now().Add(time.Minute); saved.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	before := saved.Load()
+	compacted, err := s.Compact(t.Context(), true)
+	during := saved.Load() - before
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err != nil || compacted.Freed < 4<<20 || during == 0 {
+		t.Errorf("compacting: %+v, %v; %d responses were saved meanwhile", compacted, err, during)
+	}
+	wantResponse(t, s, left)
+	checkWhole(t, s)
+}
+
+func TestCompactPostgres(t *testing.T) {
+	needPostgres(t)
+	s := openWith(t, freshPostgres(t))
+	left := fillAndForget(t, s, 4)
+	if done, err := s.Compact(t.Context(), true); err != nil || !strings.Contains(done.Note, "VACUUM FULL") {
+		t.Errorf("compacting: %+v, %v", done, err)
+	}
+	wantResponse(t, s, left)
+}
+
+// TestReport: each part has its number and its size, and what limits it.
+func TestReport(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		s := openWith(t, fresh(t))
+		mustSave(t, s, fullCall("a"), fullCall("b"))
+		mustKeep(t, s, keptResponse("resp_1", "laptop"))
+		s.LimitResponses(1 << 20)
+		report, err := s.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]perigee.StoreRow{}
+		for _, row := range report.Rows {
+			found[row.What] = row
+			if row.Bytes <= 0 || row.Bytes > report.Bytes {
+				t.Errorf("%s takes %d of %d bytes", row.What, row.Bytes, report.Bytes)
+			}
+		}
+		if found["calls"].Count != 2 || found["daily sums"].Count != 1 || found["responses"].Count != 1 || found["response items"].Count != 1 {
+			t.Errorf("the rows are %+v", report.Rows)
+		}
+		if row := found["responses"]; row.MaxBytes != 1<<20 || row.Counted < 100 {
+			t.Errorf("responses are %+v", row)
+		}
+		for _, what := range []string{"signatures", "sessions", "accounts"} {
+			if _, ok := found[what]; !ok {
+				t.Errorf("there are no %s in %+v", what, report.Rows)
+			}
+		}
+	})
+}
