@@ -27,13 +27,14 @@ var _ perigee.Control = remote{}
 
 // remoteLimits are how long the daemon may take.
 type remoteLimits struct {
-	alive  time.Duration // for anything that it knows, and to show that it is there before it is given something long to do
-	quota  time.Duration // when the provider has to be asked
-	lookup time.Duration // when it may be asked about each of many accounts, or when there is much to sum up
+	alive   time.Duration // for anything that it knows, and to show that it is there before it is given something long to do
+	quota   time.Duration // when the provider has to be asked
+	lookup  time.Duration // when it may be asked about each of many accounts, or when there is much to sum up
+	compact time.Duration // when it has to move gigabytes
 }
 
 func newRemote(cfg *config.Config) remote {
-	usual := remoteLimits{alive: 10 * time.Second, quota: 30 * time.Second, lookup: 2 * time.Minute}
+	usual := remoteLimits{alive: 10 * time.Second, quota: 30 * time.Second, lookup: 2 * time.Minute, compact: time.Hour}
 	return remote{limits: usual, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -48,7 +49,9 @@ func (l remoteLimits) of(method, path string) time.Duration {
 	switch {
 	case path == quotaPath || path == modelsPath:
 		return l.quota
-	case path == usagePath || path == accountsPath && method == http.MethodPost:
+	case path == compactPath:
+		return l.compact
+	case path == usagePath || path == storePath || path == accountsPath && method == http.MethodPost:
 		return l.lookup
 	}
 	return l.alive

@@ -135,8 +135,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.memory = membudget.New(memorySize(cfg), garbage.hold)
 	limitRuntime(d.memory.Size())
 	recorded := freshCalls{d.recorder, d.store}
+	images := d.openImages(cfg)
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: d.openImages(cfg), Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Keeper:  keeper{func() *config.Config { return d.loaded.Load().Config }, d.store, images, true},
 		Control: control{d.house}, Status: d.status, Ready: d.unready, Admin: admin.opens,
 		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
@@ -185,7 +187,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 // openImages returns the store of images, which sees to it that none is older than it should be.
 func (d *Daemon) openImages(cfg *config.Config) *imagestore.Store {
 	images := imagestore.New(imagestore.Options{
-		Dir: filepath.Join(cfg.DataDir, "images"), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
+		Dir: imageDir(cfg), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
 	})
 	d.background.Go(images.Sweep)
 	return images

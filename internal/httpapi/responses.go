@@ -14,8 +14,8 @@ import (
 	"perigee/internal/dialect/openai/responses"
 )
 
-// responseLife is how long an answer can be gone on from, as in the API that this follows.
-const responseLife = 30 * 24 * time.Hour
+// ResponseLife is how long an answer can be gone on from, as in the API that this follows.
+const ResponseLife = 30 * 24 * time.Hour
 
 // saveTime is how long writing an answer down may take before the client gets it all the same.
 const saveTime = 3 * time.Second
@@ -124,7 +124,7 @@ func (c *call) save(req *responses.Request, response, output json.RawMessage) er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), saveTime)
 	defer cancel()
 	return c.opts.Responses.SaveResponse(ctx, &perigee.StoredResponse{
-		ID: responses.ID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(responseLife),
+		ID: responses.ID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(ResponseLife),
 		Input: req.InputItems(c.id), Output: output, Response: response,
 	})
 }

@@ -37,6 +37,7 @@ type Options struct {
 	Requests  RequestCounter              // nil: nobody else serves these keys
 	Calls     perigee.CallReader          // nil: calls are not recorded
 	Responses perigee.ResponseStore       // nil: nothing is kept between calls
+	Keeper    StoreKeeper                 // nil: nothing is stored
 	Images    ImageStore                  // nil: images stand in the answer itself
 	Control   perigee.Control             // nil: there are no accounts to manage
 	Status    func() perigee.DaemonStatus // nil: there is no daemon

@@ -43,7 +43,7 @@ func TestSignaturesExpireUnlessTheyAreUsed(t *testing.T) {
 	m.put(testScope().callKey("used"), "S1", "gemini")
 	m.put(testScope().callKey("idle"), "S2", "gemini")
 	for range 10 {
-		now = now.Add(defaultKeep * 3 / 4)
+		now = now.Add(DefaultKeep * 3 / 4)
 		if got := ask(t, m, flash, partCall("used")); got != "S1" {
 			t.Fatalf("after %v: got %q", now.Sub(time.Unix(0, 0)), got)
 		}

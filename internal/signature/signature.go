@@ -39,8 +39,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// DefaultKeep is how long signatures are kept.
+const DefaultKeep = 48 * time.Hour
+
 const (
-	defaultKeep  = 48 * time.Hour
 	defaultBytes = 16 << 20
 	defaultCount = 100_000
 
@@ -76,7 +78,7 @@ var words = batch.Words{
 // NewMemory returns an empty memory.
 func NewMemory(opts Options) *Memory {
 	if opts.Keep <= 0 {
-		opts.Keep = defaultKeep
+		opts.Keep = DefaultKeep
 	}
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = defaultBytes
