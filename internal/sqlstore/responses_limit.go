@@ -86,7 +86,7 @@ func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error)
 		}
 		return err
 	})
-	if err == nil && early > 0 {
+	if err == nil {
 		s.tellTrimmed(limit, early, freed)
 	}
 	return removed == trimRows, err
@@ -110,6 +110,9 @@ const tellEvery = 24 * time.Hour
 
 // tellTrimmed says in the log that responses are removed before they expire: when it starts, and then once a day.
 func (s *Store) tellTrimmed(limit int64, removed int, freed int64) {
+	if removed == 0 {
+		return
+	}
 	s.responses.mu.Lock()
 	defer s.responses.mu.Unlock()
 	s.responses.removed += removed

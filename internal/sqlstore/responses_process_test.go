@@ -109,3 +109,50 @@ func checkAfterKill(t *testing.T, path, writer string, saved int) {
 		t.Errorf("%d of %d responses are there", found, saved+1)
 	}
 }
+
+// TestFullDiskForResponses: what was confirmed stays, what did not fit leaves nothing behind, and deleting works on a full disk.
+func TestFullDiskForResponses(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
+	var c conversation
+	var kept []*perigee.StoredResponse
+	turn := func(n int) *perigee.StoredResponse {
+		return c.goOn(fmt.Sprint("call", n), n%2 == 0, strings.Repeat(fmt.Sprint(n%10), 3000), "fine")
+	}
+	limitPages := func(more int) {
+		t.Helper()
+		var pages int
+		if err := s.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustKeep(t, s, turn(0))
+	kept = append(kept, c.last)
+	limitPages(20)
+	for n := 1; ; n++ {
+		r := turn(n)
+		if err := s.SaveResponse(t.Context(), r); err != nil {
+			if e := wantClass(t, err, perigee.ClassUnavailable); !strings.Contains(e.Next, "free some space") {
+				t.Errorf("got %q", e.Error())
+			}
+			break
+		}
+		kept = append(kept, r)
+	}
+	for _, r := range kept {
+		wantResponse(t, s, r)
+	}
+	checkWhole(t, s)
+	for _, r := range kept[:len(kept)-1] {
+		if err := s.DeleteResponse(t.Context(), r.Key, r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantResponse(t, s, kept[len(kept)-1])
+	limitPages(1 << 20)
+	mustKeep(t, s, c.last)
+	wantResponse(t, s, c.last)
+	checkWhole(t, s)
+}

@@ -90,7 +90,7 @@ func (f *sqliteFile) compact(ctx context.Context, db *sql.DB, online bool) (note
 	case online && used > f.rewriteOnline:
 		return "", perigee.Errorf(perigee.ClassUnavailable,
 			"%s has to be rewritten once, and its %d MiB would keep calls waiting", f.path, used>>20).
-			WithNext("stop perigee and run `perigee store compact`; after that it works while perigee runs")
+			WithNext("stop perigee and run `perigee store compact`; after that this works while perigee runs")
 	default:
 		if err := f.wantSpace(2*used + used/10 + compactSpace); err != nil { // the copy, and the log that it comes back in
 			return "", err
