@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHardeningNamesTests looks for every test that docs/hardening.md names in the package that it names.
+// TestHardeningNamesTests looks for every test that docs/hardening.md names in the package that it names, and for its make targets.
 func TestHardeningNamesTests(t *testing.T) {
 	page, err := os.ReadFile("docs/hardening.md")
 	if err != nil {
@@ -39,6 +39,15 @@ func TestHardeningNamesTests(t *testing.T) {
 			if found, _ := filepath.Glob(filepath.Join(dir, "testdata", sub+"*")); sub != "" && len(found) == 0 {
 				t.Errorf("%s has no transcript %s", dir, sub)
 			}
+		}
+	}
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range regexp.MustCompile("`make ([a-z0-9-]+)").FindAllStringSubmatch(string(page), -1) {
+		if !strings.Contains(string(makefile), "\n"+target[1]+":") {
+			t.Errorf("the Makefile has no target %s", target[1])
 		}
 	}
 	if names < 40 {
