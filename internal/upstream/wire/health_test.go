@@ -22,6 +22,7 @@ const minute = time.Minute
 
 // A healthRig is a server that names the protocol it was asked with, behind a relay whose connections can die.
 type healthRig struct {
+	server *httptest.Server
 	relay  *perigeetest.Relay
 	client *http.Client
 	url    string
@@ -42,7 +43,7 @@ func newHealthRig(t *testing.T, protocol string, handler http.HandlerFunc) *heal
 		trust(transport, server)
 	}
 	t.Cleanup(server.Close)
-	r := &healthRig{relay: perigeetest.NewRelay(t, server.Listener.Addr().String()), client: NewClient(transport)}
+	r := &healthRig{server: server, relay: perigeetest.NewRelay(t, server.Listener.Addr().String()), client: NewClient(transport)}
 	r.url = scheme + r.relay.Address
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r

@@ -261,6 +261,10 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 				}
 				if err == nil || ctx.Err() != nil {
 					t.Errorf("%s: %v", target, err)
+					continue
+				}
+				if e := Trouble(ctx, "s", "url", err); e.Ours != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
+					t.Errorf("%s: got %q and %q", target, e.Ours, e.Message)
 				}
 			}
 		})

@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -17,7 +19,7 @@ import (
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := &attempt{}
 	used := t.current.Load()
-	resp, err := used.RoundTrip(first.watch(req))
+	resp, err := first.send(used, req)
 	switch {
 	case err == nil || first.received.Load() || !first.connected.Load():
 		return resp, err
@@ -37,7 +39,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if tell, ok := req.Context().Value(resendKey{}).(func(error)); ok {
 		tell(err)
 	}
-	return t.current.Load().RoundTrip((&attempt{}).watch(again))
+	return new(attempt).send(t.current.Load(), again)
 }
 
 type resendKey struct{}
@@ -76,6 +78,15 @@ type attempt struct {
 	connected atomic.Bool // it has a connection
 	reused    atomic.Bool // which has carried other requests before
 	received  atomic.Bool // some of a response has come
+}
+
+// send sends the request. A handshake that took too long is an error of dialing: nothing has reached the server.
+func (a *attempt) send(through *http.Transport, req *http.Request) (*http.Response, error) {
+	resp, err := through.RoundTrip(a.watch(req))
+	if err != nil && !a.connected.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("no handshake of the proxy or the server within %s: %w", connectTimeout, err)}
+	}
+	return resp, err
 }
 
 // watch returns a copy of the request that reports to the attempt.

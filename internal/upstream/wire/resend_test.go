@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,6 +129,32 @@ func TestNotSentAgain(t *testing.T) {
 		if _, resent, err := r.post(ctx, "x"); resent > 0 || err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			t.Errorf("sent again %d times, %v", resent, err)
 		}
+	}
+}
+
+// A connection that the server closes under a request, after others, costs nothing: the request is sent once more.
+func TestClosedUnderRequest(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			var calls atomic.Int32
+			var server *httptest.Server
+			r := newHealthRig(t, protocol, func(w http.ResponseWriter, req *http.Request) {
+				if calls.Add(1) == 2 {
+					server.CloseClientConnections()
+					return
+				}
+				echo(w, req)
+			})
+			server = r.server
+			for i := range 3 {
+				if answer, resent, err := r.post(t.Context(), "x"); answer == "" || err != nil || (resent == 1) != (i == 1) {
+					t.Errorf("call %d: %q, sent again %d times, %v", i, answer, resent, err)
+				}
+			}
+			if n := calls.Load(); n != 4 {
+				t.Errorf("%d requests arrived", n)
+			}
+		})
 	}
 }
 
