@@ -90,6 +90,23 @@ func TestTokensPerDay(t *testing.T) {
 	}
 }
 
+// A client that leaves each answer before the provider has named its tokens spends an estimate of them.
+func TestAbandonedStreamsCountForTokensPerDay(t *testing.T) {
+	t.Parallel()
+	stage := newStage(t)
+	g := start(t, stage.config("keys: [{name: one, secret: secret-one, tokens_per_day: 20}]\n"), nil)
+	for range 2 {
+		_ = openStream(t, g, "secret-one").Body.Close()
+		wait(t, stage.gone, "the provider to notice")
+	}
+	until(t, "both calls have been counted", func() bool { return g.Active() == 0 })
+	refused(t, g, "secret-one", perigee.ClassExhausted)
+	_, usage := request(t, g, http.MethodGet, "/v1/usage?by=key", "secret-one", "")
+	if !strings.Contains(usage, `"input_tokens":20,`) {
+		t.Errorf("the usage is %s", usage)
+	}
+}
+
 // While nothing can be written to the database, what a key spends still counts.
 func TestTokensPerDayWhileNothingCanBeStored(t *testing.T) {
 	t.Parallel()

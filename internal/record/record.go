@@ -85,6 +85,8 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		w := r.begin(perigee.OperationGenerate, &req.Origin, req.Model, req.Stream)
+		w.request = req
+		req.OnRelease(func() { w.asked = req.EstimateTokens() })
 		defer w.end(ctx)
 		for event, err := range r.Upstream.Stream(ctx, req) {
 			if err != nil {

@@ -60,7 +60,9 @@ func request(id string) *perigee.Request {
 		Dialect: perigee.DialectOpenAIChat,
 		Body:    []byte(`{"model":"gpt-4o"}`),
 		Client:  perigee.Client{Name: "codex", Version: "1.2", Key: "laptop", Session: "s"},
-	}, "gpt-4o", true, nil)
+	}, "gpt-4o", true, func() (*perigee.Prompt, error) {
+		return &perigee.Prompt{Contents: []perigee.Content{{Parts: []perigee.Part{{Text: "12345678"}}}}}, nil
+	})
 }
 
 // A memory is a CallStore that keeps the batches it was given, and fails while it has an error.

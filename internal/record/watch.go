@@ -25,6 +25,10 @@ type watch struct {
 	usage     perigee.Usage
 	firstByte time.Duration
 
+	request  *perigee.Request // nil: it is no stream
+	asked    int64            // tokens of the request, about, once it was released
+	received received
+
 	content  bool // something of the answer itself has passed
 	finished bool // and its end
 	left     bool // the consumer left the loop
@@ -37,6 +41,7 @@ func (w *watch) see(event *perigee.Event) {
 	switch event.Kind {
 	case perigee.EventFrame, perigee.EventText, perigee.EventThinking, perigee.EventCall, perigee.EventBlob, perigee.EventPart:
 		w.content = true
+		w.received.add(event)
 	case perigee.EventStart:
 		w.seeStart(event)
 		return
@@ -94,6 +99,9 @@ func (w *watch) end(ctx context.Context) {
 		panic(p)
 	}
 	outcome, trouble := w.outcome(ctx)
+	if w.request != nil && (outcome == perigee.OutcomeCanceled || outcome == perigee.OutcomeCutOff && w.content) {
+		w.estimate()
+	}
 	w.settle(ctx, outcome, trouble)
 }
 

@@ -1,0 +1,64 @@
+package record
+
+import (
+	"slices"
+
+	"perigee"
+)
+
+// frameOverhead is about how many bytes of a chunk in the provider's dialect are not the answer's text. A chunk of largeFrame and more
+// has a picture.
+const (
+	frameOverhead = 150
+	largeFrame    = 64 << 10
+)
+
+// received is how much of an answer has passed, for an estimate of what it cost.
+type received struct {
+	said    int // bytes of text and calls
+	thought int // bytes of thinking
+	media   int
+}
+
+// add counts what an event says.
+func (r *received) add(event *perigee.Event) {
+	switch event.Kind {
+	case perigee.EventText:
+		r.said += len(event.Text)
+	case perigee.EventThinking:
+		r.thought += len(event.Text)
+	case perigee.EventCall:
+		if event.Call != nil {
+			r.said += len(event.Call.Name) + len(event.Call.Args)
+		}
+	case perigee.EventBlob:
+		r.media++
+	case perigee.EventFrame:
+		if len(event.Frame) >= largeFrame {
+			r.media++
+		} else {
+			r.said += max(len(event.Frame)-frameOverhead, 4)
+		}
+	}
+}
+
+// estimate completes the usage of an answer that was broken off before the provider had named what it cost. Without that, a client
+// that leaves just before the end of each answer would spend nothing.
+func (w *watch) estimate() {
+	if failed := perigee.AsError(w.err); failed != nil && w.usage == (perigee.Usage{}) {
+		w.usage = failed.Usage
+	}
+	u := w.usage
+	if u.Input == 0 {
+		u.Input = w.asked
+	}
+	if u.Input == 0 {
+		u.Input = w.request.EstimateTokens() // it was not released
+	}
+	u.Thinking = max(u.Thinking, perigee.EstimateTokens(w.received.thought, 0))
+	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(w.received.said, w.received.media))
+	if u != w.usage {
+		w.usage = u
+		w.notes = append(slices.Clip(w.notes), perigee.EstimatedUsage)
+	}
+}
