@@ -11,7 +11,9 @@ import (
 // A Collector makes one whole message out of a stream of events, for callers that do not stream.
 type Collector struct {
 	encoder encoder
-	content []byte
+	pieces  [][]byte // the beginning of the content, where that is long
+	moved   int      // bytes in pieces
+	content []byte   // the rest of it
 }
 
 // NewCollector returns the collector for an answer.
@@ -19,41 +21,65 @@ func NewCollector(answer *Answer) *Collector {
 	return &Collector{encoder: encoder{answer: answer, out: &whole{}}}
 }
 
+// The content is put aside in pieces of longContent, because an array that grows leaves several times its size behind as garbage.
+// Blocks that go on change no more than the last bytes, fewer than openEnd.
+const (
+	longContent = 512 << 10
+	openEnd     = 64
+)
+
 // Add takes the next event.
-func (c *Collector) Add(ev *perigee.Event) { c.content = c.encoder.event(c.content, ev) }
+func (c *Collector) Add(ev *perigee.Event) {
+	e := &c.encoder
+	spoken := e.spoken
+	c.content = e.event(c.content, ev)
+	if e.spoken && !spoken {
+		e.before += c.moved
+	}
+	if cut := len(c.content) - openEnd; cut >= longContent {
+		c.pieces = append(c.pieces, c.content[:cut:cut])
+		c.moved += cut
+		c.content = append(make([]byte, 0, longContent+longContent/4), c.content[cut:]...)
+	}
+}
 
 // Bytes returns the message.
 func (c *Collector) Bytes() []byte {
 	e := &c.encoder
-	c.searchesFirst()
-	dst := make([]byte, 0, len(c.content)+512)
+	searches := c.searchesFirst()
+	dst := make([]byte, 0, c.moved+len(c.content)+len(searches)+512)
 	dst = append(dst, '{')
 	dst = e.appendHead(dst)
 	dst = append(dst, `,"content":[`...)
-	dst = append(dst, c.content...)
+	from := len(dst)
+	for _, piece := range append(c.pieces, c.content) {
+		dst = append(dst, piece...)
+	}
+	if len(searches) > 0 {
+		dst = slices.Insert(dst, from+e.before, searches...)
+	}
 	dst = append(dst, `],`...)
 	dst = e.appendStop(dst)
 	dst = append(dst, `,"usage":`...)
 	return append(appendUsage(dst, &e.usage, e.searches, true), '}')
 }
 
-// searchesFirst ends the content with the searches where this API has them, before the text that rests on them, however late the
-// provider told of them.
-func (c *Collector) searchesFirst() {
+// searchesFirst ends the content, and returns the searches that belong where this API has them: before the text that rests on them,
+// however late the provider told of them.
+func (c *Collector) searchesFirst() []byte {
 	e := &c.encoder
 	c.content = e.close(c.content)
 	if !e.spoken {
-		return // then they stand where they were made
+		return nil // then they stand where they were made
 	}
-	said := slices.Clone(c.content[e.before:])
 	last := e.index
 	e.index = e.placeOf
-	c.content = e.searched(c.content[:e.before])
+	searches := e.searched(nil)
 	if e.placeOf == 0 && e.index > 0 {
-		c.content = append(c.content, ',') // what was first has none before it
+		searches = append(searches, ',') // what was first has none before it
 	}
 	e.index += last - e.placeOf
-	c.content = append(c.content, said...)
+	return searches
 }
 
 // appendHead appends the members with which every message begins.

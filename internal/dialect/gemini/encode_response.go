@@ -77,7 +77,7 @@ type Collector struct {
 type collected struct {
 	index    int
 	parts    []perigee.Part
-	text     []byte // of the last part, while it still grows
+	text     rawjson.Text // of the last part, while it still grows
 	finish   *perigee.Finish
 	metadata perigee.Fields
 }
@@ -123,12 +123,12 @@ func (c *collected) add(ev *perigee.Event) {
 	case ev.Kind == perigee.EventSignature && last != nil && last.Signature == "":
 		last.Signature = ev.Signature
 	case joins && (ev.Kind == perigee.EventText && !last.Thought || ev.Kind == perigee.EventThinking && last.Thought):
-		c.text = append(c.text, ev.Text...)
+		c.text.Add(ev.Text)
 		last.Signature = ev.Signature
 	default:
 		c.settle()
 		c.parts = append(c.parts, eventParts(ev)...)
-		c.text = append(c.text, ev.Text...)
+		c.text.Add(ev.Text)
 	}
 }
 
@@ -146,9 +146,9 @@ func (c *collected) describe(ev *perigee.Event) {
 // settle gives the last part the text that was gathered for it.
 func (c *collected) settle() {
 	if n := len(c.parts); n > 0 && c.parts[n-1].Kind == perigee.PartText {
-		c.parts[n-1].Text = string(c.text)
+		c.parts[n-1].Text = c.text.String()
 	}
-	c.text = c.text[:0]
+	c.text = rawjson.Text{}
 }
 
 // Bytes returns the whole answer.

@@ -158,13 +158,18 @@ type Images struct {
 	latest perigee.Usage // of the answer that comes
 }
 
+// shownText is more than an error says of what the model said.
+const shownText = 256
+
 // Add takes the next event.
 func (w *Images) Add(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventStart:
 		w.next()
 	case perigee.EventText:
-		w.text += ev.Text
+		if len(w.text) < shownText {
+			w.text += ev.Text
+		}
 	case perigee.EventFinish:
 		w.finish = *ev.Finish
 	case perigee.EventUsage:

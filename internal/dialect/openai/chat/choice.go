@@ -4,6 +4,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/search"
+	"perigee/internal/rawjson"
 )
 
 // A choice is what is known of one of the answers while it comes.
@@ -17,11 +18,11 @@ type choice struct {
 	images    int
 	seals     seals
 	trail     search.Trail
-	text      []byte // what the sources refer to
+	text      rawjson.Text // what the sources refer to
 	finish    perigee.Finish
 
 	// What a whole answer gathers and a stream has sent.
-	reasoning []byte
+	reasoning rawjson.Text
 	calls     []toolCall
 	pictures  []byte // the items of images
 	logprobs  []byte // the items of logprobs.content

@@ -52,8 +52,8 @@ func (w *Collector) Add(ev *perigee.Event) {
 
 // add gathers what an event added.
 func (c *choice) add(add *content) {
-	c.text = append(c.text, add.text...)
-	c.reasoning = append(c.reasoning, add.reasoning...)
+	c.text.Add(add.text)
+	c.reasoning.Add(add.reasoning)
 	switch {
 	case add.call != nil:
 		c.calls = append(c.calls, toolCall{add.call, add.signature})
@@ -78,12 +78,25 @@ func (c *choice) add(add *content) {
 	}
 }
 
+// citations are the stretches of the text that rest on sources.
+func (c *choice) citations() []openai.Citation {
+	found := c.trail.All()
+	if found == nil || len(found.Supports) == 0 {
+		return openai.Citations("", found) // the text does not matter then
+	}
+	return openai.Citations(c.text.String(), found)
+}
+
 // Bytes returns the whole answer.
 func (w *Collector) Bytes() []byte {
 	if len(w.choices) == 0 {
 		w.choices.at(0)
 	}
-	dst := w.answer.appendHead(nil, "chat.completion")
+	size := 1024
+	for _, c := range w.choices {
+		size += (c.text.Len()+c.reasoning.Len())*17/16 + len(c.pictures) + len(c.logprobs)
+	}
+	dst := w.answer.appendHead(make([]byte, 0, size), "chat.completion")
 	dst = append(dst, `,"choices":[`...)
 	for i, c := range w.choices {
 		if i > 0 {
@@ -109,10 +122,10 @@ func (w *Collector) Bytes() []byte {
 func (w *Collector) message(dst []byte, c *choice) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
 	refusal := c.refusal()
-	if len(c.text) == 0 && len(c.calls) > 0 || refusal != "" {
+	if c.text.Len() == 0 && len(c.calls) > 0 || refusal != "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = rawjson.AppendString(dst, string(c.text))
+		dst = c.text.AppendTo(dst)
 	}
 	dst = append(dst, `,"refusal":`...)
 	if refusal == "" {
@@ -121,10 +134,10 @@ func (w *Collector) message(dst []byte, c *choice) []byte {
 		dst = rawjson.AppendString(dst, refusal)
 	}
 	dst = append(dst, `,"annotations":`...)
-	dst = appendAnnotations(dst, openai.Citations(string(c.text), c.trail.All()))
-	if len(c.reasoning) > 0 {
+	dst = appendAnnotations(dst, c.citations())
+	if c.reasoning.Len() > 0 {
 		dst = append(dst, `,"reasoning_content":`...)
-		dst = rawjson.AppendString(dst, string(c.reasoning))
+		dst = c.reasoning.AppendTo(dst)
 	}
 	if len(c.pictures) > 0 {
 		dst = append(dst, `,"images":[`...)

@@ -120,7 +120,7 @@ func (s *Stream) delta(dst []byte, c *choice, add *content) []byte {
 		c.images++
 	case add.text != "":
 		if s.answer.Style.Cite {
-			c.text = append(c.text, add.text...)
+			c.text.Add(add.text)
 		}
 		dst = append(dst, `"content":`...)
 		dst = rawjson.AppendString(dst, add.text)
@@ -158,7 +158,7 @@ func (s *Stream) End(dst []byte) []byte {
 			dst = append(s.open(dst, c), `"refusal":`...)
 			dst = s.close(rawjson.AppendString(dst, refusal))
 		}
-		if list := openai.Citations(string(c.text), c.trail.All()); len(list) > 0 {
+		if list := c.citations(); len(list) > 0 {
 			dst = append(s.open(dst, c), `"annotations":`...)
 			dst = s.close(appendAnnotations(dst, list))
 		}

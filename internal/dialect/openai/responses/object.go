@@ -52,7 +52,7 @@ func (w *writer) str(s string) {
 		for n < len(s) && n > spillSize-utf8.UTFMax && !utf8.RuneStart(s[n]) {
 			n--
 		}
-		w.buf = appendInner(w.buf, s[:n])
+		w.buf = rawjson.AppendInner(w.buf, s[:n])
 		s = s[n:]
 		w.spill()
 	}
@@ -66,15 +66,6 @@ func (w *writer) rope(r *rope) {
 	for _, piece := range r.pieces {
 		w.raw(piece)
 	}
-}
-
-// appendInner appends a text as a JSON string without its quotes.
-func appendInner(dst []byte, s string) []byte {
-	from := len(dst)
-	dst = rawjson.AppendString(dst, s)
-	inner := dst[from+1 : len(dst)-1]
-	copy(dst[from:], inner)
-	return dst[:from+len(inner)]
 }
 
 // echoes are the members of a response that repeat the request, and what they say when it did not. They stand

@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/rawjson"
 )
 
 // newID names the next item.
@@ -70,7 +71,7 @@ func (s *Stream) doneItem(item *rope) {
 func (s *Stream) escape(text string) []byte {
 	piece := s.text.room(len(text) + 2)
 	from := len(piece)
-	piece = appendInner(piece, text)
+	piece = rawjson.AppendInner(piece, text)
 	s.text.fill(piece)
 	return piece[from:]
 }
