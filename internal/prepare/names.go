@@ -19,6 +19,7 @@ type names struct {
 
 	narrow bool // dots and colons are not legal
 	fold   bool // declared names must differ by more than their case
+	more   bool // there are illegal names that are in neither list
 }
 
 // legal says whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
@@ -66,6 +67,9 @@ func (n *names) wire(name string) string {
 	if other, ok := n.there[name]; ok {
 		return other
 	}
+	if n.more && !n.legal(name) {
+		return n.replacement(name, nil)
+	}
 	return name
 }
 
@@ -77,13 +81,21 @@ func (n *names) client(wire string) string {
 	return clip(wire)
 }
 
+// maxRenamed is how many illegal names are remembered with their new ones. Those after them, in conversations of very many tools, get
+// new names each time they are met.
+const maxRenamed = 4096
+
 // collect finds new names for all illegal ones in the prompt. Declared functions come first, so that their names do
 // not depend on how the conversation went.
 func (n *names) collect(p *perigee.Prompt, notes *notes) {
 	var illegal []string
 	seen := map[string]bool{}
 	visit := func(name string) {
-		if !n.legal(name) && !seen[name] {
+		switch {
+		case n.legal(name) || seen[name]:
+		case len(illegal) >= maxRenamed:
+			n.more = true
+		default:
 			seen[name] = true
 			illegal = append(illegal, name)
 		}

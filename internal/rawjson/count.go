@@ -17,9 +17,10 @@ const ElementDepth = 6
 // What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and what a
 // text may take in all.
 const (
-	elementCost  = 800
+	elementCost  = 1000
+	storedCost   = 2000 // of an element that is also stored
 	memberCost   = 48
-	freeCost     = 24 << 20
+	freeCost     = 20 << 20
 	costsPerByte = 4
 )
 
@@ -35,8 +36,13 @@ func (e *CountError) Error() string {
 
 // Err returns a *CountError when decoding a text of so many bytes could take more than four times its size, else nil. The first
 // elements and members are free: conversations of millions of tokens have fewer.
-func (n Count) Err(bytes int) error {
-	if n.Elements*elementCost+n.Members*memberCost <= freeCost+costsPerByte*bytes {
+func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
+
+// ErrStored is Err for a text whose elements are stored as well, each with a name of its own.
+func (n Count) ErrStored(bytes int) error { return n.err(bytes, storedCost) }
+
+func (n Count) err(bytes, element int) error {
+	if n.Elements*element+n.Members*memberCost <= freeCost+costsPerByte*bytes {
 		return nil
 	}
 	return &CountError{n, bytes}

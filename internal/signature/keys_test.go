@@ -109,3 +109,21 @@ func TestKeysAreTold(t *testing.T) {
 		}
 	}
 }
+
+// In a conversation of very many parts only the last ones are looked up; the others keep the signatures that they came with.
+func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
+	parts := make([]perigee.Part, maxPlaces+100)
+	for i := range parts {
+		parts[i] = perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: claudesID, Name: "f"}, Signature: "c2VhbA=="}
+	}
+	p := &perigee.Prompt{Contents: []perigee.Content{hi(), model(parts...), results("x")}}
+	list := listPlaces(p, newScope(perigee.Client{}, p, "gemini"))
+	if len(list) != len(parts) {
+		t.Fatalf("%d places for %d parts with signatures", len(list), len(parts))
+	}
+	for i, at := range list {
+		if at.part != i || (at.own != "") != (i >= 100) {
+			t.Fatalf("place %d: %+v", i, at)
+		}
+	}
+}

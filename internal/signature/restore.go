@@ -70,16 +70,36 @@ func choose(at place, was, seal string, known found) string {
 	return ""
 }
 
+// maxPlaces is for how many parts of the model's signatures are looked up: the last ones, because only the current turn needs them
+// all. Parts before them keep the signatures that look right.
+const maxPlaces = 4096
+
+func modelParts(p *perigee.Prompt) (n int) {
+	for i := range p.Contents {
+		if p.Contents[i].Role == perigee.RoleModel {
+			n += len(p.Contents[i].Parts)
+		}
+	}
+	return n
+}
+
 // listPlaces lists the parts of the model's that have a signature or may have lost one.
 func listPlaces(p *perigee.Prompt, s *scope) []place {
 	list := make([]place, 0, len(p.Contents))
 	var text textDigest
+	old := modelParts(p) - maxPlaces
 	for i := range p.Contents {
 		if p.Contents[i].Role != perigee.RoleModel {
 			continue
 		}
 		for j := range p.Contents[i].Parts {
 			part := &p.Contents[i].Parts[j]
+			if old--; old >= 0 {
+				if part.Signature != "" {
+					list = append(list, place{content: i, part: j})
+				}
+				continue
+			}
 			at := place{content: i, part: j, key: s.partKey(part, &text)}
 			if part.Signature != "" {
 				at.own = sealKey(part.Signature)

@@ -61,15 +61,15 @@ func CheckBody(body []byte) error {
 	if err != nil {
 		return InvalidBody(err)
 	}
-	return CheckPieces(count, body)
-}
-
-// CheckPieces refuses a body that is cut into more pieces than its size allows.
-func CheckPieces(count rawjson.Count, body []byte) error {
 	if err := count.Err(len(body)); err != nil {
-		return Invalid("%w", err).WithNext("join small messages and parts, or send less")
+		return TooManyPieces(err)
 	}
 	return nil
+}
+
+// TooManyPieces is the error for a body that is cut into more pieces than its size allows.
+func TooManyPieces(err error) error {
+	return Invalid("%w", err).WithNext("join small messages and parts, or send less")
 }
 
 // InvalidBody says what is wrong with a body as JSON, or with the type of something in it.

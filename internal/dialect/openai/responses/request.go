@@ -36,7 +36,7 @@ type Request struct {
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
 // one may have to be found first; find may be nil where none is stored.
 func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
-	members, err := membersOf(origin.Body)
+	members, count, err := membersOf(origin.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +51,13 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	}
 	if d.err != nil {
 		return nil, d.err
+	}
+	pieces := count.Err
+	if d.out.Store {
+		pieces = count.ErrStored
+	}
+	if err := pieces(len(origin.Body)); err != nil {
+		return nil, openai.TooManyPieces(err)
 	}
 	if err := d.conversation(); err != nil {
 		return nil, err
