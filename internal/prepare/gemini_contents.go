@@ -103,7 +103,7 @@ func (g *gemini) cleanPart(p perigee.Part, model, tell bool) (perigee.Part, bool
 			if !tell {
 				g.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
 			}
-			return told("result of tool ", p.Response.Name, p.Response.Object()), true
+			return toldResult(p.Response), true
 		}
 		if wire := g.names.wire(p.Response.Name); wire != p.Response.Name || p.Response.Response == nil && p.Response.Output == nil {
 			response := *p.Response

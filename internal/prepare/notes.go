@@ -13,6 +13,9 @@ type notes struct{ list []perigee.Note }
 // maxNotes bounds what a hostile history can make us say, and the time it takes to say each thing once.
 const maxNotes = 64
 
+// full says that no more notes are kept, so none need be written.
+func (n *notes) full() bool { return len(n.list) > maxNotes }
+
 func (n *notes) add(action, subject string) {
 	note := perigee.Note{Action: action, Subject: subject}
 	switch {

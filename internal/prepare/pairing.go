@@ -94,8 +94,10 @@ func answer(out, run []perigee.Content, calls []*perigee.FunctionCall, names *na
 					notes.add(perigee.NoteRepaired, "result of tool "+names.client(part.Response.Name)+" that came twice")
 					continue
 				}
-				notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
-				c.Parts = append(append(c.Parts, told("result of tool ", part.Response.Name, part.Response.Object())), part.Response.Media...)
+				if !notes.full() {
+					notes.add(perigee.NoteRepaired, "result without a call of tool "+names.client(part.Response.Name))
+				}
+				c.Parts = append(append(c.Parts, toldResult(part.Response)), part.Response.Media...)
 				continue
 			}
 			if part.Kind == perigee.PartBlob && len(again) > 0 {

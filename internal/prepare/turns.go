@@ -83,6 +83,15 @@ func told(what, name string, data json.RawMessage) perigee.Part {
 	return perigee.Part{Kind: perigee.PartText, Text: "[" + what + name + "] " + string(data)}
 }
 
+// toldResult is a result as a text.
+func toldResult(r *perigee.FunctionResponse) perigee.Part {
+	if r.Output == nil {
+		return told("result of tool ", r.Name, r.Response)
+	}
+	// Object would be a copy that nothing needs.
+	return perigee.Part{Kind: perigee.PartText, Text: "[result of tool " + r.Name + `] {"output":` + string(r.Output) + "}"}
+}
+
 // without returns parts without those that it should not have; parts stay as they are.
 func without(parts []perigee.Part, drop func(perigee.Part) bool) []perigee.Part {
 	if !slices.ContainsFunc(parts, drop) {

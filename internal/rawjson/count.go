@@ -17,7 +17,7 @@ const ElementDepth = 6
 // What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and what a
 // text may take in all.
 const (
-	elementCost  = 1000
+	elementCost  = 1100
 	storedCost   = 2000 // of an element that is also stored
 	memberCost   = 48
 	freeCost     = 20 << 20

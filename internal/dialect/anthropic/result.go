@@ -36,8 +36,8 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 	if c.Kind() == rawjson.String {
 		return c.String(), media
 	}
-	var text []byte
-	only := "" // most often there is one block, whose text needs no copy
+	var text rawjson.Text // most often there is one block, whose text needs no copy
+	only := ""
 	n := 0
 	say := func(s string) {
 		if n++; n == 1 {
@@ -45,9 +45,10 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 			return
 		}
 		if n == 2 {
-			text = append(text, only...)
+			text.Add(only)
 		}
-		text = append(append(text, '\n'), s...)
+		text.Add("\n")
+		text.Add(s)
 	}
 	for range c.Array() {
 		if d.err != nil {
@@ -58,7 +59,7 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 	if n < 2 {
 		return only, media
 	}
-	return string(text), media
+	return text.String(), media
 }
 
 func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, say func(string)) []perigee.Part {

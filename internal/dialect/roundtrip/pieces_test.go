@@ -92,9 +92,9 @@ func TestManyPiecesAreRefused(t *testing.T) {
 	}
 }
 
-// Ten thousand are decoded, and what that allocates is little more than what it keeps.
+// Seven thousand are decoded, and what that allocates is little more than what it keeps.
 func TestPiecesAreDecodedIntoOnePieceOfMemory(t *testing.T) {
-	const n, most = 10_000, 600
+	const n, most = 7000, 600
 	for _, p := range pieces {
 		used, err := decodeCounted(p.dialect, repeated(p.before, p.element, p.after, n))
 		if err != nil {
