@@ -34,6 +34,7 @@ type plan struct {
 	growthRuns     int           // processes for each size
 	growthLoad     int           // bytes sent to each of them, roughly
 	allocSizes     []int         // bodies whose allocations are counted
+	shapeSizes     []int         // bodies of many small pieces
 	streams        int           // quiet ones at the same time
 	peerTurn       time.Duration // like turn, where other gateways are compared; some make few calls in that time
 	limit          time.Duration // for all measurements together: past it something hangs
@@ -43,12 +44,12 @@ var (
 	fullPlan = plan{
 		rounds: 9, lateRounds: 9, turn: 500 * time.Millisecond, translatedTurn: 350 * time.Millisecond, caseTurn: 250 * time.Millisecond, starts: 20, settle: time.Second, idle: 10 * time.Second,
 		growthRuns: 3, growthLoad: 100 << 20, allocSizes: []int{1 << 10, 100 << 10, 1 << 20},
-		streams: openStreams, peerTurn: time.Second, limit: 15 * time.Minute,
+		shapeSizes: []int{16 << 20, 2 << 20, 60 << 20}, streams: openStreams, peerTurn: time.Second, limit: 60 * time.Minute,
 	}
 	shortPlan = plan{
 		rounds: 5, lateRounds: 3, turn: 120 * time.Millisecond, translatedTurn: 120 * time.Millisecond, caseTurn: 120 * time.Millisecond, starts: 5, settle: 500 * time.Millisecond, idle: 2 * time.Second,
 		growthRuns: 1, growthLoad: 30 << 20, allocSizes: []int{100 << 10},
-		streams: 1000, peerTurn: 250 * time.Millisecond, limit: 5 * time.Minute,
+		shapeSizes: []int{8 << 20}, streams: 1000, peerTurn: 250 * time.Millisecond, limit: 15 * time.Minute,
 	}
 )
 
@@ -68,6 +69,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "measure this perigee instead of one built from the source")
 	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
 	flag.StringVar(&o.only, "only", "", "take only the steps whose name contains this, such as slow")
+	flag.StringVar(&o.shape, "shape", "", "with -only shapes: weigh only bodies whose path and name contain this")
 	streams := flag.Int("streams", -1, "quiet streams to open at the same time; 0 leaves that out")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -94,7 +96,7 @@ func main() {
 type options struct {
 	plan                plan
 	short, peers, write bool
-	binary, only        string
+	binary, only, shape string
 }
 
 func exit(err error) {
@@ -120,7 +122,7 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 	defer os.RemoveAll(dir)
 	machine := describeMachine()
 	b := &bench{
-		plan: o.plan, dir: dir, binary: o.binary,
+		plan: o.plan, dir: dir, binary: o.binary, shape: o.shape,
 		report: report{machine: machine, short: o.short}, peers: peerReport{machine: machine, short: o.short},
 	}
 	defer b.stopAll()
@@ -130,9 +132,9 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 	section, steps, found := measuredSection, b.ownSteps(), findings(&b.report)
 	if o.peers {
 		b.buildPeers(ctx)
-		section, steps, found = peersSection, []step{{"comparing with other gateways", b.measurePeers}}, &b.peers
+		section, steps, found = peersSection, []step{{name: "comparing with other gateways", run: b.measurePeers}}, &b.peers
 	}
-	steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.name, o.only) })
+	steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.name, o.only) || s.asked && o.only == "" })
 	if err := b.measure(ctx, steps); err != nil {
 		return false, err
 	}
@@ -151,6 +153,7 @@ type bench struct {
 	plan     plan
 	dir      string // for data directories and the binary; removed at the end
 	binary   string
+	shape    string // of the bodies that are weighed; empty: all
 	children []*process
 	provider *process
 	report   report
@@ -159,23 +162,25 @@ type bench struct {
 
 // A step is one part of a run.
 type step struct {
-	name string
-	run  func(context.Context) error
+	name  string
+	run   func(context.Context) error
+	asked bool // it takes long, and is taken only where -only names it
 }
 
 // ownSteps are in the order in which they disturb each other least: what needs a fresh process and a quiet machine
 // first, the heavy bodies last.
 func (b *bench) ownSteps() []step {
 	return []step{
-		{"starting", b.measureStart},
-		{"counting allocations", b.measureAllocations},
-		{"preparing", b.measurePreparation},
-		{"scanning", b.measureScans},
-		{"comparing", b.measureCost},
-		{"comparing cases", b.measureCases},
-		{"following slow streams", b.measureLate},
-		{"holding streams", b.measureStreams},
-		{"growing", b.measureGrowth},
+		{name: "starting", run: b.measureStart},
+		{name: "counting allocations", run: b.measureAllocations},
+		{name: "preparing", run: b.measurePreparation},
+		{name: "scanning", run: b.measureScans},
+		{name: "comparing", run: b.measureCost},
+		{name: "comparing cases", run: b.measureCases},
+		{name: "following slow streams", run: b.measureLate},
+		{name: "holding streams", run: b.measureStreams},
+		{name: "growing", run: b.measureGrowth},
+		{name: "weighing shapes", run: b.measureShapes, asked: true},
 	}
 }
 

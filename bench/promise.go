@@ -119,6 +119,9 @@ func (r *report) promises() []promise {
 				(float64(largest.took)/float64(largest.size))/(float64(at.took)/float64(at.size)), steepestPreparing, "%.2f")
 		}
 	}
+	if p, ok := r.shapePromise(); ok {
+		list = append(list, p)
+	}
 	if p, ok := r.scanPromise(); ok {
 		list = append(list, p)
 	}

@@ -21,6 +21,7 @@ type report struct {
 	streams      []quiet
 	late         []lateRound
 	cases        []*benchCase
+	weighings    []weighing
 }
 
 // markdown writes the report as tables.
@@ -39,6 +40,7 @@ func (r *report) markdown() string {
 	r.writeWeight(&s)
 	r.writeGrowth(&s)
 	r.writeStreams(&s)
+	r.writeShapes(&s)
 	r.writePreparations(&s)
 	r.writeLate(&s)
 	return s.String()
