@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,6 +27,25 @@ func (r *run) verify(ctx context.Context) {
 	r.verifyRPM()
 	r.verifyPlaces()
 	r.verifyTokens()
+	r.verifyLog()
+}
+
+// verifyLog looks for panics in the log, and for what a perigee built with -race reports.
+func (r *run) verifyLog() {
+	log, err := os.ReadFile(filepath.Join(r.world.dir, perigeeLog))
+	if err != nil {
+		r.problem("log: %v", err)
+	}
+	for line := range strings.Lines(string(log)) {
+		for _, bad := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE"} {
+			if strings.HasPrefix(line, bad) {
+				r.problem("panic: %s", line)
+			}
+		}
+		if strings.Contains(line, `level=ERROR msg="panic`) {
+			r.problem("panic: %.500s", line)
+		}
+	}
 }
 
 // verifyKept reads every stored response that a client was told of.

@@ -184,6 +184,10 @@ func (c *client) askSocket(ctx context.Context, q *call) {
 	}
 	for !a.ended && a.failure == "" {
 		_, data, err := conn.Read(ctx)
+		if closed, ok := errors.AsType[websocket.CloseError](err); ok && closed.Reason != "" {
+			a.failure = closed.Reason // a socket that is closed for a reason is told it
+			return
+		}
 		if err != nil {
 			a.err = err
 			return

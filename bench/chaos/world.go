@@ -194,12 +194,14 @@ func (w *world) importAccounts(ctx context.Context) error {
 	return nil
 }
 
+const perigeeLog = "perigee.log"
+
 func (w *world) url() string { return fmt.Sprintf("http://127.0.0.1:%d", w.port) }
 
 // up starts perigee and ends the time in which it was down.
 func (w *world) up(ctx context.Context) error {
 	w.starts++
-	p, err := start(filepath.Join(w.dir, "perigee.log"), w.env(), w.binary, "serve", "--config", w.configFile(),
+	p, err := start(filepath.Join(w.dir, perigeeLog), w.env(), w.binary, "serve", "--config", w.configFile(),
 		"--listen", fmt.Sprintf("127.0.0.1:%d", w.port))
 	if err != nil {
 		return err
