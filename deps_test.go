@@ -51,6 +51,7 @@ var rooms = []room{
 	{"perigee/internal/route", []string{"perigee", "perigee/internal/models", "perigee/internal/names"}, "routing knows upstreams by ability only"},
 	{"perigee/internal/until", []string{"perigee"}, "an answer ends at a stop sequence, whoever gives it"},
 	{"perigee/internal/signature", []string{"perigee", "perigee/internal/batch", "perigee/internal/models"}, "signatures are kept around any upstream, in any store"},
+	{"perigee/internal/audit", []string{"perigee"}, "administrative acts go into any store"},
 	{"perigee/internal/record", []string{"perigee", "perigee/internal/batch"}, "recording watches any upstream, into any store"},
 
 	// Edges.

@@ -52,6 +52,8 @@ type Store struct {
 	responses keptResponses
 	known     knownSums
 	bounds    bounds
+
+	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
 
 // keptResponses is what a Store knows about the responses that it keeps.

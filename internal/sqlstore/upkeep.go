@@ -18,7 +18,7 @@ const (
 // Upkeep does a small part of what is to be done in the background, and says whether there is more to do at once: it adds calls
 // to the daily sums that are not in them yet, and then removes calls that began before a time; a zero time removes none. Calls
 // that are open, or not in the sums, are never removed. It also removes stored responses that have expired, and what is
-// beyond the limits of responses, sessions and signatures. Of replicas that do this at the same time one does it.
+// beyond the limits of responses, sessions, signatures and audit entries. Of replicas that do this at the same time one does it.
 func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more bool, err error) {
 	if err := s.writable("keep calls"); err != nil {
 		return 0, false, err
@@ -29,7 +29,7 @@ func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more
 	}
 	more = max(summed, removed) == upkeepRows
 	for _, keep := range []func(context.Context) (bool, error){
-		s.keepOld, s.trimResponses, s.boundSessions, s.boundSignatures, s.boundRequests,
+		s.keepOld, s.trimResponses, s.boundSessions, s.boundSignatures, s.boundRequests, s.boundAudit,
 	} {
 		if err == nil {
 			var some bool
