@@ -54,7 +54,7 @@ func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handle{Control: control{back.house}, close: back.close}, nil
+	return &Handle{Control: auditedControl{control{back.house}, offlineLog(back.house.opts, offlineAudit{back.house.opts, back})}, close: back.close}, nil
 }
 
 // Status asks the running daemon what it works with. It returns ErrNotRunning where there is none.

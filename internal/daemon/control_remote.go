@@ -122,6 +122,7 @@ const (
 	usagePath    = "/v1/usage"
 	modelsPath   = "/v1/models"
 	healthPath   = "/health"
+	auditPath    = "/v1/audit"
 )
 
 func (r remote) Accounts(ctx context.Context) (rows []perigee.AccountRow, err error) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/audit"
 	"perigee/internal/config"
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
@@ -74,6 +75,7 @@ type Daemon struct {
 	lock     *os.File
 	store    *sqlstore.Store
 	recorder *record.Recorder
+	audit    *audit.Log
 	house    *house
 	api      *httpapi.Server
 	memory   *membudget.Budget
@@ -131,6 +133,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Store: d.store, Now: opts.Now, Logger: opts.Logger,
 		Status: func(c *perigee.Call) int { return httpapi.TraceRow(c).Status },
 	})
+	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now})
 	garbage := newCollector()
 	d.memory = membudget.New(memorySize(cfg), garbage.hold)
 	limitRuntime(d.memory.Size())
@@ -139,7 +142,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Keeper:  keeper{func() *config.Config { return d.loaded.Load().Config }, d.store, images, true},
-		Control: control{d.house}, Status: d.status, Ready: d.unready, Admin: admin.opens,
+		Control: auditedControl{control{d.house}, d.audit}, Audit: d.audit, Acts: d.store, Status: d.status, Ready: d.unready, Admin: admin.opens,
 		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
 	if err := d.listen(cfg); err != nil {

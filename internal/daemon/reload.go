@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"log/slog"
+	"strings"
 
+	"perigee"
 	"perigee/internal/config"
 )
 
@@ -14,6 +16,7 @@ func (d *Daemon) follow() {
 	d.background.Go(func() {
 		config.Watch(d.base, d.opts.Sources, d.opts.Loaded, d.opts.Poll, d.apply, func(err error) {
 			d.opts.Logger.Error("invalid configuration, keeping the previous one", "error", err)
+			d.auditRefusedReload(d.loaded.Load().Path)
 		})
 	})
 }
@@ -27,10 +30,12 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	cfg, first := loaded.Config, d.opts.Loaded.Config
 	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
 		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one", "file", loaded.Path)
+		d.auditRefusedReload(loaded.Path)
 		return
 	}
 	if err := d.house.rebuild(d.base, cfg); err != nil {
 		d.opts.Logger.Error("the new configuration cannot be used, keeping the previous one", "error", err)
+		d.auditRefusedReload(loaded.Path)
 		return
 	}
 	next := d.settings(cfg)
@@ -43,14 +48,17 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.connections.most.Store(int64(cfg.Limits.Connections))
 	d.memory.Resize(memorySize(cfg))
 	limitRuntime(d.memory.Size())
-	d.loaded.Store(loaded)
+	before := d.loaded.Swap(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
 	SetLevel(d.opts.LogLevel, cfg.Log)
 	for _, w := range loaded.Warnings {
 		d.opts.Logger.Warn(w)
 	}
-	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams))
+	changed := strings.Join(config.Changed(before.Config, cfg), ", ")
+	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams),
+		"actor", perigee.ActorFile, "changed", changed)
+	d.auditReload(loaded.Path, changed)
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}

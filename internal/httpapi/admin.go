@@ -12,7 +12,9 @@ func (c *call) authorize(r *route) error {
 	case r == nil || r.access == client:
 		return c.authenticate()
 	case r.access == owner:
-		return c.authorizeOwner()
+		err := c.authorizeOwner()
+		c.auditOwner(err)
+		return err
 	}
 	return nil
 }

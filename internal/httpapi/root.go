@@ -79,7 +79,7 @@ func (c *call) clientHelp() helpPage {
 				{"Models", "GET /v1/models, /v1beta/models"},
 				{"Stored responses and images", "GET /v1/responses/{id}, /v1/images/{id}"},
 				{"Usage and quota", "GET /v1/usage, /v1/quota"},
-				{"Administration (admin token)", "/v1/accounts, /v1/accounts/use, /v1/accounts/status, /v1/traces, /v1/traces/{id}, /v1/status, /v1/store, /v1/store/compact"},
+				{"Administration (admin token)", "/v1/accounts, /v1/accounts/use, /v1/accounts/status, /v1/traces, /v1/traces/{id}, /v1/audit, /v1/status, /v1/store, /v1/store/compact"},
 				{"Liveness and readiness", "GET /health, /ready"},
 			}},
 			{"Commands", [][2]string{

@@ -53,6 +53,7 @@ var routes = []route{
 	{path: "/v1/traces/*", access: owner, methods: methods{http.MethodGet: (*call).trace}},
 	{path: "/v1/store", access: owner, methods: methods{http.MethodGet: (*call).storeReport}},
 	{path: "/v1/store/compact", access: owner, methods: methods{http.MethodPost: (*call).storeCompact}},
+	{path: "/v1/audit", access: owner, methods: methods{http.MethodGet: (*call).auditEntries, http.MethodPost: (*call).recordAct}},
 	{path: "/v1/status", access: owner, methods: methods{http.MethodGet: (*call).status}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},

@@ -40,6 +40,8 @@ type Options struct {
 	Keeper    StoreKeeper                 // nil: nothing is stored
 	Images    ImageStore                  // nil: images stand in the answer itself
 	Control   perigee.Control             // nil: there are no accounts to manage
+	Audit     AuditLog                    // nil: administrative acts are not recorded
+	Acts      perigee.AuditReader         // nil: they cannot be read
 	Status    func() perigee.DaemonStatus // nil: there is no daemon
 	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
 	Ready func() []Unready

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,9 +20,18 @@ const (
 // traces answers GET /v1/traces?limit=&before=&since=&errors=&model=&client=&account=&key=: the newest calls first. The last four
 // are patterns; key is one for the names of clients' keys, and not a key.
 func (c *call) traces() error {
+	rows, err := c.listTraces()
+	c.audit(perigee.AuditEntry{Action: perigee.AuditTraceList, Object: c.traceFilter(), Detail: fmt.Sprintf("%d calls", len(rows))}, err)
+	if err != nil {
+		return err
+	}
+	return writeList(c, rows)
+}
+
+func (c *call) listTraces() ([]perigee.TraceRow, error) {
 	query := c.r.URL.Query()
 	if err := knownParameters(query, "limit", "before", "since", "errors", "model", "client", "account", "key"); err != nil {
-		return err
+		return nil, err
 	}
 	q := perigee.CallQuery{
 		Limit: traceRows,
@@ -29,15 +39,15 @@ func (c *call) traces() error {
 	}
 	var err error
 	if q.Errors, err = boolParameter(query, "errors"); err != nil {
-		return err
+		return nil, err
 	}
 	if q.Since, err = timeParameter(query, "since"); err != nil {
-		return err
+		return nil, err
 	}
 	if text := query.Get("limit"); text != "" {
 		limit, err := strconv.Atoi(text)
 		if err != nil || limit < 1 || limit > maxTraceRows {
-			return perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", shorten(text), maxTraceRows).
+			return nil, perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", shorten(text), maxTraceRows).
 				WithNext("page with before=ID, the last call of the page before")
 		}
 		q.Limit = limit
@@ -45,24 +55,29 @@ func (c *call) traces() error {
 	if before := query.Get("before"); before != "" {
 		found, err := c.findCall(before)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		q.Before = found.ID
 	}
 	calls, err := c.readCalls(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows := make([]perigee.TraceRow, len(calls))
 	for i := range calls {
 		rows[i] = TraceRow(&calls[i])
 	}
-	return writeList(c, rows)
+	return rows, nil
 }
 
 // trace answers GET /v1/traces/{id}.
 func (c *call) trace() error {
 	found, err := c.findCall(c.rest)
+	id := c.rest
+	if err == nil {
+		id = found.ID
+	}
+	c.audit(perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: id}, err)
 	if err != nil {
 		return err
 	}
