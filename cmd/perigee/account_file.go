@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,8 +122,9 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 	if r.name == "-" {
 		return usagef("account export: refresh tokens are not written to a terminal or a pipe; name a file")
 	}
+	exists := usagef("account export: %s exists; name another file, or pass --yes to overwrite it", printable(r.name))
 	if _, err := os.Lstat(r.name); err == nil && !r.yes {
-		return usagef("account export: %s exists; name another file, or pass --yes to overwrite it", printable(r.name))
+		return exists
 	}
 	r.env.say("%s will hold refresh tokens in plain text: anyone who has it can use these accounts until you revoke their access at the provider", printable(r.name))
 	if !r.yes {
@@ -130,7 +132,14 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 			return err
 		}
 	}
-	done, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, r.name)
+	path, err := filepath.Abs(r.name)
+	if err != nil {
+		return err
+	}
+	done, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, path, r.yes)
+	if errors.Is(err, fs.ErrExist) { // since it was looked for
+		return exists
+	}
 	for _, email := range done.Skipped {
 		r.env.say("%s is left out: its refresh token cannot be decrypted; perigee account list says why", printable(email))
 	}

@@ -134,7 +134,7 @@ func TestExportAndBack(t *testing.T) {
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
 		if err != nil || done.Accounts != 2 || len(done.Skipped) != 0 || len(done.Unsaid) != 0 {
 			t.Fatalf("got %+v, %v", done, err)
 		}
@@ -150,7 +150,7 @@ func TestExportAndBack(t *testing.T) {
 			t.Error(err)
 		}
 		other.first("bob")
-		if _, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "elsewhere", path); class(err) != perigee.ClassNotFound {
+		if _, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "elsewhere", path, true); class(err) != perigee.ClassNotFound {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -173,7 +173,7 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := write(t, "out.json", "")
-		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
 		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 0 {
 			t.Fatalf("got %+v, %v", done, err)
 		}
@@ -200,7 +200,7 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 		}
 		// That the third is signed out, which is found out now, is not in the file: a refresh will show.
 		w.quota()
-		done, err = daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path)
+		done, err = daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
 		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 1 || done.Unsaid[0].Email != "old@example.com" {
 			t.Errorf("got %+v, %v", done, err)
 		}

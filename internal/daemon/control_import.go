@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/audit"
 	"perigee/internal/oauth/accountfile"
 )
 
@@ -190,8 +191,11 @@ type Exported struct {
 	Unsaid   []perigee.AccountRow // they are in it, but it has no place for the state that they are in
 }
 
-// ExportAccounts writes the accounts of an upstream to a file that only the user can read, tokens in clear.
-func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (done Exported, err error) {
+// ExportAccounts writes the accounts of an upstream to a file that only the user can read, tokens in clear. A file that is
+// there is replaced only if replace is true, and is fs.ErrExist otherwise. Without an entry in the audit log nothing is
+// written: a copy of refresh tokens cannot be taken back, so it may not be made without a trace.
+func ExportAccounts(ctx context.Context, opts Options, upstream, path string, replace bool) (done Exported, err error) {
+	recorded := false
 	back, err := openBackDoor(ctx, opts)
 	if err != nil {
 		return done, err
@@ -201,6 +205,7 @@ func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (d
 	if err != nil {
 		return done, err
 	}
+	entry := perigee.AuditEntry{Action: perigee.AuditAccountExport, Detail: ofUpstream(r.upstream) + ", to " + path}
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
 		return done, err
@@ -208,11 +213,23 @@ func ExportAccounts(ctx context.Context, opts Options, upstream, path string) (d
 	if len(list) == 0 {
 		return done, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").WithNext("sign in with `perigee login`")
 	}
-	active := ""
+	export := accountfile.ExportOptions{Replace: replace, Before: func(emails []string) error {
+		entry.Object = strings.Join(emails, ", ")
+		if err := RecordAct(ctx, opts, entry); err != nil {
+			return perigee.Errorf(perigee.ClassUnavailable, "nothing was exported: the audit log cannot be written: %w", err).
+				WithNext("make the database usable again, then export")
+		}
+		recorded = true
+		return nil
+	}}
 	if list[0].Preferred { // or else nobody is
-		active = list[0].Email
+		export.Active = list[0].Email
 	}
-	if done.Skipped, err = accountfile.Export(path, list, active); err != nil {
+	if done.Skipped, err = accountfile.Export(path, list, export); err != nil {
+		if recorded { // as done
+			entry.Result, entry.Detail = audit.ResultOf(err), entry.Detail+": not written"
+			_ = RecordAct(ctx, opts, entry)
+		}
 		return done, err
 	}
 	done.Accounts = len(list) - len(done.Skipped)

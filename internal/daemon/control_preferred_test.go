@@ -120,7 +120,7 @@ func (w *tower) export() (active string, added map[string]string) {
 		w.t.Fatal(err)
 	}
 	path := filepath.Join(w.t.TempDir(), "out.json")
-	if _, err := daemon.ExportAccounts(w.t.Context(), daemon.Options{Loaded: loaded}, "", path); err != nil {
+	if _, err := daemon.ExportAccounts(w.t.Context(), daemon.Options{Loaded: loaded}, "", path, true); err != nil {
 		w.t.Fatal(err)
 	}
 	raw, err := os.ReadFile(path)

@@ -47,17 +47,26 @@ func write(path string, data []byte, name func(temporary, path string) error) er
 	return syncDir(dir)
 }
 
-// publish gives a file its name unless another has it. Not every file system can give a file a second name; there the
-// callers' locks have to keep others out.
+// publish gives a file its name unless another has it. Not every file system can give a file a second name; there an empty
+// file reserves the name, which then is replaced.
 func publish(temporary, path string) error {
 	err := os.Link(temporary, path)
 	if err == nil || os.IsExist(err) {
 		return err
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return &os.LinkError{Op: "link", Old: temporary, New: path, Err: os.ErrExist}
+	return publishByRename(temporary, path)
+}
+
+func publishByRename(temporary, path string) error {
+	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
 	}
-	return os.Rename(temporary, path)
+	err = errors.Join(reserved.Close(), os.Rename(temporary, path))
+	if err != nil {
+		_ = os.Remove(path)
+	}
+	return err
 }
 
 // syncDir makes a new name last, where the file system can.

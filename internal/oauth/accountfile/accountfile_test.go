@@ -169,7 +169,7 @@ func TestExportIsReadBack(t *testing.T) {
 	eve.Email, eve.Refresh, eve.State, eve.Reason = "eve@example.com", perigee.NewSecret("e"), perigee.AccountVerification, "open https://example.com/"+strings.Repeat("very-", 500)+"long first"
 	ban.Email, ban.Refresh, ban.State, ban.Reason = "ban@example.com", perigee.NewSecret("b"), perigee.AccountBanned, "it did what it should not"
 	bob.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: "antigravity", Until: readAt.Add(time.Hour), Reason: "quota"}}
-	skipped, err := Export(path, []perigee.SignIn{ada(), lost, bob, eve, ban}, "bob@example.com")
+	skipped, err := Export(path, []perigee.SignIn{ada(), lost, bob, eve, ban}, ExportOptions{Active: "bob@example.com", Replace: true})
 	if err != nil || !slices.Equal(skipped, []string{"lost@example.com"}) {
 		t.Fatalf("skipped %v, %v", skipped, err)
 	}
@@ -199,11 +199,11 @@ func TestExportIsReadBack(t *testing.T) {
 
 func TestExportThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Export(filepath.Join(dir, "no", "accounts.json"), []perigee.SignIn{ada()}, "")
+	_, err := Export(filepath.Join(dir, "no", "accounts.json"), []perigee.SignIn{ada()}, ExportOptions{Replace: true})
 	wantClass(t, err, perigee.ClassInvalid)
-	_, err = Export(dir, []perigee.SignIn{ada()}, "") // a directory is in the way
+	_, err = Export(dir, []perigee.SignIn{ada()}, ExportOptions{Replace: true}) // a directory is in the way
 	wantClass(t, err, perigee.ClassInvalid)
-	_, err = Export(filepath.Join(dir, "accounts.json"), nil, "")
+	_, err = Export(filepath.Join(dir, "accounts.json"), nil, ExportOptions{})
 	wantClass(t, err, perigee.ClassNotFound)
 	var left []string
 	_ = filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {

@@ -70,11 +70,20 @@ func documented(s perigee.SignIn) documentAccount {
 	return a
 }
 
-// Export writes accounts to a file of FormatAccounts, which only the user can read (0600), in place of what was there;
-// the file is there whole or not at all. Accounts without a refresh token are left out, and their emails returned; when
-// none is left nothing is written. active may be empty.
-func Export(path string, list []perigee.SignIn, active string) (skipped []string, err error) {
+// ExportOptions say how a file of accounts is written.
+type ExportOptions struct {
+	Active  string // may be empty
+	Replace bool   // write in place of a file that is there; otherwise that is fs.ErrExist
+	// Before is called with the emails that will be in the file, before anything is written; its error is Export's, and then
+	// there is no file.
+	Before func(emails []string) error
+}
+
+// Export writes accounts to a file of FormatAccounts, which only the user can read (0600); the file is there whole or not
+// at all. Accounts without a refresh token are left out, and their emails returned; when none is left nothing is written.
+func Export(path string, list []perigee.SignIn, opts ExportOptions) (skipped []string, err error) {
 	var kept []perigee.SignIn
+	var emails []string
 	for _, s := range list {
 		if s.Refresh.IsZero() {
 			skipped = append(skipped, s.Email)
@@ -83,12 +92,21 @@ func Export(path string, list []perigee.SignIn, active string) (skipped []string
 		if s.State == perigee.AccountReady {
 			s.State = perigee.AccountUntested // whoever reads it has to find out anew
 		}
-		kept = append(kept, s)
+		kept, emails = append(kept, s), append(emails, s.Email)
 	}
 	if len(kept) == 0 {
 		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithNext("sign in with `perigee login`")
 	}
-	if err := ownfile.WriteWhole(path, Document(kept, active)); err != nil {
+	if opts.Before != nil {
+		if err := opts.Before(emails); err != nil {
+			return nil, err
+		}
+	}
+	write := ownfile.WriteNew
+	if opts.Replace {
+		write = ownfile.WriteWhole
+	}
+	if err := write(path, Document(kept, opts.Active)); err != nil {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithNext("choose a place that can be written to")
 	}
 	return skipped, nil
