@@ -8,7 +8,7 @@ import (
 
 // suggestions are the commands that a message tells somebody to type, with their second word where they have one. A test
 // holds them against the commands that there are.
-var suggestions = regexp.MustCompile(`\bperigee (?:(?:account|config|trace|store) [a-z]+|serve|login|account|models|quota|usage|store)\b`)
+var suggestions = regexp.MustCompile(`\bperigee (?:(?:account|config|trace|store) [a-z]+|serve|login|account|models|quota|usage|store|audit)\b`)
 
 // hint gives the commands in a message the --config that this one was called with: without it they would be about
 // another configuration.

@@ -112,11 +112,38 @@ func login(ctx context.Context, env *environment, args []string) error {
 			return err
 		}
 	}
+	opts := daemonOptions(env, loaded)
+	entry := perigee.AuditEntry{Action: perigee.AuditSignInStarted, Object: r.email, Detail: "upstream " + upstream.Name}
+	_ = daemon.RecordAct(ctx, opts, entry) // what is wrong with the store is said, and ends the sign-in where it has to be kept
 	who, err := r.signIn(ctx, login)
-	if err != nil {
-		return err
+	if err == nil {
+		entry.Object = who.Email
+		err = r.keepIn(ctx, opts, upstream, who)
 	}
-	if handle, err = daemon.Connect(ctx, daemonOptions(env, loaded)); err != nil {
+	entry.Action = perigee.AuditSignInFinished
+	if err != nil && perigee.AsError(err).Class != perigee.ClassVerification { // then it is kept
+		entry.Action = perigee.AuditSignInFailed
+	}
+	entry.Result = signInResult(err)
+	_ = daemon.RecordAct(context.WithoutCancel(ctx), opts, entry)
+	return err
+}
+
+// signInResult is what the audit log says of how a sign-in ended.
+func signInResult(err error) string {
+	switch {
+	case err == nil:
+		return perigee.AuditResultOK
+	case errors.Is(err, errInterrupted):
+		return string(perigee.ClassCanceled)
+	}
+	return string(perigee.AsError(err).Class)
+}
+
+// keepIn stores the account with the daemon, or without one.
+func (r *loginRun) keepIn(ctx context.Context, opts daemon.Options, upstream config.Upstream, who *daemon.SignedIn) error {
+	handle, err := daemon.Connect(ctx, opts)
+	if err != nil {
 		return err
 	}
 	defer handle.Close()

@@ -62,7 +62,7 @@ type command struct {
 
 // commands in the order of the help text.
 func commands() []command {
-	return []command{serveCommand, loginCommand, accountCommand, modelsCommand, quotaCommand, usageCommand, traceCommand, storeCommand, simulateCommand,
+	return []command{serveCommand, loginCommand, accountCommand, modelsCommand, quotaCommand, usageCommand, traceCommand, auditCommand, storeCommand, simulateCommand,
 		configCommand, versionCommand}
 }
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
 //	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does) and waits; stderr is what it said (stop is testscript's own: it ends the script)
-//	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it
+//	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it; "Bearer @FILE" is what a file has
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
@@ -162,6 +162,11 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ":")
+		if kind, file, ok := strings.Cut(value, " @"); ok {
+			raw, err := os.ReadFile(ts.MkAbs(file))
+			ts.Check(err)
+			value = kind + " " + string(raw)
+		}
 		req.Header.Set(name, strings.TrimSpace(value))
 	}
 	resp, err := http.DefaultClient.Do(req)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,6 +120,7 @@ func listTraces(ctx context.Context, env *environment, src config.Sources, q per
 		for i := range calls {
 			rows = append(rows, httpapi.TraceRow(&calls[i]))
 		}
+		recordReading(ctx, env, loaded, perigee.AuditTraceList, traceParameters(q).Encode(), err)
 		return rows, err
 	})
 	if err != nil {
@@ -232,6 +234,7 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		if err == nil {
 			t = httpapi.Trace(found)
 		}
+		recordReading(ctx, env, loaded, perigee.AuditTraceRead, cmp.Or(t.ID, id), err)
 		return t, err
 	})
 	if err == nil && t.ID == "" { // nothing was ever recorded
