@@ -25,6 +25,9 @@ func (c *call) accounts() error {
 	if err != nil {
 		return err
 	}
+	if err := knownParameters(c.r.URL.Query()); err != nil {
+		return err
+	}
 	rows, err := control.Accounts(c.r.Context())
 	if err != nil {
 		return err
@@ -39,6 +42,9 @@ func (c *call) importAccounts() error {
 		return err
 	}
 	query := c.r.URL.Query()
+	if err := knownParameters(query, "upstream", "partial"); err != nil {
+		return err
+	}
 	in := perigee.AccountImport{Upstream: query.Get("upstream")}
 	if in.Partial, err = boolParameter(query, "partial"); err != nil {
 		return err
@@ -112,7 +118,11 @@ func (c *call) useAccount() error {
 // readAccount reads which account a request is about, from its query or its body, and what else the body says. Where both name it
 // they must agree: which of two accounts is meant is not to be guessed.
 func (c *call) readAccount(more map[string]any) (perigee.AccountName, error) {
-	name := perigee.AccountName{Email: c.r.URL.Query().Get("email"), Upstream: c.r.URL.Query().Get("upstream")}
+	query := c.r.URL.Query()
+	name := perigee.AccountName{Email: query.Get("email"), Upstream: query.Get("upstream")}
+	if err := knownParameters(query, "email", "upstream"); err != nil {
+		return name, err
+	}
 	var body perigee.AccountName
 	if c.r.ContentLength != 0 {
 		fields := map[string]any{"email": &body.Email, "upstream": &body.Upstream}
@@ -138,7 +148,11 @@ func (c *call) accountStatus() error {
 	if err != nil {
 		return err
 	}
-	rows, err := control.ExplainAccounts(c.r.Context(), c.r.URL.Query().Get("model"))
+	query := c.r.URL.Query()
+	if err := knownParameters(query, "model"); err != nil {
+		return err
+	}
+	rows, err := control.ExplainAccounts(c.r.Context(), query.Get("model"))
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,8 @@ package httpapi
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,21 +96,6 @@ func boolParameter(query url.Values, name string) (bool, error) {
 		return false, perigee.Errorf(perigee.ClassInvalid, "%s is %q", name, shorten(text)).WithNext("write %[1]s=true or %[1]s=false", name)
 	}
 	return on, nil
-}
-
-// knownParameters refuses what a query cannot be asked: who misspells one would get another answer than the one they asked for.
-func knownParameters(query url.Values, known ...string) error {
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if slices.Contains(known, name) || name == "key" { // in which clients may present theirs
-			continue
-		}
-		e := perigee.Errorf(perigee.ClassInvalid, "no parameter %q", shorten(name))
-		if near := names.Nearest(name, known, 1); len(near) > 0 {
-			return e.WithNext("did you mean %s?", near[0])
-		}
-		return e.WithNext("known parameters: %s", strings.Join(known, ", "))
-	}
-	return nil
 }
 
 // models lists what the presented key may ask.

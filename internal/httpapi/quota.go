@@ -28,6 +28,9 @@ func (c *call) quota() error {
 	if err != nil {
 		return err
 	}
+	if err := knownParameters(c.r.URL.Query(), "problems"); err != nil {
+		return err
+	}
 	list, err := control.Quota(c.owned())
 	if err != nil {
 		return err

@@ -244,6 +244,9 @@ func (c *call) answer() error {
 	if route == nil {
 		return unknownPath(c.r.Method, c.path)
 	}
+	if err := checkQuery(c.r.URL.RawQuery); err != nil {
+		return err
+	}
 	c.rest = rest
 	if c.r.Method == http.MethodPost {
 		c.asks = route.asks

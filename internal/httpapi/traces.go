@@ -72,6 +72,9 @@ func (c *call) listTraces() ([]perigee.TraceRow, error) {
 
 // trace answers GET /v1/traces/{id}.
 func (c *call) trace() error {
+	if err := knownParameters(c.r.URL.Query()); err != nil {
+		return err
+	}
 	found, err := c.findCall(c.rest)
 	id := c.rest
 	if err == nil {
