@@ -396,7 +396,7 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		Origins:     cfg.Origins,
 		Hosts:       cfg.Hosts,
 		Fetch: fetch.New(fetch.Options{
-			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version,
+			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version, Logger: d.opts.Logger,
 		}),
 	}
 	for _, k := range cfg.Keys {

@@ -22,6 +22,22 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 		{"2002:808:808::1", true},      // and through 6to4
 		{"::ffff:93.184.215.14", true}, // and in the other notation
 
+		{"168.63.129.15", true},
+		{"168.63.129.17", true},
+		{"2606:2800::5efe:808:808", true}, // 8.8.8.8 in an ISATAP address
+
+		{"168.63.129.16", false}, // host of Azure
+		{"64:ff9b::a83f:8110", false},
+		{"2002:a83f:8110::1", false},
+		{"100.100.100.200", false}, // metadata of Alibaba Cloud
+		{"192.0.0.192", false},     // and of Oracle Cloud
+		{"192.31.196.1", false},
+		{"192.52.193.1", false},
+		{"192.175.48.1", false},
+		{"2620:4f:8000::1", false},
+		{"2606:2800::5efe:a00:1", false},     // ISATAP
+		{"2606:2800::200:5efe:a00:1", false}, // ISATAP
+		{"5f00::1", false},
 		{"0.0.0.0", false},
 		{"0.1.2.3", false},
 		{"10.0.0.1", false},

@@ -8,6 +8,7 @@ package fetch
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,6 +27,7 @@ type Options struct {
 	MaxBytes  int64         // of all media of one request together; 0: 20 MiB
 	Timeout   time.Duration // for each; 0: 20 s
 	UserAgent string        // empty: perigee
+	Logger    *slog.Logger  // gets why a URL was refused, which clients are not told; nil: silent
 
 	// For tests. Resolver looks names up; Permit names addresses that are reached although they are not public,
 	// at any port.
@@ -58,6 +60,9 @@ func New(opts Options) *Fetcher {
 	}
 	if opts.UserAgent == "" {
 		opts.UserAgent = "perigee"
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &Fetcher{opts: opts}
 	dialer := &net.Dialer{Resolver: opts.Resolver, Control: f.checkAddress}

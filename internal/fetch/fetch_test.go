@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -241,19 +242,19 @@ func TestRefusals(t *testing.T) {
 		handle http.HandlerFunc
 		want   string
 	}{
-		{name: "private address", url: "http://10.1.2.3/cat.png", want: "the file at 10.1.2.3 cannot be fetched: it leads to an address that is not public; send the data itself"},
-		{name: "loopback", url: secret.URL + "/cat.png", want: "not public"},
-		{name: "loopback by name", url: secret.at("localhost", "/cat.png"), want: "the file at localhost cannot be fetched: it leads to an address that is not public"},
-		{name: "loopback, other notations", url: secret.at("[::ffff:127.0.0.1]", "/cat.png"), want: "not public"},
-		{name: "metadata service", url: "http://169.254.169.254/latest/meta-data/", want: "not public"},
-		{name: "name of a private address", url: "http://inside.example/cat.png", want: "the file at inside.example cannot be fetched: it leads to an address that is not public"},
-		{name: "name of the metadata service", url: "https://metadata.example/", want: "not public"},
+		{name: "private address", url: "http://10.1.2.3/cat.png", want: "the file at 10.1.2.3 cannot be fetched: it leads to no public address; send the data itself"},
+		{name: "loopback", url: secret.URL + "/cat.png", want: "no public address"},
+		{name: "loopback by name", url: secret.at("localhost", "/cat.png"), want: "the file at localhost cannot be fetched: it leads to no public address"},
+		{name: "loopback, other notations", url: secret.at("[::ffff:127.0.0.1]", "/cat.png"), want: "no public address"},
+		{name: "metadata service", url: "http://169.254.169.254/latest/meta-data/", want: "no public address"},
+		{name: "name of a private address", url: "http://inside.example/cat.png", want: "the file at inside.example cannot be fetched: it leads to no public address"},
+		{name: "name of the metadata service", url: "https://metadata.example/", want: "no public address"},
 		{name: "port", url: "http://8.8.8.8:22/", want: "port other than 80 and 443"},
 		{name: "user name", url: "http://me:hunter2@pictures.example/cat.png", want: "the file at pictures.example cannot be fetched: it has a user name in it"},
 		{name: "no host", url: "http:///cat.png", want: "it has no host"},
 		{name: "not a URL", url: "http://pictures.example/%zz?token=abc", want: "a URL in the request cannot be read; write it as https://host/path"},
-		{name: "unknown name", url: "http://nowhere.example/cat.png", want: "its name is not known"},
-		{name: "redirect to loopback", handle: redirect(secret.URL), want: "it leads to an address that is not public"},
+		{name: "unknown name", url: "http://nowhere.example/cat.png", want: "the file at nowhere.example cannot be fetched: it leads to no public address; send the data itself"},
+		{name: "redirect to loopback", handle: redirect(secret.URL), want: "it leads to no public address"},
 		{name: "redirect to a file", handle: redirect("file:///etc/passwd"), want: "something other than http and https"},
 		{name: "redirect with a user name", handle: redirect("http://me:hunter2@pictures.example/"), want: "user name"},
 		{name: "redirects without end", handle: redirect("/again"), want: "it redirects too often"},
@@ -423,6 +424,29 @@ func TestRedirectsAreCounted(t *testing.T) {
 	for path, ok := range map[string]bool{"/": true, "/aaa": true, "/aaaa": false} {
 		if _, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(s.at("pictures.example", path)))); (err == nil) != ok {
 			t.Errorf("%d redirects: %v", len(path)-1, err)
+		}
+	}
+}
+
+// A client cannot tell an internal name from one that does not exist; the log can.
+func TestInternalNamesAreNotToldFromUnknownOnes(t *testing.T) {
+	s := newSite(t, http.NotFound)
+	var log strings.Builder
+	told := map[string]string{}
+	for _, host := range []string{"inside.example", "nowhere.example"} {
+		f := s.fetcher(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		_, _, err := f.Inline(t.Context(), asking(file("http://"+host+"/cat.png")))
+		if err == nil {
+			t.Fatalf("%s was fetched", host)
+		}
+		told[host] = strings.ReplaceAll(err.Error(), host, "HOST")
+	}
+	if told["inside.example"] != told["nowhere.example"] {
+		t.Errorf("clients are told %q", told)
+	}
+	for _, want := range []string{`host=inside.example reason="it leads to no public address: `, `host=nowhere.example reason="name lookup: `} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %s: %s", want, log.String())
 		}
 	}
 }

@@ -138,13 +138,27 @@ func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
 		reason = fmt.Sprintf("it did not arrive within %s", f.opts.Timeout)
 		next = "send the data itself, or raise media.timeout"
 	case unknown:
-		reason = "its name is not known"
+		reason = errNotPublic.Error()
 	}
 	host := u.Hostname()
 	if host == "" {
 		host = "a URL"
 	}
+	if wasRefused || unknown {
+		f.opts.Logger.InfoContext(ctx, "media not fetched", "host", perigee.Clip(host, 100), "reason", why(err, refused))
+	}
 	return &perigee.Error{
 		Class: perigee.ClassInvalid, Message: fmt.Sprintf("the file at %s cannot be fetched: %s", host, reason), Next: next, Cause: err,
 	}
+}
+
+// why is what the log has about a URL that was refused: the address behind the name, or why there is none.
+func why(err error, refused refusal) string {
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return "name lookup: " + e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Addr != nil {
+		return refused.Error() + ": " + e.Addr.String()
+	}
+	return refused.Error()
 }
