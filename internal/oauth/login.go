@@ -67,7 +67,8 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	}
 	listeners, port, err := listen(opts.Port)
 	if err != nil {
-		return nil, perigee.Errorf(perigee.ClassUnavailable, "no port for the callback of the sign-in: %w", err)
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "no port for the callback of the sign-in: %w", err).
+			WithNext("free a port on both 127.0.0.1 and ::1, or set oauth.redirect_port to one that is free")
 	}
 	l := &Login{
 		RedirectURI: "http://localhost:" + strconv.Itoa(port) + callbackPath,
@@ -95,26 +96,53 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 // morePorts is how many ports after the configured one are tried before any will do.
 const morePorts = 10
 
-// listen takes a port on the loopback addresses. Browsers differ in which of the two they think localhost is; the
-// second one is a courtesy.
+// anyTries is how often a port of the system's choice is tried: it may be free on one loopback address only.
+const anyTries = 20
+
+// listen takes a port on the loopback addresses, the same on both: browsers differ in which of the two localhost is, and one
+// that another program has would get the answer.
 func listen(port int) (listeners []net.Listener, taken int, err error) {
-	var first net.Listener
+	families := loopbacks()
 	for p := port; p != 0 && p < port+morePorts && p <= 65535; p++ {
-		if first, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p))); err == nil {
-			break
+		if listeners, err = listenOn(families, p); err == nil {
+			return listeners, p, nil
 		}
 	}
-	if first == nil {
-		if first, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
-			return nil, 0, err
+	for range anyTries {
+		if listeners, err = listenOn(families, 0); err == nil {
+			return listeners, listeners[0].Addr().(*net.TCPAddr).Port, nil
 		}
 	}
-	listeners = append(listeners, first)
-	taken = first.Addr().(*net.TCPAddr).Port
-	if second, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(taken))); err == nil {
-		listeners = append(listeners, second)
+	return nil, 0, err
+}
+
+// loopbacks are the loopback addresses that this machine has.
+func loopbacks() (families [][2]string) {
+	for _, family := range [][2]string{{"tcp4", "127.0.0.1"}, {"tcp6", "::1"}} {
+		if probe, err := net.Listen(family[0], net.JoinHostPort(family[1], "0")); err == nil {
+			_ = probe.Close()
+			families = append(families, family)
+		}
 	}
-	return listeners, taken, nil
+	if len(families) == 0 {
+		families = [][2]string{{"tcp4", "127.0.0.1"}} // its error says why there is none
+	}
+	return families
+}
+
+// listenOn listens on the same port of all addresses, or on none. Port 0 is one that the first of them has free.
+func listenOn(families [][2]string, port int) (listeners []net.Listener, err error) {
+	for _, family := range families {
+		l, err := net.Listen(family[0], net.JoinHostPort(family[1], strconv.Itoa(port)))
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close()
+			}
+			return nil, err
+		}
+		listeners, port = append(listeners, l), l.Addr().(*net.TCPAddr).Port
+	}
+	return listeners, nil
 }
 
 // Wait returns who signed in. It ends when ctx does, when the time is up, when the person declines, or when the provider
