@@ -36,7 +36,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		return nil, unwrapPath(err)
 	case err != nil:
 		return nil, perigee.Errorf(perigee.ClassInvalid, "it cannot be read as a database of the IDE: %v", err).
-			WithNext("close the IDE and try again")
+			WithNext("close the IDE and try again, or sign in with `perigee login`")
 	}
 	list := &Import{Format: FormatIDE}
 	var entries []entry

@@ -7,28 +7,35 @@ package vscdb
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver called sqlite
 )
 
 // Magic is how the file starts.
 const Magic = "SQLite format 3\x00"
 
-// maxSize bounds what is copied. The largest databases that were seen had a few hundred megabytes.
-const maxSize = 2 << 30
+// maxSize bounds the database and its log together. The largest that were seen had a few hundred megabytes.
+const maxSize = 512 << 20
+
+// maxCopied bounds what all copies of a database that is being written to have together.
+const maxCopied = 2 * maxSize
+
+// errTooLarge says that a database is refused for its size.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
 
 // maxValue bounds a value. Those that are asked for have a few kilobytes.
 const maxValue = 16 << 20
+
+// maxRow bounds every text, value and row that SQLite makes for a query, whatever the schema says.
+const maxRow = 64 << 20
+
+// queryTime bounds the reading of a copy, which takes milliseconds, or a second or two without the index of its table.
+const queryTime = 30 * time.Second
 
 // tries is how often a copy is made; between two the editor gets time to finish, from firstPause on twice as long each time.
 const (
@@ -39,9 +46,12 @@ const (
 // errMoving says that the database was written to while it was copied.
 var errMoving = errors.New("it is being written to")
 
-// Read returns the values of those of the keys that the database at path has.
+// Read returns the values of those of the keys that the database at path has. The file may be anybody's: it is refused for its
+// size before anything is copied, only an ordinary table is read, and that is bounded in time and memory. It is copied once,
+// and again only if it was written to meanwhile.
 func Read(ctx context.Context, path string, keys ...string) (values map[string][]byte, err error) {
 	pause := firstPause
+	copied := int64(0)
 	for try := range tries {
 		if try > 0 {
 			select {
@@ -51,52 +61,56 @@ func Read(ctx context.Context, path string, keys ...string) (values map[string][
 				return nil, ctx.Err()
 			}
 		}
-		values, err = readOnce(ctx, path, keys)
-		if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		var size int64
+		values, size, err = readOnce(ctx, path, keys)
+		if copied += size; !errors.Is(err, errMoving) || copied+size > maxCopied {
 			break
 		}
 	}
 	return values, err
 }
 
-func readOnce(ctx context.Context, path string, keys []string) (map[string][]byte, error) {
+// readOnce also returns how many bytes it copied.
+func readOnce(ctx context.Context, path string, keys []string) (values map[string][]byte, size int64, err error) {
 	dir, err := os.MkdirTemp("", "perigee-vscdb-") // 0700
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	copied := filepath.Join(dir, "state.vscdb")
-	if err := copyStill(path, copied, copyFile); err != nil {
-		return nil, err
+	to := filepath.Join(dir, "state.vscdb")
+	if size, err = copyStill(path, to, copyFile); err != nil {
+		return nil, size, err
 	}
-	return query(ctx, copied, keys)
+	values, err = query(ctx, to, keys)
+	return values, size, err
 }
 
 // copyStill copies a database and its log of one moment, by means of copyFile.
-func copyStill(path, to string, copyFile func(from, to string) error) error {
+func copyStill(path, to string, copyFile func(from, to string, size int64) error) (size int64, err error) {
 	before, err := look(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if before.main.size > maxSize || before.log.size > maxSize {
-		return fmt.Errorf("it is larger than %d bytes", int64(maxSize))
+	size = before.main.size + before.log.size
+	if size > maxSize {
+		return 0, errTooLarge
 	}
 	if before.journal.size > 0 {
-		return errMoving // in the middle of a transaction; a journal that stays was left by a crash
+		return 0, errMoving // in the middle of a transaction; a journal that stays was left by a crash
 	}
-	if err := copyFile(path, to); err != nil {
-		return err
+	if err := copyFile(path, to, before.main.size); err != nil {
+		return size, err
 	}
 	if before.log.size > 0 {
-		if err := copyFile(path+"-wal", to+"-wal"); err != nil {
-			return err
+		if err := copyFile(path+"-wal", to+"-wal", before.log.size); err != nil {
+			return size, err
 		}
 	}
 	after, err := look(path)
 	if err == nil && after != before {
 		err = errMoving
 	}
-	return err
+	return size, err
 }
 
 // A state is what shows that a database was written to.
@@ -116,12 +130,16 @@ func look(path string) (s state, err error) {
 		if err != nil {
 			return s, err
 		}
+		if !info.Mode().IsRegular() {
+			return s, fmt.Errorf("%s is not a file", filepath.Base(name))
+		}
 		*of = fileState{info.Size(), info.ModTime()}
 	}
 	return s, nil
 }
 
-func copyFile(from, to string) (err error) {
+// copyFile copies the first size bytes: a file that has grown since is copied again anyway.
+func copyFile(from, to string, size int64) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -131,37 +149,6 @@ func copyFile(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, io.LimitReader(in, size))
 	return errors.Join(err, out.Close())
-}
-
-func query(ctx context.Context, path string, keys []string) (values map[string][]byte, err error) {
-	slashed := filepath.ToSlash(path)
-	if !strings.HasPrefix(slashed, "/") {
-		slashed = "/" + slashed // C:/… on Windows
-	}
-	db, err := sql.Open("sqlite", "file://"+(&url.URL{Path: slashed}).EscapedPath()+"?mode=ro&_pragma=query_only(1)")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }()
-	// A view may go on for ever, and a value may be larger than memory.
-	var kind string
-	err = db.QueryRowContext(ctx, `SELECT type FROM sqlite_schema WHERE name = 'ItemTable'`).Scan(&kind)
-	if err != nil || kind != "table" {
-		return nil, errors.Join(errors.New("it has no table of items"), err)
-	}
-	values = map[string][]byte{}
-	for _, key := range keys {
-		var value []byte
-		err := db.QueryRowContext(ctx, `SELECT value FROM ItemTable WHERE key = $1 AND length(value) <= $2`, key, maxValue).Scan(&value)
-		if errors.Is(err, sql.ErrNoRows) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		values[key] = value
-	}
-	return values, nil
 }

@@ -124,8 +124,8 @@ func TestCopyIsOfOneMoment(t *testing.T) {
 		e := newEditor(t, journal)
 		e.Set("a", "old")
 		to := filepath.Join(t.TempDir(), "copy")
-		err := copyStill(e.Path, to, func(from, to string) error {
-			if err := copyFile(from, to); err != nil || from != e.Path {
+		_, err := copyStill(e.Path, to, func(from, to string, size int64) error {
+			if err := copyFile(from, to, size); err != nil || from != e.Path {
 				return err
 			}
 			e.Set("a", "new")
