@@ -103,14 +103,23 @@ var auditBounds = []auditBound{
 
 // boundAudit removes some of the entries that are too old or too many, and says whether there may be more.
 func (s *Store) boundAudit(ctx context.Context) (more bool, err error) {
+	if !s.auditDue() {
+		return false, nil
+	}
 	removed, err := s.upkeep(ctx, func(ctx context.Context, tx bulkTx) (int, error) { return s.trimAudit(ctx, tx, auditBounds) })
 	return removed == upkeepRows, err
+}
+
+// auditDue says whether the bounds have not been checked for auditTrimEvery.
+func (s *Store) auditDue() bool {
+	now, last := s.now().UnixMicro(), s.auditTrimmed.Load()
+	return last == 0 || now-last >= auditTrimEvery.Microseconds() || now < last
 }
 
 // trimAudit removes some of the entries that are too old or too many, and returns how many.
 func (s *Store) trimAudit(ctx context.Context, tx bulkTx, bounds []auditBound) (removed int, err error) {
 	now := s.now()
-	if last := s.auditTrimmed.Load(); last != 0 && now.UnixMicro()-last < auditTrimEvery.Microseconds() && now.UnixMicro() >= last {
+	if !s.auditDue() {
 		return 0, nil
 	}
 	removed, err = s.removeAudit(ctx, tx, `time_us < $1`, now.Add(-perigee.AuditMaxAge).UnixMicro(), "")
