@@ -96,7 +96,7 @@ func TestReloadsAreRecordedWithNamesOnly(t *testing.T) {
 	stage := newStage(t)
 	g, book, write := follow(t, stage.config("keys: [{name: laptop, secret: secret-laptop}]\n"))
 	write(stage.config("keys: [{name: laptop, secret: secret-second}, {name: desk, secret: secret-desk}]\nstrict: true\n"))
-	line := book.line(t, "configuration reloaded", "actor=file", "config.yaml", "result=ok")
+	line := book.line(t, "configuration reloaded", "actor=file", "config.yaml", "changed=keys.laptop changed")
 	write(stage.config("keys: [{name: laptop, secret: secret-third}\n"))
 	book.line(t, "keeping the previous one")
 	for refused := false; !refused; refused = len(entries(t, g.cfg)) == 2 { // the row follows the line
