@@ -24,17 +24,17 @@ var auditCommand = command{
   perigee audit --actor token --json
 
 Lists who did what, newest first: sign-ins, changes of accounts, exports,
-reading of traces, reloads of the configuration and refused requests to admin
-paths. Works with and without a running daemon. Entries are kept for a year, at
-most 100,000 of them.
+reading of traces, reloads of the configuration, compaction of the store and
+refused requests to admin paths. Works with and without a running daemon.
+Entries are kept for a year, at most 100,000 of them.
 
   --since TIME     only from then on: a day (UTC), today, yesterday, a time as
                    RFC 3339, or an age: 90m, 1h, 2d, 1w
   --action A       only these: account.import, account.export, account.enable,
                    account.disable, account.use, account.remove,
                    sign_in.started, sign_in.finished, sign_in.failed,
-                   trace.list, trace.read, config.reload, admin.refused; *
-                   stands for any characters, ? for one
+                   trace.list, trace.read, config.reload, store.compact,
+                   admin.refused; * stands for any characters, ? for one
   --actor A        only by these: socket (a command, through the daemon), token
                    (the admin token), offline (a command without a daemon),
                    file (an edit of the configuration)

@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"time"
 
 	"perigee"
+	"perigee/internal/audit"
 	"perigee/internal/config"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
@@ -104,7 +106,10 @@ func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCo
 		return done, err
 	}
 	defer func() { _ = store.Close() }()
-	return offline(cfg, store).CompactStore(ctx)
+	done, err = offline(cfg, store).CompactStore(ctx)
+	_ = offlineLog(Options{}, store).Record(ctx, perigee.AuditEntry{Action: perigee.AuditStoreCompact, Object: done.Database,
+		Detail: fmt.Sprintf("%d bytes freed", done.Freed), Result: audit.ResultOf(err)})
+	return done, err
 }
 
 func offline(cfg *config.Config, store *sqlstore.Store) keeper {

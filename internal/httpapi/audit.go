@@ -96,8 +96,7 @@ func (c *call) auditEntries() error {
 }
 
 // commandActs are the acts that commands do themselves while a daemon runs.
-var commandActs = []string{perigee.AuditSignInStarted, perigee.AuditSignInFinished, perigee.AuditSignInFailed, perigee.AuditAccountExport,
-	perigee.AuditStoreCompact}
+var commandActs = []string{perigee.AuditSignInStarted, perigee.AuditSignInFinished, perigee.AuditSignInFailed, perigee.AuditAccountExport}
 
 // recordAct answers POST /v1/audit: {"action", "object", "detail", "result"}, from commands on this machine. An answer other
 // than 200 says that the act is not recorded.

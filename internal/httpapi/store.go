@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 
 	"perigee"
 )
@@ -30,6 +31,7 @@ func (c *call) storeCompact() error {
 		return noStore()
 	}
 	done, err := c.opts.Keeper.CompactStore(c.r.Context())
+	c.audit(perigee.AuditEntry{Action: perigee.AuditStoreCompact, Object: done.Database, Detail: fmt.Sprintf("%d bytes freed", done.Freed)}, err)
 	if err != nil {
 		return err
 	}
