@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -101,10 +102,10 @@ func nameAll(list []segment, before digest) {
 
 // A splitter cuts lists of items into segments.
 type splitter struct {
-	list []segment
-	open segment // not yet long enough
-	text []byte  // the array that the open segment is a part of; nil: it is a copy
-	from int     // where the open segment begins there
+	list   []segment
+	open   segment // not yet long enough
+	inside bool    // the open segment is a part of the array that is being cut, else a copy
+	from   int     // where it begins there
 }
 
 // itemStart is how items begin, behind a comma, as the dialect writes them. In JSON these bytes are never a part of a string.
@@ -117,6 +118,7 @@ func (s *splitter) add(array []byte) bool {
 	if end < 1 || array[0] != '[' || array[end] != ']' || bytes.IndexByte(array, 0) >= 0 {
 		return false
 	}
+	s.inside = false // what is open is of another array
 	for from := 1; from < end; {
 		to := end
 		if i := bytes.Index(array[from+1:end], itemStart); i >= 0 {
@@ -137,12 +139,11 @@ func (s *splitter) item(array []byte, from, to int) {
 	length := len(s.open.text)
 	switch {
 	case length == 0:
-		s.open, s.text, s.from = segment{text: array[from:to:to]}, array, from
-	case len(s.text) > 0 && &s.text[0] == &array[0]:
+		s.open, s.inside, s.from = segment{text: array[from:to:to]}, true, from
+	case s.inside:
 		s.open.text = array[s.from:to:to]
 	default: // the output goes on where the input ended
-		s.open.text = append(append(bytes.Clone(s.open.text), ','), array[from:to]...)
-		s.text = nil
+		s.open.text = append(append(slices.Clip(s.open.text), ','), array[from:to]...)
 	}
 	if name != "" {
 		begin := len(s.open.text) - (to - from) + at
