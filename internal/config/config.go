@@ -111,13 +111,15 @@ type Key struct {
 	// alias. A model that answers in place of another one must match, too. Empty: all models.
 	Models []string `yaml:"models" format:"glob" example:"gemini-*"`
 
-	// Requests per minute. 0: unlimited.
+	// Requests per minute, counted when they arrive: one that is refused for its body or its model counts, too. Images and embeddings
+	// count as many requests as the provider gets. 0: unlimited.
 	RPM int `yaml:"rpm" default:"0" min:"0"`
 
-	// Tokens per day (UTC), input and output together. 0: unlimited.
+	// Tokens per day (UTC), input and output together. What the provider does not name, such as answers that the client breaks off, is
+	// estimated. 0: unlimited.
 	TokensPerDay int64 `yaml:"tokens_per_day" default:"0" min:"0"`
 
-	// Calls at the same time. 0: unlimited.
+	// Calls at the same time, from the first byte of their bodies on, and responses in the background. 0: unlimited.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
 	// When the key expires, in RFC 3339. Empty: never.
@@ -142,7 +144,7 @@ type Limits struct {
 	// Largest head of a request: its first line and its headers. Larger ones get 431. A change needs a restart.
 	Head Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
 
-	// Calls at the same time, over all clients. 0: unlimited.
+	// Calls at the same time, over all clients, and responses in the background. A call counts when its body has arrived. 0: unlimited.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
 	// Longest wait for the first byte of an answer. 0: no limit.
@@ -154,7 +156,7 @@ type Limits struct {
 	// Pause in a stream after which the client gets a keep-alive, so that no proxy in between closes the connection.
 	KeepAlive time.Duration `yaml:"keep_alive" default:"15s" min:"1s" example:"15s"`
 
-	// Longest wait for open calls to finish when perigee is stopped.
+	// Longest wait for open calls and responses in the background to finish when perigee is stopped.
 	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
 
 	// How long perigee still takes new calls after it was told to stop, with GET /ready answering 503, so that a load balancer
