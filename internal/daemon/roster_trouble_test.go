@@ -92,7 +92,7 @@ func TestAccountThatIsOnlyFailedIsLeft(t *testing.T) {
 						t.Errorf("conversation %d: %s", i, r)
 					}
 				}
-				asked := w.askedOf()
+				asked := slices.Compact(w.askedOf()) // a request whose connection was reset is sent once more
 				if bad := count(asked, "00"); bad == 0 || bad > 5 {
 					t.Errorf("it was asked %d times: %v", bad, asked)
 				}
@@ -119,7 +119,11 @@ func TestProviderThatIsDownMeetsTwoAccounts(t *testing.T) {
 			if r := w.says(fmt.Sprint("conversation ", i)); r.answered() || r.status == http.StatusTooManyRequests {
 				t.Errorf("%s: %s", do, r)
 			}
-			if asked := w.askedOf(); len(asked) != most*(i+1) {
+			asked := w.askedOf()
+			if do == "reset" {
+				asked = slices.Compact(asked) // a request whose connection was reset is sent once more
+			}
+			if len(asked) != most*(i+1) {
 				t.Errorf("%s: %d calls asked %v", do, i+1, asked)
 			}
 		}
@@ -129,12 +133,13 @@ func TestProviderThatIsDownMeetsTwoAccounts(t *testing.T) {
 // A sign-in server with a hiccup is no reason to fail while others have a token: neither before a call nor in the middle of one.
 func TestHiccupOfTheSignInServerMovesOn(t *testing.T) {
 	t.Parallel()
-	for _, do := range []string{"unavailable_503", "bad_gateway_html", "reset"} {
+	// A request on a connection that is reset is sent once more, so that one reset alone is no trouble.
+	for do, times := range map[string]int{"unavailable_503": 1, "bad_gateway_html": 1, "reset": 2} {
 		w := newTeam(t, 3, "", unlimited, nil)
 		if r := w.says("hello"); !r.answered() {
 			t.Fatalf("%s", r)
 		}
-		w.faults(troubled("unauthorized", member(0)), simulator.Fault{Do: do, When: simulator.When{Path: "/token"}, Times: 1})
+		w.faults(troubled("unauthorized", member(0)), simulator.Fault{Do: do, When: simulator.When{Path: "/token"}, Times: times})
 		if r := w.says("hello"); !r.answered() {
 			t.Errorf("%s after a 401: %s", do, r)
 		}
