@@ -28,7 +28,8 @@ var cases = []loadCase{
 	{"80 answers of 256 MiB, sequence", answers(hugeModel, 1)},
 	{"80 answers of empty parts, parallel", answers(piecesModel, 80)},
 	{"2,000 slow readers", slowReaders},
-	{"400 unfinished heads of 0.95 MB", unfinishedHeads},
+	{"400 unfinished heads of 0.95 MB", unfinishedHeads(400, 950e3)},
+	{"4,000 unfinished heads of 60 KB", unfinishedHeads(4000, 60e3)},
 	{"1,000 half bodies", halfBodies},
 	{"embeddings bomb of 64 MiB", embeddingsBomb},
 	{"300 quiet streams after 1 MB, Gemini", quietStreams("gemini")},
@@ -197,10 +198,12 @@ func (r *rig) hold(ctx context.Context, n int, text []byte, hold time.Duration) 
 	})
 }
 
-func unfinishedHeads(ctx context.Context, r *rig) error {
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + strings.Repeat("x", 950e3)
-	r.hold(ctx, r.times(400), []byte(head), 8*time.Second)
-	return nil
+func unfinishedHeads(n, size int) func(context.Context, *rig) error {
+	return func(ctx context.Context, r *rig) error {
+		head := "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + strings.Repeat("x", size)
+		r.hold(ctx, r.times(n), []byte(head), 8*time.Second)
+		return nil
+	}
 }
 
 func halfBodies(ctx context.Context, r *rig) error {

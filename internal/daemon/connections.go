@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,12 +12,17 @@ import (
 	"time"
 )
 
-// connections bounds how many connections clients have open at the same time, before any key is asked for. A connection beyond the
-// limit takes the place of the one that has been idle for the longest time between two requests; if there is none, it gets 503 with
-// Retry-After and is closed. The owner's socket is not counted.
+// connections bounds how many connections clients have open at the same time, and what they hold, before any key is asked for. A
+// connection beyond the limit takes the place of the one that has been idle for the longest time between two requests; if there is
+// none, it gets 503 with Retry-After and is closed. So does one whose head is larger than freeHead while others have filled maxHeads.
+// The owner's socket is not counted.
 type connections struct {
-	most   atomic.Int64 // 0: unlimited
-	logger *slog.Logger
+	most     atomic.Int64 // 0: unlimited
+	heads    atomic.Int64 // bytes beyond freeHead of all heads that are being read
+	maxHeads atomic.Int64
+	logger   *slog.Logger
+
+	encrypted bool // refusals are not written: they would not be part of TLS
 
 	mu       sync.Mutex
 	open     map[*countedConn]struct{}
@@ -25,10 +32,17 @@ type connections struct {
 	lingering chan struct{} // has a place for each refused connection that is being closed
 }
 
-func newConnections(most int, logger *slog.Logger) *connections {
-	c := &connections{logger: logger, open: map[*countedConn]struct{}{}, lingering: make(chan struct{}, maxLingering)}
+// freeHead is how much of a head does not count: most clients send less.
+const freeHead = 4 << 10
+
+func newConnections(logger *slog.Logger) *connections {
+	return &connections{logger: logger, open: map[*countedConn]struct{}{}, lingering: make(chan struct{}, maxLingering)}
+}
+
+// apply sets the limits: on connections, and on heads a thirty-second of limits.memory, of which net/http needs about twice as much.
+func (c *connections) apply(most int, memory int64) {
 	c.most.Store(int64(most))
-	return c
+	c.maxHeads.Store(memory / 32)
 }
 
 // limit returns a listener that accepts connections within the limit.
@@ -61,16 +75,82 @@ type countedConn struct {
 	of   *connections
 	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0: it does not
 	once sync.Once
+
+	head    atomic.Int64 // bytes that were read since the last request; -1: a request is being answered
+	refused atomic.Bool
 }
 
 // Close also frees the place.
 func (c *countedConn) Close() error {
 	c.once.Do(func() {
+		c.setHead(-1)
 		c.of.mu.Lock()
 		defer c.of.mu.Unlock()
 		delete(c.of.open, c)
 	})
 	return c.Conn.Close()
+}
+
+// Read counts the bytes of heads.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	head := c.head.Load()
+	if head < 0 || n <= 0 {
+		return n, err
+	}
+	before := max(head-freeHead, 0)
+	if !c.head.CompareAndSwap(head, head+int64(n)) {
+		return n, err // the request began meanwhile
+	}
+	more := max(head+int64(n)-freeHead, 0) - before
+	if more > 0 && c.of.heads.Add(more) > c.of.maxHeads.Load() && c.refused.CompareAndSwap(false, true) {
+		c.of.report("request heads refused: too many large ones are being read")
+		c.of.tell(c.Conn, tooManyHeads)
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// setHead starts the count anew, or ends it with -1.
+func (c *countedConn) setHead(head int64) {
+	if before := c.head.Swap(head); before > freeHead {
+		c.of.heads.Add(freeHead - before)
+	}
+}
+
+// answering returns a handler that ends the count of the head, which has been read.
+func (c *connections) answering(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(connKey{}).(*countedConn); ok {
+			conn.setHead(-1)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// connKey is where the context of a request has its connection.
+type connKey struct{}
+
+// remember puts a connection into the context of its requests.
+func (c *connections) remember(ctx context.Context, conn net.Conn) context.Context {
+	if counted := countedOf(conn); counted != nil {
+		return context.WithValue(ctx, connKey{}, counted)
+	}
+	return ctx
+}
+
+// countedOf finds the counted connection below others; nil: there is none, as on the owner's socket.
+func countedOf(conn net.Conn) *countedConn {
+	for {
+		if counted, ok := conn.(*countedConn); ok {
+			return counted
+		}
+		layer, ok := conn.(interface{ NetConn() net.Conn }) // TLS
+		if !ok {
+			return nil
+		}
+		conn = layer.NetConn()
+	}
 }
 
 // CloseWrite is what net/http calls so that a client reads an answer to a request that was not read to its end.
@@ -114,21 +194,16 @@ func (c *connections) oldestIdle() (oldest *countedConn) {
 
 // note is told by net/http what state a connection is in.
 func (c *connections) note(conn net.Conn, state http.ConnState) {
-	for {
-		if counted, ok := conn.(*countedConn); ok {
-			idle := int64(0)
-			if state == http.StateIdle {
-				idle = time.Now().UnixNano()
-			}
-			counted.idle.Store(idle)
-			return
-		}
-		layer, ok := conn.(interface{ NetConn() net.Conn }) // TLS
-		if !ok {
-			return // the owner's socket
-		}
-		conn = layer.NetConn()
+	counted := countedOf(conn)
+	if counted == nil {
+		return
 	}
+	idle := int64(0)
+	if state == http.StateIdle {
+		idle = time.Now().UnixNano()
+		counted.setHead(0)
+	}
+	counted.idle.Store(idle)
 }
 
 const (
@@ -141,17 +216,29 @@ const (
 	reportEvery = time.Minute
 )
 
-const tooManyConnections = "perigee has as many connections as limits.connections allows; try again in a moment\n"
+// refusalText is what a client gets that has no place. Which API it would have called is not known, so it is plain text.
+func refusalText(text string) string {
+	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
+		"Retry-After: 2\r\nX-Perigee-Class: capacity\r\nConnection: close\r\n\r\n%s", len(text), text)
+}
 
-// connectionRefusal is what a client beyond the limit gets. Which API it would have called is not known, so it is plain text.
-const connectionRefusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 84\r\n" +
-	"Retry-After: 2\r\nX-Perigee-Class: capacity\r\nConnection: close\r\n\r\n" + tooManyConnections
+var (
+	tooManyConnections = refusalText("perigee has as many connections as limits.connections allows; try again in a moment\n")
+	tooManyHeads       = refusalText("perigee is reading too many large request heads; try again in a moment\n")
+)
+
+// tell writes a refusal, and gives the client a moment to read it.
+func (c *connections) tell(conn net.Conn, text string) {
+	_ = conn.SetDeadline(time.Now().Add(lingerTime))
+	if !c.encrypted {
+		_, _ = io.WriteString(conn, text) // the send buffer of a new connection has room for it
+	}
+}
 
 // refuse answers a connection that has no place, and closes it.
 func (c *connections) refuse(conn net.Conn) {
-	c.report()
-	_ = conn.SetDeadline(time.Now().Add(lingerTime))
-	_, _ = io.WriteString(conn, connectionRefusal) // the send buffer of a new connection has room for it
+	c.report("connections refused: limits.connections is reached")
+	c.tell(conn, tooManyConnections)
 	select {
 	case c.lingering <- struct{}{}:
 	default:
@@ -169,7 +256,7 @@ func (c *connections) refuse(conn net.Conn) {
 }
 
 // report logs that connections are refused, once a minute.
-func (c *connections) report() {
+func (c *connections) report(why string) {
 	c.mu.Lock()
 	c.refused++
 	n := c.refused
@@ -180,6 +267,6 @@ func (c *connections) report() {
 	}
 	c.mu.Unlock()
 	if due {
-		c.logger.Warn("connections refused: limits.connections is reached", "refused", n, "limit", c.most.Load())
+		c.logger.Warn(why, "refused", n, "limit", c.most.Load())
 	}
 }

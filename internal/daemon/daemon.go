@@ -237,6 +237,7 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    int(d.opts.Loaded.Config.Limits.Head), // net/http adds 4 KiB
 		HTTP2:             &http2Limits,
 		ConnState:         d.connections.note,
+		ConnContext:       d.connections.remember,
 		BaseContext:       func(net.Listener) context.Context { return d.base },
 		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
 	}

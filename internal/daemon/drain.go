@@ -26,7 +26,13 @@ type freshConnectionKey struct{}
 
 // track has a server count its new connections, and close connections after the answer while stopping is true.
 func (n *freshConnections) track(server *http.Server, stopping *atomic.Bool) {
-	server.ConnContext = n.context
+	remember := server.ConnContext
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if remember != nil {
+			ctx = remember(ctx, c)
+		}
+		return n.context(ctx, c)
+	}
 	noteState := server.ConnState
 	server.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateClosed || state == http.StateHijacked {

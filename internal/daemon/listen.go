@@ -15,9 +15,11 @@ func (d *Daemon) listen(cfg *config.Config) (err error) {
 	if d.listeners, err = d.openListeners(cfg); err != nil {
 		return err
 	}
-	d.connections = newConnections(cfg.Limits.Connections, d.opts.Logger)
-	d.tcp = d.newServer(d.api)
+	d.connections = newConnections(d.opts.Logger)
+	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
+	d.tcp = d.newServer(d.connections.answering(d.api))
 	d.encrypt(d.tcp)
+	d.connections.encrypted = d.tcp.TLSConfig != nil
 	d.fresh.track(d.tcp, &d.draining)
 	for _, l := range d.listeners {
 		d.accepting.Add(1)

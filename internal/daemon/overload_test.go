@@ -130,6 +130,49 @@ func TestHeadsAreBounded(t *testing.T) {
 	}
 }
 
+// A few thousand heads just below limits.head would take hundreds of megabytes.
+func TestHeadsAreBoundedTogether(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off")
+	stage := newStage(t)
+	g := start(t, stage.config("limits: {memory: 64MiB}\n"), nil) // 2 MiB for heads
+	closed := make(chan string, 100)
+	for range cap(closed) {
+		conn := dialRaw(t, g, halfHead+strings.Repeat("x", 60<<10))
+		go func() {
+			answer, _ := io.ReadAll(conn) // the connection may be reset
+			closed <- string(answer)
+		}()
+	}
+	for range 60 { // 36 of 56 KiB fit
+		if answer := wait(t, closed, "a connection to be refused"); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 503 ") {
+			t.Errorf("refused with %q", answer)
+		}
+	}
+	for range 10 { // those with ordinary heads are answered
+		if resp, _ := readRaw(t, bufio.NewReader(dialRaw(t, g, healthCall))); resp.StatusCode != http.StatusOK {
+			t.Errorf("an ordinary request got %d", resp.StatusCode)
+		}
+	}
+}
+
+// The heads of requests on one connection do not add up.
+func TestHeadsOfOneConnection(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off")
+	stage := newStage(t)
+	g := start(t, stage.config("limits: {memory: 64MiB}\n"), nil)
+	call := "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + strings.Repeat("x", 60<<10) + "\r\n\r\n"
+	conn := dialRaw(t, g, "")
+	reader := bufio.NewReader(conn)
+	for i := range 100 {
+		if _, err := io.WriteString(conn, call); err != nil {
+			t.Fatal(err)
+		}
+		if resp, _ := readRaw(t, reader); resp.StatusCode != http.StatusOK {
+			t.Fatalf("request %d got %d", i, resp.StatusCode)
+		}
+	}
+}
+
 // hugeProvider answers with 200 MB of text, or as much of it as is read.
 func hugeProvider(t *testing.T, asked, sent *atomic.Int64) string {
 	piece := strings.Repeat("all work and no play ", 50_000)
@@ -183,6 +226,10 @@ func TestMemoryChangesWithoutRestart(t *testing.T) {
 	stage := newStage(t)
 	close(stage.goOn)
 	g, book, write := follow(t, stage.config("limits: {memory: 64MiB}\n"))
+	announced := "POST /v1beta/models/gemini-2.5-flash:generateContent HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20971520\r\n\r\n"
+	if resp, text := readRaw(t, bufio.NewReader(dialRaw(t, g, announced))); resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text, "limits.memory") {
+		t.Errorf("with 64 MiB: %d %s", resp.StatusCode, text)
+	}
 	large := func() (int, string) {
 		body := `{"contents":[{"role":"user","parts":[{"text":"` + strings.Repeat("x", 20<<20) + `"}]}]}`
 		resp, err := client.Post(g.URL()+"/v1beta/models/gemini-2.5-flash:"+streaming, "application/json", strings.NewReader(body))
@@ -190,9 +237,6 @@ func TestMemoryChangesWithoutRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		return resp.StatusCode, rest(t, resp)
-	}
-	if status, text := large(); status != http.StatusRequestEntityTooLarge || !strings.Contains(text, "limits.memory") {
-		t.Errorf("with 64 MiB: %d %s", status, text)
 	}
 	write(stage.config("limits: {memory: 512MiB, head: 32KiB}\n"))
 	book.line(t, "limits.head needs a restart")

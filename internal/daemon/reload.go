@@ -45,9 +45,9 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	if cfg.Limits.Head != first.Limits.Head {
 		d.opts.Logger.Warn("a change to limits.head needs a restart")
 	}
-	d.connections.most.Store(int64(cfg.Limits.Connections))
 	d.memory.Resize(memorySize(cfg))
 	limitRuntime(d.memory.Size())
+	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
 	before := d.loaded.Swap(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
