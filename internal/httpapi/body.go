@@ -40,11 +40,10 @@ func (c *call) readBody() ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, tooLarge(limit, setting)
 	}
-	arrived, err := c.admitBody()
-	if err != nil {
+	defer c.arrived()
+	if err := c.admitBody(); err != nil {
 		return nil, err
 	}
-	defer arrived()
 	plain := io.Reader(http.MaxBytesReader(c.w, c.r.Body, limit))
 	src, err := c.decoded(plain)
 	if err != nil {
@@ -79,7 +78,7 @@ func (c *call) expectBody() {
 }
 
 // lingerTime is how long the rest of a body is read after an answer to its beginning.
-const lingerTime = time.Second
+const lingerTime = 5 * time.Second
 
 // linger reads and discards the rest of a body that was refused while it was being sent. The system resets a connection that is closed
 // with unread bytes, and a client that is still writing then sees a broken pipe in place of the answer. A client that waits for
@@ -102,7 +101,7 @@ func (c *call) linger() {
 	}
 }
 
-var lingerBuffers = sync.Pool{New: func() any { return new(make([]byte, 32<<10)) }}
+var lingerBuffers = sync.Pool{New: func() any { return new(make([]byte, 4<<10)) }}
 
 // settled ends that time. A deadline that stayed would end the call, because net/http goes on reading to see
 // whether the client leaves.

@@ -109,7 +109,9 @@ func (c *call) fail(err error) {
 		body = slices.Concat([]byte("["), body, []byte("]"))
 	}
 	c.writeJSON(status, body)
-	c.linger()
+	if status != http.StatusRequestTimeout {
+		c.linger()
+	}
 }
 
 // refusal is what a client is told of an error. It sets the headers that belong to it, and logs it.

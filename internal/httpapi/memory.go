@@ -28,26 +28,23 @@ func (s *Server) maxBody() (limit int64, setting string) {
 	return limit, setting
 }
 
-// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived when the body
-// has been read, or could not be.
-func (c *call) admitBody() (arrived func(), err error) {
-	arrived = func() { c.uploads.add(c, -c.uploading) }
+// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived in any case
+// when the body has been read, or could not be.
+func (c *call) admitBody() error {
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
-		return nil, err
+		return err
 	}
 	announced := c.r.ContentLength
 	if announced > 0 && announced <= smallBody {
-		err = c.lease.Fits(bodyFactor * announced)
+		if err := c.lease.Fits(bodyFactor * announced); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = c.reserveBody(announced)
-	}
-	if err != nil {
-		arrived()
-		return nil, err
-	}
-	return arrived, nil
+	return c.reserveBody(announced)
 }
+
+// arrived says that the body is no longer under way.
+func (c *call) arrived() { c.uploads.add(c, -c.uploading) }
 
 // reserveBody reserves memory for a body of so many bytes that is about to arrive.
 func (c *call) reserveBody(size int64) error {
@@ -117,6 +114,10 @@ func (c *call) end() {
 // keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the end: in the Responses API the last
 // event repeats it, and it may be stored.
 const keptFactor = 2
+
+// storedFactor is what a byte of an answer counts while it is being stored: the response and its output are encoded, and the database
+// copies both.
+const storedFactor = 4
 
 // uploads is what large bodies that have not arrived yet have reserved, by the key or the address that they come from. One source may
 // have half of the budget for them. A client that announces bodies and sends them slowly can thus not keep all others from sending

@@ -112,12 +112,18 @@ func (c *call) collector(req *responses.Request) *responses.Collector {
 
 // keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
 func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
-	response, output := stored()
-	if err := c.save(req, response, output); err != nil {
-		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
-		return false
+	err := c.lease.Grow(storedFactor * c.content)
+	if err == nil {
+		defer c.lease.Shrink(storedFactor * c.content)
 	}
-	return true
+	if err == nil || c.ongoing { // one in the background has no other way to its client
+		response, output := stored()
+		err = c.save(req, response, output)
+	}
+	if err != nil {
+		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
+	}
+	return err == nil
 }
 
 func (c *call) save(req *responses.Request, response, output json.RawMessage) error {

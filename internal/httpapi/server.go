@@ -181,6 +181,7 @@ type call struct {
 	reserved  int64 // of the lease, for the body
 	uploading int64 // of that, while a large body arrives
 	keeps     bool  // the encoder keeps a streamed answer until its end
+	content   int64 // bytes that a Responses answer has so far
 	ongoing   bool  // the call goes on in the background, and ends there
 }
 

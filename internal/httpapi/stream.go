@@ -95,6 +95,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 			w.note(ev.Note)
 		}
 		if c.keeps {
+			c.content += ev.Size()
 			if err := kept.Add(&req.Origin, keptFactor*ev.Size()); err != nil {
 				return w.fail(err)
 			}
@@ -310,6 +311,7 @@ func (c *call) whole(ctx context.Context, req *perigee.Request, into collector) 
 		case perigee.EventNote:
 			notes = append(notes, ev.Note.String())
 		}
+		c.content += ev.Size()
 		into.Add(&ev)
 	}
 	body := into.Bytes()
