@@ -24,9 +24,11 @@ var cases = []loadCase{
 	{"200 bodies of 10 MB, Chat", bodies("chat")},
 	{"200 bodies of 10 MB, Messages", bodies("messages")},
 	{"200 bodies of 10 MB, Responses", bodies("responses")},
-	{"80 answers of 256 MiB, parallel", answers(hugeModel, 80)},
-	{"80 answers of 256 MiB, sequence", answers(hugeModel, 1)},
-	{"80 answers of empty parts, parallel", answers(piecesModel, 80)},
+	{"80 answers of 250 MiB, parallel", answers(hugeModel, 80, false)},
+	{"80 answers of 250 MiB, sequence", answers(hugeModel, 1, false)},
+	{"80 answers of empty parts, parallel", answers(piecesModel, 80, false)},
+	{"80 answers of 5 MB, parallel", answers(largeModel, 80, false)},
+	{"80 answers of 5 MB, streamed", answers(largeModel, 80, true)},
 	{"2,000 slow readers", slowReaders},
 	{"400 unfinished heads of 0.95 MB", unfinishedHeads(400, 950e3)},
 	{"4,000 unfinished heads of 60 KB", unfinishedHeads(4000, 60e3)},
@@ -96,8 +98,27 @@ func (r *rig) post(ctx context.Context, client *http.Client, path string, body [
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body)
+	var seen lookout
+	_, _ = io.Copy(&seen, resp.Body)
+	if resp.StatusCode == http.StatusOK && seen.found {
+		r.statuses.add("ended")
+		return
+	}
 	r.statuses.add(strconv.Itoa(resp.StatusCode))
+}
+
+// A lookout finds the error that ends a stream for which there is no memory.
+type lookout struct {
+	tail  []byte
+	found bool
+}
+
+func (l *lookout) Write(p []byte) (int, error) {
+	const words = "raise limits.memory"
+	text := append(l.tail, p...)
+	l.found = l.found || bytes.Contains(text, []byte(words))
+	l.tail = append([]byte(nil), text[max(0, len(text)-len(words)):]...)
+	return len(p), nil
 }
 
 // lastWords is the end of a network error, without addresses.
@@ -120,13 +141,13 @@ func bodies(dialect string) func(context.Context, *rig) error {
 	}
 }
 
-func answers(model string, wide int) func(context.Context, *rig) error {
+func answers(model string, wide int, stream bool) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
 		client := newClient()
 		defer client.CloseIdleConnections()
 		dialects := []string{"gemini", "chat", "messages", "responses"}
 		together(r.times(80), wide, func(i int) {
-			path, body := question(dialects[i%len(dialects)], model, 1, false)
+			path, body := question(dialects[i%len(dialects)], model, 1, stream)
 			r.post(ctx, client, path, body)
 		})
 		return nil

@@ -96,9 +96,9 @@ type result struct {
 	took     time.Duration
 }
 
-// fine are the statuses that a request of a case may get beside 200 and 503. "closed" is a connection that ended without an answer, as
-// those of unfinished heads and bodies do when the case ends.
-var fine = []string{"429", "413", "400", "431", "closed"}
+// fine are the statuses that a request of a case may get beside 200 and 503. "ended" is a stream that was ended for lack of memory, and
+// "closed" a connection that ended without an answer, as those of unfinished heads and bodies do when the case ends.
+var fine = []string{"429", "413", "400", "431", "ended", "closed"}
 
 // print writes a row, and says whether the case went as it should.
 func (r *result) print(out *tabwriter.Writer, name string, budget int64) bool {

@@ -81,14 +81,19 @@ func measure(ctx context.Context, c loadCase, r rig) (*result, error) {
 	return &result{peak: peak, statuses: r.statuses.n, small: *small, took: took}, err
 }
 
+// maxLines is how much of the process's log is shown.
+const maxLines = 3
+
 // listensOn waits for the line that says where perigee listens; what else it says goes to stderr.
 func listensOn(stderr io.Reader) (string, error) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		if _, addr, ok := strings.Cut(lines.Text(), "listening on http://"); ok {
 			go func() {
-				for lines.Scan() {
-					fmt.Fprintln(os.Stderr, lines.Text())
+				for n := 0; lines.Scan(); n++ {
+					if n < maxLines {
+						fmt.Fprintln(os.Stderr, lines.Text())
+					}
 				}
 			}()
 			return strings.TrimSpace(addr), nil

@@ -11,14 +11,18 @@ import (
 // The models of the provider, which say how it answers.
 const (
 	plainModel  = "plain"  // a short answer at once
-	hugeModel   = "huge"   // 256 MiB of text
-	piecesModel = "pieces" // 256 MiB of empty parts
+	hugeModel   = "huge"   // 250 MiB of text
+	piecesModel = "pieces" // 250 MiB of empty parts
+	largeModel  = "large"  // 5 MB of text
 	quietModel  = "quiet"  // reads the request, begins a stream and says nothing
 	longModel   = "long"   // a stream of 512 KB that does not end
 )
 
-// answerSize is how large hostile answers are.
-const answerSize = 256 << 20
+// answerSize is how large hostile answers are: a little less than what is read of an answer in one piece.
+const answerSize = 250 << 20
+
+// largeAnswer is how large an answer may be that is not hostile: some pictures.
+const largeAnswer = 5e6
 
 // longEvents is how many events of 800 bytes a long stream has.
 const longEvents = 650
@@ -64,25 +68,29 @@ func provide(w http.ResponseWriter, r *http.Request) {
 	}
 	piece := `{"text":"ok"}`
 	switch model {
-	case hugeModel:
-		if !repeat(w, `{"text":"`, strings.Repeat("all work and no play ", 3000)) {
+	case hugeModel, largeModel:
+		size := answerSize
+		if model == largeModel {
+			size = largeAnswer
+		}
+		if !repeat(w, `{"text":"`, strings.Repeat("all work and no play ", 3000), size) {
 			return
 		}
 		piece = `"}`
 	case piecesModel:
-		if !repeat(w, "", strings.Repeat(`{"text":""},`, 5000)) {
+		if !repeat(w, "", strings.Repeat(`{"text":""},`, 5000), answerSize) {
 			return
 		}
 	}
 	_, _ = io.WriteString(w, piece+answerTail)
 }
 
-// repeat writes a text until answerSize bytes are written, and says whether the client took them.
-func repeat(w io.Writer, before, text string) bool {
+// repeat writes a text until size bytes are written, and says whether the client took them.
+func repeat(w io.Writer, before, text string, size int) bool {
 	if _, err := io.WriteString(w, before); err != nil {
 		return false
 	}
-	for n := 0; n < answerSize; n += len(text) {
+	for n := 0; n < size; n += len(text) {
 		if _, err := io.WriteString(w, text); err != nil {
 			return false
 		}
@@ -101,10 +109,14 @@ func provideStream(w http.ResponseWriter, r *http.Request, model string) {
 		return
 	}
 	text := strings.Repeat("slowly ", 100)
-	for range longEvents {
-		if model != longModel {
-			break
-		}
+	events := 0
+	switch model {
+	case longModel:
+		events = longEvents
+	case largeModel:
+		events = largeAnswer / len(text)
+	}
+	for range events {
 		if _, err := io.WriteString(w, "data: "+`{"candidates":[{"content":{"role":"model","parts":[{"text":"`+text+`"}]}}]}`+"\r\n\r\n"); err != nil {
 			return
 		}
