@@ -53,7 +53,8 @@ func (r *run) verifyKept(ctx context.Context) {
 	for i, k := range r.kept {
 		status, got, err := r.client.fetch(ctx, k.key, k.id)
 		if err != nil || status != http.StatusOK || got.text() != k.text {
-			r.problem("stored and missing: response %s of call %s, acknowledged at %s: status %d, %v", k.id, k.tag, k.at.Format(clockForm), status, err)
+			r.problem("stored and missing: response %s of call %s, acknowledged at %s: status %d, %v",
+				k.id, k.tag, k.at.Format(clockForm), status, err)
 		}
 		other := clientKeys[(slices.IndexFunc(clientKeys, func(c clientKey) bool { return c.name == k.key.name })+1)%3]
 		if i%10 != 0 || other.name == k.key.name {
@@ -93,7 +94,8 @@ func (r *run) verifyRows(ctx context.Context) {
 		case !ok:
 		case c.verdict == whole && got.Status != http.StatusOK,
 			c.verdict == whole && r.world.provider.sent(c.tag, 0).attempts == 1 && got.Output != c.chunks:
-			r.problem("usage row disagrees: %s was whole with %d output tokens, the row of %s has status %d and %d", c, c.chunks, a.id, got.Status, got.Output)
+			r.problem("usage row disagrees: %s was whole with %d output tokens, the row of %s has status %d and %d",
+				c, c.chunks, a.id, got.Status, got.Output)
 		case c.verdict == refused && a.status != http.StatusOK && got.Status != a.status:
 			r.problem("usage row disagrees: %s had status %d, the row of %s has %d", c, a.status, a.id, got.Status)
 		}

@@ -94,7 +94,9 @@ func (r *reply) message(last bool, parts ...object) []byte {
 	}
 	m := object{
 		"candidates": []object{candidate}, "modelVersion": "chaos", "responseId": fmt.Sprint(r.tag, "-", r.attempt.number),
-		"usageMetadata": object{"promptTokenCount": promptTokens, "candidatesTokenCount": r.attempt.of, "totalTokenCount": promptTokens + r.attempt.of},
+		"usageMetadata": object{
+			"promptTokenCount": promptTokens, "candidatesTokenCount": r.attempt.of, "totalTokenCount": promptTokens + r.attempt.of,
+		},
 	}
 	if r.gateway {
 		m = object{"response": m, "traceId": r.tag}
