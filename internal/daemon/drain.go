@@ -9,18 +9,21 @@ import (
 	"time"
 )
 
-// firstRequestTime is how long a connection that was accepted before the listeners were closed may take to send a request.
-const firstRequestTime = time.Second
+// firstRequestTime is how old a connection may become without sending a request until Stop no longer waits for one. It is the
+// age up to which http.Server.Shutdown keeps such a connection open.
+const firstRequestTime = 5 * time.Second
 
 // freshConnections are connections whose first request has not reached a handler. http.Server.Shutdown closes such a connection
 // without an answer, even when the request is already there, so they are waited for first.
 type freshConnections struct {
 	mu    sync.Mutex
-	conns map[net.Conn]*freshConnection
-	open  atomic.Int64 // those without a request
+	conns map[net.Conn]*freshConnection // all that are open
 }
 
-type freshConnection struct{ begun atomic.Bool }
+type freshConnection struct {
+	opened time.Time
+	begun  atomic.Bool // a handler has its first request
+}
 
 type freshConnectionKey struct{}
 
@@ -44,8 +47,8 @@ func (n *freshConnections) track(server *http.Server, stopping *atomic.Bool) {
 	}
 	handler := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(freshConnectionKey{}).(*freshConnection); ok {
-			n.begin(c)
+		if c, ok := r.Context().Value(freshConnectionKey{}).(*freshConnection); ok && !c.begun.Load() {
+			c.begun.Store(true)
 		}
 		if stopping.Load() {
 			w.Header().Set("Connection", "close")
@@ -55,39 +58,39 @@ func (n *freshConnections) track(server *http.Server, stopping *atomic.Bool) {
 }
 
 func (n *freshConnections) context(ctx context.Context, c net.Conn) context.Context {
-	fresh := new(freshConnection)
+	fresh := &freshConnection{opened: time.Now()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.conns == nil {
 		n.conns = make(map[net.Conn]*freshConnection)
 	}
 	n.conns[c] = fresh
-	n.open.Add(1)
 	return context.WithValue(ctx, freshConnectionKey{}, fresh)
-}
-
-func (n *freshConnections) begin(c *freshConnection) {
-	if !c.begun.Load() && c.begun.CompareAndSwap(false, true) {
-		n.open.Add(-1)
-	}
 }
 
 func (n *freshConnections) remove(c net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if fresh := n.conns[c]; fresh != nil {
-		n.begin(fresh)
-		delete(n.conns, c)
-	}
+	delete(n.conns, c)
 }
 
-// wait returns when every connection has sent a request or was closed, after firstRequestTime, or when ctx ends.
+// any reports whether a connection that is not too old has not sent a request yet.
+func (n *freshConnections) any() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		if !c.begun.Load() && time.Since(c.opened) < firstRequestTime {
+			return true
+		}
+	}
+	return false
+}
+
+// wait returns when there is no such connection any more, or when ctx ends.
 func (n *freshConnections) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstRequestTime)
-	defer cancel()
-	ticker := time.NewTicker(2 * time.Millisecond)
+	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for n.open.Load() > 0 {
+	for n.any() {
 		select {
 		case <-ctx.Done():
 			return

@@ -163,8 +163,9 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := config.Sources{Path: path, Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": dataDir(t)}, Env: func(string) (string, bool) { return "", false }}
-	g := startIn(t, src, func(o *daemon.Options) { o.Poll = writersPoll })
-	calls := callAllTheTime(t, g)
+	var clock skippingClock
+	g := startIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = writersPoll, clock.now })
+	calls := callAllTheTime(t, g, &clock)
 	edition := 0
 	for range 2 { // the second time over a file that each of the others has left
 		for _, w := range writers {
@@ -195,7 +196,7 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 type callCounts struct{ open, simulated, refused, answered atomic.Int64 }
 
 // callAllTheTime makes calls with and without a key until the test ends.
-func callAllTheTime(t *testing.T, g *gateway) *callCounts {
+func callAllTheTime(t *testing.T, g *gateway, clock *skippingClock) *callCounts {
 	counts := new(callCounts)
 	stop, done := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(stop); <-done })
@@ -228,6 +229,7 @@ func callAllTheTime(t *testing.T, g *gateway) *callCounts {
 			case <-stop:
 				return
 			default:
+				clock.skip()
 				one("")
 				one("secret-of-the-laptop")
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
 )
 
@@ -69,6 +70,9 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 	g, _, _ := follow(t, provider.config(dir.config()))
 	if !strings.HasPrefix(g.URL(), "https://127.0.0.1:") {
 		t.Fatalf("the address is %s", g.URL())
+	}
+	if status, err := daemon.Status(t.Context(), g.cfg); err != nil || status.Listen != g.URL() { // commands use the socket
+		t.Errorf("%+v, %v", status, err)
 	}
 	old := transport.Clone()
 	old.TLSClientConfig.MaxVersion = tls.VersionTLS11
