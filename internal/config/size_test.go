@@ -1,6 +1,8 @@
 package config
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,4 +31,23 @@ func TestSizeReadsWhatItWrites(t *testing.T) {
 			t.Fatalf("%d is written %q, which is read as %d, %v", int64(size), size, int64(got), err)
 		}
 	})
+}
+
+func TestParseAutoSize(t *testing.T) {
+	memory := fieldsOf(reflect.TypeFor[Limits]())[slices.IndexFunc(fieldsOf(reflect.TypeFor[Limits]()), func(f field) bool { return f.name == "memory" })]
+	for text, want := range map[string]AutoSize{"auto": 0, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "100000000": 1e8} {
+		var got AutoSize
+		if err := setScalar(reflect.ValueOf(&got).Elem(), text, memory); err != nil || got != want {
+			t.Errorf("%q is %d, %v, want %d", text, got, err, want)
+		}
+		if again, err := parseAutoSize(got.String()); err != nil || again != got {
+			t.Errorf("%q is written %q", text, got)
+		}
+	}
+	for _, text := range []string{"", "0", "Auto", "none", "63MiB", "-1"} {
+		var got AutoSize
+		if err := setScalar(reflect.ValueOf(&got).Elem(), text, memory); err == nil {
+			t.Errorf("%q is %d, want an error", text, got)
+		}
+	}
 }
