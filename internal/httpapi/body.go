@@ -70,6 +70,12 @@ func (c *call) readBody() ([]byte, error) {
 
 // expectBody starts the time within which the body of a request must begin to arrive, whoever reads it in the end.
 func (c *call) expectBody() {
+	if c.r.ProtoMajor == 1 && len(c.r.TransferEncoding) > 0 {
+		// It may have had a Content-Length as well, which net/http removes without a trace. RFC 9112, 6.1, has the connection
+		// closed then: a proxy that went by the length would take the rest for another request. No client that was seen
+		// sends chunks, so all pay for a new connection.
+		c.w.Header().Set("Connection", "close")
+	}
 	if c.r.ContentLength != 0 {
 		c.unread = true
 		// Not every writer can; then there is no limit.
