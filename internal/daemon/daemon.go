@@ -145,6 +145,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Control: auditedControl{control{d.house}, d.audit}, Audit: d.audit, Acts: d.store, Status: d.status, Ready: d.unready, Admin: admin.opens,
 		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
+	d.warnDescriptors(cfg, descriptors())
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}

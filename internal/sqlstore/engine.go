@@ -17,6 +17,8 @@ type engine interface {
 	openReader(ctx context.Context) (*sql.DB, error) // changes nothing
 	openWriter(reader *sql.DB) (*sql.DB, error)      // may be the reader
 	openReadOnly(ctx context.Context) (db *sql.DB, version int, err error)
+	// openAll opens what reading will need, as far as it may not be possible later.
+	openAll(ctx context.Context, reader *sql.DB) error
 	close() error // what openReader and openWriter did not return
 
 	// tables says how many tables there are where ours would be, and whether they are ours.

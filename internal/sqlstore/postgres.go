@@ -130,6 +130,9 @@ func (p *postgres) alone(ctx context.Context, tx *sql.Tx) error {
 }
 
 // durably overrules a server that was told to confirm commits before they are on disk.
+// openAll has nothing to do: a connection that is missing is an error that says so.
+func (p *postgres) openAll(context.Context, *sql.DB) error { return nil }
+
 func (p *postgres) durably(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
 	return inTransaction(ctx, db, func(tx *sql.Tx) error {
 		const syncAtCommit = `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`

@@ -55,6 +55,23 @@ func (f *sqliteFile) openReader(context.Context) (*sql.DB, error) {
 	return openPool(f.path, reading, readers)
 }
 
+// openAll opens all connections of the reading pool, which keeps them, with the file and the log of each. Opened when a query
+// needs it, a connection can fail for want of a file descriptor; one that gets the file and not the log sees an old
+// database, or an empty one: "no such table".
+func (f *sqliteFile) openAll(ctx context.Context, reader *sql.DB) error {
+	for range readers {
+		conn, err := reader.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }() // all at the end: each has to be another one
+		if _, err := schemaVersion(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *sqliteFile) openWriter(*sql.DB) (*sql.DB, error) { return openPool(f.path, writing, 1) }
 
 // readers is how many queries run side by side; each has a connection with a page cache of its own.

@@ -136,6 +136,9 @@ func (s *Store) openWritable(ctx context.Context) error {
 	if applied > 0 {
 		s.logger.DebugContext(ctx, "database schema brought up to date", "database", s.engine.name(), "version", latest(migrations))
 	}
+	if err := s.engine.openAll(ctx, s.read); err != nil {
+		return err
+	}
 	if s.replica != "" {
 		s.presence, err = s.appear(ctx)
 	}

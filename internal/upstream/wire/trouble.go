@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"perigee"
 )
@@ -24,6 +25,11 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 	case cause != nil:
 		e.Class = perigee.ClassCanceled
 		e.Message = "the call was canceled"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		e.Class = perigee.ClassCapacity
+		e.Message = fmt.Sprintf("no connection to upstream %s: perigee has no file descriptor left (%v)", upstream, err)
+		e.Next = "raise ulimit -n or LimitNOFILE, or lower limits.connections"
+		e.Ours = fmt.Sprintf("upstream %s: perigee is overloaded", upstream)
 	default:
 		if address, ok := errors.AsType[*url.Error](err); ok {
 			err = address.Err // net/http puts the address around it; the upstream's name says it better

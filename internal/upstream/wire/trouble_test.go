@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,9 @@ func TestTroubleSaysWhoIsToBlame(t *testing.T) {
 		{"nobody waits", context.Canceled, context.Canceled, perigee.ClassCanceled, 0, "the call was canceled"},
 		{"the network", nil, refused, perigee.ClassUnavailable, 0,
 			"upstream u cannot be reached or broke off: connection refused; check its url and the network, or try again"},
+		{"no descriptor", nil, &net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "socket", Err: syscall.EMFILE}}, perigee.ClassCapacity, 0,
+			"no connection to upstream u: perigee has no file descriptor left (dial: socket: too many open files); " +
+				"raise ulimit -n or LimitNOFILE, or lower limits.connections"},
 		{"the network, with an address", nil, &url.Error{Op: "Post", URL: "https://provider.example/?secret", Err: refused}, perigee.ClassUnavailable, 0,
 			"upstream u cannot be reached or broke off: connection refused; check its url and the network, or try again"},
 	} {
