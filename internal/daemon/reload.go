@@ -48,6 +48,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.memory.Resize(memorySize(cfg))
 	limitRuntime(d.memory.Size())
 	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
+	restart := d.applyCertificate(loaded)
 	before := d.loaded.Swap(loaded)
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
@@ -62,8 +63,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}
-	restart := cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat
-	if d.applyCertificate(loaded) || restart {
+	if restart || cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat {
 		d.opts.Logger.Warn("changes to listen, data_dir, store.url, store.seal_key and log_format, and adding or removing tls, need a restart")
 	}
 }
