@@ -51,7 +51,11 @@ func (s *bodyShape) atLimit(size int) (bodyShape, bool) {
 	elements, members := second.Elements-first.Elements, second.Members-first.Members
 	refused := func(n int) bool {
 		pieces := size / (len(s.element) + n)
-		return rawjson.Count{Elements: pieces * elements, Members: pieces * members}.Err(size) != nil
+		count := rawjson.Count{Elements: pieces * elements, Members: pieces * members}
+		if strings.Contains(s.name, "stored") {
+			return count.ErrStored(size) != nil
+		}
+		return count.Err(size) != nil
 	}
 	if !refused(1) {
 		return bodyShape{}, false
