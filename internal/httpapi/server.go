@@ -186,8 +186,10 @@ type call struct {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
-	s.enter()
-	defer s.leave()
+	if !isProbe(r.URL.Path) {
+		s.enter()
+		defer s.leave()
+	}
 	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted, known: trusted}
 	c.path = cleanPath(r.URL.Path)
 	c.dialect = dialectOf(c.path, r.Header)
@@ -205,6 +207,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 
 // idleTime is how long after the beginning of the last call, and after the end of the last open one, OnIdle is called.
 const idleTime = 2 * time.Second
+
+// isProbe reports whether a path is one that load balancers ask every second. Such requests are not counted as calls: OnIdle would
+// never be called.
+func isProbe(path string) bool { return path == "/health" || path == "/ready" }
 
 // enter begins a call.
 func (s *Server) enter() {
