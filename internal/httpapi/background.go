@@ -139,7 +139,7 @@ func (s *Server) Close() {
 	if s.idle != nil {
 		s.idle.Stop()
 	}
-	s.unknown.close()
+	s.failed.close()
 	s.sockets.cut()
 	s.behind.mu.Lock()
 	s.behind.closed = true

@@ -138,7 +138,7 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 func (c *call) logRefusal(status int, e *perigee.Error) {
 	about := []any{"call", c.id, "method", shorten(c.r.Method), "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message}
 	if !c.known {
-		c.unknown.refused(addressOf(c.r), about...)
+		c.failed.refused(addressOf(c.r), about...)
 		return
 	}
 	level := slog.LevelInfo

@@ -86,7 +86,7 @@ type Server struct {
 	uploads  uploads
 	refusals keyUse       // of requests without a key that are put on record
 	calls    atomic.Int64 // that limits.concurrency counts
-	unknown  strangers
+	failed   failedAuth
 }
 
 // A state is the settings with what was worked out from them.
@@ -121,7 +121,7 @@ func New(opts Options, settings Settings) *Server {
 	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
 	s.refusals.allowed = recordedRefusals
 	s.recent.memory = opts.Memory
-	s.unknown.now, s.unknown.logger = opts.Now, opts.Logger
+	s.failed.now, s.failed.logger = opts.Now, opts.Logger
 	if opts.OnIdle != nil {
 		s.idle = time.AfterFunc(idleTime, s.rest)
 	}

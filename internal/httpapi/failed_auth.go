@@ -15,7 +15,7 @@ import (
 	"perigee"
 )
 
-// What requests may cause that have shown no key: what is answered and logged for them is bounded by address and in all.
+// What requests without a valid key may cause is bounded by address and in all: how fast they are answered, and what is logged.
 //
 // An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are compared before that, so the right
 // one works at once, whatever else comes from its address. Waiting answers are few: without a place, a wrong key is answered 429 at
@@ -30,14 +30,14 @@ const (
 	maxLogLines  = 20 // lines a minute about new addresses, and again as many about known ones
 )
 
-// strangers keeps account of requests that have shown no key, by the address they come from: one that has many in IPv6 counts as one
+// failedAuth counts requests without a valid key by the address they come from: one that has many in IPv6 counts as one
 // with its /64. The zero value is ready once now and logger are set.
-type strangers struct {
+type failedAuth struct {
 	now    func() time.Time
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	by      map[netip.Addr]*stranger
+	by      map[netip.Addr]*failures
 	delayed int
 	lines   int       // about new addresses,
 	since   time.Time // from this time on
@@ -45,8 +45,8 @@ type strangers struct {
 	closed  bool
 }
 
-// A stranger is an address and what came from it.
-type stranger struct {
+// failures are what came from one address.
+type failures struct {
 	began   time.Time // of the window
 	guesses int       // within it
 	delayed int
@@ -70,7 +70,7 @@ func addressOf(r *http.Request) netip.Addr {
 }
 
 // find returns what is known of an address. A table that is full of others counts it with all that have no place. The lock is held.
-func (s *strangers) find(address netip.Addr) *stranger {
+func (s *failedAuth) find(address netip.Addr) *failures {
 	found := s.by[address]
 	if found == nil && len(s.by) >= maxAddresses {
 		address = netip.Addr{}
@@ -78,9 +78,9 @@ func (s *strangers) find(address netip.Addr) *stranger {
 	}
 	if found == nil {
 		if s.by == nil {
-			s.by = map[netip.Addr]*stranger{}
+			s.by = map[netip.Addr]*failures{}
 		}
-		found = &stranger{}
+		found = &failures{}
 		s.by[address] = found
 	}
 	return found
@@ -91,7 +91,7 @@ func (c *call) slowDown(err error) error {
 	if !errors.Is(err, errBadKey) {
 		return err
 	}
-	answer := c.unknown.guess(c.r.Context(), addressOf(c.r), err)
+	answer := c.failed.guess(c.r.Context(), addressOf(c.r), err)
 	if answer != err {
 		c.w.Header().Set("Connection", "close")
 	}
@@ -99,7 +99,7 @@ func (c *call) slowDown(err error) error {
 }
 
 // guess counts a wrong key and waits where there were too many. It returns the error to answer with.
-func (s *strangers) guess(ctx context.Context, address netip.Addr, wrong error) error {
+func (s *failedAuth) guess(ctx context.Context, address netip.Addr, wrong error) error {
 	s.mu.Lock()
 	now, found := s.now(), s.find(address)
 	if age := now.Sub(found.began); age < 0 || age >= guessWindow {
@@ -134,7 +134,7 @@ func (s *strangers) guess(ctx context.Context, address netip.Addr, wrong error) 
 }
 
 // refused logs a refusal: at most one line a minute about an address, with the number of those that it tells of.
-func (s *strangers) refused(address netip.Addr, attributes ...any) {
+func (s *failedAuth) refused(address netip.Addr, attributes ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, found := s.now(), s.find(address)
@@ -153,19 +153,19 @@ func (s *strangers) refused(address netip.Addr, attributes ...any) {
 }
 
 // due says whether there may be a line about an address again.
-func (f *stranger) due(now time.Time) bool {
+func (f *failures) due(now time.Time) bool {
 	age := now.Sub(f.logged)
 	return age < 0 || age >= time.Minute
 }
 
-func (s *strangers) log(address netip.Addr, found *stranger, now time.Time) {
+func (s *failedAuth) log(address netip.Addr, found *failures, now time.Time) {
 	s.logger.Info("refused", append(slices.Clip(found.last), "address", address, "number", found.pending)...)
 	found.logged, found.pending, found.last = now, 0, nil
 }
 
 // sweep runs once a minute while there are addresses. It logs what no line has told of yet, the addresses with most requests
 // first, and forgets those that were quiet.
-func (s *strangers) sweep() {
+func (s *failedAuth) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -196,7 +196,7 @@ func (s *strangers) sweep() {
 }
 
 // close ends the sweeping.
-func (s *strangers) close() {
+func (s *failedAuth) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed = true; s.timer != nil {
