@@ -72,8 +72,8 @@ func (c *call) readBody() ([]byte, error) {
 func (c *call) expectBody() {
 	if c.r.ProtoMajor == 1 && len(c.r.TransferEncoding) > 0 {
 		// It may have had a Content-Length as well, which net/http removes without a trace. RFC 9112, 6.1, has the connection
-		// closed then: a proxy that went by the length would take the rest for another request. No client that was seen
-		// sends chunks, so all pay for a new connection.
+		// closed then: a proxy that went by the length would take the rest for another request. The price is a new
+		// connection after each request in chunks.
 		c.w.Header().Set("Connection", "close")
 	}
 	if c.r.ContentLength != 0 {
