@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command overload shows that perigee stays within limits.memory and goes on answering small calls while clients and a provider try to
 // fill its memory. It starts the built binary, one process for each case, against a provider of its own, and samples the process's peak
 // (VmHWM) while a small call is sent every 100 ms. Linux only.
