@@ -35,6 +35,9 @@ func wholeAnswers(t *testing.T) map[string]wholeAnswer {
 
 // A long answer in one piece costs its text and what is written of it. Whatever is allocated counts, garbage too.
 func TestCollectorsKeepTextOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates for itself")
+	}
 	const size = 4 << 20
 	for _, piece := range []string{"a", strings.Repeat("a", 1000), strings.Repeat("a", 1<<20)} {
 		for dialect, c := range wholeAnswers(t) {

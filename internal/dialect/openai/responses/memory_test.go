@@ -36,6 +36,9 @@ func tell(kind perigee.EventKind, text string, n int, take func(ev *perigee.Even
 // All events and the response at the end repeat the text. They are written from the one copy that is kept of it: allocations are
 // counted from the beginning, so whatever is garbage meanwhile counts, too.
 func TestStreamKeepsTextOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates for itself")
+	}
 	const size = 16 << 20
 	for _, tt := range []struct {
 		name, options string
@@ -121,6 +124,9 @@ func TestStreamInPieces(t *testing.T) {
 
 // An answer in one piece costs its text and the response.
 func TestCollectorMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates for itself")
+	}
 	const size = 16 << 20
 	for _, text := range []string{"a", strings.Repeat("a", 1000)} {
 		req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false}`)}, nil)
