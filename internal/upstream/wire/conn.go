@@ -13,7 +13,7 @@ import (
 const connectTimeout = 10 * time.Second
 
 // A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport takes the
-// deadline away when it hands a connection to its first request.
+// deadline away when it hands a connection to a request.
 type connector struct {
 	dialer    net.Dialer
 	handshake time.Duration

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,6 +303,68 @@ func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
 		}
 	}
 	together(t, cases)
+}
+
+// A connection that was dialed for a request that was then sent on another one has carried nothing when it is used: the time-out of its
+// handshake ends then, too.
+func TestHandshakeTimeoutEndsWithAKeptConnection(t *testing.T) {
+	t.Parallel()
+	const handshake = 2 * time.Second
+	held, late := make(chan struct{}), atomic.Int32{}
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/held":
+			<-held
+		case "/late":
+			late.Add(1)
+			time.Sleep(handshake + time.Second)
+		}
+		_, _ = io.WriteString(w, "done")
+	}))
+	defer provider.Close()
+	transport := NewTransport()
+	dialing, dials := make(chan struct{}), make(chan struct{}, 10)
+	transport.Configure(func(t *http.Transport) {
+		made := newConnector()
+		made.handshake = handshake
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials <- struct{}{}
+			if len(dials) == 2 {
+				<-dialing
+			}
+			return made.dial(ctx, network, address)
+		}
+	})
+	client := NewClient(transport)
+	ask := func(path string) (done <-chan struct{}) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if body, err := get(t, client, provider.URL+path); body != "done" || err != nil {
+				t.Errorf("%s: got %q, %v", path, body, err)
+			}
+		}()
+		return ended
+	}
+	first := ask("/held")
+	for len(dials) < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	second := ask("/")
+	for len(dials) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	close(held) // the second request gets the connection of the first
+	<-first
+	<-second
+	close(dialing) // and the one that was dialed for it is kept
+	time.Sleep(handshake / 4)
+	third, fourth := ask("/late"), ask("/late")
+	<-third
+	<-fourth
+	if n := late.Load(); n != 2 {
+		t.Errorf("2 requests were sent %d times", n)
+	}
 }
 
 // What a proxy says about its refusal is shortened and escaped, and the credentials in it are removed.

@@ -94,9 +94,9 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GetConn: func(string) { a.connected.Store(false) },
 		GotConn: func(info httptrace.GotConnInfo) {
-			if !info.Reused {
-				_ = info.Conn.SetDeadline(time.Time{}) // of the handshake; fails where the connection is closed already
-			}
+			// The deadline of the handshake may still be there, also where net/http says that the connection was used before: it
+			// says so of one that it dialed for a request that was then sent on another. Fails where the connection is closed already.
+			_ = info.Conn.SetDeadline(time.Time{})
 			a.reused.Store(info.Reused)
 			a.connected.Store(true)
 		},
