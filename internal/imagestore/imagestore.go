@@ -76,7 +76,7 @@ func New(opts Options) *Store {
 	return &Store{opts: opts}
 }
 
-// Save keeps an image and returns its id, which nobody can guess. The oldest images are removed when there are too many, or too
+// Save keeps an image and returns its id, which cannot be guessed. The oldest images are removed when there are too many, or too
 // many bytes.
 func (s *Store) Save(mime string, data []byte) (id string, err error) {
 	size := int64(len(data))

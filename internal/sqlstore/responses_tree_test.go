@@ -269,7 +269,7 @@ func finishUpkeep(t testing.TB, s *Store) {
 	}
 }
 
-// testResponseLimit: the oldest go first, whoever they belong to, and one that would be too large alone is refused.
+// testResponseLimit: the oldest of all keys are removed first, and one that would be too large alone is refused.
 func testResponseLimit(t *testing.T, s *Store, _ *time.Time) {
 	const limit = 40 << 10
 	s.LimitResponses(limit)

@@ -86,7 +86,7 @@ func (s *Store) boundSignatures(ctx context.Context) (more bool, err error) {
 	return err == nil && freed > 0 && freed < over, err
 }
 
-// boundRequests removes what keys have asked that nobody counts any more.
+// boundRequests removes request counts that are too old to limit a key.
 func (s *Store) boundRequests(ctx context.Context) (more bool, err error) {
 	if s.Shared() {
 		_, err = s.execute(ctx, dropRequests)

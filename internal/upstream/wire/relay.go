@@ -26,7 +26,7 @@ type Relay struct {
 	owed   bool // what was sent last said that more would follow
 }
 
-// NewRelay returns a relay to the caller who has this yield function. The memory that answers take is reserved for origin.
+// NewRelay returns a relay that passes events to yield. The memory that answers take is reserved for origin.
 func NewRelay(origin *perigee.Origin, yield func(perigee.Event, error) bool) Relay {
 	return Relay{origin: origin, yield: yield}
 }
