@@ -198,7 +198,7 @@ func newBody(size int64) []byte {
 }
 
 // readAll reads src into one buffer. A body that announces its size is copied once at most, and none gets room for
-// what it has only announced. Reserve is asked before the buffer grows to that size.
+// what it has only announced. Reserve is called before that many bytes are received, also where the buffer has room for more.
 func readAll(src io.Reader, announced, limit int64, reserve func(size int64) error, progress func(received int)) ([]byte, error) {
 	size := int64(4 << 10)
 	if announced > 0 {
@@ -207,16 +207,17 @@ func readAll(src io.Reader, announced, limit int64, reserve func(size int64) err
 	if err := reserve(size); err != nil {
 		return nil, err
 	}
-	buf := newBody(size + 1) // one byte more, so that the end is seen without growing
+	room := size + 1 // one byte more, so that the end is seen without growing
+	buf := newBody(room)
 	told := 0
 	for {
-		n, err := src.Read(buf[len(buf):cap(buf)])
+		n, err := src.Read(buf[len(buf):room])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > limit {
 			return nil, errTooLarge
 		}
 		if err == io.EOF {
-			return buf, nil
+			return buf, reserve(int64(len(buf)))
 		}
 		if err != nil {
 			return nil, err
@@ -225,20 +226,28 @@ func readAll(src io.Reader, announced, limit int64, reserve func(size int64) err
 			told = len(buf)
 			progress(told)
 		}
-		if len(buf) == cap(buf) {
-			room := min(int64(cap(buf))*2, limit+1)
-			if int64(len(buf)) <= announced {
-				room = announced + 1
-			}
-			if err := reserve(room - 1); err != nil {
-				return nil, err
-			}
-			if room >= largeBody && leftOver.Swap(false) {
-				collectFor(room)
-			}
-			buf = append(make([]byte, 0, max(room, int64(len(buf))+1)), buf...)
+		if int64(len(buf)) < room {
+			continue
 		}
+		if room = min(room*2, limit+1); int64(len(buf)) <= announced {
+			room = announced + 1
+		}
+		if err := reserve(room - 1); err != nil {
+			return nil, err
+		}
+		buf = enlarged(buf, room)
 	}
+}
+
+// enlarged returns a buffer with the bytes of buf, and room for that many.
+func enlarged(buf []byte, room int64) []byte {
+	if room <= int64(cap(buf)) {
+		return buf
+	}
+	if room >= largeBody && leftOver.Swap(false) {
+		collectFor(room)
+	}
+	return append(make([]byte, 0, room), buf...)
 }
 
 // tooLarge is the error for a body beyond the limit, which comes from that setting.

@@ -149,15 +149,29 @@ func (l *Lease) add(bytes int64) bool {
 	return true
 }
 
-// Shrink implements perigee.MemoryLease.
+// Shrink implements perigee.MemoryLease. It never releases more than Grow has reserved.
 func (l *Lease) Shrink(bytes int64) {
-	if l.budget == nil || bytes <= 0 {
+	if l.budget == nil {
 		return
 	}
-	l.held.Add(-bytes)
+	bytes = l.remove(bytes)
+	if bytes <= 0 {
+		return
+	}
 	l.budget.used.Add(-bytes)
 	if watch := l.budget.watch; watch != nil {
 		watch(-bytes)
+	}
+}
+
+// remove takes bytes, or all beyond Base where that is less, off what is held, and returns how many that are.
+func (l *Lease) remove(bytes int64) int64 {
+	for {
+		held := l.held.Load()
+		n := min(bytes, held-Base)
+		if n <= 0 || l.held.CompareAndSwap(held, held-n) {
+			return n
+		}
 	}
 }
 

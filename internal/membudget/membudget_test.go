@@ -108,6 +108,24 @@ func TestEverythingIsReleased(t *testing.T) {
 	}
 }
 
+func TestALeaseReleasesNoMoreThanItHas(t *testing.T) {
+	var watched int64
+	b := New(256*mb, func(delta int64) { watched += delta })
+	other, l := open(t, b), open(t, b)
+	if err := l.Grow(mb); err != nil {
+		t.Fatal(err)
+	}
+	l.Shrink(3 * mb)
+	if b.Used() != 2*Base || l.Held() != Base || watched != 0 {
+		t.Errorf("%d used, %d held, %d watched", b.Used(), l.Held(), watched)
+	}
+	l.Close()
+	other.Close()
+	if b.Used() != 0 || watched != 0 {
+		t.Errorf("%d used, %d watched after the last lease", b.Used(), watched)
+	}
+}
+
 func TestResize(t *testing.T) {
 	b := New(256*mb, nil)
 	l := open(t, b)
