@@ -117,12 +117,14 @@ func (s *scope) inConversation() string {
 	if s.conversation != "" {
 		return s.conversation
 	}
-	marks := make([]byte, 0, 4*(sample+16)) // most conversations begin with an instruction and a question
+	hash := sha256.New()
+	mark := make([]byte, 0, 2*sample+32)
 	write := func(text string) {
-		marks = strconv.AppendInt(marks, int64(len(text)), 10)
-		marks = append(marks, ':')
-		marks = append(marks, text[:min(len(text), sample)]...)
-		marks = append(marks, text[max(0, len(text)-sample):]...)
+		mark = strconv.AppendInt(mark[:0], int64(len(text)), 10)
+		mark = append(mark, ':')
+		mark = append(mark, text[:min(len(text), sample)]...)
+		mark = append(mark, text[max(0, len(text)-sample):]...)
+		hash.Write(mark)
 	}
 	if s.prompt.System != nil && len(s.prompt.System.Parts) > 0 {
 		write(s.prompt.System.Parts[0].Text)
@@ -139,8 +141,7 @@ func (s *scope) inConversation() string {
 		}
 		break
 	}
-	sum := sha256.Sum256(marks)
-	s.conversation = hex.EncodeToString(sum[:])[:tagLength]
+	s.conversation = hex.EncodeToString(hash.Sum(mark[:0]))[:tagLength]
 	return s.conversation
 }
 

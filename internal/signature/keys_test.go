@@ -1,6 +1,10 @@
 package signature
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +129,29 @@ func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
 		if at.part != i || (at.own != "") != (i >= 100) {
 			t.Fatalf("place %d: %+v", i, at)
 		}
+	}
+}
+
+// A question of very many parts is digested part by part. The digest stays what it was, since signatures are stored by it.
+func TestMarkOfALongQuestionTakesNoMemory(t *testing.T) {
+	question := perigee.Content{Role: perigee.RoleUser}
+	all := ""
+	for _, text := range []string{strings.Repeat("a", sample/2), strings.Repeat("b", 3*sample)} {
+		question.Parts = append(question.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
+		all += fmt.Sprintf("%d:%s%s", len(text), text[:min(len(text), sample)], text[max(0, len(text)-sample):])
+	}
+	mark := func() string {
+		return newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, claude).inConversation()
+	}
+	if got, want := mark(), fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:tagLength]; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	question.Parts = slices.Repeat(question.Parts, 1000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	mark()
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 64<<10 {
+		t.Errorf("it took %d bytes", got)
 	}
 }
