@@ -154,23 +154,23 @@ const largeBody = 4 << 20
 // leftOver says that a large body was released and that its call may have left much garbage.
 var leftOver atomic.Bool
 
-// collectFor runs a full garbage collection, which the caller waits for, if a large body is at least an eighth of the heap. That
-// keeps the peak of a call at four times its body: left to itself, the collector would wait until as much again is in use. And
-// it bounds what marking costs by what the call itself costs: a heap that mostly belongs to other calls is left alone.
-func collectFor(body int64) {
+// collectFor runs a full garbage collection, which the caller waits for, if a large body is at least an eighth of what the last one has
+// found in use. That keeps the peak of a call at four times its body: left to itself, the collector would wait until as much again
+// is in use. And it bounds what marking costs by what the call itself costs: a heap that mostly belongs to other calls is left alone.
+func collectFor(body int64, collect func()) {
 	if body < largeBody {
 		return
 	}
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(heap)
-	if heap[0].Value.Uint64() <= 8*uint64(body) {
-		runtime.GC()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if live[0].Value.Uint64() <= 8*uint64(body) {
+		collect()
 	}
 }
 
 // decodedBody is called when a large body has been decoded and before the conversation is written anew for the provider:
 // otherwise what decoding has left over would count towards the peak.
-func decodedBody(body []byte) { collectFor(int64(cap(body))) }
+func decodedBody(body []byte) { collectFor(int64(cap(body)), runtime.GC) }
 
 // freeBody gives back the memory of the call's body, once: when the request is released, or when the answer is complete. It is not
 // called for a call that panicked or that goes on in the background.
@@ -245,7 +245,7 @@ func enlarged(buf []byte, room int64) []byte {
 		return buf
 	}
 	if room >= largeBody && leftOver.Swap(false) {
-		collectFor(room)
+		collectFor(room, runtime.GC)
 	}
 	return append(make([]byte, 0, room), buf...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -117,6 +118,7 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 		defer c.lease.Shrink(storedFactor * c.content)
 	}
 	if err == nil || c.ongoing { // one in the background has no other way to its client
+		c.keepItems(req)
 		response, output := stored()
 		err = c.save(req, response, output)
 	}
@@ -124,6 +126,21 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
 	}
 	return err == nil
+}
+
+// keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the request
+// would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from the runtime.
+func (c *call) keepItems(req *responses.Request) {
+	size := int64(cap(c.body))
+	if size < largeBody {
+		return
+	}
+	collectFor(size, runtime.GC) // what encoding it for the provider has left
+	req.KeepItems(c.id)
+	req.Release()
+	c.body = nil // it stays reserved until the call ends
+	leftOver.Store(true)
+	collectFor(size, debug.FreeOSMemory)
 }
 
 func (c *call) save(req *responses.Request, response, output json.RawMessage) error {

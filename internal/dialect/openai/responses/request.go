@@ -23,6 +23,7 @@ type Request struct {
 	earlier     [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
 	input       json.RawMessage    // as it came: a string or an array
 	given       []givenItem        // its items, where it is an array and to be stored
+	items       json.RawMessage    // what InputItems returns, once KeepItems has made it
 	references  []json.RawMessage  // what the item_references of input stand for, in their order
 	echo        [len(echoes)]json.RawMessage
 	tools       *toolSet

@@ -42,11 +42,17 @@ func itemID(item json.RawMessage) (id string) {
 	return ""
 }
 
+// itemExtra is by how much an item gets longer at most, beside the name of the call.
+const itemExtra = 128
+
 // InputItems returns everything that the model was given, as an array of items that all have ids: the conversation
 // that was gone on from, then this request's own input.
 func (r *Request) InputItems(call string) json.RawMessage {
-	// Most items come without an id and get one, which is short beside what they say.
-	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input)*9/8 + 1024
+	if r.items != nil {
+		return r.items
+	}
+	// Most items come without an id and get one, and plain questions all that makes a message of them.
+	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input) + len(r.given)*(itemExtra+len(call)) + 1024
 	w := writer{buf: append(make([]byte, 0, size), '[')}
 	for _, items := range r.earlier {
 		w.elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
@@ -62,7 +68,7 @@ func (r *Request) InputItems(call string) json.RawMessage {
 		}
 	case c.Kind() == rawjson.String:
 		w.comma()
-		w.message("msg_"+call+"_i0", c.String())
+		w.message(call, 0, c.Raw())
 	default:
 		for i := range c.Array() {
 			references = w.inputItem(c, call, i, references)
@@ -70,6 +76,13 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	}
 	w.lit("]")
 	return w.buf
+}
+
+// KeepItems makes what InputItems returns, and drops what that was made of.
+func (r *Request) KeepItems(call string) {
+	items := r.InputItems(call)
+	r.Detach()
+	r.items = items
 }
 
 // Detach copies what the answer repeats of the request, and drops the rest: the memory that it was decoded from may then be used for
@@ -96,11 +109,12 @@ func (w *writer) elements(list []byte) {
 	}
 }
 
-func (w *writer) message(id, text string) {
-	w.lit(`{"id":`)
-	w.str(id)
-	w.lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`)
-	w.str(text)
+// message appends a plain question as the item that it stands for.
+func (w *writer) message(call string, i int, text json.RawMessage) {
+	w.lit(`{"id":"`)
+	w.itemName("message", call, i)
+	w.lit(`","type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`)
+	w.raw(text)
 	w.lit(`}]}`)
 }
 
@@ -172,7 +186,7 @@ func (w *writer) itemName(kind, call string, i int) {
 func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
 	w.comma()
 	if c.Kind() == rawjson.String {
-		w.message(fmt.Sprintf("msg_%s_i%d", call, i), c.String())
+		w.message(call, i, c.Raw())
 		return references
 	}
 	at := *c
