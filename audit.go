@@ -41,7 +41,9 @@ const (
 // The kinds of an Actor.
 const (
 	ActorSocket  = "socket"  // a command or a program, through the Unix socket of the daemon
-	ActorToken   = "token"   // a request with the admin token, or with what should have been it
+	ActorToken   = "token"   // a request with the admin token; refused: with something that is not it
+	ActorKey     = "key"     // a refused request with the key of a client, whose name follows: "key laptop"
+	ActorNone    = "none"    // a refused request with neither
 	ActorCookie  = "cookie"  // the dashboard
 	ActorOffline = "offline" // a command that worked on the database without a daemon
 	ActorFile    = "file"    // an edit of the configuration file

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"net/url"
 	"strconv"
 	"time"
@@ -36,9 +37,11 @@ Entries are kept for a year, at most 100,000 of them.
                    trace.list, trace.read, config.reload, store.compact,
                    admin.refused; * stands for any characters, ? for one
   --actor A        only by these: socket (a command, through the daemon), token
-                   (the admin token), offline (a command without a daemon),
-                   file (an edit of the configuration)
-  --limit N        at most N of them (default 100; with --since all)
+                   (the admin token, or a wrong one), key NAME or none (refused
+                   requests with the key of a client, or without any), offline
+                   (a command without a daemon), file (an edit of the
+                   configuration)
+  --limit N        at most N of them, up to 1000 (default 100; with --since all)
   --json           a JSON array
   --config FILE    the configuration
 `,
@@ -50,24 +53,23 @@ func auditLog(ctx context.Context, env *environment, args []string) error {
 	set := flags(env, &src.Path)
 	asJSON := set.Bool("json", false, "")
 	since := set.String("since", "", "")
-	limit := set.Int("limit", 0, "")
+	limit := set.Int("limit", perigee.AuditDefaultRows, "")
 	set.StringVar(&q.Action, "action", "", "")
 	set.StringVar(&q.Actor, "actor", "", "")
 	if err := parse(env, set, args, 0); err != nil {
 		return err
 	}
-	if *limit < 0 || *limit > perigee.AuditMaxStored {
-		return usagef("audit: --limit takes a number from 1 to %d", perigee.AuditMaxStored)
+	if *limit < 1 || *limit > perigee.AuditMaxRows {
+		return usagef("audit: --limit takes a number from 1 to %d", perigee.AuditMaxRows)
 	}
 	var err error
 	if q.Since, _, err = period("audit", *since, "", time.Now()); err != nil {
 		return err
 	}
-	switch {
-	case *limit == 0 && *since != "":
+	given := false
+	set.Visit(func(f *flag.Flag) { given = given || f.Name == "limit" })
+	if *since != "" && !given {
 		*limit = perigee.AuditMaxStored
-	case *limit == 0:
-		*limit = perigee.AuditDefaultRows
 	}
 	loaded, err := config.Load(src)
 	if err != nil {
@@ -123,10 +125,16 @@ func auditParameters(q perigee.AuditQuery) url.Values {
 
 // recordReading records that traces were read without a daemon. Where that fails a warning says so, and they are shown: a
 // database that cannot be written to can still be read.
-func recordReading(ctx context.Context, env *environment, loaded *config.Loaded, action, object string, err error) {
-	e := perigee.AuditEntry{Action: action, Object: object, Result: perigee.AuditResultOK}
+func recordReading(ctx context.Context, env *environment, loaded *config.Loaded, e perigee.AuditEntry, err error) {
 	if err != nil {
-		e.Result = string(perigee.AsError(err).Class)
+		e.Detail, e.Result = "", string(perigee.AsError(err).Class)
 	}
 	_ = daemon.RecordOffline(ctx, daemonOptions(env, loaded), e)
+}
+
+func keyNames(cfg *config.Config) (names []string) {
+	for _, k := range cfg.Keys {
+		names = append(names, k.Name)
+	}
+	return names
 }

@@ -103,24 +103,32 @@ func trace(ctx context.Context, env *environment, args []string) error {
 	}
 }
 
+// storedTraces are the calls of a listing without a daemon.
+func storedTraces(ctx context.Context, store *sqlstore.Store, q perigee.CallQuery) (rows []perigee.TraceRow, err error) {
+	if q.Before != "" {
+		before, err := httpapi.FindCall(ctx, store, q.Before)
+		if err != nil {
+			return nil, err
+		}
+		q.Before = before.ID
+	}
+	calls, err := store.Calls(ctx, q)
+	for i := range calls {
+		rows = append(rows, httpapi.TraceRow(&calls[i]))
+	}
+	return rows, err
+}
+
 func listTraces(ctx context.Context, env *environment, src config.Sources, q perigee.CallQuery, asJSON bool) error {
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
 	}
-	rows, err := readRecorded(ctx, env, loaded.Config, "/v1/traces?"+traceParameters(q).Encode(), func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
-		if q.Before != "" {
-			before, err := httpapi.FindCall(ctx, store, q.Before)
-			if err != nil {
-				return nil, err
-			}
-			q.Before = before.ID
-		}
-		calls, err := store.Calls(ctx, q)
-		for i := range calls {
-			rows = append(rows, httpapi.TraceRow(&calls[i]))
-		}
-		recordReading(ctx, env, loaded, perigee.AuditTraceList, traceParameters(q).Encode(), err)
+	parameters := traceParameters(q)
+	filter := httpapi.TraceFilter(parameters, keyNames(loaded.Config))
+	rows, err := readRecorded(ctx, env, loaded.Config, "/v1/traces?"+parameters.Encode(), func(store *sqlstore.Store) ([]perigee.TraceRow, error) {
+		rows, err := storedTraces(ctx, store, q)
+		recordReading(ctx, env, loaded, perigee.AuditEntry{Action: perigee.AuditTraceList, Object: filter, Detail: httpapi.TracesRead(len(rows))}, err)
 		return rows, err
 	})
 	if err != nil {
@@ -234,7 +242,7 @@ func showTrace(ctx context.Context, env *environment, src config.Sources, id str
 		if err == nil {
 			t = httpapi.Trace(found)
 		}
-		recordReading(ctx, env, loaded, perigee.AuditTraceRead, cmp.Or(t.ID, id), err)
+		recordReading(ctx, env, loaded, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: cmp.Or(t.ID, id)}, err)
 		return t, err
 	})
 	if err == nil && t.ID == "" { // nothing was ever recorded

@@ -1,5 +1,5 @@
 // Package audit records administrative acts: each is one log line and one row in a store. Texts are cleaned before they
-// are kept: credentials are replaced by [redacted], control characters are escaped, long texts are cut.
+// are kept: configured secrets and what looks like a credential are replaced by [redacted], control characters are escaped, long texts are cut.
 //
 // The daemon records what it is asked to do; commands without a daemon record what they do themselves.
 package audit
@@ -29,6 +29,8 @@ type Options struct {
 	Logger *slog.Logger     // nil: silent
 	Now    func() time.Time // nil: time.Now
 	Actor  perigee.Actor    // of contexts without one
+	// Redact replaces the secrets that are known; nil: none are.
+	Redact func(text string) string
 }
 
 // A Log records acts. It is safe for concurrent use.
@@ -48,6 +50,9 @@ func New(opts Options) *Log {
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(text string) string { return text }
 	}
 	return &Log{opts: opts}
 }
@@ -124,11 +129,14 @@ func (l *Log) complete(ctx context.Context, e perigee.AuditEntry) perigee.AuditE
 	}
 	now := l.opts.Now().UTC()
 	e.ID, e.Time = fmt.Sprintf("%012x%s", now.UnixMilli(), strings.ToLower(rand.Text()[:12])), now
-	e.Actor, e.From, e.Call = cmp.Or(e.Actor, actor.Kind), clean(cmp.Or(e.From, actor.From)), actor.Call
-	e.Object, e.Detail = clean(e.Object), clean(e.Detail)
+	e.Actor, e.From, e.Call = cmp.Or(e.Actor, actor.Kind), l.clean(cmp.Or(e.From, actor.From)), actor.Call
+	e.Object, e.Detail = l.clean(e.Object), l.clean(e.Detail)
 	e.Result = cmp.Or(e.Result, perigee.AuditResultOK)
 	return e
 }
+
+// clean replaces the secrets that are known first: a secret that is cut in two would not be found.
+func (l *Log) clean(text string) string { return clean(l.opts.Redact(text)) }
 
 // save writes a row, also for a client that has left.
 func (l *Log) save(ctx context.Context, e perigee.AuditEntry) error {

@@ -89,6 +89,15 @@ func (d *Daemon) auditRefusedReload(path string) {
 		Detail: "refused: the previous configuration stays in force", Result: string(perigee.ClassInvalid)})
 }
 
+// redact replaces the secrets of the configuration in force and the admin token.
+func (d *Daemon) redact(text string) string { return d.admin.redact(d.redactor.Load().Redact(text)) }
+
+// redactNow is redact, also with a token that was put there since the last request with one.
+func (d *Daemon) redactNow(text string) string {
+	d.admin.look()
+	return d.redact(text)
+}
+
 // RecordAct records an act of a command: through the running daemon, whose log then has a line, or in the database itself. The
 // error says that the act is not recorded.
 func RecordAct(ctx context.Context, opts Options, e perigee.AuditEntry) error {
@@ -117,7 +126,14 @@ func offlineLog(opts Options, store perigee.AuditStore) *audit.Log {
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return audit.New(audit.Options{Store: store, Logger: opts.Logger, Now: opts.Now, Actor: perigee.Actor{Kind: perigee.ActorOffline, From: name}})
+	log := audit.Options{Store: store, Logger: opts.Logger, Now: opts.Now, Actor: perigee.Actor{Kind: perigee.ActorOffline, From: name}}
+	if opts.Loaded != nil {
+		cfg := opts.Loaded.Config
+		admin, secrets := adminTokenOf(cfg), perigee.NewRedactor(cfg.Secrets()...)
+		admin.look()
+		log.Redact = func(text string) string { return admin.redact(secrets.Redact(text)) }
+	}
+	return audit.New(log)
 }
 
 // An offlineAudit writes entries without a daemon. It opens the database for each unless a back door has done so.

@@ -146,6 +146,58 @@ func visit(t *testing.T, base string, keys []string) []byte {
 	return seen.Bytes()
 }
 
+// misplace puts secrets where the owner's requests have names, and where refused ones have paths. What the owner gets back may
+// repeat them.
+func misplace(t *testing.T, base, admin string, secrets []string) {
+	t.Helper()
+	for _, secret := range secrets {
+		in, query := url.PathEscape(secret), url.QueryEscape(secret)
+		for _, path := range []string{"/v1/traces/" + in, "/v1/traces?account=" + query + "&client=" + query + "&key=" + query + "&model=x" + query + "*"} {
+			askBare(t, "GET", base+path, "Bearer "+admin)
+		}
+		askBare(t, "POST", base+"/v1/accounts/use?upstream="+query+"&email="+query+"@example.com", "Bearer "+admin)
+	}
+	askBare(t, "GET", base+"/v1/traces/"+admin, "") // few: answers to wrong tokens are slow
+	askBare(t, "GET", base+"/v1/accounts/"+url.PathEscape(secrets[1]), "Bearer "+secrets[1])
+}
+
+// askBare makes a request without a body, and returns what comes back.
+func askBare(t *testing.T, method, address, authorization string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// searchAudit looks for the canaries and the admin token in the audit log, which must have the acts of misplace.
+func searchAudit(t *testing.T, base, admin string) {
+	t.Helper()
+	rows := askBare(t, "GET", base+"/v1/audit?limit=1000", "Bearer "+admin)
+	for _, action := range []string{"trace.list", "trace.read", "account.use", "admin.refused"} {
+		if !bytes.Contains(rows, []byte(`"action":"`+action+`"`)) {
+			t.Errorf("the audit log has no %s: %s", action, rows)
+		}
+	}
+	search(t, "the audit log", rows)
+	if bytes.Contains(rows, []byte(admin)) {
+		t.Errorf("the admin token is in the audit log: %s", rows)
+	}
+}
+
 func TestSecretsTurnUpNowhere(t *testing.T) {
 	t.Parallel()
 	provider := indiscreet(t)
@@ -176,6 +228,15 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	})
 	wrong := []string{canary("wrong-bearer"), canary("wrong-query"), canary("wrong-header"), canary("wrong-api-key")}
 	search(t, "an answer", visit(t, g.URL(), append(wrong, canary("client-literal"), canary("client-env"), canary("client-file"))))
+	raw, err := os.ReadFile(filepath.Join(data, "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := strings.TrimSpace(string(raw))
+	configured := []string{admin, canary("client-literal"), canary("client-env"), canary("client-file"),
+		canary("upstream-literal"), canary("upstream-env"), canary("upstream-file")}
+	misplace(t, g.URL(), admin, configured)
+	searchAudit(t, g.URL(), admin)
 
 	// Edits that do not hold: their secrets are in the wrong place, or not even YAML.
 	for _, bad := range []string{
@@ -197,6 +258,9 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	book.line(t, "configuration reloaded")
 	search(t, "an answer", visit(t, g.URL(), []string{canary("client-literal"), canary("client-reloaded")}))
 
+	misplace(t, g.URL(), admin, []string{canary("client-reloaded"), canary("upstream-reloaded")})
+	searchAudit(t, g.URL(), admin)
+
 	searchFiles(t, data) // while the write-ahead log is there
 	g.Daemon.Stop(t.Context())
 	searchFiles(t, data)
@@ -204,6 +268,9 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		t.Errorf("the log is too short to prove anything: %d bytes", len(log.bytes()))
 	}
 	search(t, "the log", log.bytes())
+	if bytes.Contains(log.bytes(), []byte(admin)) {
+		t.Error("the admin token is in the log")
+	}
 
 	loaded, err := config.Load(src)
 	if err != nil {

@@ -6,24 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"perigee"
+	"perigee/internal/config"
 	"perigee/internal/ownfile"
 )
 
 // An adminToken is what opens the admin routes to who comes over TCP: 32 random bytes in a file that only the owner can
 // read. Whoever deletes the file has a new one made.
 type adminToken struct {
-	path string
-	mu   sync.Mutex
+	path  string
+	mu    sync.Mutex
+	known atomic.Pointer[perigee.Redactor] // of the token as it was last read
 }
 
 const (
 	adminTokenName = "admin.token"
 	adminTokenMin  = 32 // characters; less was not made by us, or is damaged
 )
+
+func adminTokenOf(cfg *config.Config) *adminToken {
+	return &adminToken{path: filepath.Join(cfg.DataDir, adminTokenName)}
+}
 
 // opens says whether an offer is the token. The file is looked at each time, so that it counts as it is now.
 func (a *adminToken) opens(offer string) (bool, error) {
@@ -50,7 +58,7 @@ func (a *adminToken) read() (perigee.Secret, error) {
 		return perigee.Secret{}, err
 	}
 	if token := strings.TrimSpace(string(raw)); len(token) >= adminTokenMin {
-		return perigee.NewSecret(token), a.protect()
+		return a.remember(token), a.protect()
 	}
 	return a.make()
 }
@@ -72,5 +80,23 @@ func (a *adminToken) make() (perigee.Secret, error) {
 	if err := ownfile.WriteWhole(a.path, []byte(token+"\n")); err != nil {
 		return perigee.Secret{}, err
 	}
-	return perigee.NewSecret(token), nil
+	return a.remember(token), nil
 }
+
+func (a *adminToken) remember(token string) perigee.Secret {
+	secret := perigee.NewSecret(token)
+	a.known.Store(perigee.NewRedactor(secret))
+	return secret
+}
+
+// look has redact know the token that is in the file now. No token is made.
+func (a *adminToken) look() {
+	if raw, err := os.ReadFile(a.path); err == nil {
+		if token := strings.TrimSpace(string(raw)); len(token) >= adminTokenMin {
+			a.remember(token)
+		}
+	}
+}
+
+// redact replaces the token in a text.
+func (a *adminToken) redact(text string) string { return a.known.Load().Redact(text) }

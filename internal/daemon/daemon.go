@@ -88,9 +88,11 @@ type Daemon struct {
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
-	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
-	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
-	keepCalls   atomic.Int64                    // for how long, as a time.Duration; 0: forever
+	loaded      atomic.Pointer[config.Loaded]    // the configuration in force
+	certificate atomic.Pointer[tls.Certificate]  // nil: plain HTTP
+	redactor    atomic.Pointer[perigee.Redactor] // of its secrets
+	admin       *adminToken
+	keepCalls   atomic.Int64 // for how long, as a time.Duration; 0: forever
 	failed      chan error
 	started     atomic.Bool
 	draining    atomic.Bool
@@ -111,6 +113,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}()
 	cfg := opts.Loaded.Config
 	d.loaded.Store(opts.Loaded)
+	d.redactor.Store(perigee.NewRedactor(cfg.Secrets()...))
 	d.certificate.Store(opts.Loaded.Certificate)
 	if err := d.checkListeners(cfg); err != nil {
 		return nil, err
@@ -125,15 +128,15 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.house.signatures.KeepIn(d.store)
-	admin := &adminToken{path: filepath.Join(cfg.DataDir, adminTokenName)}
-	if _, err := admin.read(); err != nil {
+	d.admin = adminTokenOf(cfg)
+	if _, err := d.admin.read(); err != nil {
 		return nil, noDataDir(err)
 	}
 	d.recorder = record.New(d.house, record.Options{
 		Store: d.store, Now: opts.Now, Logger: opts.Logger,
 		Status: func(c *perigee.Call) int { return httpapi.TraceRow(c).Status },
 	})
-	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now})
+	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now, Redact: d.redactNow})
 	garbage := newCollector()
 	d.memory = membudget.New(memorySize(cfg), garbage.hold)
 	limitRuntime(d.memory.Size())
@@ -142,7 +145,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Keeper:  keeper{func() *config.Config { return d.loaded.Load().Config }, d.store, images, true},
-		Control: auditedControl{control{d.house}, d.audit}, Audit: d.audit, Acts: d.store, Status: d.status, Ready: d.unready, Admin: admin.opens,
+		Control: auditedControl{control{d.house}, d.audit}, Audit: d.audit, Acts: d.store, Status: d.status, Ready: d.unready, Admin: d.admin.opens, Redact: d.redact,
 		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
 	}, d.settings(cfg))
 	d.warnDescriptors(cfg, descriptors())

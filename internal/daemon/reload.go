@@ -50,6 +50,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
 	restart := d.applyCertificate(loaded)
 	before := d.loaded.Swap(loaded)
+	d.redactor.Store(perigee.NewRedactor(cfg.Secrets()...))
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
 	SetLevel(d.opts.LogLevel, cfg.Log)

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"perigee"
 )
@@ -22,7 +24,7 @@ type AuditLog interface {
 func (c *call) auditOwner(refused error) {
 	actor := perigee.Actor{Kind: perigee.ActorSocket, Call: c.id}
 	if !c.trusted {
-		actor.Kind, actor.From = perigee.ActorToken, c.r.RemoteAddr
+		actor.Kind, actor.From = c.offered(), c.r.RemoteAddr
 		if host, _, err := net.SplitHostPort(c.r.RemoteAddr); err == nil {
 			actor.From = host
 		}
@@ -32,10 +34,18 @@ func (c *call) auditOwner(refused error) {
 		return
 	}
 	e := perigee.AuditEntry{Object: c.r.Method + " " + c.path, Result: string(perigee.AsError(refused).Class)}
-	if c.key != nil {
-		e.Detail = "with key " + c.key.Name
-	}
 	c.opts.Audit.Refused(c.r.Context(), e)
+}
+
+// offered is the actor of an administrative request over TCP: by what it offers, which need not be good.
+func (c *call) offered() string {
+	switch {
+	case c.key != nil:
+		return perigee.ActorKey + " " + c.key.Name
+	case len(presented(c.r)) == 0:
+		return perigee.ActorNone
+	}
+	return perigee.ActorToken
 }
 
 // audit records an act that ended with err. An act whose row cannot be stored goes on: its log line has been written, and
@@ -50,19 +60,40 @@ func (c *call) audit(e perigee.AuditEntry, err error) {
 	_ = c.opts.Audit.Record(c.r.Context(), e)
 }
 
-// traceFilter is what a listing of traces was asked for. key names a key, but a client may have sent the key itself.
-func (c *call) traceFilter() string {
-	query := c.r.URL.Query()
+// TraceFilter is what a listing of traces was asked for, as the audit log has it. key is the name of a key, but may be the key
+// itself: one that is not among the names is not kept.
+func TraceFilter(query url.Values, keys []string) string {
+	query = maps.Clone(query)
 	for i, value := range query["key"] {
-		if value != "" && !slices.ContainsFunc(c.state.keys, func(k *guardedKey) bool { return k.Name == value }) {
+		if value != "" && !slices.Contains(keys, value) {
+			query["key"] = slices.Clone(query["key"])
 			query["key"][i] = "[redacted]"
 		}
+	}
+	if since, err := time.Parse(time.RFC3339, query.Get("since")); err == nil {
+		query.Set("since", since.UTC().Format(time.RFC3339)) // without the fractions of a second that "2d" has
 	}
 	text, err := url.QueryUnescape(query.Encode())
 	if err != nil {
 		return query.Encode()
 	}
 	return text
+}
+
+// TracesRead is the detail of reading so many traces.
+func TracesRead(n int) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return strconv.Itoa(n) + " calls"
+}
+
+// keyNames are the names of the keys in force.
+func (c *call) keyNames() (list []string) {
+	for _, k := range c.state.keys {
+		list = append(list, k.Name)
+	}
+	return list
 }
 
 // auditEntries answers GET /v1/audit?since=&until=&action=&actor=&limit=&before=: the newest entries first.

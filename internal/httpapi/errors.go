@@ -136,7 +136,11 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 
 // logRefusal logs a refusal, unless there is a line about it already.
 func (c *call) logRefusal(status int, e *perigee.Error) {
-	about := []any{"call", c.id, "method", shorten(c.r.Method), "path", shorten(c.path), "status", status, "class", e.Class, "error", e.Message}
+	path, message := c.path, e.Message
+	if c.opts.Redact != nil {
+		path, message = c.opts.Redact(path), c.opts.Redact(message)
+	}
+	about := []any{"call", c.id, "method", shorten(c.r.Method), "path", shorten(path), "status", status, "class", e.Class, "error", message}
 	if !c.known {
 		c.failed.refused(addressOf(c.r), about...)
 		return

@@ -47,6 +47,7 @@ type Options struct {
 	Ready func() []Unready
 	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
 	Admin     func(offer string) (bool, error)
+	Redact    func(text string) string // replaces secrets in what is logged of a request; nil: nothing does
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ const (
 // are patterns; key is one for the names of clients' keys, and not a key.
 func (c *call) traces() error {
 	rows, err := c.listTraces()
-	c.audit(perigee.AuditEntry{Action: perigee.AuditTraceList, Object: c.traceFilter(), Detail: fmt.Sprintf("%d calls", len(rows))}, err)
+	c.audit(perigee.AuditEntry{Action: perigee.AuditTraceList, Object: TraceFilter(c.r.URL.Query(), c.keyNames()), Detail: TracesRead(len(rows))}, err)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,9 @@ var parts = []part{
 		row.MaxCount, row.Keep = s.bounds.sessions, int64(sessionTime/time.Second)
 	}},
 	{"accounts", []string{"accounts", "cooldowns", "account_generation"}, nil},
-	{"audit", []string{"audit"}, nil},
+	{"audit", []string{"audit"}, func(_ *Store, row *perigee.StoreRow) {
+		row.MaxCount, row.Keep = perigee.AuditMaxStored, int64(perigee.AuditMaxAge/time.Second)
+	}},
 }
 
 func (s *Store) limitOfResponses(row *perigee.StoreRow) { row.MaxBytes = s.responses.limit.Load() }
