@@ -231,6 +231,7 @@ var http2Limits = http.HTTP2Config{
 	MaxReceiveBufferPerStream:     256 << 10,
 	SendPingTimeout:               30 * time.Second,
 	PingTimeout:                   15 * time.Second,
+	WriteByteTimeout:              2 * time.Minute, // for a client that does not read, as every answer has; pings see only one that is silent
 }
 
 func (d *Daemon) newServer(h http.Handler) *http.Server {

@@ -59,8 +59,7 @@ func (c *call) preflight() error {
 	if c.r.Header.Get("Access-Control-Request-Private-Network") == "true" {
 		header.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	c.wrote = true
-	c.w.WriteHeader(http.StatusNoContent)
+	c.writeHead(http.StatusNoContent)
 	return nil
 }
 

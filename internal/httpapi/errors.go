@@ -212,13 +212,20 @@ func headerSafe(s string) string {
 	return string(b)
 }
 
+// writeHead begins an answer, which the client must take within writeLimit: the head, and what is written without a deadline of its
+// own. No handler writes a head in another way, except for images, which have more time.
+func (c *call) writeHead(status int) {
+	c.wrote = true
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer can; then there is no limit
+	c.w.WriteHeader(status)
+}
+
 func (c *call) writeJSON(status int, body []byte) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	c.wrote = true
-	c.w.WriteHeader(status)
+	c.writeHead(status)
 	control := http.NewResponseController(c.w)
 	for piece := range slices.Chunk(body, writePiece) {
 		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer can; then there is no limit

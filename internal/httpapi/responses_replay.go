@@ -75,12 +75,11 @@ func (c *call) await(running *run) error {
 // sendEvents sends a piece of a stream, after the head if that is not out yet.
 func (c *call) sendEvents(events []byte) {
 	if !c.wrote {
-		c.wrote = true
 		h := c.w.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
-		c.w.WriteHeader(http.StatusOK)
+		c.writeHead(http.StatusOK)
 	}
 	control := http.NewResponseController(c.w)
 	for piece := range slices.Chunk(events, writePiece) {

@@ -23,8 +23,7 @@ func (c *call) root() error {
 		text, kind = page.html(), "text/html"
 	}
 	h.Set("Content-Type", kind+"; charset=utf-8")
-	c.wrote = true
-	c.w.WriteHeader(http.StatusOK)
+	c.writeHead(http.StatusOK)
 	_, _ = c.w.Write([]byte(text)) // a client that is gone cannot be told
 	return nil
 }

@@ -128,13 +128,12 @@ func (w *streamWriter) head() {
 	if c.wrote {
 		return
 	}
-	c.wrote = true
 	h := c.w.Header()
 	h.Set("Content-Type", w.encoder.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
 	setNotes(h, withLate(w.notes, w.pending, w.late))
-	c.w.WriteHeader(http.StatusOK)
+	c.writeHead(http.StatusOK)
 }
 
 // withLate is notes and those of the lists that are not among them.
