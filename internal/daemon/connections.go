@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +17,8 @@ import (
 // connections bounds how many connections clients have open at the same time, and what they hold, before any key is asked for. A
 // connection beyond the limit takes the place of the one that has been idle for the longest time between two requests; if there is
 // none, it gets 503 with Retry-After and is closed. So does one whose head is larger than freeHead while others have filled maxHeads.
+// On an idle HTTP/2 connection everything that arrives counts as a head, because frames cannot be told apart here; such connections
+// are closed first.
 // The owner's socket is not counted.
 type connections struct {
 	most     atomic.Int64 // 0: unlimited
@@ -78,6 +82,9 @@ type countedConn struct {
 
 	head    atomic.Int64 // bytes that were read since the last request; -1: a request is being answered
 	refused atomic.Bool
+
+	secure *tls.Conn   // the layer above; nil: there is none. It is set before the first byte is read.
+	http2  atomic.Bool // known when the connection is idle for the first time
 }
 
 // Close also frees the place.
@@ -103,12 +110,69 @@ func (c *countedConn) Read(p []byte) (int, error) {
 		return n, err // the request began meanwhile
 	}
 	more := max(head+int64(n)-freeHead, 0) - before
-	if more > 0 && c.of.heads.Add(more) > c.of.maxHeads.Load() && c.refused.CompareAndSwap(false, true) {
+	if more > 0 && c.of.heads.Add(more) > c.of.maxHeads.Load() && !c.of.freeHeads(c) && c.refused.CompareAndSwap(false, true) {
 		c.of.report("request heads refused: too many large ones are being read")
-		c.of.tell(c.Conn, tooManyHeads)
-		return 0, io.EOF
+		c.refuseHead()
+		return 0, errTooManyHeads
 	}
 	return n, err
+}
+
+// errTooManyHeads ends the reading of a head. net/http takes it for an error of the network and writes no answer of its own.
+var errTooManyHeads = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("too many large request heads")}
+
+// freeHeads closes idle HTTP/2 connections, that with the largest count first, until the heads fit. It reports whether they do.
+func (c *connections) freeHeads(reader *countedConn) bool {
+	for c.heads.Load() > c.maxHeads.Load() {
+		largest := c.largestIdleHTTP2()
+		if largest == nil || largest == reader {
+			return false
+		}
+		_ = largest.Close()
+	}
+	return true
+}
+
+func (c *connections) largestIdleHTTP2() (largest *countedConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := int64(freeHead)
+	for conn := range c.open {
+		if head := conn.head.Load(); conn.http2.Load() && conn.idle.Load() > 0 && head > most {
+			largest, most = conn, head
+		}
+	}
+	return largest
+}
+
+// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that the client gets the answer.
+func (c *countedConn) refuseHead() {
+	if c.http2.Load() {
+		return
+	}
+	_ = c.SetDeadline(time.Now().Add(lingerTime))
+	if c.secure == nil {
+		_, _ = io.WriteString(c.Conn, tooManyHeads)
+	} else {
+		c.writeSecurely(tooManyHeads)
+	}
+	_ = c.CloseWrite()
+	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+}
+
+// writeSecurely writes through TLS. That waits for the end of the handshake, which would wait for the read that this is called from
+// if it is not over; the deadline of the connection ends both.
+func (c *countedConn) writeSecurely(text string) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = io.WriteString(c.secure, text)
+		_ = c.secure.CloseWrite()
+	}()
+	select {
+	case <-written:
+	case <-time.After(lingerTime):
+	}
 }
 
 // setHead starts the count anew, or ends it with -1.
@@ -134,6 +198,7 @@ type connKey struct{}
 // remember puts a connection into the context of its requests.
 func (c *connections) remember(ctx context.Context, conn net.Conn) context.Context {
 	if counted := countedOf(conn); counted != nil {
+		counted.secure, _ = conn.(*tls.Conn)
 		return context.WithValue(ctx, connKey{}, counted)
 	}
 	return ctx
@@ -201,6 +266,9 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 	idle := int64(0)
 	if state == http.StateIdle {
 		idle = time.Now().UnixNano()
+		if counted.secure != nil && counted.secure.ConnectionState().NegotiatedProtocol == "h2" {
+			counted.http2.Store(true)
+		}
 		counted.setHead(0)
 	}
 	counted.idle.Store(idle)
@@ -212,6 +280,8 @@ const (
 	// lingerTime is how long a refused connection is read, so that its client gets the answer: the system resets a connection that is
 	// closed while it has unread bytes.
 	lingerTime = 500 * time.Millisecond
+	// lingerBytes is how much is read then.
+	lingerBytes = 64 << 10
 	// reportEvery is how often refused connections are logged.
 	reportEvery = time.Minute
 )
@@ -250,7 +320,7 @@ func (c *connections) refuse(conn net.Conn) {
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
-		_, _ = io.CopyN(io.Discard, conn, 64<<10)
+		_, _ = io.CopyN(io.Discard, conn, lingerBytes)
 		_ = conn.Close()
 	}()
 }

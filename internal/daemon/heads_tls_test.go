@@ -1,0 +1,124 @@
+package daemon_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dialTLS opens a connection for a protocol of ALPN.
+func dialTLS(t *testing.T, g *gateway, transport *http.Transport, protocol string) *tls.Conn {
+	t.Helper()
+	config := transport.TLSClientConfig.Clone()
+	config.NextProtos = []string{protocol}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL(), "https://"), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// frame is an HTTP/2 frame without flags on stream 0.
+func frame(kind byte, payload []byte) []byte {
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
+	return append(append(head, 0, 0, 0, 0, 0), payload...)
+}
+
+const (
+	settingsFrame = 4
+	pingFrame     = 6
+	unknownFrame  = 0xfe
+	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+)
+
+// readFrame returns the kind of the next frame.
+func readFrame(r io.Reader) (kind byte, err error) {
+	head := make([]byte, 9)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return 0, err
+	}
+	_, err = io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
+	return head[3], err
+}
+
+// idleHTTP2 opens an HTTP/2 connection and sends so many bytes of frames that servers ignore, all of which have been read.
+func idleHTTP2(t *testing.T, g *gateway, transport *http.Transport, size int) io.Reader {
+	t.Helper()
+	conn := dialTLS(t, g, transport, "h2")
+	reader := bufio.NewReader(conn)
+	write := func(p []byte) {
+		if _, err := conn.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ping := func() {
+		write(frame(pingFrame, make([]byte, 8)))
+		for kind := byte(0); kind != pingFrame; {
+			var err error
+			if kind, err = readFrame(reader); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(append([]byte(preface), frame(settingsFrame, nil)...))
+	ping() // the connection is idle
+	for piece := make([]byte, 16<<10-9); size > 0; size -= 16 << 10 {
+		write(frame(unknownFrame, piece))
+	}
+	ping()
+	return reader
+}
+
+// Whatever an idle HTTP/2 connection has sent takes nothing from the heads of other clients.
+func TestHeadsBesideIdleHTTP2(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off")
+	dir := newCertDir(t)
+	transport := dir.issue("perigee")
+	g, _, _ := follow(t, newStage(t).config("limits: {memory: 64MiB}\n"+dir.config())) // 2 MiB for heads
+	idle := idleHTTP2(t, g, transport, 2<<20-16<<10)
+	conn := dialTLS(t, g, transport, "http/1.1")
+	reader := bufio.NewReader(conn)
+	for range 3 {
+		if _, err := io.WriteString(conn, halfHead+strings.Repeat("x", 60<<10)+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if resp, body := readRaw(t, reader); resp.StatusCode != http.StatusOK {
+			t.Fatalf("a large head beside an idle HTTP/2 connection got %d %s", resp.StatusCode, body)
+		}
+	}
+	for {
+		if _, err := readFrame(idle); err != nil {
+			break // it was closed
+		}
+	}
+}
+
+// A refusal reaches the client through TLS, too.
+func TestHeadsAreRefusedThroughTLS(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off")
+	dir := newCertDir(t)
+	transport := dir.issue("perigee")
+	g, _, _ := follow(t, newStage(t).config("limits: {memory: 64MiB}\n"+dir.config()))
+	refused := make(chan string, 60)
+	for range cap(refused) { // 36 of 56 KiB fit
+		conn := dialTLS(t, g, transport, "http/1.1")
+		go func() {
+			_, _ = io.WriteString(conn, halfHead+strings.Repeat("x", 60<<10)) // the gateway may close the connection meanwhile
+			answer, _ := io.ReadAll(conn)
+			refused <- string(answer)
+		}()
+	}
+	answer := wait(t, refused, "a connection to be refused")
+	if !strings.HasPrefix(answer, "HTTP/1.1 503 ") || !strings.Contains(answer, "X-Perigee-Class: capacity") || strings.Contains(answer, "400 Bad Request") {
+		t.Errorf("refused with %q", answer)
+	}
+}
