@@ -22,7 +22,7 @@ func Example(src Sources) []byte {
 	w := &exampleWriter{}
 	w.prose("", "Configuration of perigee. Settings that begin with # are commented out; what they show is the default, or an example where "+
 		"there is none. perigee config check reports what is wrong in this file, perigee config show lists what is in effect. "+
-		"Changes take effect within a few seconds, without a restart, except for listen, data_dir and store.")
+		"Changes take effect within a few seconds, without a restart, except for listen, data_dir, log_format, limits.head, store.url, store.seal_key, and adding or removing tls.")
 	w.prose("", "For completion in your editor, run perigee config schema > perigee.schema.json in this directory and make this the first line of the file:")
 	w.line("# # yaml-language-server: $schema=perigee.schema.json")
 	w.prose("", "A secret is written as env:NAME (an environment variable), file:PATH (a file) or as it is.")

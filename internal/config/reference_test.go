@@ -69,8 +69,8 @@ models:
   ` + "`file:$CREDENTIALS_DIRECTORY/NAME`" + ` is a credential that systemd passes ([service.md](service.md)).
 - **Durations** are numbers with a unit: ` + "`30s`, `5m`, `1h30m`, `90d`" + `. **Sizes**: ` + "`64MiB`, `10MB`" + ` or a number of bytes.
   **Patterns**: ` + "`*`" + ` is any text, ` + "`?`" + ` one character.
-- **Reload.** Changes take effect within a few seconds, except for ` + "`listen`, `data_dir` and `store`" + `, and adding or removing
-  ` + "`tls`" + `, which need a restart. A file with an error is reported in the log, and the previous configuration stays in effect. So it
+- **Reload.** Changes take effect within a few seconds, except for ` + "`listen`, `data_dir`, `log_format`, `limits.head`, `store.url` and" + `
+  ` + "`store.seal_key`" + `, and adding or removing ` + "`tls`" + `, which need a restart: the log names them. A file with an error is reported in the log, and the previous configuration stays in effect. So it
   does when a change would remove all ` + "`keys`" + ` or all ` + "`upstreams`" + `, which needs a restart, too. New content counts when two reads, a
   second apart, agree on it (three if the last line has no line break), so a file may be written in place.
 - **Check.** ` + "`perigee config check`" + ` reports everything that is wrong at once; ` + "`perigee config show`" + ` lists every value and where

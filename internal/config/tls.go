@@ -100,10 +100,13 @@ func (l *loader) warnAboutCertificate() {
 	}
 }
 
+// Unencrypted is in the warning about a listener for other machines without tls.
+const Unencrypted = "keys and prompts are sent there unencrypted"
+
 func (l *loader) warnAboutPlainHTTP() {
 	host, _, err := net.SplitHostPort(l.config.Listen)
 	if err == nil && l.good("listen") && !names.IsLoopback(host) {
-		l.warnAt(l.origin("listen"), "listen: %s can be reached from other machines, and keys and prompts are sent there unencrypted; "+
+		l.warnAt(l.origin("listen"), "listen: %s can be reached from other machines, and "+Unencrypted+"; "+
 			"set tls, or let a proxy on this machine or in a trusted network encrypt them", l.config.Listen)
 	}
 }

@@ -74,11 +74,15 @@ func ofUpstream(name string) string {
 	return "upstream " + name
 }
 
-// auditReload records that a changed configuration was taken, with the names of what changed. Its log line is the caller's.
-func (d *Daemon) auditReload(path, changed string) {
+// auditReload records that a changed configuration was taken, with the names of what changed and of what needs a restart. Its log
+// line is the caller's.
+func (d *Daemon) auditReload(path, changed, pending string) {
 	e := perigee.AuditEntry{Action: perigee.AuditConfigReload, Actor: perigee.ActorFile, Object: path}
 	if changed != "" {
 		e.Detail = "changed: " + changed
+	}
+	if pending != "" {
+		e.Detail = strings.TrimPrefix(e.Detail+"; not in effect before a restart: "+pending, "; ")
 	}
 	_ = d.audit.Save(d.base, e)
 }

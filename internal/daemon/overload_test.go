@@ -239,8 +239,8 @@ func TestMemoryChangesWithoutRestart(t *testing.T) {
 		return resp.StatusCode, rest(t, resp)
 	}
 	write(stage.config("limits: {memory: 512MiB, head: 32KiB}\n"))
-	book.line(t, "limits.head needs a restart")
 	book.line(t, "configuration reloaded")
+	book.line(t, "need a restart", "settings=limits.head")
 	if status, text := large(); status != http.StatusOK {
 		t.Errorf("with 512 MiB: %d %s", status, text)
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -42,36 +43,77 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	next.Loopback = d.loopback(first.Listen) // the listener stays where it is
 	next.MaxHead = int(first.Limits.Head)    // as net/http reads it
 	d.api.Apply(next)
-	if cfg.Limits.Head != first.Limits.Head {
-		d.opts.Logger.Warn("a change to limits.head needs a restart")
-	}
 	d.memory.Resize(memorySize(cfg))
 	limitRuntime(d.memory.Size())
 	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
-	restart := d.applyCertificate(loaded)
+	renewed := d.applyCertificate(loaded)
 	before := d.loaded.Swap(loaded)
 	d.redactor.Store(perigee.NewRedactor(cfg.Secrets()...))
 	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
 	SetLevel(d.opts.LogLevel, cfg.Log)
+	restart := d.needRestart(loaded)
 	for _, w := range loaded.Warnings {
-		d.opts.Logger.Warn(w)
+		later := slices.Contains(restart, "listen") || slices.Contains(restart, "tls")
+		if !later || !strings.Contains(w, config.Unencrypted) { // not true of the listener that is open
+			d.opts.Logger.Warn(w)
+		}
 	}
-	changed := strings.Join(config.Changed(before.Config, cfg), ", ")
-	d.opts.Logger.Info("configuration reloaded", "file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams),
-		"actor", perigee.ActorFile, "changed", changed)
-	d.auditReload(loaded.Path, changed)
+	d.logReload(before, loaded, renewed, restart)
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}
-	if restart || cfg.Listen != first.Listen || cfg.DataDir != first.DataDir || storeChanged(cfg.Store, first.Store) || cfg.LogFormat != first.LogFormat {
-		d.opts.Logger.Warn("changes to listen, data_dir, store.url, store.seal_key and log_format, and adding or removing tls, need a restart")
+}
+
+// logReload logs and records which changes are in effect, and which are not.
+func (d *Daemon) logReload(before, loaded *config.Loaded, renewed bool, restart []string) {
+	cfg := loaded.Config
+	names := config.Changed(d.inEffect(before.Config), d.inEffect(cfg))
+	if slices.Contains(restart, "tls") {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "tls" })
+	} else if renewed && !slices.Contains(names, "tls") {
+		names = append(names, "tls")
+	}
+	changed, pending := strings.Join(names, ", "), strings.Join(restart, ", ")
+	attrs := []any{"file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams), "actor", perigee.ActorFile, "changed", changed}
+	if renewed {
+		attrs = append(attrs, "certificate_expires", loaded.Certificate.Leaf.NotAfter)
+	}
+	d.opts.Logger.Info("configuration reloaded", attrs...)
+	d.auditReload(loaded.Path, changed, pending)
+	if pending != "" {
+		d.opts.Logger.Warn("changed settings need a restart and are not in effect", "settings", pending)
 	}
 }
 
-// storeChanged says whether another store is wanted. Its limits change while it is open.
-func storeChanged(now, first config.Store) bool {
-	return now.URL != first.URL || now.SealKey != first.SealKey
+// needRestart names the settings that are not in effect because they differ from those that the daemon was started with.
+func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
+	now, first := loaded.Config, d.opts.Loaded.Config
+	for _, setting := range []struct {
+		name    string
+		changed bool
+	}{
+		{"listen", now.Listen != first.Listen},
+		{"tls", (loaded.Certificate == nil) != (d.certificate.Load() == nil)},
+		{"data_dir", now.DataDir != first.DataDir},
+		{"log_format", now.LogFormat != first.LogFormat},
+		{"limits.head", now.Limits.Head != first.Limits.Head},
+		{"store.url", now.Store.URL != first.Store.URL},
+		{"store.seal_key", now.Store.SealKey != first.Store.SealKey},
+	} {
+		if setting.changed {
+			names = append(names, setting.name)
+		}
+	}
+	return names
+}
+
+// inEffect is a configuration without what it says about settings that need a restart, tls excepted.
+func (d *Daemon) inEffect(cfg *config.Config) *config.Config {
+	effective, first := *cfg, d.opts.Loaded.Config
+	effective.Listen, effective.DataDir, effective.LogFormat = first.Listen, first.DataDir, first.LogFormat
+	effective.Limits.Head, effective.Store.URL, effective.Store.SealKey = first.Limits.Head, first.Store.URL, first.Store.SealKey
+	return &effective
 }
 
 // SetLevel makes a log level of the configuration's word for it.

@@ -195,8 +195,17 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	stage := newStage(t)
 	close(stage.goOn)
 	g, book, write := follow(t, stage.config("log: info\n"))
-	write(stage.config("log: info\nstore: {url: \"postgres://localhost/perigee\"}\n"))
-	book.line(t, "need a restart")
+	write(stage.config("log: info\nstrict: true\nlimits: {head: 32KiB}\nlog_format: json\nstore: {url: \"postgres://localhost/perigee\"}\n"))
+	if line := book.line(t, "configuration reloaded"); !strings.HasSuffix(line, "changed=strict") {
+		t.Errorf("the log says %s", line)
+	}
+	if line := book.line(t, "need a restart and are not in effect"); !strings.HasSuffix(line, "settings=log_format, limits.head, store.url") {
+		t.Errorf("the log says %s", line)
+	}
+	want := "changed: strict; not in effect before a restart: log_format, limits.head, store.url"
+	if rows := entries(t, g.cfg); len(rows) != 1 || rows[0].Detail != want {
+		t.Errorf("the audit log has %+v", rows)
+	}
 	if got := status(t, g, streaming, ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
 	}

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"bytes"
 	"crypto/tls"
 	"net/http"
+	"slices"
 
 	"perigee/internal/config"
 )
@@ -19,13 +21,13 @@ func (d *Daemon) encrypt(server *http.Server) {
 	}
 }
 
-// applyCertificate puts the certificate of a changed configuration in force. It reports whether tls was added or removed,
-// which needs a restart.
-func (d *Daemon) applyCertificate(loaded *config.Loaded) (needsRestart bool) {
+// applyCertificate puts the certificate of a changed configuration in force, and reports whether it is another one. Adding and
+// removing tls needs a restart.
+func (d *Daemon) applyCertificate(loaded *config.Loaded) (renewed bool) {
 	before := d.certificate.Load()
 	if before == nil || loaded.Certificate == nil {
-		return before != loaded.Certificate
+		return false
 	}
 	d.certificate.Store(loaded.Certificate)
-	return false
+	return !slices.EqualFunc(before.Certificate, loaded.Certificate.Certificate, bytes.Equal)
 }

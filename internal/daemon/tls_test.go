@@ -158,7 +158,7 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	}
 	dir.put("key.pem", key)
 	line := book.line(t, "configuration") // and not the error again
-	if !strings.Contains(line, "configuration reloaded") {
+	if !strings.Contains(line, "configuration reloaded") || !strings.Contains(line, "changed=tls") || !strings.Contains(line, "certificate_expires=20") {
 		t.Errorf("the log says %s", line)
 	}
 	if err := get(second); err != nil {
@@ -172,8 +172,26 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 		t.Errorf("the stream that was open ended with %q", got)
 	}
 	write(provider.config(""))
-	book.line(t, "removing tls, need a restart")
+	book.line(t, "need a restart and are not in effect", "settings=tls")
 	if err := get(second); err != nil {
 		t.Errorf("after tls was removed: %v", err)
+	}
+}
+
+// What a file says about tls is not in effect before a restart, and no warning says that it is.
+func TestRemovingTLSDoesNotSayThatItIsGone(t *testing.T) {
+	t.Parallel()
+	dir := newCertDir(t)
+	dir.issue("first")
+	provider := newStage(t)
+	_, book, write := followOn(t, provider.config("keys: [{name: a, secret: a-secret-of-some-length}]\n"+dir.config()), map[string]string{"listen": "0.0.0.0:0"})
+	write(provider.config("keys: [{name: a, secret: a-secret-of-some-length}]\n"))
+	for line := range book {
+		if strings.Contains(line, "unencrypted") {
+			t.Errorf("the log says %s", line)
+		}
+		if strings.Contains(line, "need a restart and are not in effect") {
+			break
+		}
 	}
 }
