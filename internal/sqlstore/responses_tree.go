@@ -104,6 +104,7 @@ func nameAll(list []segment, before digest) {
 type splitter struct {
 	list   []segment
 	open   segment // not yet long enough
+	name   string  // of the last call that an item was named after
 	inside bool    // the open segment is a part of the array that is being cut, else a copy
 	from   int     // where it begins there
 }
@@ -119,6 +120,7 @@ func (s *splitter) add(array []byte) bool {
 		return false
 	}
 	s.inside = false // what is open is of another array
+	s.list = slices.Grow(s.list, min(bytes.Count(array, itemStart), len(array)/segmentBytes)+2)
 	for from := 1; from < end; {
 		to := end
 		if i := bytes.Index(array[from+1:end], itemStart); i >= 0 {
@@ -133,7 +135,10 @@ func (s *splitter) add(array []byte) bool {
 // item adds the item array[from:to].
 func (s *splitter) item(array []byte, from, to int) {
 	name, at := callOf(array[from:to])
-	if name != "" && s.open.name != "" && name != s.open.name {
+	if len(name) > 0 && string(name) != s.name {
+		s.name = string(name)
+	}
+	if len(name) > 0 && s.open.name != "" && s.open.name != s.name {
 		s.close()
 	}
 	length := len(s.open.text)
@@ -145,9 +150,9 @@ func (s *splitter) item(array []byte, from, to int) {
 	default: // the output goes on where the input ended
 		s.open.text = append(append(slices.Clip(s.open.text), ','), array[from:to]...)
 	}
-	if name != "" {
+	if len(name) > 0 {
 		begin := len(s.open.text) - (to - from) + at
-		s.open.name = name
+		s.open.name = s.name
 		s.open.holes = append(s.open.holes, hole{begin, begin + len(name)})
 	}
 	if len(s.open.text) >= segmentBytes {
@@ -166,31 +171,31 @@ func (s *splitter) close() {
 const maxName = 64
 
 // callOf finds the call that an item is named after, if its id is the first that it says: {"id":"msg_CALL_i0".
-func callOf(item []byte) (call string, at int) {
+func callOf(item []byte) (call []byte, at int) {
 	const opening = `{"id":"`
 	if len(item) < len(opening) || string(item[:len(opening)]) != opening {
-		return "", 0
+		return nil, 0
 	}
 	id := item[len(opening):]
 	if id = id[:min(len(id), 2*maxName)]; bytes.IndexByte(id, '"') < 0 {
-		return "", 0
+		return nil, 0
 	}
 	id = id[:bytes.IndexByte(id, '"')]
 	begin, end := bytes.IndexByte(id, '_')+1, bytes.LastIndex(id, []byte("_i"))
 	if begin == 0 || end-begin < 1 || end-begin > maxName || len(id) < end+3 {
-		return "", 0
+		return nil, 0
 	}
 	for _, c := range id[end+2:] {
 		if c < '0' || c > '9' {
-			return "", 0
+			return nil, 0
 		}
 	}
 	for _, c := range id[begin:end] {
 		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_') {
-			return "", 0
+			return nil, 0
 		}
 	}
-	return string(id[begin:end]), len(opening) + begin
+	return id[begin:end], len(opening) + begin
 }
 
 // A tree is how a response is stored.
