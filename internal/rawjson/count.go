@@ -18,7 +18,7 @@ const ElementDepth = 6
 // text may take in all.
 const (
 	elementCost  = 1100
-	storedCost   = 2000 // of an element that is also stored
+	storedCost   = 2200 // of an element that is also stored
 	memberCost   = 48
 	freeCost     = 20 << 20
 	costsPerByte = 4
