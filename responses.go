@@ -25,5 +25,7 @@ type ResponseStore interface {
 	// SaveResponse keeps r under its ID, replacing what was kept there.
 	SaveResponse(ctx context.Context, r *StoredResponse) error
 	Response(ctx context.Context, key, id string) (*StoredResponse, error)
+	// ResponseSize is about how many bytes Response would return, so that memory can be reserved before it is read.
+	ResponseSize(ctx context.Context, key, id string) (int64, error)
 	DeleteResponse(ctx context.Context, key, id string) error
 }

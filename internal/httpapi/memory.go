@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -80,10 +81,33 @@ func (c *call) bodyWeight(size int64) int64 {
 // hold says that the call has this body now, and reserves what decoding and encoding it takes.
 func (c *call) hold(body []byte) error {
 	c.body = body
+	return c.reserveContent()
+}
+
+// recall says how many bytes of stored responses the call has, or is about to read, and reserves what they take beside the body.
+func (c *call) recall(bytes int64) error {
+	c.recalled = bytes
+	return c.reserveContent()
+}
+
+// checkConversation refuses to go on from a stored response of that size where a body of the whole conversation would be too large.
+func (c *call) checkConversation(size int64) error {
+	limit := c.opts.Memory.Size() / bodyFactor
+	if limit == 0 || int64(len(c.body))+c.recalled+size <= limit {
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassInvalid, "with what is stored of it, the conversation is larger than %d bytes", limit).
+		WithNext("start a new one with a summary of it, or raise limits.memory")
+	e.Status = http.StatusRequestEntityTooLarge
+	return e
+}
+
+// reserveContent has reserved what the body and the stored responses of the call take, neither more nor less.
+func (c *call) reserveContent() error {
 	if c.opts.Memory == nil {
 		return nil
 	}
-	weight := c.bodyWeight(int64(len(body)))
+	weight := c.bodyWeight(int64(len(c.body)) + c.recalled)
 	if weight > c.reserved {
 		if err := c.lease.Grow(weight - c.reserved); err != nil {
 			return err
@@ -99,7 +123,7 @@ func (c *call) hold(body []byte) error {
 func (c *call) drop() (body []byte) {
 	body, c.body = c.body, nil
 	c.lease.Shrink(c.reserved)
-	c.reserved = 0
+	c.reserved, c.recalled = 0, 0
 	return body
 }
 

@@ -36,7 +36,7 @@ type memoryRig struct {
 	goOn   chan struct{}         // closed: answers may begin
 }
 
-func openMemory(t *testing.T, size int64, settings httpapi.Settings) *memoryRig {
+func openMemory(t *testing.T, size int64, settings httpapi.Settings, change ...func(*httpapi.Options)) *memoryRig {
 	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Minute) }) // until the server has closed its connections
 	r := &memoryRig{budget: membudget.New(size, nil), asked: make(chan *perigee.Request, 100), goOn: make(chan struct{})}
@@ -55,6 +55,9 @@ func openMemory(t *testing.T, size int64, settings httpapi.Settings) *memoryRig 
 	r.table = openTable(t, upstream, settings, func(o *httpapi.Options) {
 		o.Memory = r.budget
 		o.Responses = &shelf{}
+		for _, f := range change {
+			f(o)
+		}
 	})
 	return r
 }

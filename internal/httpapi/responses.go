@@ -54,7 +54,7 @@ func (c *call) responses() error {
 
 // openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already.
 func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, err error) {
-	if req, err = responses.DecodeRequest(c.origin(body), c.counted(find)); err != nil {
+	if req, err = responses.DecodeRequest(c.origin(body), find); err != nil {
 		return nil, err
 	}
 	req.Late = &perigee.LateNotes{}
@@ -71,17 +71,6 @@ func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee
 	}
 	req.Request, err = c.inline(req.Request)
 	return req, err
-}
-
-// counted is find, with what is found reserved in the memory budget: it becomes a part of the conversation, like the body.
-func (c *call) counted(find responses.Finder) responses.Finder {
-	return func(id string) (*perigee.StoredResponse, error) {
-		r, err := find(id)
-		if err != nil {
-			return nil, err
-		}
-		return r, c.lease.Grow(bodyFactor * int64(len(r.Input)+len(r.Output)))
-	}
 }
 
 // keyName is whose answers the client may see.
@@ -101,7 +90,32 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "the response %s is still being made", shorten(id)).
 			WithNext("wait until GET /v1/responses/%s says that it is completed", shorten(id))
 	}
-	return c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
+	size, err := c.opts.Responses.ResponseSize(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkConversation(size); err != nil {
+		return nil, err
+	}
+	before := c.recalled
+	r, err := c.readStored(id, size)
+	if err != nil {
+		return nil, err
+	}
+	return r, c.recall(before + int64(len(r.Input)+len(r.Output)))
+}
+
+// readStored reads a stored response of about that size, after memory for it was reserved.
+func (c *call) readStored(id string, size int64) (*perigee.StoredResponse, error) {
+	before := c.recalled
+	if err := c.recall(before + size); err != nil {
+		return nil, err
+	}
+	r, err := c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, err
+	}
+	return r, c.recall(before + int64(len(r.Response)+len(r.Input)+len(r.Output))) // it may have been replaced meanwhile
 }
 
 // collector makes an answer in one piece, stored before the client gets it.
@@ -253,14 +267,15 @@ func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
 		return nil, "", perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
 	}
 	running := c.behind.find(id, c.keyName()) != nil // before it is read, since it may end meanwhile
-	r, err = c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
-	if err != nil {
-		return nil, "", err
-	}
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
 		return nil, "", err
 	}
-	if err := c.lease.Grow(int64(len(r.Response) + len(r.Input) + len(r.Output))); err != nil {
+	size, err := c.opts.Responses.ResponseSize(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, "", err
+	}
+	c.recalled = 0 // what was read before is dropped
+	if r, err = c.readStored(id, size); err != nil {
 		return nil, "", err
 	}
 	if responses.StateOf(r.Response).Pending && !running {

@@ -77,7 +77,7 @@ func (c *call) answerSocket(s *socket, r *responses.Message) error {
 	lost := false
 	req, err := c.openResponses(r.Body, func(id string) (*perigee.StoredResponse, error) {
 		if kept := s.recent.find(s, id); kept != nil {
-			return kept, nil
+			return kept, c.recall(c.recalled + int64(len(kept.Input)+len(kept.Output)))
 		}
 		kept, err := c.findResponse(id)
 		lost = lost || err != nil

@@ -43,6 +43,16 @@ func (s *shelf) Response(_ context.Context, key, id string) (*perigee.StoredResp
 	return &r, nil
 }
 
+func (s *shelf) ResponseSize(ctx context.Context, key, id string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.kept[id]
+	if !ok || r.Key != key {
+		return 0, perigee.Errorf(perigee.ClassNotFound, "no response %s", id)
+	}
+	return int64(len(r.Input) + len(r.Output) + len(r.Response)), nil
+}
+
 func (s *shelf) DeleteResponse(ctx context.Context, key, id string) error {
 	if _, err := s.Response(ctx, key, id); err != nil {
 		return err

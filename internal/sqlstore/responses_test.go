@@ -91,6 +91,9 @@ func testResponsesThatCannotBeSeen(t *testing.T, s *Store, now *time.Time) {
 		if _, err := s.Response(t.Context(), key, id); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
 			t.Errorf("%s read %s: %v", key, id, err)
 		}
+		if _, err := s.ResponseSize(t.Context(), key, id); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%s was told the size of %s: %v", key, id, err)
+		}
 		if err := s.DeleteResponse(t.Context(), key, id); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
 			t.Errorf("%s deleted %s: %v", key, id, err)
 		}

@@ -101,6 +101,10 @@ func wantResponse(t testing.TB, s *Store, want *perigee.StoredResponse) {
 	if err != nil || !sameResponse(got, want) {
 		t.Fatalf("got %+v (%v)\nwant %+v", got, err, want)
 	}
+	size, err := s.ResponseSize(t.Context(), want.Key, want.ID)
+	if whole := int64(len(want.Input) + len(want.Output) + len(want.Response)); err != nil || size > whole+64 || size < whole/2-64 {
+		t.Fatalf("a response of %d bytes is said to have %d (%v)", whole, size, err)
+	}
 }
 
 func sameResponse(a, b *perigee.StoredResponse) bool {
