@@ -19,6 +19,9 @@ import (
 	"perigee/internal/membudget"
 )
 
+// maxInvalid is after how many invalid messages in a row a socket is closed.
+const maxInvalid = 16
+
 // A socket is a WebSocket on which a client asks for one answer after the other. Every message of the client's is a body
 // of POST /v1/responses with a type; every event of an answer is a message. Each of them is a call of its own, let in and
 // recorded like any other; what is the socket's own is the order in which they are answered (see take), and that it
@@ -35,6 +38,8 @@ type socket struct {
 	over   chan struct{}  // closed: nothing is read any more
 	idle   chan struct{}  // told when an answer has ended
 	group  sync.WaitGroup // of everything that was started for this socket
+
+	invalid int // messages in a row, see maxInvalid
 
 	writing atomic.Int32
 	wrote   atomic.Int64 // when something was written last, in Unix nanoseconds
@@ -148,7 +153,7 @@ func (s *socket) serve() {
 	for {
 		message, err := s.read()
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
-			s.refuse("", e)
+			s.reject("", e)
 			if errors.Is(e, perigee.ErrNoMemory) {
 				_ = s.conn.Close(websocket.StatusTryAgainLater, "see limits.memory")
 			} else {
@@ -160,6 +165,10 @@ func (s *socket) serve() {
 		}
 		if message != nil {
 			s.take(message)
+		}
+		if s.invalid >= maxInvalid {
+			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many invalid messages")
+			break
 		}
 	}
 	s.queue.close(farewell{})
@@ -197,10 +206,20 @@ func (s *socket) read() ([]byte, error) {
 	}
 	if err == nil && kind != websocket.MessageText {
 		s.lease.Shrink(int64(len(body)))
-		s.refuse("", perigee.Errorf(perigee.ClassInvalid, "messages are texts here").WithNext("send the event as a text message"))
+		releaseBody(body)
+		s.valid(false)
+		s.reject("", perigee.Errorf(perigee.ClassInvalid, "messages are texts here").WithNext("send the event as a text message"))
 		return nil, nil
 	}
 	return body, err
+}
+
+// valid counts the messages in a row that are no requests, and returns ok.
+func (s *socket) valid(ok bool) bool {
+	if s.invalid++; ok {
+		s.invalid = 0
+	}
+	return ok
 }
 
 // send writes one message. A client that does not read for too long is given up.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -16,10 +17,7 @@ import (
 func (s *socket) answer(r *responses.Message) {
 	s.Server.enter()
 	defer s.Server.leave()
-	shake := s.shake
-	c := &call{Server: s.Server, state: s.settings.Load(), r: shake.r.WithContext(s.ctx), id: s.opts.NewID(), start: s.opts.Now(),
-		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate, known: true}
-	c.w = &socketWriter{socket: s, header: http.Header{"X-Perigee-Call": {c.id}}}
+	c := s.newCall()
 	defer c.end()
 	defer s.survive(c, r.Stream)
 	err := c.holdMessage(s, r.Body)
@@ -29,6 +27,34 @@ func (s *socket) answer(r *responses.Message) {
 	if err != nil {
 		s.fail(c, r.Stream, err)
 	}
+}
+
+// newCall returns the call that answers one message.
+func (s *socket) newCall() *call {
+	shake := s.shake
+	c := &call{Server: s.Server, state: s.settings.Load(), r: shake.r.WithContext(s.ctx), id: s.opts.NewID(), start: s.opts.Now(),
+		path: shake.path, dialect: perigee.DialectOpenAIResponses, trusted: shake.trusted, asks: perigee.OperationGenerate, known: true}
+	c.w = &socketWriter{socket: s, header: http.Header{"X-Perigee-Call": {c.id}}}
+	return c
+}
+
+// reject answers a message that is no request with an error. Like a request with an invalid body, it counts as a request of the key.
+func (s *socket) reject(stream string, invalid error) {
+	s.Server.enter()
+	defer s.Server.leave()
+	c := s.newCall()
+	defer c.end()
+	err := c.admitMessage()
+	c.places.release()
+	s.fail(c, stream, cmp.Or(err, invalid))
+}
+
+// admitMessage is admit for a message, whose key is looked up anew.
+func (c *call) admitMessage() error {
+	if err := c.authenticate(); err != nil {
+		return err
+	}
+	return c.admit()
 }
 
 // holdMessage moves the message from the lease of the socket to that of the call, where it counts like any body.
@@ -64,11 +90,8 @@ func (s *socket) survive(c *call, stream string) {
 
 // answerSocket takes a request past the guards that are not about the socket as a whole.
 func (c *call) answerSocket(s *socket, r *responses.Message) error {
-	if err := c.authenticate(); err != nil {
-		return err
-	}
 	defer c.places.release()
-	if err := c.admit(); err != nil {
+	if err := c.admitMessage(); err != nil {
 		return err
 	}
 	if err := c.takePlace(); err != nil {

@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -135,4 +137,47 @@ func TestHandshakeThatCannotBeAccepted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An invalid message counts as a request of the key, as a request with an invalid body does, and a client that sends nothing else
+// is disconnected.
+func TestInvalidMessagesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		recorded := 0
+		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), RPM: 4}}
+		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, func(o *httpapi.Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			o.Refused = func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }
+		})
+		p, _, err := d.dial(t, withKey("good"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		invalid := func(want int) {
+			t.Helper()
+			p.say("nonsense")
+			if e := p.hear(); e.Status != want {
+				t.Errorf("heard %+v, want %d", e, want)
+			}
+		}
+		invalid(http.StatusBadRequest)
+		invalid(http.StatusBadRequest)
+		if err := p.conn.Write(t.Context(), websocket.MessageBinary, []byte("nonsense")); err != nil {
+			t.Fatal(err)
+		}
+		p.hear()
+		p.say(hello)
+		p.until("response.completed")
+		for range 16 {
+			invalid(http.StatusTooManyRequests)
+		}
+		if code := p.closed(); code != websocket.StatusPolicyViolation {
+			t.Errorf("closed with %v", code)
+		}
+		synctest.Wait()
+		if recorded != 19 || log.Len() > 0 {
+			t.Errorf("%d refusals were recorded, and the log has %s", recorded, log.String())
+		}
+	})
 }

@@ -121,13 +121,13 @@ func (q *socketQueue) closed() (farewell, bool) {
 // take answers a message, at once or when its turn comes.
 func (s *socket) take(message []byte) {
 	r, err := responses.DecodeMessage(message)
-	if err == nil {
+	if s.valid(err == nil) {
 		if e := s.queue.add(r, s.settings.Load().MaxBody); e != nil {
 			err = e
 		}
 	}
 	if err != nil {
-		s.refuse(r.Stream, perigee.AsError(err))
+		s.reject(r.Stream, err)
 		s.lease.Shrink(int64(len(message)))
 		releaseBody(message)
 		return
