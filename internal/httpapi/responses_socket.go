@@ -149,6 +149,7 @@ func (s *socket) serve() {
 	defer func() { _ = s.conn.CloseNow() }()
 	defer close(s.over)
 	s.conn.SetReadLimit(-1) // read has one of its own
+	context.AfterFunc(s.ctx, s.hangUp)
 	s.group.Go(s.watch)
 	for {
 		message, err := s.read()

@@ -14,6 +14,10 @@ import (
 // socketLife is how long a socket may be open, as in the API that this follows.
 const socketLife = time.Hour
 
+// maxSockets is how many sockets one key, or one address where there are no keys, may have open. An idle socket counts 80 KiB in the
+// memory budget, so that this is 20 MiB: without a bound, a single key could take all of it. An agent has one for each session.
+const maxSockets = 256
+
 // closeTime is how long a client may take to say goodbye, too.
 const closeTime = time.Second
 
@@ -22,6 +26,7 @@ const closeTime = time.Second
 type sockets struct {
 	mu     sync.Mutex
 	open   map[*socket]bool
+	by     map[string]int // how many each key has, or each address where there are no keys
 	ending bool
 	empty  chan struct{} // closed when there are no more, while ending
 }
@@ -33,9 +38,17 @@ func (l *sockets) enter(s *socket) error {
 		return ErrShutdown
 	}
 	if l.open == nil {
-		l.open = map[*socket]bool{}
+		l.open, l.by = map[*socket]bool{}, map[string]int{}
+	}
+	source := s.shake.source()
+	if l.by[source] >= maxSockets && !s.shake.trusted {
+		e := perigee.Errorf(perigee.ClassRateLimited, "%s has %d sockets open", source, maxSockets).
+			WithNext("close some, or use POST /v1/responses")
+		e.Retry = time.Second
+		return e
 	}
 	l.open[s] = true
+	l.by[source]++
 	return nil
 }
 
@@ -43,6 +56,10 @@ func (l *sockets) quit(s *socket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, s)
+	source := s.shake.source()
+	if l.by[source]--; l.by[source] == 0 {
+		delete(l.by, source)
+	}
 	if l.ending && len(l.open) == 0 {
 		close(l.empty)
 	}
@@ -88,6 +105,10 @@ func (s *Server) Drain(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// hangUp closes the connection of a socket some time after its context has ended. A client that does not read would otherwise hold up
+// the end of perigee for as long as a write may take.
+func (s *socket) hangUp() { time.AfterFunc(2*closeTime, func() { _ = s.raw.Close() }) }
 
 // watch does for a socket what is not an answer to a message: signs of life, and the end.
 func (s *socket) watch() {

@@ -106,6 +106,50 @@ func TestSocketEndsAfterAnHour(t *testing.T) {
 	})
 }
 
+// A client that does not read what it is sent holds up the end by seconds only.
+func TestStuckClientDoesNotHoldUpTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openTable(t, &parrot{}, httpapi.Settings{}, nil)
+		d.connect(t).say(hello) // and its events are not read
+		synctest.Wait()
+		start := time.Now()
+		d.stop(httpapi.ErrShutdown)
+		d.api.Close()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
+// One key, or one address, cannot open sockets without end.
+func TestSocketsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := []httpapi.Key{{Name: "a", Secret: perigee.NewSecret("secret-a")}, {Name: "b", Secret: perigee.NewSecret("secret-b")}}
+		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, nil)
+		open := func(secret string) (*peer, *http.Response) {
+			p, resp, _ := d.dial(t, func(o *websocket.DialOptions) { o.HTTPHeader.Set("X-Api-Key", secret) })
+			return p, resp
+		}
+		first, _ := open("secret-a")
+		for range 255 {
+			if _, resp := open("secret-a"); resp.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("got %d", resp.StatusCode)
+			}
+		}
+		if _, resp := open("secret-a"); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("the 257th got %d %v", resp.StatusCode, resp.Header)
+		}
+		if _, resp := open("secret-b"); resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("the other key got %d", resp.StatusCode)
+		}
+		_ = first.conn.CloseNow()
+		synctest.Wait()
+		if _, resp := open("secret-a"); resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("after one was closed: %d", resp.StatusCode)
+		}
+	})
+}
+
 func TestDrainLetsAnswersOnSocketsFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openTable(t, &parrot{wait: slowly}, httpapi.Settings{}, nil)
