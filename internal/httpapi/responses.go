@@ -102,7 +102,9 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, c.recall(before + int64(len(r.Input)+len(r.Output)))
+	err = c.recall(before + int64(len(r.Input)+len(r.Output)))
+	collectFor(c.recalled, runtime.GC) // reading it has left copies
+	return r, err
 }
 
 // readStored reads a stored response of about that size, after memory for it was reserved.
@@ -145,7 +147,7 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 // keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the request
 // would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from the runtime.
 func (c *call) keepItems(req *responses.Request) {
-	size := int64(cap(c.body))
+	size := int64(cap(c.body)) + c.recalled
 	if size < largeBody {
 		return
 	}
