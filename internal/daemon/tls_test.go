@@ -134,8 +134,7 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	provider := newStage(t)
 	g, book, write := follow(t, provider.config(dir.config()))
 	get := func(tr *http.Transport) error {
-		tr.DisableKeepAlives = true // each a handshake
-		_, err := secureGet(t, tr, g.URL()+"/health")
+		_, err := secureGet(t, tr.Clone(), g.URL()+"/health") // a clone has no connection yet, so that each is a handshake
 		return err
 	}
 	if err := get(first); err != nil {
