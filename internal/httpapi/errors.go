@@ -119,7 +119,7 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	e = c.trouble(err)
 	status = statusOf(c.dialect, e)
 	h := c.w.Header()
-	if c.unread {
+	if c.unread && c.r.ProtoMajor == 1 {
 		h.Set("Connection", "close") // net/http would wait for the rest of the body before it answers
 	}
 	c.describe(e.Upstream, e.Model)
