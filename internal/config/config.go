@@ -135,13 +135,16 @@ type Limits struct {
 	// limit for the Go runtime (unless GOMEMLIMIT is set), and three quarters of it are a budget for what open calls hold. A call counts
 	// 80 KiB, four times its body until the answer begins, and what is collected of its answer. Calls that do not fit get 503 with class
 	// capacity and Retry-After, before their body is read where it announces its size; a quarter of the budget is left to bodies of up to
-	// 1 MiB, and half of that to bodies of up to 100 KB. No body may be larger than a quarter of this.
+	// 1 MiB, and half of that to bodies of up to 100 KB. Large bodies that are arriving from one key, or from one address without a key,
+	// may have half of the budget. No body may be larger than a quarter of this. At least 64MiB.
 	Memory AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
 
-	// Connections that are open at the same time, over all clients. Further ones get 503 and are closed. 0: unlimited.
+	// Connections that are open at the same time, over all clients. Further ones take the place of one that is idle; if there is none,
+	// they get 503 and are closed, and with tls the handshake fails. 0: unlimited.
 	Connections int `yaml:"connections" default:"4096" min:"0" max:"1000000"`
 
-	// Largest head of a request: its first line and its headers. Larger ones get 431. A change needs a restart.
+	// Largest head of a request: its first line and its headers. Larger ones get 431, as plain text from 64 KiB beyond
+	// this on. A change needs a restart.
 	Head Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
 
 	// Calls at the same time, over all clients, and responses in the background. A call counts when its body has arrived. 0: unlimited.

@@ -222,6 +222,10 @@ const (
 	idleTime   = 2 * time.Minute
 )
 
+// headMargin is how far beyond limits.head a head is read, so that its refusal is in the client's dialect, has an id and is logged.
+// What unfinished heads hold in all is bounded by limits.memory.
+const headMargin = 64 << 10
+
 // Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean little if each of them had any number
 // of streams; the buffers are what bodies that are not read yet may fill. Pings close connections whose client is gone.
 var http2Limits = http.HTTP2Config{
@@ -239,7 +243,7 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    int(d.opts.Loaded.Config.Limits.Head), // net/http adds 4 KiB
+		MaxHeaderBytes:    int(d.opts.Loaded.Config.Limits.Head) + headMargin, // net/http adds 4 KiB
 		HTTP2:             &http2Limits,
 		ConnState:         d.connections.note,
 		ConnContext:       d.connections.remember,

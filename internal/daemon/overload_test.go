@@ -118,6 +118,7 @@ func TestHeadsAreBounded(t *testing.T) {
 	}{
 		{"unfinished", halfHead + strings.Repeat("x", 900<<10), false},
 		{"a little too long", "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nX-Long: " + strings.Repeat("x", 17<<10) + "\r\n\r\n", true},
+		{"much too long", "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nX-Long: " + strings.Repeat("x", 75<<10) + "\r\n\r\n", true},
 	} {
 		resp, body := readRaw(t, bufio.NewReader(dialRaw(t, g, test.head)))
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || strings.Contains(body, `"type":"error"`) != test.dialect {

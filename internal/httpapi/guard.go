@@ -15,7 +15,7 @@ import (
 // maxHead is how large the head of a request may be where the settings do not say it.
 const maxHead = 64 << 10
 
-// checkHead refuses requests whose head is larger than limits.head, in the caller's dialect. net/http stops reading a head 4 KiB
+// checkHead refuses requests whose head is larger than limits.head, in the caller's dialect. net/http stops reading a head some 64 KiB
 // beyond that (http.Server.MaxHeaderBytes) and answers 431 itself, so that a connection cannot hold more than that before any key is
 // asked for.
 func (c *call) checkHead() error {
