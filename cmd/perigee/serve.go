@@ -87,8 +87,10 @@ func serve(ctx context.Context, env *environment, args []string) error {
 		d.Stop(ctx)
 		return fmt.Errorf("listening broke off: %w", err)
 	}
+	out.stopping(context.Cause(ctx), d.Active())
 	_ = service.Stopping(fmt.Sprintf("waiting for %s", number(d.Active(), "open call", "open calls")))
-	drain(d, out)
+	drain(d)
+	out.tell(slog.LevelInfo, "stopped")
 	return nil
 }
 
@@ -182,6 +184,16 @@ func (n *narrator) introduce(d *daemon.Daemon, loaded *config.Loaded, simulate b
 	}
 }
 
+// stopping says why the command ends, and what it waits for.
+func (n *narrator) stopping(cause error, open int) {
+	switch {
+	case !n.terminal:
+		n.own.Info("stopping", "cause", cause, "open_calls", open)
+	case open > 0:
+		n.env.say("waiting for %s; press Ctrl-C again to stop now", number(open, "open call", "open calls"))
+	}
+}
+
 // hangup is ctx that ends when the terminal is closed, too. The signal for that may come several times, from the shell and from
 // the system: unlike SIGTERM it never cuts short what is under way. Under nohup it means nothing.
 func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -192,13 +204,10 @@ func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // drain lets open answers finish, for as long as the configuration says, or until a second signal.
-func drain(d *daemon.Daemon, out *narrator) {
+func drain(d *daemon.Daemon) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.StopTime())
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if open := d.Active(); open > 0 {
-		out.tell(slog.LevelInfo, fmt.Sprintf("waiting for %s; press Ctrl-C again to stop now", number(open, "open call", "open calls")))
-	}
 	d.Stop(ctx)
 }

@@ -97,10 +97,13 @@ func (w *Writer[B]) Add(change func()) {
 }
 
 // Failing says whether the store has refused the last batch that it was given.
-func (w *Writer[B]) Failing() bool {
+func (w *Writer[B]) Failing() bool { return w.Failure() != nil }
+
+// Failure is why the store has refused the last batch that it was given; nil: it has not.
+func (w *Writer[B]) Failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.failure != nil
+	return w.failure
 }
 
 // Flush waits until what is queued now has been written, or has been tried and refused; or until ctx ends.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -81,8 +82,8 @@ func (d *Daemon) checkStore(ctx context.Context) error {
 	if err := d.store.Ping(ctx); err != nil {
 		return err
 	}
-	if d.recorder.Failing() {
-		return errors.New("calls cannot be recorded")
+	if err := d.recorder.Failure(); err != nil {
+		return fmt.Errorf("calls cannot be recorded: %w", err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (c *call) reserveBody(size int64) error {
 	if want > smallBody && !c.trusted && !c.uploads.add(c, want-c.uploading) {
 		e := perigee.Errorf(perigee.ClassCapacity, "too many large bodies of %s are arriving at the same time", c.source()).
 			WithNext("wait until one of them has been sent, or raise limits.memory")
-		e.Retry, e.Cause = uploadRetry, perigee.ErrNoMemory
+		e.Status, e.Retry, e.Cause = http.StatusServiceUnavailable, uploadRetry, perigee.ErrNoMemory
 		return e
 	}
 	if err := c.lease.Grow(more); err != nil {

@@ -127,6 +127,9 @@ func (c *call) collector(req *responses.Request) *responses.Collector {
 	return into
 }
 
+// notStored is the note of an answer that the client wanted to have stored. A stream has no place for it but its last event.
+var notStored = perigee.Note{Action: perigee.NoteDropped, Subject: "store (the response could not be stored)"}
+
 // keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
 func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
 	err := c.lease.Grow(storedFactor * c.content)
@@ -140,6 +143,7 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 	}
 	if err != nil {
 		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
+		req.Late.Add(notStored)
 	}
 	return err == nil
 }

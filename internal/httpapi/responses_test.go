@@ -126,6 +126,14 @@ func TestResponseThatCouldNotBeStoredSaysSo(t *testing.T) {
 	d := openDesk(t, script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		_ = yield(word, nil) && yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
 	}), &fullShelf{})
+	noted, err := d.client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hi"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = noted.Body.Close()
+	if got := noted.Header.Get("X-Perigee-Notes"); got != "dropped store (the response could not be stored)" {
+		t.Errorf("the notes are %q", got)
+	}
 	status, whole := d.do(t, "POST", "", `{"model":"m","input":"hi"}`)
 	if status != 200 || whole["status"] != "completed" || whole["store"] != false || whole["output"] == nil {
 		t.Errorf("got %d, %v", status, whole)

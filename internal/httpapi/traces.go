@@ -167,6 +167,9 @@ func toldStatus(c *perigee.Call, kept int) int {
 	if c.Upstream == "" && c.Status == http.StatusUnauthorized {
 		return c.Status // the client's own key: a provider's 401 is about perigee's credentials, and has an upstream
 	}
+	if c.Upstream == "" && c.Class == perigee.ClassCapacity && c.Status == http.StatusServiceUnavailable {
+		return c.Status // limits.memory of perigee itself, which has the same status in every dialect
+	}
 	return statusOf(c.Dialect, &perigee.Error{Class: c.Class, Status: c.Status})
 }
 

@@ -189,11 +189,13 @@ func (l *Lease) Close() {
 	l.budget = nil
 }
 
+const status = 503 // in every dialect
+
 // full is the error for bytes that do not fit.
 func (b *Budget) full(bytes int64) error {
 	e := perigee.Errorf(perigee.ClassCapacity, "perigee is out of memory for this call: it needs %s more of limits.memory (%s)",
 		mib(bytes), mib(b.size.Load())).WithNext("try again in a moment, send less at once, or raise limits.memory")
-	e.Retry, e.Cause = retry, perigee.ErrNoMemory
+	e.Status, e.Retry, e.Cause = status, retry, perigee.ErrNoMemory
 	return e
 }
 

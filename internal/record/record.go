@@ -147,8 +147,8 @@ func (r *Recorder) Refused(ctx context.Context, operation string, origin perigee
 // A store that fails is not waited for.
 func (r *Recorder) Flush(ctx context.Context) { r.writer.Flush(ctx) }
 
-// Failing reports whether the store has refused the last batch of calls.
-func (r *Recorder) Failing() bool { return r.writer.Failing() }
+// Failure is why the store has refused the last batch of calls; nil: it has not.
+func (r *Recorder) Failure() error { return r.writer.Failure() }
 
 // Close writes what is pending and stops the Recorder. While the store fails it keeps trying until ctx
 // ends, so give it a ctx that does; the error then says how many calls were lost. Calls that end after

@@ -70,8 +70,13 @@ const (
 	returnSome = `PRAGMA incremental_vacuum(256)`
 	// rewriteOnline is how much a database may have that is rewritten while calls are answered: that takes a second or two.
 	rewriteOnline = 64 << 20
-	compactSpace  = 64 << 20 // on disk, for the log while pages are moved
+	compactSpace  = 64 << 20 // on disk at most, for the log while pages are moved
 )
+
+// logWhileMoving is what the log may take while pages are moved: about the size of the file, and some for its index.
+func logWhileMoving(pages pageCounts) int64 {
+	return min(compactSpace, pages.all*pages.size+pages.all*pages.size/10+256<<10)
+}
 
 // compact returns the free pages. A file that was made by a version without incremental vacuum is rewritten once, which writers
 // wait for.
@@ -83,7 +88,7 @@ func (f *sqliteFile) compact(ctx context.Context, db *sql.DB, online bool) (note
 	used := (pages.all - pages.free) * pages.size
 	switch {
 	case pages.incremental:
-		if err := f.wantSpace(compactSpace); err != nil {
+		if err := f.wantSpace(logWhileMoving(pages)); err != nil {
 			return "", err
 		}
 		err = f.returnPages(ctx, db)
@@ -92,7 +97,7 @@ func (f *sqliteFile) compact(ctx context.Context, db *sql.DB, online bool) (note
 			"%s has to be rewritten once, and its %d MiB would keep calls waiting", f.path, used>>20).
 			WithNext("stop perigee and run `perigee store compact`; after that this works while perigee runs")
 	default:
-		if err := f.wantSpace(2*used + used/10 + compactSpace); err != nil { // the copy, and the log that it comes back in
+		if err := f.wantSpace(2*used + used/10 + logWhileMoving(pages)); err != nil { // the copy, and the log that it comes back in
 			return "", err
 		}
 		err = f.rewrite(ctx, db)
@@ -162,6 +167,6 @@ func (f *sqliteFile) wantSpace(bytes int64) error {
 	if !known || free >= bytes {
 		return nil
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "compacting %s needs %d MiB, and its disk has %d MiB left", f.path, bytes>>20, free>>20).
+	return perigee.Errorf(perigee.ClassUnavailable, "compacting %s needs %d KiB, and its disk has %d KiB left", f.path, bytes>>10, free>>10).
 		WithNext("%s", freeSpace)
 }

@@ -105,6 +105,10 @@ func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 			fmt.Sprintf("array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxInputs, count)).
 			WithNext("split it into several requests")
 	}
+	if count == 0 && c.Err() == nil {
+		return nil, refusedInput("input", "empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead.").
+			WithNext("send at least one text")
+	}
 	return texts, nil
 }
 

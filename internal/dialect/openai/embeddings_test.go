@@ -23,6 +23,8 @@ func TestEmbeddingsRefuseManyInputs(t *testing.T) {
 		{list(`[1,2]`, many), "input", "", "tokens cannot be turned back"},
 		{list(`{}`, many), "", "", "want a string"},
 		{list(`"a"`, 2049), "input", "array_above_max_length", "maximum length 2048, but got an array with length 2049"},
+		{`{"model":"gemini-embedding-001","input":[]}`, "input", "empty_array", "Invalid 'input': empty array"},
+		{`{"model":"gemini-embedding-001"}`, "input", "", "want a text or a list of texts"},
 		{`{"model":"gemini-embedding-001","input":""}`, "input", "empty_string", "Invalid 'input': empty string"},
 		{`{"model":"gemini-embedding-001","input":["a","b",""]}`, "input[2]", "empty_string", "Invalid 'input[2]'"},
 	} {
