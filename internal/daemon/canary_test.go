@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,8 +223,11 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	}
 	log, book := &notebook{}, make(logbook, 100_000)
 	text := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true})
+	begin, readings := time.Now(), atomic.Int64{}
 	g := startIn(t, src, func(o *daemon.Options) {
 		o.Poll = 5 * time.Millisecond
+		// Time passes quickly, because wrong keys are slowed down after ten in a minute.
+		o.Now = func() time.Time { return begin.Add(time.Duration(readings.Add(1)) * 20 * time.Second) }
 		o.Logger = slog.New(slog.NewMultiHandler(text, slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}), book))
 	})
 	wrong := []string{canary("wrong-bearer"), canary("wrong-query"), canary("wrong-header"), canary("wrong-api-key")}
