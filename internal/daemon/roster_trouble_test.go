@@ -279,8 +279,9 @@ func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 			t.Fatalf("%s", r)
 		}
 	}
-	w.failing("hello", http.StatusTooManyRequests, perigee.ClassExhausted)
 	looks := func() int { return w.times(":fetchAvailableModels") }
+	until(t, "the quota of both accounts was read at their first use", func() bool { return looks() >= 2 })
+	w.failing("hello", http.StatusTooManyRequests, perigee.ClassExhausted)
 	for _, passes := range []time.Duration{2 * time.Minute, 0, 30 * time.Second} {
 		before, asked := looks(), len(w.askedOf())
 		clock.advance(passes)
