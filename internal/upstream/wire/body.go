@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"perigee"
 )
@@ -18,7 +19,8 @@ type Body struct {
 
 	mu     sync.Mutex
 	pieces net.Buffers
-	open   int    // readers
+	opened []*bodyReader
+	open   int    // of those, the ones that are not closed
 	idle   func() // called when the last reader is closed; nil: nothing is
 }
 
@@ -44,7 +46,9 @@ func (b *Body) reader() io.ReadCloser {
 	defer b.mu.Unlock()
 	b.readers.Add(1)
 	b.open++
-	return &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, done: b.closed}
+	r := &bodyReader{Buffers: slices.Clone(b.pieces), left: b.size, done: b.closed}
+	b.opened = append(b.opened, r)
+	return r
 }
 
 // closed counts a reader that is closed.
@@ -83,13 +87,32 @@ func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 	})
 }
 
+// waitTime is how long Wait leaves the transport time to close its readers.
+const waitTime = 5 * time.Second
+
 // Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
-// canceled call as soon as the transport has noticed.
+// canceled call as soon as the transport has noticed. Readers that are still open after waitTime are closed: when an HTTP/2
+// connection is lost, net/http may open a body for a second try that it then does not make, and never close it.
 func (b *Body) Wait() {
+	b.mu.Lock()
+	open := b.open
+	b.mu.Unlock()
+	if open > 0 {
+		defer time.AfterFunc(waitTime, b.closeAll).Stop()
+	}
 	b.readers.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pieces = nil
+}
+
+func (b *Body) closeAll() {
+	b.mu.Lock()
+	opened := slices.Clone(b.opened)
+	b.mu.Unlock()
+	for _, r := range opened {
+		_ = r.Close()
+	}
 }
 
 type bodyReader struct {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -53,4 +55,20 @@ func TestBodyInPieces(t *testing.T) {
 			body.Wait()
 		})
 	}
+}
+
+// net/http may open a body and never close it. The call ends all the same.
+func TestWaitEndsWithAReaderThatIsNeverClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBody([]byte("question"))
+		forgotten := b.reader()
+		start := time.Now()
+		b.Wait()
+		if took := time.Since(start); took != waitTime {
+			t.Errorf("waited %v", took)
+		}
+		if _, err := forgotten.Read(make([]byte, 8)); err == nil {
+			t.Error("the bytes can be read although they may be used again")
+		}
+	})
 }
