@@ -1,0 +1,85 @@
+// Package lease lets processes share one that serves them all and ends after the last of them. Each process holds a file locked
+// for as long as it lives, so that also a killed one gives up its lease.
+package lease
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"perigee/internal/atomicfile"
+)
+
+// A Dir is the directory of the leases.
+type Dir string
+
+const (
+	turnName  = "lock"
+	suffix    = ".lease"
+	turnTime  = time.Minute          // in which the process before has started or ended what is shared
+	probeTime = 5 * time.Millisecond // for a lock that is held or not
+)
+
+// Turn waits until no other process starts or ends what is shared. The caller may then do so until it calls done.
+func (d Dir) Turn(ctx context.Context) (done func(), err error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return nil, err
+	}
+	held, err := atomicfile.Lock(ctx, filepath.Join(string(d), turnName), turnTime)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = held.Close() }, nil
+}
+
+// Take takes a lease, which lasts until give is called or the process ends.
+func (d Dir) Take(ctx context.Context) (give func(), err error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(string(d), "*"+suffix)
+	if err != nil {
+		return nil, err
+	}
+	path := f.Name()
+	_ = f.Close()
+	held, err := atomicfile.Lock(ctx, path, time.Second)
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, err
+	}
+	return func() {
+		_ = os.Remove(path)
+		_ = held.Close()
+		_ = os.Remove(path) // where a file that is open cannot be removed
+	}, nil
+}
+
+// Held reports whether a process holds a lease. Files of processes that were killed are removed. It is called in a Turn.
+func (d Dir) Held(ctx context.Context) (bool, error) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil {
+		return false, err
+	}
+	held := false
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), suffix) {
+			continue
+		}
+		path := filepath.Join(string(d), entry.Name())
+		free, err := atomicfile.Lock(ctx, path, probeTime)
+		if errors.Is(err, atomicfile.ErrHeld) {
+			held = true
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		_ = free.Close()
+		_ = os.Remove(path)
+	}
+	return held, nil
+}
