@@ -1,0 +1,183 @@
+// Package topics keeps the rows that the language server reads and writes as topics: a snapshot of a topic, followed by every
+// later change of it, for any number of subscriptions. It knows neither HTTP nor the messages of the protocol.
+package topics
+
+import (
+	"errors"
+	"sync"
+)
+
+// A Row is a value with its version: 1 when the row is new, one more with each change.
+type Row struct {
+	Value string
+	ETag  int64
+}
+
+// An Update is a change of one row.
+type Update struct {
+	Key     string
+	Row     Row // zero if the row was deleted
+	Deleted bool
+}
+
+func (u Update) size() int { return len(u.Key) + len(u.Row.Value) }
+
+// rowOverhead is about what a row takes beside its key and its value.
+const rowOverhead = 64
+
+// Limits bound a store.
+type Limits struct {
+	Bytes   int // rows of all topics together
+	Topics  int // with rows or subscriptions
+	Keys    int // of one topic
+	Updates int // that wait for one subscription
+	Waiting int // bytes of these updates; a single update may be larger
+}
+
+// DefaultLimits are what the Extension Server uses.
+var DefaultLimits = Limits{Bytes: 64 << 20, Topics: 1_000, Keys: 10_000, Updates: 256, Waiting: 4 << 20}
+
+// Errors of a store and of its subscriptions.
+var (
+	ErrFull   = errors.New("the store is full: delete rows first")
+	ErrSlow   = errors.New("updates were read too slowly: subscribe again for a new snapshot")
+	ErrClosed = errors.New("the store is closed")
+)
+
+// A Store has topics of rows. A topic without rows is the same as one that was never written.
+type Store struct {
+	limits Limits
+
+	mu     sync.Mutex
+	topics map[string]*topic // those with rows or subscriptions
+	bytes  int
+	closed bool
+}
+
+type topic struct {
+	rows          map[string]Row
+	subscriptions map[*Subscription]struct{}
+}
+
+// New returns an empty store.
+func New(limits Limits) *Store {
+	return &Store{limits: limits, topics: map[string]*topic{}}
+}
+
+// Set writes a row of the server itself, which the limits do not keep out. Like Push, it never waits for subscriptions.
+func (s *Store) Set(name, key, value string) { _ = s.put(name, key, value, false) }
+
+// Push writes a row for the language server, within the limits.
+func (s *Store) Push(name, key, value string) error { return s.put(name, key, value, true) }
+
+// put writes a row and announces it to the subscriptions of the topic.
+func (s *Store) put(name, key, value string, limited bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[name]
+	var before Row
+	had := false
+	if t != nil {
+		before, had = t.rows[key]
+	}
+	more := len(value) - len(before.Value)
+	if !had {
+		more += len(key) + rowOverhead
+	}
+	switch {
+	case s.closed:
+		return ErrClosed
+	case limited && (more > 0 && s.bytes+more > s.limits.Bytes ||
+		t == nil && len(s.topics) >= s.limits.Topics ||
+		t != nil && !had && len(t.rows) >= s.limits.Keys):
+		return ErrFull
+	}
+	if t == nil {
+		t = s.add(name)
+	}
+	row := Row{Value: value, ETag: before.ETag + 1}
+	t.rows[key] = row
+	s.bytes += more
+	t.announce(Update{Key: key, Row: row}, s.limits)
+	return nil
+}
+
+// Delete removes a row and announces that. A row that is not there is announced as well: the language server may have it.
+func (s *Store) Delete(name, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[name]
+	if t == nil || s.closed {
+		return
+	}
+	if row, ok := t.rows[key]; ok {
+		s.bytes -= len(key) + len(row.Value) + rowOverhead
+		delete(t.rows, key)
+	}
+	t.announce(Update{Key: key, Deleted: true}, s.limits)
+	s.prune(name)
+}
+
+// Subscribe returns the rows of a topic, and a subscription to every change after them. ended is called once, in a goroutine of
+// its own, if the store ends the subscription: it may be waited for while the reader of updates is blocked elsewhere.
+func (s *Store) Subscribe(name string, ended func()) (map[string]Row, *Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := &Subscription{store: s, topic: name, ended: ended, ready: make(chan struct{}, 1)}
+	if s.closed {
+		sub.end(ErrClosed)
+		return map[string]Row{}, sub
+	}
+	t := s.topics[name]
+	if t == nil {
+		t = s.add(name)
+	}
+	t.subscriptions[sub] = struct{}{}
+	rows := make(map[string]Row, len(t.rows))
+	for key, row := range t.rows {
+		rows[key] = row
+	}
+	return rows, sub
+}
+
+// Rows returns the rows of a topic.
+func (s *Store) Rows(name string) map[string]Row {
+	rows, sub := s.Subscribe(name, nil)
+	sub.Close()
+	return rows
+}
+
+// Close ends every subscription with ErrClosed. The store accepts no more rows.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, t := range s.topics {
+		for sub := range t.subscriptions {
+			sub.end(ErrClosed)
+		}
+		clear(t.subscriptions)
+	}
+}
+
+func (s *Store) add(name string) *topic {
+	t := &topic{rows: map[string]Row{}, subscriptions: map[*Subscription]struct{}{}}
+	s.topics[name] = t
+	return t
+}
+
+// prune forgets a topic that has neither rows nor subscriptions.
+func (s *Store) prune(name string) {
+	if t := s.topics[name]; t != nil && len(t.rows) == 0 && len(t.subscriptions) == 0 {
+		delete(s.topics, name)
+	}
+}
+
+// announce queues an update for every subscription, and ends those that have no room for it.
+func (t *topic) announce(u Update, limits Limits) {
+	for sub := range t.subscriptions {
+		if !sub.add(u, limits) {
+			delete(t.subscriptions, sub)
+		}
+	}
+}

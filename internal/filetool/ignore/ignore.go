@@ -1,0 +1,131 @@
+// Package ignore decides which files ignore files leave out of a listing. It follows git (gitignore(5)) and, like ripgrep, has
+// .ignore decide first. It does not read files itself.
+package ignore
+
+import (
+	"path"
+	"strings"
+)
+
+// Rules are those of a directory and of the directories above it, up to the root. Nil Rules ignore nothing. As in git, the rules of
+// a repository inside another one replace those of the outer one.
+type Rules struct {
+	above      *Rules
+	offset     int    // the length of the directory's path and its slash
+	own        []rule // of .ignore
+	git        []rule
+	repository bool
+	exclude    []rule
+}
+
+// A Dir is a directory and what is in its ignore files.
+type Dir struct {
+	Path       string // from the root, with slashes; empty for the root
+	Own        string // .ignore
+	Git        string // .gitignore
+	Exclude    string // .git/info/exclude
+	Repository bool   // it is the top directory of a git repository
+}
+
+// Below returns the rules for a directory inside the one that r is for.
+func (r *Rules) Below(d Dir) *Rules {
+	if r != nil && d.Own == "" && d.Git == "" && !d.Repository {
+		return r
+	}
+	next := &Rules{above: r, own: parse(d.Own), git: parse(d.Git), repository: d.Repository, exclude: parse(d.Exclude)}
+	if d.Path != "" {
+		next.offset = len(d.Path) + 1
+	}
+	return next
+}
+
+// Ignored reports whether a file is left out. name is its path from the root, in the directory that r is for. The directories above
+// it are not considered: a listing does not enter what is ignored.
+func (r *Rules) Ignored(name string, isDir bool) bool {
+	for level := r; level != nil; level = level.above {
+		if ignored, known := match(level.own, name[level.offset:], isDir); known {
+			return ignored
+		}
+	}
+	for level := r; level != nil; level = level.above {
+		if ignored, known := match(level.git, name[level.offset:], isDir); known {
+			return ignored
+		}
+		if level.repository {
+			ignored, _ := match(level.exclude, name[level.offset:], isDir)
+			return ignored
+		}
+	}
+	return false
+}
+
+// A rule is one line of an ignore file.
+type rule struct {
+	pattern string
+	literal int // length of the part before the first special character
+	negated bool
+	dirOnly bool
+	// anchored patterns match the path below the directory of the file, the rest match base names.
+	anchored bool
+}
+
+func parse(text string) (rules []rule) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		line, _, _ = strings.Cut(strings.TrimSuffix(line, "\r"), "\x00")
+		if line = trimSpaces(line); line == "" {
+			continue
+		}
+		r := rule{}
+		r.pattern, r.negated = strings.CutPrefix(line, "!")
+		r.pattern, r.dirOnly = strings.CutSuffix(r.pattern, "/")
+		r.anchored = strings.Contains(r.pattern, "/")
+		r.pattern = strings.TrimPrefix(r.pattern, "/")
+		if r.literal = strings.IndexAny(r.pattern, `*?[\`); r.literal < 0 {
+			r.literal = len(r.pattern)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// trimSpaces removes the spaces at the end of a line, unless a backslash is before them.
+func trimSpaces(line string) string {
+	end := 0
+	for i := 0; i < len(line); i++ {
+		if line[i] == '\\' {
+			i++
+		} else if line[i] == ' ' {
+			continue
+		}
+		end = min(i+1, len(line))
+	}
+	return line[:end]
+}
+
+// match reports whether the rules ignore a file, or not; known is false if they say nothing. rel is its path below the directory
+// of the ignore file.
+func match(rules []rule, rel string, isDir bool) (ignored, known bool) {
+	for i := len(rules) - 1; i >= 0; i-- {
+		r := &rules[i]
+		if r.dirOnly && !isDir {
+			continue
+		}
+		name := rel
+		if !r.anchored {
+			name = path.Base(rel)
+		}
+		if !strings.HasPrefix(name, r.pattern[:r.literal]) {
+			continue
+		}
+		rest, name := r.pattern[r.literal:], name[r.literal:]
+		if rest == "" && name == "" || rest != "" && wildmatch(rest, name) {
+			return !r.negated, true
+		}
+	}
+	return false, false
+}
