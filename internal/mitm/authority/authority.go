@@ -1,0 +1,161 @@
+// Package authority is the certificate authority of interception. Its certificate is valid for one year and, by critical name
+// constraints, for the intercepted hosts alone; the key never leaves its directory. Leaf certificates are made on demand, each
+// with a key of its own, and exist in memory only.
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee/internal/hostglob"
+	"perigee/internal/lru"
+)
+
+const (
+	// lifetime is how long the certificate of the authority is valid.
+	lifetime = 365 * 24 * time.Hour
+	// renewBefore is the time left at which Open makes a new authority, so that leaves get their full lifetime.
+	renewBefore = leafLifetime
+	// backdate is how far certificates reach back, for clients whose clocks are slow.
+	backdate = time.Hour
+	// maxLeaves bounds the leaves in memory.
+	maxLeaves = 1024
+)
+
+// An Authority signs leaf certificates for the hosts of its list. It is safe for concurrent use.
+type Authority struct {
+	dir   string
+	hosts hostglob.List
+	now   func() time.Time
+	info  *Info
+	key   *ecdsa.PrivateKey
+
+	mu     sync.Mutex
+	leaves lru.Map[string, *leaf] // by name, lower case, without a final dot
+}
+
+// Info describes the certificate of an authority.
+type Info struct {
+	Path        string    // of the certificate, in PEM; absolute
+	Fingerprint string    // SHA-256, upper-case hex with colons
+	NotAfter    time.Time // the end of its validity
+	Hosts       []string  // the patterns that it was made for
+	Certificate *x509.Certificate
+}
+
+// Open loads the authority of a directory, or makes it: if there is none, if it was made for other patterns, if its validity
+// ends within a week, and if its files are damaged or not perigee's. Then made is true, and clients must trust the new
+// certificate. The directory gets mode 0700, its files 0600. Processes that open a directory at the same time get the same
+// authority, if they have the same patterns.
+func Open(dir string, hosts hostglob.List, now func() time.Time) (a *Authority, made bool, err error) {
+	if len(hosts.Constraints()) == 0 {
+		return nil, false, errors.New("a certificate authority needs at least one host: without name constraints it could sign for every host")
+	}
+	if now == nil {
+		now = time.Now
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, false, fmt.Errorf("certificate authority: %w", err)
+	}
+	a = &Authority{dir: dir, hosts: hosts, now: now}
+	a.leaves.MaxEntries = maxLeaves
+	if err := restrictDir(dir); err != nil {
+		return nil, false, fmt.Errorf("certificate authority: %w", err)
+	}
+	p, err := load(dir)
+	if err == nil && p.fits(hosts, now()) { // without the lock, so that a directory that is read-only works
+		if err := restrict(keyPath(dir), 0o600); err != nil {
+			return nil, false, fmt.Errorf("certificate authority: %w", err)
+		}
+		return a.with(p), false, nil
+	}
+	if err != nil && !replaceable(err) {
+		return nil, false, fmt.Errorf("certificate authority: %w", err)
+	}
+	if p, made, err = renew(dir, hosts, now()); err != nil {
+		return nil, false, fmt.Errorf("certificate authority: %w", err)
+	}
+	return a.with(p), made, nil
+}
+
+func (a *Authority) with(p *pair) *Authority {
+	a.info, a.key = p.info(a.dir), p.key
+	return a
+}
+
+// Read describes the authority of a directory, and never makes one. If there is none, the error is fs.ErrNotExist.
+func Read(dir string) (*Info, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	p, err := load(dir)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	return p.info(dir), nil
+}
+
+// Info describes the certificate of the authority.
+func (a *Authority) Info() *Info { return a.info }
+
+// restrictDir makes the directory, with mode 0700.
+func restrictDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return restrict(dir, 0o700)
+}
+
+// restrict takes the permissions of other users away.
+func restrict(path string, mode fs.FileMode) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return os.Chmod(path, mode)
+}
+
+// replaceable reports whether an error of load means that there is no usable authority, so that a new one does no harm.
+// Files that cannot be read are not replaceable: the authority may be in use.
+func replaceable(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged)
+}
+
+func certificatePath(dir string) string { return filepath.Join(dir, "ca.pem") }
+func keyPath(dir string) string         { return filepath.Join(dir, "ca.key") }
+func hostsPath(dir string) string       { return filepath.Join(dir, "ca.hosts") }
+
+// Fingerprint is the SHA-256 of a certificate, in upper-case hex with colons.
+func Fingerprint(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	parts := make([]string, len(sum))
+	for i, b := range sum {
+		parts[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(parts, ":")
+}
+
+// sorted returns the patterns as they are compared: in lower case and in order.
+func sorted(patterns []string) []string {
+	patterns = slices.Clone(patterns)
+	for i := range patterns {
+		patterns[i] = strings.ToLower(patterns[i])
+	}
+	slices.Sort(patterns)
+	return slices.Compact(patterns)
+}
