@@ -5,20 +5,23 @@ LISTEN  ?= 127.0.0.1:8741
 FUZZ    ?= 30s
 FOR     ?= 10m
 CHAOS   ?=
+RACE    ?=
 VULNDB  ?=
+E2E     ?=
+PACKAGES ?= ./...
 VERSION ?=
 
 export CGO_ENABLED ?= 0
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run build install test lint unit race cross bench bench-peers chaos fuzz vuln e2e update module clean
+.PHONY: help run build install check test lint unit race cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e extension extension-test opencode-plugin opencode-plugin-test generate update module clean
 
 ## help: list the targets
 help:
 	@echo "usage: make TARGET"
 	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
-		printf '  %-12s %s\n' "$$target" "$$text"; \
+		printf '  %-20s %s\n' "$$target" "$$text"; \
 	done
 
 ## run: build, serve (from the simulator, unless an upstream is configured), and print a curl line that works
@@ -27,81 +30,118 @@ run: build
 	@echo "  curl -s http://$(LISTEN)/v1beta/models/gemini-3-flash:generateContent -d '{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hello\"}]}]}'"
 	@exec ./bin/perigee serve --listen $(LISTEN)
 
-## build: the one static binary, in bin/
+## build: build the static binary bin/perigee
 build:
 	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/perigee ./cmd/perigee
 
-## install: put the binary into PREFIX/bin (~/.local/bin)
+## install: copy the binary into PREFIX/bin (~/.local/bin)
 install: build
 	@mkdir -p "$(DESTDIR)$(PREFIX)/bin"
 	@install -m 755 bin/perigee "$(DESTDIR)$(PREFIX)/bin/perigee"
 	@echo "installed $(DESTDIR)$(PREFIX)/bin/perigee"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH" ;; esac
 
-## test: everything hermetic: formatting, vet, lint, all tests, builds for other platforms
+## check: run before each commit: formatting, vet, staticcheck and the quick tests
+check: lint
+	$(GO) test -short -parallel 8 ./...
+
+## test: run formatting, vet, staticcheck and all tests, and build for other platforms
 test: lint unit cross
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) tool staticcheck $$($(GO) list ./... | grep -v /gen/)
 
 unit:
-	$(GO) test -timeout 15m ./...
+	$(GO) test -timeout 15m $(PACKAGES)
 
-## race: all tests with the race detector, which needs cgo and a C compiler
+## race: run all tests with the race detector, which needs a C compiler
 race:
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE) $(PACKAGES)
 
 cross:
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/perigee
 	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/perigee
 	GOOS=linux GOARCH=arm $(GO) build -o /dev/null ./cmd/perigee
 
-## bench: perigee beside the provider and a bare reverse proxy, into bench/README.md
+## bench: measure perigee beside the provider and a plain reverse proxy, and write bench/README.md
 bench:
 	$(GO) run ./bench -write
 
-## bench-peers: perigee beside other gateways, built from their Go modules, into bench/README.md
+## bench-peers: measure perigee beside other gateways, built from their Go modules, and write bench/README.md
 bench-peers:
 	$(GO) run ./bench -peers -write
 
-## chaos: perigee while its provider, disk, database, network, configuration and process break, for FOR (10m)
+## bench-mitm: measure the interception proxy beside others, and write bench/mitm/README.md
+bench-mitm:
+	$(GO) run ./bench/mitm -write
+
+## chaos: run perigee for FOR (10m) while its provider, disk, database, network, configuration and process fail
 chaos:
 	$(GO) run ./bench/chaos -for $(FOR) $(CHAOS)
 
-## fuzz: every fuzz target for FUZZ (30s) each, two at a time; the first failure ends it and shows its input
+## fuzz: run each fuzz target for FUZZ (30s), two at a time, until one fails
 fuzz:
 	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:func | |' | sort); \
 	echo "$$(echo "$$targets" | wc -l) fuzz targets, $(FUZZ) each"; \
-	echo "$$targets" | xargs -P 2 -L 1 sh -c 'if out=$$($(GO) test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZ) -fuzzminimizetime 1s -parallel 1 "$$0" 2>&1); \
-		then echo "ok $$0 $$1"; \
-		else echo "FAILED $$0 $$1"; echo "$$out"; \
-			for input in $$(echo "$$out" | sed -n "s|.*Failing input written to ||p"); do cat "$$0/$$input"; done; exit 255; fi'
+	echo "$$targets" | GO="$(GO)" FUZZ="$(FUZZ)" xargs -P 2 -L 1 ./.ci/fuzz
 
-## vuln: known vulnerabilities in what perigee calls; VULNDB is another database than vuln.go.dev
+## vuln: scan for known vulnerabilities in called code; VULNDB replaces the database vuln.go.dev
 vuln:
 	@out=$$($(GO) tool -modfile=tools/go.mod govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1); status=$$?; \
 	if [ $$status -eq 1 ] && echo "$$out" | grep -q '^govulncheck: fetching vulnerabilities:'; then \
 		echo "not scanned: database not reachable ($$(echo "$$out" | tail -n 1))"; \
 	else echo "$$out"; exit $$status; fi
 
-## e2e: real client programs against a real daemon
+## e2e: run real client programs against a real daemon
 e2e:
-	$(GO) run ./e2e
+	$(GO) run ./e2e $(E2E)
+
+## extension-test: check the types of the VS Code extension and run its tests without an editor; needs npm
+extension-test:
+	@cd vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm test
+
+## extension: build the VS Code extension bin/perigee.vsix, which needs npm
+extension:
+	@cd vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent package
+
+## opencode-plugin-test: check the types of the OpenCode plugin and run its unit tests, which needs npm
+opencode-plugin-test:
+	@cd opencode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm test
+
+## opencode-plugin: build the OpenCode plugin bin/perigee-opencode.js, which needs npm
+opencode-plugin:
+	@cd opencode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent package
+
+## conformance: run the Connect conformance suite without and with internal/connectframe, and behind the interception proxy
+conformance:
+	@$(GO) run ./internal/connectframe/conformance
+
+## h2spec: check HTTP/2 of the interception proxy, and compare with net/http
+h2spec:
+	@$(GO) run ./internal/mitm/h2spec
+
+## generate: write gen/ from the files in proto/
+generate:
+	$(GO) tool -modfile=tools/go.mod buf lint
+	$(GO) tool -modfile=tools/go.mod buf generate
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
 	$(GO) test . ./internal/config ./internal/daemon ./cmd/perigee -update
 
-## module: rename the module to MODULE, the path under which it is published
+## module: rename the Go module to MODULE
 module:
 	@test -n "$(MODULE)" || { echo "say which path: make module MODULE=example.com/you/perigee" >&2; exit 2; }
 	@old=$$($(GO) list -m) && $(GO) mod edit -module "$(MODULE)" && \
 	find . -name '*.go' -not -path './e2e/*/*' -exec env OLD="$$old" NEW="$(MODULE)" perl -pi -e \
 		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
+	@OLD="$$(sed -n 's|.*module=\(.*\)/gen\].*|\1|p' buf.gen.yaml | head -n 1)" && test -n "$$OLD" && \
+	sed -i "s|module=$$OLD/gen|module=$(MODULE)/gen|" buf.gen.yaml && \
+	find proto -name '*.proto' -exec sed -i "s|go_package = \"$$OLD/gen|go_package = \"$(MODULE)/gen|" {} +
 	@echo "the module is now $$($(GO) list -m)"
 
 clean:
-	rm -rf bin
+	rm -rf bin vscode/dist vscode/out opencode/out

@@ -18,18 +18,10 @@ type Account struct {
 
 // A Cooldown is a time during which an account is not asked for a family of models.
 type Cooldown struct {
-	Family string
-	Pool   string
-	Until  time.Time
-	Reason string
-}
-
-// A Quota is what an account has left of a model: a fraction from 0 to 1, and when it is whole again.
-type Quota struct {
-	Account   string
-	Model     string
-	Remaining float64
-	ResetsAt  time.Time
+	Family string    `json:"family"`
+	Pool   string    `json:"pool"`
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
 }
 
 // A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name it.
@@ -38,9 +30,9 @@ type SignIn struct {
 	Refresh Secret    // the refresh token
 	Reason  string    // why the account is in its state, for a person
 	Added   time.Time // when it came into the pool: the order in which accounts are chosen
-	// Preferred puts it before all others of its upstream, of which at most one has this mark.
+	// Preferred accounts are chosen first. An upstream has one at most.
 	Preferred bool
-	// Generation grows with every change of the row, so that who writes knows whether the row is still what was read.
+	// Generation grows with every change of the row, so that a write can detect that the row has changed since it was read.
 	Generation int64
 }
 
@@ -59,14 +51,13 @@ func UsableState(state string) bool {
 	return state == "" || state == AccountReady || state == AccountUntested
 }
 
-// ErrAccountChanged is what a write finds that is no longer about the row that was read: somebody has changed or
-// removed the account meanwhile.
+// ErrAccountChanged is the error of a write to a row that was changed or removed since it was read.
 var ErrAccountChanged = errors.New("the account was changed meanwhile")
 
 // An AccountStore keeps accounts. Every write is durable when it returns.
 type AccountStore interface {
-	// SignIns returns the accounts of an upstream, or of all when it is empty: those that are preferred, then the others in
-	// the order in which they were added.
+	// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts first, then in the
+	// order in which they were added.
 	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
 	// SignIn returns one account and says whether there is one.
 	SignIn(ctx context.Context, upstream, email string) (s SignIn, found bool, err error)
@@ -81,10 +72,10 @@ type AccountStore interface {
 }
 
 // A RefreshLeaser is an AccountStore that may be shared with other processes. Providers take it for theft when a refresh
-// token that was replaced is used again, so those who share one take turns.
+// token that was replaced is used again, so everything that refreshes the same account takes turns.
 type RefreshLeaser interface {
-	// LeaseRefresh waits until nobody else refreshes the account, and keeps others from it until release is called, or until
-	// the process that holds it is gone. What was read of the account before may be old by then. A nil release without
-	// an error means that there are no others.
+	// LeaseRefresh waits until the account is not being refreshed, here or in another process, and holds the lease until release
+	// is called or the process ends. What was read of the account before may be stale by then. A nil release without an error
+	// means that there is nothing to wait for.
 	LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error)
 }

@@ -1,9 +1,14 @@
 package perigee
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 )
+
+// RequestID returns the id of a call in the form in which the official libraries of OpenAI and Anthropic show it with an error.
+func RequestID(call string) string { return "req_" + call }
 
 // An Outcome says how a call ended.
 type Outcome string
@@ -25,29 +30,32 @@ const (
 	OperationEmbed    = "embed"
 )
 
-// A Call is the record of one request: who asked what of whom, and what came of it.
+// A Call is the record of one request: client, model, upstream, outcome and usage.
 type Call struct {
-	ID         string
-	Time       time.Time
-	Operation  string
-	Dialect    Dialect
-	Stream     bool
-	Client     Client
-	ModelAsked string
-	Model      string // what really answered
-	Upstream   string
-	Account    string
-	Outcome    Outcome
-	Class      Class         // of the error, if there was one
-	Status     int           // the HTTP status that the provider gave with the error, if it gave one
-	Error      string        // the error's message, free of secrets
-	Finish     string        // the provider's word for why it stopped
-	FirstByte  time.Duration // from the request to the first event; 0: there was none
-	Duration   time.Duration
-	Usage      Usage
-	BytesIn    int64 // of the request's body
-	Notes      []string
-	Steps      []Step
+	ID           string
+	Time         time.Time
+	Operation    string
+	Dialect      Dialect
+	Stream       bool
+	Client       Client
+	ModelAsked   string
+	Model        string // what really answered
+	Upstream     string
+	Account      string
+	Outcome      Outcome
+	Class        Class         // of the error, if there was one
+	Status       int           // the HTTP status that the provider gave with the error, if it gave one
+	ClientStatus int           // the HTTP status that the client got; 0: none yet, or the row is from before it was stored
+	Error        string        // the error's message, free of secrets
+	Finish       string        // the provider's word for why it stopped
+	FirstByte    time.Duration // from the request to the first event; 0: there was none
+	Duration     time.Duration
+	Usage        Usage
+	Cost         Cost  // at list price; it is not stored
+	BytesIn      int64 // of the request's body
+	Notes        []string
+	Attempts     []Attempt
+	Bodies       bool // there is a trace directory with them; readers of calls set it, and it is not stored
 }
 
 // A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it before;
@@ -73,6 +81,9 @@ type CallQuery struct {
 	Key     string // of the name of the client's key
 }
 
+// SetClientStatus sets the status that the client got, from how the call has ended.
+func (c *Call) SetClientStatus() { c.ClientStatus = c.clientStatus() }
+
 // A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an ID that names none gives
 // no calls.
 type CallReader interface {
@@ -86,15 +97,17 @@ const (
 	ByKey      = "key"
 	ByClient   = "client"
 	ByUpstream = "upstream"
+	BySession  = "session" // known of calls that are kept only: daily sums have no sessions
 	ByDay      = "day"
 )
 
 // UsageGroups are all ways to group usage.
-var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, ByDay}
+var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, BySession, ByDay}
 
 // A UsageQuery asks what was spent. The zero value asks for all time, by model.
 type UsageQuery struct {
 	By    string
+	Each  string // a second way to group: one row for each group and value of it; empty: none
 	Since time.Time
 	Until time.Time
 	Key   string // only calls made with this key; empty: all
@@ -103,15 +116,57 @@ type UsageQuery struct {
 // A UsageRow is what one group spent.
 type UsageRow struct {
 	Group          string `json:"group"`
+	Each           string `json:"each,omitempty"` // the value of UsageQuery.Each
 	Calls          int64  `json:"calls"`
 	InputTokens    int64  `json:"input_tokens"`
 	CachedTokens   int64  `json:"cached_tokens"`
 	OutputTokens   int64  `json:"output_tokens"`
 	ThinkingTokens int64  `json:"thinking_tokens"`
 	Errors         int64  `json:"errors"`
+	CostUSD        Cost   `json:"cost_usd,omitzero"` // at list price, of the calls whose model has a price; unknown: none has
+	UnpricedCalls  int64  `json:"unpriced_calls"`    // calls with tokens whose model has no price
 }
 
-// A UsageReader sums up calls, groups with the most tokens first, days in order.
+// Spent is what the group has cost.
+func (r UsageRow) Spent() Spent { return Spent{r.Usage().Total(), r.CostUSD.USD} }
+
+// Add adds what another row spent.
+func (r *UsageRow) Add(more UsageRow) {
+	r.Calls += more.Calls
+	r.InputTokens += more.InputTokens
+	r.CachedTokens += more.CachedTokens
+	r.OutputTokens += more.OutputTokens
+	r.ThinkingTokens += more.ThinkingTokens
+	r.Errors += more.Errors
+	r.CostUSD = r.CostUSD.Plus(more.CostUSD)
+	r.UnpricedCalls += more.UnpricedCalls
+}
+
+// Usage is the number of tokens.
+func (r UsageRow) Usage() Usage {
+	return Usage{Input: r.InputTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Thinking: r.ThinkingTokens}
+}
+
+// SortUsage puts the rows of a query in order: days by date, and other groups with the most tokens first. Within a group that is
+// divided by Each, rows are in the same order.
+func SortUsage(rows []UsageRow, q UsageQuery) {
+	tokens := map[string]int64{} // of groups
+	for i := range rows {
+		tokens[rows[i].Group] += rows[i].Usage().Total()
+	}
+	slices.SortFunc(rows, func(a, b UsageRow) int {
+		order := cmp.Compare(a.Group, b.Group)
+		if q.By != ByDay {
+			order = cmp.Or(cmp.Compare(tokens[b.Group], tokens[a.Group]), order)
+		}
+		if order == 0 && q.Each != ByDay {
+			order = cmp.Compare(b.Usage().Total(), a.Usage().Total())
+		}
+		return cmp.Or(order, cmp.Compare(a.Each, b.Each))
+	})
+}
+
+// A UsageReader sums up calls, in the order of SortUsage.
 type UsageReader interface {
 	Usage(ctx context.Context, q UsageQuery) ([]UsageRow, error)
 }

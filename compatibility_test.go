@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/dialect/anthropic"
-	"perigee/internal/dialect/openai"
-	"perigee/internal/dialect/openai/chat"
-	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/perigeetest"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/compatibility.md")
 
 // handlings are the columns of the summary.
-var handlings = []perigee.Handling{perigee.HandlingCarried, perigee.HandlingMapped, perigee.HandlingDropped, perigee.HandlingAccepted, perigee.HandlingRefused}
+var handlings = []perigee.Handling{perigee.HandlingCarried, perigee.HandlingMapped, perigee.HandlingDropped,
+	perigee.HandlingAccepted, perigee.HandlingRefused}
 
 // TestCompatibilityTable keeps docs/compatibility.md the same as the tables in the code. That these tell the truth is
 // the business of each dialect's own tests, which decode every example.
@@ -26,31 +24,32 @@ func TestCompatibilityTable(t *testing.T) {
 	var doc bytes.Buffer
 	doc.WriteString(`# How each request field is handled
 
-Generated from the tables in the code by ` + "`go test . -update`" + `; tests decode the example behind each row.
+Generated from the tables in the code by ` + "`go test . -update`" + `. Tests decode an example for each row.
 
-- **carried**: the model gets it as you meant it.
-- **mapped**: the model gets the nearest equivalent, and ` + "`x-perigee-notes`" + ` says so.
-- **dropped**: the model does not get it, and ` + "`x-perigee-notes`" + ` says so.
-- **accepted**: it has no effect that could be missed, so there is no note.
-- **refused**: the request is an error that says why.
+- **carried**: the field has its intended effect.
+- **mapped**: the nearest equivalent is used, with a note in ` + "`x-perigee-notes`" + `.
+- **dropped**: the field is removed, with a note in ` + "`x-perigee-notes`" + `.
+- **accepted**: the field needs no equivalent, so there is no note.
+- **refused**: the request fails with an error that says why.
 
-With ` + "`strict: true`" + `, anything that would be mapped or dropped is an error instead. A field that is not in a table is dropped with a
-note. Renamed tools are noted but are no error, because the response has their original names. Whatever a model or a provider cannot
-take (a tool name, a thinking budget, a limit) is adapted later and noted in the same way.
+With ` + "`strict: true`" + `, a field that would be mapped or dropped causes an error instead. A field that is not in a table is
+dropped, with a note. Renamed tools have a note but cause no error, because the answer has their original names. Values
+that a model or provider does not accept, such as tool names, thinking budgets and limits, are adapted later, with a
+note as well.
 
-Requests in the **Gemini** dialect to a Gemini upstream pass through byte for byte, so all their fields are carried, including those that
-perigee does not know.
+Requests in the **Gemini** dialect to a Gemini upstream are forwarded byte for byte, so all fields are carried,
+including those that perigee does not know.
 
 `)
 	apis := []struct {
 		name  string
 		rules []perigee.FieldRule
 	}{
-		{"OpenAI Chat Completions", chat.Rules()},
-		{"OpenAI Responses", responses.Rules()},
-		{"OpenAI Embeddings", openai.EmbeddingsRules()},
-		{"OpenAI Images", openai.ImagesRules()},
-		{"Anthropic Messages", anthropic.Rules()},
+		{"OpenAI Chat Completions", perigeetest.FieldRules(t, "internal/dialect/openai/chat/rules.tsv")},
+		{"OpenAI Responses", perigeetest.FieldRules(t, "internal/dialect/openai/responses/rules.tsv")},
+		{"OpenAI Embeddings", perigeetest.FieldRules(t, "internal/dialect/openai/embeddings_rules.tsv")},
+		{"OpenAI Images", perigeetest.FieldRules(t, "internal/dialect/openai/images_rules.tsv")},
+		{"Anthropic Messages", perigeetest.FieldRules(t, "internal/dialect/anthropic/rules.tsv")},
 	}
 	doc.WriteString("| API |")
 	for _, h := range handlings {
@@ -73,21 +72,23 @@ perigee does not know.
 	doc.WriteString(`
 ## Stored responses
 
-` + "`GET /v1/responses/{id}?stream=true`" + ` streams a stored response again, with the events in the API's order, numbered from 0. A background response
-that is still running is waited for, with keep-alives. Only the whole response is stored, so each text arrives in one piece, not in the pieces of the first
-stream. ` + "`starting_after`" + ` counts events of this stream; the last event, which contains the whole response, is always sent.
+` + "`GET /v1/responses/{id}?stream=true`" + ` streams a stored response again, with its events numbered from 0. If a background
+response is still running, the stream waits for it and sends keep-alives. Only the complete response is stored, so each
+text arrives in one event instead of the original ones. ` + "`starting_after`" + ` refers to events of this stream; the last
+event, which contains the complete response, is always sent.
 
-` + "`DELETE /v1/responses/{id}`" + ` removes that response: it can no longer be read or continued. Responses that already continue it store the whole
-conversation, so its text remains in theirs until they are deleted or expire.
+` + "`DELETE /v1/responses/{id}`" + ` deletes a response: it can no longer be read or continued. Responses that continue it
+contain the whole conversation, so its text remains there until they are deleted or expire.
 
 ## Token counts
 
-The provider does not count tokens of embeddings: their ` + "`usage`" + ` is an estimate, and ` + "`x-perigee-notes`" + ` says so.
+The provider does not count the tokens of embeddings. Their ` + "`usage`" + ` is an estimate, with a note in ` + "`x-perigee-notes`" + `.
 `)
 	for _, api := range apis {
-		fmt.Fprintf(&doc, "\n## %s\n\n| field | | how it is handled |\n|---|---|---|\n", api.name)
+		fmt.Fprintf(&doc, "\n## %s\n\n| field | handling | result |\n|---|---|---|\n", api.name)
 		for _, r := range api.rules {
-			fmt.Fprintf(&doc, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.Field, "|", "\\|"), r.Handling, strings.ReplaceAll(r.Becomes, "|", "\\|"))
+			fmt.Fprintf(&doc, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.Field, "|", "\\|"), r.Handling,
+				strings.ReplaceAll(r.Becomes, "|", "\\|"))
 		}
 	}
 	const path = "docs/compatibility.md"

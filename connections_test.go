@@ -10,14 +10,18 @@ import (
 	"testing"
 )
 
-// madeConnections are the files that may make HTTP clients and transports. Providers and sign-in servers are reached through the first
-// only, which checks connections and sends a request once more when its connection has died.
+// madeConnections are the files that may make HTTP clients and transports. Providers and sign-in servers are reached through
+// the first only, which checks connections and sends a request once more when its connection has died.
 var madeConnections = []string{
 	"internal/upstream/wire/transport.go",
-	"internal/daemon/control_remote.go", // the daemon's own socket
-	"internal/fetch/fetch.go",           // files on the web: guarded addresses, no connection is kept
-	"internal/simulator/transport.go",   // pipes in memory
-	"internal/perigeetest",              // tests
+	"internal/daemon/remote/remote.go",          // the daemon's own socket
+	"internal/fetch/fetch.go",                   // files on the web: guarded addresses, no connection is kept
+	"internal/simulator/transport.go",           // pipes in memory
+	"internal/simulator/langserver",             // a process of its own, with the connections of any Go program
+	"internal/perigeetest",                      // tests
+	"internal/mitm/transport.go",                // servers of intercepted hosts: the connections of the client, made again
+	"internal/langserver/lsclient/transport.go", // this machine only, a connection for each call
+	"internal/bridge/conn.go",                   // this machine only, a connection for each ask
 }
 
 var (
@@ -39,7 +43,10 @@ func TestProvidersAreReachedThroughCheckedConnections(t *testing.T) {
 			}
 			looked++
 			path = filepath.ToSlash(path)
-			may := slices.ContainsFunc(madeConnections, func(file string) bool { return path == file || strings.HasPrefix(path, file+"/") })
+			may := slices.ContainsFunc(madeConnections, func(file string) bool {
+				return path == file ||
+					strings.HasPrefix(path, file+"/")
+			})
 			for i, line := range strings.Split(string(source), "\n") {
 				if sharedTransport.MatchString(line) || makesConnections.MatchString(line) && !may {
 					t.Errorf("%s:%d: %s: use package upstream/wire", path, i+1, strings.TrimSpace(line))

@@ -5,30 +5,44 @@ import (
 	"time"
 )
 
-// A Control is how the owner acts on a perigee, running or not: on its accounts, and on what they have left. Commands and
-// the admin routes use it. Errors are of ClassNotFound for an account or an upstream that is not there, and of
-// ClassInvalid for what makes no sense; nothing that it returns holds a token.
-type Control interface {
+// A Control is how the owner acts on a perigee, running or not. Commands and the admin routes use it. Errors are of
+// ClassNotFound for an account or an upstream that does not exist, and of ClassInvalid for input that makes no sense; no result
+// holds a token.
+type Control struct {
+	AccountControl
+	RoutingControl
+	QuotaControl
+}
+
+// An AccountControl lists and changes accounts.
+type AccountControl interface {
 	// Accounts lists the accounts by upstream in the order in which they are used, with their cooldowns.
 	Accounts(ctx context.Context) ([]AccountRow, error)
-	// ImportAccounts adds accounts, and gives those that are there already a new refresh token. It changes nothing
-	// unless it can add all of them, or what can be used of them where Partial says so.
+	// ImportAccounts adds accounts, and gives existing ones a new refresh token. It changes nothing unless it can add all of them,
+	// or the usable ones where Partial is set.
 	ImportAccounts(ctx context.Context, in AccountImport) ([]ImportedRow, error)
-	// EnableAccount says whether an account may be used. Enabling one that the provider has stopped means trying it
-	// again; who is signed out stays so.
+	// EnableAccount sets whether an account may be used. Enabling one that the provider has stopped means trying it
+	// again; a signed-out account stays signed out.
 	EnableAccount(ctx context.Context, name AccountName, enabled bool) (AccountRow, error)
-	// RemoveAccount forgets an account and its refresh token. The provider is not told.
+	// RemoveAccount deletes an account and its refresh token. The provider is not told.
 	RemoveAccount(ctx context.Context, name AccountName) error
-	// UseAccount makes an account the preferred one of its upstream, and ends what it rests from.
+	// UseAccount makes an account the preferred one of its upstream, and ends its cooldowns.
 	UseAccount(ctx context.Context, name AccountName) error
-	// ExplainAccounts says for each account whether it would be taken for a model now, in the order in which they would
-	// be chosen. Without a model it is about calls that ask none.
+}
+
+// A RoutingControl shows where calls go.
+type RoutingControl interface {
+	// ExplainAccounts reports for each account whether it would be taken for a model now, in the order in which they would
+	// be chosen. Without a model it is about calls that name none.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
-	// Models lists what can be asked: of one upstream, or without a name of all. Where none of them can be asked, that is
-	// the error.
+	// Models lists the models of one upstream, or without a name of all. When no upstream can be asked, that is the error.
 	Models(ctx context.Context, upstream string) (ModelList, error)
-	// Quota asks the provider what the accounts have left. It costs no tokens.
-	Quota(ctx context.Context) (QuotaList, error)
+}
+
+// A QuotaControl asks the provider what the accounts have left. It costs no tokens.
+type QuotaControl interface {
+	// Quota returns readings of a moment ago at most, or if fresh is true asks again.
+	Quota(ctx context.Context, fresh bool) (QuotaList, error)
 }
 
 // A DaemonStatus is what a running daemon works with. It holds no secret.
@@ -44,6 +58,22 @@ type DaemonStatus struct {
 	Variables []string `json:"variables"`
 }
 
+// A LangserverRow is a language server that a daemon supervises. It has one for each upstream of that kind.
+type LangserverRow struct {
+	Upstream  string    `json:"upstream"`
+	State     string    `json:"state"`      // stopped, starting, ready, restarting, failed
+	PID       int       `json:"pid"`        // 0: no process
+	HTTPPort  int       `json:"http_port"`  // 0: no process, or not known yet
+	HTTPSPort int       `json:"https_port"` // …
+	Version   string    `json:"version"`    // of the IDE that it is from; empty: unknown
+	Profile   string    `json:"profile"`    // classic, hub
+	Account   string    `json:"account"`    // that it is signed in with
+	Restarts  int       `json:"restarts"`
+	Since     time.Time `json:"since"`     // of the state
+	LastExit  string    `json:"last_exit"` // why the last process ended; empty: none has
+	Memory    int64     `json:"memory"`    // bytes
+}
+
 // An AccountName says which account. The upstream may be left out where only one has the email.
 type AccountName struct {
 	Email    string `json:"email"`
@@ -52,23 +82,15 @@ type AccountName struct {
 
 // An AccountRow is an account in a listing.
 type AccountRow struct {
-	Email     string        `json:"email"`
-	Upstream  string        `json:"upstream"`
-	Enabled   bool          `json:"enabled"`
-	Preferred bool          `json:"preferred"`  // it comes before all others of its upstream
-	ProjectID string        `json:"project_id"` // empty: not asked for yet
-	State     string        `json:"state"`
-	Reason    string        `json:"reason,omitempty"`   // why it is in that state
-	Unopened  bool          `json:"unopened,omitempty"` // its refresh token is stored, but cannot be unsealed here; Reason says why
-	Cooldowns []CooldownRow `json:"cooldowns"`
-}
-
-// A CooldownRow is a Cooldown in a listing.
-type CooldownRow struct {
-	Family string    `json:"family"`
-	Pool   string    `json:"pool"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
+	Email     string     `json:"email"`
+	Upstream  string     `json:"upstream"`
+	Enabled   bool       `json:"enabled"`
+	Preferred bool       `json:"preferred"`  // it is chosen first
+	ProjectID string     `json:"project_id"` // empty: not asked for yet
+	State     string     `json:"state"`
+	Reason    string     `json:"reason,omitempty"`   // why it is in that state
+	Unopened  bool       `json:"unopened,omitempty"` // its refresh token is stored, but cannot be decrypted here; Reason says why
+	Cooldowns []Cooldown `json:"cooldowns"`
 }
 
 // An AccountImport is accounts to be added. The document is in any of the JSON formats in which accounts travel, tokens
@@ -76,7 +98,7 @@ type CooldownRow struct {
 type AccountImport struct {
 	Upstream string // empty: the only one that has accounts
 	Document []byte
-	Partial  bool // add those that can be used, and leave the others
+	Partial  bool // add the usable ones and skip the rest
 }
 
 // The results of an ImportedRow.
@@ -108,8 +130,8 @@ type ChoiceRow struct {
 
 // A ModelList is what can be asked. Problems are about the upstreams that could not say what they have.
 type ModelList struct {
-	Rows     []ModelRow        `json:"rows"`
-	Problems []UpstreamProblem `json:"problems"`
+	Rows     []ModelRow `json:"rows"`
+	Problems []Problem  `json:"problems"`
 }
 
 // A ModelRow is a model in a listing. Zero limits are unknown limits.
@@ -123,39 +145,35 @@ type ModelRow struct {
 	Default  bool   `json:"default,omitempty"`  // it answers requests that name no model
 }
 
-// An UpstreamProblem says why an upstream could not be asked.
-type UpstreamProblem struct {
-	Upstream string `json:"upstream"`
-	Why      string `json:"why"`
-}
-
-// A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.
-type QuotaList struct {
-	Rows     []QuotaRow       `json:"rows"`
-	Problems []AccountProblem `json:"problems"`
-}
-
-// An AccountProblem says why an account could not be asked.
-type AccountProblem struct {
-	Email    string `json:"email"`
+// A Problem says why an upstream, or an account of it, could not be asked.
+type Problem struct {
+	Email    string `json:"email,omitempty"` // empty: it is about the upstream
 	Upstream string `json:"upstream"`
 	Why      string `json:"why"`
 }
 
 // String names the account, for where there is one line for it.
-func (p AccountProblem) String() string { return p.Email + ": " + p.Why }
+func (p Problem) String() string { return p.Email + ": " + p.Why }
+
+// A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.
+type QuotaList struct {
+	Rows     []QuotaRow `json:"rows"`
+	Problems []Problem  `json:"problems"`
+}
 
 // A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of the window that is the
 // scarcest, and ResetsAt is when that one is whole again.
 type QuotaRow struct {
-	Account   string        `json:"account"`
-	Upstream  string        `json:"upstream"`
-	Model     string        `json:"model"`
-	Group     string        `json:"group,omitempty"` // of the models that the provider counts together: gemini, claude, image, other
-	Pool      string        `json:"pool"`
-	Remaining float64       `json:"remaining"`
-	ResetsAt  time.Time     `json:"resets_at,omitzero"`
-	RunsOutAt time.Time     `json:"runs_out_at,omitzero"` // at the rate since a window began; zero: it lasts, it has, or nobody knows
+	Account   string    `json:"account"`
+	Upstream  string    `json:"upstream"`
+	Model     string    `json:"model"`
+	Group     string    `json:"group,omitempty"` // of the models that the provider counts together: gemini, claude, image, other
+	Pool      string    `json:"pool"`
+	Remaining float64   `json:"remaining"`
+	ResetsAt  time.Time `json:"resets_at,omitzero"`
+	// RunsOutAt is the time at the rate of the last hour, or where that is unknown since a window began; zero: not before the
+	// reset, already used up, or unknown.
+	RunsOutAt time.Time     `json:"runs_out_at,omitzero"`
 	Windows   []QuotaWindow `json:"windows,omitempty"`
 }
 

@@ -15,7 +15,7 @@ func TestWindowRunsOut(t *testing.T) {
 		remaining float64
 		resets    time.Duration
 		length    time.Duration
-		want      time.Duration // from now; negative: it does not, or nobody knows
+		want      time.Duration // from now; negative: not before the reset, or unknown
 	}{
 		{"half used in the first hour", 0.5, 4 * time.Hour, length, time.Hour},
 		{"three quarters used in two hours", 0.25, 3 * time.Hour, length, 40 * time.Minute},

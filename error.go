@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Class says what kind of trouble an error is. Each edge has one table from classes to its own codes.
+// A Class is the kind of an error. Each dialect has one table from classes to its own codes.
 type Class string
 
 // The classes. They are part of the contract: clients see them in x-perigee-class.
@@ -29,12 +29,11 @@ const (
 	ClassInternal        Class = "internal"
 )
 
-// An Error is trouble that somebody can do something about: what kind it is, what happened, when it ends
-// and what to do next.
+// An Error says what kind of error it is, what happened, when it makes sense to try again, and what to do about it.
 type Error struct {
 	Class   Class
 	Message string        // what happened, for a person
-	Next    string        // what to do about it; may be empty
+	Hint    string        // what to do about it; may be empty
 	Retry   time.Duration // when trying again makes sense; 0: unknown
 	RetryAt time.Time     // the same by the clock, where the edge has set it for dialects that name a time
 
@@ -46,9 +45,9 @@ type Error struct {
 	Usage    Usage             // what answers cost that were generated and discarded; for the record
 	Cause    error
 
-	// Ours says that Message and Next are about perigee's own house, which its owner should know about, and clients should not;
-	// it is what they are told instead. Empty: there is nothing to hide.
-	Ours string
+	// Public is what clients get in place of Message and Hint where these name details of this machine: paths, addresses,
+	// accounts. Empty: clients get Message and Hint.
+	Public string
 }
 
 // Errorf makes an error of a class. A %w verb keeps its cause.
@@ -58,24 +57,24 @@ func Errorf(class Class, format string, args ...any) *Error {
 }
 
 func (e *Error) Error() string {
-	if e.Next == "" {
+	if e.Hint == "" {
 		return e.Message
 	}
-	return strings.TrimRight(e.Message, ".") + "; " + e.Next
+	return strings.TrimRight(e.Message, ".") + "; " + e.Hint
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// WithNext returns e with the advice added.
-func (e *Error) WithNext(format string, args ...any) *Error {
+// WithHint returns e with the advice added.
+func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
-	c.Next = fmt.Sprintf(format, args...)
+	c.Hint = fmt.Sprintf(format, args...)
 	return &c
 }
 
-// AsError finds the *Error in err. What is none becomes one: cancellation is canceled, a deadline is
-// unavailable, and everything else internal, because nobody has thought about it yet. Nil stays nil.
+// AsError returns the *Error in err. Other errors are converted: cancellation to ClassCanceled, a deadline to ClassUnavailable,
+// everything else to ClassInternal. Nil stays nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

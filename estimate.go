@@ -11,8 +11,8 @@ func EstimateTokens(bytes, media int) int64 {
 	return int64((bytes+bytesPerToken-1)/bytesPerToken) + int64(media)*tokensPerMedia
 }
 
-// EstimateBody is about how many tokens a request of the provider's own dialect has. It does not decode it, and looks at the beginning
-// of each block only: one without a space or a quote in it is taken for a part of a picture or a document.
+// EstimateBody is about how many tokens a request of the provider's own dialect has. It does not decode it, and looks at the
+// beginning of each block only: one without a space or a quote in it is taken for a part of a picture or a document.
 func EstimateBody(body []byte) int64 {
 	const block, probe = 1 << 10, 64
 	text, media, inMedia := len(body), 0, false

@@ -5,18 +5,18 @@ import "encoding/json"
 // An EventKind says what happened and which fields of the Event have a meaning.
 type EventKind uint8
 
-// The kinds of events. A stream is any number of notes, one EventStart, then content, and at the end
-// EventFinish for each candidate; usage may come anywhere, and the last one seen is the true one.
+// The kinds of events. A stream is one EventStart, then content, and at the end EventFinish for each candidate; usage may
+// come anywhere, and the last one seen is the true one.
 const (
-	// EventNothing says only that what More promised did not come.
-	EventNothing EventKind = iota
+	// EventFlush says only that what More promised did not come.
+	EventFlush EventKind = iota
 	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are known.
 	EventStart
 	// EventFrame is the provider's own chunk in the client's dialect, with everything that it says: what
-	// clients of that dialect get instead of content events. Usage and finish still come as events, too,
-	// for those who watch.
+	// clients of that dialect get instead of content events. Usage and finish come as events as well, for the
+	// recorder and the router.
 	EventFrame
-	EventText      // Text, and Signature when the provider sealed this text
+	EventText      // Text, and Signature when the provider signed this text
 	EventThinking  // Text, and Signature when it came along
 	EventSignature // Signature alone: it belongs to the block before it
 	EventCall      // Call, complete; and Signature
@@ -25,7 +25,6 @@ const (
 	EventGrounding // Grounding; Raw: the same in the provider's own words, for clients that speak its dialect
 	EventLogprobs  // Logprobs; Raw: the same in the provider's own words
 	EventUsage     // Usage so far: replaces what was said before, never adds to it
-	EventNote      // Note
 	EventFinish    // Finish
 )
 
@@ -34,7 +33,7 @@ type Event struct {
 	Kind      EventKind
 	Candidate int // which of several answers; 0 unless more were asked for
 	Thought   bool
-	More      bool // another event follows without waiting: who writes may gather a few before flushing
+	More      bool // another event follows without waiting: a writer may collect several before it flushes
 
 	Upstream   string // EventStart: the name of the upstream that answers
 	Account    string // EventStart: the account that it answers with, if it has several; for the record, not for clients
@@ -49,9 +48,8 @@ type Event struct {
 	Finish    *Finish
 	Grounding *Grounding
 	Logprobs  *Logprobs
-	Note      *Note
 	Raw       json.RawMessage
-	Frame     []byte // valid until the next event; who keeps it copies it
+	Frame     []byte // valid until the next event
 }
 
 // Size is about how many bytes of content the event carries.
@@ -79,7 +77,8 @@ func (u Usage) Total() int64 { return u.Input + u.Output }
 
 // Plus is what both cost together.
 func (u Usage) Plus(more Usage) Usage {
-	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached, Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
+	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached,
+		Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
 }
 
 // Finish says why an answer ended.
@@ -87,21 +86,21 @@ type Finish struct {
 	Kind    FinishKind
 	Reason  string // the provider's word: STOP, MAX_TOKENS, SAFETY …
 	Message string // what the provider says about it
-	Trouble string // FinishMishap: what went wrong, in our words
+	Trouble string // FinishMalformed: what went wrong, in our words
 	Stop    string // the stop sequence that was met, where the client wanted to know it
 	Blocked bool   // the prompt was refused, and Reason says why: there is no answer
 }
 
-// A FinishKind is what an end means for who reads the answer, whatever the provider calls it. Who reads the provider's words
-// sets it; dialects have their own words for the kinds.
+// A FinishKind is the reason why an answer ended, independent of the provider's name for it. The upstream sets it; each dialect
+// has its own names for the kinds.
 type FinishKind uint8
 
-// The kinds of ends. An end that nobody knows counts as an ordinary one.
+// The finish kinds. An unknown reason counts as FinishDone.
 const (
 	FinishDone        FinishKind = iota // there was nothing more to say
 	FinishLength                        // there was no room for more
 	FinishFiltered                      // the rest, or all, was withheld for what it is about
-	FinishMishap                        // the model or the provider went astray: asking again may help
+	FinishMalformed                     // the model or the provider went astray: asking again may help
 	FinishUnexplained                   // the provider gives no reason
 )
 

@@ -2,12 +2,12 @@ package perigee
 
 import "errors"
 
-// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside what the open calls hold. No other
-// upstream or account can change that.
+// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside what the open calls hold. No
+// other upstream or account can change that.
 var ErrNoMemory = errors.New("limits.memory is used up")
 
-// A MemoryLease is the part of the memory budget that one call has reserved. All methods may be called concurrently. What the lease
-// has at the end of the call is released then.
+// A MemoryLease is the part of the memory budget that one call has reserved. All methods may be called concurrently. What the
+// lease has at the end of the call is released then.
 type MemoryLease interface {
 	// Grow reserves more bytes. The error is an *Error of class capacity with the cause ErrNoMemory, and nothing is reserved then.
 	Grow(bytes int64) error

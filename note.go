@@ -1,10 +1,5 @@
 package perigee
 
-import (
-	"slices"
-	"sync"
-)
-
 // What a Note can say was done.
 const (
 	NoteDropped  = "dropped"  // it did not reach the model
@@ -26,40 +21,3 @@ type Note struct {
 var EstimatedUsage = Note{Action: NoteEstimated, Subject: "usage"}
 
 func (n Note) String() string { return n.Action + " " + n.Subject }
-
-// LateNotes are notes that come up only while an answer is written, when who records the call cannot see them pass. All
-// methods may be called concurrently.
-type LateNotes struct {
-	mu   sync.Mutex
-	list []Note
-}
-
-// Add takes a note. Nil forgets it.
-func (l *LateNotes) Add(n Note) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, n)
-}
-
-// Clear forgets what was noted so far.
-func (l *LateNotes) Clear() {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = nil
-}
-
-// All returns what was noted so far. Nil has nothing.
-func (l *LateNotes) All() []Note {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.list)
-}

@@ -6,8 +6,7 @@
 //	        ◀── encode ◀── events ◀───┴───────────────────┘
 //
 // The internal form is Gemini-shaped (contents made of parts), because every upstream is. This package
-// imports only the standard library and knows no adapter; whoever wants to know what perigee is about
-// can stop reading here.
+// imports only the standard library and knows no adapter: reading it is enough to know what perigee does.
 package perigee
 
 import (

@@ -11,9 +11,9 @@ type memory struct {
 	keepers  atomic.Int32 // the request itself is one until it is released
 }
 
-// Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease have run. Routing calls it when
-// the first content of a streamed answer has been passed on: from then on nothing is asked again, and an answer may go on for
-// minutes. A stage that needs more of the request during the answer than it has in its own variables takes it in OnRelease.
+// Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease have run. Routing calls it
+// when the first content of a streamed answer has been passed on: from then on nothing is asked again, and an answer may go on
+// for minutes. A stage that needs more of the request during the answer than it has in its own variables takes it in OnRelease.
 func (r *Request) Release() {
 	m := r.memory
 	if m == nil || m.released {
@@ -30,16 +30,16 @@ func (r *Request) Release() {
 	r.done()
 }
 
-// OnRelease has f called when the request is released, before its memory is used for something else. It is not called for a stream
-// that ends before.
+// OnRelease has f called when the request is released, before its memory is used for something else. It is not called for a
+// stream that ends before.
 func (r *Request) OnRelease(f func()) {
 	if m := r.memory; m != nil && !m.released {
 		m.hooks = append(m.hooks, f)
 	}
 }
 
-// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for callers that hold on to parts of
-// Body or of the prompt, which may alias it. At the end of the stream it is taken back in any case.
+// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for callers that hold on to
+// parts of Body or of the prompt, which may alias it. At the end of the stream it is taken back in any case.
 func (r *Request) Keep() (done func()) {
 	m := r.memory
 	if m == nil {

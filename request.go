@@ -2,6 +2,7 @@ package perigee
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 )
@@ -15,28 +16,30 @@ const (
 	DialectOpenAIChat      Dialect = "openai-chat"
 	DialectOpenAIResponses Dialect = "openai-responses"
 	DialectAnthropic       Dialect = "anthropic"
+	DialectMCP             Dialect = "mcp" // asks of MCP clients
 )
 
-// An Origin says where a request came from and keeps the bytes that it came as. Body is shared by
-// everyone who sees the request and must not be changed; who needs other bytes makes them.
+// An Origin is where a request came from, with its body as received. Body is shared by all parts of the program that handle the
+// request and must not be modified.
 type Origin struct {
 	ID      string // of the call: in x-perigee-call, the store and the logs
 	Dialect Dialect
 	Body    []byte
 	Client  Client
-	Notes   []Note // what the dialect had to change or drop while decoding
-	Strict  bool   // the owner wants nothing changed or dropped: who would have to, refuses
+	Strict  bool // the owner wants an error wherever something would be changed or dropped
+
+	// Method, Path and Header are those of the HTTP request, Path with its query. They have credentials in them, and are empty
+	// for calls that are no HTTP requests.
+	Method, Path string
+	Header       http.Header
+
+	Replay Replay
 
 	// MayUse says which models the client's key allows; nil: all.
 	MayUse func(model string) bool
 
-	// Late takes notes about the answer from who writes it, so that the record has them, too; nil: there are none.
-	Late *LateNotes
-	// Pending has the notes of the upstream that is being tried, for a response head that is sent before that upstream answers.
-	// The same notes come as events with the answer. Nil: nothing reads them.
-	Pending *LateNotes
-	// Steps takes what was tried, from those who try; who records the call sets it. Nil: nobody keeps it.
-	Steps *Steps
+	// Log collects notes, attempts and the status of the call. Nil: they are discarded.
+	Log *CallLog
 	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.
 	Retries *RetryBudget
 	// Free takes the memory of Body back after Request.Release, when nothing reads it any more. Nil: the garbage collector does.
@@ -45,12 +48,20 @@ type Origin struct {
 	Memory MemoryLease
 }
 
+// Note adds notes to the log, which it makes if there is none.
+func (o *Origin) Note(notes ...Note) {
+	if o.Log == nil && len(notes) > 0 {
+		o.Log = &CallLog{}
+	}
+	o.Log.Note(notes...)
+}
+
 // Allows says whether a model may answer in place of the one that the client asked for.
 func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
-// Object returns the error for what would be changed or dropped, when the request is strict. What was renamed gets its own name back
-// in the answer, so nothing is lost.
-func (o *Origin) Object(notes []Note) error {
+// RefuseIfStrict returns an error for notes about changed or dropped fields if the request is strict. Renamed tools get their
+// own name back in the answer, so they are not refused.
+func (o *Origin) RefuseIfStrict(notes []Note) error {
 	if !o.Strict {
 		return nil
 	}
@@ -63,11 +74,11 @@ func (o *Origin) Object(notes []Note) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return Errorf(ClassInvalid, "this request cannot be carried over whole: %s", strings.Join(list, "; ")).
-		WithNext("leave that out, or set strict: false")
+	return Errorf(ClassInvalid, "the request cannot be sent without changes: %s", strings.Join(list, "; ")).
+		WithHint("remove that from the request, or set strict: false")
 }
 
-// A Client is who asks.
+// A Client is the program that sent a request.
 type Client struct {
 	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"
 	Version string
@@ -75,9 +86,8 @@ type Client struct {
 	Session string // what the client calls its conversation, if it says so
 }
 
-// A Request is one question to a model, in whatever dialect it came. The envelope is plain fields; the
-// conversation itself is decoded when somebody asks for it, because a request that goes on in its own
-// dialect never needs to be.
+// A Request is one request to a model, in any dialect. The conversation is decoded by Prompt on first use: a request that is
+// forwarded in its own dialect is never decoded.
 type Request struct {
 	Origin
 	Model  string // as the client named it; routing replaces it with the upstream's name for it
@@ -89,8 +99,8 @@ type Request struct {
 	// Thinking is what the model's name says about thinking, instead of what Body says; nil: nothing. Prompt has it already.
 	Thinking *Thinking
 
-	// NameStop says that the client wants to know which of its stop sequences ended the answer.
-	NameStop bool
+	// ReportStopSequence says that the client wants to know which of its stop sequences ended the answer.
+	ReportStopSequence bool
 
 	prompt    *lazyPrompt
 	rewritten bool    // the prompt is not what Body says
@@ -154,13 +164,13 @@ func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := *prompt
+	e := prompt.Edit()
 	thinking := Thinking{Budget: wish.Budget, Level: wish.Level}
 	if said := prompt.Generation.Thinking; said != nil {
 		thinking.Include, thinking.Extra = said.Include, said.Extra
 	}
-	changed.Generation.Thinking = &thinking
-	c := r.WithPrompt(&changed)
+	e.Generation.Thinking = &thinking
+	c := r.WithPrompt(e.Prompt)
 	c.Thinking, c.rewritten = &thinking, r.rewritten
 	return c, nil
 }

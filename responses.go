@@ -10,17 +10,17 @@ import (
 // without sending the conversation anew. It is kept in the words of the Responses API.
 type StoredResponse struct {
 	ID      string
-	Key     string // the name of the key that asked; nobody else may see it
+	Key     string // the name of the client's key; other keys cannot read the response
 	Created time.Time
 	Expires time.Time
 
 	Input    json.RawMessage // an array: everything the model was given, earlier turns included
-	Output   json.RawMessage // an array: what it answered, with the provider's seals, for the next turn
+	Output   json.RawMessage // an array: what it answered, with the provider's thought signatures, for the next turn
 	Response json.RawMessage // the answer as the client got it
 }
 
-// A ResponseStore keeps responses until they expire. Another key's response, an expired one and one that never
-// was are the same to who asks: ClassNotFound.
+// A ResponseStore keeps responses until they expire. Another key's response, an expired one and an unknown one are all
+// ClassNotFound.
 type ResponseStore interface {
 	// SaveResponse keeps r under its ID, replacing what was kept there.
 	SaveResponse(ctx context.Context, r *StoredResponse) error

@@ -1,8 +1,10 @@
 package perigee
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 )
 
 // ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for, but is empty or malformed.
@@ -18,3 +20,15 @@ func (b *RetryBudget) Left() bool { return b != nil && !b.taken.Load() }
 
 // Take takes the retry, and says whether it was left.
 func (b *RetryBudget) Take() bool { return b != nil && b.taken.CompareAndSwap(false, true) }
+
+// Pause waits before a retry, and says whether the context lasted as long.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -7,7 +7,7 @@ type Handling string
 const (
 	HandlingCarried  Handling = "carried"  // the model sees it as the client meant it
 	HandlingMapped   Handling = "mapped"   // the model sees the nearest thing; there is a note
-	HandlingDropped  Handling = "dropped"  // nobody sees it; there is a note
+	HandlingDropped  Handling = "dropped"  // it is not sent; there is a note
 	HandlingAccepted Handling = "accepted" // it asks for nothing that could be missed: no note
 	HandlingRefused  Handling = "refused"  // the request is an error
 )

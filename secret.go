@@ -16,7 +16,7 @@ type Secret struct{ value string }
 // NewSecret wraps value.
 func NewSecret(value string) Secret { return Secret{value: value} }
 
-// Reveal returns the value itself, for the header or the cipher that needs it and nobody else.
+// Reveal returns the value itself, for the header or the cipher that needs it.
 func (s Secret) Reveal() string { return s.value }
 
 // IsZero says whether there is nothing to hide.

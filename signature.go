@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Signature is a provider's seal over its own thinking, kept under a key by which it is found again when a
-// client has lost it. The key says nothing of what was sealed.
+// A Signature is a thought signature of a provider, kept under a key by which it is found again when a client has lost it. The
+// key says nothing of what was signed.
 type Signature struct {
 	Key     string
-	Value   string // the seal, opaque, or sealed thinking with its text; empty where only its kind is to be known
-	Seal    string // the kind of models that take it
+	Value   string // opaque, or signed thinking with its text; empty where only the kind is to be known
+	Kind    string // of the models that accept it
 	Expires time.Time
 }
 

@@ -1,9 +1,6 @@
 package perigee
 
-import (
-	"net/http"
-	"time"
-)
+import "time"
 
 // A TraceRow is a call in a listing of traces. Names and units are part of the contract.
 type TraceRow struct {
@@ -20,40 +17,43 @@ type TraceRow struct {
 	DurationMS   float64   `json:"duration_ms"`
 	InputTokens  int64     `json:"input_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
+	CostUSD      Cost      `json:"cost_usd,omitzero"` // at list price
 	Outcome      Outcome   `json:"outcome"`
 	ClientName   string    `json:"client"`
 	Key          string    `json:"key"` // its name
+	// Bodies says that the bodies of the call are in its trace directory, so that it can be sent again.
+	Bodies bool `json:"bodies"`
 }
 
 // A Trace is everything that is known of a call.
 type Trace struct {
 	TraceRow
-	Operation      string   `json:"operation"`
-	Stream         bool     `json:"stream"`
-	Error          string   `json:"error"`
-	Finish         string   `json:"finish"`
-	CachedTokens   int64    `json:"cached_tokens"`
-	ThinkingTokens int64    `json:"thinking_tokens"`
-	BytesIn        int64    `json:"bytes_in"`
-	ClientVersion  string   `json:"client_version"`
-	Session        string   `json:"session"`
-	Notes          []string `json:"notes"`
-	Steps          []Step   `json:"steps"`
+	Operation      string    `json:"operation"`
+	Stream         bool      `json:"stream"`
+	Error          string    `json:"error"`
+	Finish         string    `json:"finish"`
+	CachedTokens   int64     `json:"cached_tokens"`
+	ThinkingTokens int64     `json:"thinking_tokens"`
+	BytesIn        int64     `json:"bytes_in"`
+	ClientVersion  string    `json:"client_version"`
+	Session        string    `json:"session"`
+	Notes          []string  `json:"notes"`
+	Attempts       []Attempt `json:"steps"`
 }
 
 // TraceRow is the call in a listing.
 func (c *Call) TraceRow() TraceRow {
 	row := TraceRow{
 		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, ModelAsked: c.ModelAsked, Upstream: c.Upstream, Account: c.Account,
-		Status: c.Status, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
-		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, Outcome: c.Outcome,
-		ClientName: c.Client.Name, Key: c.Client.Key,
+		Status: c.ClientStatus, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
+		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, CostUSD: c.Cost, Outcome: c.Outcome,
+		ClientName: c.Client.Name, Key: c.Client.Key, Bodies: c.Bodies,
 	}
 	if row.Model == "" {
 		row.Model = c.ModelAsked
 	}
-	if c.Outcome == OutcomeDone || row.Status == 0 && c.FirstByte > 0 {
-		row.Status = http.StatusOK
+	if row.Status == 0 {
+		row.Status = c.clientStatus() // the row is from before statuses were stored
 	}
 	return row
 }
@@ -65,13 +65,13 @@ func (c *Call) Trace() Trace {
 		Error: c.Error, Finish: c.Finish,
 		CachedTokens: c.Usage.Cached, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
 		ClientVersion: c.Client.Version, Session: c.Client.Session,
-		Notes: c.Notes, Steps: c.Steps,
+		Notes: c.Notes, Attempts: c.Attempts,
 	}
 	if t.Notes == nil {
 		t.Notes = []string{}
 	}
-	if t.Steps == nil {
-		t.Steps = []Step{}
+	if t.Attempts == nil {
+		t.Attempts = []Attempt{}
 	}
 	return t
 }

@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"testing"
 
+	"perigee/bench/internal/measure"
 	"perigee/internal/httpapi"
 	"perigee/internal/route"
-	"perigee/internal/signature"
+	"perigee/internal/thoughtsig"
 	upstream "perigee/internal/upstream/gemini"
 )
 
@@ -48,7 +49,7 @@ func (b *bench) measureAllocations(ctx context.Context) error {
 	for i, q := range questions {
 		number, bytes, err := countAllocations(ctx, house, q)
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", names[i], bytesText(int64(len(q.body))), err)
+			return fmt.Errorf("%s, %s: %w", names[i], measure.BytesText(int64(len(q.body))), err)
 		}
 		b.report.allocations = append(b.report.allocations, allocation{names[i], len(q.body), number, bytes})
 	}
@@ -79,7 +80,7 @@ func countAllocations(ctx context.Context, house http.Handler, q question) (numb
 // from memory.
 func newHouse() (http.Handler, error) {
 	provider := upstream.New(upstream.Options{Name: "provider", URL: "http://provider.invalid", Transport: providerInMemory{}})
-	seals := signature.NewMemory(signature.Options{})
+	seals := thoughtsig.NewMemory(thoughtsig.Options{})
 	router, err := route.New(route.Options{Targets: []route.Target{{Name: "provider", Upstream: seals.Around(provider)}}})
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func agentTool(i int) tool {
 	}
 }
 
-// sourceCode is about n bytes of code, others in each turn.
+// sourceCode is about n bytes of code, different in each turn.
 func sourceCode(turn, n int) string {
 	var code strings.Builder
 	for line := 0; code.Len() < n; line++ {

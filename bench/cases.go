@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // caseSize is the body of every case: an agent's in the middle of its work.
@@ -112,11 +114,11 @@ func (b *bench) measureCase(ctx context.Context, c *benchCase) error {
 	if err != nil {
 		return err
 	}
-	bare, err := b.spawn(ctx, targetNames[proxy], self, roleProxy, b.provider.addr)
+	bare, err := b.spawn(ctx, targetNames[proxy], self, roleProxy, b.provider.Addr)
 	if err != nil {
 		return err
 	}
-	defer bare.stop()
+	defer bare.Stop()
 	ours, stop, err := b.startCase(ctx, c.settings)
 	if err != nil {
 		return err
@@ -131,7 +133,7 @@ func (b *bench) measureCase(ctx context.Context, c *benchCase) error {
 		return err
 	}
 	for _, i := range []int{proxy, perigee} {
-		if c.peak[i], err = targets[i].process.memory("VmHWM"); err != nil {
+		if c.peak[i], err = targets[i].process.Memory("VmHWM"); err != nil {
 			return err
 		}
 	}
@@ -139,14 +141,14 @@ func (b *bench) measureCase(ctx context.Context, c *benchCase) error {
 }
 
 // startCase starts perigee as a case wants it, and whatever that needs.
-func (b *bench) startCase(ctx context.Context, s setting) (ours *process, stop func(), err error) {
+func (b *bench) startCase(ctx context.Context, s setting) (ours *measure.Process, stop func(), err error) {
 	data, err := os.MkdirTemp(b.dir, "case-")
 	if err != nil {
 		return nil, nil, err
 	}
 	switch s {
 	case logging:
-		ours, err = b.startPerigeeWith(ctx, data, "info", b.upstreamConfig("http://"+b.provider.addr))
+		ours, err = b.startPerigeeWith(ctx, data, "info", b.upstreamConfig("http://"+b.provider.Addr))
 	case antigravity:
 		return b.startAntigravity(ctx, data)
 	default:
@@ -155,12 +157,12 @@ func (b *bench) startCase(ctx context.Context, s setting) (ours *process, stop f
 	if err != nil {
 		return nil, nil, err
 	}
-	return ours, ours.stop, nil
+	return ours, ours.Stop, nil
 }
 
 // startAntigravity starts perigee in front of a gateway: perigee's simulator, which knows accounts and tokens, behind a process
 // that answers calls to models itself, as the provider does.
-func (b *bench) startAntigravity(ctx context.Context, data string) (ours *process, stop func(), err error) {
+func (b *bench) startAntigravity(ctx context.Context, data string) (ours *measure.Process, stop func(), err error) {
 	simulator, err := b.spawn(ctx, "simulator", b.binary, "simulate", "--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -169,11 +171,11 @@ func (b *bench) startAntigravity(ctx context.Context, data string) (ours *proces
 	if err != nil {
 		return nil, nil, err
 	}
-	gateway, err := b.spawn(ctx, "gateway", self, roleGateway, simulator.addr)
+	gateway, err := b.spawn(ctx, "gateway", self, roleGateway, simulator.Addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	url := "http://" + gateway.addr
+	url := "http://" + gateway.Addr
 	upstream := fmt.Sprintf("{name: gateway, kind: antigravity, accept_terms_risk: true, endpoints: [%q], oauth: {auth_url: %q, token_url: %q, userinfo_url: %q, client_id: any, client_secret: any-secret}}",
 		url, url+"/o/oauth2/v2/auth", url+"/token", url+"/oauth2/v2/userinfo")
 	config, err := writeConfig(data, "warn", upstream)
@@ -185,7 +187,7 @@ func (b *bench) startAntigravity(ctx context.Context, data string) (ours *proces
 		return nil, nil, err
 	}
 	importing := exec.CommandContext(ctx, b.binary, "account", "import", accounts, "--config", config)
-	importing.Env = childEnv(b.dir)
+	importing.Env = measure.ChildEnv(b.dir)
 	if out, err := importing.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("import an account: %w\n%s", err, out)
 	}
@@ -193,7 +195,7 @@ func (b *bench) startAntigravity(ctx context.Context, data string) (ours *proces
 	if err != nil {
 		return nil, nil, err
 	}
-	return ours, func() { ours.stop(); gateway.stop(); simulator.stop() }, nil
+	return ours, func() { ours.Stop(); gateway.Stop(); simulator.Stop() }, nil
 }
 
 // addedRatio is how many times what the bare proxy adds to the first event perigee adds.
@@ -242,7 +244,7 @@ func (r *report) writeCases(s *strings.Builder) {
 	if len(r.cases) == 0 {
 		return
 	}
-	table(s, fmt.Sprintf("Beside ReverseProxy, bodies of %s; over is perigee's figure over ReverseProxy's", bytesText(caseSize)),
+	table(s, fmt.Sprintf("Beside ReverseProxy, bodies of %s; over is perigee's figure over ReverseProxy's", measure.BytesText(caseSize)),
 		"case", "added to first event, ms", "over", "CPU for a call, µs", "over", "calls per second", "over", "at most, MB", "over")
 	for _, c := range r.cases {
 		cpu := 1000 * c.cell.time(perigee, func(t turn) time.Duration { return t.cpu })

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // The places in the comparison with a bare proxy. Direct is the provider itself, and the first in every comparison.
@@ -18,10 +20,10 @@ const (
 
 var targetNames = []string{"direct", "ReverseProxy", "perigee"}
 
-// A target is who is asked, and in which dialect.
+// A target is a process to ask, and the dialect to ask it in.
 type target struct {
 	name    string
-	process *process
+	process *measure.Process
 	dialect *dialect
 	model   string // empty: the cell's own
 	key     string // that the target wants to see, if any
@@ -45,9 +47,9 @@ type cell struct {
 }
 
 func (c *cell) String() string {
-	name := fmt.Sprintf("%s, %d at once", bytesText(int64(c.size)), c.clients)
+	name := fmt.Sprintf("%s, %d at once", measure.BytesText(int64(c.size)), c.clients)
 	if c.clients == 1 {
-		name = fmt.Sprintf("%s, one after the other", bytesText(int64(c.size)))
+		name = fmt.Sprintf("%s, one after the other", measure.BytesText(int64(c.size)))
 	}
 	if c.paced {
 		name += ", paced"
@@ -67,7 +69,7 @@ type turn struct {
 	cpu              time.Duration
 }
 
-// comparisons are all cells. In the paced ones every chunk arrives alone, as from a real model; in the others the
+// comparisons are all cells. In the paced ones every chunk arrives alone, as from a real model; in the rest the
 // next chunks are often there already when a proxy reads, and it may send several on at once.
 func comparisons() []*cell {
 	return []*cell{
@@ -95,7 +97,7 @@ func (b *bench) measureCost(ctx context.Context) error {
 			return fmt.Errorf("%v: %w", c, err)
 		}
 	}
-	targets[proxy].process.stop()
+	targets[proxy].process.Stop()
 	rewriting := []target{targets[direct]}
 	for _, d := range translated {
 		rewriting = append(rewriting, target{name: d.name, process: targets[perigee].process, dialect: d})
@@ -109,8 +111,8 @@ func (b *bench) measureCost(ctx context.Context) error {
 	if err := pause(ctx, b.plan.idle); err != nil {
 		return err
 	}
-	b.report.weight.afterLoad, err = targets[perigee].process.memory("VmRSS")
-	targets[perigee].process.stop()
+	b.report.weight.afterLoad, err = targets[perigee].process.Memory("VmRSS")
+	targets[perigee].process.Stop()
 	return err
 }
 
@@ -123,7 +125,7 @@ func (b *bench) startTargets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	bare, err := b.spawn(ctx, targetNames[proxy], self, roleProxy, b.provider.addr)
+	bare, err := b.spawn(ctx, targetNames[proxy], self, roleProxy, b.provider.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (b *bench) compare(ctx context.Context, c *cell, targets []target, d time.D
 	fmt.Fprintf(os.Stderr, "bench:   %v: %s\n", c, names(targets))
 	crowds := make([]crowd, len(targets))
 	for i, t := range targets {
-		clients, err := dialCrowd(ctx, c.clients, t.process.addr, c.question(t))
+		clients, err := dialCrowd(ctx, c.clients, t.process.Addr, c.question(t))
 		if err != nil {
 			return &targetError{i, fmt.Errorf("%s: %w", t.name, err)}
 		}
@@ -180,8 +182,8 @@ func (c *cell) question(t target) question {
 	return q
 }
 
-func takeTurn(ctx context.Context, target *process, clients crowd, d time.Duration) (turn, error) {
-	before, err := target.cpu()
+func takeTurn(ctx context.Context, target *measure.Process, clients crowd, d time.Duration) (turn, error) {
+	before, err := target.CPU()
 	if err != nil {
 		return turn{}, err
 	}
@@ -189,22 +191,24 @@ func takeTurn(ctx context.Context, target *process, clients crowd, d time.Durati
 	if err != nil {
 		return turn{}, err
 	}
-	after, err := target.cpu()
+	after, err := target.CPU()
 	if err != nil {
 		return turn{}, err
 	}
-	first := each(samples, func(s sample) time.Duration { return s.first })
-	total := each(samples, func(s sample) time.Duration { return s.total })
+	first := measure.Each(samples, func(s sample) time.Duration { return s.first })
+	total := measure.Each(samples, func(s sample) time.Duration { return s.total })
 	return turn{
-		first50: median(first), first99: quantile(first, 0.99),
-		total50: median(total), total99: quantile(total, 0.99),
+		first50: measure.Median(first), first99: measure.Quantile(first, 0.99),
+		total50: measure.Median(total), total99: measure.Quantile(total, 0.99),
 		rate: float64(len(samples)) / took.Seconds(),
 		cpu:  (after - before) / time.Duration(len(samples)),
 	}, nil
 }
 
 // over is the median over the rounds of a figure that a round shows.
-func (c *cell) over(figure func(round) float64) float64 { return median(each(c.rounds, figure)) }
+func (c *cell) over(figure func(round) float64) float64 {
+	return measure.Median(measure.Each(c.rounds, figure))
+}
 
 // added is how much later than from the provider itself the first event comes, at the median, in milliseconds.
 func (c *cell) added(target int) float64 {
@@ -222,5 +226,5 @@ func cpuRatio(r round) float64 { return float64(r[perigee].cpu) / float64(r[prox
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func names(targets []target) string {
-	return strings.Join(each(targets, func(t target) string { return t.name }), ", ")
+	return strings.Join(measure.Each(targets, func(t target) string { return t.name }), ", ")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // growthSizes are the bodies that show whether cost grows with size, or faster.
@@ -34,16 +36,16 @@ func (b *bench) measureGrowth(ctx context.Context) error {
 			for range b.plan.growthRuns {
 				g, err := b.grow(ctx, q)
 				if err != nil {
-					return fmt.Errorf("%s, %s: %w", d.name, bytesText(int64(size)), err)
+					return fmt.Errorf("%s, %s: %w", d.name, measure.BytesText(int64(size)), err)
 				}
 				runs = append(runs, g)
 			}
 			b.report.growth = append(b.report.growth, growth{
 				dialect: d.name,
 				size:    size,
-				cpu:     median(each(runs, func(g growth) time.Duration { return g.cpu })),
-				base:    median(each(runs, func(g growth) int64 { return g.base })),
-				peak:    median(each(runs, func(g growth) int64 { return g.peak })),
+				cpu:     measure.Median(measure.Each(runs, func(g growth) time.Duration { return g.cpu })),
+				base:    measure.Median(measure.Each(runs, func(g growth) int64 { return g.base })),
+				peak:    measure.Median(measure.Each(runs, func(g growth) int64 { return g.peak })),
 			})
 		}
 	}
@@ -61,20 +63,20 @@ func (b *bench) grow(ctx context.Context, q question) (growth, error) {
 	if err != nil {
 		return g, err
 	}
-	defer p.stop()
+	defer p.Stop()
 	// The first call brings the program's own code into memory, which is no part of a body.
 	if err := b.firstAnswer(ctx, p); err != nil {
 		return g, err
 	}
-	if g.base, err = p.memory("VmRSS"); err != nil {
+	if g.base, err = p.Memory("VmRSS"); err != nil {
 		return g, err
 	}
-	clients, err := dialCrowd(ctx, 1, p.addr, q)
+	clients, err := dialCrowd(ctx, 1, p.Addr, q)
 	if err != nil {
 		return g, err
 	}
 	defer clients.close()
-	before, err := p.cpu()
+	before, err := p.CPU()
 	if err != nil {
 		return g, err
 	}
@@ -83,11 +85,11 @@ func (b *bench) grow(ctx context.Context, q question) (growth, error) {
 	if err != nil {
 		return g, err
 	}
-	after, err := p.cpu()
+	after, err := p.CPU()
 	if err != nil {
 		return g, err
 	}
 	g.cpu = (after - before) / time.Duration(len(samples))
-	g.peak, err = p.memory("VmHWM")
+	g.peak, err = p.Memory("VmHWM")
 	return g, err
 }

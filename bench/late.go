@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // The slow streams: how many at once, the chunks of each, and the time between two, as models write.
@@ -42,8 +44,8 @@ func (b *bench) measureLate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer targets[proxy].process.stop()
-	defer targets[perigee].process.stop()
+	defer targets[proxy].process.Stop()
+	defer targets[perigee].process.Stop()
 	targets = append(targets, target{name: lateTargets[perigee+1], process: targets[perigee].process, dialect: chat})
 	for n := range b.plan.lateRounds + 1 {
 		r := make(lateRound, len(targets))
@@ -62,8 +64,8 @@ func (b *bench) measureLate(ctx context.Context) error {
 
 // followSlow opens all slow streams at once, so that their chunks come in bursts, and reads them to their end.
 func followSlow(ctx context.Context, t target) (lateness, error) {
-	request := newQuestion(t.dialect, slowModel, 1<<10).request(t.process.addr)
-	before, err := t.process.cpu()
+	request := newQuestion(t.dialect, slowModel, 1<<10).request(t.process.Addr)
+	before, err := t.process.CPU()
 	if err != nil {
 		return lateness{}, err
 	}
@@ -75,7 +77,7 @@ func followSlow(ctx context.Context, t target) (lateness, error) {
 	)
 	for range slowStreams {
 		group.Go(func() {
-			own, err := followOne(ctx, t.process.addr, request)
+			own, err := followOne(ctx, t.process.Addr, request)
 			mu.Lock()
 			defer mu.Unlock()
 			late, failed = append(late, own...), errors.Join(failed, err)
@@ -85,11 +87,11 @@ func followSlow(ctx context.Context, t target) (lateness, error) {
 	if failed != nil {
 		return lateness{}, failed
 	}
-	after, err := t.process.cpu()
+	after, err := t.process.CPU()
 	if err != nil {
 		return lateness{}, err
 	}
-	return lateness{p50: median(late), p99: quantile(late, 0.99), cpu: (after - before) / time.Duration(len(late))}, nil
+	return lateness{p50: measure.Median(late), p99: measure.Quantile(late, 0.99), cpu: (after - before) / time.Duration(len(late))}, nil
 }
 
 // followOne makes one call and returns how late each of its chunks was.
@@ -137,7 +139,7 @@ func stampedChunk(last bool) []byte {
 
 // lateOver is the median over the rounds of a figure that a round shows.
 func (r *report) lateOver(figure func(lateRound) float64) float64 {
-	return median(each(r.late, figure))
+	return measure.Median(measure.Each(r.late, figure))
 }
 
 // lateAdded is how much later than from the bare proxy a chunk comes from a target, at the median, in milliseconds.

@@ -52,7 +52,7 @@ func (s scan) growth() float64 { return s.large / s.small }
 
 const scanned = 200_000
 
-// measureScans checks hostile texts in this process. The fastest run is the one that others disturbed least.
+// measureScans checks hostile texts in this process. The fastest run is the one that was disturbed least.
 func (b *bench) measureScans(ctx context.Context) error {
 	for _, text := range hostileTexts {
 		perByte := func(n int) float64 {

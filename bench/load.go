@@ -73,7 +73,7 @@ func (c *client) ask() (s sample, err error) {
 		return s, err
 	}
 	_, writeErr := c.conn.Write(c.request)
-	// Who refuses a request early answers it, too, and that says more than the broken connection.
+	// A request that is refused early has an answer, which says more than the broken connection.
 	resp, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
 		return s, errors.Join(writeErr, err)

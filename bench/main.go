@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // A plan says how long to measure.
@@ -67,6 +69,7 @@ func main() {
 	check := flag.Bool("check", false, "exit with status 1 when a promise is broken")
 	flag.BoolVar(&o.write, "write", false, "put the report into bench/README.md, too")
 	flag.StringVar(&o.binary, "binary", "", "measure this perigee instead of one built from the source")
+	flag.StringVar(&o.against, "against", "", "compare with this older perigee, side by side, and measure nothing else")
 	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
 	flag.StringVar(&o.only, "only", "", "take only the steps whose name contains this, such as slow")
 	flag.StringVar(&o.shape, "shape", "", "with -only shapes: weigh only bodies whose path and name contain this")
@@ -97,6 +100,7 @@ type options struct {
 	plan                plan
 	short, peers, write bool
 	binary, only, shape string
+	against             string
 }
 
 func exit(err error) {
@@ -120,10 +124,10 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	machine := describeMachine()
+	machine := measure.Machine()
 	b := &bench{
-		plan: o.plan, dir: dir, binary: o.binary, shape: o.shape,
-		report: report{machine: machine, short: o.short}, peers: peerReport{machine: machine, short: o.short},
+		plan: o.plan, dir: dir, binary: o.binary, older: o.against, shape: o.shape,
+		report: report{machine: machine, short: o.short}, peers: peerReport{machine: machine, short: o.short}, against: againstReport{machine: machine},
 	}
 	defer b.stopAll()
 	if err := b.build(ctx); err != nil {
@@ -133,6 +137,10 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 	if o.peers {
 		b.buildPeers(ctx)
 		section, steps, found = peersSection, []step{{name: "comparing with other gateways", run: b.measurePeers}}, &b.peers
+	}
+	if o.against != "" {
+		steps, found = []step{{name: "comparing two binaries", run: b.measureAgainst}}, &b.against
+		b.caseWord, o.only = o.only, ""
 	}
 	steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.name, o.only) || s.asked && o.only == "" })
 	if err := b.measure(ctx, steps); err != nil {
@@ -153,11 +161,14 @@ type bench struct {
 	plan     plan
 	dir      string // for data directories and the binary; removed at the end
 	binary   string
+	older    string // what -against compares it with
+	caseWord string // in the names of the cases that -against measures
 	shape    string // of the bodies that are weighed; empty: all
-	children []*process
-	provider *process
+	children []*measure.Process
+	provider *measure.Process
 	report   report
 	peers    peerReport
+	against  againstReport
 }
 
 // A step is one part of a run.

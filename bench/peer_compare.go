@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"perigee/bench/internal/measure"
 )
 
 // A gateway is perigee or a peer, in one comparison.
@@ -13,7 +15,7 @@ type gateway struct {
 	name, version string
 	peer          *peer // nil for perigee
 	program       string
-	process       *process
+	process       *measure.Process
 	trouble       string // why it could not be measured at all
 	binary        int64
 	resident      int64 // after the load and a pause
@@ -33,12 +35,12 @@ func (g *gateway) target(d *dialect) (target, bool) {
 	return target{name: g.name, process: g.process, dialect: d.beside(call.path), model: call.model, key: peerKey}, true
 }
 
-// A peerCell is the comparison of all gateways in one dialect. Rounds have the provider first, and then who was measured.
+// A peerCell is the comparison of all gateways in one dialect. Rounds have the provider first, then the measured gateways.
 type peerCell struct {
 	dialect  *dialect
 	cell     *cell
 	measured []*gateway
-	void     map[*gateway]string // who was not measured, and why
+	void     map[*gateway]string // gateways that were not measured, and why
 }
 
 // place is where a gateway's turns are in the rounds.
@@ -56,7 +58,7 @@ const peerBody = 100 << 10
 // peerDialects are in the order of the promises: those that have to be translated first.
 var peerDialects = []*dialect{chat, responses, messages, gemini}
 
-// buildPeers builds all peers. One that cannot be built is told in the report, and the others are measured.
+// buildPeers builds all peers. One that cannot be built is named in the report, and the rest is measured.
 func (b *bench) buildPeers(ctx context.Context) {
 	b.peers.gateways = []*gateway{{name: "perigee", program: b.binary, binary: b.report.weight.binary}}
 	for _, p := range peers {
@@ -116,7 +118,7 @@ func (b *bench) measurePeers(ctx context.Context) error {
 	for _, g := range b.peers.gateways {
 		if g.trouble == "" {
 			var err error
-			if g.resident, err = g.process.memory("VmRSS"); err != nil {
+			if g.resident, err = g.process.Memory("VmRSS"); err != nil {
 				return fmt.Errorf("%v: %w", g, err)
 			}
 		}
@@ -125,7 +127,7 @@ func (b *bench) measurePeers(ctx context.Context) error {
 }
 
 // comparePeers asks all gateways in one dialect. A peer that gives another answer than the provider's, or none, is left
-// out, and the others are compared again without it.
+// out, and the rest is compared again without it.
 func (b *bench) comparePeers(ctx context.Context, d *dialect) (*peerCell, error) {
 	c := &peerCell{dialect: d, void: map[*gateway]string{}}
 	for {

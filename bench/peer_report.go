@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // A peerReport is what the comparison with other gateways has found.
@@ -35,7 +37,7 @@ func (r *peerReport) promises() []promise {
 	for _, made := range peerPromises {
 		for _, c := range r.cells {
 			add := func(what string, limit float64, ratio func(ours, theirs int) func(round) float64) {
-				p := promise{what: fmt.Sprintf("%s against %s, %s, %s", what, made.peer, c.dialect.name, bytesText(peerBody)), limit: fmt.Sprintf("≤ %.2f", limit)}
+				p := promise{what: fmt.Sprintf("%s against %s, %s, %s", what, made.peer, c.dialect.name, measure.BytesText(peerBody)), limit: fmt.Sprintf("≤ %.2f", limit)}
 				p.unmeasured, p.found = true, "not measured"
 				if ours, theirs, ok := r.places(c, made.peer); ok {
 					found := c.cell.over(ratio(ours, theirs))
@@ -91,7 +93,7 @@ func (r *peerReport) markdown() string {
 }
 
 func (r *peerReport) writeCells(s *strings.Builder) {
-	table(s, fmt.Sprintf("Gateways in front of the same provider, %s, streamed, one call after the other", bytesText(peerBody)),
+	table(s, fmt.Sprintf("Gateways in front of the same provider, %s, streamed, one call after the other", measure.BytesText(peerBody)),
 		"dialect", "gateway", "first event p50, ms", "p99", "added p50, ms", "p99", "whole p50, ms", "CPU, µs", "CPU over perigee's")
 	for _, c := range r.cells {
 		first := func(place int) string {

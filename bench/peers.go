@@ -22,7 +22,7 @@ type peer struct {
 
 type peerCall struct{ path, model string }
 
-// peerKey is what clients show to gateways, and gateways to the provider. Nobody checks it but those who want one.
+// peerKey is what clients show to gateways, and gateways to the provider. Only some gateways check it.
 const peerKey = "bench-key-1234"
 
 // The versions are fixed by hand. CLIProxyAPI has a v7 since, under another module path, which could not be downloaded

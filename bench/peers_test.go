@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // The same two words, as four dialects and gateways with habits of their own write them.
@@ -67,20 +68,6 @@ func TestOnlyTheProvidersTextCounts(t *testing.T) {
 	}
 }
 
-func TestBuildReasonIsWhatMatters(t *testing.T) {
-	for _, test := range []struct{ out, want string }{
-		{"go: downloading a/b v1.0.0\ngo: a/b@v1.0.0: reading https://proxy.test/a/b/@v/v1.0.0.mod: 403 Forbidden\n\tserver response: Not available.\n",
-			"a/b@v1.0.0: 403 Forbidden server response: Not available."},
-		{"# a/b/ui\nmain.go:67:12: pattern all:ui: no matching files found\n", "main.go:67:12: pattern all:ui: no matching files found"},
-		{"go: downloading a/b v1.0.0\n", ""},
-		{"", ""},
-	} {
-		if got := buildReason(test.out); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
-	}
-}
-
 func TestErrorsFitIntoATable(t *testing.T) {
 	if got := oneLine(fmt.Errorf("status 500:\n a | b")); got != "status 500: a / b" {
 		t.Errorf("%q", got)
@@ -121,14 +108,10 @@ func TestPeersAreConfiguredForTheProvider(t *testing.T) {
 }
 
 // fakeProcess is a server of this test, which is its own process.
-func fakeProcess(t *testing.T, h http.HandlerFunc) *process {
+func fakeProcess(t *testing.T, h http.HandlerFunc) *measure.Process {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	self, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &process{name: "fake", addr: strings.TrimPrefix(server.URL, "http://"), cmd: &exec.Cmd{Process: self}}
+	return measure.Self(strings.TrimPrefix(server.URL, "http://"))
 }
 
 func TestPeerWithAnotherAnswerIsLeftOut(t *testing.T) {

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	words "perigee"
+	"perigee/bench/internal/measure"
+	"perigee/internal/adapt"
 	wire "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
 	"perigee/internal/schema"
 )
 
@@ -35,11 +36,11 @@ func (b *bench) measurePreparation(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			took, err := timePreparing(ctx, prompt, model, size, prepare.AntigravityOptions{})
+			took, err := timePreparing(ctx, prompt, model, size, adapt.AntigravityOptions{})
 			if err != nil {
 				return err
 			}
-			again, err := timePreparing(ctx, prompt, model, size, prepare.AntigravityOptions{Schemas: schema.NewCache(schema.CacheBytes)})
+			again, err := timePreparing(ctx, prompt, model, size, adapt.AntigravityOptions{Schemas: schema.NewCache(schema.CacheBytes)})
 			if err != nil {
 				return err
 			}
@@ -50,20 +51,20 @@ func (b *bench) measurePreparation(ctx context.Context) error {
 }
 
 // timePreparing prepares a prompt again and again, and returns the median of the times.
-func timePreparing(ctx context.Context, prompt *words.Prompt, model string, size int, opts prepare.AntigravityOptions) (time.Duration, error) {
+func timePreparing(ctx context.Context, prompt *words.Prompt, model string, size int, opts adapt.AntigravityOptions) (time.Duration, error) {
 	times := make([]time.Duration, max(5, min(200, (50<<20)/size)))
 	for i := range times {
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
 		began := time.Now()
-		prepared := prepare.ForAntigravity(prompt, models.Of(model), opts)
+		prepared := adapt.ForAntigravity(prompt, models.Of(model), opts)
 		times[i] = time.Since(began)
 		if len(prepared.Prompt.Tools) != preparedTools {
 			return 0, fmt.Errorf("%s: %d tools of %d are left", model, len(prepared.Prompt.Tools), preparedTools)
 		}
 	}
-	return median(times), nil
+	return measure.Median(times), nil
 }
 
 // agentPrompt is a coding agent's conversation of about the given size, with its tools.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // A promise is a limit that perigee states, and what was measured.
@@ -25,26 +27,49 @@ const (
 	steepestPreparing = 1.5
 )
 
-// promises judges the report. Each limit stands in one place only: here.
+// promises is a list of promises under construction.
+type promises []promise
+
+func (l *promises) add(p promise) { *l = append(*l, p) }
+
+func (l *promises) atMost(what string, found, limit float64, format string) {
+	l.add(promise{what: what, limit: "≤ " + fmt.Sprintf(format, limit), found: fmt.Sprintf(format, found), kept: found <= limit})
+}
+
+func (l *promises) aimFor(what string, found, limit float64, format string) {
+	l.atMost(what, found, limit, format)
+	(*l)[len(*l)-1].aim = true
+}
+
+// promises compares the report with the limits. Each limit stands in one place only: here and in the functions called here.
 func (r *report) promises() []promise {
-	var list []promise
-	atMost := func(what string, found, limit float64, format string) {
-		list = append(list, promise{what: what, limit: "≤ " + fmt.Sprintf(format, limit), found: fmt.Sprintf(format, found), kept: found <= limit})
+	var l promises
+	r.promiseTimes(&l)
+	r.promiseWeight(&l)
+	r.promiseStreams(&l)
+	r.promiseGrowth(&l)
+	r.promisePreparing(&l)
+	if p, ok := r.shapePromise(); ok {
+		l.add(p)
 	}
-	aimFor := func(what string, found, limit float64, format string) {
-		atMost(what, found, limit, format)
-		list[len(list)-1].aim = true
+	if p, ok := r.scanPromise(); ok {
+		l.add(p)
 	}
+	return l
+}
+
+// promiseTimes is about time and CPU of single calls.
+func (r *report) promiseTimes(l *promises) {
 	for _, c := range r.cells {
 		if c.size != 100<<10 {
 			continue
 		}
 		ratio := "CPU against ReverseProxy, " + c.String()
 		if c.clients == 1 {
-			atMost("added time to first event, Gemini, "+c.String(), c.added(perigee), 1, "%.2f ms")
-			atMost(ratio, c.over(cpuRatio), 1.5, "%.2f")
+			l.atMost("added time to first event, Gemini, "+c.String(), c.added(perigee), 1, "%.2f ms")
+			l.atMost(ratio, c.over(cpuRatio), 1.5, "%.2f")
 		} else {
-			list = append(list, promise{what: ratio, found: fmt.Sprintf("%.2f", c.over(cpuRatio)), kept: true})
+			l.add(promise{what: ratio, found: fmt.Sprintf("%.2f", c.over(cpuRatio)), kept: true})
 		}
 	}
 	for _, c := range r.translations {
@@ -52,80 +77,89 @@ func (r *report) promises() []promise {
 			continue
 		}
 		for i, d := range translated {
-			atMost(fmt.Sprintf("added time to first event, %s, %v", d.name, c), c.added(1+i), 1, "%.2f ms")
+			l.atMost(fmt.Sprintf("added time to first event, %s, %v", d.name, c), c.added(1+i), 1, "%.2f ms")
 		}
 	}
 	if len(r.cases) > 0 {
-		list = append(list, r.caseAims()...)
+		*l = append(*l, r.caseAims()...)
 	}
 	if len(r.late) > 0 {
 		for i := perigee; i < len(lateTargets); i++ {
-			atMost(fmt.Sprintf("a chunk of %d slow streams comes later than from ReverseProxy, %s", slowStreams, lateTargets[i]), r.lateAdded(i), 0.3, "%.2f ms")
+			l.atMost(fmt.Sprintf("a chunk of %d slow streams comes later than from ReverseProxy, %s", slowStreams, lateTargets[i]), r.lateAdded(i), 0.3, "%.2f ms")
 		}
 	}
+}
+
+// promiseWeight is about start, idle memory and the memory of large bodies.
+func (r *report) promiseWeight(l *promises) {
 	if w := r.weight; w.firstStart > 0 {
-		atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
-		atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
-		atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
+		l.atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
+		l.atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
+		l.atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
 	}
 	if r.weight.afterLoad > 0 {
-		atMost("resident when idle, after load", megabytes(r.weight.afterLoad), 30, "%.1f MB")
+		l.atMost("resident when idle, after load", megabytes(r.weight.afterLoad), 30, "%.1f MB")
 	}
 	for _, g := range r.growth {
 		if g.size >= 10<<20 { // below that the process itself is larger than the body
-			atMost(fmt.Sprintf("memory for a body of %s, %s", bytesText(int64(g.size)), g.dialect), g.times(), 4, "%.1f times")
+			l.atMost(fmt.Sprintf("memory for a body of %s, %s", measure.BytesText(int64(g.size)), g.dialect), g.times(), 4, "%.1f times")
 		}
 	}
 	if heaviest, ok := r.heaviest(); ok {
-		aimFor(fmt.Sprintf("memory for a body of %s, most of all dialects (%s)", bytesText(int64(heaviest.size)), heaviest.dialect), heaviest.times(), 3, "%.1f times")
+		l.aimFor(fmt.Sprintf("memory for a body of %s, most of all dialects (%s)", measure.BytesText(int64(heaviest.size)), heaviest.dialect), heaviest.times(), 3, "%.1f times")
 	}
+}
+
+// promiseStreams is about the memory of streams that say nothing.
+func (r *report) promiseStreams(l *promises) {
 	for _, q := range r.streams {
 		if q.bare {
 			continue
 		}
-		what := fmt.Sprintf("memory for a quiet stream, %d of them, %s, %s, %s to the provider", q.reached, q.dialect, bytesText(int64(q.size)), q.protocol)
+		what := fmt.Sprintf("memory for a quiet stream, %d of them, %s, %s, %s to the provider", q.reached, q.dialect, measure.BytesText(int64(q.size)), q.protocol)
 		if q.size == 1<<10 {
-			aimFor(what, q.perStream(), 40, "%.1f KB")
+			l.aimFor(what, q.perStream(), 40, "%.1f KB")
 		} else {
-			list = append(list, promise{what: what, found: fmt.Sprintf("%.1f KB", q.perStream()), kept: true})
+			l.add(promise{what: what, found: fmt.Sprintf("%.1f KB", q.perStream()), kept: true})
 		}
 		if bare, ok := r.bareStream(q); ok {
-			aimFor(fmt.Sprintf("memory for a quiet stream against ReverseProxy's, %s, %s", q.dialect, bytesText(int64(q.size))), q.perStream()/bare.perStream(), 1, "%.2f")
+			l.aimFor(fmt.Sprintf("memory for a quiet stream against ReverseProxy's, %s, %s", q.dialect, measure.BytesText(int64(q.size))), q.perStream()/bare.perStream(), 1, "%.2f")
 		}
 	}
+}
+
+// promiseGrowth is about CPU per byte as bodies grow.
+func (r *report) promiseGrowth(l *promises) {
 	for _, d := range dialects {
 		for _, from := range []int{1 << 20, 10 << 20} {
 			at, largest, ok := r.slope(d.name, from)
 			if !ok {
 				continue
 			}
-			what, found := fmt.Sprintf("CPU per byte, %s against %s, %s", bytesText(int64(largest.size)), bytesText(int64(from)), d.name), largest.perByte()/at.perByte()
+			what, found := fmt.Sprintf("CPU per byte, %s against %s, %s", measure.BytesText(int64(largest.size)), measure.BytesText(int64(from)), d.name), largest.perByte()/at.perByte()
 			if from == 1<<20 {
-				list = append(list, promise{what: what, found: fmt.Sprintf("%.2f", found), kept: true})
+				l.add(promise{what: what, found: fmt.Sprintf("%.2f", found), kept: true})
 			} else {
-				atMost(what, found, steepest, "%.2f")
+				l.atMost(what, found, steepest, "%.2f")
 			}
 		}
 	}
+}
+
+// promisePreparing is about preparing a request for the gateway.
+func (r *report) promisePreparing(l *promises) {
 	for _, p := range r.preparations {
 		if p.size == preparedSize {
-			atMost(fmt.Sprintf("preparing %s with %d tools, %s", bytesText(int64(p.size)), preparedTools, p.model), milliseconds(p.took), 1, "%.2f ms")
+			l.atMost(fmt.Sprintf("preparing %s with %d tools, %s", measure.BytesText(int64(p.size)), preparedTools, p.model), milliseconds(p.took), 1, "%.2f ms")
 		}
 	}
 	for i := range r.preparations {
 		if i+1 == len(r.preparations) || r.preparations[i+1].model != r.preparations[i].model { // the largest of a model
 			at, largest := r.preparations[i-1], r.preparations[i]
-			atMost(fmt.Sprintf("preparing, time per byte, %s against %s, %s", bytesText(int64(largest.size)), bytesText(int64(at.size)), at.model),
+			l.atMost(fmt.Sprintf("preparing, time per byte, %s against %s, %s", measure.BytesText(int64(largest.size)), measure.BytesText(int64(at.size)), at.model),
 				(float64(largest.took)/float64(largest.size))/(float64(at.took)/float64(at.size)), steepestPreparing, "%.2f")
 		}
 	}
-	if p, ok := r.shapePromise(); ok {
-		list = append(list, p)
-	}
-	if p, ok := r.scanPromise(); ok {
-		list = append(list, p)
-	}
-	return list
 }
 
 // heaviest returns the growth that takes the most memory of those at the largest size.

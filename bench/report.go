@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // A report is everything that was measured.
@@ -84,7 +86,7 @@ func (r *report) writeLatency(s *strings.Builder) {
 			if target != direct {
 				added = fmt.Sprintf("%.2f", c.added(target))
 			}
-			fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.2f | %.2f | %s |\n", bytesText(int64(c.size)), name,
+			fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.2f | %.2f | %s |\n", measure.BytesText(int64(c.size)), name,
 				c.time(target, func(t turn) time.Duration { return t.first50 }),
 				c.time(target, func(t turn) time.Duration { return t.first99 }),
 				c.time(target, func(t turn) time.Duration { return t.total50 }),
@@ -109,9 +111,9 @@ func (r *report) writeCPU(s *strings.Builder) {
 			return 1000 * c.time(target, func(t turn) time.Duration { return t.cpu })
 		}
 		rate := func(target int) float64 { return c.over(func(r round) float64 { return r[target].rate }) }
-		ratios := each(c.rounds, cpuRatio)
+		ratios := measure.Each(c.rounds, cpuRatio)
 		fmt.Fprintf(s, "| %v | %.0f | %.0f | %.2f | %.2f – %.2f | %.0f | %.0f | %.0f |\n", c, cpu(proxy), cpu(perigee),
-			median(ratios), slices.Min(ratios), slices.Max(ratios), rate(direct), rate(proxy), rate(perigee))
+			measure.Median(ratios), slices.Min(ratios), slices.Max(ratios), rate(direct), rate(proxy), rate(perigee))
 	}
 }
 
@@ -128,7 +130,7 @@ func (r *report) writeTranslations(s *strings.Builder) {
 				name, added, tail = translated[i-1].name, fmt.Sprintf("%.2f", c.added(i)), fmt.Sprintf("%.2f", c.addedTail(i))
 				cpu = fmt.Sprintf("%.0f", 1000*c.time(i, func(t turn) time.Duration { return t.cpu }))
 			}
-			fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %s | %s | %.2f | %s |\n", bytesText(int64(c.size)), name,
+			fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %s | %s | %.2f | %s |\n", measure.BytesText(int64(c.size)), name,
 				c.time(i, func(t turn) time.Duration { return t.first50 }),
 				c.time(i, func(t turn) time.Duration { return t.first99 }), added, tail,
 				c.time(i, func(t turn) time.Duration { return t.total50 }), cpu)
@@ -142,7 +144,7 @@ func (r *report) writeAllocations(s *strings.Builder) {
 	}
 	table(s, "Allocations of perigee's own code for a call", "body", "dialect", "number", "KB", "KB over body")
 	for _, a := range r.allocations {
-		fmt.Fprintf(s, "| %s | %s | %d | %.1f | %.1f |\n", bytesText(int64(a.size)), a.dialect, a.number,
+		fmt.Fprintf(s, "| %s | %s | %d | %.1f | %.1f |\n", measure.BytesText(int64(a.size)), a.dialect, a.number,
 			float64(a.bytes)/(1<<10), float64(a.bytes)/float64(a.size))
 	}
 }
@@ -170,7 +172,7 @@ func (r *report) writeGrowth(s *strings.Builder) {
 		if g.size >= 10<<20 {
 			times = fmt.Sprintf("%.1f", g.times())
 		}
-		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, bytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.2f | %.1f | %.1f | %s |\n", g.dialect, measure.BytesText(int64(g.size)), milliseconds(g.cpu), g.perByte(),
 			megabytes(g.base), megabytes(g.peak), times)
 	}
 }
@@ -185,7 +187,7 @@ func (r *report) writeStreams(s *strings.Builder) {
 		if q.reached < q.wanted {
 			reached = fmt.Sprintf("%d, for the system's limit of open files", q.reached)
 		}
-		fmt.Fprintf(s, "| %s | %s | %s | %s | %s | %.1f | %.1f | %.1f | %.1f |\n", q.target(), q.dialect, bytesText(int64(q.size)), q.protocol, reached,
+		fmt.Fprintf(s, "| %s | %s | %s | %s | %s | %.1f | %.1f | %.1f | %.1f |\n", q.target(), q.dialect, measure.BytesText(int64(q.size)), q.protocol, reached,
 			megabytes(q.base), megabytes(q.resident), megabytes(q.peak), q.perStream())
 	}
 }
@@ -196,6 +198,6 @@ func (r *report) writePreparations(s *strings.Builder) {
 	}
 	table(s, fmt.Sprintf("Preparing a conversation with %d tools for the Antigravity gateway", preparedTools), "conversation", "model", "median, ms", "ns for a byte", "median with known schemas, ms")
 	for _, p := range r.preparations {
-		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f | %.2f |\n", bytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size), milliseconds(p.again))
+		fmt.Fprintf(s, "| %s | %s | %.2f | %.1f | %.2f |\n", measure.BytesText(int64(p.size)), p.model, milliseconds(p.took), float64(p.took)/float64(p.size), milliseconds(p.again))
 	}
 }

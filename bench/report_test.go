@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 func TestQuantile(t *testing.T) {
@@ -18,8 +20,8 @@ func TestQuantile(t *testing.T) {
 	}{
 		{nil, 0.5, 0}, {[]int{7}, 0.99, 7}, {[]int{3, 1, 2}, 0.5, 2}, {hundred, 0.5, 51}, {hundred, 0.99, 100}, {hundred, 1, 100},
 	} {
-		if got := quantile(test.values, test.q); got != test.want {
-			t.Errorf("quantile(%v, %v) = %d, want %d", test.values, test.q, got, test.want)
+		if got := measure.Quantile(test.values, test.q); got != test.want {
+			t.Errorf("measure.Quantile(%v, %v) = %d, want %d", test.values, test.q, got, test.want)
 		}
 	}
 }
@@ -104,7 +106,7 @@ func TestPromisesAreJudged(t *testing.T) {
 	}
 }
 
-// Only calls one after the other have a promised ratio. What the others cost stands beside it and breaks nothing.
+// Only calls one after the other have a promised ratio. The rest is for information.
 func TestRatioOfManyAtOnceIsOnlyTold(t *testing.T) {
 	r := goodReport()
 	for i := range r.cells[4].rounds {
@@ -148,15 +150,5 @@ func TestReplaceSection(t *testing.T) {
 		if _, err := replaceSection(bad, peersSection, "new"); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
-	}
-}
-
-func TestSizeField(t *testing.T) {
-	text := "Name:\tperigee\nVmHWM:\t   10240 kB\nVmRSS:\t    8000 kB\n"
-	if n, err := sizeField(text, "VmRSS"); n != 8000<<10 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if _, err := sizeField(text, "VmSwap"); err == nil {
-		t.Error("no error for a field that is not there")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // buildLimit is long enough for a machine that has never compiled SQLite.
@@ -43,12 +45,12 @@ type weight struct {
 }
 
 // startPerigee runs perigee in front of the provider, with its data in a directory of its own or a given one.
-func (b *bench) startPerigee(ctx context.Context, data string) (*process, error) {
-	return b.startPerigeeAt(ctx, data, "http://"+b.provider.addr)
+func (b *bench) startPerigee(ctx context.Context, data string) (*measure.Process, error) {
+	return b.startPerigeeAt(ctx, data, "http://"+b.provider.Addr)
 }
 
 // startPerigeeAt is the same with a provider at any URL, and with more in perigee's environment.
-func (b *bench) startPerigeeAt(ctx context.Context, data, url string, env ...string) (*process, error) {
+func (b *bench) startPerigeeAt(ctx context.Context, data, url string, env ...string) (*measure.Process, error) {
 	return b.startPerigeeWith(ctx, data, "warn", b.upstreamConfig(url), env...)
 }
 
@@ -58,7 +60,7 @@ func (b *bench) upstreamConfig(url string) string {
 }
 
 // startPerigeeWith runs perigee with one upstream.
-func (b *bench) startPerigeeWith(ctx context.Context, data, log, upstream string, env ...string) (*process, error) {
+func (b *bench) startPerigeeWith(ctx context.Context, data, log, upstream string, env ...string) (*measure.Process, error) {
 	config, err := writeConfig(data, log, upstream)
 	if err != nil {
 		return nil, err
@@ -99,20 +101,20 @@ func (b *bench) measureStart(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			*times = append(*times, p.ready)
+			*times = append(*times, p.Ready)
 			if err := b.firstAnswer(ctx, p); err != nil {
 				return err
 			}
-			p.stop()
+			p.Stop()
 		}
 	}
-	b.report.weight.firstStart, b.report.weight.laterStart = median(first), median(later)
+	b.report.weight.firstStart, b.report.weight.laterStart = measure.Median(first), measure.Median(later)
 	return b.measureIdle(ctx)
 }
 
-// firstAnswer makes sure that who says that it listens also answers.
-func (b *bench) firstAnswer(ctx context.Context, p *process) error {
-	c, err := dial(ctx, p.addr, newQuestion(gemini, quickModel, 1000))
+// firstAnswer makes sure that a process that listens also answers.
+func (b *bench) firstAnswer(ctx context.Context, p *measure.Process) error {
+	c, err := dial(ctx, p.Addr, newQuestion(gemini, quickModel, 1000))
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (b *bench) firstAnswer(ctx context.Context, p *process) error {
 	return err
 }
 
-// measureIdle looks at the memory of a perigee that nobody has asked yet.
+// measureIdle looks at the memory of a perigee before its first request.
 func (b *bench) measureIdle(ctx context.Context) error {
 	data, err := os.MkdirTemp(b.dir, "idle-")
 	if err != nil {
@@ -131,11 +133,11 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
+	defer p.Stop()
 	if err := pause(ctx, b.plan.settle); err != nil {
 		return err
 	}
-	b.report.weight.idle, err = p.memory("VmRSS")
+	b.report.weight.idle, err = p.Memory("VmRSS")
 	return err
 }
 

@@ -16,10 +16,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // openStreams is how many quiet streams are promised to be cheap.
 const openStreams = 10_000
+
+// defaultConnections is how many connections perigee accepts unless it is told otherwise.
+const defaultConnections = 4096
 
 // spareFiles are those that a process keeps open beside its streams.
 const spareFiles = 256
@@ -79,16 +84,16 @@ func (b *bench) measureStreams(ctx context.Context) error {
 			if q.size > 1<<10 {
 				q.wanted = max(1, q.wanted/10) // memory for a stream shows with fewer, and so many bodies would fill a machine
 			}
-			q.reached = min(q.wanted, (fileLimit()-spareFiles)/files)
-			fmt.Fprintf(os.Stderr, "bench:   %s, %d streams, %s, %s, %s\n", q.target(), q.reached, q.dialect, bytesText(int64(q.size)), protocol)
+			q.reached = min(q.wanted, (measure.FileLimit()-spareFiles)/files)
+			fmt.Fprintf(os.Stderr, "bench:   %s, %d streams, %s, %s, %s\n", q.target(), q.reached, q.dialect, measure.BytesText(int64(q.size)), protocol)
 			provider, err := b.spawn(ctx, "provider", self, args...)
 			if err != nil {
 				return err
 			}
 			err = b.holdStreams(ctx, &q, provider, secure)
-			provider.stop()
+			provider.Stop()
 			if err != nil {
-				return fmt.Errorf("%s, %s, %s: %w", q.dialect, bytesText(int64(q.size)), protocol, err)
+				return fmt.Errorf("%s, %s, %s: %w", q.dialect, measure.BytesText(int64(q.size)), protocol, err)
 			}
 			b.report.streams = append(b.report.streams, q)
 		}
@@ -102,36 +107,40 @@ const (
 )
 
 // holdStreams opens q.reached streams through a fresh process and looks at its memory while all are open.
-func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *process, secure *certificate) error {
+func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *measure.Process, secure *certificate) error {
 	data, err := os.MkdirTemp(b.dir, "streams-")
 	if err != nil {
 		return err
 	}
-	url := "http://" + provider.addr
+	url := "http://" + provider.Addr
 	if q.protocol == overHTTP2 {
-		url = "https://" + provider.addr
+		url = "https://" + provider.Addr
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	var p *process
+	var p *measure.Process
 	if q.bare {
-		p, err = b.spawn(ctx, q.target(), self, roleProxy, provider.addr)
+		p, err = b.spawn(ctx, q.target(), self, roleProxy, provider.Addr)
 	} else {
-		p, err = b.startPerigeeAt(ctx, data, url, "SSL_CERT_FILE="+secure.certificate)
+		env := []string{"SSL_CERT_FILE=" + secure.certificate}
+		if q.reached+spareFiles > defaultConnections {
+			env = append(env, fmt.Sprintf("PERIGEE_LIMITS_CONNECTIONS=%d", q.reached+spareFiles))
+		}
+		p, err = b.startPerigeeAt(ctx, data, url, env...)
 	}
 	if err != nil {
 		return err
 	}
-	defer p.stop()
+	defer p.Stop()
 	if err := b.firstAnswer(ctx, p); err != nil {
 		return err
 	}
-	if q.base, err = p.memory("VmRSS"); err != nil {
+	if q.base, err = p.Memory("VmRSS"); err != nil {
 		return err
 	}
-	streams, err := openQuiet(ctx, q.reached, p.addr, newQuestion(named(q.dialect), quietModel, q.size))
+	streams, err := openQuiet(ctx, q.reached, p.Addr, newQuestion(named(q.dialect), quietModel, q.size))
 	defer closeAll(streams)
 	if err != nil {
 		return fmt.Errorf("after %d streams: %w", len(streams), err)
@@ -139,14 +148,14 @@ func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *process, se
 	if err := pause(ctx, b.plan.idle); err != nil {
 		return err
 	}
-	// Who has dropped streams is light for the wrong reason.
+	// A process that has dropped streams is light for the wrong reason.
 	if held, err := secure.askHeld(ctx, url); err != nil || held != q.reached {
 		return errors.Join(err, fmt.Errorf("the provider holds %d streams instead of %d", held, q.reached))
 	}
-	if q.resident, err = p.memory("VmRSS"); err != nil {
+	if q.resident, err = p.Memory("VmRSS"); err != nil {
 		return err
 	}
-	q.peak, err = p.memory("VmHWM")
+	q.peak, err = p.Memory("VmHWM")
 	return err
 }
 
@@ -215,7 +224,7 @@ func openOne(ctx context.Context, addr string, request []byte) (net.Conn, error)
 	for !bytes.Contains(answer, []byte(firstWords)) {
 		n, err := conn.Read(answer[len(answer):cap(answer)])
 		answer = answer[:len(answer)+n]
-		const good = "HTTP/1.1 200" // who refuses may leave the connection open
+		const good = "HTTP/1.1 200" // a refusal may leave the connection open
 		if err != nil || len(answer) == cap(answer) || len(answer) >= len(good) && !bytes.HasPrefix(answer, []byte(good)) {
 			conn.Close()
 			return nil, errors.Join(err, fmt.Errorf("no text in %.300s", answer))

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/bench/internal/measure"
 )
 
 // weighTimes is how many times its body a call may take at most, and weighSpare what small bodies may take beside that.
@@ -41,7 +43,7 @@ func (w weighing) String() string {
 	if w.kind == antigravity {
 		via = ", Antigravity"
 	}
-	return fmt.Sprintf("%s %s%s, %s", w.shape.path, w.shape.name, via, bytesText(int64(w.size)))
+	return fmt.Sprintf("%s %s%s, %s", w.shape.path, w.shape.name, via, measure.BytesText(int64(w.size)))
 }
 
 // measureShapes sends bodies of many shapes, each to a fresh perigee: most memory is not needed for large texts but for many
@@ -91,12 +93,12 @@ func (b *bench) weigh(ctx context.Context, w weighing) (weighing, error) {
 	if err := b.firstAnswer(ctx, p); err != nil {
 		return w, err
 	}
-	if w.base, err = p.memory("VmRSS"); err != nil {
+	if w.base, err = p.Memory("VmRSS"); err != nil {
 		return w, err
 	}
 	body := w.shape.body(w.size)
 	w.size = len(body)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+w.shape.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Addr+w.shape.path, bytes.NewReader(body))
 	if err != nil {
 		return w, err
 	}
@@ -109,7 +111,7 @@ func (b *bench) weigh(ctx context.Context, w weighing) (weighing, error) {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	w.status, w.took = resp.StatusCode, time.Since(began)
-	w.peak, err = p.memory("VmHWM")
+	w.peak, err = p.Memory("VmHWM")
 	return w, err
 }
 
@@ -120,7 +122,7 @@ func (r *report) shapePromise() (promise, bool) {
 	}
 	worst := slices.MaxFunc(r.weighings, func(a, b weighing) int { return cmp.Compare(a.over(), b.over()) })
 	return promise{
-		what:  fmt.Sprintf("memory for a body of any shape, beyond %s, worst: %v", bytesText(weighSpare), worst),
+		what:  fmt.Sprintf("memory for a body of any shape, beyond %s, worst: %v", measure.BytesText(weighSpare), worst),
 		limit: fmt.Sprintf("≤ %d times", weighTimes), found: fmt.Sprintf("%.1f times", float64(worst.peak-worst.base-weighSpare)/float64(worst.size)), kept: worst.over() <= 0,
 	}, true
 }

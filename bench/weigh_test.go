@@ -3,11 +3,13 @@ package main
 import (
 	"testing"
 
+	"perigee/internal/perigeetest"
 	"perigee/internal/rawjson"
 )
 
 // Every shape is JSON of about the size that is asked for, and those at the limit are decoded.
 func TestShapesAreBodies(t *testing.T) {
+	perigeetest.Slow(t)
 	const size = 1 << 20
 	seen := map[string]bool{}
 	for _, s := range bodyShapes() {

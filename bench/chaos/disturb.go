@@ -53,7 +53,7 @@ var disturbances = []disturbance{
 	{"database locked by another process", 3, func(w *world) bool { return w.database == nil }, lockDatabase},
 	{"database hangs", 5, func(w *world) bool { return w.database != nil }, func(ctx context.Context, w *world, random *rand.Rand) error {
 		defer w.storeOut()()
-		freeze(ctx, w.database.processes(), time.Duration(1+random.IntN(6))*time.Second)
+		freeze(ctx, processes(w.database.PID()), time.Duration(1+random.IntN(6))*time.Second)
 		return nil
 	}},
 	{"provider down", 2, nil, func(ctx context.Context, w *world, random *rand.Rand) error {

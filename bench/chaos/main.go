@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"perigee/internal/testenv"
 )
 
 type options struct {
@@ -80,7 +82,7 @@ func (o options) run(ctx context.Context) error {
 	switch {
 	case o.store != "":
 		stores = []string{o.store}
-	case postgresTools() == "":
+	case os.Getuid() != 0 || testenv.PostgresTools() == "":
 		stores = stores[:1]
 		fmt.Println("chaos: without PostgreSQL: no server is installed, or this is not root")
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"perigee/internal/testenv"
 )
 
 // Names of the upstreams.
@@ -31,7 +33,7 @@ type world struct {
 	port      int
 	provider  *provider
 	simulator *process
-	database  *database // nil: SQLite
+	database  *testenv.Postgres // nil: SQLite
 	urls      map[string]string
 	trust     string // file with the provider's certificate
 	without   string // disturbances that are left out
@@ -56,7 +58,7 @@ func newWorld(ctx context.Context, o options, dir, storage string) (_ *world, er
 		return nil, err
 	}
 	if storage == "postgres" {
-		if w.database, err = startDatabase(ctx, filepath.Join(dir, "postgres.log")); err != nil {
+		if w.database, err = testenv.StartPostgres(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +156,7 @@ models:
 		fmt.Fprintf(&b, "  aliases: {%s: gemini-3-flash}\n", alias)
 	}
 	if w.database != nil {
-		fmt.Fprintf(&b, "store: {url: %q, seal_key: %q}\n", w.database.url, sealKey)
+		fmt.Fprintf(&b, "store: {url: %q, seal_key: %q}\n", w.database.URL("postgres"), sealKey)
 	}
 	return b.String()
 }
@@ -244,7 +246,7 @@ func (w *world) close() {
 		w.provider.close()
 	}
 	if w.database != nil {
-		w.database.stop()
+		w.database.Stop()
 	}
 	if w.limited {
 		unmount(w.data)

@@ -10,79 +10,85 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/config"
+	"perigee/internal/accounts"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
+	"perigee/internal/command"
 	"perigee/internal/daemon"
+	"perigee/internal/terminal"
 )
 
-// readAccounts reads the file, before there is anything to keep its accounts in.
-func readAccounts(ctx context.Context, r *accountRun) error {
-	path, err := filepath.Abs(r.name)
+// importAccounts adds the accounts of a file and lists the result for each.
+func importAccounts(ctx context.Context, r *accountRun) error {
+	path, err := filepath.Abs(r.argument)
 	if err != nil {
 		return err
 	}
-	r.file, err = daemon.ReadAccounts(ctx, path, r.partial)
-	if r.file != nil {
-		r.report(r.file.Lines)
+	file, err := accounts.ReadFile(ctx, path, r.partial)
+	if file != nil {
+		r.reportEntries(file.Lines)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	handle, err := command.Connect(ctx, r.env, r.loaded, command.ExceptSignIn)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	r.warnNoClient(ctx)
+	progress := r.env.Progress(ctx)
+	if n := nameless(file.Lines); len(n) > 0 { // they are asked for one by one; everything else takes no time
+		progress.Step("asking the provider for %s", report.Number(len(n), "address", "addresses"))
+	}
+	rows, err := handle.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: file.Document, Partial: r.partial})
+	progress.Close()
+	if err != nil && !r.partial {
+		err = command.Misused(err) // the file is valid, so the error is about the configuration
+	}
+	if err != nil {
+		return fmt.Errorf("import %s: %w", r.argument, err)
+	}
+	r.reportAddresses(file.Lines, rows)
+	return cli.List(r.env, rows, []string{"ACCOUNT", "UPSTREAM", "RESULT"}, func(row perigee.ImportedRow) []any {
+		return []any{report.OrDash(row.Email), row.Upstream, strings.TrimSuffix(row.Result+": "+row.Why, ": ")}
+	})
 }
 
-// mostReported is how many entries of a file are named one by one.
-const mostReported = 20
+// maxReported is the number of entries of a file that are reported one by one.
+const maxReported = 20
 
-// report says what is wrong with the entries of a file, or remarkable about them. Of those that do not say whose they are it says
-// nothing yet: the provider will.
-func (r *accountRun) report(lines []daemon.FileLine) {
-	more := 0
+// reportEntries prints the problems and notes of the entries of a file.
+func (r *accountRun) reportEntries(lines []accounts.FileLine) {
+	reported := 0
 	for _, line := range lines {
-		who := line.Where
+		entry := line.Where
 		if line.Email != "" {
-			who += " (" + line.Email + ")"
+			entry += " (" + line.Email + ")"
 		}
-		text := who + ": " + line.Note
+		text := entry + ": " + line.Note
 		switch {
 		case line.Problem != "":
-			text = who + " cannot be used: " + line.Problem
+			text = entry + " cannot be used: " + line.Problem
 		case line.Note == "":
 			continue
 		}
-		if more++; more <= mostReported {
-			r.env.say("%s", printable(text))
+		if reported++; reported <= maxReported {
+			r.env.Say("%s", terminal.Printable(text))
 		}
 	}
-	if more > mostReported {
-		r.env.say("and %d more", more-mostReported)
+	if reported > maxReported {
+		r.env.Say("and %d more", reported-maxReported)
 	}
 }
 
-// importAccounts adds the accounts of a file, and says for each what became of it.
-func importAccounts(ctx context.Context, r *accountRun) error {
-	r.warnNoClient(ctx)
-	rows, err := r.control.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: r.file.Document, Partial: r.partial})
-	if err != nil && !r.partial {
-		err = misused(err) // the file is good, so it is about the configuration
-	}
-	if err != nil {
-		return fmt.Errorf("import %s: %w", r.name, err)
-	}
-	r.sayWhose(rows)
-	return list(r.env, r.asJSON, rows,
-		column[perigee.ImportedRow]{"ACCOUNT", func(row perigee.ImportedRow) any { return orDash(row.Email) }},
-		column[perigee.ImportedRow]{"UPSTREAM", func(row perigee.ImportedRow) any { return row.Upstream }},
-		column[perigee.ImportedRow]{"RESULT", func(row perigee.ImportedRow) any { return strings.TrimSuffix(row.Result+": "+row.Why, ": ") }},
-	)
-}
-
-// sayWhose tells what the provider said about entries without a name. The rows are in the order of the file, so they can be told
-// apart unless some of them stayed unknown.
-func (r *accountRun) sayWhose(rows []perigee.ImportedRow) {
-	var without []daemon.FileLine
+// reportAddresses prints the addresses that the provider has for entries without one. Rows are in the order of the file, so
+// they can be assigned unless an entry was skipped.
+func (r *accountRun) reportAddresses(lines []accounts.FileLine, rows []perigee.ImportedRow) {
+	nameless := nameless(lines)
 	named := map[string]bool{}
-	for _, line := range r.file.Lines {
+	for _, line := range lines {
 		named[line.Email] = true
-		if line.Nameless {
-			without = append(without, line)
-		}
 	}
 	var found []string
 	for _, row := range rows {
@@ -90,64 +96,77 @@ func (r *accountRun) sayWhose(rows []perigee.ImportedRow) {
 			found = append(found, row.Email)
 		}
 	}
-	if len(found) != len(without) {
+	if len(found) != len(nameless) {
 		return
 	}
-	for i, line := range without {
-		r.env.say("%s is %s, according to the provider", printable(line.Where), printable(found[i]))
+	for i, line := range nameless {
+		r.env.Say("%s is %s, according to the provider", terminal.Printable(line.Where), terminal.Printable(found[i]))
 	}
 }
 
-// warnNoClient says before an import that nobody will be able to use what is imported. To find out, it looks where a sign-in
-// would.
+// nameless are the entries that have no address.
+func nameless(lines []accounts.FileLine) (found []accounts.FileLine) {
+	for _, line := range lines {
+		if line.Nameless {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// warnNoClient warns before an import if there is no OAuth client to use the accounts with. It looks where a sign-in would.
 func (r *accountRun) warnNoClient(ctx context.Context) {
 	for _, u := range r.loaded.Config.Upstreams {
-		if u.Kind != config.KindAntigravity || r.upstream != "" && u.Name != r.upstream || u.OAuth.ClientID != "" && !u.OAuth.ClientSecret.IsZero() {
+		configured := u.OAuth.ClientID != "" && !u.OAuth.ClientSecret.IsZero()
+		if !u.HasAccounts() || r.upstream != "" && u.Name != r.upstream || configured {
 			continue
 		}
-		login, err := daemon.StartLogin(ctx, daemonOptions(r.env, r.loaded), u, "")
+		login, err := daemon.StartLogin(ctx, command.DaemonOptions(r.env, r.loaded), u, "")
 		if err == nil {
 			login.Close()
 			continue
 		}
 		if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
-			r.env.say("upstream %s has no OAuth client, neither in the configuration nor in an IDE that is installed here; refresh tokens "+
-				"are good only with the client that they were issued to, so set oauth.client_id and oauth.client_secret", printable(u.Name))
+			r.env.Say("upstream %s has no OAuth client, neither in the configuration nor in an IDE that is installed here; refresh tokens "+
+				"are good only with the client that they were issued to, so set oauth.client_id and oauth.client_secret", terminal.Printable(u.Name))
 		}
 	}
 }
 
-// exportAccounts writes the accounts to a file. That goes past the daemon: no token leaves it over any wire.
+// exportAccounts writes the accounts to a file. It does not use the daemon, which never sends a token anywhere.
 func exportAccounts(ctx context.Context, r *accountRun) error {
-	if r.name == "-" {
-		return usagef("account export: refresh tokens are not written to a terminal or a pipe; name a file")
+	if r.argument == "-" {
+		return cli.Usagef("account export: refresh tokens are not written to a terminal or a pipe; name a file")
 	}
-	exists := usagef("account export: %s exists; name another file, or pass --yes to overwrite it", printable(r.name))
-	if _, err := os.Lstat(r.name); err == nil && !r.yes {
+	name := terminal.Printable(r.argument)
+	exists := cli.Usagef("account export: %s exists; name another file, or pass --yes to overwrite it", name)
+	if _, err := os.Lstat(r.argument); err == nil && !r.yes {
 		return exists
 	}
-	r.env.say("%s will hold refresh tokens in plain text: anyone who has it can use these accounts until you revoke their access at the provider", printable(r.name))
+	r.env.Say("%s will contain refresh tokens in plain text: anyone with the file can use these accounts "+
+		"until you revoke their access at the provider", name)
 	if !r.yes {
-		if err := r.env.agree(ctx, "write it?", "pass --yes"); err != nil {
+		if err := r.env.Confirm(ctx, "write it?", "pass --yes"); err != nil {
 			return err
 		}
 	}
-	path, err := filepath.Abs(r.name)
+	path, err := filepath.Abs(r.argument)
 	if err != nil {
 		return err
 	}
-	done, err := daemon.ExportAccounts(ctx, daemonOptions(r.env, r.loaded), r.upstream, path, r.yes)
-	if errors.Is(err, fs.ErrExist) { // since it was looked for
+	done, err := daemon.ExportAccounts(ctx, command.DaemonOptions(r.env, r.loaded), r.upstream, path, r.yes)
+	if errors.Is(err, fs.ErrExist) { // it was created in the meantime
 		return exists
 	}
 	for _, email := range done.Skipped {
-		r.env.say("%s is left out: its refresh token cannot be decrypted; perigee account list says why", printable(email))
+		r.env.Say("%s is left out: its refresh token cannot be decrypted; perigee account list says why", terminal.Printable(email))
 	}
 	if err != nil {
 		return err
 	}
 	for _, row := range done.Unsaid {
-		r.env.say("%s is %s, which the file does not say: after an import the first call will show it", printable(row.Email), stateWord(row.State))
+		r.env.Say("%s is %s, which is not part of the file: after an import, it is untested again",
+			terminal.Printable(row.Email), command.StateText(row.State))
 	}
-	return r.did("exported "+number(done.Accounts, "account", "accounts"), r.name)
+	return r.done("exported "+report.Number(done.Accounts, "account", "accounts"), r.argument)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/cli"
 )
 
 // At a terminal an account is removed only after a yes, or with --yes; one that there is not is not asked about.
@@ -27,7 +29,7 @@ func TestRemoveAsksAtATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		code = run(t.Context(), &environment{stdin: terminal, stdout: &out, stderr: &out}, append(args, "--config", file))
+		code = run(t.Context(), &cli.Env{Stdin: terminal, Stdout: &out, Stderr: &out}, append(args, "--config", file))
 		return code, out.String()
 	}
 	if code, said := perigee("", "account", "import", accounts); code != 0 {

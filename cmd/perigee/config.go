@@ -1,176 +1,130 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"perigee/internal/cli"
+	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/daemon"
 	"perigee/internal/simulator"
 )
 
-var configCommand = command{
-	name:    "config",
-	summary: "create, check and show the configuration",
-	run:     configure,
-	usage: `usage: perigee config show|check [--json]
-       perigee config schema|init
-
-  perigee config show
-  perigee config check --config team.yaml
-  perigee config schema > perigee.schema.json
-  perigee config init
-
-  show             every effective value and where it comes from, without
-                   secrets; works for an invalid configuration, too
-  check            report all problems at once
-  schema           print the JSON Schema of the file, for editors
-  init             write a file that explains every key, unless there is one
-
-  --config FILE    the configuration
-  --json           for show and check: a JSON array of values or of problems
-`,
+func configure(ctx context.Context, env *cli.Env, args []string) error {
+	word, err := env.Subcommand(args)
+	if err != nil {
+		return err
+	}
+	if _, err := env.Parse(args[1:], 0); err != nil {
+		return err
+	}
+	src := config.Sources{Path: env.Config, Models: simulator.Models()}
+	switch word {
+	case "schema":
+		_, err := fmt.Fprintf(env.Stdout, "%s\n", config.Schema())
+		return err
+	case "init":
+		return initConfig(env, src)
+	case "show":
+		return showConfig(env, src)
+	}
+	return checkConfig(ctx, env, src)
 }
 
-func configure(ctx context.Context, env *environment, args []string) error {
-	if len(args) == 0 {
-		return usagef("config: use show, check, schema or init; perigee help config tells more")
-	}
-	what := args[0]
-	src := config.Sources{Models: simulator.Models()}
-	if what == "show" {
-		src.Spare = noSecrets
-	}
-	set := flags(env, &src.Path)
-	asJSON := set.Bool("json", false, "")
-	switch what {
-	case "show", "check", "schema", "init":
-		args = args[1:]
-	case "-h", "-help", "--help":
-	default:
-		return usagef("config: no %q; use show, check, schema or init", what)
-	}
-	if err := parse(env, set, args, 0); err != nil {
-		return err
-	}
-	if what == "schema" {
-		_, err := fmt.Fprintf(env.stdout, "%s\n", config.Schema())
-		return err
-	}
-	if what == "init" {
-		return initConfig(env, src)
-	}
-	if what == "show" {
-		return showConfig(env, src, *asJSON)
-	}
-	loaded, err := config.Inspect(src)
-	if err != nil {
-		loaded, err = inspectWithDaemon(ctx, env, src, loaded, err)
+func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
+	loaded, borrowed, err := command.Inspect(ctx, env, src)
+	for _, name := range borrowed {
+		env.Say("%s is not set in this shell; the running daemon has it", name)
 	}
 	if loaded != nil {
 		for _, warning := range loaded.Warnings {
-			env.say("%s", warning)
+			env.Say("warning: %s", warning)
 		}
 	}
-	if *asJSON {
-		return errors.Join(list(env, true, problemRows(loaded, err)), err)
+	if env.JSON {
+		return errors.Join(cli.List(env, problemRows(loaded, err), nil, nil), err)
 	}
 	if err != nil {
 		return err
 	}
-	where := loaded.Path
-	if where == "" {
-		where = "there is no file at " + loaded.Searched + "; these are the defaults"
+	where := cmp.Or(loaded.Path, "no file at "+loaded.Searched+"; the defaults apply")
+	if line := answersFrom(loaded, false); line != "" {
+		env.Say("%s", line)
 	}
-	if line := sourceOfAnswers(loaded, false); line != "" {
-		env.say("%s", line)
-	}
-	_, err = fmt.Fprintf(env.stdout, "ok: %s\n", where)
+	_, err = fmt.Fprintf(env.Stdout, "ok: %s\n", where)
 	return err
 }
 
-// inspectWithDaemon inspects a configuration again where all that is wrong may be that this shell lacks variables which the
-// daemon that runs with the same file has: then it says so. Otherwise it returns what was found before.
-func inspectWithDaemon(ctx context.Context, env *environment, src config.Sources, loaded *config.Loaded, problems error) (*config.Loaded, error) {
-	sparing := src
-	sparing.Spare = noSecrets
-	usable, err := config.Load(sparing)
-	if err != nil {
-		return loaded, problems
-	}
-	status, err := daemon.Status(ctx, usable.Config)
-	if path, failed := filepath.Abs(usable.Path); err != nil || failed != nil || path != status.Configuration {
-		return loaded, problems
-	}
-	var borrowed []string
-	src.Environ = os.Environ
-	src.Env = func(name string) (string, bool) {
-		value, ok := os.LookupEnv(name)
-		if value == "" && slices.Contains(status.Variables, name) {
-			borrowed = append(borrowed, name)
-			return rand.Text(), true
-		}
-		return value, ok
-	}
-	again, err := config.Inspect(src)
-	if err != nil {
-		return loaded, problems
-	}
-	slices.Sort(borrowed)
-	for _, name := range slices.Compact(borrowed) {
-		env.say("%s is not set in this shell; the running daemon has it", name)
-	}
-	return again, nil
+// A problemRow is a problem of the configuration for programs. Line and Column are 0 if it is not in the file.
+type problemRow struct {
+	Source   string `json:"source,omitempty"` // the file, "environment PERIGEE_LISTEN" or "flag --listen"
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint"`
+	Severity string `json:"severity"` // error prevents a start, warning does not
 }
 
-// showConfig lists what is in force, and what would be but for its problems, which are the error then.
-func showConfig(env *environment, src config.Sources, asJSON bool) error {
+func problemRows(loaded *config.Loaded, err error) (rows []problemRow) {
+	add := func(list []config.Problem, severity string) {
+		for _, p := range list {
+			rows = append(rows, problemRow{p.Source, p.Line, p.Column, p.Message, p.Hint, severity})
+		}
+	}
+	if problems, ok := errors.AsType[*config.Problems](err); ok {
+		add(problems.List, "error")
+	} else if err != nil {
+		rows = append(rows, problemRow{Message: err.Error(), Severity: "error"})
+	}
+	if loaded != nil {
+		add(loaded.Warnings, "warning")
+	}
+	return rows
+}
+
+// showConfig lists all values. Those of an invalid configuration are listed, too, and its problems are returned.
+func showConfig(env *cli.Env, src config.Sources) error {
+	src.Spare = command.NoSecrets
 	loaded, problems := config.Inspect(src)
 	if loaded == nil {
 		return problems
 	}
 	for _, warning := range loaded.Warnings {
-		env.say("%s", warning)
+		env.Say("warning: %s", warning)
 	}
 	if loaded.KeyVariable != "" {
-		env.say("%s", sourceOfAnswers(loaded, false))
+		env.Say("%s", answersFrom(loaded, false))
 	}
-	if asJSON {
-		return errors.Join(list(env, true, typedValues(loaded.Values())), problems)
+	values := loaded.Values()
+	if !env.JSON {
+		values = condensed(values)
 	}
-	err := list(env, false, shownValues(loaded.Values()),
-		column[config.Value]{"KEY", func(v config.Value) any { return v.Key }},
-		column[config.Value]{"VALUE", func(v config.Value) any { return v.Value }},
-		column[config.Value]{"ORIGIN", func(v config.Value) any {
-			if v.Unused {
-				return v.Origin + " (not in this version)"
-			}
-			return v.Origin
-		}},
-	)
+	err := cli.List(env, values, []string{"KEY", "VALUE", "ORIGIN"}, func(v config.Value) []any {
+		if v.Unused {
+			v.Origin += " (not in this version)"
+		}
+		return []any{v.Key, v.Value, v.Origin}
+	})
 	return errors.Join(err, problems)
 }
 
-// shownValues are the values for people: a client key is one row, and what this version does nothing with is left out unless
-// it is set.
-func shownValues(values []config.Value) []config.Value {
-	var rows []config.Value
+// condensed makes one row of each client key, and leaves out defaults of settings that this version does not use.
+func condensed(values []config.Value) (rows []config.Value) {
 	for _, v := range values {
 		item, name, inKey := strings.Cut(v.Key, "].")
 		inKey = inKey && strings.HasPrefix(item, "keys[")
 		last := len(rows) - 1
 		switch {
-		case v.Unused && v.Origin == "default":
+		case v.Origin == "default" && (v.Unused || inKey && name != "name"):
 		case inKey && name == "name":
 			v.Key = item + "]"
 			rows = append(rows, v)
-		case inKey && v.Origin == "default":
 		case inKey && last >= 0 && rows[last].Key == item+"]":
 			name, _, inList := strings.Cut(name, "[")
 			if inList && strings.Contains(rows[last].Value, ", "+name+": ") {
@@ -183,4 +137,38 @@ func shownValues(values []config.Value) []config.Value {
 		}
 	}
 	return rows
+}
+
+// initConfig writes an annotated configuration file to the first place where it is searched for, unless there is one in any.
+func initConfig(env *cli.Env, src config.Sources) error {
+	paths := config.Files(src)
+	if len(paths) == 0 {
+		return errors.New("config init: there is no home directory to put the file in; name one with --config FILE")
+	}
+	exists := func(path string) error {
+		return fmt.Errorf("config init: %s already exists and was left unchanged; perigee config show lists its values", path)
+	}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			return exists(path)
+		}
+	}
+	path := paths[0]
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("config init: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) { // it was created in the meantime
+		return exists(path)
+	}
+	if err == nil {
+		_, err = f.Write(config.Example(src))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("config init: %w", err)
+	}
+	env.Say("edit the file, then run perigee config check")
+	_, err = fmt.Fprintln(env.Stdout, path)
+	return err
 }

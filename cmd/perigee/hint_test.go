@@ -1,11 +1,12 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
 )
 
 func TestHintsRepeatTheConfiguration(t *testing.T) {
@@ -17,13 +18,13 @@ func TestHintsRepeatTheConfiguration(t *testing.T) {
 		{"a.yaml", "perigee config show lists them", "perigee config show --config a.yaml lists them"},
 		{"it's mine.yaml", "run perigee quota", `run perigee quota --config 'it'\''s mine.yaml'`},
 		{"$HOME.yaml", "run perigee quota", "run perigee quota --config '$HOME.yaml'"},
-		{"a.yaml", "perigee help account tells more", "perigee help account tells more"},
+		{"a.yaml", "perigee help account has details", "perigee help account has details"},
 		{"a.yaml", "another perigee (process 7) uses it", "another perigee (process 7) uses it"},
 		{"a.yaml", "the paths that perigee serves", "the paths that perigee serves"},
-		{"a.yaml", "perigee doctor is not in this version", "perigee doctor is not in this version"},
+		{"a.yaml", "perigee orbit is not in this version", "perigee orbit is not in this version"},
 	} {
-		env := &environment{config: c.config}
-		if got := env.hint(c.message); got != c.want {
+		env := &cli.Env{Program: &program, Config: c.config}
+		if got := env.Hint(c.message); got != c.want {
 			t.Errorf("%q with %q: got %q, want %q", c.message, c.config, got, c.want)
 		}
 	}
@@ -31,10 +32,10 @@ func TestHintsRepeatTheConfiguration(t *testing.T) {
 
 // A new command is suggested sooner or later.
 func TestHintsKnowEveryCommand(t *testing.T) {
-	env := &environment{config: "a.yaml"}
-	for _, c := range commands() {
-		without := slices.Contains([]string{"simulate", "version"}, c.name) // they use no configuration
-		one, two := env.hint("run perigee "+c.name), env.hint("run perigee "+c.name+" word")
+	env := &cli.Env{Program: &program, Config: "a.yaml"}
+	for _, c := range program.Commands {
+		without := c.NoConfig
+		one, two := env.Hint("run perigee "+c.Name), env.Hint("run perigee "+c.Name+" word")
 		if !strings.Contains(one+two, " --config a.yaml") != without {
 			t.Errorf("a hint becomes %q or %q", one, two)
 		}
@@ -46,11 +47,11 @@ func TestAccountsAreExplained(t *testing.T) {
 	rows := []perigee.AccountRow{{Email: "a@example.com", Upstream: "gravity"}, {Email: "b@example.com", Upstream: "other"}}
 	rows[0].State, rows[0].Reason = perigee.AccountVerification, "see https://example.com/a-long-address"
 	var out strings.Builder
-	run := &accountRun{env: &environment{stdout: &out, config: "a.yaml"}}
-	for range manyAccounts {
+	env := &cli.Env{Program: &program, Stdout: &out, Config: "a.yaml"}
+	for range report.ManyAccounts {
 		rows = append(rows, perigee.AccountRow{Email: "c@example.com", State: perigee.AccountUntested})
 	}
-	if err := run.sayMore(rows); err != nil {
+	if err := report.States(env, rows); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

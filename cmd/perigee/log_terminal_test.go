@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"perigee/internal/terminal"
 )
 
-// A call is one row at every width; the narrower the terminal, the less it says.
+// A call is one row at every width, with fewer parts in a narrower terminal.
 func TestLinesFitTheTerminal(t *testing.T) {
 	at := time.Date(2026, 1, 31, 18, 31, 43, 0, time.UTC)
 	call := func(level slog.Level, outcome string, more ...any) slog.Record {
@@ -45,7 +47,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 		{sentence, 80, "18:31:43  trying the next upstream (upstream studio): no model; at ?[31mall, nor\n          will there be one"},
 	} {
 		var b strings.Builder
-		h := &terminalHandler{level: slog.LevelInfo, screen: &screen{out: &b, width: func() int { return test.width }}}
+		h := terminal.NewLogHandler(&b, func() int { return test.width }, false, slog.LevelInfo)
 		if err := h.Handle(context.Background(), test.record); err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +62,10 @@ func TestLinesFitTheTerminal(t *testing.T) {
 	}
 }
 
-// Lines stand below each other, and a status has its colour.
+// Columns are aligned across lines, and a status has its colour.
 func TestLinesHaveColumnsAndColours(t *testing.T) {
 	var b strings.Builder
-	logger := slog.New(&terminalHandler{level: slog.LevelInfo, screen: &screen{out: &b, width: func() int { return 80 }, colour: true}})
+	logger := slog.New(terminal.NewLogHandler(&b, func() int { return 80 }, true, slog.LevelInfo))
 	for _, model := range []string{"gemini-3-flash", "short"} {
 		logger.Info("call done", "outcome", "done", "status", 200, "model", model, "upstream", "studio", "duration", time.Second)
 	}
@@ -83,7 +85,7 @@ func TestColoursCanBeTurnedOff(t *testing.T) {
 	} {
 		t.Setenv("NO_COLOR", c.noColor)
 		t.Setenv("TERM", c.term)
-		if got := wantsColour(); got != c.want {
+		if got := terminal.WantsColour(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

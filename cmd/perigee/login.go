@@ -9,77 +9,47 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/accounts"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
+	"perigee/internal/command"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/terminal"
 )
 
-var loginCommand = command{
-	name:    "login",
-	summary: "sign in with your own Google account",
-	run:     login,
-	usage: `usage: perigee login [--upstream NAME] [--email EMAIL] [--ide DIR]
-         [--no-browser] [--paste] [--yes]
+// risk is printed before every sign-in, one message per line.
+const risk = "the Antigravity gateway is a private API. The provider's terms allow only its own clients there, " +
+	"and accounts used with other clients have been suspended, in part or entirely.\n" +
+	"perigee does not impersonate another client: it names itself in every request.\n" +
+	"The recommended source is an upstream of kind gemini with an API key, which the provider offers for this purpose."
 
-  perigee login
-  perigee login --upstream antigravity --no-browser
-  perigee login --ide ~/Antigravity
-
-Signs an account in to an upstream of kind antigravity: opens the provider's
-page in a browser and waits for it to come back. If the browser is on another
-machine it ends on a page that cannot be reached; paste that page's address
-here, at any time. Without a terminal it can be written to stdin, after the
-line "yes" that accepts the risk.
-
-Where the configuration has no oauth.client_id and oauth.client_secret, they are
-looked for in your installed copy of the Antigravity IDE; an oauth.client_id
-without a secret chooses among several. perigee serve does the same.
-
-  --upstream NAME  which upstream, where several have accounts
-  --email EMAIL    the account to offer first
-  --ide DIR        where that IDE is installed (default: $PERIGEE_IDE, else
-                   where it installs itself)
-  --no-browser     only print the address of the page
-  --paste          open no browser, and give up when stdin ends without an
-                   address that completes a sign-in
-  --yes            accept the risk without a prompt (for scripts)
-  --config FILE    the configuration
-`,
-}
-
-// risk is what everybody hears before they sign in, a paragraph for each line.
-const risk = "the Antigravity gateway is a private interface of the provider. Its terms allow only the provider's own clients to use it, " +
-	"and accounts that were used with other clients have been suspended, in part or altogether.\n" +
-	"perigee does not hide: it names itself in every request.\n" +
-	"Recommended instead: an upstream of kind gemini with an API key, which the provider offers for this purpose."
-
-// A loginRun is one use of the command.
+// A loginRun is one run of the command login.
 type loginRun struct {
-	env       *environment
+	env       *cli.Env
 	upstream  string
 	email     string
 	ide       string
 	noBrowser bool
 	paste     bool
-	yes       bool
 }
 
-func login(ctx context.Context, env *environment, args []string) error {
+func login(ctx context.Context, env *cli.Env, args []string) error {
 	r := &loginRun{env: env}
-	src := config.Sources{Spare: notForSignIn}
-	set := flags(env, &src.Path)
-	set.StringVar(&r.upstream, "upstream", "", "")
-	set.StringVar(&r.email, "email", "", "")
-	set.StringVar(&r.ide, "ide", "", "")
-	set.BoolVar(&r.noBrowser, "no-browser", false, "")
-	set.BoolVar(&r.paste, "paste", false, "")
-	set.BoolVar(&r.yes, "yes", false, "")
-	if err := parse(env, set, args, 0); err != nil {
+	env.Flags.StringVar(&r.upstream, "upstream", "", "")
+	env.Flags.StringVar(&r.email, "email", "", "")
+	env.Flags.StringVar(&r.ide, "ide", "", "")
+	env.Flags.BoolVar(&r.noBrowser, "no-browser", false, "")
+	env.Flags.BoolVar(&r.paste, "paste", false, "")
+	yes := env.Flags.Bool("yes", false, "")
+	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	if r.paste && env.input() == noInput {
-		return usagef("login: --paste takes the address from stdin, where nothing can come from here; run it at a terminal or with a pipe, or leave --paste out")
+	if r.paste && env.Input() == cli.NoInput {
+		return cli.Usagef("login: --paste reads the address from stdin, which is closed; " +
+			"run it at a terminal or with a pipe, or leave --paste out")
 	}
-	loaded, err := config.Load(src)
+	loaded, err := command.Load(env, command.ExceptSignIn)
 	if err != nil {
 		return err
 	}
@@ -87,233 +57,207 @@ func login(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Who cannot sign in anyway is not asked whether they want to. Nobody knows the page yet.
-	login, err := r.start(ctx, daemonOptions(env, loaded), upstream)
+	// What would make the sign-in fail is found before the question: a missing OAuth client, and a store that cannot be used.
+	opts := command.DaemonOptions(env, loaded)
+	starting := opts
+	starting.IDE = r.ide
+	login, err := daemon.StartLogin(ctx, starting, upstream, r.email)
 	if err != nil {
 		return err
 	}
 	defer login.Close()
-	// Whether there is somewhere to keep the account is better known before than after; but a daemon may come or go
-	// while the person is with the provider.
-	handle, err := daemon.Connect(ctx, daemonOptions(env, loaded))
-	if err != nil {
+	if err := withControl(ctx, opts, func(control perigee.Control) error {
+		_, err := control.Accounts(ctx) // a daemon that hangs accepts connections
 		return err
-	}
-	_, err = handle.Accounts(ctx) // a daemon that hangs can be connected to
-	handle.Close()
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	for line := range strings.Lines(risk) {
-		env.say("%s", strings.TrimSpace(line))
+		env.Say("%s", strings.TrimSpace(line))
 	}
-	if !r.yes {
-		if err := env.agree(ctx, "sign in at your own risk?", "pass --yes to accept the risk"); err != nil {
+	if !*yes {
+		if err := env.Confirm(ctx, "sign in at your own risk?", "pass --yes to accept the risk"); err != nil {
 			return err
 		}
 	}
-	opts := daemonOptions(env, loaded)
 	entry := perigee.AuditEntry{Action: perigee.AuditSignInStarted, Object: r.email, Detail: "upstream " + upstream.Name}
-	_ = daemon.RecordAct(ctx, opts, entry) // what is wrong with the store is said, and ends the sign-in where it has to be kept
-	who, err := r.signIn(ctx, login)
+	_ = daemon.RecordAct(ctx, opts, entry) // a failure is logged; if the store fails for good, storing the account fails too
+	user, err := r.signIn(ctx, login)
 	if err == nil {
-		entry.Object = who.Email
-		err = r.keepIn(ctx, opts, upstream, who)
+		entry.Object = user.Email
+		// The connection is a new one: a daemon may have started or ended since.
+		err = withControl(ctx, opts, func(control perigee.Control) error { return r.keep(ctx, control, upstream, user) })
 	}
-	entry.Action = perigee.AuditSignInFinished
-	if err != nil && perigee.AsError(err).Class != perigee.ClassVerification { // then it is kept
-		entry.Action = perigee.AuditSignInFailed
-	}
-	entry.Result = signInResult(err)
+	entry.Action, entry.Result = signInResult(err)
 	_ = daemon.RecordAct(context.WithoutCancel(ctx), opts, entry)
 	return err
 }
 
-// signInResult is what the audit log says of how a sign-in ended.
-func signInResult(err error) string {
-	switch {
-	case err == nil:
-		return perigee.AuditResultOK
-	case errors.Is(err, errInterrupted):
-		return string(perigee.ClassCanceled)
-	}
-	return string(perigee.AsError(err).Class)
-}
-
-// keepIn stores the account with the daemon, or without one.
-func (r *loginRun) keepIn(ctx context.Context, opts daemon.Options, upstream config.Upstream, who *daemon.SignedIn) error {
+// withControl calls a function with the control of the daemon or, if none runs, of the store.
+func withControl(ctx context.Context, opts daemon.Options, do func(perigee.Control) error) error {
 	handle, err := daemon.Connect(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer handle.Close()
-	return r.keep(ctx, handle, upstream, who)
+	return do(handle.Control)
 }
 
-// choose finds the upstream to sign in to.
+// signInResult is what the audit log records of the end of a sign-in. An account that has to be verified is stored, so the
+// sign-in is finished.
+func signInResult(err error) (action, result string) {
+	if err == nil {
+		return perigee.AuditSignInFinished, perigee.AuditResultOK
+	}
+	class := perigee.AsError(err).Class
+	switch {
+	case class == perigee.ClassVerification:
+		return perigee.AuditSignInFinished, string(class)
+	case errors.Is(err, cli.ErrInterrupted):
+		class = perigee.ClassCanceled
+	}
+	return perigee.AuditSignInFailed, string(class)
+}
+
+// choose returns the upstream to sign in to.
 func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
-	var able []config.Upstream
-	var known []string
+	known := command.WithAccounts(cfg)
 	for _, u := range cfg.Upstreams {
-		if u.Kind != config.KindAntigravity {
-			continue
-		}
-		if u.Name == r.upstream {
+		if u.HasAccounts() && (u.Name == r.upstream || r.upstream == "" && len(known) == 1) {
 			return u, nil
 		}
-		able, known = append(able, u), append(known, u.Name)
 	}
 	switch {
-	case len(able) == 0:
-		return config.Upstream{}, usagef("login: no upstream of kind antigravity is configured; with an API key (kind: gemini, recommended) there is nothing to sign in to")
-	case r.upstream != "":
-		return config.Upstream{}, usagef("login: upstream %q has no sign-in; --upstream takes %s", r.upstream, strings.Join(known, ", "))
-	case len(able) > 1:
-		return config.Upstream{}, usagef("login: say which upstream with --upstream: %s", strings.Join(known, ", "))
+	case len(known) == 0:
+		return config.Upstream{}, cli.Usagef("login: no upstream of kind antigravity is configured; " +
+			"with an API key (kind: gemini, recommended) there is nothing to sign in to")
+	case r.upstream == "":
+		return config.Upstream{}, cli.Usagef("login: say which upstream with --upstream: %s", strings.Join(known, ", "))
 	}
-	return able[0], nil
+	return config.Upstream{}, cli.Usagef("login: upstream %q has no sign-in; --upstream takes %s", r.upstream, strings.Join(known, ", "))
 }
 
-func (r *loginRun) start(ctx context.Context, opts daemon.Options, upstream config.Upstream) (*daemon.Login, error) {
-	opts.IDE = r.ide
-	return daemon.StartLogin(ctx, opts, upstream, r.email)
-}
-
-// signIn sends the person to the provider, and waits for them to come back by whichever way.
-func (r *loginRun) signIn(ctx context.Context, login *daemon.Login) (*daemon.SignedIn, error) {
-	r.sayClient(login)
-	opened := !r.noBrowser && !r.paste && openBrowser(ctx, login.URL)
-	if opened {
-		r.env.say("a browser opens; if it does not, open this page:")
+// signIn shows the provider's page and waits until the browser returns or its address is pasted.
+func (r *loginRun) signIn(ctx context.Context, login *accounts.Login) (*accounts.SignedIn, error) {
+	r.reportClient(login)
+	if !r.noBrowser && !r.paste && cli.OpenBrowser(ctx, login.URL) {
+		r.env.Say("a browser opens; if it does not, open this page:")
 	} else {
-		r.env.say("open this page in a browser:")
+		r.env.Say("open this page in a browser:")
 	}
-	fmt.Fprintln(r.env.stderr, login.URL)
-	asked := ctx
-	ctx, cancel := context.WithCancelCause(ctx)
+	fmt.Fprintln(r.env.Stderr, login.URL)
+	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if r.env.input() == noInput {
-		r.env.say("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
+	progress := r.env.Progress(ctx)
+	defer progress.Close()
+	if r.env.Input() == cli.NoInput {
+		r.env.Say("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
+		progress.Step("waiting for the browser")
 	} else {
-		r.env.say("if the browser ends on a page that cannot be reached, paste its address here and press Enter")
-		go r.takePasted(ctx, cancel, login)
+		r.env.Say("if the browser ends on a page that cannot be reached, paste its address here and press Enter")
+		go r.readPasted(waiting, cancel, login) // nothing is drawn over what the person types
 	}
-	who, err := login.Wait(ctx, func(line string) { r.env.say("%s", printable(line)) })
-	if err != nil && asked.Err() != nil {
-		return nil, fmt.Errorf("login: %w", errInterrupted)
+	user, err := login.Wait(waiting, func(step string) { progress.Step("%s", step) })
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("login: %w", cli.ErrInterrupted)
 	}
-	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
+	if cause := context.Cause(waiting); errors.Is(err, context.Canceled) && cause != nil {
 		return nil, cause
 	}
-	return who, err
+	return user, err
 }
 
-// sayClient tells as whom the person signs in, when the configuration does not.
-func (r *loginRun) sayClient(login *daemon.Login) {
+// reportClient says which OAuth client signs in, if it is not the configured one.
+func (r *loginRun) reportClient(login *accounts.Login) {
 	switch {
 	case login.FoundIn == "" && r.ide != "":
-		r.env.say("nothing was looked for in %s: oauth.client_id and oauth.client_secret are configured", printable(r.ide))
+		r.env.Say("%s was not searched: oauth.client_id and oauth.client_secret are configured", terminal.Printable(r.ide))
 	case login.FoundIn != "":
-		r.env.say("the OAuth client is %s, found in %s", printable(login.ClientID), printable(login.FoundIn))
-		r.env.say("the provider's page will therefore name the IDE, and not perigee")
+		r.env.Say("the OAuth client is %s, found in %s", terminal.Printable(login.ClientID), terminal.Printable(login.FoundIn))
+		r.env.Say("the provider's page will therefore name the IDE, and not perigee")
 		if dir, err := filepath.Abs(r.ide); r.ide != "" && err == nil {
-			r.env.say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", daemon.IDEVariable, printable(dir))
+			r.env.Say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", accounts.IDEVariable, terminal.Printable(dir))
 		}
 	}
 }
 
-// takePasted reads what is pasted. When that has come to nothing the browser may still come back, unless somebody said that it
-// will not.
-func (r *loginRun) takePasted(ctx context.Context, cancel context.CancelCauseFunc, login *daemon.Login) {
-	err := r.readPasted(ctx, login)
+// maxPasted is the number of lines that are tried, because a program may write endlessly many.
+const maxPasted = 100
+
+// readPasted reads lines of stdin until one of them completes the sign-in. If none does, --paste ends the sign-in; otherwise
+// the browser may still return.
+func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFunc, login *accounts.Login) {
+	var err error
+	for tried := 0; err == nil && tried <= maxPasted; tried++ {
+		var line string
+		line, err = r.env.Lines().ReadString('\n')
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		refused := login.Paste(ctx, line)
+		if refused == nil || ctx.Err() != nil {
+			return
+		}
+		r.reportRefused(refused)
+	}
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case ctx.Err() != nil:
 	case r.paste:
-		cancel(err)
+		if err == nil || err == io.EOF {
+			err = errors.New("nothing that was pasted completes the sign-in")
+		}
+		cancel(perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithHint("run perigee login again"))
 	default:
-		r.env.say("nothing more can be pasted; the browser may still come back by itself")
+		r.env.Say("stdin has ended; still waiting for the browser")
 	}
 }
 
-// mostPasted is how many lines are tried: another program may have no end of them.
-const mostPasted = 100
-
-// readPasted takes lines from stdin until one of them signs somebody in. The error says that there will be no more.
-func (r *loginRun) readPasted(ctx context.Context, login *daemon.Login) error {
-	for tried := 0; ; tried++ {
-		line, err := r.env.lines().ReadString('\n')
-		if strings.TrimSpace(line) != "" {
-			refused := login.Paste(ctx, line)
-			if refused == nil || ctx.Err() != nil {
-				return nil
-			}
-			r.sayRefused(refused)
-		}
-		if err == nil && tried == mostPasted {
-			err = io.EOF
-		}
-		if err != nil {
-			if err == io.EOF {
-				err = errors.New("nothing was pasted that signs anybody in")
-			}
-			return perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithNext("run perigee login again")
-		}
-	}
-}
-
-// sayRefused tells about something pasted that signs nobody in. Whatever ends the sign-in is told by who waits for it.
-func (r *loginRun) sayRefused(refused error) {
+// reportRefused says why a pasted line does not sign in. Errors that end the sign-in are reported where it is waited for.
+func (r *loginRun) reportRefused(refused error) {
 	switch e := perigee.AsError(refused); e.Class {
 	case perigee.ClassInvalid:
-		r.env.say("%s", printable(refused.Error()))
+		r.env.Say("%s", terminal.Printable(refused.Error()))
 	case perigee.ClassUnauthenticated, perigee.ClassIdentity:
-		r.env.say("%s; paste another, or press Ctrl-C to give up", printable(e.Message))
+		r.env.Say("%s; paste another, or press Ctrl-C to give up", terminal.Printable(e.Message))
 	}
 }
 
-// notKept is the error about somebody who signed in and whom the provider does not want. The next step is not the one for an
-// account that is kept: there is nothing to enable.
-func notKept(who *daemon.SignedIn) error {
-	e := *perigee.AsError(who.Trouble)
-	if who.State == perigee.AccountBanned {
-		e.Next = "see in Antigravity itself, signed in with this account, why that is; if it is undone, run perigee login again, or use another account meanwhile"
+// keep stores the account, also one that has to be verified first, and prints the result.
+func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, user *accounts.SignedIn) error {
+	if user.State != perigee.AccountReady && user.State != perigee.AccountVerification {
+		return notKept(user)
 	}
-	e.Message = who.Email + " is not kept, as it cannot be used: " + e.Message
-	return &e
-}
-
-// keep stores the account, also one that the provider wants something of first, and says how it stands.
-func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, who *daemon.SignedIn) error {
-	if who.State != perigee.AccountReady && who.State != perigee.AccountVerification {
-		return notKept(who)
-	}
-	rows, err := control.ImportAccounts(ctx, who.Import)
+	rows, err := control.ImportAccounts(ctx, user.Import)
 	if err != nil {
-		return fmt.Errorf("%s is signed in, but cannot be kept: %w", who.Email, err)
+		return fmt.Errorf("%s is signed in, but cannot be kept: %w", user.Email, err)
 	}
 	switch {
-	case who.State == perigee.AccountVerification:
-		if who.Link != "" {
-			r.env.say("the provider wants this account verified first; open this page in a browser that is signed in to it:")
-			fmt.Fprintln(r.env.stderr, printable(who.Link))
+	case user.State == perigee.AccountVerification:
+		if user.Link != "" {
+			r.env.Say("the provider wants this account verified first; open this page in a browser that is signed in to it:")
+			fmt.Fprintln(r.env.Stderr, terminal.Printable(user.Link))
 		}
-		e := perigee.AsError(who.Trouble)
-		return perigee.Errorf(perigee.ClassVerification, "%s: %s", who.Email, e.Message).
-			WithNext("verify it, then run perigee account enable %s", who.Email)
-	case who.Trouble != nil:
-		r.env.say("its project is not known yet (%s); it will be asked for with the first call", printable(who.Trouble.Error()))
+		return perigee.Errorf(perigee.ClassVerification, "%s: %s", user.Email, perigee.AsError(user.Trouble).Message).
+			WithHint("verify it, then run perigee account enable %s", user.Email)
+	case user.Trouble != nil:
+		r.env.Say("its project is not known yet (%s); it is requested with the first call", terminal.Printable(user.Trouble.Error()))
 	}
 	result := perigee.ImportAdded
 	if len(rows) > 0 {
 		result = rows[0].Result
 	}
-	words := []string{"upstream " + upstream.Name}
-	if who.Project != "" {
-		words = append(words, "project "+who.Project)
-	}
-	if who.Tier != "" {
-		words = append(words, "tier "+who.Tier)
-	}
-	_, err = fmt.Fprintf(r.env.stdout, "%s: %s (%s)\n", result, printable(who.Email), printable(strings.Join(words, ", ")))
+	facts := report.Joined("upstream "+upstream.Name, report.Labelled("project", user.Project), report.Labelled("tier", user.Tier))
+	_, err = fmt.Fprintf(r.env.Stdout, "%s: %s (%s)\n", result, terminal.Printable(user.Email), terminal.Printable(facts))
 	return err
+}
+
+// notKept is the error about an account that the provider refuses. It is not stored, so enabling it cannot be the next step.
+func notKept(user *accounts.SignedIn) error {
+	e := *perigee.AsError(user.Trouble)
+	if user.State == perigee.AccountBanned {
+		e.Hint = "see in Antigravity itself, signed in with this account, why that is; " +
+			"if it is undone, run perigee login again, or use another account meanwhile"
+	}
+	e.Message = user.Email + " is not kept, as it cannot be used: " + e.Message
+	return &e
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,29 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/terminal/terminaltest"
 )
 
 // newTerminal returns a terminal, and the side on which a person types.
 func newTerminal(t *testing.T) (terminal, person *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("there are no terminals here: ", err)
-	}
-	t.Cleanup(func() { _ = person.Close() })
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("there are no terminals here: ", err)
-	}
-	t.Cleanup(func() { _ = terminal.Close() })
-	return terminal, person
+	return terminaltest.New(t)
 }
 
 // Only the whole word yes goes on to the sign-in, which then fails here because nothing is pasted.
@@ -52,7 +36,7 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for typed, want := range map[string]string{
-		"yes\n\x04": "nothing was pasted that signs anybody in", "YES \n\x04": "nothing was pasted that signs anybody in",
+		"yes\n\x04": "nothing that was pasted completes the sign-in", "YES \n\x04": "nothing that was pasted completes the sign-in",
 		"y\n": "nothing was done: the answer was not yes", "\n": "nothing was done", "no\n": "nothing was done", "yes please\n": "nothing was done",
 	} {
 		terminal, person := newTerminal(t)
@@ -60,14 +44,14 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		code := run(context.Background(), &environment{stdin: terminal, stdout: &said, stderr: &said}, []string{"login", "--paste", "--config", file})
+		code := run(context.Background(), &cli.Env{Stdin: terminal, Stdout: &said, Stderr: &said}, []string{"login", "--paste", "--config", file})
 		if code == 0 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "have been suspended") {
 			t.Errorf("typed %q: exit %d: %s", typed, code, said.String())
 		}
 	}
 }
 
-// Who presses Ctrl-C hears that nothing has happened: at the question, and while the provider's page is open.
+// Ctrl-C is reported as an interruption that changed nothing: at the question, and while the page of the provider is open.
 func TestLoginIsInterrupted(t *testing.T) {
 	t.Setenv("PERIGEE_KEYRING", "off")
 	dir := t.TempDir()
@@ -80,7 +64,7 @@ func TestLoginIsInterrupted(t *testing.T) {
 		terminal, _ := newTerminal(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		said := &heard{until: when, then: func() { cancel(errors.New("interrupt signal received")) }}
-		code := run(ctx, &environment{stdin: terminal, stdout: said, stderr: said}, append([]string{"login", "--config", file}, more...))
+		code := run(ctx, &cli.Env{Stdin: terminal, Stdout: said, Stderr: said}, append([]string{"login", "--config", file}, more...))
 		if code != 1 || !strings.HasSuffix(said.String(), "\nperigee: login: interrupted; nothing was changed\n") {
 			t.Errorf("at %q: exit %d: %s", when, code, said.String())
 		}
@@ -128,7 +112,7 @@ func TestListingsFitTheTerminal(t *testing.T) {
 		shown <- all
 	}()
 	args := []string{"config", "show", "--config", file}
-	if code := run(context.Background(), &environment{stdout: terminal, stderr: io.Discard}, args); code != 0 {
+	if code := run(context.Background(), &cli.Env{Stdout: terminal, Stderr: io.Discard}, args); code != 0 {
 		t.Fatal("exit", code)
 	}
 	if err := terminal.Close(); err != nil {
@@ -144,12 +128,12 @@ func TestListingsFitTheTerminal(t *testing.T) {
 		}
 	}
 	var piped bytes.Buffer
-	if code := run(context.Background(), &environment{stdout: &piped, stderr: io.Discard}, args); code != 0 || !strings.Contains(piped.String(), "https://daily-cloudcode-pa.googleapis.com ") {
+	if code := run(context.Background(), &cli.Env{Stdout: &piped, Stderr: io.Discard}, args); code != 0 || !strings.Contains(piped.String(), "https://daily-cloudcode-pa.googleapis.com ") {
 		t.Errorf("exit %d: %s", code, piped.String())
 	}
 }
 
-// An address that somebody has to open is whole at a narrow terminal, too: below the table, where nothing stands beside it.
+// At a narrow terminal an address is printed whole, below the table.
 func TestExplainKeepsAddressesWhole(t *testing.T) {
 	link := "https://accounts.example.com/verify?" + strings.Repeat("long=", 30)
 	terminal, person := newTerminal(t)
@@ -161,7 +145,7 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 		all, _ := io.ReadAll(person) // ends when the terminal does
 		shown <- all
 	}()
-	r := &accountRun{env: &environment{stdout: terminal, stderr: io.Discard}}
+	r := &accountRun{env: &cli.Env{Stdout: terminal, Stderr: io.Discard}}
 	rows := []perigee.ChoiceRow{
 		{Email: "ada@example.com", Upstream: "gravity", Pool: "antigravity", Why: "it has to be verified: open " + link + " in a browser, then run `perigee account enable` with its address"},
 		{Email: "bob@example.com", Upstream: "gravity", Pool: "antigravity", Usable: true, Chosen: true, Why: "usable, 100% of its quota left: it is preferred"},
@@ -173,7 +157,7 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(<-shown), "\r", "")
-	for _, want := range []string{"ada@example.com  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
+	for _, want := range []string{"  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
 		if !strings.Contains(strings.ReplaceAll(text, " \n", "\n"), want) {
 			t.Errorf("it does not show %q:\n%s", want, text)
 		}

@@ -16,7 +16,7 @@ import (
 // signin runs perigee login and does what a person would do with the page that it shows:
 //
 //	signin browser ARGS…   opens it, and lets the browser come back by itself
-//	signin paste ARGS…     opens it in a browser elsewhere, and pastes first nonsense, then a code that nobody gave, and then where that ended
+//	signin paste ARGS…     opens it in a browser elsewhere, and pastes first nonsense, then an invalid code, and then where that ended
 //	signin code ARGS…      pastes the code alone
 //	signin yes ARGS…       writes yes to the pipe before anything else, and pastes where the browser ended
 //	signin nothing ARGS…   ends the input

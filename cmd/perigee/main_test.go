@@ -22,7 +22,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perigee": main})
+	// Under the race detector a process sleeps for a second before it exits, and the scripts run some 400 of them.
+	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	testscript.Main(m, map[string]func(){"perigee": mainInRoot, "tlsproof": tlsproof})
 }
 
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
@@ -48,9 +50,20 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/etc")
 			env.Setenv("XDG_DATA_HOME", env.WorkDir+"/share")
 			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("PERIGEE_TEST_ROOT", env.WorkDir+"/root")
 			env.Setenv("PERIGEE_KEYRING", "off") // the owner's keyring is not for tests
 			env.Values[processes{}] = map[string]*process{}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "namespaces": // a network, mounts and processes of one's own
+				return exec.Command("unshare", "-n", "-m", "-p", "-f", "--mount-proc", "true").Run() == nil, nil
+			}
+			return false, fmt.Errorf("no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "halt": stop, "http": request, "signin": signin, "exits": checkExits,

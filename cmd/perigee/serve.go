@@ -11,203 +11,176 @@ import (
 	"syscall"
 	"time"
 
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/simulator"
 	"perigee/internal/systemd"
+	"perigee/internal/terminal"
 )
 
-var serveCommand = command{
-	name:    "serve",
-	summary: "run the gateway in the foreground",
-	run:     serve,
-	usage: `usage: perigee serve [--listen ADDR] [--simulate] [--config FILE]
-
-  perigee serve --simulate
-  perigee serve --config team.yaml --listen 127.0.0.1:9000
-
-Runs the gateway until it is stopped. SIGTERM, Ctrl-C and closing the terminal
-let open responses finish first.
-
-  --config FILE    the configuration (default: $PERIGEE_CONFIG, else
-                   perigee/config.yaml in your configuration directory)
-  --listen ADDR    where to listen; port 0 takes a free one. Sockets that
-                   systemd passes (LISTEN_FDS) are used in its place
-  --simulate       answer from the built-in simulator, whatever is configured
-`,
-}
-
-// reloadEvery is how often the configuration file is looked at.
-const reloadEvery = time.Second
-
-func serve(ctx context.Context, env *environment, args []string) error {
-	src := config.Sources{Flags: map[string]string{}, Models: simulator.Models()}
-	set := flags(env, &src.Path)
-	listen := set.String("listen", "", "")
-	simulate := set.Bool("simulate", false, "")
-	if err := parse(env, set, args, 0); err != nil {
+func serve(ctx context.Context, env *cli.Env, args []string) error {
+	listen := env.Flags.String("listen", "", "")
+	simulate := env.Flags.Bool("simulate", false, "")
+	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
+	src := config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models()}
 	if *listen != "" {
 		src.Flags["listen"] = *listen
 	}
-	if *simulate {
-		// Nobody is asked upstream; who may come in is still checked.
+	if *simulate { // upstreams are not used, but clients still need their keys
 		src.Spare = func(key string) bool { return strings.HasPrefix(key, "upstreams[") }
 	}
 	loaded, err := config.Load(src)
 	if err != nil {
 		return err
 	}
-	ctx, unhang := hangup(ctx)
-	defer unhang()
-	level := &slog.LevelVar{}
-	daemon.SetLevel(level, loaded.Config.Log)
-	out := newNarrator(env, loaded.Config.LogFormat, level)
+	// SIGHUP, sent when the terminal is closed, stops the command as SIGTERM does, but a second one does not cut the drain
+	// short: the shell and the system may both send it. Under nohup it is ignored.
+	if !signal.Ignored(syscall.SIGHUP) {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+	}
+	out := newReporter(env, loaded.Config)
 	for _, warning := range loaded.Warnings {
-		out.tell(slog.LevelWarn, warning)
+		out.report(slog.LevelWarn, warning.String())
 	}
 	service, err := systemd.Take()
 	if err != nil {
 		return err
 	}
 	d, err := daemon.Start(ctx, daemon.Options{
-		Loaded: loaded, Sources: src, Poll: reloadEvery, Simulate: *simulate, Version: programVersion(),
-		Logger: out.logger, LogLevel: level, Listeners: service.Listeners, Reloading: reloading(service),
+		Loaded: loaded, Sources: src, Poll: time.Second, Simulate: *simulate, Version: programVersion(),
+		Logger: out.logger, LogLevel: out.level, Listeners: service.Listeners, Reloading: func() (done func()) {
+			_ = service.Reloading()
+			return func() { _ = service.Ready("configuration reloaded at " + time.Now().Format(time.DateTime)) }
+		},
 	})
 	if err != nil {
-		return cannotListen(err, loaded.Config.Listen)
+		return cli.ListenError(err, loaded.Config.Listen)
 	}
-	out.introduce(d, loaded, *simulate)
-	env.say("listening on %s", d.URL()) // in every format: scripts wait for this line
-	defer supervise(service, d, out)()
+	out.started(d, loaded, *simulate)
+	env.Say("listening on %s", d.URL()) // in every log format: scripts wait for this line
+	if err := service.Ready("listening on " + d.URL()); err != nil {
+		out.report(slog.LevelWarn, fmt.Sprintf("the service manager cannot be told that perigee is ready: %v", err))
+	}
+	watched, end := context.WithCancel(context.Background())
+	defer end()
+	go service.Watch(watched)
 	select {
 	case <-ctx.Done():
 	case err := <-d.Failed():
 		d.Stop(ctx)
 		return fmt.Errorf("listening broke off: %w", err)
 	}
+	// Open responses may finish, until the configured time is over or a second signal arrives.
+	draining, cancel := context.WithTimeout(context.Background(), d.StopTime())
+	defer cancel()
+	draining, restore := signal.NotifyContext(draining, os.Interrupt, syscall.SIGTERM)
+	defer restore()
 	out.stopping(context.Cause(ctx), d.Active())
-	_ = service.Stopping(fmt.Sprintf("waiting for %s", number(d.Active(), "open call", "open calls")))
-	drain(d)
-	out.tell(slog.LevelInfo, "stopped")
+	_ = service.Stopping(fmt.Sprintf("waiting for %s", report.Number(d.Active(), "open call", "open calls")))
+	d.Stop(draining)
+	out.report(slog.LevelInfo, "stopped")
 	return nil
 }
 
-// supervise tells the service manager, if there is one, that calls are answered and, until the function that it returns is
-// called, that the process is alive.
-func supervise(service *systemd.Service, d *daemon.Daemon, out *narrator) (end func()) {
-	if err := service.Ready("listening on " + d.URL()); err != nil {
-		out.tell(slog.LevelWarn, fmt.Sprintf("the service manager cannot be told that perigee is ready: %v", err))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go service.Watch(ctx)
-	return cancel
-}
-
-// reloading tells the service manager when a reload begins and ends.
-func reloading(service *systemd.Service) func() (done func()) {
-	return func() func() {
-		_ = service.Reloading()
-		return func() { _ = service.Ready("configuration reloaded at " + time.Now().Format(time.DateTime)) }
-	}
-}
-
-// sourceOfAnswers says which upstream answers where no file says it; empty: the file does.
-func sourceOfAnswers(loaded *config.Loaded, simulate bool) string {
+// answersFrom says which upstream answers if the configuration names none. It is empty if the configuration names one.
+func answersFrom(loaded *config.Loaded, simulate bool) string {
 	switch {
 	case simulate:
 		return "using the built-in simulator (--simulate)"
 	case loaded.KeyVariable != "":
-		return fmt.Sprintf("no configuration at %s: upstream %s uses the API key in %s", loaded.Searched, loaded.Config.Upstreams[0].Name, loaded.KeyVariable)
+		return fmt.Sprintf("no configuration at %s: upstream %s uses the API key in %s",
+			loaded.Searched, loaded.Config.Upstreams[0].Name, loaded.KeyVariable)
 	case len(loaded.Config.Upstreams) > 0:
 		return ""
-	case loaded.Path != "":
-		line := fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
-		for _, name := range config.KeyVariables {
-			if os.Getenv(name) != "" {
-				return fmt.Sprintf("%s; %s is used only by an upstream with keys: [env:%s]", line, name, name)
-			}
-		}
-		return line
+	case loaded.Path == "":
+		return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
 	}
-	return fmt.Sprintf("no configuration at %s and no %s: answering from the built-in simulator", loaded.Searched, config.KeyVariables[0])
+	line := fmt.Sprintf("no upstream in %s: answering from the built-in simulator", loaded.Path)
+	for _, name := range config.KeyVariables {
+		if os.Getenv(name) != "" {
+			return fmt.Sprintf("%s; %s is used only by an upstream with keys: [env:%[2]s]", line, name)
+		}
+	}
+	return line
 }
 
-// A narrator says what goes on in a command that runs for long: at a terminal in sentences, otherwise in the log, so that the
-// stream has one format.
-type narrator struct {
-	env      *environment
-	logger   *slog.Logger // for everything else
-	own      *slog.Logger // for what the command says itself, whatever the level
+// A reporter prints the messages of a command that keeps running: at a terminal as sentences, otherwise to the log, so that
+// stderr has one format.
+type reporter struct {
+	env      *cli.Env
+	level    *slog.LevelVar
+	logger   *slog.Logger // of the daemon, at the configured level
+	own      *slog.Logger // of the command, at every level
 	terminal bool
 }
 
-func newNarrator(env *environment, format string, level slog.Leveler) *narrator {
-	logger, terminal := newLogger(env, format, level)
-	own, _ := newLogger(env, format, slog.LevelDebug)
-	return &narrator{env, logger, own, terminal}
+func newReporter(env *cli.Env, cfg *config.Config) *reporter {
+	level := &slog.LevelVar{}
+	terminal.SetLevel(level, cfg.Log)
+	terminal := cfg.LogFormat == "auto" && terminal.Is(env.Stderr)
+	return &reporter{env, level, newLogger(env, cfg.LogFormat, level), newLogger(env, cfg.LogFormat, slog.LevelDebug), terminal}
 }
 
-func (n *narrator) tell(level slog.Level, sentence string) {
-	if n.terminal {
-		n.env.say("%s", sentence)
+// newLogger returns a logger to stderr in the configured format. Format auto is short lines at a terminal, and text otherwise.
+func newLogger(env *cli.Env, format string, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	switch {
+	case format == "json":
+		return slog.New(slog.NewJSONHandler(env.Stderr, options))
+	case format == "auto" && terminal.Is(env.Stderr):
+		return slog.New(terminal.NewLogHandler(env.Stderr, func() int { return terminal.Width(env.Stderr) }, terminal.WantsColour(), level))
+	}
+	return slog.New(slog.NewTextHandler(env.Stderr, options))
+}
+
+func (r *reporter) report(level slog.Level, sentence string) {
+	if r.terminal {
+		r.env.Say("%s", sentence)
 		return
 	}
-	n.own.Log(context.Background(), level, n.env.hint(sentence))
+	r.own.Log(context.Background(), level, r.env.Hint(sentence))
 }
 
-// introduce says what is in force, before the line with the address.
-func (n *narrator) introduce(d *daemon.Daemon, loaded *config.Loaded, simulate bool) {
-	var file []any
-	if loaded.Path != "" {
-		path := loaded.Path
-		if whole, err := filepath.Abs(path); err == nil {
-			path = whole
-		}
-		if file = []any{"configuration", path}; n.terminal {
-			n.env.say("configuration: %s", path)
-		}
+// started reports the configuration, before the line with the address.
+func (r *reporter) started(d *daemon.Daemon, loaded *config.Loaded, simulate bool) {
+	path := loaded.Path
+	if whole, err := filepath.Abs(path); path != "" && err == nil {
+		path = whole
 	}
-	if line := sourceOfAnswers(loaded, simulate); line != "" {
-		n.tell(slog.LevelInfo, line)
+	if path != "" && r.terminal {
+		r.env.Say("configuration: %s", path)
+	}
+	if line := answersFrom(loaded, simulate); line != "" {
+		r.report(slog.LevelInfo, line)
 	}
 	upstreams := strings.Join(d.Upstreams(), ", ")
-	if n.terminal {
-		n.env.say("upstreams: %s", upstreams)
-		n.env.say("data: %s", loaded.Config.DataDir)
+	if r.terminal {
+		r.env.Say("upstreams: %s", upstreams)
+		r.env.Say("data: %s", loaded.Config.DataDir)
 	} else {
-		n.own.Info("starting", append(file, "version", programVersion(), "upstreams", upstreams, "data_dir", loaded.Config.DataDir)...)
+		facts := []any{"version", programVersion(), "upstreams", upstreams, "data_dir", loaded.Config.DataDir}
+		if path != "" {
+			facts = append([]any{"configuration", path}, facts...)
+		}
+		r.own.Info("starting", facts...)
 	}
 	for _, line := range d.Advice() {
-		n.tell(slog.LevelWarn, line)
+		r.report(slog.LevelWarn, line)
 	}
 }
 
-// stopping says why the command ends, and what it waits for.
-func (n *narrator) stopping(cause error, open int) {
+// stopping reports why the command ends, and the calls that it waits for.
+func (r *reporter) stopping(cause error, open int) {
 	switch {
-	case !n.terminal:
-		n.own.Info("stopping", "cause", cause, "open_calls", open)
+	case !r.terminal:
+		r.own.Info("stopping", "cause", cause, "open_calls", open)
 	case open > 0:
-		n.env.say("waiting for %s; press Ctrl-C again to stop now", number(open, "open call", "open calls"))
+		r.env.Say("waiting for %s; press Ctrl-C again to stop now", report.Number(open, "open call", "open calls"))
 	}
-}
-
-// hangup is ctx that ends when the terminal is closed, too. The signal for that may come several times, from the shell and from
-// the system: unlike SIGTERM it never cuts short what is under way. Under nohup it means nothing.
-func hangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	if signal.Ignored(syscall.SIGHUP) {
-		return context.WithCancel(ctx)
-	}
-	return signal.NotifyContext(ctx, syscall.SIGHUP)
-}
-
-// drain lets open answers finish, for as long as the configuration says, or until a second signal.
-func drain(d *daemon.Daemon) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.StopTime())
-	defer cancel()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	d.Stop(ctx)
 }

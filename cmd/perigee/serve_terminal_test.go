@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/cli"
 )
 
 // At a terminal serve says in four lines what is in force, shows each call in one, and says how to stop it at once; a second
@@ -55,7 +57,7 @@ func TestServeAtATerminal(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, &environment{stdout: io.Discard, stderr: terminal}, []string{"serve", "--config", file, "--listen", "127.0.0.1:0"})
+		ended <- run(ctx, &cli.Env{Stdout: io.Discard, Stderr: terminal}, []string{"serve", "--config", file, "--listen", "127.0.0.1:0"})
 	}()
 	next("perigee: configuration: " + file)
 	next("perigee: upstreams: studio (gemini, 2 keys, for gemini-9*), pretended")

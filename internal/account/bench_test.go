@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// crowd is a pool of a thousand accounts, of which nine in ten rest.
+// crowd is a pool of a thousand accounts, of which nine in ten cool down.
 func crowd(b *testing.B, opts Options) *Pool {
 	p := NewPool(opts)
 	var list []Source
@@ -18,15 +18,16 @@ func crowd(b *testing.B, opts Options) *Pool {
 	}
 	p.SetSources(list)
 	for i, m := range p.members {
-		p.ReportQuota(m.email, []perigee.Quota{{Model: flash.Model, Remaining: 0.5}}, time.Now())
+		p.ReportQuota(m.email, []perigee.QuotaRow{{Pool: PoolAntigravity, Model: flash.Model, Remaining: 0.5}}, time.Now())
 		if i%10 != 7 {
-			p.restAfter(m, p.lanes[0], &m.slots[0], failure{kind: verdict.KindQuota, delay: time.Hour}, p.clock.read())
+			now := p.clock.Now()
+			m.startCooldown(&m.cooldowns[p.groups[0].id], failure{kind: providererr.KindQuota, delay: time.Hour, began: now})
 		}
 	}
 	return p
 }
 
-func BenchmarkLend1000(b *testing.B) {
+func BenchmarkAcquire1000(b *testing.B) {
 	for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
 		for _, free := range []string{"most rest", "all free"} {
 			opts := Options{Selection: selection, SoftQuota: 0.9, Concurrency: 1000}
@@ -37,7 +38,7 @@ func BenchmarkLend1000(b *testing.B) {
 			b.Run(selection+"/"+free, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					l, err := p.Borrow(flash).Next(b.Context())
+					l, err := p.Acquire(flash).Next(b.Context())
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -47,7 +48,7 @@ func BenchmarkLend1000(b *testing.B) {
 			b.Run(selection+"/"+free+"/parallel", func(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						l, err := p.Borrow(flash).Next(b.Context())
+						l, err := p.Acquire(flash).Next(b.Context())
 						if err != nil {
 							b.Error(err)
 							return
@@ -65,28 +66,28 @@ func BenchmarkLimit1000(b *testing.B) {
 	p := crowd(b, Options{SoftQuota: 0.9})
 	_ = p.Clear("")
 	for b.Loop() {
-		l, err := p.Borrow(flash).Next(b.Context())
+		l, err := p.Acquire(flash).Next(b.Context())
 		if err != nil {
 			_ = p.Clear("")
 			continue
 		}
-		l.Done(&verdict.Verdict{Kind: verdict.KindQuota, Blame: verdict.ScopeAccountFamily, Delay: time.Hour})
+		l.Done(&providererr.Diagnosis{Kind: providererr.KindQuota, Scope: providererr.ScopeAccountFamily, Delay: time.Hour})
 	}
 }
 
-// BenchmarkRefuse1000 is a call for which there is nobody.
+// BenchmarkRefuse1000 is a call that gets no account.
 func BenchmarkRefuse1000(b *testing.B) {
 	p := crowd(b, Options{Pools: []string{PoolAntigravity}})
 	for range 100 {
-		l, err := p.Borrow(flash).Next(b.Context())
+		l, err := p.Acquire(flash).Next(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.Done(&verdict.Verdict{Kind: verdict.KindQuota, Blame: verdict.ScopeAccountFamily, Delay: time.Hour})
+		l.Done(&providererr.Diagnosis{Kind: providererr.KindQuota, Scope: providererr.ScopeAccountFamily, Delay: time.Hour})
 	}
 	for b.Loop() {
-		if _, err := p.Borrow(flash).Next(b.Context()); err == nil {
-			b.Fatal("somebody was lent")
+		if _, err := p.Acquire(flash).Next(b.Context()); err == nil {
+			b.Fatal("an account was leased")
 		}
 	}
 }

@@ -1,208 +1,266 @@
 package account
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
-	"perigee/internal/verdict"
+	"perigee/internal/account/health"
+	"perigee/internal/providererr"
 )
 
-// A finding is what comes of looking for an account.
+// A finding is the result of looking for an account.
 type finding int
 
 const (
-	found      finding = iota // there is a loan
+	found      finding = iota // there is a lease
 	waitForOne                // the account that is best for the call will be back in a moment
-	waitForAny                // nobody is usable now, but somebody will be in time
-	nobody                    // nobody will be in time
+	waitForAny                // no account is usable now, but one will be in time
+	none                      // no account will be usable in time
 )
 
-// probeEvery is how often at most a lane in which everybody rests may have a guessed rest cut short.
-const probeEvery = time.Minute
-
-// attempt looks for an account, unless all are spared. When they were long enough, the call that gets one looks whether that
-// is still needed.
-func (p *Pool) attempt(b *borrowing, now instant) (*loan, finding) {
-	braked := p.brake.until > 0
-	if braked && (p.spares(now) || b.group == groupControl) {
-		return nil, nobody
+// attempt looks for an account, unless the breaker is open. When a probe is due, the call that gets an account is the probe.
+func (a *acquisition) attempt() (*lease, finding) {
+	p := a.pool
+	if p.breaker.Blocks(a.models != groupControl, p.now) {
+		return nil, none
 	}
-	l, got := p.choose(b, now)
-	if braked && got == found {
-		p.looksAfter(l, now)
+	l, result := a.choose()
+	if result == found {
+		p.breaker.StartProbe(l, p.now)
 	}
-	return l, got
+	return l, result
 }
 
-// choose looks for an account. Whom the call, its session or the lane is used to goes first; of the rest, those of
-// whom enough is left, in the order of the pools; then those that are spared.
-func (p *Pool) choose(b *borrowing, now instant) (*loan, finding) {
-	if b.brief {
-		if got, l := p.same(b, now); got != nobody {
-			return l, got
+// eligible says whether an account can be leased to the call from a quota group now. Accounts with low quota are eligible only
+// where low is true; see choose.
+func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
+	v := m.availability(g, a.req.Model)
+	return v.free && (low || !v.low) && !slices.Contains(a.tokens.members, m)
+}
+
+// choose looks for an account. The account of the last lease, of the session and of the sticky choice go first; then the
+// accounts with enough quota left, in the order of the pools; then those with low quota.
+func (a *acquisition) choose() (*lease, finding) {
+	p := a.pool
+	if a.brief {
+		m, g := a.last.member, a.last.group
+		if a.eligible(m, g, false) {
+			return a.lease(m, g, why{reason: whySame}), found
+		}
+		if a.backBriefly(m, g) {
+			return nil, waitForOne
 		}
 	}
-	if b.failed != nil {
-		if l, got, ok := p.instead(b, now); ok {
-			return l, got
+	if a.failed != nil {
+		if l, result, ok := a.afterFault(); ok {
+			return l, result
 		}
 	}
-	bound, ok := p.sessions.find(b.want.Session, b.group)
-	if ok && p.restsBriefly(bound.member, bound.lane, b, now) {
+	bound, ok := p.boundTo(sessionKey{a.req.Session, a.models})
+	if ok && a.backBriefly(bound.member, bound.group) {
 		return nil, waitForOne
 	}
-	b.overflow = ok && p.onlyBusy(bound.member, bound.lane, b.want.Model, now)
-	for _, spared := range []bool{false, true} {
-		if ok {
-			c := p.usable(b, bound.lane, spared)
-			if c.has(bound.member.index) && !p.overdone(bound, &c, now) {
-				return p.lend(b, bound.member, bound.lane, why{code: whySession, spared: spared}, now), found
-			}
+	a.overflow = ok && bound.member.onlyBusy(bound.group, a.req.Model)
+	for _, low := range []bool{false, true} {
+		if ok && a.eligible(bound.member, bound.group, low) && !a.overloaded(bound, low) {
+			return a.lease(bound.member, bound.group, why{reason: whySession, chosen: true, low: low}), found
 		}
-		for _, l := range b.lanes {
-			if p.opts.Selection == Sticky && !spared && l.current != nil && p.restsBriefly(l.current, l, b, now) {
+		for _, g := range a.groups {
+			if p.opts.Selection == Sticky && !low && g.current != nil && a.backBriefly(g.current, g) {
 				return nil, waitForOne
 			}
-			c := p.usable(b, l, spared)
-			if i, w := p.pick(b, l, &c, now); i >= 0 {
-				w.spared = spared
-				return p.lend(b, p.members[i], l, w, now), found
+			if m, reason := a.pick(g, low); m != nil {
+				return a.lease(m, g, why{reason: p.opts.Selection + ": " + reason, chosen: true, low: low}), found
 			}
 		}
 	}
-	return p.none(b, now)
+	return a.lastResort()
 }
 
-// same lends the account that the call had before, or waits for it.
-func (p *Pool) same(b *borrowing, now instant) (finding, *loan) {
-	m, l := b.member, b.lane
-	c := p.usable(b, l, false)
-	switch {
-	case c.has(m.index):
-		return found, p.lend(b, m, l, why{code: whySame}, now)
-	case p.restsBriefly(m, l, b, now):
-		return waitForOne, nil
+// pick chooses among the eligible accounts of a quota group by the selection strategy, and says why; nil: there is none.
+func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
+	if a.pool.opts.Selection == Hybrid {
+		return a.pickBest(g, low)
 	}
-	return nobody, nil
+	m = a.next(g, a.pool.first(g), low)
+	switch from := g.current; {
+	case m == nil:
+		return nil, ""
+	case a.pool.opts.Selection == RoundRobin:
+		g.turn = m.index
+		return m, "next in turn"
+	case from == nil || from.index < 0:
+		g.current = m
+		return m, "first usable account"
+	case m == from:
+		return m, "same account as for the last call"
+	case from.onlyBusy(g, a.req.Model): // the next call may find it free
+		return m, "the current account is at its concurrency limit"
+	default:
+		g.current = m
+		v := from.availability(g, a.req.Model)
+		if v.until <= a.pool.now {
+			return m, "moved from " + from.email + ", which is not usable"
+		}
+		until := a.pool.date(v.until).Format(time.DateTime)
+		return m, fmt.Sprintf("moved from %s, which cools down until %s (%s)", from.email, until, v.kind)
+	}
 }
 
-// restsBriefly says whether a member will be back so soon that the call should wait for it, although others may be usable.
-func (p *Pool) restsBriefly(m *member, l *lane, b *borrowing, now instant) bool {
-	r := &m.slots[l.id].rest
-	if !r.brief || !r.active(now) || r.until > b.deadline || p.busy.has(m.index) {
-		return false
+// next is the first eligible account from a place in the list on, all around; nil: there is none.
+func (a *acquisition) next(g *quotaGroup, from int, low bool) *member {
+	members := a.pool.members
+	for i := range members {
+		if m := members[(from+i)%len(members)]; a.eligible(m, g, low) {
+			return m
+		}
 	}
-	s := p.survey(l, b.want.Model)
-	at, _, ok := s.back(m.index, now)
-	return ok && at == r.until && !l.spared[b.want.Model].has(m.index)
+	return nil
 }
 
-// onlyBusy says whether nothing but its own loans keeps a member from being lent. It is not worth leaving it for good.
-func (p *Pool) onlyBusy(m *member, l *lane, model string, now instant) bool {
-	s := p.survey(l, model)
-	at, _, ok := s.back(m.index, now)
-	return ok && at == now && p.busy.has(m.index) && !l.spared[model].has(m.index)
+// first is the place of the account that sticky selection and round robin try first.
+func (p *Pool) first(g *quotaGroup) int {
+	if cur := g.current; p.opts.Selection == Sticky && cur != nil && cur.index >= 0 {
+		return cur.index
+	}
+	return min(g.turn+1, len(p.members))
 }
 
-// none decides what becomes of a call for which nobody is usable.
-func (p *Pool) none(b *borrowing, now instant) (*loan, finding) {
-	if m, l := p.leastFaulty(b, now); m != nil {
-		return p.lend(b, m, l, why{code: whyFaulty}, now), found
-	}
-	if at, ok := p.earliest(b, now); ok && at <= b.deadline && b.deadline > now {
-		return nil, waitForAny
-	}
-	for _, l := range b.lanes {
-		if l.probedAt+probeEvery > now {
+// pickBest chooses the account with the highest score. A call without a session stays with the current account unless another
+// one is better by health.Stickiness. A new session has no prompt cache to lose and goes to the best, which spreads sessions over
+// accounts that are equally good.
+func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason string) {
+	most := 0.0
+	for _, m := range a.pool.members {
+		if !a.eligible(m, g, low) {
 			continue
 		}
-		if m := p.worthProbing(l, b.want.Model, now); m != nil {
-			l.probedAt = now
-			return p.lend(b, m, l, why{code: whyProbe}, now), found
+		if s := m.score(g); best == nil || s > most {
+			best, most = m, s
 		}
 	}
-	return nil, nobody
+	if best == nil {
+		return nil, ""
+	}
+	if cur := g.current; a.req.Session == "" && cur != nil && a.eligible(cur, g, low) {
+		if s := cur.score(g); s+health.Stickiness >= most {
+			best, most = cur, s
+		}
+	}
+	g.current = best
+	return best, fmt.Sprintf("highest score (%.0f)", most)
 }
 
-// earliest is when the first member is back. A call that has met trouble with tokens waits only for those who have none.
-func (p *Pool) earliest(b *borrowing, now instant) (first instant, ok bool) {
-	for _, l := range b.lanes {
-		s := p.survey(l, b.want.Model)
-		for i := range s.outlooks {
-			at, kind, will := s.back(i, now)
-			if b.tokenErr != nil && (kind == verdict.KindNoToken || b.excludes(p.members[i])) {
+// overloaded says whether a session is to leave its account because that has failed too often, or has made too many calls in
+// a short time, and another one has not. An account is worth more than a prompt cache.
+func (a *acquisition) overloaded(b binding, low bool) bool {
+	p := a.pool
+	return p.opts.Selection == Hybrid && !b.member.health.Fit(p.now) &&
+		slices.ContainsFunc(p.members, func(m *member) bool { return m.health.Fit(p.now) && a.eligible(m, b.group, low) })
+}
+
+// backBriefly says whether an account will be back so soon that the call should wait for it, although another one may be usable.
+func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
+	c := &m.cooldowns[g.id]
+	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() {
+		return false
+	}
+	v := m.availability(g, a.req.Model)
+	return v.returns() && v.until == c.until && !v.low
+}
+
+// afterFault chooses for a call that the provider has just failed with trouble of its own: another account, or the same one after
+// a pause. It is not ok when the call has to be served like any other, which may mean to wait.
+func (a *acquisition) afterFault() (l *lease, result finding, ok bool) {
+	failed := a.failed
+	for _, low := range []bool{false, true} {
+		for _, g := range a.groups {
+			if m := a.next(g, failed.index+1, low); m != nil && m != failed {
+				reason := "provider error with " + failed.email + ": trying another account"
+				return a.lease(m, g, why{reason: reason, instead: true, low: low}), found, true
+			}
+		}
+	}
+	if !a.again {
+		return nil, none, true // it was refused, and a pause would change nothing
+	}
+	g := a.last.group
+	if a.eligible(failed, g, true) || a.onlyFaulty(failed, g) {
+		l := a.lease(failed, g, why{reason: whyAgain})
+		l.pause = faultPause
+		return l, found, true
+	}
+	return nil, none, false
+}
+
+func (a *acquisition) onlyFaulty(m *member, g *quotaGroup) bool {
+	v := m.availability(g, a.req.Model)
+	return v.faulty && !slices.Contains(a.tokens.members, m)
+}
+
+// lastResort decides about a call for which no account is eligible: it gets the account whose trouble with the provider was
+// longest ago, or waits, or probes the account whose cooldown has been in doubt for longest.
+func (a *acquisition) lastResort() (*lease, finding) {
+	var faulty, probe binding
+	var faultyUntil, doubt instant
+	now := a.pool.now
+	for _, g := range a.groups {
+		for _, m := range a.pool.members {
+			v := m.availability(g, a.req.Model)
+			if v.until <= now || m.busy() {
 				continue
 			}
-			if will && (!ok || at < first) {
-				first, ok = at, true
+			until := m.cooldowns[providerFaults].until
+			if a.onlyFaulty(m, g) && (faulty.member == nil || until < faultyUntil) {
+				faulty, faultyUntil = binding{m, g}, until
+			}
+			// An earlier pool is probed first.
+			if v.doubt <= now && g.probedAt+probeEvery <= now && (probe.member == nil || probe.group == g && v.doubt < doubt) {
+				probe, doubt = binding{m, g}, v.doubt
+			}
+		}
+	}
+	if faulty.member != nil {
+		return a.lease(faulty.member, faulty.group, why{reason: whyFaulty}), found
+	}
+	if at, ok := a.earliest(); ok && at <= a.deadline && a.deadline > now {
+		return nil, waitForAny
+	}
+	if probe.member == nil {
+		return nil, none
+	}
+	probe.group.probedAt = now
+	return a.lease(probe.member, probe.group, why{reason: whyProbe}), found
+}
+
+// earliest is when the first account is back. A call that has met trouble with tokens does not wait for accounts without one.
+func (a *acquisition) earliest() (first instant, ok bool) {
+	for _, g := range a.groups {
+		for _, m := range a.pool.members {
+			v := m.availability(g, a.req.Model)
+			if a.tokens.err != nil && (v.kind == providererr.KindNoToken || slices.Contains(a.tokens.members, m)) {
+				continue
+			}
+			if v.returns() && (!ok || v.until < first) {
+				first, ok = v.until, true
 			}
 		}
 	}
 	return first, ok
 }
 
-// worthProbing is who has rested longest of those whose rest is old enough to be doubted; nil: there is nobody.
-func (p *Pool) worthProbing(l *lane, model string, now instant) (best *member) {
-	oldest, s := instant(0), p.survey(l, model)
-	for i := range s.outlooks {
-		at, ok := s.doubtAt(i, now)
-		if ok && at <= now && !p.busy.has(i) && (best == nil || at < oldest) {
-			best, oldest = p.members[i], at
-		}
+// lease gives an account to the call.
+func (a *acquisition) lease(m *member, g *quotaGroup, w why) *lease {
+	p := a.pool
+	m.leases++
+	m.health.Charge(p.now)
+	if !a.overflow && w.reason != whyProbe && !w.instead {
+		a.bind(binding{m, g})
 	}
-	return best
+	w.only, w.waited = len(p.members) == 1, p.now-a.began
+	return &lease{call: a, pool: p, member: m, source: m.source, group: g, why: w, began: p.now}
 }
 
-// pick chooses from those who are usable in a lane; -1: there is nobody.
-func (p *Pool) pick(b *borrowing, l *lane, c *choice, now instant) (int, why) {
-	switch p.opts.Selection {
-	case RoundRobin:
-		i := c.next(l.turn)
-		if i >= 0 {
-			l.turn = i
-		}
-		return i, why{code: whyTurn}
-	case Hybrid:
-		return p.weigh(b, l, c, now)
-	}
-	return p.stay(b, l, c, now)
-}
-
-// stay is the sticky choice: the current account, or else the next one, which becomes the current one unless the current
-// one is only busy.
-func (p *Pool) stay(b *borrowing, l *lane, c *choice, now instant) (int, why) {
-	from := l.current
-	if from == nil || from.index < 0 {
-		i := c.next(l.turn)
-		if i >= 0 {
-			l.current = p.members[i]
-		}
-		return i, why{code: whyFirst}
-	}
-	if c.has(from.index) {
-		return from.index, why{code: whyStay}
-	}
-	i := c.next(from.index)
-	if i < 0 {
-		return i, why{}
-	}
-	if p.onlyBusy(from, l, b.want.Model, now) {
-		return i, why{code: whyOverflow}
-	}
-	s := p.survey(l, b.want.Model)
-	at, kind, _ := s.back(from.index, now)
-	l.current = p.members[i]
-	return i, why{code: whyMoved, from: from.email, kind: kind, until: p.clock.date(at, now)}
-}
-
-// lend gives a member to a call.
-func (p *Pool) lend(b *borrowing, m *member, l *lane, w why, now instant) *loan {
-	m.lent++
-	p.refreshBusy(m)
-	p.gauges[m.index].spend(now)
-	if b.want.Session != "" && !b.overflow && w.code != whyProbe && w.code != whyInstead {
-		p.bind(b.want.Session, b.group, binding{m, l})
-	}
-	w.selection, w.only = p.opts.Selection, len(p.members) == 1
-	w.waited = now - b.began
-	return &loan{call: b, pool: p, member: m, source: m.source, lane: l, why: w, began: now}
-}
+// faultPause is how long a call waits before it tries the same account once more, because there is no other.
+const faultPause = 500 * time.Millisecond

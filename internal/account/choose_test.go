@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 func TestStickyStaysUntilItsAccountRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 3, Options{})
 		r.sees("first calls", r.asks(flash, 3), "aaa")
-		r.sees("limited call", r.ask(flash, judged(verdict.KindQuota, time.Hour)), "a")
+		r.sees("limited call", r.ask(flash, judged(providererr.KindQuota, time.Hour)), "a")
 		r.sees("after the limit", r.asks(flash, 2), "bb")
 		passes(2 * time.Hour)
 		r.sees("when the first is back", r.asks(flash, 2), "bb")
@@ -27,7 +27,7 @@ func TestStickyStaysUntilItsAccountRests(t *testing.T) {
 		}
 		r.sees("a person's choice", r.asks(flash, 2), "bb")
 		r.sees("is for sessions too", r.ask(in("s", flash), nil), "b")
-		r.ask(opus, judged(verdict.KindQuota, time.Hour))
+		r.ask(opus, judged(providererr.KindQuota, time.Hour))
 		if err := r.Use("b"); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestRoundRobinTakesTurnsAmongTheUsable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 4, Options{Selection: RoundRobin})
 		r.sees("all", r.asks(flash, 6), "abcdab")
-		r.sees("limit", r.ask(flash, judged(verdict.KindQuota, time.Hour)), "c")
+		r.sees("limit", r.ask(flash, judged(providererr.KindQuota, time.Hour)), "c")
 		r.sees("without c", r.asks(flash, 4), "dabd")
 		r.sees("other families take turns of their own", r.asks(opus, 4), "abcd")
 	})
@@ -62,7 +62,7 @@ func TestHybridPassesOverTheUnhealthyAndTheTired(t *testing.T) {
 		r.sees("and while somebody else has not", r.asks(in("s", flash), 10), strings.Repeat("b", 10))
 		r = newPoolRig(t, 2, Options{Selection: Hybrid})
 		for range 2 { // health 70 - 2*20: unfit
-			r.ask(flash, fault(verdict.KindUnavailable))
+			r.ask(flash, fault(providererr.KindUnavailable))
 		}
 		r.sees("unhealthy", r.asks(flash, 3), "bbb")
 		r.enable(1, false)
@@ -87,7 +87,7 @@ func TestSessionsStayOnTheirAccount(t *testing.T) {
 			home := r.ask(in("s", opus), nil)
 			r.asks(opus, 2)
 			r.sees("session", r.asks(in("s", opus), 3), strings.Repeat(home, 3))
-			r.ask(in("s", opus), judged(verdict.KindQuota, time.Hour))
+			r.ask(in("s", opus), judged(providererr.KindQuota, time.Hour))
 			next := r.ask(in("s", opus), nil)
 			if next == home {
 				t.Errorf("%s: the session stayed with %s, which is out of quota", selection, home)
@@ -95,41 +95,41 @@ func TestSessionsStayOnTheirAccount(t *testing.T) {
 			passes(2 * time.Hour)
 			r.sees("moved session", r.asks(in("s", opus), 3), strings.Repeat(next, 3))
 			l := r.take(in("s", opus))
-			if l.Why() != "the session stays with its account" {
-				t.Errorf("why: %s", l.Why())
+			if l.Account().Why != "the session is bound to this account" {
+				t.Errorf("why: %s", l.Account().Why)
 			}
 		})
 	}
 }
 
 func TestSessionsThatAreOldAreForgotten(t *testing.T) {
-	s := newSessions(2)
-	m, l := &member{}, &lane{}
-	s.bind("1", groupGemini, binding{m, l})
-	s.bind("2", groupGemini, binding{m, l})
-	s.bind("1", groupGemini, binding{m, l})
-	s.bind("3", groupGemini, binding{m, l})
+	p := NewPool(Options{})
+	p.sessions.MaxEntries = 2
+	b := binding{&member{}, &quotaGroup{}}
+	for _, session := range []string{"1", "2", "1", "3"} {
+		p.sessions.Put(sessionKey{session, groupGemini}, b)
+	}
 	for session, want := range map[string]bool{"1": true, "2": false, "3": true, "": false} {
-		if _, ok := s.find(session, groupGemini); ok != want {
+		if _, ok := p.boundTo(sessionKey{session, groupGemini}); ok != want {
 			t.Errorf("session %q: %t", session, ok)
 		}
 	}
-	if _, ok := s.find("1", groupThird); ok {
+	if _, ok := p.boundTo(sessionKey{"1", groupThird}); ok {
 		t.Error("a session was found for another group")
 	}
 }
 
-// Trap 77: an account that is out of one kind of models still answers for the others.
+// Trap 77: an account that is out of one kind of models still answers for the rest.
 func TestGroupsArePausedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{}))
-		r.ask(opus, judged(verdict.KindQuota, time.Hour))
+		r.ask(opus, judged(providererr.KindQuota, time.Hour))
 		r.sees("claude", r.ask(opus, nil), "b")
 		r.sees("gpt-oss counts with claude", r.ask(oss, nil), "b")
 		r.sees("gemini", r.ask(flash, nil), "a")
 		r.sees("image", r.ask(banana, nil), "a")
-		r.sees("no model", r.ask(Want{}, nil), "a")
-		r.ask(banana, judged(verdict.KindQuota, time.Hour))
+		r.sees("no model", r.ask(Request{}, nil), "a")
+		r.ask(banana, judged(providererr.KindQuota, time.Hour))
 		r.sees("image", r.ask(banana, nil), "b")
 		r.sees("gemini after image", r.ask(flash, nil), "a")
 		r.sees("status", restOf(r.Status()[0]), "[claude antigravity quota][image antigravity quota]")
@@ -141,18 +141,18 @@ func TestPoolsAreTriedInTheirOrder(t *testing.T) {
 		r := newPoolRig(t, 2, Options{})
 		var got string
 		for range 4 {
-			got += r.ask(flash, judged(verdict.KindQuota, time.Hour))
+			got += r.ask(flash, judged(providererr.KindQuota, time.Hour))
 		}
 		r.sees("all accounts of one pool, then the other", got, "aba+b+")
 		r.refused(flash)
 
 		r = newPoolRig(t, 1, Options{Pools: []string{PoolCLI, PoolAntigravity}})
-		r.sees("the other way round", r.ask(flash, judged(verdict.KindQuota, time.Hour)), "a+")
+		r.sees("the other way round", r.ask(flash, judged(providererr.KindQuota, time.Hour)), "a+")
 		r.sees("the other way round", r.ask(flash, nil), "a")
 		r.sees("claude", r.ask(opus, nil), "a")
 
 		r = newPoolRig(t, 1, Options{Pools: []string{PoolCLI}})
-		r.sees("no model", r.ask(Want{}, nil), "a")
+		r.sees("no model", r.ask(Request{}, nil), "a")
 		if e := r.refused(opus); e.Class != perigee.ClassNotFound {
 			t.Errorf("claude without its pool: %s %v", e.Class, e)
 		}
@@ -167,21 +167,21 @@ func TestSoftQuotaSparesWhileOthersAreUsable(t *testing.T) {
 		r.sees("spared", r.asks(flash, 2), "bb")
 		r.sees("spared from its session", r.ask(in("s", flash), nil), "b")
 		r.sees("other models", r.ask(opus, nil), "a")
-		r.ask(flash, judged(verdict.KindQuota, time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, time.Hour))
 		l := r.take(flash)
 		r.sees("nobody else is left", name(l), "a")
-		r.sees("why", l.Why(), "sticky: moved on from b, which rests until 2000-01-01 01:00:00 (quota); nobody has more quota left")
+		r.sees("why", l.Account().Why, "sticky: moved from b, which cools down until 2000-01-01 01:00:00 (quota); no usable account has more quota left")
 
 		r = newPoolRig(t, 2, onlyAntigravity(Options{SoftQuota: 0.9}))
 		r.report("a", flash.Model, 0.05)
 		r.sees("spared", r.ask(flash, nil), "b")
 		passes(15*time.Minute + time.Second)
-		r.ask(flash, judged(verdict.KindQuota, 20*time.Minute))
+		r.ask(flash, judged(providererr.KindQuota, 20*time.Minute))
 		r.sees("old data says nothing", r.ask(flash, nil), "a")
 		if got := r.Explain(flash.Model)[0]; strings.Contains(got.Why, "spared") {
 			t.Errorf("still %s", got.Why)
 		}
-		r.ReportQuota("a", []perigee.Quota{{Model: flash.Model, Remaining: 0}}, time.Now().Add(-16*time.Minute))
+		r.ReportQuota("a", []perigee.QuotaRow{{Pool: PoolAntigravity, Model: flash.Model, Remaining: 0}}, time.Now().Add(-16*time.Minute))
 		r.sees("data that was old when it came", r.ask(flash, nil), "a")
 
 		r = newPoolRig(t, 2, onlyAntigravity(Options{SoftQuota: 1}))
@@ -192,7 +192,7 @@ func TestSoftQuotaSparesWhileOthersAreUsable(t *testing.T) {
 
 // report says that an account has so much left of a model.
 func (r *poolRig) report(email, model string, left float64) {
-	r.ReportQuota(email, []perigee.Quota{{Account: email, Model: model, Remaining: left, ResetsAt: time.Now().Add(5 * time.Hour)}}, time.Now())
+	r.ReportQuota(email, []perigee.QuotaRow{{Account: email, Pool: PoolAntigravity, Model: model, Remaining: left, ResetsAt: time.Now().Add(5 * time.Hour)}}, time.Now())
 }
 
 func TestConcurrencySendsOverflowElsewhereAndComesBack(t *testing.T) {
@@ -217,7 +217,7 @@ func TestConcurrencySendsOverflowElsewhereAndComesBack(t *testing.T) {
 func TestExplainListsInChoosingOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 4, Options{SoftQuota: 0.9})
-		r.ask(flash, judged(verdict.KindQuota, time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, time.Hour))
 		r.enable(3, false)
 		r.report("b", flash.Model, 0.02)
 		var got []string
@@ -229,11 +229,11 @@ func TestExplainListsInChoosingOrder(t *testing.T) {
 			got = append(got, line)
 		}
 		want := []string{
-			"* c antigravity usable: the first that is usable",
+			"* c antigravity usable: first usable account",
 			"a gemini-cli usable, if no account of the pool antigravity is",
 			"b gemini-cli usable, if no account of the pool antigravity is",
 			"c gemini-cli usable, if no account of the pool antigravity is",
-			"b antigravity usable, 2% of its quota left: spared while others are usable",
+			"b antigravity usable, 2% of its quota left: not used while accounts with more are usable",
 			"a antigravity its quota is used up",
 			"d antigravity it is disabled; `perigee account enable` changes that",
 			"d gemini-cli it is disabled; `perigee account enable` changes that",

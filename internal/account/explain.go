@@ -6,209 +6,170 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/account/cause"
+	"perigee/internal/account/health"
+	"perigee/internal/providererr"
 )
 
-// A Reason says whether an account would be lent for a model from one of its pools right now, and why or why not.
-type Reason struct {
-	Email  string    `json:"email"`
-	Pool   string    `json:"pool"`
-	Usable bool      `json:"usable"`
-	Chosen bool      `json:"chosen"` // the next call without a session gets this one
-	Why    string    `json:"why"`
-	Until  time.Time `json:"until,omitzero"` // when that changes by itself, if it does
+// A candidate is an account that may be leased from a quota group.
+type candidate struct {
+	perigee.ChoiceRow
+	member *member
+	group  *quotaGroup
+	rank   int
 }
 
-// Explain says for each account and pool whether it would be lent for a model now, in the order in which they would be
+// The order of candidates.
+const (
+	rankUsable = iota
+	rankLow
+	rankFaulty
+	rankUnusable
+)
+
+// Explain says for each account and pool whether it would be leased for a model now, in the order in which they would be
 // chosen, and why the first of them comes first. It changes nothing.
-func (p *Pool) Explain(model string) []Reason {
-	p.mu.Lock()
+func (p *Pool) Explain(model string) []perigee.ChoiceRow {
+	p.lock()
 	defer p.unlock()
-	now := p.advance()
-	call := p.borrow(Want{Model: model})
-	var usable, spared, faulty, others []candidate
-	for _, l := range call.lanes {
-		for _, m := range p.order(l, now) {
-			c := candidate{p.reason(m, l, model, now), m, l}
-			switch {
-			case p.brake.until > 0 && m.inUse() && (p.spares(now) || call.group == groupControl):
-				c.Usable, c.Why, c.Until = false, p.spared(), p.clock.date(max(p.brake.until, now), now)
-				others = append(others, c)
-			case p.onlyFaulty(m, l, call, now):
-				faulty = append(faulty, c)
-			case !c.Usable:
-				others = append(others, c)
-			case l.spared[model].has(m.index):
-				spared = append(spared, c)
-			default:
-				usable = append(usable, c)
+	models := groupOf(Request{Model: model})
+	var list []candidate
+	for _, g := range p.byGroup[models] {
+		for _, m := range p.ordered(g) {
+			c := m.explain(g, model)
+			if m.inUse() && p.breaker.Blocks(models != groupControl, p.now) {
+				c.rank, c.Usable, c.Why, c.Until = rankUnusable, false, p.breakerExplanation(), p.breakerEnd()
 			}
+			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(faulty, func(a, b candidate) int { return cmp.Compare(a.member.faults.until, b.member.faults.until) })
-	if len(usable)+len(spared) == 0 && len(faulty) > 0 {
-		faulty[0].Usable = true // nobody else is
-		faulty[0].Why += ", but nobody else is usable"
-	}
-	slices.SortStableFunc(others, func(a, b candidate) int { // those who never come back last
-		if a.Until.IsZero() != b.Until.IsZero() {
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		switch {
+		case a.rank != b.rank || a.rank < rankFaulty:
+			return a.rank - b.rank
+		case a.rank == rankFaulty:
+			return cmp.Compare(a.member.cooldowns[providerFaults].until, b.member.cooldowns[providerFaults].until)
+		case a.Until.IsZero() != b.Until.IsZero(): // accounts that do not come back are last
 			return cmp.Compare(b.Until.Unix(), a.Until.Unix())
 		}
 		return a.Until.Compare(b.Until)
 	})
-	return p.inOrder(slices.Concat(usable, spared, faulty, others), now)
-}
-
-// A candidate is somebody who may be lent from a lane.
-type candidate struct {
-	Reason
-	member *member
-	lane   *lane
-}
-
-// inOrder says of those who are usable why they come in this order.
-func (p *Pool) inOrder(list []candidate, now instant) []Reason {
-	reasons := make([]Reason, len(list))
+	rows := make([]perigee.ChoiceRow, len(list))
 	for i := range list {
 		c := &list[i]
+		c.Chosen = i == 0 && c.rank < rankUnusable
 		switch {
-		case !c.Usable || c.member.faults.active(now):
-			c.Chosen = i == 0 && c.Usable
+		case c.rank == rankFaulty && i == 0:
+			c.Usable = true
+			c.Why += ", but no other account is usable"
+		case c.rank >= rankFaulty:
 		case i == 0:
-			c.Chosen = true
-			c.Why += ": " + p.comesFirst(c, now)
-		case c.Until.IsZero(): // who is spared says so already
-			c.Why += p.comesLater(c, &list[0])
+			c.Why += ": " + c.whyFirst(p.opts.Selection)
+		case c.rank == rankUsable:
+			c.Why += c.whyLater(&list[0], p.opts.Selection)
 		}
-		reasons[i] = c.Reason
+		rows[i] = c.ChoiceRow
 	}
-	return reasons
+	return rows
 }
 
-// comesFirst says why somebody is chosen before the others who are usable.
-func (p *Pool) comesFirst(c *candidate, now instant) string {
-	inUse, preferred := c.lane.current == c.member, c.member.signIn.Preferred
+// ordered lists the members in the order in which a quota group would choose them for a call without a session.
+func (p *Pool) ordered(g *quotaGroup) []*member {
+	if p.opts.Selection != Hybrid {
+		first := p.first(g)
+		return slices.Concat(p.members[first:], p.members[:first])
+	}
+	return slices.SortedStableFunc(slices.Values(p.members), func(a, b *member) int {
+		switch g.current {
+		case a:
+			return cmp.Or(cmp.Compare(b.score(g), a.score(g)+health.Stickiness), -1)
+		case b:
+			return cmp.Or(cmp.Compare(b.score(g)+health.Stickiness, a.score(g)), 1)
+		}
+		return cmp.Compare(b.score(g), a.score(g))
+	})
+}
+
+// whyFirst says why a candidate is chosen before all other usable ones.
+func (c *candidate) whyFirst(selection string) string {
+	current, preferred := c.group.current == c.member, c.member.signIn.Preferred
 	switch {
-	case p.opts.Selection == RoundRobin:
-		return "its turn"
-	case p.opts.Selection == Hybrid && inUse:
-		return fmt.Sprintf("in use, and nobody is better by %d points", stickiness)
-	case p.opts.Selection == Hybrid:
-		return "it has the most points"
-	case inUse && preferred:
-		return "it is preferred, and in use"
-	case inUse:
-		return "it is the one in use, and sticky stays with it"
+	case selection == RoundRobin:
+		return "next in turn"
+	case selection == Hybrid && current:
+		return fmt.Sprintf("it is the current account, and none scores %d points more", health.Stickiness)
+	case selection == Hybrid:
+		return "it has the highest score"
+	case current && preferred:
+		return "it is preferred, and the current account"
+	case current:
+		return "it is the current account, and sticky selection stays with it"
 	case preferred:
 		return "it is preferred"
 	}
-	return "the first that is usable"
+	return "first usable account"
 }
 
-// comesLater says why somebody who is usable is not chosen.
-func (p *Pool) comesLater(c, first *candidate) string {
+// whyLater says why a candidate that is usable is not chosen.
+func (c *candidate) whyLater(first *candidate, selection string) string {
 	switch {
-	case c.lane != first.lane:
-		return ", if no account of the pool " + first.lane.pool + " is"
-	case p.opts.Selection == RoundRobin:
-		return ", its turn comes later"
-	case p.opts.Selection == Hybrid:
+	case c.group != first.group:
+		return ", if no account of the pool " + first.group.pool + " is"
+	case selection == RoundRobin:
+		return ", its turn is later"
+	case selection == Hybrid:
 		return ""
 	}
 	return ", if the accounts before it are not"
 }
 
-// order lists the members in the order in which a lane would choose them.
-func (p *Pool) order(l *lane, now instant) []*member {
-	start := l.turn + 1
-	if cur := l.current; p.opts.Selection != RoundRobin && cur != nil && cur.index >= 0 {
-		start = cur.index
-	}
-	if p.opts.Selection == Hybrid {
-		return p.ranked(l, now)
-	}
-	start = min(start, len(p.members))
-	return slices.Concat(p.members[start:], p.members[:start])
-}
-
-// ranked lists the members by their points.
-func (p *Pool) ranked(l *lane, now instant) []*member {
-	list := slices.Clone(p.members)
-	quotaGroup := quotaIndex(l)
-	points := func(m *member) float64 {
-		s := p.gauges[m.index].score(quotaGroup, now)
-		if m == l.current {
-			s += stickiness
-		}
-		return s
-	}
-	slices.SortStableFunc(list, func(a, b *member) int {
-		if order := cmp.Compare(points(b), points(a)); order != 0 || a != l.current && b != l.current {
-			return order
-		}
-		if a == l.current {
-			return -1
-		}
-		return 1
-	})
-	return list
-}
-
-// reason says why a member is or is not usable in a lane.
-func (p *Pool) reason(m *member, l *lane, model string, now instant) Reason {
-	r := Reason{Email: m.email, Pool: l.pool}
-	s := p.survey(l, model)
-	at, kind, ok := s.back(m.index, now)
+// explain says why an account is or is not usable in a quota group.
+func (m *member) explain(g *quotaGroup, model string) candidate {
+	p, v := m.pool, m.availability(g, model)
+	row := perigee.ChoiceRow{Email: m.email, Pool: g.pool, Usable: v.free}
+	c := candidate{ChoiceRow: row, member: m, group: g, rank: rankUnusable}
 	switch {
-	case !ok && (kind == verdict.KindNotFound || kind == verdict.KindForbidden):
-		r.Why, r.Until = m.says(kind), p.clock.date(at, now)
-	case !ok:
-		r.Why = m.absence()
-	case at > now:
-		r.Why, r.Until = m.says(kind), p.clock.date(at, now)
-	case p.busy.has(m.index):
-		r.Why = causes[kindBusy].one
+	case v.until == 0:
+		c.Why = m.absence()
+	case v.until > p.now:
+		c.Why, c.Until = m.describe(v.kind), p.date(v.until)
+		if v.faulty {
+			c.rank = rankFaulty
+		}
+	case !v.free:
+		c.Why = cause.Of(cause.KindBusy).One
 	default:
-		r.Usable = true
-		r.Why = "usable"
+		c.Why, c.rank = "usable", rankUsable
 		if p.opts.Selection == Hybrid {
-			r.Why = fmt.Sprintf("usable, %.0f points", p.gauges[m.index].score(quotaIndex(l), now))
+			c.Why = fmt.Sprintf("usable, score %.0f", m.score(g))
 		}
-		if q, known := m.quota[model]; known && l.pool == PoolAntigravity && q.until > now {
-			r.Why += ", " + percent(q.fraction) + " of its quota left"
+		q, known := m.quota[model]
+		if known && g.pool == PoolAntigravity && q.until > p.now {
+			c.Why += ", " + percent(q.fraction) + " of its quota left"
 		}
-		if l.spared[model].has(m.index) {
-			r.Why += ": spared while others are usable"
-			r.Until = p.clock.date(m.quota[model].until, now)
+		if v.low {
+			c.Why += ": not used while accounts with more are usable"
+			c.Until, c.rank = p.date(q.until), rankLow
 		}
 	}
-	return r
+	return c
 }
 
-// says is what a member rests from.
-func (m *member) says(kind verdict.Kind) string {
-	switch one := causes[kind].one; {
+// describe says why the account cools down.
+func (m *member) describe(kind providererr.Kind) string {
+	switch one := cause.Of(kind).One; {
 	case one == "":
-		return "it rests (" + string(kind) + ")"
-	case kind == verdict.KindProject && m.signIn.ProjectID != "":
+		return "it is cooling down (" + string(kind) + ")"
+	case kind == providererr.KindProject && m.signIn.ProjectID != "":
 		return "its project " + m.signIn.ProjectID + " is refused"
 	default:
 		return one
 	}
 }
 
-// percent writes a fraction, rounded down: what is not whole is not shown as whole, and what is left not as nothing.
-func percent(fraction float64) string {
-	if fraction > 0 && fraction < 0.01 {
-		return "<1%"
-	}
-	return strconv.Itoa(int(100*fraction+1e-9)) + "%"
-}
-
-// absence says why a member is not in use.
+// absence says why the account is not in use.
 func (m *member) absence() string {
 	why := cmp.Or(m.reason, m.signIn.Reason)
 	switch {
@@ -220,47 +181,10 @@ func (m *member) absence() string {
 	return strings.ReplaceAll(m.state(), "_", " ")
 }
 
-// A cause is what keeps accounts from being lent, for a listing and for counting.
-type cause struct {
-	one   string // about one account
-	many  string // behind a number of accounts
-	class perigee.Class
-}
-
-var causes = map[verdict.Kind]cause{
-	verdict.KindQuota:           {"its quota is used up", "out of quota", perigee.ClassExhausted},
-	verdict.KindCredits:         {"its quota and credits are used up", "out of quota and credits", perigee.ClassExhausted},
-	verdict.KindRate:            {"it made too many calls in a short time", "over the rate limit", perigee.ClassRateLimited},
-	verdict.KindUnexplained:     {"it was refused without a reason", "refused without a reason", perigee.ClassRateLimited},
-	verdict.KindProject:         {"it may not use its project", "without use of their project", perigee.ClassForbidden},
-	verdict.KindUnauthenticated: {"its access token was refused", "with a refused access token", perigee.ClassUnauthenticated},
-	verdict.KindNoToken:         {"its access token could not be renewed", "without a new access token", perigee.ClassUnavailable},
-	verdict.KindUnavailable:     {"the provider keeps failing it", "that the provider keeps failing", perigee.ClassUnavailable},
-	kindBusy:                    {"it has as many calls as it may have", "busy", perigee.ClassRateLimited},
-	verdict.KindNotFound:        {"it does not have this model", "without the model", perigee.ClassNotFound},
-	verdict.KindForbidden:       {"it may not use this model", "not permitted to use the model", perigee.ClassForbidden},
-
-	// Those who do not come back by themselves.
-	verdict.KindVerification: {many: "to be verified", class: perigee.ClassVerification},
-	verdict.KindSignedOut:    {many: "signed out", class: perigee.ClassUnauthenticated},
-	verdict.KindBan:          {many: "banned", class: perigee.ClassForbidden},
-	verdict.KindMisnamed:     {many: "with the token of another account", class: perigee.ClassUnauthenticated},
-	kindDisabled:             {many: "disabled", class: perigee.ClassUnauthenticated},
-}
-
-const kindDisabled verdict.Kind = "disabled"
-
-// gone is the kind of trouble of a member that is not in use.
-func (m *member) gone() verdict.Kind {
-	switch {
-	case !m.signIn.Enabled:
-		return kindDisabled
-	case m.state() == perigee.AccountVerification:
-		return verdict.KindVerification
-	case m.state() == perigee.AccountBanned:
-		return verdict.KindBan
-	case m.state() == perigee.AccountMisnamed:
-		return verdict.KindMisnamed
+// percent writes a fraction, rounded down: 0.999 is not shown as all, and 0.001 not as nothing.
+func percent(fraction float64) string {
+	if fraction > 0 && fraction < 0.01 {
+		return "<1%"
 	}
-	return verdict.KindSignedOut
+	return strconv.Itoa(int(100*fraction+1e-9)) + "%"
 }

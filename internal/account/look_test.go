@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// A watcher looks at quotas for a rig: it notes whom it was asked about, and reports after a while what it was told to.
+// A watcher looks at quotas for a rig: it notes the accounts that it was asked about, and reports after a while what it was told to.
 type watcher struct {
 	rig   *poolRig
 	takes time.Duration
@@ -26,12 +26,11 @@ func (w *watcher) look(emails []string) <-chan struct{} {
 		defer close(done)
 		passes(w.takes)
 		for _, email := range emails {
-			list := []perigee.Quota{{Model: flash.Model, Remaining: w.left}}
+			pool := PoolAntigravity
 			if w.cli {
-				w.rig.ReportCLIQuota(email, list, time.Now())
-			} else {
-				w.rig.ReportQuota(email, list, time.Now())
+				pool = PoolCLI
 			}
+			w.rig.ReportQuota(email, []perigee.QuotaRow{{Pool: pool, Model: flash.Model, Remaining: w.left}}, time.Now())
 		}
 	}()
 	return done
@@ -44,15 +43,15 @@ func newWatched(t *testing.T, accounts int, opts Options) (*poolRig, *watcher) {
 	return w.rig, w
 }
 
-func TestQuotaOfThoseWhoRestIsLookedAtWhenNobodyIsUsable(t *testing.T) {
+func TestQuotaIsLookedAtWhenNoAccountIsUsable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := newWatched(t, 3, onlyAntigravity(Options{MaxWait: 10 * time.Second}))
-		r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))
-		r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))
 		passes(2 * time.Minute)
 		r.ask(flash, nil)
 		r.sees("not while somebody is", strings.Join(w.asked, ","), "")
-		r.ask(flash, judged(verdict.KindRate, 4*time.Minute))
+		r.ask(flash, judged(providererr.KindRate, 4*time.Minute))
 		start := time.Now()
 		if e := r.refused(flash); e.Class != perigee.ClassRateLimited || time.Since(start) != time.Second {
 			t.Errorf("after %s: %v", time.Since(start), e)
@@ -72,12 +71,12 @@ func TestQuotaOfThoseWhoRestIsLookedAtWhenNobodyIsUsable(t *testing.T) {
 	})
 }
 
-func TestLookServesThoseWhoWaitAnyway(t *testing.T) {
+func TestLookServesWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := newWatched(t, 2, onlyAntigravity(Options{MaxWait: 10 * time.Minute}))
 		w.left = 1
-		r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))
-		r.ask(flash, judged(verdict.KindRate, 4*time.Minute))
+		r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))
+		r.ask(flash, judged(providererr.KindRate, 4*time.Minute))
 		passes(lookEvery)
 		start := time.Now()
 		r.sees("account", r.ask(flash, nil), "a")
@@ -92,7 +91,7 @@ func TestCallsDoNotWaitLongForALook(t *testing.T) {
 		for wait, want := range map[time.Duration]time.Duration{0: 0, 2 * time.Second: 2 * time.Second, time.Minute: lookWait} {
 			r, w := newWatched(t, 1, onlyAntigravity(Options{MaxWait: wait}))
 			w.takes, w.left = 20*time.Second, 1
-			r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))
+			r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))
 			passes(lookEvery)
 			start := time.Now()
 			r.refused(flash)
@@ -105,14 +104,14 @@ func TestCallsDoNotWaitLongForALook(t *testing.T) {
 	})
 }
 
-// The figures of the provider lag behind its refusals. Who was woken by wrong ones is not asked about again so soon.
+// The figures of the provider lag behind its refusals. An account whose cooldown wrong figures have ended is not asked about again so soon.
 func TestFiguresThatWereWrongAreNotLookedAtSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := newWatched(t, 1, onlyAntigravity(Options{MaxWait: 10 * time.Second}))
 		w.left = 0.7
-		r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))
 		passes(lookEvery)
-		r.sees("woken", r.ask(flash, judged(verdict.KindQuota, 168*time.Hour)), "a")
+		r.sees("woken", r.ask(flash, judged(providererr.KindQuota, 168*time.Hour)), "a")
 		for range 14 {
 			passes(time.Minute)
 			r.refused(flash)
@@ -128,7 +127,7 @@ func TestQuotaOfTheOtherPoolWakesItToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := newWatched(t, 1, Options{MaxWait: 10 * time.Second})
 		w.left, w.cli = 1, true
-		r.sees("both pools", r.ask(flash, judged(verdict.KindQuota, 168*time.Hour))+r.ask(flash, judged(verdict.KindQuota, 168*time.Hour)), "aa+")
+		r.sees("both pools", r.ask(flash, judged(providererr.KindQuota, 168*time.Hour))+r.ask(flash, judged(providererr.KindQuota, 168*time.Hour)), "aa+")
 		passes(lookEvery)
 		r.sees("the one that has some again", r.ask(flash, nil), "a+")
 		r.sees("rests", restOf(r.Status()[0]), "[gemini antigravity quota]")
@@ -139,14 +138,14 @@ func TestQuotaOfTheOtherPoolWakesItToo(t *testing.T) {
 func TestAdviceIsWhenAGuessIsDoubted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{}))
-		r.ask(flash, judged(verdict.KindProject, 0))
-		r.ask(flash, judged(verdict.KindProject, 0))
+		r.ask(flash, judged(providererr.KindProject, 0))
+		r.ask(flash, judged(providererr.KindProject, 0))
 		e := r.refused(flash)
 		if e.Class != perigee.ClassForbidden || e.Retry != probeEvery || !strings.Contains(e.Message, "2 without use of their project (asked again in 1m0s)") {
 			t.Errorf("again in %s: %v", e.Retry, e)
 		}
 		passes(e.Retry)
-		r.sees("and it is true", r.ask(flash, judged(verdict.KindProject, 0)), "a")
+		r.sees("and it is true", r.ask(flash, judged(providererr.KindProject, 0)), "a")
 		e = r.refused(flash)
 		if e.Retry != probeEvery {
 			t.Errorf("again in %s: %v", e.Retry, e)

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // refuse has the sign-in server refuse accounts.
-func (r *poolRig) refuse(kind verdict.Kind, accounts ...int) {
+func (r *poolRig) refuse(kind providererr.Kind, accounts ...int) {
 	for _, i := range accounts {
 		r.sources[i].fail(&tokenRefusal{*judged(kind, 0)})
 	}
 }
 
 func TestTheSignInServerCostsACallTwoAccountsAtMost(t *testing.T) {
-	for kind, state := range map[verdict.Kind]string{verdict.KindSignedOut: "signed_out", verdict.KindBan: "banned", verdict.KindIneligible: "banned", verdict.KindVerification: "verification"} {
+	for kind, state := range map[providererr.Kind]string{providererr.KindSignedOut: "signed_out", providererr.KindBan: "banned", providererr.KindIneligible: "banned", providererr.KindVerification: "verification"} {
 		for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
 			r := newPoolRig(t, 5, Options{Selection: selection})
 			r.refuse(kind, 0, 1, 2, 3, 4)
@@ -33,9 +33,9 @@ func TestTheSignInServerCostsACallTwoAccountsAtMost(t *testing.T) {
 					t.Errorf("told %q", told)
 				}
 			}
-			if !strings.HasPrefix(e.Message, "2 accounts cannot be signed in for the same cause: ") || !strings.Contains(e.Next, "oauth.client_id") ||
-				!strings.Contains(e.Next, "spared") {
-				t.Errorf("the call is told %q, %q", e.Message, e.Next)
+			if !strings.HasPrefix(e.Message, "2 accounts cannot be signed in for the same cause: ") || !strings.Contains(e.Hint, "oauth.client_id") ||
+				!strings.Contains(e.Hint, "not tried") {
+				t.Errorf("the call is told %q, %q", e.Message, e.Hint)
 			}
 		}
 	}
@@ -44,10 +44,10 @@ func TestTheSignInServerCostsACallTwoAccountsAtMost(t *testing.T) {
 // What the gateway and the sign-in server say to one call counts together, and with anything in between.
 func TestCausesAreCountedWhereverTheyAreMet(t *testing.T) {
 	r := newPoolRig(t, 5, onlyAntigravity(Options{}))
-	b := r.borrower(flash)
-	r.sees("signed out", b.ask(judged(verdict.KindSignedOut, 0)), "a")
-	r.sees("banned", b.ask(judged(verdict.KindBan, 0)), "b")
-	r.refuse(verdict.KindSignedOut, 2)
+	b := r.caller(flash)
+	r.sees("signed out", b.ask(judged(providererr.KindSignedOut, 0)), "a")
+	r.sees("banned", b.ask(judged(providererr.KindBan, 0)), "b")
+	r.refuse(providererr.KindSignedOut, 2)
 	if e := b.refused(); !strings.Contains(e.Message, "2 accounts") {
 		t.Errorf("a third account may be lost: %v", e)
 	}
@@ -55,20 +55,20 @@ func TestCausesAreCountedWhereverTheyAreMet(t *testing.T) {
 	r.sees("the next call", r.ask(flash, nil), "d")
 
 	r = newPoolRig(t, 5, onlyAntigravity(Options{}))
-	r.refuse(verdict.KindBan, 0)
-	second := judged(verdict.KindBan, 0)
+	r.refuse(providererr.KindBan, 0)
+	second := judged(providererr.KindBan, 0)
 	r.sees("the other way round", r.ask(flash, second), "b")
-	if second.Blame != verdict.ScopeNobody {
-		t.Errorf("blame %s: the call may lose a third account", second.Blame)
+	if second.Scope != providererr.ScopeNone {
+		t.Errorf("blame %s: the call may lose a third account", second.Scope)
 	}
 }
 
 // Different causes are different accounts' troubles.
 func TestDifferentCausesDoNotAddUp(t *testing.T) {
 	r := newPoolRig(t, 4, Options{})
-	r.refuse(verdict.KindBan, 0)
-	r.refuse(verdict.KindSignedOut, 1)
-	r.refuse(verdict.KindMisnamed, 2)
+	r.refuse(providererr.KindBan, 0)
+	r.refuse(providererr.KindSignedOut, 1)
+	r.refuse(providererr.KindMisnamed, 2)
 	r.sees("account", r.ask(flash, nil), "d")
 	r.sees("told", strings.Join(r.states, ", "), "a banned, b signed_out, c misnamed")
 	r.enable(3, false)
@@ -86,9 +86,9 @@ func TestNoAccountIsStoppedForTheOAuthClient(t *testing.T) {
 		`{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"unauthorized_client: Token has been revoked for this client."}}`,
 	} {
 		for _, status := range []int{400, 401, 403} {
-			v := verdict.Classify(status, nil, []byte(body), time.Now())
-			if v.Kind != verdict.KindOAuthClient || v.Blame != verdict.ScopeNobody {
-				t.Errorf("%d %s: %s, %s", status, body, v.Kind, v.Blame)
+			v := providererr.Classify(status, nil, []byte(body), time.Now())
+			if v.Kind != providererr.KindOAuthClient || v.Scope != providererr.ScopeNone {
+				t.Errorf("%d %s: %s, %s", status, body, v.Kind, v.Scope)
 			}
 			r := newPoolRig(t, 3, Options{})
 			for _, s := range r.sources {
@@ -109,12 +109,12 @@ func TestNoAccountIsStoppedForTheOAuthClient(t *testing.T) {
 	}
 }
 
-// Whoever is left alone neither stops nor rests, and does not keep the call from somebody who has a token.
+// An account that is left alone neither stops nor cools down, and does not keep the call from one that has a token.
 func TestAccountsThatAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 6, Options{MaxWait: time.Minute})
 		for _, s := range r.sources[:5] {
-			s.fail(perigee.Errorf(perigee.ClassUnauthenticated, "two were refused: %w", ErrLeftAlone))
+			s.fail(perigee.Errorf(perigee.ClassUnauthenticated, "two were refused: %w", providererr.ErrRefreshPaused))
 		}
 		start := time.Now()
 		r.sees("account", r.ask(flash, nil), "f")
@@ -133,8 +133,8 @@ func TestAccountsThatAreLeftAlone(t *testing.T) {
 }
 
 // A report on a sign-in that was replaced while the call was under way says nothing about the new one.
-func TestOldReportsStopNobody(t *testing.T) {
-	for _, kind := range []verdict.Kind{verdict.KindBan, verdict.KindVerification, verdict.KindSignedOut} {
+func TestOldReportsStopNoAccount(t *testing.T) {
+	for _, kind := range []providererr.Kind{providererr.KindBan, providererr.KindVerification, providererr.KindSignedOut} {
 		r := newPoolRig(t, 1, Options{})
 		old := r.take(flash)
 		r.sources[0] = newSource("a")
@@ -149,15 +149,15 @@ func TestStopsNameTheGenerationThatTheyAreAbout(t *testing.T) {
 	pool := NewPool(Options{OnState: func(s Stop) { stops = append(stops, s) }})
 	one, two := newSource("a"), newSource("b")
 	two.signIn.Generation = 12
-	two.fail(&tokenRefusal{*judged(verdict.KindSignedOut, 0)})
+	two.fail(&tokenRefusal{*judged(providererr.KindSignedOut, 0)})
 	pool.SetSources([]Source{one, two})
-	l, err := pool.Borrow(flash).Next(t.Context())
+	l, err := pool.Acquire(flash).Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	one.change(func(s *perigee.SignIn) { s.Generation = 9 }) // its token was rotated meanwhile
-	l.Done(judged(verdict.KindBan, 0))
-	if _, err := pool.Borrow(flash).Next(t.Context()); err == nil {
+	l.Done(judged(providererr.KindBan, 0))
+	if _, err := pool.Acquire(flash).Next(t.Context()); err == nil {
 		t.Fatal("lent")
 	}
 	var got []string
@@ -179,19 +179,19 @@ func TestUntestedAccountsAreLentLikeReadyOnes(t *testing.T) {
 	r.sources[0].change(func(s *perigee.SignIn) { s.State, s.Generation = perigee.AccountReady, 8 })
 	r.Learn(r.sources[0])
 	r.sees("listed", r.Status()[0].State, perigee.AccountReady)
-	r.ask(flash, judged(verdict.KindBan, 0))
+	r.ask(flash, judged(providererr.KindBan, 0))
 	r.sees("stopped", r.Status()[0].State, perigee.AccountBanned)
 	r.sources[0].change(func(s *perigee.SignIn) { s.State, s.Generation = perigee.AccountUntested, 9 })
 	r.announce()
 	r.sees("brought again", r.ask(flash, nil)+" "+r.Status()[0].State, "a "+perigee.AccountUntested)
 }
 
-// A call waits for a provider that asks for a moment again and again as long as it may wait, however many loans that takes.
+// A call waits for a provider that asks for a moment again and again as long as it may wait, however many leases that takes.
 func TestBriefDelaysAreBoundedByMaxWaitAlone(t *testing.T) {
 	for _, accounts := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newPoolRig(t, accounts, onlyAntigravity(Options{MaxWait: time.Minute}))
-			start, loans, b := time.Now(), 0, r.Borrow(in("s", flash))
+			start, leases, b := time.Now(), 0, r.Acquire(in("s", flash))
 			for {
 				l, err := b.Next(t.Context())
 				if err != nil {
@@ -200,11 +200,11 @@ func TestBriefDelaysAreBoundedByMaxWaitAlone(t *testing.T) {
 					}
 					break
 				}
-				l.Done(judged(verdict.KindRate, time.Second))
-				loans++
+				l.Done(judged(providererr.KindRate, time.Second))
+				leases++
 			}
-			if waited := time.Since(start); waited > time.Minute || waited < time.Minute-2*time.Second || loans < 40 || loans > 40*accounts+accounts {
-				t.Errorf("%d accounts: %d loans in %s", accounts, loans, waited)
+			if waited := time.Since(start); waited > time.Minute || waited < time.Minute-2*time.Second || leases < 40 || leases > 40*accounts+accounts {
+				t.Errorf("%d accounts: %d leases in %s", accounts, leases, waited)
 			}
 		})
 	}

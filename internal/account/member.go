@@ -2,55 +2,51 @@ package account
 
 import (
 	"cmp"
-	"maps"
+	"log/slog"
 	"slices"
-	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/account/cause"
+	"perigee/internal/account/health"
+	"perigee/internal/providererr"
 )
 
 // A member is an account in the pool, with all that the pool has learned about it.
 type member struct {
+	pool   *Pool
 	email  string
 	source Source
-	signIn perigee.SignIn // as SetSources found it
+	signIn perigee.SignIn // as SetSources or Learn read it
 	index  int            // place in Pool.members; -1: it was removed
 
-	stopped   string // the state that a verdict put it into; empty: none
+	stopped   string // the state that a diagnosis has put it into; empty: none
 	reason    string // why
-	stoppedAs int64  // the generation of the sign-in that it was said about
+	stoppedAs int64  // the generation of the sign-in that the diagnosis was about
 
-	lent    int
-	whole   slot                 // the account for everything
-	faults  slot                 // trouble of the provider that may be about this account, see faulted
-	slots   [maxLanes]slot       // by lane
-	lacks   map[lacking]rest     // at most maxLacks
-	lackDue bool                 // there is an event for when the first of lacks ends
-	quota   map[string]remainder // by model
-	lookAt  instant              // from when on its quota may be asked for although nobody uses it
+	leases    int
+	cooldowns []cooldown           // of the whole account, of provider faults, and of each quota group
+	missing   []cooldown           // models that the account does not have; at most maxMissing
+	quota     map[string]remainder // by model
+	low       bool                 // some model in quota is below the soft quota
+	least     []remainder          // the least that is left in each quota group
+	lookAt    instant              // when a Look may ask for its quota again
+	health    health.Health
 }
 
-// A rest is a time during which an account is left alone.
-type rest struct {
-	since instant
-	until instant      // not after the present: it does not rest
-	kind  verdict.Kind // why
-	told  bool         // the provider said how long; otherwise it is a guess, which may be probed
-	brief bool         // so short that it is better to wait than to lose the prompt cache
-	model string       // what was asked
-}
+// Places in member.cooldowns; the rest are in quotaGroup.id.
+const (
+	wholeAccount   = iota
+	providerFaults // see countFault
+	firstGroup
+)
 
-func (r rest) active(now instant) bool { return r.until > now }
-
-// A slot is a rest that may come again and again.
-type slot struct {
-	rest
-	failures int       // in a row without a delay: how far up the Ladder it is
-	briefs   int       // brief rests in a row
-	failedAt instant   // when the last failure was counted
-	wokenAt  instant   // when figures have last ended a rest
-	stored   time.Time // until when it rests as the store was told last, by this pool or another
+func newMember(p *Pool, source Source, s perigee.SignIn) *member {
+	m := &member{pool: p, email: s.Email, source: source, signIn: s, index: -1,
+		cooldowns: make([]cooldown, firstGroup+len(p.groups)), least: make([]remainder, firstGroup+len(p.groups))}
+	for _, g := range p.groups {
+		m.cooldowns[g.id].group = g
+	}
+	return m
 }
 
 // inUse says whether the account takes part at all.
@@ -59,95 +55,152 @@ func (m *member) inUse() bool {
 }
 
 func (m *member) state() string {
-	switch {
-	case m.stopped != "":
-		return m.stopped
-	case m.signIn.State == "":
-		return perigee.AccountReady
-	}
-	return m.signIn.State
+	return cmp.Or(m.stopped, m.signIn.State, perigee.AccountReady)
 }
 
-// kindBusy is what nobody says but the pool: the account has as many calls as it may have.
-const kindBusy verdict.Kind = "busy"
+// busy says whether the account has as many leases as it may.
+func (m *member) busy() bool {
+	limit := m.pool.opts.Concurrency
+	return limit > 0 && m.leases >= limit
+}
 
-// happen handles an event that is due.
-func (p *Pool) happen(e event, now instant) {
-	m := e.member
-	switch {
-	case e.lacks:
-		p.expireLacks(m, now)
-	case m.index < 0:
-	case e.model == "":
-		p.refresh(m, now)
-	default:
-		if m.quota[e.model].until <= now {
-			delete(m.quota, e.model)
-			p.mark(e.lane.spared, e.model, m, false)
+// An availability says what keeps an account from being leased for a model from one quota group.
+type availability struct {
+	free    bool             // nothing does
+	kind    providererr.Kind // what ends last
+	until   instant          // when that ends; 0: it does not end by itself
+	missing bool             // the account does not have the model
+	faulty  bool             // it is nothing but trouble of the provider
+	low     bool             // so much of the quota is used that accounts with more left go first
+	told    bool             // the provider said how long one of the cooldowns takes
+	doubt   instant          // when the account may be probed although it cools down
+}
+
+// returns says whether the account is free now or will be without anything else happening.
+func (a *availability) returns() bool { return a.until > 0 && !a.missing }
+
+func (m *member) availability(g *quotaGroup, model string) (a availability) {
+	if !m.inUse() {
+		a.kind = m.outOfUse()
+		return a
+	}
+	now := m.pool.now
+	a.until = now
+	for _, i := range [...]int{wholeAccount, providerFaults, g.id} {
+		c := &m.cooldowns[i]
+		if c.until <= now {
+			continue
 		}
+		a.faulty = i == providerFaults && a.until == now
+		if c.until > a.until {
+			a.until, a.kind = c.until, c.kind
+		}
+		a.told = a.told || c.told
+		a.doubt = max(a.doubt, c.doubtAt())
 	}
+	if c := m.missingModel(g, model); c != nil && c.until > now {
+		a.missing, a.faulty, a.until, a.kind = true, false, c.until, c.kind
+		a.doubt = max(a.doubt, c.doubtAt())
+	}
+	if m.busy() {
+		a.faulty = false
+		if a.until == now {
+			a.kind = cause.KindBusy
+		}
+	} else {
+		a.free = a.until == now
+	}
+	if m.low && g.pool == PoolAntigravity {
+		q, known := m.quota[model]
+		a.low = known && q.until > now && m.pool.opts.belowSoftQuota(q.fraction)
+	}
+	return a
 }
 
-// mark puts a member into the set of a model, or takes it out.
-func (p *Pool) mark(sets map[string]bitset, model string, m *member, on bool) {
-	s := sets[model]
-	if m.index < 0 || s.has(m.index) == on {
+// onlyBusy says whether nothing but its own leases keeps the account from being chosen. A session or a sticky choice then
+// stays with it.
+func (m *member) onlyBusy(g *quotaGroup, model string) bool {
+	a := m.availability(g, model)
+	return a.kind == cause.KindBusy && !a.low
+}
+
+// stop takes the account out of use until its sign-in changes. It does nothing if another sign-in has replaced the source that
+// the diagnosis is about.
+func (m *member) stop(source Source, state, reason string, generation int64) {
+	if m.index < 0 || !perigee.UsableState(m.state()) || m.source != source {
 		return
 	}
-	if s == nil {
-		s = newBitset(len(p.members))
-		sets[model] = s
+	p := m.pool
+	m.stopped, m.reason, m.stoppedAs = state, reason, generation
+	p.logAfter(slog.LevelWarn, "account stopped", "account", m.email, "state", state, "reason", reason)
+	if p.opts.OnState != nil {
+		p.after = append(p.after, func() { p.opts.OnState(Stop{m.email, state, reason, generation}) })
 	}
-	s.set(m.index, on)
-	if !on {
-		p.changed = true
-		if s.empty() {
-			delete(sets, model)
-		}
+	if m.signIn.Enabled && p.breaker.Trip(m.email, state, p.now) && slices.ContainsFunc(p.members, (*member).inUse) {
+		p.logAfter(slog.LevelWarn, "circuit breaker opened",
+			"locked", p.breaker.Lost(), "until", p.date(p.breaker.Until()))
 	}
 }
 
-// cooldowns lists what a member rests from.
-func (p *Pool) cooldowns(m *member, now instant) []perigee.Cooldown {
-	var list []perigee.Cooldown
-	add := func(family, pool string, r rest) {
-		if r.active(now) {
-			list = append(list, perigee.Cooldown{Family: family, Pool: pool, Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)})
+// renew takes over a sign-in that may have changed. It ignores one that is older than what the pool knows.
+func (m *member) renew(source Source, s perigee.SignIn) {
+	if source == m.source && s.Generation < m.signIn.Generation {
+		return
+	}
+	if s.ProjectID != m.signIn.ProjectID {
+		for c := range m.active() {
+			if c.kind == providererr.KindProject {
+				m.clearCooldown(c)
+			}
 		}
 	}
-	addModel := func(l *lane, r rest) {
-		r.kind += verdict.Kind(": " + r.model)
-		add(string(l.group), l.pool, r)
+	wasOut := !m.signIn.Enabled || !perigee.UsableState(m.state())
+	if !perigee.UsableState(s.State) || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
+		m.stopped, m.reason = "", ""
 	}
-	add("", "", m.whole.rest)
-	add("", "", m.faults.rest)
-	for _, l := range p.lanes {
-		add(string(l.group), l.pool, m.slots[l.id].rest)
+	if source != m.source || wasOut && m.stopped == "" && s.Enabled && perigee.UsableState(s.State) {
+		m.pool.breaker.Reset() // the owner wants it used
 	}
-	keys := slices.SortedFunc(maps.Keys(m.lacks), func(a, b lacking) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.lane, b.lane))
-	})
-	for _, key := range keys {
-		if p.had.lately(key.model, now) { // what nobody has is nobody's rest
-			addModel(p.lanes[key.lane], m.lacks[key])
+	m.source, m.signIn = source, s
+}
+
+// projectRefused says whether the account cools down because of its project.
+func (m *member) projectRefused() bool {
+	for c := range m.active() {
+		if c.kind == providererr.KindProject {
+			return true
+		}
+	}
+	return false
+}
+
+// listCooldowns lists the active cooldowns of the account. A model that no account had lately is left out: it may not exist.
+func (m *member) listCooldowns() (list []perigee.Cooldown) {
+	for c := range m.active() {
+		pub := m.pool.public(c)
+		if c.missing {
+			pub.Reason += ": " + c.model
+		}
+		if !c.missing || m.pool.servedLately(c.model) {
+			list = append(list, pub)
 		}
 	}
 	return list
 }
 
-// worthStoring is the shortest rest that is kept for the next start.
-const worthStoring = 30 * time.Second
+// outOfUse is the cause that keeps an account out of use.
+func (m *member) outOfUse() providererr.Kind {
+	if !m.signIn.Enabled {
+		return cause.KindDisabled
+	}
+	return cause.OfState(m.state())
+}
 
-// keep stores a rest of a member as it is now, which may be that it is over.
-func (p *Pool) keep(m *member, l *lane, r rest, now instant) {
-	c := perigee.Cooldown{Until: p.clock.date(r.until, now).UTC(), Reason: string(r.kind)}
-	s := &m.whole
-	if l != nil {
-		c.Family, c.Pool = string(l.group), l.pool
-		s = &m.slots[l.id]
+// score is the worth of the account in hybrid selection.
+func (m *member) score(g *quotaGroup) float64 {
+	quota := health.Unknown
+	if q := m.least[g.id]; q.until > m.pool.now {
+		quota = q.fraction
 	}
-	if r.active(now) {
-		s.stored = c.Until
-	}
-	p.saveCooldown(m, c)
+	return m.health.Score(quota, m.pool.now)
 }

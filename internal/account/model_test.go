@@ -3,25 +3,25 @@ package account
 import (
 	"time"
 
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// The model is the pool as one would explain it to somebody, without any index: it looks at every account each time.
+// The model is the pool in as few words as possible. It shares no code with the pool.
 type poolModel struct {
 	opts     Options
 	accounts []*modelAccount
-	current  map[string]int // sticky: by lane
+	current  map[string]int // sticky: by quota group
 	bound    map[string]boundTo
 
-	lost      map[int]bool // who was banned since the last good answer
-	sparedTo  time.Time    // until when the others are spared; zero: they are not
-	looksInto *loan        // who looks whether they still have to be
+	lost      map[int]bool // accounts that were banned since the last good answer
+	sparedTo  time.Time    // until when the breaker is open; zero: it is closed
+	looksInto *lease       // the probe
 }
 
 // spares says whether all accounts are left alone, because two of them were banned in a row.
-func (m *poolModel) spares(now time.Time) bool { return m.looksInto != nil || m.sparedTo.After(now) }
+func (m *poolModel) open(now time.Time) bool { return m.looksInto != nil || m.sparedTo.After(now) }
 
-func (m *poolModel) lift() { m.lost, m.sparedTo, m.looksInto = map[int]bool{}, time.Time{}, nil }
+func (m *poolModel) reset() { m.lost, m.sparedTo, m.looksInto = map[int]bool{}, time.Time{}, nil }
 
 type boundTo struct {
 	account int
@@ -33,18 +33,18 @@ type modelAccount struct {
 	removed         bool
 	remembered      bool // although it was removed, because it still had calls
 	open            int
-	rests           map[string]modelRest // by lane
-	failedAt        map[string]instant   // by lane
+	rests           map[string]modelRest // by quota group
+	failedAt        map[string]instant   // by quota group
 	faults          int                  // in a row
 	faultAt         instant
-	faulty          time.Time            // until when others go first, because of those
-	lacks           map[string]modelRest // by lane and model
+	faulty          time.Time            // until when it is used last, because of those
+	lacks           map[string]modelRest // by quota group and model
 	quota           map[string]modelQuota
 }
 
 type modelRest struct {
 	since, until time.Time
-	kind         verdict.Kind
+	kind         providererr.Kind
 	model        string
 }
 
@@ -53,16 +53,16 @@ type modelQuota struct {
 	until time.Time
 }
 
-func modelLane(w Want, pool string) string { return string(groupOf(w)) + "/" + pool }
+func modelGroup(w Request, pool string) string { return string(groupOf(w)) + "/" + pool }
 
 // free is when an account can be asked, as far as time decides; ok says whether time decides.
-func (m *poolModel) free(i int, w Want, pool string) (at time.Time, ok bool) {
+func (m *poolModel) free(i int, w Request, pool string) (at time.Time, ok bool) {
 	a := m.accounts[i]
 	if !a.enabled || a.banned || a.removed {
 		return at, false
 	}
-	at = a.rests[modelLane(w, pool)].until
-	if lacks := a.lacks[modelLane(w, pool)+w.Model].until; lacks.After(at) {
+	at = a.rests[modelGroup(w, pool)].until
+	if lacks := a.lacks[modelGroup(w, pool)+w.Model].until; lacks.After(at) {
 		at = lacks
 	}
 	if a.faulty.After(at) {
@@ -72,7 +72,7 @@ func (m *poolModel) free(i int, w Want, pool string) (at time.Time, ok bool) {
 }
 
 // onlyFaulty says whether an account would be usable if the provider did not keep failing it.
-func (m *poolModel) onlyFaulty(i int, w Want, pool string, now time.Time) bool {
+func (m *poolModel) onlyFaulty(i int, w Request, pool string, now time.Time) bool {
 	a := m.accounts[i]
 	was := a.faulty
 	a.faulty = time.Time{}
@@ -80,7 +80,7 @@ func (m *poolModel) onlyFaulty(i int, w Want, pool string, now time.Time) bool {
 	return was.After(now) && m.usable(i, w, pool, now)
 }
 
-func (m *poolModel) anyOnlyFaulty(w Want, now time.Time) bool {
+func (m *poolModel) anyOnlyFaulty(w Request, now time.Time) bool {
 	for _, pool := range m.pools(w) {
 		for i := range m.accounts {
 			if m.onlyFaulty(i, w, pool, now) {
@@ -95,32 +95,32 @@ func (m *poolModel) busy(i int) bool {
 	return m.opts.Concurrency > 0 && m.accounts[i].open >= m.opts.Concurrency
 }
 
-func (m *poolModel) usable(i int, w Want, pool string, now time.Time) bool {
+func (m *poolModel) usable(i int, w Request, pool string, now time.Time) bool {
 	at, ok := m.free(i, w, pool)
 	return ok && !at.After(now) && !m.busy(i)
 }
 
-func (m *poolModel) spared(i int, w Want, pool string, now time.Time) bool {
+func (m *poolModel) spared(i int, w Request, pool string, now time.Time) bool {
 	q, ok := m.accounts[i].quota[w.Model]
 	return ok && pool == PoolAntigravity && q.until.After(now) && q.left <= 1-m.opts.SoftQuota+1e-9
 }
 
 // onlyBusy says whether an account would be chosen if it had fewer calls.
-func (m *poolModel) onlyBusy(i int, w Want, pool string) bool {
+func (m *poolModel) onlyBusy(i int, w Request, pool string) bool {
 	now := time.Now()
 	free, ok := m.free(i, w, pool)
 	return ok && !free.After(now) && m.busy(i) && !m.spared(i, w, pool, now)
 }
 
-func (m *poolModel) pools(w Want) []string {
+func (m *poolModel) pools(w Request) []string {
 	if groupOf(w) == groupGemini {
 		return m.opts.Pools
 	}
 	return []string{PoolAntigravity}
 }
 
-// anyUsable finds somebody who is usable, with or without those who are spared.
-func (m *poolModel) anyUsable(w Want, spared bool, now time.Time) bool {
+// anyUsable says whether an account is usable, with or without those that have low quota.
+func (m *poolModel) anyUsable(w Request, spared bool, now time.Time) bool {
 	for _, pool := range m.pools(w) {
 		for i := range m.accounts {
 			if m.usable(i, w, pool, now) && (spared || !m.spared(i, w, pool, now)) {
@@ -132,7 +132,7 @@ func (m *poolModel) anyUsable(w Want, spared bool, now time.Time) bool {
 }
 
 // outlook is when a call gets an account if nothing else happens, and whether it does.
-func (m *poolModel) outlook(w Want, now time.Time) (at time.Time, ok bool) {
+func (m *poolModel) outlook(w Request, now time.Time) (at time.Time, ok bool) {
 	deadline := now.Add(m.opts.MaxWait)
 	worthIt := false
 	for _, pool := range m.pools(w) {
@@ -141,7 +141,7 @@ func (m *poolModel) outlook(w Want, now time.Time) (at time.Time, ok bool) {
 			if !in {
 				continue
 			}
-			if lacks := a.lacks[modelLane(w, pool)+w.Model].until; !lacks.After(now) && !free.After(deadline) {
+			if lacks := a.lacks[modelGroup(w, pool)+w.Model].until; !lacks.After(now) && !free.After(deadline) {
 				worthIt = true
 			}
 			if !m.busy(i) && (!ok || free.Before(at)) {
@@ -152,7 +152,7 @@ func (m *poolModel) outlook(w Want, now time.Time) (at time.Time, ok bool) {
 	if at.Before(now) {
 		at = now
 	}
-	if m.spares(now) {
+	if m.open(now) {
 		return now, false
 	}
 	if (!ok || at.After(now)) && m.anyOnlyFaulty(w, now) {

@@ -1,121 +1,189 @@
 package account
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// quotaAge is how long what was said about a quota is believed.
-const quotaAge = 15 * time.Minute
+const (
+	quotaAge = 15 * time.Minute // how long reported figures are believed
+	someLeft = 0.05             // the fraction of a quota that rules out that a call was refused for want of it
 
-// someLeft is how much of a quota is enough to say that it cannot be why a call was refused.
-const someLeft = 0.05
+	lookEvery    = time.Minute      // how often at most a Look asks for the quota of an account
+	lookAfterLie = 15 * time.Minute // the same after figures have ended a cooldown that was still needed
+	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait at all
+)
 
-// quotaGroups are the groups whose quota is reported.
-var quotaGroups = [...]group{groupGemini, groupThird, groupImage}
-
-// quotaIndex is the place of a lane's group in quotaGroups; -1 when nobody reports its quota.
-func quotaIndex(l *lane) int {
-	if l.pool != PoolAntigravity {
-		return -1
-	}
-	return slices.Index(quotaGroups[:], l.group)
-}
+// A Look asks the provider what accounts have left, and reports it to the pool. It returns at once, with a channel that is
+// closed when all is reported; nil: it does not look.
+type Look func(emails []string) <-chan struct{}
 
 // A remainder is what is left of a quota.
 type remainder struct {
 	fraction float64
-	until    instant // from when on nobody knows any more
+	until    instant // when that is out of date
 }
 
-// ReportQuota says what an account had left of its models in PoolAntigravity at a time. Accounts that have used more than
-// the soft quota are spared for a while, and whoever rests because its quota was used up is woken if some has returned. What
-// is old, or about an account that is not here, is ignored.
-func (p *Pool) ReportQuota(email string, list []perigee.Quota, at time.Time) {
-	p.mu.Lock()
+// exhausted says whether a cooldown of this kind is about a quota that is used up.
+func exhausted(kind providererr.Kind) bool {
+	return kind == providererr.KindQuota || kind == providererr.KindCredits
+}
+
+func (o *Options) belowSoftQuota(left float64) bool {
+	return o.SoftQuota > 0 && o.SoftQuota < 1 && 1-left >= o.SoftQuota-1e-9
+}
+
+// ReportQuota says what an account had left at a time. A cooldown of a quota that was used up ends if some has returned.
+// Accounts that have used more than the soft quota of PoolAntigravity are passed over for a while; PoolCLI does not report all
+// its models. Figures that are old, or about an account that is not in the pool, are ignored.
+func (p *Pool) ReportQuota(email string, rows []perigee.QuotaRow, at time.Time) {
+	p.lock()
 	defer p.unlock()
-	now := p.advance()
 	age := max(0, p.opts.Now().Sub(at))
 	m := p.find(email)
 	if m == nil || age >= quotaAge {
 		return
 	}
-	m.quota = make(map[string]remainder, len(list))
-	least := map[*lane]remainder{}
-	for _, l := range p.lanes {
-		for model := range l.spared {
-			p.mark(l.spared, model, m, false)
+	figures, least := map[string]map[string]remainder{}, map[*quotaGroup]remainder{}
+	for _, q := range rows {
+		r := remainder{fraction: q.Remaining, until: p.now - age + quotaAge}
+		if reset := q.ResetsAt.Sub(p.opts.Now()); !q.ResetsAt.IsZero() && reset > 0 {
+			r.until = min(r.until, p.now+reset) // then it is whole again
+		}
+		if figures[q.Pool] == nil {
+			figures[q.Pool] = map[string]remainder{}
+		}
+		figures[q.Pool][q.Model] = r
+		for _, g := range p.byGroup[groupOf(Request{Model: q.Model})] {
+			if known, ok := least[g]; g.pool == q.Pool && g.group != groupControl && (!ok || r.fraction < known.fraction) {
+				least[g] = r
+			}
 		}
 	}
-	for _, q := range list {
-		r := remainder{fraction: q.Remaining, until: now - age + quotaAge}
-		if back := q.ResetsAt.Sub(p.opts.Now()); !q.ResetsAt.IsZero() && back > 0 {
-			r.until = min(r.until, now+back) // then it is whole again
-		}
-		m.quota[q.Model] = r
-		p.had.note(q.Model, now)
-		l := p.spare(m, q.Model, r, now)
-		if l == nil {
-			continue
-		}
-		if known, ok := least[l]; !ok || r.fraction < known.fraction {
-			least[l] = r
-		}
+	if list := figures[PoolAntigravity]; list != nil {
+		m.learnQuota(list, least, p.now-age)
 	}
-	if s := &m.whole; s.active(now) && s.kind == verdict.KindProject && now-age > max(s.since, s.failedAt) {
-		p.relieve(m, nil, s, now) // it was asked for that project
-	}
-	for l, r := range least {
-		if i := quotaIndex(l); i >= 0 {
-			p.gauges[m.index].quota[i], p.gauges[m.index].quotaGood[i] = r.fraction, r.until
+	for g, r := range least {
+		if q, ok := figures[g.pool][m.cooldowns[g.id].model]; ok {
+			r = q
 		}
-		left := r.fraction
-		if q, ok := m.quota[m.slots[l.id].model]; ok {
-			left = q.fraction
-		}
-		p.returned(m, l, left, now-age, now)
+		m.quotaReturned(g, r.fraction, p.now-age)
 	}
 }
 
-// spare notes whether an account is to be spared for a model, and returns the lane that the model belongs to.
-func (p *Pool) spare(m *member, model string, r remainder, now instant) *lane {
-	g := groupOf(Want{Model: model})
-	i := slices.IndexFunc(p.lanes, func(l *lane) bool { return l.group == g && l.pool == PoolAntigravity })
-	if i < 0 || g == groupControl {
-		return nil
+// learnQuota takes over the figures of PoolAntigravity.
+func (m *member) learnQuota(figures map[string]remainder, least map[*quotaGroup]remainder, reported instant) {
+	p := m.pool
+	m.quota, m.low = figures, false
+	for model, r := range figures {
+		m.low = m.low || p.opts.belowSoftQuota(r.fraction)
+		p.served.Put(model, p.now)
 	}
-	l := p.lanes[i]
-	soft := p.opts.SoftQuota > 0 && p.opts.SoftQuota < 1
-	over := soft && 1-r.fraction >= p.opts.SoftQuota-1e-9 && r.until > now
-	p.mark(l.spared, model, m, over)
-	if over {
-		p.events.push(event{at: r.until, member: m, lane: l, model: model})
+	for g, r := range least {
+		if g.pool == PoolAntigravity && g.group != groupOther { // those models have no quota in common
+			m.least[g.id] = r
+		}
 	}
-	return l
+	if c := &m.cooldowns[wholeAccount]; c.until > p.now && c.kind == providererr.KindProject && reported > max(c.since, c.failedAt) {
+		m.clearCooldown(c) // the figures were asked for with that project
+	}
 }
 
-// returned wakes an account that rests because its quota was used up, if a later report shows that some is left: of the model
-// that was asked, or where that is not known of all.
-func (p *Pool) returned(m *member, l *lane, left float64, reported, now instant) {
-	s := &m.slots[l.id]
-	if !s.active(now) || reported <= max(s.since, s.failedAt) || !usedUp(s.kind) {
+// quotaReturned ends the cooldown of a quota that was used up, if a later report shows that some is left: of the model that
+// was asked, or where that is not known of all.
+func (m *member) quotaReturned(g *quotaGroup, left float64, reported instant) {
+	c, now := &m.cooldowns[g.id], m.pool.now
+	if left <= 0 || c.until <= now || !exhausted(c.kind) || reported <= max(c.since, c.failedAt) {
 		return
 	}
-	if left > 0 {
-		s.wokenAt = now
-		p.relieve(m, l, s, now)
-		logger, email := p.opts.Logger, m.email
-		p.after = append(p.after, func() {
-			logger.Info("account has quota again, and rests no longer", "account", email, "family", l.group, "pool", l.pool, "left", percent(left))
-		})
-	}
+	c.endedAt = now
+	m.clearCooldown(c)
+	m.pool.logAfter(slog.LevelInfo, "account has quota again",
+		"account", m.email, "family", g.group, "pool", g.pool, "left", percent(left))
 }
 
-// hasQuota says whether the account of a loan is known to have quota left for the model.
-func (p *Pool) hasQuota(l *loan, now instant) bool {
-	q, ok := l.member.quota[l.call.want.Model]
-	return ok && l.lane.pool == PoolAntigravity && q.until > now && q.fraction >= someLeft
+// Exhausted says until when an account cools down because its quota for a model is used up in one of its pools.
+func (p *Pool) Exhausted(email, model, pool string) (until time.Time, ok bool) {
+	p.lock()
+	defer p.unlock()
+	m := p.find(email)
+	if m == nil {
+		return time.Time{}, false
+	}
+	for _, g := range p.byGroup[groupOf(Request{Model: model})] {
+		if c := &m.cooldowns[g.id]; g.pool == pool && c.until > p.now && exhausted(c.kind) {
+			return p.date(c.until).UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// hasQuota says whether the account of a lease is known to have quota left for the model.
+func (l *lease) hasQuota() bool {
+	q, ok := l.member.quota[l.call.req.Model]
+	return ok && l.group.pool == PoolAntigravity && q.until > l.pool.now && q.fraction >= someLeft
+}
+
+// look asks for the quota of the accounts that the call could not get because theirs was used up. It returns what to wait
+// for; nil: nothing. It is called without the lock.
+func (a *acquisition) look() <-chan struct{} {
+	p := a.pool
+	if p.opts.Look == nil || a.looked {
+		return nil
+	}
+	a.looked = true
+	p.lock()
+	emails, running := a.doubtful(), p.looking
+	p.mu.Unlock()
+	if len(emails) == 0 {
+		return running // the figures of another call's look are as good
+	}
+	done := p.opts.Look(emails)
+	if done != nil {
+		p.mu.Lock()
+		p.looking = done
+		p.mu.Unlock()
+	}
+	return done
+}
+
+// doubtful lists the accounts whose quota may have returned and was not asked for lately.
+func (a *acquisition) doubtful() (emails []string) {
+	p := a.pool
+	if p.breaker.Tripped() {
+		return nil // no account is to be used for anything
+	}
+	for _, m := range p.members {
+		if m.inUse() && m.lookAt <= p.now && slices.ContainsFunc(a.groups, func(g *quotaGroup) bool {
+			c := &m.cooldowns[g.id]
+			return c.until > p.now && exhausted(c.kind) && c.since+lookEvery <= p.now
+		}) {
+			m.lookAt = p.now + lookEvery
+			emails = append(emails, m.email)
+		}
+	}
+	return emails
+}
+
+// awaitLook waits for figures as long as the call may, and reports whether there are any.
+func (a *acquisition) awaitLook(ctx context.Context, done <-chan struct{}) bool {
+	a.pool.lock()
+	left := min(a.deadline-a.pool.now, lookWait)
+	a.pool.mu.Unlock()
+	if done == nil || left <= 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // A thousand calls borrow and give back while accounts are disabled, enabled, removed and added. No account has more calls
@@ -27,9 +27,9 @@ func TestThousandCallsWhileAccountsComeAndGo(t *testing.T) {
 		people.Go(func() { meddle(ctx, r) })
 		for i := range calls {
 			clients.Go(func() {
-				w := []Want{flash, opus, banana, {}}[i%4]
+				w := []Request{flash, opus, banana, {}}[i%4]
 				w.Session = fmt.Sprint(i % 50)
-				l, err := r.Borrow(w).Next(ctx)
+				l, err := r.Acquire(w).Next(ctx)
 				if err != nil {
 					if _, ok := errors.AsType[*perigee.Error](err); !ok {
 						t.Error(err)
@@ -37,14 +37,14 @@ func TestThousandCallsWhileAccountsComeAndGo(t *testing.T) {
 					failed.Add(1)
 					return
 				}
-				place := l.Email()[0] - 'a'
+				place := l.Account().Email[0] - 'a'
 				if n := open[place].Add(1); n > limit {
-					t.Errorf("%s has %d calls", l.Email(), n)
+					t.Errorf("%s has %d calls", l.Account().Email, n)
 				}
 				served.Add(1)
-				_ = l.Why()
+				_ = l.Account().Why
 				open[place].Add(-1)
-				l.Done(someVerdict(i))
+				l.Done(someDiagnosis(i))
 			})
 		}
 		clients.Wait()
@@ -54,11 +54,11 @@ func TestThousandCallsWhileAccountsComeAndGo(t *testing.T) {
 			t.Errorf("%s: %d served, %d failed", selection, served.Load(), failed.Load())
 		}
 		for _, m := range r.members {
-			if m.lent != 0 {
-				t.Errorf("%s: %d loans of %s are still out", selection, m.lent, m.email)
+			if m.leases != 0 {
+				t.Errorf("%s: %d leases of %s are still out", selection, m.leases, m.email)
 			}
 		}
-		if n := r.waiters.Len(); n != 0 {
+		if n := len(r.waiters); n != 0 {
 			t.Errorf("%d still wait", n)
 		}
 	}
@@ -83,26 +83,26 @@ func meddle(ctx context.Context, r *poolRig) {
 	}
 }
 
-func someVerdict(i int) *verdict.Verdict {
+func someDiagnosis(i int) *providererr.Diagnosis {
 	switch i % 10 {
 	case 0:
-		return judged(verdict.KindRate, 10*time.Millisecond)
+		return judged(providererr.KindRate, 10*time.Millisecond)
 	case 1:
-		return judged(verdict.KindUnexplained, 0)
+		return judged(providererr.KindUnexplained, 0)
 	case 2:
-		return judged(verdict.KindCapacity, time.Second)
+		return judged(providererr.KindCapacity, time.Second)
 	}
 	return nil
 }
 
-func TestCallersWhoLeaveKeepNothing(t *testing.T) {
+func TestCanceledCallsKeepNothing(t *testing.T) {
 	r := newPoolRig(t, 1, Options{Concurrency: 1, MaxWait: time.Minute})
 	held := r.take(flash)
 	var waiting sync.WaitGroup
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
 		waiting.Go(func() {
-			if l, err := r.Borrow(flash).Next(ctx); err == nil {
+			if l, err := r.Acquire(flash).Next(ctx); err == nil {
 				l.Done(nil)
 			}
 		})
@@ -111,7 +111,7 @@ func TestCallersWhoLeaveKeepNothing(t *testing.T) {
 	held.Done(nil)
 	waiting.Wait()
 	r.ask(flash, nil)
-	if m := r.members[0]; m.lent != 0 || r.waiters.Len() != 0 {
-		t.Errorf("%d lent, %d waiting", m.lent, r.waiters.Len())
+	if m := r.members[0]; m.leases != 0 || len(r.waiters) != 0 {
+		t.Errorf("%d lent, %d waiting", m.leases, len(r.waiters))
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/models"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // fakeSource is a sign-in whose token is always good, unless err says otherwise.
@@ -92,16 +92,16 @@ func (r *poolRig) enable(i int, on bool) {
 	r.announce()
 }
 
-// A borrower is a call that may ask several accounts.
-type borrower struct {
-	Borrowing
+// A caller is a call that may ask several accounts.
+type caller struct {
+	Acquisition
 	t testing.TB
 }
 
-func (r *poolRig) borrower(want Want) borrower { return borrower{r.Borrow(want), r.t} }
+func (r *poolRig) caller(want Request) caller { return caller{r.Acquire(want), r.t} }
 
 // take borrows an account, which must succeed.
-func (b borrower) take() Loan {
+func (b caller) take() Lease {
 	b.t.Helper()
 	l, err := b.Next(b.t.Context())
 	if err != nil {
@@ -111,7 +111,7 @@ func (b borrower) take() Loan {
 }
 
 // ask borrows an account, gives it back with a verdict and says which it was, with a + when it was the other pool.
-func (b borrower) ask(v *verdict.Verdict) string {
+func (b caller) ask(v *providererr.Diagnosis) string {
 	b.t.Helper()
 	l := b.take()
 	l.Done(v)
@@ -119,11 +119,11 @@ func (b borrower) ask(v *verdict.Verdict) string {
 }
 
 // refused is the error of a Next that must fail.
-func (b borrower) refused() *perigee.Error {
+func (b caller) refused() *perigee.Error {
 	b.t.Helper()
 	l, err := b.Next(b.t.Context())
 	if err == nil {
-		b.t.Fatalf("%s was lent (%s)", l.Email(), l.Why())
+		b.t.Fatalf("%s was lent (%s)", l.Account().Email, l.Account().Why)
 	}
 	e, ok := errors.AsType[*perigee.Error](err)
 	if !ok {
@@ -133,30 +133,30 @@ func (b borrower) refused() *perigee.Error {
 }
 
 // The same for calls that ask one account.
-func (r *poolRig) take(want Want) Loan {
+func (r *poolRig) take(want Request) Lease {
 	r.t.Helper()
-	return r.borrower(want).take()
+	return r.caller(want).take()
 }
 
-func (r *poolRig) ask(want Want, v *verdict.Verdict) string {
+func (r *poolRig) ask(want Request, v *providererr.Diagnosis) string {
 	r.t.Helper()
-	return r.borrower(want).ask(v)
+	return r.caller(want).ask(v)
 }
 
-func (r *poolRig) refused(want Want) *perigee.Error {
+func (r *poolRig) refused(want Request) *perigee.Error {
 	r.t.Helper()
-	return r.borrower(want).refused()
+	return r.caller(want).refused()
 }
 
-func name(l Loan) string {
-	if l.CLI() {
-		return l.Email() + "+"
+func name(l Lease) string {
+	if l.Account().CLI {
+		return l.Account().Email + "+"
 	}
-	return l.Email()
+	return l.Account().Email
 }
 
 // asks makes calls that are answered.
-func (r *poolRig) asks(want Want, times int) (names string) {
+func (r *poolRig) asks(want Request, times int) (names string) {
 	r.t.Helper()
 	for range times {
 		names += r.ask(want, nil)
@@ -172,25 +172,25 @@ func (r *poolRig) sees(what, got, want string) {
 }
 
 var (
-	flash  = Want{Model: "gemini-3-flash", Family: models.Gemini}
-	opus   = Want{Model: "claude-opus-4-6-thinking", Family: models.Claude}
-	oss    = Want{Model: "gpt-oss-120b-medium", Family: models.GPTOSS}
-	banana = Want{Model: "gemini-3-pro-image", Family: models.Image}
+	flash  = Request{Model: "gemini-3-flash", Family: models.Gemini}
+	opus   = Request{Model: "claude-opus-4-6-thinking", Family: models.Claude}
+	oss    = Request{Model: "gpt-oss-120b-medium", Family: models.GPTOSS}
+	banana = Request{Model: "gemini-3-pro-image", Family: models.Image}
 )
 
-func in(session string, w Want) Want { w.Session = session; return w }
+func in(session string, w Request) Request { w.Session = session; return w }
 
 // judged is what Classify would say, with a delay.
-func judged(kind verdict.Kind, delay time.Duration) *verdict.Verdict {
-	v := verdict.New(kind, "as it said", delay, time.Now())
+func judged(kind providererr.Kind, delay time.Duration) *providererr.Diagnosis {
+	v := providererr.New(kind, "as it said", delay, time.Now())
 	v.Delay, v.Error.Retry = delay, delay
 	return &v
 }
 
 // fault is trouble of the provider's own at all its endpoints.
-func fault(kind verdict.Kind) *verdict.Verdict {
+func fault(kind providererr.Kind) *providererr.Diagnosis {
 	v := judged(kind, 0)
-	v.Blame = verdict.ScopeProvider
+	v.Scope = providererr.ScopeProvider
 	return v
 }
 
@@ -202,7 +202,7 @@ func onlyAntigravity(o Options) Options {
 // passes lets time pass in a synctest bubble.
 func passes(d time.Duration) { <-time.After(d) }
 
-func restOf(account Standing) (list string) {
+func restOf(account Status) (list string) {
 	for _, c := range account.Cooldowns {
 		list += fmt.Sprintf("[%s %s %s]", c.Family, c.Pool, c.Reason)
 	}

@@ -1,14 +1,33 @@
 package account
 
-import "container/list"
+import (
+	"context"
+	"time"
+)
 
-// MaxSessions is how many sessions are kept on their account. One that was not heard of for longest is forgotten first.
-const MaxSessions = 4096
+const (
+	// MaxSessions is how many sessions are kept on their account. The least recently used one is forgotten first.
+	MaxSessions = 4096
+	maxPending  = 1000 // sessions that wait to be stored
+	// recallTime is how long a session that is new to this pool waits for the store to name its account. Without an answer it
+	// is treated as new.
+	recallTime = 250 * time.Millisecond
+)
 
-// A binding is the account that a session is served by, and from which pool.
+// A SessionStore knows which account a session is on when this pool does not, because other replicas lease the same accounts.
+// The family and the pool are as in a perigee.Cooldown.
+type SessionStore interface {
+	SaveSession(ctx context.Context, session, family, email, pool string) error
+	// FindSession returns empty strings when the session is unknown.
+	FindSession(ctx context.Context, session, family string) (email, pool string, err error)
+	// ForgetSessions lets all sessions choose anew.
+	ForgetSessions(ctx context.Context) error
+}
+
+// A binding is the account that a session is served by, and from which quota group.
 type binding struct {
 	member *member
-	lane   *lane
+	group  *quotaGroup
 }
 
 type sessionKey struct {
@@ -16,45 +35,90 @@ type sessionKey struct {
 	group   group
 }
 
-type sessionEntry struct {
-	sessionKey
-	binding
+// boundTo returns the binding of a session, unless its account was removed.
+func (p *Pool) boundTo(key sessionKey) (binding, bool) {
+	b, ok := p.sessions.Get(key)
+	return b, ok && key.session != "" && b.member.index >= 0
 }
 
-// sessions remembers the accounts of the latest sessions.
-type sessions struct {
-	size    int
-	entries map[sessionKey]*list.Element
-	order   *list.List // of *sessionEntry, the latest first
-}
-
-func newSessions(size int) sessions {
-	return sessions{size: size, entries: map[sessionKey]*list.Element{}, order: list.New()}
-}
-
-func (s *sessions) find(session string, g group) (binding, bool) {
-	if session == "" {
-		return binding{}, false
-	}
-	e := s.entries[sessionKey{session, g}]
-	if e == nil {
-		return binding{}, false
-	}
-	b := e.Value.(*sessionEntry).binding
-	return b, b.member.index >= 0
-}
-
-func (s *sessions) bind(session string, g group, b binding) {
-	key := sessionKey{session, g}
-	if e := s.entries[key]; e != nil {
-		e.Value.(*sessionEntry).binding = b
-		s.order.MoveToFront(e)
+// recall binds a session that this pool does not know to the account that the store has for it.
+func (a *acquisition) recall(ctx context.Context) {
+	p := a.pool
+	if p.opts.Sessions == nil || a.req.Session == "" || a.models == groupControl {
 		return
 	}
-	if s.order.Len() >= s.size {
-		last := s.order.Back()
-		delete(s.entries, last.Value.(*sessionEntry).sessionKey)
-		s.order.Remove(last)
+	key := sessionKey{a.req.Session, a.models}
+	p.mu.Lock()
+	_, known := p.boundTo(key)
+	known = known || p.restored
+	p.mu.Unlock()
+	if known {
+		return
 	}
-	s.entries[key] = s.order.PushFront(&sessionEntry{key, b})
+	ctx, cancel := context.WithTimeout(ctx, recallTime)
+	defer cancel()
+	email, pool, err := p.opts.Sessions.FindSession(ctx, a.req.Session, string(a.models))
+	if err != nil {
+		p.opts.Logger.Debug("session not looked up", "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.boundTo(key); !known {
+		p.restoreSession(a.req.Session, string(a.models), email, pool)
+	}
+}
+
+// RestoreSession binds a session to the account that it was on before the start, if the account is still there. The
+// latest session is restored last.
+func (p *Pool) RestoreSession(session, family, email, pool string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restoreSession(session, family, email, pool)
+}
+
+func (p *Pool) restoreSession(session, family, email, pool string) {
+	m := p.find(email)
+	for _, g := range p.byGroup[group(family)] {
+		if m != nil && g.pool == pool {
+			p.sessions.Put(sessionKey{session, g.group}, binding{m, g})
+		}
+	}
+}
+
+// SessionsRestored says that every session of the store was restored, and that only this pool adds to it: a session that the
+// pool does not know is new, and no call has to ask the store for it.
+func (p *Pool) SessionsRestored() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restored = true
+}
+
+// bind keeps the session of a call on an account from now on, and stores that for other replicas.
+func (a *acquisition) bind(b binding) {
+	p, key := a.pool, sessionKey{a.req.Session, a.models}
+	if key.session == "" {
+		return
+	}
+	before, known := p.boundTo(key)
+	p.sessions.Put(key, b)
+	if p.opts.Sessions != nil && (!known || before != b) && key.group != groupControl {
+		p.bindings.Put(key, key)
+	}
+}
+
+// forgetSessions lets sessions choose anew, here and in other replicas. Those that wait to be stored are not stored any more.
+func (p *Pool) forgetSessions() {
+	p.sessions.Clear()
+	store := p.opts.Sessions
+	if store == nil {
+		return
+	}
+	p.after = append(p.after, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		defer cancel()
+		if err := store.ForgetSessions(ctx); err != nil {
+			p.opts.Logger.Debug("sessions not deleted", "error", err)
+		}
+	})
 }

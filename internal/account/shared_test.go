@@ -9,24 +9,24 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// sessionShelf is a SessionStore that several pools share.
-type sessionShelf struct {
+// sessionStoreRig is a SessionStore that several pools share.
+type sessionStoreRig struct {
 	mu     sync.Mutex
 	kept   map[string][2]string
 	broken bool // it does not answer
 }
 
-func (s *sessionShelf) SaveSession(_ context.Context, session, family, email, pool string) error {
+func (s *sessionStoreRig) SaveSession(_ context.Context, session, family, email, pool string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[session+" "+family] = [2]string{email, pool}
 	return nil
 }
 
-func (s *sessionShelf) FindSession(ctx context.Context, session, family string) (string, string, error) {
+func (s *sessionStoreRig) FindSession(ctx context.Context, session, family string) (string, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken {
@@ -37,7 +37,7 @@ func (s *sessionShelf) FindSession(ctx context.Context, session, family string) 
 	return found[0], found[1], nil
 }
 
-func (s *sessionShelf) ForgetSessions(context.Context) error {
+func (s *sessionStoreRig) ForgetSessions(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.kept)
@@ -45,7 +45,7 @@ func (s *sessionShelf) ForgetSessions(context.Context) error {
 }
 
 func TestSessionKeepsItsAccountInAnotherPool(t *testing.T) {
-	shelf := &sessionShelf{kept: map[string][2]string{}}
+	shelf := &sessionStoreRig{kept: map[string][2]string{}}
 	one := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
 	two := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
 	one.sees("turns", one.asks(flash, 1), "a")
@@ -64,7 +64,7 @@ func TestSessionKeepsItsAccountInAnotherPool(t *testing.T) {
 // Where all sessions were restored, no call looks for one.
 func TestRestoredSessionsAreNotLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := &sessionShelf{kept: map[string][2]string{}, broken: true}
+		shelf := &sessionStoreRig{kept: map[string][2]string{}, broken: true}
 		r := newPoolRig(t, 3, onlyAntigravity(Options{Selection: RoundRobin, Sessions: shelf}))
 		r.RestoreSession("s", "gemini", "c", PoolAntigravity)
 		r.RestoreSession("s", "claude", "b", PoolAntigravity)
@@ -83,7 +83,7 @@ func TestRestoredSessionsAreNotLookedUp(t *testing.T) {
 
 func TestSessionDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := &sessionShelf{kept: map[string][2]string{}, broken: true}
+		shelf := &sessionStoreRig{kept: map[string][2]string{}, broken: true}
 		r := newPoolRig(t, 2, onlyAntigravity(Options{Sessions: shelf}))
 		began := time.Now()
 		r.sees("a session", r.asks(in("s", flash), 1), "a")
@@ -96,7 +96,7 @@ func TestSessionDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := r.Borrow(in("u", flash)).Next(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := r.Acquire(in("u", flash)).Next(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		r.Close()
@@ -105,11 +105,11 @@ func TestSessionDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 
 func TestAccountRestsFromWhatOthersMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &cooldownShelf{}
+		store := &cooldownStoreRig{}
 		r := newPoolRig(t, 2, onlyAntigravity(Options{Store: store}))
 		rests := func(until time.Time) {
 			r.sources[0].change(func(s *perigee.SignIn) {
-				s.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: PoolAntigravity, Until: until, Reason: string(verdict.KindQuota)}}
+				s.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: PoolAntigravity, Until: until, Reason: string(providererr.KindQuota)}}
 			})
 			r.announce()
 		}
@@ -124,7 +124,7 @@ func TestAccountRestsFromWhatOthersMet(t *testing.T) {
 		r.sees("afterwards", r.asks(flash, 1), "a")
 
 		// What this pool stored itself comes back with the next reading, and late: it is no news then.
-		r.sees("limited", r.ask(flash, judged(verdict.KindQuota, 2*time.Hour)), "a")
+		r.sees("limited", r.ask(flash, judged(providererr.KindQuota, 2*time.Hour)), "a")
 		r.Close()
 		own := store.last()
 		if err := r.Use("a"); err != nil {
@@ -138,13 +138,13 @@ func TestAccountRestsFromWhatOthersMet(t *testing.T) {
 	})
 }
 
-// cooldownShelf remembers what was stored last and was not over.
-type cooldownShelf struct {
+// cooldownStoreRig remembers what was stored last and was not over.
+type cooldownStoreRig struct {
 	mu   sync.Mutex
 	kept perigee.Cooldown
 }
 
-func (s *cooldownShelf) SaveCooldown(_ context.Context, _, _ string, c perigee.Cooldown) error {
+func (s *cooldownStoreRig) SaveCooldown(_ context.Context, _, _ string, c perigee.Cooldown) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.Until.After(time.Now()) {
@@ -153,27 +153,8 @@ func (s *cooldownShelf) SaveCooldown(_ context.Context, _, _ string, c perigee.C
 	return nil
 }
 
-func (s *cooldownShelf) last() perigee.Cooldown {
+func (s *cooldownStoreRig) last() perigee.Cooldown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept
-}
-
-// Stores of earlier versions call a family otherwise. Its rests are taken over, and stored under the name of today.
-func TestRestsUnderTheirFormerNameAreTakenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &cooldownStore{rows: map[string]perigee.Cooldown{}}
-		r := newPoolRig(t, 0, Options{Store: store})
-		r.sources = []*fakeSource{newSource("a")}
-		r.sources[0].change(func(s *perigee.SignIn) {
-			s.Cooldowns = []perigee.Cooldown{{Family: formerThird, Pool: PoolAntigravity, Until: time.Now().Add(2 * time.Hour), Reason: string(verdict.KindQuota)}}
-		})
-		r.announce()
-		r.sees("rests", restOf(r.Status()[0]), "[claude antigravity quota]")
-		r.Close()
-		former, now := store.rows["antigravity a claude+gpt-oss antigravity"], store.rows["antigravity a claude antigravity"]
-		if former.Until.After(time.Now()) || !now.Until.Equal(time.Now().Add(2*time.Hour)) {
-			t.Errorf("stored until %s, and formerly until %s", now.Until, former.Until)
-		}
-	})
 }

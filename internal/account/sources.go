@@ -1,207 +1,103 @@
 package account
 
 import (
-	"cmp"
+	"log/slog"
 	"slices"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/account/breaker"
+	"perigee/internal/account/cause"
+	"perigee/internal/account/health"
+	"perigee/internal/providererr"
 )
 
 // SetSources says which accounts there are, in which order, and that their sign-ins may have changed. It takes effect at
-// once, also for those who wait. An account that was there before keeps what is known about it; one that the provider's
-// answers have stopped comes back when its sign-in has changed since and is usable, or was disabled in between. Of
-// several with the same address the first counts.
+// once, also for waiting calls. An account that was there before keeps what is known about it. One that an answer of the
+// provider has stopped comes back when its sign-in has changed since and is usable, or was disabled in between. Of several
+// sources with the same address the first counts.
 func (p *Pool) SetSources(sources []Source) {
 	signIns := make([]perigee.SignIn, len(sources))
 	for i, s := range sources {
 		signIns[i] = s.SignIn()
 	}
-	p.mu.Lock()
+	p.lock()
 	defer p.unlock()
-	now := p.advance()
-	known, gauges := p.dismiss()
+	known := map[string]*member{}
+	for _, m := range p.removed {
+		known[m.email] = m
+	}
+	present := map[*member]bool{}
+	for _, m := range p.members {
+		known[m.email], present[m] = m, true
+		m.index = -1
+	}
+	p.members, p.removed = nil, nil
 	for i, s := range signIns {
 		m := known[s.Email]
 		switch {
 		case m == nil:
-			m = &member{email: s.Email, source: sources[i], signIn: s}
+			m = newMember(p, sources[i], s)
 			known[s.Email] = m
-			p.share(m, now)
 		case m.index >= 0:
 			continue
 		default:
-			p.renew(m, sources[i], s, now)
-			p.share(m, now)
+			m.renew(sources[i], s)
 		}
-		g, ok := gauges[m]
-		if !ok {
-			g = newGauge(now)
-			m.stopped, m.reason = "", ""
-			p.lift() // somebody has brought it, to have it used
+		m.restore()
+		if !present[m] { // the owner has added it, to have it used
+			m.health, m.stopped, m.reason = health.New(p.now), "", ""
+			p.breaker.Reset()
 		}
 		m.index = len(p.members)
-		p.members, p.gauges = append(p.members, m), append(p.gauges, g)
+		p.members = append(p.members, m)
 	}
 	for _, m := range known {
-		if m.index < 0 && m.lent > 0 {
+		if m.index < 0 && m.leases > 0 { // they count when it comes back
 			p.removed = append(p.removed, m)
 		}
 	}
-	p.reindex(now)
-	p.changed = true
 }
 
-// dismiss empties the pool, and returns by their addresses those who were in it and those who had been removed but still
-// have loans out, as those count when they come back.
-func (p *Pool) dismiss() (known map[string]*member, gauges map[*member]gauge) {
-	known = make(map[string]*member, len(p.members))
-	gauges = make(map[*member]gauge, len(p.members))
-	for _, m := range p.removed {
-		known[m.email] = m
+// Learn takes over the changed sign-in of an account that is in the pool already. It takes effect at once, also for waiting
+// calls.
+func (p *Pool) Learn(source Source) {
+	s := source.SignIn()
+	p.lock()
+	defer p.unlock()
+	m := p.find(s.Email)
+	if m == nil || m.source != source {
+		return // another sign-in has its place
 	}
-	for i, m := range p.members {
-		known[m.email], gauges[m] = m, p.gauges[i]
-		m.index = -1
+	was := m.inUse()
+	m.renew(source, s)
+	if was && !m.inUse() {
+		p.logAfter(slog.LevelWarn, "account stopped", "account", m.email, "state", m.state(), "reason", m.signIn.Reason)
 	}
-	p.members, p.gauges, p.removed = nil, nil, nil
-	return known, gauges
 }
 
-// renew takes over a sign-in that may have changed. What was read before the pool learned more is old.
-func (p *Pool) renew(m *member, source Source, s perigee.SignIn, now instant) {
-	if source == m.source && s.Generation < m.signIn.Generation {
+// Report applies what the provider has answered about an account that was not leased. Only what is about the account as a
+// whole counts, and does not pass by itself: a call would meet the rest.
+func (p *Pool) Report(source Source, v providererr.Diagnosis) {
+	s := source.SignIn()
+	p.lock()
+	defer p.unlock()
+	m := p.find(s.Email)
+	if m == nil || m.source != source {
 		return
 	}
-	if s.ProjectID != m.signIn.ProjectID {
-		p.relieveProject(m, now)
+	if v.Kind == providererr.KindProject {
+		m.startCooldown(&m.cooldowns[wholeAccount], failure{kind: v.Kind, began: p.now})
+		return
 	}
-	wasOut := !m.signIn.Enabled || !perigee.UsableState(m.state())
-	if !perigee.UsableState(s.State) || !s.Enabled || !m.signIn.Enabled || s.Generation != m.stoppedAs {
-		m.stopped, m.reason = "", ""
+	state := cause.Of(v.Kind).State
+	if state == "" {
+		return
 	}
-	if source != m.source || wasOut && m.stopped == "" && s.Enabled && perigee.UsableState(s.State) {
-		p.lift() // its owner wants it used
+	// All accounts are asked at once here, so that one answer to all of them would stop all: no more than breaker.MaxLost are stopped.
+	recent := slices.DeleteFunc(p.reports[v.Kind], func(s sighting) bool { return p.now-s.at >= sameCause })
+	if len(recent) < breaker.MaxLost {
+		recent = append(recent, sighting{m, p.now})
+		m.stop(source, state, v.Reason(), s.Generation)
 	}
-	m.source, m.signIn = source, s
-}
-
-// reindex makes all sets anew after members have got other places.
-func (p *Pool) reindex(now instant) {
-	p.busy, p.faulty = newBitset(len(p.members)), newBitset(len(p.members))
-	for _, l := range p.lanes {
-		l.ready, l.outlooks = newBitset(len(p.members)), make([]outlook, len(p.members))
-		clear(l.lacking)
-		clear(l.spared)
-		l.turn = min(l.turn, len(p.members)-1)
-	}
-	for _, m := range p.members {
-		p.refresh(m, now)
-		for key, r := range m.lacks {
-			p.mark(p.lanes[key.lane].lacking, key.model, m, r.active(now))
-		}
-		for model, q := range m.quota {
-			p.spare(m, model, q, now)
-		}
-	}
-}
-
-// Use makes an account the one that sticky selection stays with from now on; sessions may move to it as well. It is for the
-// person who wants this account used, so what the account rests from is forgotten too.
-func (p *Pool) Use(email string) error {
-	p.mu.Lock()
-	defer p.unlock()
-	now := p.advance()
-	m := p.find(email)
-	if m == nil {
-		return unknown(email)
-	}
-	p.forget(m, now)
-	p.forgetSessions()
-	p.lift()
-	for _, l := range p.lanes {
-		l.current, l.turn = m, m.index-1
-	}
-	return nil
-}
-
-// Clear ends all rests of an account, or of all accounts when email is empty, and has nobody spared any longer. If they still
-// have to rest, the provider will say so again.
-func (p *Pool) Clear(email string) error {
-	p.mu.Lock()
-	defer p.unlock()
-	now := p.advance()
-	m := p.find(email)
-	if m == nil && email != "" {
-		return unknown(email)
-	}
-	for _, each := range p.members {
-		if m == nil || m == each {
-			p.forget(each, now)
-		}
-	}
-	p.lift()
-	return nil
-}
-
-func (p *Pool) find(email string) *member {
-	i := slices.IndexFunc(p.members, func(m *member) bool { return m.email == email })
-	if i < 0 {
-		return nil
-	}
-	return p.members[i]
-}
-
-func unknown(email string) error {
-	return perigee.Errorf(perigee.ClassNotFound, "there is no account %s", email).WithNext("see `perigee account list`")
-}
-
-// forget ends all rests of a member.
-func (p *Pool) forget(m *member, now instant) {
-	for key := range m.lacks {
-		p.unlack(m, key)
-	}
-	for _, l := range p.lanes {
-		p.relieve(m, l, &m.slots[l.id], now)
-	}
-	p.relieve(m, nil, &m.whole, now)
-	p.relieve(m, nil, &m.faults, now)
-}
-
-func (p *Pool) relieve(m *member, l *lane, s *slot, now instant) {
-	s.failures, s.briefs = 0, 0
-	if s.active(now) {
-		p.wake(m, l, s, now)
-	}
-}
-
-// A Standing is how an account stands: its state, and what it rests from.
-type Standing struct {
-	perigee.Account
-	Reason  string // why it cannot be used; empty when it can, or when its rests say it all
-	Refused string // the project that the provider does not let it use; empty: none
-}
-
-// Status lists the accounts as they stand.
-func (p *Pool) Status() []Standing {
-	p.mu.Lock()
-	defer p.unlock()
-	now := p.advance()
-	list := make([]Standing, len(p.members))
-	for i, m := range p.members {
-		s := Standing{Account: m.signIn.Account}
-		s.State, s.Cooldowns = m.state(), p.cooldowns(m, now)
-		if !perigee.UsableState(s.State) {
-			s.Reason = cmp.Or(m.reason, m.signIn.Reason)
-		} else if m.projectRefused(now) {
-			s.Reason, s.Refused = m.says(verdict.KindProject), m.signIn.ProjectID
-		}
-		if m.inUse() && p.spares(now) {
-			s.Reason = p.spared()
-			until := p.clock.date(max(p.brake.until, now), now).UTC()
-			s.Cooldowns = append(s.Cooldowns, perigee.Cooldown{Until: until, Reason: reasonSpared})
-		}
-		list[i] = s
-	}
-	return list
+	p.reports[v.Kind] = recent
 }

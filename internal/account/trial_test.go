@@ -8,25 +8,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee"
-	"perigee/internal/verdict"
-
 	"pgregory.net/rapid"
+
+	"perigee"
+	"perigee/internal/account/breaker"
+	"perigee/internal/providererr"
 )
 
 // A step is one thing that happens to the pool.
 type step struct {
 	What    string
 	Account int
-	Want    int
+	Request int
 	Session int
-	Loan    int
+	Lease   int
 	Seconds int
 	Left    float64
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("%s account=%d want=%d session=%d loan=%d %ds left=%.2f", s.What, s.Account, s.Want, s.Session, s.Loan, s.Seconds, s.Left)
+	return fmt.Sprintf("%s account=%d want=%d session=%d lease=%d %ds left=%.2f", s.What, s.Account, s.Request, s.Session, s.Lease, s.Seconds, s.Left)
 }
 
 var steps = rapid.Custom(func(t *rapid.T) step {
@@ -34,9 +35,9 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 		What: rapid.SampledFrom([]string{"lend", "lend", "lend", "lend", "done", "done", "rate", "quota", "missing", "ban", "capacity",
 			"identity", "fault", "faults", "pass", "pass", "disable", "enable", "report", "clear", "remove", "restore", "restore", "turn"}).Draw(t, "what"),
 		Account: rapid.IntRange(0, 4).Draw(t, "account"),
-		Want:    rapid.IntRange(0, 3).Draw(t, "want"),
+		Request: rapid.IntRange(0, 3).Draw(t, "want"),
 		Session: rapid.IntRange(0, 3).Draw(t, "session"),
-		Loan:    rapid.IntRange(0, 9).Draw(t, "loan"),
+		Lease:   rapid.IntRange(0, 9).Draw(t, "lease"),
 		Seconds: rapid.SampledFrom([]int{4, 10, 29, 45, 90, 1000, 7200}).Draw(t, "seconds"),
 		Left:    rapid.SampledFrom([]float64{0, 0.05, 0.1, 0.11, 0.5, 1}).Draw(t, "left"),
 	}
@@ -48,13 +49,13 @@ type trial struct {
 	model poolModel
 	all   []*fakeSource // by the place in the model; that in the pool changes
 	order []int
-	open  []*loan
+	open  []*lease
 	fault string
 }
 
-func place(l Loan) int { return int(l.Email()[0] - 'a') }
+func place(l Lease) int { return int(l.Account().Email[0] - 'a') }
 
-// announce tells the pool which accounts there are, and forgets those who were removed and have no calls any more.
+// announce tells the pool which accounts there are, and forgets those that were removed and have no calls any more.
 func (x *trial) announce() {
 	x.sources = nil
 	for _, i := range x.order {
@@ -82,10 +83,10 @@ func (x *trial) restore(i int) {
 		a.quota, a.open, a.faults, a.faulty, a.faultAt = map[string]modelQuota{}, 0, 0, time.Time{}, 0
 		maps.DeleteFunc(x.model.current, func(_ string, who int) bool { return who == i })
 		maps.DeleteFunc(x.model.bound, func(_ string, b boundTo) bool { return b.account == i })
-		x.open = slices.DeleteFunc(x.open, func(l *loan) bool { return place(l) == i })
+		x.open = slices.DeleteFunc(x.open, func(l *lease) bool { return place(l) == i })
 	}
 	x.announce()
-	x.model.lift()
+	x.model.reset()
 }
 
 func (x *trial) wrong(format string, args ...any) {
@@ -142,7 +143,7 @@ func (x *trial) take(s step) {
 	now := time.Now()
 	i := s.Account % len(x.model.accounts)
 	a, email := x.model.accounts[i], x.all[i].signIn.Email
-	w := []Want{flash, {Model: "gemini-3-pro-low", Family: "gemini-3"}, opus, banana}[s.Want]
+	w := []Request{flash, {Model: "gemini-3-pro-low", Family: "gemini-3"}, opus, banana}[s.Request]
 	delay := time.Duration(s.Seconds) * time.Second
 	switch s.What {
 	case "lend":
@@ -151,7 +152,7 @@ func (x *trial) take(s step) {
 		}
 		x.lend(w)
 	case "done", "rate", "quota", "missing", "ban", "capacity", "identity", "fault":
-		x.finish(s.What, s.Loan, delay)
+		x.finish(s.What, s.Lease, delay)
 	case "faults": // so many in a row that they count
 		for range maxFaults {
 			passes(time.Second)
@@ -176,7 +177,7 @@ func (x *trial) take(s step) {
 		})
 		x.announce()
 		if a.enabled && !a.removed {
-			x.model.lift()
+			x.model.reset()
 		}
 	case "remove":
 		if !a.removed {
@@ -194,9 +195,9 @@ func (x *trial) take(s step) {
 		}
 		x.report(email, w.Model, s.Left)
 		a.quota = map[string]modelQuota{w.Model: {s.Left, now.Add(quotaAge)}}
-		lane := modelLane(w, PoolAntigravity)
-		if r := a.rests[lane]; r.kind == verdict.KindQuota && r.since.Before(now) && s.Left > 0 {
-			delete(a.rests, lane)
+		group := modelGroup(w, PoolAntigravity)
+		if r := a.rests[group]; r.kind == providererr.KindQuota && r.since.Before(now) && s.Left > 0 {
+			delete(a.rests, group)
 		}
 	case "clear":
 		if a.removed {
@@ -208,11 +209,11 @@ func (x *trial) take(s step) {
 		clear(a.rests)
 		clear(a.lacks)
 		a.faults, a.faulty = 0, time.Time{}
-		x.model.lift()
+		x.model.reset()
 	}
 }
 
-// finish gives a loan back.
+// finish gives a lease back.
 func (x *trial) finish(how string, which int, delay time.Duration) {
 	if len(x.open) == 0 {
 		return
@@ -222,15 +223,15 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 	x.open = slices.Delete(x.open, which, which+1)
 	a := x.model.accounts[place(l)]
 	a.open--
-	lane := modelLane(l.call.want, l.lane.pool)
-	rests := func(kind verdict.Kind) *verdict.Verdict {
-		if until := now.Add(delay + grace); until.After(a.rests[lane].until) {
-			a.rests[lane] = modelRest{now, until, kind, l.call.want.Model}
+	group := modelGroup(l.call.req, l.group.pool)
+	rests := func(kind providererr.Kind) *providererr.Diagnosis {
+		if until := now.Add(delay + grace); until.After(a.rests[group].until) {
+			a.rests[group] = modelRest{now, until, kind, l.call.req.Model}
 		}
-		if l.began > a.failedAt[lane] {
-			r := a.rests[lane]
+		if l.began > a.failedAt[group] {
+			r := a.rests[group]
 			r.since = now // it is confirmed
-			a.rests[lane], a.failedAt[lane] = r, x.clock.read()
+			a.rests[group], a.failedAt[group] = r, x.clock.Now()
 		}
 		return judged(kind, delay)
 	}
@@ -238,55 +239,55 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 	if looks {
 		x.model.looksInto = nil
 	}
-	var v *verdict.Verdict
+	var v *providererr.Diagnosis
 	switch how {
 	case "rate":
-		v = rests(verdict.KindRate)
+		v = rests(providererr.KindRate)
 	case "quota":
-		v = rests(verdict.KindQuota)
+		v = rests(providererr.KindQuota)
 	case "missing":
-		v = judged(verdict.KindNotFound, 0)
-		a.lacks[lane+l.call.want.Model] = modelRest{since: now, until: now.Add(notFoundRest)}
+		v = judged(providererr.KindNotFound, 0)
+		a.lacks[group+l.call.req.Model] = modelRest{since: now, until: now.Add(notFoundCooldown)}
 	case "ban":
-		v = judged(verdict.KindBan, 0)
+		v = judged(providererr.KindBan, 0)
 		counts := a.enabled && !a.banned && !a.removed
 		if counts {
 			x.model.lost[place(l)] = true
 		}
-		if len(x.model.lost) >= maxSpent && counts {
-			x.model.sparedTo = now.Add(spareFor)
+		if len(x.model.lost) >= breaker.MaxLost && counts {
+			x.model.sparedTo = now.Add(breaker.OpenFor)
 		}
 		a.banned = true
 	case "fault":
-		v = fault(verdict.KindUnavailable)
+		v = fault(providererr.KindUnavailable)
 		x.faulted(l, a, now)
 	case "capacity":
-		v = judged(verdict.KindCapacity, 0)
+		v = judged(providererr.KindCapacity, 0)
 	case "identity":
-		v = judged(verdict.KindIdentity, 0)
+		v = judged(providererr.KindIdentity, 0)
 		if looks { // it says nothing about the accounts
 			x.model.sparedTo = now
 		}
 	default:
 		if a.enabled && !a.banned && !a.removed {
-			x.model.lift()
+			x.model.reset()
 		}
 		if l.began > a.faultAt {
 			a.faults, a.faulty = 0, time.Time{}
 		}
-		if l.why.code == whyProbe && l.began > a.failedAt[lane] {
-			delete(a.rests, lane) // it was not needed
+		if l.why.reason == whyProbe && l.began > a.failedAt[group] {
+			delete(a.rests, group) // it was not needed
 		}
-		if r := a.lacks[lane+l.call.want.Model]; !r.since.IsZero() && !r.since.After(now) && l.began >= x.clock.read()-now.Sub(r.since) {
-			delete(a.lacks, lane+l.call.want.Model)
+		if r := a.lacks[group+l.call.req.Model]; !r.since.IsZero() && !r.since.After(now) && l.began >= x.clock.Now()-now.Sub(r.since) {
+			delete(a.lacks, group+l.call.req.Model)
 		}
 	}
 	l.Done(v)
 }
 
 // faulted counts what the provider has failed an account with.
-func (x *trial) faulted(l *loan, a *modelAccount, now time.Time) {
-	at := x.clock.read()
+func (x *trial) faulted(l *lease, a *modelAccount, now time.Time) {
+	at := x.clock.Now()
 	if l.began <= a.faultAt {
 		return
 	}
@@ -301,6 +302,6 @@ func (x *trial) faulted(l *loan, a *modelAccount, now time.Time) {
 		}
 	}
 	if a.faults++; a.faults >= maxFaults && inUse > 1 {
-		a.faulty = now.Add(faultRest)
+		a.faulty = now.Add(faultCooldown)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/upstream/antigravity"
-	"perigee/internal/verdict"
 )
 
 // signedIn is an account of the simulator with an access token.
@@ -30,8 +30,8 @@ func (s *signedIn) Refused(perigee.Secret)                        {}
 // generating are the calls that ask a model, so that signing in works.
 var generating = simulator.When{Path: "enerateContent"}
 
-// A desk is the real borrower in front of the provider's stand-in, with a pool between them.
-type desk struct {
+// An upstreamRig is the antigravity upstream in front of the simulator, with a pool between them.
+type upstreamRig struct {
 	t        *testing.T
 	upstream *antigravity.Upstream
 	pool     *account.Pool
@@ -39,9 +39,9 @@ type desk struct {
 	states   []string
 }
 
-func newDesk(t *testing.T, script simulator.Script, opts account.Options) *desk {
+func newUpstreamRig(t *testing.T, script simulator.Script, opts account.Options) *upstreamRig {
 	t.Helper()
-	d := &desk{t: t}
+	d := &upstreamRig{t: t}
 	provider, err := simulator.New(simulator.Options{Script: &script, Seed: t.Name()})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func access(t *testing.T, transport http.RoundTripper, refresh string) perigee.S
 }
 
 // ask makes a call and returns its error.
-func (d *desk) ask(model, session string) error {
+func (d *upstreamRig) ask(model, session string) error {
 	d.t.Helper()
 	body := `{"contents":[{"role":"user","parts":[{"text":"hello from ` + session + `"}]}]}`
 	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call", Body: []byte(body)}, model, true)
@@ -102,7 +102,7 @@ func people(limits simulator.Limits) []simulator.Account {
 	return list
 }
 
-func (d *desk) resting() (list []string) {
+func (d *upstreamRig) resting() (list []string) {
 	for _, a := range d.pool.Status() {
 		for _, c := range a.Cooldowns {
 			list = append(list, strings.TrimSuffix(a.Email, "@example.com")+" "+c.Family+" "+c.Pool)
@@ -112,7 +112,7 @@ func (d *desk) resting() (list []string) {
 }
 
 func TestProviderIsAskedUntilAllPoolsAreEmpty(t *testing.T) {
-	d := newDesk(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: 3})[:2]}, account.Options{})
+	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: 3})[:2]}, account.Options{})
 	for i := range 2 * 2 * 3 { // accounts, pools, calls
 		if err := d.ask("gemini-3-flash", "one"); err != nil {
 			t.Fatalf("call %d: %v", i, err)
@@ -133,7 +133,7 @@ func TestProviderIsAskedUntilAllPoolsAreEmpty(t *testing.T) {
 
 func TestProviderThatLocksAccountsGetsTwoAtMost(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{{When: generating, Do: "banned"}}}
-	d := newDesk(t, script, account.Options{})
+	d := newUpstreamRig(t, script, account.Options{})
 	if e := perigee.AsError(d.ask("gemini-3-flash", "one")); e == nil || e.Class != perigee.ClassForbidden {
 		t.Errorf("%v", e)
 	}
@@ -142,9 +142,9 @@ func TestProviderThatLocksAccountsGetsTwoAtMost(t *testing.T) {
 	}
 }
 
-func TestProviderThatDislikesTheClientCoolsNobody(t *testing.T) {
+func TestProviderThatRefusesTheClientCoolsNoAccount(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{{When: generating, Do: "bare_429"}}}
-	d := newDesk(t, script, account.Options{})
+	d := newUpstreamRig(t, script, account.Options{})
 	for range 3 {
 		if e := perigee.AsError(d.ask("gemini-3-flash", "one")); e == nil || e.Class != perigee.ClassIdentity {
 			t.Errorf("%v", e)
@@ -158,7 +158,7 @@ func TestProviderThatDislikesTheClientCoolsNobody(t *testing.T) {
 func TestProviderInTroubleMovesNoAccount(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{
 		{When: generating, Do: "capacity", Times: 10}, {When: generating, Do: "internal_500", Times: 10}}}
-	d := newDesk(t, script, account.Options{})
+	d := newUpstreamRig(t, script, account.Options{})
 	for range 8 {
 		_ = d.ask("gemini-3-flash", "one")
 	}
@@ -173,7 +173,7 @@ func TestProviderInTroubleMovesNoAccount(t *testing.T) {
 func TestModelThatSomeAccountsLackIsAskedOfOthers(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}),
 		Models: map[string]simulator.ModelOverride{"gemini-3-flash": {Accounts: []string{"bob@example.com"}}}}
-	d := newDesk(t, script, account.Options{})
+	d := newUpstreamRig(t, script, account.Options{})
 	for range 3 {
 		if err := d.ask("gemini-3-flash", "one"); err != nil {
 			t.Error(err)
@@ -194,20 +194,20 @@ func (l *losing) Refused(perigee.Secret) { l.refused = true }
 
 func (l *losing) Token(ctx context.Context) (perigee.Secret, error) {
 	if l.refused {
-		return perigee.Secret{}, &signedOut{verdict.Verdict{Kind: verdict.KindSignedOut, Blame: verdict.ScopeAccount,
+		return perigee.Secret{}, &signedOut{providererr.Diagnosis{Kind: providererr.KindSignedOut, Scope: providererr.ScopeAccount,
 			Error: perigee.Errorf(perigee.ClassUnauthenticated, "signed out")}}
 	}
 	return l.Source.Token(ctx)
 }
 
-type signedOut struct{ verdict.Verdict }
+type signedOut struct{ providererr.Diagnosis }
 
-func (s *signedOut) Error() string { return s.Verdict.Error.Error() }
+func (s *signedOut) Error() string { return s.Diagnosis.Error.Error() }
 
 // A token that the provider does not take any more is renewed in the middle of the call; when that is refused, too, the account
 // is stopped, and another one answers.
 func TestAccountThatLosesItsSignInDuringACallGivesWay(t *testing.T) {
-	d := newDesk(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:2], Faults: []simulator.Fault{
+	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:2], Faults: []simulator.Fault{
 		{When: simulator.When{Path: "enerateContent", Account: "ada@example.com"}, Do: "unauthorized"}}}, account.Options{})
 	d.sources[0] = &losing{Source: d.sources[0]}
 	d.pool.SetSources(d.sources)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // An eventLog collects lines with the time since it was begun.
@@ -36,11 +36,11 @@ func (l *eventLog) String() string {
 }
 
 // queue starts a call that waits and says when it got what; it keeps the account for a while.
-func (r *poolRig) queue(ctx context.Context, events *eventLog, who string, want Want, holds time.Duration) {
-	r.borrower(want).queue(ctx, events, who, holds)
+func (r *poolRig) queue(ctx context.Context, events *eventLog, who string, want Request, holds time.Duration) {
+	r.caller(want).queue(ctx, events, who, holds)
 }
 
-func (b borrower) queue(ctx context.Context, events *eventLog, who string, holds time.Duration) {
+func (b caller) queue(ctx context.Context, events *eventLog, who string, holds time.Duration) {
 	go func() {
 		l, err := b.Next(ctx)
 		if err != nil {
@@ -57,25 +57,25 @@ func (b borrower) queue(ctx context.Context, events *eventLog, who string, holds
 func newEventLog() *eventLog { return &eventLog{start: time.Now()} }
 
 // Trap 74: waiting is no attempt.
-func TestCallsWaitForWhoComesBackInTime(t *testing.T) {
+func TestCallsWaitForAnAccountThatIsBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Minute}))
-		r.ask(flash, judged(verdict.KindRate, 50*time.Second))
-		r.ask(flash, judged(verdict.KindRate, 30*time.Second))
+		r.ask(flash, judged(providererr.KindRate, 50*time.Second))
+		r.ask(flash, judged(providererr.KindRate, 30*time.Second))
 		start := time.Now()
 		l := r.take(flash)
 		if waited := time.Since(start); name(l) != "b" || waited != 30*time.Second+grace {
 			t.Errorf("%s after %s", name(l), waited)
 		}
-		if why := l.Why(); !strings.Contains(why, "waited 30.5s") {
+		if why := l.Account().Why; !strings.Contains(why, "waited 30.5s") {
 			t.Errorf("why: %s", why)
 		}
-		l.Done(judged(verdict.KindQuota, time.Hour))
+		l.Done(judged(providererr.KindQuota, time.Hour))
 		l = r.take(flash)
 		if waited := time.Since(start); name(l) != "a" || waited != 50*time.Second+grace {
 			t.Errorf("%s after %s", name(l), waited)
 		}
-		l.Done(judged(verdict.KindRate, 61*time.Second))
+		l.Done(judged(providererr.KindRate, 61*time.Second))
 		start = time.Now()
 		if e := r.refused(flash); e.Class != perigee.ClassRateLimited || e.Retry != 61*time.Second+grace || time.Since(start) != 0 {
 			t.Errorf("%s, retry after %s, after %s", e.Class, e.Retry, time.Since(start))
@@ -86,10 +86,10 @@ func TestCallsWaitForWhoComesBackInTime(t *testing.T) {
 func TestOneCallWaitsNoLongerThanItMayOverAllItsLoans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Minute}))
-		b := r.borrower(flash)
-		b.ask(judged(verdict.KindRate, 40*time.Second))
+		b := r.caller(flash)
+		b.ask(judged(providererr.KindRate, 40*time.Second))
 		start := time.Now()
-		b.ask(judged(verdict.KindRate, 40*time.Second))
+		b.ask(judged(providererr.KindRate, 40*time.Second))
 		b.refused()
 		if waited := time.Since(start); waited != 40*time.Second+grace {
 			t.Errorf("waited %s", waited)
@@ -104,14 +104,14 @@ func TestOneCallWaitsNoLongerThanItMayOverAllItsLoans(t *testing.T) {
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Minute, Concurrency: 1}))
-		r.ask(flash, judged(verdict.KindRate, 10*time.Second))
-		r.ask(opus, judged(verdict.KindRate, 5*time.Second))
+		r.ask(flash, judged(providererr.KindRate, 10*time.Second))
+		r.ask(opus, judged(providererr.KindRate, 5*time.Second))
 		events := newEventLog()
 		r.queue(t.Context(), events, "1", flash, 3*time.Second)
 		r.queue(t.Context(), events, "2", flash, 3*time.Second)
 		r.queue(t.Context(), events, "claude", opus, time.Second)
 		r.queue(t.Context(), events, "3", flash, time.Minute)
-		passes(10500 * time.Millisecond) // to the very moment at which somebody else comes
+		passes(10500 * time.Millisecond) // to the very moment at which another call comes
 		r.queue(t.Context(), events, "late", flash, time.Second)
 		passes(2 * time.Minute)
 		want := "5.5s claude: a\n10.5s 1: a\n13.5s 2: a\n16.5s 3: a\n1m10.5s late: rate_limited"
@@ -119,13 +119,13 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// After a sleep of the machine the first to notice that an account is back may be one who has just come.
-func TestNobodyOvertakesThoseWhoWait(t *testing.T) {
+// After a sleep of the machine the first to notice that an account is back may be a call that has just come.
+func TestNewCallsDoNotOvertakeWaitingOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shift atomic.Int64
 		now := func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
 		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Hour, Concurrency: 1, Now: now}))
-		r.ask(flash, judged(verdict.KindQuota, 50*time.Minute))
+		r.ask(flash, judged(providererr.KindQuota, 50*time.Minute))
 		events := newEventLog()
 		r.queue(t.Context(), events, "first", flash, time.Second)
 		shift.Store(int64(51 * time.Minute))
@@ -138,23 +138,23 @@ func TestNobodyOvertakesThoseWhoWait(t *testing.T) {
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Minute}))
-		r.ask(flash, judged(verdict.KindRate, 50*time.Second))
+		r.ask(flash, judged(providererr.KindRate, 50*time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, err := r.Borrow(flash).Next(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
+		if _, err := r.Acquire(flash).Next(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
-		if n := r.waiters.Len(); n != 0 {
+		if n := len(r.waiters); n != 0 {
 			t.Errorf("%d still wait", n)
 		}
-		if _, err := r.Borrow(flash).Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.Acquire(flash).Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v with a context that is over", err)
 		}
 	})
 }
 
-func TestThoseWhoWaitSeeChangesAtOnce(t *testing.T) {
+func TestWaitingCallsSeeChangesAtOnce(t *testing.T) {
 	change := map[string]func(r *poolRig){
 		"an account is enabled": func(r *poolRig) { r.enable(1, true) },
 		"a rest is cleared":     func(r *poolRig) { _ = r.Clear("") },
@@ -175,7 +175,7 @@ func TestThoseWhoWaitSeeChangesAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newPoolRig(t, 2, onlyAntigravity(Options{MaxWait: time.Hour}))
 			r.enable(1, false)
-			r.ask(flash, judged(verdict.KindQuota, 50*time.Minute))
+			r.ask(flash, judged(providererr.KindQuota, 50*time.Minute))
 			events := newEventLog()
 			r.queue(t.Context(), events, "1", flash, 0)
 			passes(time.Second)
@@ -186,15 +186,15 @@ func TestThoseWhoWaitSeeChangesAtOnce(t *testing.T) {
 	}
 }
 
-func TestThoseWhoWaitInVainAreToldSo(t *testing.T) {
+func TestCallsThatWaitInVainAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{MaxWait: time.Minute}))
 		other := r.take(flash)
-		r.ask(flash, judged(verdict.KindRate, 30*time.Second))
+		r.ask(flash, judged(providererr.KindRate, 30*time.Second))
 		events := newEventLog()
 		r.queue(t.Context(), events, "1", flash, 0)
 		passes(time.Second)
-		other.Done(judged(verdict.KindQuota, time.Hour))
+		other.Done(judged(providererr.KindQuota, time.Hour))
 		synctest.Wait()
 		r.sees("events", events.String(), "1s 1: exhausted")
 	})
@@ -203,8 +203,8 @@ func TestThoseWhoWaitInVainAreToldSo(t *testing.T) {
 func TestBriefWaitEndsWhenTheAccountDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, Options{MaxWait: time.Minute})
-		b := r.borrower(in("s", flash))
-		b.ask(judged(verdict.KindRate, 3*time.Second))
+		b := r.caller(in("s", flash))
+		b.ask(judged(providererr.KindRate, 3*time.Second))
 		events := newEventLog()
 		b.queue(t.Context(), events, "1", 0)
 		passes(time.Second)
@@ -213,8 +213,8 @@ func TestBriefWaitEndsWhenTheAccountDoes(t *testing.T) {
 		r.sees("events", events.String(), "1s 1: b")
 
 		r = newPoolRig(t, 2, Options{MaxWait: time.Minute})
-		b = r.borrower(in("s", flash))
-		b.ask(judged(verdict.KindRate, 3*time.Second))
+		b = r.caller(in("s", flash))
+		b.ask(judged(providererr.KindRate, 3*time.Second))
 		events = newEventLog()
 		b.queue(t.Context(), events, "2", 0)
 		r.queue(t.Context(), events, "3", flash, 0)
@@ -227,17 +227,17 @@ func TestBriefWaitEndsWhenTheAccountDoes(t *testing.T) {
 }
 
 // The wall clock of a machine is set back by a year, or it sleeps for hours; neither may freeze an account.
-func TestClocksThatJumpFreezeNobody(t *testing.T) {
+func TestClocksThatJumpFreezeNoAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shift time.Duration
 		r := newPoolRig(t, 1, onlyAntigravity(Options{Now: func() time.Time { return time.Now().Add(shift) }}))
-		r.ask(flash, judged(verdict.KindQuota, time.Hour))
+		r.ask(flash, judged(providererr.KindQuota, time.Hour))
 		shift = -365 * 24 * time.Hour
 		if got := r.rests(flash); got != time.Hour+grace {
 			t.Errorf("rests for %s", got)
 		}
 		passes(time.Hour + grace)
-		r.sees("set back", r.ask(flash, judged(verdict.KindQuota, 50*time.Minute)), "a")
+		r.sees("set back", r.ask(flash, judged(providererr.KindQuota, 50*time.Minute)), "a")
 		shift += 30 * time.Minute // asleep
 		if got := r.rests(flash); got != 20*time.Minute+grace {
 			t.Errorf("rests for %s", got)
@@ -264,9 +264,9 @@ func TestCooldownsOutliveThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &cooldownStore{rows: map[string]perigee.Cooldown{}, err: errors.New("it is only logged")}
 		r := newPoolRig(t, 2, Options{Store: store})
-		r.ask(flash, judged(verdict.KindQuota, 2*time.Hour))
-		r.ask(flash, judged(verdict.KindRate, 10*time.Second)) // not worth it
-		r.ask(opus, judged(verdict.KindUnauthenticated, 0))
+		r.ask(flash, judged(providererr.KindQuota, 2*time.Hour))
+		r.ask(flash, judged(providererr.KindRate, 10*time.Second)) // not worth it
+		r.ask(opus, judged(providererr.KindUnauthenticated, 0))
 		r.Close()
 		var keys []string
 		for key := range store.rows {
@@ -284,7 +284,7 @@ func TestCooldownsOutliveThePool(t *testing.T) {
 		})
 		next.announce()
 		next.sees("rests", restOf(next.Status()[0]), "[gemini antigravity quota][image antigravity ]")
-		if until := next.Status()[0].Cooldowns[1].Until; until.After(time.Now().Add(verdict.MaxDelay)) {
+		if until := next.Status()[0].Cooldowns[1].Until; until.After(time.Now().Add(providererr.MaxDelay)) {
 			t.Errorf("rests until %s", until)
 		}
 		next.sees("chosen", next.ask(flash, nil)+next.ask(opus, nil), "ba")

@@ -1,5 +1,6 @@
-// Package audit records administrative acts: each is one log line and one row in a store. Texts are cleaned before they
-// are kept: configured secrets and what looks like a credential are replaced by [redacted], control characters are escaped, long texts are cut.
+// Package audit records administrative acts: each is one log line and one row in a store. Texts are cleaned before they are
+// kept: configured secrets and what looks like a credential are replaced by [redacted], control characters are escaped, long
+// texts are cut.
 //
 // The daemon records what it is asked to do; commands without a daemon record what they do themselves.
 package audit
@@ -20,7 +21,7 @@ import (
 // saveTime bounds one row: an act never waits longer for its entry.
 const saveTime = 5 * time.Second
 
-// refusedPerMinute is how many refused requests are recorded one by one. The next entry counts the others.
+// refusedPerMinute is how many refused requests are recorded one by one. The next entry counts the rest.
 const refusedPerMinute = 10
 
 // Options say where entries go. Store is required.
@@ -77,13 +78,10 @@ var messages = map[string]string{
 	perigee.AuditAdminRefused:    "admin request refused",
 }
 
-// Known says whether an action has a name here.
-func Known(action string) bool { return messages[action] != "" }
-
 // Record writes the log line and the row of an act, whose Action, Object, Detail and Result the caller sets. The error says
 // that the row is not stored; a warning about it is in the log. Callers whose act may not go unrecorded check it before they
-// act. All others go on: an act on accounts is what an owner needs most while the store is in trouble, and its log line has
-// been written.
+// act. All other callers go on: an act on accounts is what an owner needs most while the store is in trouble, and its log line
+// has been written.
 func (l *Log) Record(ctx context.Context, e perigee.AuditEntry) error {
 	e = l.complete(ctx, e)
 	attrs := []any{"action", e.Action, "actor", e.Actor, "object", e.Object, "result", e.Result}
@@ -92,7 +90,7 @@ func (l *Log) Record(ctx context.Context, e perigee.AuditEntry) error {
 			attrs = append(attrs, more[0], more[1])
 		}
 	}
-	l.opts.Logger.InfoContext(ctx, cmp.Or(messages[e.Action], "administrative act"), attrs...)
+	l.opts.Logger.InfoContext(ctx, cmp.Or(messages[e.Action], "administrative action"), attrs...)
 	return l.save(ctx, e)
 }
 
@@ -102,7 +100,7 @@ func (l *Log) Save(ctx context.Context, e perigee.AuditEntry) error {
 }
 
 // Refused writes the row of an administrative request that was refused; the server logs refusals itself. At most
-// refusedPerMinute rows are written in a minute, and the first one after that has the number of the others.
+// refusedPerMinute rows are written in a minute, and the first one after that has the number of the omitted ones.
 func (l *Log) Refused(ctx context.Context, e perigee.AuditEntry) {
 	e.Action = perigee.AuditAdminRefused
 	l.mu.Lock()

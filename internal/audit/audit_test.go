@@ -34,8 +34,10 @@ func (s *memoryStore) SaveAudit(ctx context.Context, e perigee.AuditEntry) error
 func TestRecordWritesOneLineAndOneRow(t *testing.T) {
 	var log bytes.Buffer
 	store := &memoryStore{}
-	l := New(Options{Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil)), Actor: perigee.Actor{Kind: perigee.ActorOffline, From: "ada"}})
-	ctx, cancel := context.WithCancel(perigee.WithActor(t.Context(), perigee.Actor{Kind: perigee.ActorToken, From: "192.0.2.7", Call: "c1"}))
+	l := New(Options{Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Actor: perigee.Actor{Kind: perigee.ActorOffline, From: "ada"}})
+	ctx, cancel := context.WithCancel(perigee.WithActor(t.Context(),
+		perigee.Actor{Kind: perigee.ActorToken, From: "192.0.2.7", Call: "c1"}))
 	cancel() // the client has left
 	if err := l.Record(ctx, perigee.AuditEntry{Action: perigee.AuditAccountUse, Object: "ada@example.com"}); err != nil {
 		t.Fatal(err)
@@ -47,13 +49,15 @@ func TestRecordWritesOneLineAndOneRow(t *testing.T) {
 		t.Fatalf("%d rows and the log %q", len(store.entries), log.String())
 	}
 	first, second := store.entries[0], store.entries[1]
-	if first.Actor != "token" || first.From != "192.0.2.7" || first.Call != "c1" || first.Result != "ok" || first.ID == "" || first.Time.IsZero() {
+	if first.Actor != "token" || first.From != "192.0.2.7" || first.Call != "c1" || first.Result != "ok" || first.ID == "" ||
+		first.Time.IsZero() {
 		t.Errorf("got %+v", first)
 	}
 	if second.Actor != "offline" || second.From != "ada" || second.Result != "invalid" || second.ID == first.ID {
 		t.Errorf("got %+v", second)
 	}
-	if want := `level=INFO msg="account use" action=account.use actor=token object=ada@example.com result=ok from=192.0.2.7`; !strings.Contains(log.String(), want) {
+	want := `level=INFO msg="account use" action=account.use actor=token object=ada@example.com result=ok from=192.0.2.7`
+	if !strings.Contains(log.String(), want) {
 		t.Errorf("the log has no %s: %s", want, log.String())
 	}
 }
@@ -62,7 +66,8 @@ func TestRecordSaysThatTheStoreFails(t *testing.T) {
 	var log bytes.Buffer
 	broken := errors.New("disk on fire")
 	l := New(Options{Store: &memoryStore{err: broken}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := l.Record(t.Context(), perigee.AuditEntry{Action: perigee.AuditAccountRemove, Object: "ada@example.com"}); !errors.Is(err, broken) {
+	if err := l.Record(t.Context(), perigee.AuditEntry{Action: perigee.AuditAccountRemove,
+		Object: "ada@example.com"}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	for _, want := range []string{`msg="account removal"`, `level=WARN msg="audit entry not stored"`, "disk on fire"} {

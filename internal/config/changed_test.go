@@ -16,7 +16,7 @@ func TestChangedNamesSettingsAndNoValues(t *testing.T) {
 	after := &Config{Listen: "127.0.0.1:2", Keys: []Key{key("a", "secret-two"), key("c", "x")}, Upstreams: []Upstream{{Name: "v"}, {Name: "u"}},
 		Retention: Retention{Calls: time.Hour}}
 	got := Changed(before, after)
-	want := []string{"listen", "keys.a changed", "keys.c added", "keys.b removed", "upstreams reordered", "retention"}
+	want := []string{"listen", "keys.a changed", "keys.c added", "keys.b removed", "upstreams reordered", "retention.calls"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -7,46 +7,48 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"perigee"
+	"perigee/internal/config/field"
+	"perigee/internal/config/yamltree"
 )
 
 const (
-	// maxVisited bounds how many nodes are looked at, so that aliases of aliases cannot multiply without end.
+	// maxVisited bounds how many nodes are decoded, so that aliases of aliases cannot multiply without end.
 	maxVisited = 100_000
-	// maxMerges bounds how deep << may nest; a mapping that merges itself ends here.
+	// maxMerges bounds how deep << may nest; a mapping that merges itself ends there.
 	maxMerges = 10
 )
 
-// decode reads a node into v. It goes by the type, so it ends however the tree is knotted.
-func (l *loader) decode(node *yaml.Node, v reflect.Value, key string, f field) {
+// decode reads a node into s. The recursion follows the types, so it ends even if aliases form a cycle.
+func (l *loader) decode(node *yaml.Node, s field.Setting) {
 	node = l.follow(node)
-	if node == nil || isNull(node) {
-		return // a key without a value is a key that was not set
+	if node == nil || yamltree.IsNull(node) {
+		return // a key without a value is not set
 	}
-	origin := Origin{l.path, node.Line, node.Column}
-	if key != "" {
-		l.origins[key] = origin
-	}
-	if want := nodeKind(v.Type()); node.Kind != want {
-		l.refuse(origin, keyOrFile(key), fmt.Sprintf("expected %s, got %s", expected(v.Type()), describe(node)), hintForKind(v.Type(), node))
+	l.Origins[s.Key] = Origin{l.Path, node.Line, node.Column}
+	t := s.Value.Type()
+	if node.Kind != field.NodeKind(t) {
+		l.refuse(s.Key, fmt.Sprintf("expected %s, got %s", field.Expected(t), yamltree.Describe(node)), field.HintForKind(t, node))
 		return
 	}
 	switch {
-	case isStruct(v.Type()):
-		l.decodeStruct(node, v, key)
-	case v.Kind() == reflect.Slice:
-		l.decodeList(node, v, key, f)
-	case v.Kind() == reflect.Map:
-		l.decodeMap(node, v, key)
+	case field.IsMapping(t):
+		l.decodeMapping(node, s.Value, s.Key)
+	case t.Kind() == reflect.Slice:
+		l.decodeList(node, s)
+	case t.Kind() == reflect.Map:
+		l.decodeMap(node, s)
 	default:
-		l.decodeScalar(node, v, key, f)
+		l.decodeScalar(node, s)
 	}
 }
 
-// follow goes from an alias to what it stands for, and gives up when that has happened too often.
+// follow returns the node that an alias refers to, and nil after maxVisited nodes.
 func (l *loader) follow(node *yaml.Node) *yaml.Node {
 	l.visited++
 	if l.visited == maxVisited {
-		l.problemAt(node.Line, node.Column, "the file is too large once its aliases are followed", "")
+		l.problemAt(node, "the file is too large once its aliases are followed", "")
 	}
 	if l.visited >= maxVisited {
 		return nil
@@ -57,249 +59,229 @@ func (l *loader) follow(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-func (l *loader) decodeStruct(node *yaml.Node, v reflect.Value, key string) {
-	pairs := l.pairs(node, key)
-	fields := fieldsOf(v.Type())
-	kind := ""
-	if v.Type() == typeUpstream {
+// A pair is a key of a mapping and its value.
+type pair struct {
+	name       string
+	key, value *yaml.Node
+}
+
+// pairs lists the keys of a mapping, then those that it merges in (<<) and does not have itself.
+func (l *loader) pairs(node *yaml.Node, merges int) []pair {
+	var list, merged []pair
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k, value := l.follow(node.Content[i]), node.Content[i+1]
+		if k == nil {
+			return list
+		}
+		line, seen := lines[k.Value]
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			l.problemAt(k, "a key must be a word, not "+yamltree.Describe(k), "")
+		case k.ShortTag() == "!!merge":
+			merged = append(merged, l.mergedPairs(value, merges)...)
+		case seen:
+			l.problemAt(k, fmt.Sprintf("key %q is set twice", k.Value), fmt.Sprintf("the first time is in line %d", line))
+		default:
+			lines[k.Value] = k.Line
+			list = append(list, pair{k.Value, k, value})
+		}
+	}
+	for _, p := range merged {
+		if _, seen := lines[p.name]; !seen {
+			lines[p.name] = p.key.Line
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// mergedPairs lists the keys that << refers to: a mapping or a list of mappings.
+func (l *loader) mergedPairs(value *yaml.Node, merges int) (list []pair) {
+	target := l.follow(value)
+	switch {
+	case target == nil:
+	case merges >= maxMerges:
+		l.problemAt(value, "<< is nested too deep", "")
+	case target.Kind == yaml.MappingNode:
+		return l.pairs(target, merges+1)
+	case target.Kind == yaml.SequenceNode:
+		for _, item := range target.Content {
+			list = append(list, l.mergedPairs(item, merges+1)...)
+		}
+	default:
+		l.problemAt(value, "<< needs a mapping or a list of mappings", "")
+	}
+	return list
+}
+
+func (l *loader) decodeMapping(node *yaml.Node, v reflect.Value, key string) {
+	pairs, fields, kind := l.pairs(node, 0), field.Of(v.Type()), ""
+	if v.Type() == reflect.TypeFor[Upstream]() {
 		kind = kindOf(pairs)
 	}
 	for _, p := range pairs {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == p.name })
-		if i < 0 {
+		f := field.Find(fields, p.name)
+		switch {
+		case f == nil:
 			l.unknownKey(p, key, fields, kind)
-			continue
+		case kind != "" && !f.Belongs(kind):
+			l.bad[field.Join(key, f.Name)] = true
+			l.problemAt(p.key, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.Name, kind),
+				"it is for kind "+strings.Join(f.Kinds, ", "))
+		default:
+			l.decode(p.value, field.Setting{Key: field.Join(key, f.Name), Field: f, Value: v.Field(f.Index)})
 		}
-		f := fields[i]
-		if kind != "" && !f.belongs(kind) {
-			l.bad[join(key, f.name)] = true
-			l.problemAt(p.key.Line, p.key.Column, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.name, kind),
-				"it is for kind "+strings.Join(f.kinds, ", "))
-			continue
-		}
-		l.decode(p.value, v.Field(f.index), join(key, f.name), f)
 	}
 }
 
-// kindOf looks ahead for the kind of an upstream, "" unless it is one that exists.
+// kindOf is the kind of an upstream, "" if it is missing or unknown.
 func kindOf(pairs []pair) string {
 	for _, p := range pairs {
 		value := p.value
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		if p.name == "kind" && value.Kind == yaml.ScalarNode && slices.Contains(kinds(), value.Value) {
+		if p.name == "kind" && value.Kind == yaml.ScalarNode && slices.Contains(upstreamField("kind").Enum, value.Value) {
 			return value.Value
 		}
 	}
 	return ""
 }
 
-// kinds are all kinds of upstreams, also those that this version has not got.
-func kinds() []string { return kindField().enum }
-
-// kindField is the field that says of which kind an upstream is.
-func kindField() field {
-	fields := fieldsOf(typeUpstream)
-	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == "kind" })]
-}
-
-func (l *loader) unknownKey(p pair, key string, fields []field, kind string) {
+func (l *loader) unknownKey(p pair, key string, fields []*field.Field, kind string) {
 	message := fmt.Sprintf("unknown key %q", p.name)
 	if key != "" {
 		message += " in " + key
 	}
-	l.problemAt(p.key.Line, p.key.Column, message, l.hint(func() string {
-		known := fieldNames(slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return kind != "" && !f.belongs(kind) }))
+	l.problemAt(p.key, message, l.hint(func() string {
+		var known []string
+		for _, f := range fields {
+			if kind == "" || f.Belongs(kind) {
+				known = append(known, f.Name)
+			}
+		}
 		if near := nearest(p.name, known); near != "" {
 			return fmt.Sprintf("did you mean %q?", near)
 		}
-		if elsewhere := keysCalled(p.name); len(elsewhere) > 0 {
-			return "it belongs under " + strings.Join(elsewhere, " or ")
+		var sections []string // that have a key of this name
+		for _, top := range field.Of(reflect.TypeFor[Config]()) {
+			if field.Find(field.Of(field.ElemOf(top.Type)), p.name) != nil {
+				sections = append(sections, top.Name)
+			}
+		}
+		if len(sections) > 0 {
+			return "it belongs under " + strings.Join(sections, " or ")
 		}
 		return "known keys are " + strings.Join(known, ", ")
 	}))
 }
 
-// keysCalled finds the places that know a key which somebody wrote elsewhere.
-func keysCalled(name string) []string {
-	var places []string
-	for _, top := range fieldsOf(reflect.TypeFor[Config]()) {
-		t := top.typ
-		if t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		if isStruct(t) && slices.Contains(fieldNames(fieldsOf(t)), name) {
-			places = append(places, top.name)
-		}
-	}
-	return places
-}
-
-func (l *loader) decodeList(node *yaml.Node, v reflect.Value, key string, f field) {
-	list := reflect.MakeSlice(v.Type(), 0, min(len(node.Content), 64))
+func (l *loader) decodeList(node *yaml.Node, s field.Setting) {
+	list := reflect.MakeSlice(s.Value.Type(), len(node.Content), len(node.Content))
 	for i, child := range node.Content {
-		itemKey := fmt.Sprintf("%s[%d]", key, i)
-		item := reflect.New(v.Type().Elem()).Elem()
-		l.decode(child, item, itemKey, f)
-		if !l.isSet(itemKey) && l.visited < maxVisited {
-			l.origins[itemKey] = Origin{l.path, child.Line, child.Column}
+		item := field.Setting{Key: field.ItemKey(s.Key, i), Field: s.Field, Value: list.Index(i), Item: true}
+		l.decode(child, item)
+		if !l.isSet(item.Key) && l.visited < maxVisited {
+			l.Origins[item.Key] = Origin{l.Path, child.Line, child.Column}
 			hint := ""
 			if child.Value == "null" {
 				hint = "put null in quotes if it is meant as text"
 			}
-			l.refuse(l.origins[itemKey], itemKey, "expected "+expected(item.Type())+", got nothing", hint)
-		}
-		list = reflect.Append(list, item)
-	}
-	v.Set(list)
-}
-
-func (l *loader) decodeMap(node *yaml.Node, v reflect.Value, key string) {
-	m := reflect.MakeMap(v.Type())
-	for _, p := range l.pairs(node, key) {
-		item := reflect.New(v.Type().Elem()).Elem()
-		l.decode(p.value, item, join(key, p.name), field{format: "name"})
-		if l.isSet(join(key, p.name)) {
-			m.SetMapIndex(reflect.ValueOf(p.name), item)
+			l.refuse(item.Key, "expected "+field.Expected(item.Value.Type())+", got nothing", hint)
 		}
 	}
-	v.Set(m)
+	s.Value.Set(list)
 }
 
-func (l *loader) decodeScalar(node *yaml.Node, v reflect.Value, key string, f field) {
-	origin := l.origins[key]
-	if !slices.Contains(tagsFor(v.Type()), node.ShortTag()) {
+func (l *loader) decodeMap(node *yaml.Node, s field.Setting) {
+	m := reflect.MakeMap(s.Value.Type())
+	for _, p := range l.pairs(node, 0) {
+		item := field.Setting{Key: field.Join(s.Key, p.name), Field: s.Field, Value: reflect.New(s.Value.Type().Elem()).Elem(), Item: true}
+		l.decode(p.value, item)
+		if l.isSet(item.Key) {
+			m.SetMapIndex(reflect.ValueOf(p.name), item.Value)
+		}
+	}
+	s.Value.Set(m)
+}
+
+func (l *loader) decodeScalar(node *yaml.Node, s field.Setting) {
+	accepted := s.Field.Scalar
+	if slices.Contains(strings.Fields(accepted.Tags), node.ShortTag()) {
+		l.set(s, node.Value, l.Origins[s.Key])
+		return
+	}
+	hint := ""
+	switch {
+	case accepted.Tags == field.TextTags:
+		hint = "put it in quotes if it is meant as text"
+	case node.ShortTag() == "!!str" && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		hint = "remove the quotes"
+	}
+	l.refuse(s.Key, "expected "+accepted.Expected+", got "+yamltree.Describe(node), hint)
+}
+
+// set reads a text from any source into s.
+func (l *loader) set(s field.Setting, text string, origin Origin) {
+	delete(l.bad, s.Key)
+	l.Origins[s.Key] = origin
+	got := ", got " + quote(text, s.Field)
+	if s.Value.Type() == reflect.TypeFor[perigee.Secret]() {
+		var ok bool
+		if text, ok = l.resolveSecret(s, text); !ok {
+			return
+		}
+		got = ""
+	}
+	value, err := s.Field.Parse(text)
+	if err != nil {
 		hint := ""
-		switch {
-		case v.Kind() == reflect.String || v.Type() == typeSecret:
-			hint = "put it in quotes if it is meant as text"
-		case node.ShortTag() == "!!str" && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
-			hint = "remove the quotes"
+		if got != "" {
+			hint = l.hint(func() string { return hintFor(text, s.Field) })
 		}
-		l.refuse(origin, key, "expected "+expected(v.Type())+", got "+describe(node), hint)
+		l.refuse(s.Key, err.Error()+got, hint)
 		return
 	}
-	l.setLeaf(v, node.Value, key, origin, f)
-}
-
-// tagsFor lists the kinds of YAML scalars that a type takes. Text takes numbers as they are written: a
-// model called 4 is a model.
-func tagsFor(t reflect.Type) []string {
-	switch {
-	case t == typeDuration, t == typeSize, t == typeAutoSize:
-		return []string{"!!str", "!!int"}
-	case t == typeTime:
-		return []string{"!!str", "!!timestamp"}
-	case t == typeSecret, t.Kind() == reflect.String:
-		return []string{"!!str", "!!int", "!!float", "!!timestamp"}
-	case t.Kind() == reflect.Bool:
-		return []string{"!!bool"}
-	case t.Kind() == reflect.Float64:
-		return []string{"!!int", "!!float"}
-	}
-	return []string{"!!int"}
-}
-
-// setLeaf reads text from any source into v.
-func (l *loader) setLeaf(v reflect.Value, text, key string, origin Origin, f field) {
-	delete(l.bad, key)
-	l.origins[key] = origin
-	if v.Type() == typeSecret {
-		value, ok := l.resolveSecret(text, key, origin, f)
-		if !ok {
-			return
-		}
-		if err := setScalar(v, value, f); err != nil {
-			l.refuse(origin, key, err.Error(), "")
-		}
+	s.Value.Set(value)
+	if !isPath(s.Field.Format) || s.Field.Format == "program" && text == KindSimulator {
 		return
 	}
-	if err := setScalar(v, text, f); err != nil {
-		l.refuse(origin, key, fmt.Sprintf("%v, got %s", err, quote(text, f)), l.hint(func() string { return hintFor(v.Type(), text, f) }))
+	path, ok := l.src.expand(text)
+	if !ok {
+		l.refuse(s.Key, "the home directory is not known", "write the path without ~")
 		return
 	}
-	if f.format == "path" || f.format == "dir" {
-		path, ok := l.src.expand(text)
-		if !ok {
-			l.refuse(origin, key, "the home directory is not known", "write the path without ~")
-			return
-		}
-		if f.format == "path" {
-			path = l.besideFile(path, origin)
-		}
-		v.SetString(path)
+	if s.Field.Format != "dir" {
+		path = l.besideFile(path, origin)
 	}
+	s.Value.SetString(path)
 }
 
-func nodeKind(t reflect.Type) yaml.Kind {
-	switch {
-	case isStruct(t), t.Kind() == reflect.Map:
-		return yaml.MappingNode
-	case t.Kind() == reflect.Slice:
-		return yaml.SequenceNode
-	}
-	return yaml.ScalarNode
-}
+// isPath reports whether texts of a format are paths.
+func isPath(format string) bool { return format == "path" || format == "program" || format == "dir" }
 
-func isNull(node *yaml.Node) bool {
-	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
-}
-
-// describe says what a node is without saying what is in it, which may be a secret in the wrong place.
-func describe(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
+// hintFor guesses what was meant by a text that Field.Parse refused.
+func hintFor(text string, f *field.Field) string {
+	if near := nearest(text, f.Enum); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
-	switch node.ShortTag() {
-	case "!!str":
-		return "text"
-	case "!!bool":
-		return node.Value
-	case "!!int", "!!float":
-		return "a number"
-	case "!!timestamp":
-		return "a date"
+	if f == upstreamField("kind") {
+		return "there is no upstream for other providers; " + upstreamHint
 	}
-	return "a value with a YAML tag (!)"
-}
-
-func hintForKind(t reflect.Type, node *yaml.Node) string {
-	list := t.Kind() == reflect.Slice
-	switch {
-	case list && node.Kind == yaml.MappingNode:
-		return "begin each item with -"
-	case list && node.Kind == yaml.ScalarNode && isStruct(t.Elem()):
-		return "write each item as - " + exampleItem(t.Elem())
-	case list && node.Kind == yaml.ScalarNode:
-		return "put it in [ ]"
-	case isStruct(t) && node.Kind == yaml.ScalarNode && exampleItem(t) != "{}":
-		return "write it as " + exampleItem(t)
+	if f.Scalar.Name == "duration" && f.Preset != nil && text != "" && strings.Trim(text, "0123456789") == "" {
+		return "did you mean " + text + strings.TrimLeft(*f.Preset, "0123456789") + "?"
 	}
 	return ""
 }
 
-// exampleItem is a mapping with what it cannot do without.
-func exampleItem(t reflect.Type) string {
-	var parts []string
-	for _, f := range fieldsOf(t) {
-		if f.required {
-			parts = append(parts, f.name+": "+exampleOf(f))
-		}
+// quote repeats a text in a message: shortened, and not if it may contain a password or a key.
+func quote(text string, f *field.Field) string {
+	if f.Format == "url" && strings.ContainsAny(text, "@?") {
+		return "one that is not shown here"
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// keyOrFile names the top of the file, which has no key.
-func keyOrFile(key string) string {
-	if key == "" {
-		return "the file"
+	if r := []rune(text); len(r) > 60 {
+		text = string(r[:60]) + "…"
 	}
-	return key
+	return fmt.Sprintf("%q", text)
 }
-
-// parent takes the last step off a key: "a.b[0]" is in "a.b" is in "a".
-func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }

@@ -7,165 +7,115 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"perigee"
+	"perigee/internal/config/field"
+	"perigee/internal/config/value"
+	"perigee/internal/config/yamltree"
+	"perigee/internal/datadir"
 )
 
-// Sources says where to look. The zero value is the real thing: the search path, the process's
-// environment, the file system.
+// Sources are the inputs of a configuration. The zero value uses the search path, the environment of the process and the file
+// system.
 type Sources struct {
 	Path     string                       // --config; empty: search
-	Flags    map[string]string            // dotted key to value: "listen", "limits.body"
+	Flags    map[string]string            // by key: "listen", "limits.body"
 	Env      func(string) (string, bool)  // nil: os.LookupEnv
-	Environ  func() []string              // all of it as NAME=value, to find misspelt names; nil: os.Environ, or nothing when Env is set
-	ReadFile func(string) ([]byte, error) // nil: os.ReadFile, but no more than a configuration may hold
+	Environ  func() []string              // NAME=value, to find misspelt names; nil: os.Environ, or nothing if Env is set
+	ReadFile func(string) ([]byte, error) // nil: os.ReadFile with a limit
 
-	// Models are names of models that exist somewhere. One in the configuration that is nearly such a name is spoken of; nil: nobody knows any.
+	// Models are names of existing models. A similar name in the configuration gets a warning.
 	Models []string
 
-	// Spare says of which keys the value will not be used; nil: of none. There a secret that leads nowhere is no problem,
-	// and becomes a word that nobody can present, nor is a kind of upstream that this version has not got.
+	// Spare reports whether the value of a key will not be used; nil: all are used. Such a secret may be missing, and such an
+	// upstream may be of a kind that this version does not support.
 	Spare func(key string) bool
 
 	Now       func() time.Time // nil: time.Now
 	HomeDir   string           // empty: from the system
 	ConfigDir string           // empty: from the system
 
-	system string // as runtime.GOOS, which it is when empty; decides where data is kept
+	system string // empty: runtime.GOOS; decides where data is stored
 }
 
-// Loaded is a configuration that holds, and where it came from. It is never changed after Load, so it may
-// be shared.
+// Loaded is a valid configuration and its origins. It is not changed after Load, so it may be shared.
 type Loaded struct {
-	Config   *Config
-	Path     string // the file; empty when there is none
-	Searched string // where it was looked for first
-	// KeyVariable is the environment variable whose API key the only upstream has, because there is no file; empty: there is one,
-	// or no such variable.
-	KeyVariable string
-	Warnings    []string          // what is allowed but unwise, one sentence each
-	Cautions    []Problem         // the same with its parts
-	Origins     map[string]Origin // by key, as in Value; keys that nobody set are missing
-	// Variables are the environment variables that secrets were read from, in order of name.
-	Variables []string
-	// Certificate is the pair in the files of tls; nil: none is configured, or Sources.Spare names tls.key.
-	Certificate *tls.Certificate
+	Config      *Config
+	Path        string            // the file; empty: none
+	Searched    string            // the first path that was searched
+	KeyVariable string            // the variable with the API key of the only upstream, if there is no file
+	Warnings    []Problem         // allowed but unwise
+	Origins     map[string]Origin // by key, as in Value; values that are not set are missing
+	Variables   []string          // environment variables that secrets were read from, sorted
+	Certificate *tls.Certificate  // of tls; nil: not configured, or spared (Sources.Spare)
 
-	inputs  []input
-	blank   bool              // the file has nothing in it but comments
-	shown   map[string]string // what is shown of secrets, by key
-	refused map[string]bool   // keys with a value that could not be taken; none in a configuration that holds
+	inputs []input
+	blank  bool              // the file has only comments
+	shown  map[string]string // texts that stand for secrets, by key
+	bad    map[string]bool   // keys with a refused value: there are no further problems about them
 }
 
-// An input is a file that was read, or looked for, on the way to a configuration.
+// Files returns the files that the configuration was read from: its own file, and those of secrets and certificates.
+func (l *Loaded) Files() []string {
+	paths := make([]string, len(l.inputs))
+	for i, in := range l.inputs {
+		paths[i] = in.path
+	}
+	return paths
+}
+
+// An input is a file that was read or searched.
 type input struct {
 	path       string
 	limit      int64 // of its size
 	missing    bool
 	sum        [sha256.Size]byte
-	unfinished bool // a configuration file whose last line has no line break
+	unfinished bool // the last line has no line break
 }
 
-// Load merges flag over environment over file over default and checks the result. The error is a
-// *Problems with everything that is wrong; then there is no configuration at all.
+// Load merges flags over environment over file over defaults, and validates the result. The error is a *Problems.
 func Load(src Sources) (*Loaded, error) {
 	l := newLoader(src)
-	l.gather()
-	if problems := l.complaints(); problems != nil {
-		return nil, problems
+	l.load()
+	if err := l.err(); err != nil {
+		return nil, err
 	}
 	return l.loaded(), nil
 }
 
-// Inspect is Load for who wants to see a configuration also when it does not hold. Beside the error there is what was
-// understood of it, which is not for use: values that were refused are [refused]. It is nil when there is a file and
-// nothing is known of what it says.
+// Inspect is Load for showing a configuration even if it is invalid: the result then has the values that could be read, and
+// must not be used. It is nil if the file could not be parsed.
 func Inspect(src Sources) (*Loaded, error) {
 	l := newLoader(src)
-	whole := l.gather()
-	var err error
-	if problems := l.complaints(); problems != nil {
-		err = problems
+	if !l.load() {
+		return nil, l.err()
 	}
-	if !whole {
-		return nil, err
-	}
-	return l.loaded(), err
+	return l.loaded(), l.err()
 }
 
-// gather brings all sources together and checks the result. It says whether all of the file was understood.
-func (l *loader) gather() (whole bool) {
-	whole = l.readFile()
-	l.useKeyOfEnvironment()
-	l.applyEnvironment()
-	l.applyFlags()
-	l.fillDefaults(reflect.ValueOf(l.config).Elem(), "", "")
-	l.inheritProxy()
-	if whole {
-		// What the file says about the rest is only known when all of it was understood.
-		l.validate()
-		l.findMisspeltEnvironment()
-		l.warnAboutReadableSecrets()
-	}
-	return whole
-}
-
-// complaints returns what is wrong, nil for nothing.
-func (l *loader) complaints() *Problems {
-	if len(l.problems.List) == 0 {
-		return nil
-	}
-	l.problems.sort()
-	l.problems.shorten()
-	return &l.problems
-}
-
-func (l *loader) loaded() *Loaded {
-	if more := len(l.warnings) - maxProblems; more > 0 {
-		l.warnings = append(l.warnings[:maxProblems], Problem{Message: fmt.Sprintf("there are %d more warnings", more)})
-	}
-	var sentences []string
-	for _, warning := range l.warnings {
-		sentences = append(sentences, warning.String())
-	}
-	var variables []string
-	for name := range l.envNames {
-		if value, _ := l.src.Env(name); value != "" {
-			variables = append(variables, name)
-		}
-	}
-	slices.Sort(variables)
-	return &Loaded{Config: l.config, Variables: variables, Path: l.path, Searched: l.searched, KeyVariable: l.keyVariable, Certificate: l.certificate, Warnings: sentences, Cautions: l.warnings, Origins: l.origins,
-		inputs: l.inputs, blank: l.blank, shown: l.shown, refused: l.bad}
-}
+// maxFile is the largest size of the file in bytes.
+const maxFile = 1 << 20
 
 // A loader is one run of Load.
 type loader struct {
+	Loaded
 	src      Sources
-	path     string // of the file; empty when there is none
-	searched string
-	config   *Config
-	origins  map[string]Origin
-	bad      map[string]bool // keys with a value that was refused: no follow-up problems about them
-	problems Problems
-	warnings []Problem
-	inputs   []input
-	blank    bool // the file has nothing in it but comments
+	problems []Problem
 
-	envNames    map[string]bool   // what env: refers to
-	shown       map[string]string // what is shown of secrets, by key
-	secretFiles []string          // that file: refers to
-	literals    []string          // keys of secrets that stand in the file themselves
-	visited     int               // nodes of the tree, an alias counted each time it is followed
-	hints       int               // that were looked for
-
-	certificate *tls.Certificate // of tls; nil: none
-
-	keyVariable string // that the only upstream has its key from, because there is no file
+	variables   map[string]bool // names in env: references
+	secretFiles []string        // paths in file: references
+	literals    []string        // keys of secrets that the file contains
+	visited     int             // nodes of the file, an alias counted each time it is followed
+	hints       int             // that were searched
 }
 
 func newLoader(src Sources) *loader {
@@ -181,14 +131,47 @@ func newLoader(src Sources) *loader {
 	if src.system == "" {
 		src.system = runtime.GOOS
 	}
-	return &loader{
-		src: src, config: new(Config),
-		origins: make(map[string]Origin), bad: make(map[string]bool), envNames: make(map[string]bool), shown: make(map[string]string),
-	}
+	return &loader{src: src, variables: make(map[string]bool), Loaded: Loaded{
+		Config: new(Config), Origins: make(map[string]Origin), shown: make(map[string]string), bad: make(map[string]bool),
+	}}
 }
 
-// readFile finds, reads and decodes the file. It says whether what it says is known: false means that
-// some of it was not even understood.
+// load reads all sources and validates the result. It reports whether the whole file was parsed.
+func (l *loader) load() (parsed bool) {
+	parsed = l.readFile()
+	l.useEnvironmentKey()
+	l.applyEnvironment()
+	l.applyFlags()
+	l.fillDefaults()
+	l.inheritProxy()
+	if parsed { // otherwise problems about missing values would be wrong
+		l.validate()
+	}
+	return parsed
+}
+
+// err returns all problems as *Problems.
+func (l *loader) err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	return newProblems(l.problems)
+}
+
+func (l *loader) loaded() *Loaded {
+	loaded := l.Loaded
+	if more := len(loaded.Warnings) - maxProblems; more > 0 {
+		loaded.Warnings = append(loaded.Warnings[:maxProblems], Problem{Message: fmt.Sprintf("there are %d more warnings", more)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.variables)) {
+		if l.src.lookup(name) != "" {
+			loaded.Variables = append(loaded.Variables, name)
+		}
+	}
+	return &loaded
+}
+
+// readFile finds, reads and decodes the file. It reports whether the whole file was parsed.
 func (l *loader) readFile() bool {
 	paths, named := l.src.files()
 	var path string
@@ -200,33 +183,38 @@ func (l *loader) readFile() bool {
 		}
 	}
 	if len(paths) > 0 {
-		l.searched = paths[0]
+		l.Searched = paths[0]
 	}
 	if errors.Is(err, fs.ErrNotExist) && named == "" {
 		return true
 	}
-	l.path = path
+	l.Path = path
 	if err != nil {
-		problem := Problem{Origin: Origin{Source: path}, Message: reason(err)}
+		message, hint := reason(err), ""
 		if errors.Is(err, fs.ErrNotExist) {
-			problem.Message, problem.Hint = "the file does not exist", "it is named by "+named
+			message, hint = "the file does not exist", "it is named by "+named
 		}
-		l.problems.List = append(l.problems.List, problem)
+		l.report(Origin{Source: path}, message, hint)
 		return false
 	}
 	l.inputs[len(l.inputs)-1].unfinished = len(text) > 0 && text[len(text)-1] != '\n'
-	root := l.parse(text)
-	if len(l.problems.List) > 0 {
+	root, err := yamltree.Parse(text)
+	bad, _ := errors.AsType[*yamltree.Error](err)
+	switch {
+	case bad != nil:
+		l.report(Origin{path, max(1, bad.Line), max(1, bad.Column)}, bad.Message, bad.Hint)
 		return false
-	}
-	l.blank = root == nil || root.Tag == "!!null"
-	if root != nil {
-		l.decode(root, reflect.ValueOf(l.config).Elem(), "", field{})
+	case root == nil || root.Tag == "!!null":
+		l.blank = true
+	case root.Kind != yaml.MappingNode:
+		l.problemAt(root, "the file: expected a mapping of keys to values, got "+yamltree.Describe(root), "")
+	default:
+		l.decodeMapping(root, reflect.ValueOf(l.Config).Elem(), "")
 	}
 	return l.visited <= maxVisited
 }
 
-// read reads a file of at most limit bytes and remembers that it did.
+// read reads a file of at most limit bytes and adds it to the inputs.
 func (l *loader) read(path string, limit int64) ([]byte, error) {
 	readFile := l.src.ReadFile
 	if readFile == nil {
@@ -236,13 +224,10 @@ func (l *loader) read(path string, limit int64) ([]byte, error) {
 	if !slices.ContainsFunc(l.inputs, func(in input) bool { return in.path == path }) {
 		l.inputs = append(l.inputs, input{path: path, limit: limit, missing: err != nil, sum: sha256.Sum256(text)})
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && int64(len(text)) > limit {
+		return nil, fmt.Errorf("the file is larger than %v", value.Size(limit))
 	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("the file is larger than %v", Size(limit))
-	}
-	return text, nil
+	return text, err
 }
 
 func readAtMost(path string, limit int64) ([]byte, error) {
@@ -254,91 +239,243 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// reason is err without the path, which the caller says itself.
+// readRegular is read for regular files: a device or a pipe might never end. Its error does not name the path.
+func (l *loader) readRegular(path string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	text, err := l.read(path, limit)
+	if err != nil {
+		return nil, errors.New(reason(err))
+	}
+	return text, nil
+}
+
+// reason is err without the path.
 func reason(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "does not exist"
+	}
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
 	return err.Error()
 }
 
-// problemAt reports something at a place in the file.
-func (l *loader) problemAt(line, column int, message, hint string) {
-	l.problems.List = append(l.problems.List, Problem{Origin{l.path, max(1, line), max(1, column)}, message, hint})
+// KeyVariables are the variables in which an API key is searched if there is no configuration file, in order.
+var KeyVariables = []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}
+
+// environmentUpstream is the name of the upstream that uses the API key in the environment.
+const environmentUpstream = "studio"
+
+// keyVariable is the variable that has an API key, "" if none has.
+func (s Sources) keyVariable() string {
+	if i := slices.IndexFunc(KeyVariables, func(name string) bool { return s.lookup(name) != "" }); i >= 0 {
+		return KeyVariables[i]
+	}
+	return ""
 }
 
-// problem reports something about a key: where it was set, or else what it would be part of.
+// useEnvironmentKey adds an upstream with the API key in the environment if there is no file.
+func (l *loader) useEnvironmentKey() {
+	name := l.src.keyVariable()
+	if l.Path != "" || name == "" {
+		return
+	}
+	l.KeyVariable = name
+	l.Config.Upstreams = []Upstream{{Name: environmentUpstream, Kind: KindGemini, Keys: make([]perigee.Secret, 1)}}
+	origin := Origin{Source: "environment " + name}
+	for _, key := range []string{"upstreams", "upstreams[0]", "upstreams[0].name", "upstreams[0].kind", "upstreams[0].keys"} {
+		l.Origins[key] = origin
+	}
+	key := reflect.ValueOf(&l.Config.Upstreams[0].Keys[0]).Elem()
+	l.set(field.Setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
+}
+
+// applyEnvironment sets every single value outside lists whose PERIGEE_ variable is set.
+func (l *loader) applyEnvironment() {
+	for _, s := range field.Leaves(l.Config) {
+		if value := l.src.lookup(s.Env()); value != "" {
+			l.set(s, value, Origin{Source: "environment " + s.Env()})
+		}
+	}
+}
+
+func (l *loader) applyFlags() {
+	known := field.Leaves(l.Config)
+	for key, value := range l.src.Flags {
+		origin := Origin{Source: "flag --" + strings.ReplaceAll(key, "_", "-")}
+		if i := slices.IndexFunc(known, func(s field.Setting) bool { return s.Key == key }); i >= 0 {
+			l.set(known[i], value, origin)
+		} else {
+			l.report(origin, fmt.Sprintf("unknown key %q", key), "")
+		}
+	}
+}
+
+// fillDefaults sets every value that no source has set to the default of its field.
+func (l *loader) fillDefaults() {
+	field.Walk(l.Config, func(s field.Setting) bool {
+		switch {
+		case s.Item || l.isSet(s.Key):
+		case s.Key == "data_dir":
+			l.Config.DataDir = datadir.Default(l.src.system, l.src.lookup, l.src.home())
+		default:
+			setPreset(s)
+		}
+		return true
+	})
+}
+
+// setPreset sets a value to the default of its field, if that has one.
+func setPreset(s field.Setting) {
+	preset := s.Field.PresetFor(s.Kind)
+	switch {
+	case preset == nil:
+	case s.Value.Kind() == reflect.Slice:
+		s.Value.Set(reflect.ValueOf(strings.Split(*preset, ",")))
+	default:
+		value, err := s.Field.Parse(*preset)
+		if err != nil {
+			panic("config: default of " + s.Key + ": " + err.Error())
+		}
+		s.Value.Set(value)
+	}
+}
+
+// inheritProxy copies the proxy at the top level to upstreams that have none.
+func (l *loader) inheritProxy() {
+	if l.Config.Proxy.IsZero() {
+		return
+	}
+	for i := range l.Config.Upstreams {
+		u, key := &l.Config.Upstreams[i], field.ItemKey("upstreams", i)+".proxy"
+		if !l.isSet(key) && upstreamField("proxy").Belongs(u.Kind) {
+			u.Proxy, l.Origins[key], l.shown[key] = l.Config.Proxy, l.Origins["proxy"], l.shown["proxy"]
+		}
+	}
+}
+
+// report adds a problem.
+func (l *loader) report(origin Origin, message, hint string) {
+	l.problems = append(l.problems, Problem{origin, message, hint})
+}
+
+// problemAt reports a problem at a node of the file.
+func (l *loader) problemAt(node *yaml.Node, message, hint string) {
+	l.report(Origin{l.Path, max(1, node.Line), max(1, node.Column)}, message, hint)
+}
+
+// problem reports a problem with the value of a key, unless the value was refused already. If the key is not set, the problem
+// is reported where the mapping or list around it was set.
 func (l *loader) problem(key, message, hint string) {
-	l.problems.List = append(l.problems.List, Problem{l.origin(key), message, hint})
+	if l.good(key) {
+		l.report(l.origin(key), message, hint)
+	}
 }
 
-// refuse reports that a key's value cannot be taken, and lets nobody look at it again.
-func (l *loader) refuse(origin Origin, key, message, hint string) {
+// refuse reports that the value of a key cannot be used.
+func (l *loader) refuse(key, message, hint string) {
+	l.report(l.origin(key), key+": "+message, hint)
 	l.bad[key] = true
-	l.problems.List = append(l.problems.List, Problem{origin, key + ": " + message, hint})
 }
 
-// warn says that something is allowed but unwise.
-func (l *loader) warn(format string, args ...any) {
-	l.warnAt(Origin{}, format, args...)
+// warn reports that the value of a key is allowed but unwise, unless the value was refused. An empty key is for warnings
+// without a place.
+func (l *loader) warn(key, format string, args ...any) {
+	if !l.good(key) {
+		return
+	}
+	warning := Problem{Message: fmt.Sprintf(format, args...)}
+	if key != "" {
+		warning.Origin = l.origin(key)
+	}
+	l.Warnings = append(l.Warnings, warning)
 }
 
-// warnAt says so of something that was set at a place.
-func (l *loader) warnAt(origin Origin, format string, args ...any) {
-	l.warnings = append(l.warnings, Problem{Origin: origin, Message: fmt.Sprintf(format, args...)})
-}
-
-// hint looks for what was meant, as long as anybody is going to read it: comparing names is what takes time when a file
-// is wrong everywhere.
-func (l *loader) hint(look func() string) string {
+// hint calls search for the first maxProblems problems: comparing names takes long, and no more problems are shown.
+func (l *loader) hint(search func() string) string {
 	if l.hints++; l.hints > maxProblems {
 		return ""
 	}
-	return look()
+	return search()
 }
 
-// origin finds where key, or the nearest thing around it, was set.
+// origin is where key, or the mapping or list around it, was set.
 func (l *loader) origin(key string) Origin {
-	for ; key != ""; key = parent(key) {
-		if o, ok := l.origins[key]; ok {
+	for ; key != ""; key = field.Parent(key) {
+		if o, ok := l.Origins[key]; ok {
 			return o
 		}
 	}
 	return Origin{Source: fromDefault}
 }
 
-// good says whether a key has a value that may be looked at.
-func (l *loader) good(key string) bool { return !l.bad[key] }
+// good reports whether neither the value of a key nor the mapping or list around it was refused.
+func (l *loader) good(key string) bool {
+	for ; key != ""; key = field.Parent(key) {
+		if l.bad[key] {
+			return false
+		}
+	}
+	return true
+}
 
-// isSet says whether somebody gave key a value.
+// isSet reports whether a source has set key.
 func (l *loader) isSet(key string) bool {
-	_, ok := l.origins[key]
+	_, ok := l.Origins[key]
 	return ok
 }
 
-// warnAboutReadableSecrets speaks up when others on this machine can read what should be hidden.
-func (l *loader) warnAboutReadableSecrets() {
-	if l.src.ReadFile != nil || runtime.GOOS == "windows" {
-		return
-	}
-	if mode, ok := readableByOthers(l.path); ok && len(l.literals) > 0 {
-		l.warn("%s holds a secret (%s) and can be read by others (mode %#o); write env:NAME or file:PATH there, or type: chmod 600 %s",
-			l.path, l.literals[0], mode, filepath.Clean(l.path))
-	}
-	slices.Sort(l.secretFiles)
-	for _, path := range slices.Compact(l.secretFiles) {
-		if mode, ok := readableByOthers(path); ok {
-			l.warn("the secret file %[1]s can be read by others (mode %#[2]o); type: chmod 600 %[1]s", filepath.Clean(path), mode)
-		}
-	}
+// A Value is a setting in effect. Key is as in "upstreams[0].keys[1]". Value is as in the file, but a secret is a reference
+// ([env:NAME], [file:PATH]) or [redacted], and a value that Inspect found invalid is [refused].
+type Value struct {
+	Key    string `json:"key"`
+	Value  string `json:"-"`
+	Typed  any    `json:"value"`            // Value as a bool, a number, an empty list or map if it is one, otherwise the text
+	Origin string `json:"origin"`           // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
+	Unused bool   `json:"unused,omitempty"` // this version does not use it
 }
 
-// readableByOthers says whether users besides the owner may read a file.
-func readableByOthers(path string) (os.FileMode, bool) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, false
+// Values lists every setting in the order of the file. An empty list is one value, "[]".
+func (l *Loaded) Values() (list []Value) {
+	field.Walk(l.Config, func(s field.Setting) bool {
+		v := Value{Key: s.Key, Origin: fromDefault, Unused: s.Unused}
+		if origin, ok := l.Origins[s.Key]; ok {
+			v.Origin = origin.String()
+		}
+		shown, isSecret := l.shown[s.Key]
+		switch {
+		case l.bad[s.Key]:
+			v.Value = "[refused]"
+		case field.IsMapping(s.Value.Type()), field.Scalars[s.Value.Type()] == nil && s.Value.Len() > 0:
+			return true
+		case isSecret:
+			v.Value = shown
+		default:
+			v.Value = field.Text(s.Value.Interface())
+		}
+		v.Typed = v.Value
+		if !isSecret && !l.bad[s.Key] {
+			v.Typed = typed(s.Value, v.Value)
+		}
+		list = append(list, v)
+		return false
+	})
+	return list
+}
+
+// typed is the value of a setting for programs, or its text.
+func typed(v reflect.Value, text string) any {
+	switch v.Interface().(type) {
+	case bool, int, int64, float64:
+		return v.Interface()
 	}
-	mode := info.Mode().Perm()
-	return mode, mode&0o077 != 0
+	switch v.Kind() {
+	case reflect.Slice:
+		return []any{}
+	case reflect.Map:
+		return map[string]any{}
+	}
+	return text
 }

@@ -69,7 +69,7 @@ func run(archive *txtar.Archive) map[string]string {
 	}
 	warnings := ""
 	for _, w := range loaded.Warnings {
-		warnings += w + "\n"
+		warnings += w.String() + "\n"
 	}
 	return map[string]string{"values": values.String(), "all": all.String(), "warnings": warnings}
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that is wrong, where it stands, and what to do about it. It never holds the
-// value of a secret.
+// A Problem is something wrong in a configuration: where, what, and what to do about it. It never contains a secret.
 type Problem struct {
 	Origin
 	Message string
@@ -16,33 +15,46 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	where := p.Source
-	if p.Line > 0 {
-		where = fmt.Sprintf("%s:%d:%d", p.Source, p.Line, p.Column)
+	text := p.Message
+	if p.Hint != "" {
+		text += "; " + p.Hint
 	}
-	if where != "" {
-		where += ": "
+	switch {
+	case p.Line > 0:
+		return fmt.Sprintf("%s:%d:%d: %s", p.Source, p.Line, p.Column, text)
+	case p.Source != "":
+		return p.Source + ": " + text
 	}
-	if p.Hint == "" {
-		return where + p.Message
-	}
-	return where + p.Message + "; " + p.Hint
+	return text
 }
 
-// maxProblems is how many problems are told. Who has more has one that is behind them all.
+// maxProblems is how many problems are shown. More of them usually have one cause.
 const maxProblems = 100
 
-// Problems are all that is wrong at once, in the order of the file, then environment and flags.
+// Problems are all problems of a configuration: those in the file by line, then environment and flags.
 type Problems struct {
 	List []Problem
-	More int // that are left out, because nobody reads so many
+	More int // problems that are not in List
 }
 
-// Error gives one line for each problem.
+func newProblems(list []Problem) *Problems {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(min(b.Line, 1), min(a.Line, 1)), // in the file
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Source, b.Source),
+		)
+	})
+	list = slices.Compact(list)
+	shown := min(len(list), maxProblems)
+	return &Problems{List: list[:shown], More: len(list) - shown}
+}
+
+// Error has one line for each problem.
 func (p *Problems) Error() string {
-	lines := make([]string, len(p.List), len(p.List)+1)
-	for i, problem := range p.List {
-		lines[i] = problem.String()
+	var lines []string
+	for _, problem := range p.List {
+		lines = append(lines, problem.String())
 	}
 	if p.More > 0 {
 		lines = append(lines, fmt.Sprintf("and there are %d more problems", p.More))
@@ -50,29 +62,8 @@ func (p *Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// shorten leaves out what is too much.
-func (p *Problems) shorten() {
-	if len(p.List) > maxProblems {
-		p.List, p.More = slices.Clone(p.List[:maxProblems]), len(p.List)-maxProblems
-	}
-}
-
-// sort puts what stands in the file first, and drops what was said twice.
-func (p *Problems) sort() {
-	slices.SortStableFunc(p.List, func(a, b Problem) int {
-		if inFile := cmp.Compare(min(b.Line, 1), min(a.Line, 1)); inFile != 0 {
-			return inFile
-		}
-		if a.Line > 0 {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		}
-		return cmp.Compare(a.Source, b.Source)
-	})
-	p.List = slices.Compact(p.List)
-}
-
-// An Origin says where a value came from: "default", the path of the file, "environment PERIGEE_LISTEN"
-// or "flag --listen". Line and Column count from 1 and are 0 outside the file.
+// An Origin is where a value was set: "default", the path of the file, "environment PERIGEE_LISTEN" or "flag --listen". Line and
+// Column count from 1 and are 0 outside the file.
 type Origin struct {
 	Source string
 	Line   int

@@ -1,58 +1,44 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+
+	"perigee/internal/config/field"
 )
 
 const referencePath = "../../docs/configuration.md"
 
 // docs/configuration.md is the manual as a page.
 func TestReferenceIsTheManual(t *testing.T) {
-	want := []byte(reference())
-	if *update {
-		if err := os.WriteFile(referencePath, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(referencePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("docs/configuration.md does not say what the comments in config.go say; run this test with -update")
-	}
+	generated(t, referencePath, []byte(reference()))
 }
 
 const referenceIntro = `# Configuration
 
-<!-- Made from the comments in internal/config/config.go by go test ./internal/config -update. Edit those. -->
+<!-- Generated from the comments in internal/config/config.go by go test ./internal/config -run Reference -update. -->
 
-perigee reads one YAML file. It works without one: with an API key in ` + "`GEMINI_API_KEY`" + ` (or ` + "`GOOGLE_API_KEY`" + `) it has one upstream,
-` + "`studio`" + `, of kind gemini; without a key the built-in simulator answers.
+perigee reads one YAML file, and works without one. Without a file, an API key in ` + "`GEMINI_API_KEY`" + ` (or ` + "`GOOGLE_API_KEY`" + `)
+configures one upstream of kind gemini, named ` + "`studio`" + `; without a key, the built-in simulator answers.
 
 %s
 
 ## The file
 
-` + "`perigee config init`" + ` writes a file with every key and its explanation. It is searched here:
+` + "`perigee config init`" + ` writes a file that explains every key. ` + "`--config FILE`" + ` or the environment variable
+` + "`PERIGEE_CONFIG`" + ` names the file to read; otherwise perigee looks for it here:
 
 | system | path |
 |---|---|
-| any | ` + "`--config FILE`, else `$PERIGEE_CONFIG`" + ` |
-| Linux | ` + "`$XDG_CONFIG_HOME/perigee/config.yaml`, by default `~/.config/perigee/config.yaml`" + ` |
+| Linux | ` + "`$XDG_CONFIG_HOME/perigee/config.yaml`" + `, by default ` + "`~/.config/perigee/config.yaml`" + ` |
 | macOS | the same, then ` + "`~/Library/Application Support/perigee/config.yaml`" + ` |
 | Windows | ` + "`%%AppData%%\\perigee\\config.yaml`" + ` |
 
-A small one:
+A minimal file:
 
-` + "```yaml" + `
+` + "```" + `yaml
 upstreams:
   - name: studio
     kind: gemini
@@ -62,32 +48,34 @@ models:
   aliases: {"claude-*haiku*": gemini-2.5-flash, "claude-*": gemini-3-flash}
 ` + "```" + `
 
-- **Order.** A flag counts before an environment variable, a variable before the file, the file before the default.
-- **Environment.** Every setting that is a single value outside lists has a variable: ` + "`limits.body` is `PERIGEE_LIMITS_BODY`" + `. An
-  empty variable counts as not set.
-- **Secrets** are written as ` + "`env:NAME`, as `file:PATH`" + ` or as they are. They are not shown and not logged.
-  ` + "`file:$CREDENTIALS_DIRECTORY/NAME`" + ` is a credential that systemd passes ([service.md](service.md)).
-- **Durations** are numbers with a unit: ` + "`30s`, `5m`, `1h30m`, `90d`" + `. **Sizes**: ` + "`64MiB`, `10MB`" + ` or a number of bytes.
-  **Patterns**: ` + "`*`" + ` is any text, ` + "`?`" + ` one character.
-- **Reload.** Changes take effect within a few seconds, except for ` + "`listen`, `data_dir`, `log_format`, `limits.head`, `store.url` and" + `
-  ` + "`store.seal_key`" + `, and adding or removing ` + "`tls`" + `, which need a restart: the log names them. A file with an error is reported in the log, and the previous configuration stays in effect. So it
-  does when a change would remove all ` + "`keys`" + ` or all ` + "`upstreams`" + `, which needs a restart, too. New content counts when two reads, a
-  second apart, agree on it (three if the last line has no line break), so a file may be written in place.
-- **Check.** ` + "`perigee config check`" + ` reports everything that is wrong at once; ` + "`perigee config show`" + ` lists every value and where
-  it comes from.
+- **Precedence.** Command-line flags override environment variables, which override the file, which overrides the
+  defaults.
+- **Environment variables.** Every key with a single value outside a list has a variable: ` + "`limits.body`" + ` is
+  ` + "`PERIGEE_LIMITS_BODY`" + `. An empty variable counts as unset.
+- **Secrets** are written as ` + "`env:NAME`" + `, ` + "`file:PATH`" + ` or literally. They are never shown or logged.
+  ` + "`file:$CREDENTIALS_DIRECTORY/NAME`" + ` reads a systemd credential ([service.md](service.md)).
+- **Durations** have a unit: ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`90d`" + `. **Sizes** have a unit or are in bytes: ` + "`64MiB`" + `, ` + "`10MB`" + `,
+  ` + "`1048576`" + `. In **patterns**, ` + "`*`" + ` matches any text and ` + "`?`" + ` any single character.
+- **Reload.** perigee applies changes to the file within a few seconds. Changes to ` + "`listen`" + `, ` + "`data_dir`" + `, ` + "`log_format`" + `,
+  ` + "`limits.head`" + `, ` + "`store.url`" + ` and ` + "`store.seal_key`" + ` require a restart; so does adding or removing ` + "`tls`" + `, and removing all
+  ` + "`keys`" + ` or all ` + "`upstreams`" + `. The log names changes that wait for a restart. If the file is invalid, the log says
+  why, and the previous configuration stays in effect. New content is applied once two reads, one second apart,
+  return the same text (three reads if the last line has no line break), so the file can be written in place.
+- **Checking.** ` + "`perigee config check`" + ` reports all problems at once; ` + "`perigee config show`" + ` lists every value and its
+  source.
 
 ## Completion in your editor
 
-Editors that use the YAML language server (VS Code with the YAML extension, Neovim, Helix, Zed) complete and explain the keys with a
-JSON Schema:
+Editors with the YAML language server (VS Code with the YAML extension, Neovim, Helix, Zed) complete and explain keys if
+they have a JSON Schema:
 
-` + "```console" + `
+` + "```" + `console
 $ perigee config schema > ~/.config/perigee/perigee.schema.json
 ` + "```" + `
 
-and this as the first line of the file:
+Refer to it in the first line of the file:
 
-` + "```yaml" + `
+` + "```" + `yaml
 # yaml-language-server: $schema=perigee.schema.json
 ` + "```" + `
 `
@@ -97,93 +85,94 @@ func reference() string {
 	var contents, body strings.Builder
 	contents.WriteString("Contents: [the file](#the-file), [editors](#completion-in-your-editor)")
 	var later []string
-	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
-		if f.idle() {
-			later = append(later, "`"+f.name+"`")
+	for _, f := range field.Of(reflect.TypeFor[Config]()) {
+		if !hasEffect(f) {
+			later = append(later, "`"+f.Name+"`")
 			continue
 		}
-		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.name)
-		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.name, paragraph(f.explain()))
-		entry(&body, f, f.name, true)
+		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.Name)
+		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.Name, paragraph(explain(f)))
+		entry(&body, f, f.Name, true)
 	}
-	fmt.Fprintf(&body, "\n## Reserved keys\n\n%s are accepted and have no effect in this version.\n", strings.Join(later, " and "))
+	if len(later) > 0 {
+		fmt.Fprintf(&body, "\n## Reserved keys\n\n%s is accepted but has no effect in this version.\n", strings.Join(later, " and "))
+	}
 	return fmt.Sprintf(referenceIntro, paragraph(contents.String()+".")) + body.String()
 }
 
-// paragraph breaks a text into lines. What looks like a tag is none.
+// paragraph breaks a text into lines, in which < is no tag.
 func paragraph(text string) string {
-	var lines []string
-	for _, word := range strings.Fields(strings.ReplaceAll(text, "<", "&lt;")) {
-		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= 130 {
-			lines[last] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(wrap(strings.ReplaceAll(text, "<", "&lt;"), 120), "\n")
 }
 
 // entry writes the facts about a key, and what is inside it.
-func entry(b *strings.Builder, f field, key string, top bool) {
-	inner, items := f.typ, ""
-	if f.typ.Kind() == reflect.Slice && isStruct(f.typ.Elem()) {
-		inner, items = f.typ.Elem(), "[]"
+func entry(b *strings.Builder, f *field.Field, key string, top bool) {
+	inner, items := f.Type, ""
+	if field.IsMapping(field.ElemOf(f.Type)) && f.Type.Kind() == reflect.Slice {
+		inner, items = f.Type.Elem(), "[]"
 	}
 	if !top {
-		fmt.Fprintf(b, "\n### %s\n\n%s\n", key, paragraph(f.explain()))
+		fmt.Fprintf(b, "\n### %s\n\n%s\n", key, paragraph(explain(f)))
 	}
 	facts := []string{"Type: " + typeText(f)}
-	if f.required {
+	if f.Required {
 		facts[0] += ", required"
 	}
-	if len(f.kinds) > 0 {
-		facts = append(facts, "kinds: "+strings.Join(slices.DeleteFunc(slices.Clone(f.kinds), laterKind), ", "))
+	if len(f.Kinds) > 0 {
+		facts = append(facts, "kinds: `"+strings.Join(f.Kinds, "`, `")+"`")
 	}
-	if f.hasInit {
-		facts = append(facts, "default: `"+strings.ReplaceAll(f.initial, ",", ", ")+"`")
+	if f.Preset != nil {
+		facts = append(facts, "default: `"+strings.ReplaceAll(*f.Preset, ",", "`, `")+"`")
+		for _, kind := range f.Kinds {
+			if preset := f.PresetFor(kind); preset != f.Preset {
+				facts[len(facts)-1] += ", for " + kind + " `" + *preset + "`"
+			}
+		}
 	}
-	if i := slices.IndexFunc(leaves(), func(l leaf) bool { return l.key == key }); i >= 0 {
-		facts = append(facts, "variable: `"+leaves()[i].env()+"`")
+	if f.Min != "" && f.Min != "0" && f.Min != "1" {
+		facts = append(facts, "minimum: `"+f.Min+"`")
 	}
-	if !isStruct(inner) {
-		facts = append(facts, "example: `"+f.name+": "+exampleValue(f, "")+"`")
+	if f.Max != "" {
+		facts = append(facts, "maximum: `"+f.Max+"`")
 	}
-	fmt.Fprintf(b, "\n%s.\n", paragraph(strings.Join(facts, "; ")))
-	if isStruct(inner) {
-		for _, in := range fieldsOf(inner) {
-			if !in.idle() {
-				entry(b, in, key+items+"."+in.name, false)
+	if s := (field.Setting{Key: key}); f.Scalar != nil && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Map && !strings.Contains(key, "[") {
+		facts = append(facts, "variable: `"+s.Env()+"`")
+	}
+	if !field.IsMapping(inner) {
+		facts = append(facts, "example: `"+f.Name+": "+exampleValue(f, "")+"`")
+	}
+	fmt.Fprintf(b, "\n%s\n", paragraph(strings.Join(facts, "; ")+"."))
+	if field.IsMapping(inner) {
+		for _, in := range field.Of(inner) {
+			if hasEffect(in) {
+				entry(b, in, key+items+"."+in.Name, false)
 			}
 		}
 	}
 }
 
-// typeText says of what type a value is.
-func typeText(f field) string {
-	t, list := f.typ, ""
-	if t.Kind() == reflect.Slice {
-		t, list = t.Elem(), "list of "
-	}
-	word := map[reflect.Type]string{typeSecret: "secret", typeTime: "time", typeDuration: "duration", typeSize: "size", typeAutoSize: "size or auto"}[t]
+// typeText is the type of a field for users.
+func typeText(f *field.Field) string {
+	isList := f.Type.Kind() == reflect.Slice
 	switch {
-	case word != "":
-	case isStruct(t):
-		word = "mapping"
-		if list != "" {
-			word = "mappings"
-		}
-	case t.Kind() == reflect.Map:
-		word = "mapping of names"
-	case t.Kind() == reflect.Bool:
-		word = "true or false"
-	case t.Kind() == reflect.Float64:
-		word = "number"
-	case t.Kind() == reflect.String && len(f.enum) > 0:
-		word = "one of " + strings.Join(f.choices(), ", ")
-	case t.Kind() == reflect.String:
-		word = "text"
-	default:
-		word = "whole number"
+	case isList && f.Scalar == nil:
+		return "list of mappings"
+	case f.Scalar == nil:
+		return "mapping"
+	case f.Type.Kind() == reflect.Map && f.Format == "name":
+		return "mapping of names to names"
+	case f.Type.Kind() == reflect.Map:
+		return "mapping of names to strings"
 	}
-	return list + word
+	name := f.Scalar.Name
+	if len(f.Enum) > 0 {
+		name = "one of `" + strings.Join(f.Enum, "`, `") + "`"
+	}
+	switch {
+	case isList && len(f.Enum) == 0:
+		return "list of " + name + "s"
+	case isList:
+		return "list of " + strings.TrimPrefix(name, "one of ")
+	}
+	return name
 }

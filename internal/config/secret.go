@@ -2,166 +2,218 @@ package config
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"io/fs"
+	"iter"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"unicode"
+
+	"perigee"
+	"perigee/internal/config/field"
+	"perigee/internal/config/value"
 )
 
 const maxSecretFile = 64 << 10
 
-// resolveSecret turns env:NAME and file:PATH into what they refer to; everything else is the secret itself.
-func (l *loader) resolveSecret(text, key string, origin Origin, f field) (string, bool) {
-	l.shown[key] = secretText(text, f)
-	before := len(l.problems.List)
-	value, ok := l.findSecret(text, key, origin, f)
-	if ok && f.format == "" {
-		l.warnAboutPlaceholder(text, value, key, origin)
-	}
-	if !l.spared(key) {
-		return value, ok
-	}
-	stand, can := standIn(f)
-	if !ok && can && isReference(text) {
-		l.problems.List = l.problems.List[:before]
-		delete(l.bad, key)
-		l.shown[key] = "[" + text + ", not set]"
-		return stand, true
-	}
-	return value, ok
+// spareSecrets returns values for secrets that are missing and will not be used, by format of the field. Should one be used after
+// all, the call fails. Formats that are not listed have none: without the URL of its database, perigee would use another one.
+var spareSecrets = map[string]func() string{
+	"":      rand.Text,
+	"proxy": func() string { return "http://proxy.invalid" },
 }
 
-// standIn is a value for a secret that is not there and will not be used. Should it be used all the same, it fails: it is a key
-// that no client can present, or a proxy that cannot be reached. There is none for secrets whose absence would mean something.
-func standIn(f field) (string, bool) {
-	switch f.format {
-	case "":
-		return rand.Text(), true
-	case "proxy":
-		return "http://proxy.invalid", true
+// resolveSecret returns the secret that a text is or refers to: env:NAME, file:PATH.
+func (l *loader) resolveSecret(s field.Setting, text string) (value string, ok bool) {
+	l.shown[s.Key] = shownSecret(text, s.Field)
+	value, problem := l.findSecret(s, text)
+	spare := spareSecrets[s.Field.Format]
+	switch {
+	case problem.Message == "":
+	case spare != nil && isReference(text) && l.spared(s.Key):
+		l.shown[s.Key] = "[" + text + ", not set]"
+		return spare(), true
+	default:
+		l.refuse(s.Key, problem.Message, problem.Hint)
+		return "", false
 	}
-	return "", false
+	if s.Field.Format == "" {
+		l.warnAboutPlaceholder(text, value, s.Key)
+	}
+	if origin := l.Origins[s.Key]; text != "" && origin.Line > 0 && l.shown[s.Key] != text && !isReference(text) {
+		l.literals = append(l.literals, s.Key)
+	}
+	return value, true
 }
 
-const redacted = "[redacted]"
+// spared reports whether the value of a key will not be used.
+func (l *loader) spared(key string) bool { return l.src.Spare != nil && l.src.Spare(key) }
 
-// secretText is what a listing shows of a secret: where it comes from.
-func secretText(text string, f field) string {
+// shownSecret is what listings show of a secret: the reference, or the address of a proxy without user and password.
+func shownSecret(text string, f *field.Field) string {
 	switch {
 	case text == "":
 		return ""
 	case isReference(text):
 		return "[" + text + "]"
-	case f.format == "proxy":
-		return proxyText(text)
+	case f.Format == "proxy":
+		if u, err := url.Parse(text); err == nil && u.User != nil {
+			return u.Scheme + "://" + redacted + "@" + u.Host
+		} else if err == nil {
+			return text
+		}
 	}
 	return redacted
 }
 
-// isReference says whether a secret is written as the place where it is.
+const redacted = "[redacted]"
+
 func isReference(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-func (l *loader) findSecret(text, key string, origin Origin, f field) (string, bool) {
-	if name, ok := strings.CutPrefix(text, "env:"); ok {
-		return l.secretFromEnv(name, key, origin)
+// findSecret returns the secret, or a problem without its origin.
+func (l *loader) findSecret(s field.Setting, text string) (secret string, problem Problem) {
+	fail := func(message, hint string) (string, Problem) { return "", Problem{Message: message, Hint: hint} }
+	kind, name, hasColon := strings.Cut(text, ":")
+	if !hasColon {
+		kind = ""
 	}
-	if path, ok := strings.CutPrefix(text, "file:"); ok {
-		return l.secretFromFile(path, key, origin)
-	}
-	if hasControl(text) {
-		l.refuse(origin, key, "the secret holds a line break or another control character", "")
-		return "", false
-	}
-	if text != "" && origin.Line > 0 && secretText(text, f) != text {
-		l.literals = append(l.literals, key)
-	}
-	return text, true
-}
-
-func (l *loader) secretFromEnv(name, key string, origin Origin) (string, bool) {
-	l.envNames[name] = true
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return notVisible(r) || r == '=' }) {
-		l.refuse(origin, key, "env: needs the name of an environment variable", "")
-		return "", false
-	}
-	value, ok := l.src.Env(name)
-	switch {
-	case !ok:
-		l.refuse(origin, key, fmt.Sprintf("the environment variable %s is not set", name), "set it: export "+name+"=…")
-		return "", false
-	case value == "":
-		l.refuse(origin, key, fmt.Sprintf("the environment variable %s is empty", name), "set it: export "+name+"=…")
-		return "", false
-	case hasControl(value):
-		l.refuse(origin, key, fmt.Sprintf("the environment variable %s holds a line break or another control character", name), "")
-		return "", false
-	}
-	return value, true
-}
-
-func (l *loader) secretFromFile(path, key string, origin Origin) (string, bool) {
-	path, held, err := l.src.credential(path)
-	if err != nil {
-		l.refuse(origin, key, err.Error(), "it is set where systemd starts perigee with LoadCredential=")
-		return "", false
-	}
-	path, known := l.src.expand(path)
-	if path == "" || !known {
-		l.refuse(origin, key, "file: needs the path of a file", "")
-		return "", false
-	}
-	path = l.besideFile(path, origin)
-	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
-		l.refuse(origin, key, fmt.Sprintf("secret file %s is not an ordinary file", filepath.Clean(path)), "")
-		return "", false
-	}
-	if !held { // who may read a credential is the service manager's business
-		l.secretFiles = append(l.secretFiles, path)
-	}
-	content, err := l.read(path, maxSecretFile)
-	if err != nil {
-		message := reason(err)
-		if errors.Is(err, fs.ErrNotExist) {
-			message = "does not exist"
+	what, hint := "the secret", ""
+	switch kind {
+	case "env":
+		l.variables[name] = true
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return value.NotVisible(r) || r == '=' }) {
+			return fail("env: needs the name of an environment variable", "")
 		}
-		l.refuse(origin, key, fmt.Sprintf("secret file %s: %s", filepath.Clean(path), message), "")
-		return "", false
+		what, hint = "the environment variable "+name, "run export "+name+"=… in the shell that starts perigee, or use file:PATH"
+		set := false
+		if secret, set = l.src.Env(name); !set {
+			return fail(what+" is not set", hint)
+		}
+	case "file":
+		path, isCredential := l.src.expandCredential(name)
+		if isCredential && path == "" {
+			return fail("the environment variable "+credentialsVariable+" is not set", "it is set where systemd starts perigee with LoadCredential=")
+		}
+		path, known := l.src.expand(path)
+		if path == "" || !known {
+			return fail("file: needs the path of a file", "")
+		}
+		path = filepath.Clean(l.besideFile(path, l.Origins[s.Key]))
+		what = "secret file " + path
+		content, err := l.readRegular(path, maxSecretFile)
+		if err != nil {
+			return fail("cannot read "+what+" ("+err.Error()+")", "")
+		}
+		if !isCredential { // the service manager controls access to credentials
+			l.secretFiles = append(l.secretFiles, path)
+		}
+		secret = strings.TrimRight(string(content), "\r\n")
+	default:
+		secret = text
 	}
-	value := strings.TrimRight(string(content), "\r\n")
 	switch {
-	case value == "":
-		l.refuse(origin, key, fmt.Sprintf("secret file %s is empty", filepath.Clean(path)), "")
-		return "", false
-	case hasControl(value):
-		l.refuse(origin, key, fmt.Sprintf("secret file %s holds more than one line, or a control character", filepath.Clean(path)), "")
-		return "", false
+	case strings.ContainsFunc(secret, unicode.IsControl): // it could break out of a header
+		return fail(what+" holds a line break or another control character", "")
+	case secret == "" && isReference(text):
+		return fail(what+" is empty", hint)
 	}
-	return value, true
+	return secret, Problem{}
 }
 
-// credentialsVariable is where a service manager says which directory has the credentials of a service.
+// credentialsVariable is the directory in which a service manager puts the credentials of a service.
 const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
-// credential replaces a leading $CREDENTIALS_DIRECTORY, and reports whether there was one.
-func (s Sources) credential(path string) (expanded string, ok bool, err error) {
-	name, ok := strings.CutPrefix(path, "$"+credentialsVariable+"/")
-	if !ok {
-		name, ok = strings.CutPrefix(path, "${"+credentialsVariable+"}/")
+// expandCredential replaces a leading $CREDENTIALS_DIRECTORY, by "" for the whole path if it is not set.
+func (s Sources) expandCredential(path string) (expanded string, ok bool) {
+	for _, prefix := range []string{"$" + credentialsVariable + "/", "${" + credentialsVariable + "}/"} {
+		if name, ok := strings.CutPrefix(path, prefix); ok {
+			if dir := s.lookup(credentialsVariable); dir != "" {
+				return filepath.Join(dir, name), true
+			}
+			return "", true
+		}
 	}
-	if !ok {
-		return path, false, nil
-	}
-	dir := s.lookup(credentialsVariable)
-	if dir == "" {
-		return "", true, fmt.Errorf("the environment variable %s is not set", credentialsVariable)
-	}
-	return filepath.Join(dir, name), true, nil
+	return path, false
 }
 
-// hasControl finds what could break out of a header.
-func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+// References to environment variables in other programs and shells. YAML does not replace them.
+var variable = regexp.MustCompile(`^(?:\$\{?|\$env:|%|os\.environ/|(?:process\.)?env\.|\{\{? *env[:.])` +
+	`([A-Za-z_][A-Za-z0-9_]*)(?:\}|%| *\}\})?$`)
+
+// Texts that examples have in place of a secret.
+var placeholder = regexp.MustCompile(`(?i)^(?:<.*>|\[.*\]|(?:sk-|aiza)?[x*]{3,}|change[-_ ]?me|replace[-_ ]?me|placeholder|todo|` +
+	`insert[-_ ].*|` +
+	`.*\byour?[-_ ](?:[a-z]+[-_ ]){0,3}(?:key|secret|token|password)(?:[-_ ]here)?|.*(?:\.\.\.|…))$`)
+
+// warnAboutPlaceholder warns about a text, or the value that it refers to, that is probably not a secret.
+func (l *loader) warnAboutPlaceholder(text, value, key string) {
+	if name := variable.FindStringSubmatch(text); name != nil {
+		l.warn(key, "%s looks like a variable, which is not replaced here; write env:%s", key, name[1])
+	} else if placeholder.MatchString(value) {
+		l.warn(key, "%s looks like a placeholder; write the secret itself, or env:NAME or file:PATH for where it is", key)
+	}
+}
+
+// warnAboutReadableSecrets warns about files with secrets that other users can read.
+func (l *loader) warnAboutReadableSecrets() {
+	if mode := l.modeForOthers(l.Path); mode != 0 && len(l.literals) > 0 {
+		l.warn("", "%s contains a secret (%s) and is readable by other users (mode %#o); use env:NAME or file:PATH, or run chmod 600 %s",
+			l.Path, l.literals[0], mode, filepath.Clean(l.Path))
+	}
+	slices.Sort(l.secretFiles)
+	for _, path := range slices.Compact(l.secretFiles) {
+		if mode := l.modeForOthers(path); mode != 0 {
+			l.warn("", "the secret file %[1]s is readable by other users (mode %#[2]o); run chmod 600 %[1]s", path, mode)
+		}
+	}
+}
+
+// modeForOthers is the mode of a file if it permits users besides the owner anything, and 0 otherwise.
+func (l *loader) modeForOthers(path string) os.FileMode {
+	info, err := os.Stat(path)
+	if err != nil || l.src.ReadFile != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return 0
+	}
+	return info.Mode().Perm()
+}
+
+// minCredential is the length of the shortest header that is taken for a credential: shorter ones are names of tenants.
+const minCredential = 8
+
+// NamedSecrets returns all secrets of a configuration by their keys ("keys[0].secret"); of a URL, the password.
+func (c *Config) NamedSecrets() iter.Seq2[string, perigee.Secret] {
+	return func(yield func(string, perigee.Secret) bool) {
+		more := true
+		field.Walk(c, func(s field.Setting) bool {
+			if s.Value.Type() != reflect.TypeFor[perigee.Secret]() {
+				return true
+			}
+			value := s.Value.Interface().(perigee.Secret).Reveal()
+			if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+				value, _ = u.User.Password()
+			}
+			more = more && (value == "" || yield(s.Key, perigee.NewSecret(value)))
+			return true
+		})
+		for _, values := range c.Telemetry.Header() {
+			for _, v := range values {
+				credential := v[strings.LastIndex(v, " ")+1:] // without Bearer or Basic
+				more = more && (len(credential) < minCredential || yield("telemetry.headers", perigee.NewSecret(credential)))
+			}
+		}
+	}
+}
+
+// Secrets returns all secrets of a configuration; of a URL, the password.
+func (c *Config) Secrets() (list []perigee.Secret) {
+	for _, secret := range c.NamedSecrets() {
+		list = append(list, secret)
+	}
+	return list
+}

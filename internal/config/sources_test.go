@@ -13,6 +13,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
+
+	"perigee/internal/config/field"
+	"perigee/internal/datadir"
 )
 
 // inDir gives sources that see only files under a directory of the test.
@@ -88,7 +91,7 @@ func TestConfigurationIsWhereTheSystemKeepsIt(t *testing.T) {
 		{"windows", map[string]string{"APPDATA": "/roaming", "XDG_CONFIG_HOME": "/x"}, "/h", []string{"/roaming"}},
 		{"windows", nil, "/h", []string{"/h/AppData/Roaming"}},
 	} {
-		if got := configDirs(c.system, func(name string) string { return c.env[name] }, c.home); !slices.Equal(got, c.want) {
+		if got := datadir.ConfigDirs(c.system, func(name string) string { return c.env[name] }, c.home); !slices.Equal(got, c.want) {
 			t.Errorf("%s with %v: %q, want %q", c.system, c.env, got, c.want)
 		}
 	}
@@ -176,7 +179,7 @@ func TestDataDirIsWhereTheSystemKeepsData(t *testing.T) {
 		"windows": "/h/AppData/Local/perigee",
 	} {
 		src.system = system
-		if got := src.dataDir(); got != want {
+		if got := datadir.Default(src.system, src.lookup, src.HomeDir); got != want {
 			t.Errorf("%s: %s, want %s", system, got, want)
 		}
 	}
@@ -185,11 +188,11 @@ func TestDataDirIsWhereTheSystemKeepsData(t *testing.T) {
 		return value, ok
 	}
 	src.system = "windows"
-	if got := src.dataDir(); got != "/local/perigee" {
+	if got := datadir.Default(src.system, src.lookup, src.HomeDir); got != "/local/perigee" {
 		t.Errorf("windows: %s", got)
 	}
 	src.system = "linux"
-	if got := src.dataDir(); got != "/h/.local/share/perigee" {
+	if got := datadir.Default(src.system, src.lookup, src.HomeDir); got != "/h/.local/share/perigee" {
 		t.Errorf("a relative XDG_DATA_HOME counts: %s", got)
 	}
 }
@@ -200,7 +203,7 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 	}
 	dir, src := inDir(t, map[string]string{"K": "long-enough-for-us"})
 	src.Path = filepath.Join(dir, "config.yaml")
-	warnings := func(text string, mode os.FileMode) []string {
+	warnings := func(text string, mode os.FileMode) []Problem {
 		t.Helper()
 		write(t, src.Path, text)
 		if err := os.Chmod(src.Path, mode); err != nil {
@@ -223,7 +226,7 @@ func TestLiteralSecretInAReadableFileIsAWarning(t *testing.T) {
 		t.Errorf("for an empty secret: %q", w)
 	}
 	w := warnings(literal, 0o640)
-	if len(w) != 1 || !strings.Contains(w[0], "keys[0].secret") || !strings.Contains(w[0], "chmod 600") || strings.Contains(w[0], "long-enough-for-us") {
+	if len(w) != 1 || !strings.Contains(w[0].Message, "keys[0].secret") || !strings.Contains(w[0].Message, "chmod 600") || strings.Contains(w[0].Message, "long-enough-for-us") {
 		t.Errorf("for a readable file: %q", w)
 	}
 }
@@ -243,7 +246,7 @@ func TestSecretFilesThatOthersCanReadAreAWarning(t *testing.T) {
 		}
 		// Warnings are there also beside errors.
 		loaded, err := Inspect(src)
-		if err == nil || len(loaded.Warnings) != want || want == 1 && !strings.HasSuffix(loaded.Warnings[0], "type: chmod 600 "+secret) {
+		if err == nil || len(loaded.Warnings) != want || want == 1 && !strings.HasSuffix(loaded.Warnings[0].Message, "run chmod 600 "+secret) {
 			t.Errorf("mode %o: %q, %v", mode, loaded.Warnings, err)
 		}
 	}
@@ -263,7 +266,7 @@ func TestDataDirThatCannotBeMadeIsAWarning(t *testing.T) {
 		}
 		src.Flags = map[string]string{"data_dir": place}
 		loaded, err := Load(src)
-		if err != nil || (want == "") != (len(loaded.Warnings) == 0) || want != "" && !strings.Contains(loaded.Warnings[0], want) {
+		if err != nil || (want == "") != (len(loaded.Warnings) == 0) || want != "" && !strings.Contains(loaded.Warnings[0].Message, want) {
 			t.Errorf("%s: %q, %v; want %q", place, loaded.Warnings, err, want)
 		}
 	}
@@ -364,11 +367,11 @@ func TestAliasesDoNotMultiply(t *testing.T) {
 
 func TestEveryVariableHasItsOwnName(t *testing.T) {
 	seen := map[string]string{EnvFile: "the file"}
-	for _, leaf := range leaves() {
-		if other := seen[leaf.env()]; other != "" {
-			t.Errorf("%s is for %s and for %s", leaf.env(), other, leaf.key)
+	for _, leaf := range field.Leaves(new(Config)) {
+		if other := seen[leaf.Env()]; other != "" {
+			t.Errorf("%s is for %s and for %s", leaf.Env(), other, leaf.Key)
 		}
-		seen[leaf.env()] = leaf.key
+		seen[leaf.Env()] = leaf.Key
 	}
 	for _, name := range []string{"PERIGEE_LISTEN", "PERIGEE_DATA_DIR", "PERIGEE_LOG", "PERIGEE_STRICT", "PERIGEE_STORE_URL"} {
 		if seen[name] == "" {
@@ -379,11 +382,8 @@ func TestEveryVariableHasItsOwnName(t *testing.T) {
 
 // A misspelt tag would silently be no rule at all.
 func TestTagsAreKnown(t *testing.T) {
-	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "format": true, "min": true, "max": true, "required": true, "example": true, "later": true}
-	for _, typ := range []reflect.Type{
-		reflect.TypeFor[Config](), reflect.TypeFor[Key](), reflect.TypeFor[Limits](), reflect.TypeFor[Upstream](), reflect.TypeFor[OAuth](),
-		reflect.TypeFor[Models](), reflect.TypeFor[Route](), reflect.TypeFor[Store](), reflect.TypeFor[Retention](), reflect.TypeFor[Traces](), reflect.TypeFor[MCP](),
-	} {
+	known := map[string]bool{"yaml": true, "default": true, "enum": true, "kinds": true, "kind_default": true, "format": true, "min": true, "max": true, "required": true, "example": true, "later": true}
+	for typ := range field.All(reflect.TypeFor[Config]()) {
 		for i := range typ.NumField() {
 			for _, part := range strings.Split(string(typ.Field(i).Tag), `" `) {
 				name, _, _ := strings.Cut(part, ":")

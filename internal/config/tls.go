@@ -2,72 +2,67 @@ package config
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"io/fs"
-	"net"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
-	"perigee/internal/names"
+	"perigee/internal/netguard"
 )
 
-// maxCertificate is how large the files of tls may be.
+// maxCertificate is the largest size of the files of tls.
 const maxCertificate = 256 << 10
 
-// checkTLS reads the certificate and its key, which have to belong together.
+// Unencrypted is in the warning about a listener for other machines without tls.
+const Unencrypted = "keys and prompts are sent there unencrypted"
+
+// checkTLS reads the certificate and its private key.
 func (l *loader) checkTLS() {
-	cert, key := l.config.TLS.Cert, l.config.TLS.Key
-	if !l.good("tls") || !l.good("tls.cert") || !l.good("tls.key") || l.spared("tls.key") {
-		return
-	}
+	cert, key := l.Config.TLS.Cert, l.Config.TLS.Key
 	switch {
+	case !l.good("tls.cert"), !l.good("tls.key"), l.spared("tls.key"):
 	case cert == "" && key == "":
-		l.warnAboutPlainHTTP()
-		return
+		if !netguard.ListensOnLoopback(l.Config.Listen) {
+			l.warn("listen", "listen: %s can be reached from other machines, and "+Unencrypted+"; "+
+				"set tls, or let a proxy on this machine or in a trusted network encrypt them", l.Config.Listen)
+		}
 	case cert == "":
 		l.problem("tls.key", "tls.key has no certificate beside it", "set tls.cert, or remove tls.key")
-		return
 	case key == "":
 		l.problem("tls.cert", "tls.cert has no private key beside it", "set tls.key, or remove tls.cert")
+	default:
+		l.readCertificate(cert, key)
+	}
+}
+
+func (l *loader) readCertificate(certPath, keyPath string) {
+	cert, certErr := l.readRegular(certPath, maxCertificate)
+	key, keyErr := l.readRegular(keyPath, maxCertificate)
+	if certErr != nil {
+		l.refuse("tls.cert", certPath+": "+certErr.Error(), "")
+	}
+	if keyErr != nil {
+		l.refuse("tls.key", keyPath+": "+keyErr.Error(), "")
+	}
+	if certErr != nil || keyErr != nil {
 		return
 	}
-	certPEM, certOK := l.readPEM("tls.cert", cert)
-	keyPEM, keyOK := l.readPEM("tls.key", key)
-	if !certOK || !keyOK {
-		return
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		message, hint := explainPair(err)
-		l.refuse(l.origin("tls.cert"), "tls", message, hint)
+		l.problem("tls.cert", "tls: "+message, hint)
 		return
 	}
-	l.certificate = &pair
-	l.warnAboutCertificate()
+	l.Certificate = &pair
+	if leaf, now := pair.Leaf, l.src.Now(); !leaf.NotAfter.After(now) {
+		l.warn("tls.cert", "tls.cert: the certificate expired on %s; clients will refuse it", leaf.NotAfter.UTC().Format(time.DateOnly))
+	} else if leaf.NotBefore.After(now) {
+		l.warn("tls.cert", "tls.cert: the certificate is not valid before %s; clients will refuse it", leaf.NotBefore.UTC().Format(time.DateOnly))
+	}
+	if mode := l.modeForOthers(keyPath); mode&0o007 != 0 { // systems give services their keys through a group
+		l.warn("tls.key", "the private key %[1]s can be read by every user (mode %#[2]o); type: chmod o= %[1]s", keyPath, mode)
+	}
 }
 
-func (l *loader) readPEM(key, path string) ([]byte, bool) {
-	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
-		l.refuse(l.origin(key), key, filepath.Clean(path)+" is not an ordinary file", "")
-		return nil, false
-	}
-	text, err := l.read(path, maxCertificate)
-	if err == nil {
-		return text, true
-	}
-	message := reason(err)
-	if errors.Is(err, fs.ErrNotExist) {
-		message = "does not exist"
-	}
-	l.refuse(l.origin(key), key, fmt.Sprintf("%s: %s", filepath.Clean(path), message), "")
-	return nil, false
-}
-
-// explainPair says what is wrong with a certificate and its key without quoting either.
+// explainPair explains an error of tls.X509KeyPair without quoting the files.
 func explainPair(err error) (message, hint string) {
 	text := strings.TrimPrefix(err.Error(), "tls: ")
 	switch {
@@ -78,35 +73,4 @@ func explainPair(err error) (message, hint string) {
 		return "tls.key has no private key that can be used", "it has to be PEM without a passphrase (-----BEGIN PRIVATE KEY-----)"
 	}
 	return "tls.cert has no certificate that can be used: " + text, "it has to be PEM (-----BEGIN CERTIFICATE-----)"
-}
-
-// warnAboutCertificate names what clients will object to, and a key that other users can read. A group may have it:
-// that is how systems hand keys to services.
-func (l *loader) warnAboutCertificate() {
-	leaf, now, origin := l.certificate.Leaf, l.src.Now(), l.origin("tls.cert")
-	from, until := leaf.NotBefore.UTC().Format(time.DateOnly), leaf.NotAfter.UTC().Format(time.DateOnly)
-	switch {
-	case !leaf.NotAfter.After(now):
-		l.warnAt(origin, "tls.cert: the certificate expired on %s; clients will refuse it", until)
-	case leaf.NotBefore.After(now):
-		l.warnAt(origin, "tls.cert: the certificate is not valid before %s; clients will refuse it", from)
-	}
-	if l.src.ReadFile != nil || runtime.GOOS == "windows" {
-		return
-	}
-	key := filepath.Clean(l.config.TLS.Key)
-	if mode, ok := readableByOthers(key); ok && mode&0o007 != 0 {
-		l.warnAt(l.origin("tls.key"), "the private key %[1]s can be read by every user (mode %#[2]o); type: chmod o= %[1]s", key, mode)
-	}
-}
-
-// Unencrypted is in the warning about a listener for other machines without tls.
-const Unencrypted = "keys and prompts are sent there unencrypted"
-
-func (l *loader) warnAboutPlainHTTP() {
-	host, _, err := net.SplitHostPort(l.config.Listen)
-	if err == nil && l.good("listen") && !names.IsLoopback(host) {
-		l.warnAt(l.origin("listen"), "listen: %s can be reached from other machines, and "+Unencrypted+"; "+
-			"set tls, or let a proxy on this machine or in a trusted network encrypt them", l.config.Listen)
-	}
 }

@@ -8,17 +8,32 @@ import (
 	"time"
 )
 
-// Watch re-reads the configuration whenever the file, or a file that a secret comes from, has new content,
-// and passes a valid configuration to onGood. An invalid one goes to onBad, once for each content of the files,
-// and the last good configuration stays in force. A file that is removed, or has nothing in it but comments, also
-// goes to onBad: losing a file must not remove the keys that it had.
+// A Watcher reads the configuration again when the content of the file, or of a file with a secret, changes.
 //
-// New content counts when consecutive reads agree on it, so that a file that is being written is not taken half
-// (see reads). Watch reads every file at each interval until ctx ends, because reading works on every file system
-// and through renames, links and mounts alike, and because size and modification time can stay the same while the
-// content changes. The functions are called one at a time, on Watch's goroutine.
-func Watch(ctx context.Context, src Sources, current *Loaded, every time.Duration, onGood func(*Loaded), onBad func(error)) {
-	w := newWatcher(src, current, onGood, onBad)
+// New content counts when consecutive reads agree on it (see reads), because a file may be read while it is written. Every file is
+// read at each interval: that works on every file system and through renames, links and mounts, and size and modification time
+// can stay the same when the content changes.
+type Watcher struct {
+	src    Sources
+	onGood func(*Loaded)
+	onBad  func(error)
+
+	path    string  // the file of the last good configuration; empty: none
+	blank   bool    // that file had only comments
+	seen    []input // the last configuration that was reported, good or bad
+	pending []input // new content on which too few reads have agreed so far; nil: none
+	agreed  int     // reads that agreed on pending
+}
+
+// NewWatcher returns a Watcher for what current was loaded from. It calls onGood with each valid configuration. An invalid one goes
+// to onBad, once for each content, and so does a file that is removed or has only comments: losing a file must not remove
+// its keys.
+func NewWatcher(src Sources, current *Loaded, onGood func(*Loaded), onBad func(error)) *Watcher {
+	return &Watcher{src: src, onGood: onGood, onBad: onBad, path: current.Path, blank: current.blank, seen: current.inputs}
+}
+
+// Run reads the files at each interval until ctx ends. The functions are called on its goroutine.
+func (w *Watcher) Run(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -31,30 +46,13 @@ func Watch(ctx context.Context, src Sources, current *Loaded, every time.Duratio
 	}
 }
 
-// A watcher is the state between two polls.
-type watcher struct {
-	src    Sources
-	onGood func(*Loaded)
-	onBad  func(error)
-
-	path    string  // the file of the last good configuration; empty: none
-	blank   bool    // that file had nothing in it
-	seen    []input // the files of the last configuration that was reported, good or bad
-	pending []input // other content than seen, on which too few reads have agreed so far; nil: none
-	agreed  int     // how many reads
-}
-
-func newWatcher(src Sources, current *Loaded, onGood func(*Loaded), onBad func(error)) *watcher {
-	return &watcher{src: src, onGood: onGood, onBad: onBad, path: current.Path, blank: current.blank, seen: current.inputs}
-}
-
 // poll reads the files once.
-func (w *watcher) poll() {
+func (w *Watcher) poll() {
 	if slices.ContainsFunc(w.seen, input.isStream) || w.pending == nil && w.unchanged() {
 		return
 	}
 	l := newLoader(w.src)
-	l.gather()
+	l.load()
 	if slices.Equal(l.inputs, w.seen) {
 		w.pending = nil
 		return
@@ -66,22 +64,22 @@ func (w *watcher) poll() {
 		return
 	}
 	w.pending, w.seen = nil, l.inputs
-	problems := l.complaints()
+	err := l.err()
 	switch {
 	case w.path != "" && l.blank && !w.blank:
 		w.onBad(fmt.Errorf("%s is empty; its last content stays in force. Start perigee again to run without it", w.path))
-	case problems != nil:
-		w.onBad(problems)
-	case w.path != "" && l.path == "":
+	case err != nil:
+		w.onBad(err)
+	case w.path != "" && l.Path == "":
 		w.onBad(fmt.Errorf("%s is gone; its last content stays in force. Start perigee again to run without it", w.path))
 	default:
-		w.path, w.blank = l.path, l.blank
+		w.path, w.blank = l.Path, l.blank
 		w.onGood(l.loaded())
 	}
 }
 
-// reads is how many consecutive reads have to agree before new content counts. A last line without a line break is
-// usual in a file that is being written, which happens in blocks, and rare in one that is complete.
+// reads is how many consecutive reads must agree on new content. A last line without a line break is common in a file that is
+// still being written, and rare in a complete one.
 func reads(inputs []input) int {
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.unfinished }) {
 		return 3
@@ -89,8 +87,8 @@ func reads(inputs []input) int {
 	return 2
 }
 
-// unchanged reports whether the files still have the content that was reported last.
-func (w *watcher) unchanged() bool {
+// unchanged reports whether the files still have the content that was reported.
+func (w *Watcher) unchanged() bool {
 	l := newLoader(w.src)
 	for _, in := range w.seen {
 		_, _ = l.read(in.path, in.limit)
@@ -98,15 +96,14 @@ func (w *watcher) unchanged() bool {
 	return slices.EqualFunc(l.inputs, w.seen, func(a, b input) bool { return a.sum == b.sum && a.missing == b.missing })
 }
 
-// isStream reports whether the file is a pipe or a device: its content is gone after the first read, and a second one
-// might wait forever.
+// isStream reports whether the file is a pipe or a device, which can be read only once.
 func (in input) isStream() bool {
 	info, err := os.Stat(in.path)
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeDevice|os.ModeCharDevice) != 0
 }
 
-// Emptied names what a reload may not remove altogether: keys, since calls without a key would be answered from then
-// on, and upstreams, since the simulator would answer in their place. It is empty where next has some or c had none.
+// Emptied returns the section that next removes completely, "" for none. A reload must not do that: without keys every caller
+// would be answered, and without upstreams the simulator would answer.
 func (c *Config) Emptied(next *Config) string {
 	switch {
 	case len(c.Keys) > 0 && len(next.Keys) == 0:

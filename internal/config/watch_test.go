@@ -15,7 +15,7 @@ import (
 
 // A watched is a watcher whose polls are made by hand, and what it said since last asked.
 type watched struct {
-	*watcher
+	*Watcher
 	t    *testing.T
 	path string
 	said []string
@@ -32,7 +32,7 @@ func watchIn(t *testing.T, text string) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.watcher = newWatcher(src, current,
+	w.Watcher = NewWatcher(src, current,
 		func(l *Loaded) { w.said = append(w.said, "good "+l.Config.Log+secretsOf(l)) },
 		func(err error) { w.said = append(w.said, "bad "+err.Error()) })
 	return w
@@ -144,7 +144,7 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	w := newWatcher(src, current, func(l *Loaded) { got = l.Config.Log }, func(err error) { t.Error(err) })
+	w := NewWatcher(src, current, func(l *Loaded) { got = l.Config.Log }, func(err error) { t.Error(err) })
 	w.poll()
 	link("v2")
 	w.poll()
@@ -212,7 +212,7 @@ func TestWatchFollowsSecretFiles(t *testing.T) {
 	write(t, secret, "second-secret\n")
 	w.expect("good info second-secret")
 	write(t, secret, "two\nlines\n")
-	w.expect("holds more than one line")
+	w.expect("holds a line break")
 	if err := os.Remove(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestWatchPollsUntilItsContextEnds(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			Watch(ctx, src, current, time.Second, func(l *Loaded) { got = append(got, l.Config.Log) }, func(err error) { t.Error(err) })
+			NewWatcher(src, current, func(l *Loaded) { got = append(got, l.Config.Log) }, func(err error) { t.Error(err) }).Run(ctx, time.Second)
 		}()
 		synctest.Wait()
 		text.Store("log: warn\n")
@@ -261,7 +261,7 @@ func TestWatchFindsAFileBesideTheKeyOfTheEnvironment(t *testing.T) {
 		t.Fatalf("%+v, %v", current, err)
 	}
 	var found []*Loaded
-	w := newWatcher(src, current, func(l *Loaded) { found = append(found, l) }, func(err error) { t.Error(err) })
+	w := NewWatcher(src, current, func(l *Loaded) { found = append(found, l) }, func(err error) { t.Error(err) })
 	path := filepath.Join(dir, "home", "Library", "Application Support", "perigee", "config.yaml")
 	write(t, path, "upstreams: [{name: mine, kind: simulator}]\n")
 	for range 3 {

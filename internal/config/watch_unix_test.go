@@ -17,7 +17,7 @@ func TestWatchLeavesPipesAlone(t *testing.T) {
 		t.Skip("no pipes here:", err)
 	}
 	fail := func(error) { t.Error("a pipe was read again") }
-	w := newWatcher(src, &Loaded{Path: src.Path, inputs: []input{{path: src.Path}}}, nil, fail)
+	w := NewWatcher(src, &Loaded{Path: src.Path, inputs: []input{{path: src.Path}}}, nil, fail)
 	w.poll()
 }
 

@@ -8,11 +8,12 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
-// choices writes who would be taken, and of the others why not.
-func (w *tower) choices() map[string]perigee.ChoiceRow {
+// choices writes which account would be taken, and why each of the rest would not.
+func (w *accountRig) choices() map[string]perigee.ChoiceRow {
 	w.t.Helper()
 	rows, err := w.control().ExplainAccounts(w.t.Context(), "gemini-3-flash")
 	if err != nil {
@@ -28,8 +29,8 @@ func (w *tower) choices() map[string]perigee.ChoiceRow {
 	return m
 }
 
-// agree checks that the listing and the explanation say the same about who can be used.
-func (w *tower) agree() {
+// agree checks that the listing and the explanation agree on which accounts can be used.
+func (w *accountRig) agree() {
 	w.t.Helper()
 	choices := w.choices()
 	rows := w.accounts()
@@ -45,19 +46,19 @@ func (w *tower) agree() {
 	}
 }
 
-func (w *tower) quota() perigee.QuotaList {
+func (w *accountRig) quota() perigee.QuotaList {
 	w.t.Helper()
-	list, err := w.control().Quota(w.t.Context())
+	list, err := w.control().Quota(w.t.Context(), true)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return list
 }
 
-// What asking for the quota finds out about imported accounts is known to whoever lends them at once.
+// What asking for the quota finds out about imported accounts is known to the pool at once.
 func TestWhatQuotaFindsOutIsKnownAtOnce(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", adaAlone, nil)
+		w := newAccountRig(t, running, "", adaAlone, nil)
 		w.imports(`[{"email":"zed@example.com","refresh_token":"sim-refresh-zed"},{"email":"zoe@example.com","refresh_token":"sim-refresh-ada"}]`)
 		w.quota()
 		w.want("ada, zed signed_out, zoe misnamed")
@@ -72,7 +73,7 @@ func TestWhatQuotaFindsOutIsKnownAtOnce(t *testing.T) {
 	})
 }
 
-// A refresh token that is refused while nobody makes a call, and an account that the provider stops when it is asked about its
+// A refresh token that is refused while there is no call, and an account that the provider stops when it is asked about its
 // quota, are out of use from then on.
 func TestAccountStoppedOutsideOfCalls(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -86,7 +87,7 @@ func TestAccountStoppedOutsideOfCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &clock{at: time.Now()}
-			w := newTower(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
+			w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
 			if status, body := w.call(); status != http.StatusOK {
 				t.Fatalf("%d: %s", status, body)
 			}
@@ -106,7 +107,7 @@ func TestAccountStoppedOutsideOfCalls(t *testing.T) {
 
 const adaElsewhere = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","project_id":"p1"}]`
 
-func (w *tower) project() string {
+func (w *accountRig) project() string {
 	w.t.Helper()
 	rows := w.accounts()
 	if len(rows) != 1 {
@@ -115,15 +116,15 @@ func (w *tower) project() string {
 	return rows[0].ProjectID
 }
 
-// A project that is not the account's is looked up by the first who is refused for it, once.
+// A project that is not the account's is looked up by the first call that is refused for it, once.
 func TestWrongProjectIsLookedUp(t *testing.T) {
-	for name, use := range map[string]func(t *testing.T, w *tower){
-		"by a call": func(t *testing.T, w *tower) {
+	for name, use := range map[string]func(t *testing.T, w *accountRig){
+		"by a call": func(t *testing.T, w *accountRig) {
 			if status, body := w.call(); status != http.StatusOK {
 				t.Errorf("%d: %s", status, body)
 			}
 		},
-		"by asking for the quota": func(t *testing.T, w *tower) {
+		"by asking for the quota": func(t *testing.T, w *accountRig) {
 			if list := w.quota(); len(list.Rows) == 0 || len(list.Problems) > 0 {
 				t.Errorf("got %+v", list)
 			}
@@ -131,7 +132,7 @@ func TestWrongProjectIsLookedUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newTower(t, true, "", adaElsewhere, nil)
+			w := newAccountRig(t, true, "", adaElsewhere, nil)
 			if got := w.project(); got != "p1" {
 				t.Errorf("imported with %q", got)
 			}
@@ -149,17 +150,18 @@ func TestWrongProjectIsLookedUp(t *testing.T) {
 
 // An account that was never onboarded cannot have the project that it was imported with.
 func TestWrongProjectOfWhoHasNone(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
-	w := newTower(t, true, "", strings.ReplaceAll(adaElsewhere, "ada", "cyd"), nil)
+	w := newAccountRig(t, true, "", strings.ReplaceAll(adaElsewhere, "ada", "cyd"), nil)
 	if status, body := w.call(); status != http.StatusOK || w.project() != "sim-project-cyd" {
 		t.Errorf("%d with project %q: %s", status, w.project(), body)
 	}
 }
 
-// A model that nobody has does not cost an account its project, and it is looked up once.
+// A model that no upstream has does not cost an account its project, and it is looked up once.
 func TestRightProjectStays(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", strings.ReplaceAll(adaElsewhere, "p1", "sim-project-ada"), nil,
+	w := newAccountRig(t, true, "", strings.ReplaceAll(adaElsewhere, "p1", "sim-project-ada"), nil,
 		simulator.Fault{When: simulator.When{Path: "GenerateContent"}, Do: "not_found"})
 	for range 2 {
 		if status, body := w.call(); status != http.StatusNotFound {
@@ -174,7 +176,7 @@ func TestRightProjectStays(t *testing.T) {
 // When there is no other project, everybody says that it is refused, and importing without one forgets it.
 func TestRefusedProjectIsNamed(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Path: "GenerateContent"}, Do: "service_disabled"})
+	w := newAccountRig(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Path: "GenerateContent"}, Do: "service_disabled"})
 	if status, body := w.call(); status != http.StatusForbidden {
 		t.Errorf("%d: %s", status, body)
 	}
@@ -204,7 +206,7 @@ func TestErrorIsAboutOneCause(t *testing.T) {
 		return simulator.Fault{When: simulator.When{Path: "GenerateContent", Account: account}, Do: do, Delay: simulator.Duration(delay)}
 	}
 	t.Run("verification before a ban", func(t *testing.T) {
-		w := newTower(t, true, "", adaAndBob, nil, at("ada", "validation_required", 0), at("bob", "banned", 0))
+		w := newAccountRig(t, true, "", adaAndBob, nil, at("ada", "validation_required", 0), at("bob", "banned", 0))
 		_, body := w.call()
 		if !strings.Contains(body, "VERIFICATION_REQUIRED") || !strings.Contains(body, "of 2: 1 to be verified, 1 banned") ||
 			!strings.Contains(body, "verify it in a browser") || strings.Contains(body, "has disabled") {
@@ -212,7 +214,7 @@ func TestErrorIsAboutOneCause(t *testing.T) {
 		}
 	})
 	t.Run("one time", func(t *testing.T) {
-		w := newTower(t, true, "", adaAndBob, nil, at("ada", "quota_exhausted", time.Hour), at("bob", "quota_exhausted", 3*time.Hour))
+		w := newAccountRig(t, true, "", adaAndBob, nil, at("ada", "quota_exhausted", time.Hour), at("bob", "quota_exhausted", 3*time.Hour))
 		status, body := w.call()
 		if status != http.StatusTooManyRequests || !strings.Contains(body, "2 out of quota (back in ") ||
 			strings.Contains(body, "3h0m") || strings.Contains(body, "2h59m") || strings.Contains(body, "will reset") {
@@ -225,7 +227,7 @@ func TestErrorIsAboutOneCause(t *testing.T) {
 func TestQuotaShowsWhatIsUsedUp(t *testing.T) {
 	t.Parallel()
 	clock := &clock{at: time.Now()}
-	w := newTower(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
+	w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
 	left := func(model string) (float64, time.Time) {
 		for _, row := range w.quota().Rows {
 			if row.Model == model && row.Pool == "antigravity" {

@@ -11,9 +11,10 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
-// The secrets of an account, and its owner's address. They look like words, so that nobody knows them by their looks.
+// The secrets of an account, and its owner's address. They look like words, so that no pattern finds them.
 const (
 	hiddenRefresh = "canary-refresh-token"
 	hiddenAccess  = "canary-access-token"
@@ -21,14 +22,14 @@ const (
 	hiddenEmail   = "canary@example.com"
 )
 
-// A mimic plays the sign-in server and the gateway, and answers questions to models as a test wants it to.
-type mimic struct {
+// A providerRig plays the sign-in server and the gateway, and answers questions to models as a test wants it to.
+type providerRig struct {
 	answer func(r *http.Request, body string) (status int, answer string)
 
-	seen notebook // every request of ours, with its headers
+	seen logRig // every request of ours, with its headers
 }
 
-func (m *mimic) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m *providerRig) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
@@ -46,8 +47,8 @@ func (m *mimic) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
-// startMimic starts a daemon in front of it, with one account.
-func startMimic(t *testing.T, m *mimic, log io.Writer) *gateway {
+// startProviderRig starts a daemon in front of it, with one account.
+func startProviderRig(t *testing.T, m *providerRig, log io.Writer) *gateway {
 	t.Helper()
 	dir := dataDir(t)
 	signIn(t, dir, signedIn(hiddenEmail, "a-project", hiddenRefresh))
@@ -96,10 +97,11 @@ func everyDialect(t *testing.T, g *gateway) []byte {
 // A gateway that repeats what it was sent, in every kind of refusal, gives none of the owner's secrets to the client or
 // to the log, and gets nothing of the client's headers itself.
 func TestIndiscreetGateway(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	for status, name := range map[int]string{200: "INTERNAL", 400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			m := &mimic{answer: func(r *http.Request, _ string) (int, string) {
+			m := &providerRig{answer: func(r *http.Request, _ string) (int, string) {
 				said := fmt.Sprintf(`{"error":{"code":%d,"status":%q,"message":"%s of %s","details":[{"reason":"X","metadata":{"token":%q,"who":%q}}]}}`,
 					max(status, 400), name, r.Header.Get("Authorization"), hiddenEmail, hiddenAccess, hiddenEmail)
 				if status == http.StatusOK {
@@ -107,8 +109,8 @@ func TestIndiscreetGateway(t *testing.T) {
 				}
 				return status, said
 			}}
-			log := &notebook{}
-			g := startMimic(t, m, log)
+			log := &logRig{}
+			g := startProviderRig(t, m, log)
 			told := everyDialect(t, g)
 			g.Daemon.Stop(t.Context())
 			for where, text := range map[string][]byte{"the client": told, "the log": log.bytes()} {
@@ -135,7 +137,7 @@ func TestIndiscreetGateway(t *testing.T) {
 // A client that sends what the gateway quotes when it refuses it does not cost the owner an account.
 func TestAccountsSurviveWhatClientsWrite(t *testing.T) {
 	t.Parallel()
-	m := &mimic{answer: func(_ *http.Request, body string) (int, string) {
+	m := &providerRig{answer: func(_ *http.Request, body string) (int, string) {
 		var sent struct {
 			Request struct {
 				Contents []struct {
@@ -160,7 +162,7 @@ func TestAccountsSurviveWhatClientsWrite(t *testing.T) {
 		message, _ := json.Marshal("Unsupported MIME type: " + kind)
 		return http.StatusBadRequest, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":` + string(message) + `}}`
 	}}
-	g := startMimic(t, m, io.Discard)
+	g := startProviderRig(t, m, io.Discard)
 	ask := func(body string) (int, string) {
 		resp := postJSON(t, g, "/v1beta/models/gemini-3-flash:generateContent", body)
 		return resp.StatusCode, rest(t, resp)

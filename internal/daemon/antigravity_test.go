@@ -10,27 +10,27 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// A gravity is a daemon whose only upstream is the Antigravity gateway, which the simulator plays, with one account.
-type gravity struct {
+// A gravityRig is a daemon whose only upstream is the Antigravity gateway, which the simulator plays, with one account.
+type gravityRig struct {
 	*gateway
 	provider *simulator.Server
 }
 
 // startGravity starts one. more is added to the upstream's configuration.
-func startGravity(t *testing.T, more string, faults ...simulator.Fault) *gravity {
+func startGravity(t *testing.T, more string, faults ...simulator.Fault) *gravityRig {
 	t.Helper()
 	return startGravityWith(t, rules.StrictSwitches(), more, faults...)
 }
 
 // startGravityWith does the same with a provider that is as its switches say.
-func startGravityWith(t *testing.T, switches rules.Switches, more string, faults ...simulator.Fault) *gravity {
+func startGravityWith(t *testing.T, switches rules.Switches, more string, faults ...simulator.Fault) *gravityRig {
 	t.Helper()
 	provider, url := startSimulator(t, simulator.Options{Switches: switches, Accounts: []simulator.Account{
 		{Email: "ada@example.com", RefreshToken: "sim-refresh-ada", Project: "sim-project-ada", Tier: "free-tier", Limits: simulator.Limits{FiveHour: -1, Weekly: -1}},
 	}}, faults...)
 	dir := dataDir(t)
 	signIn(t, dir, signedIn("ada@example.com", "", "sim-refresh-ada"))
-	return &gravity{startIn(t, sources(gravityConfig(url, more), dir), nil), provider}
+	return &gravityRig{startIn(t, sources(gravityConfig(url, more), dir), nil), provider}
 }
 
 func gravityConfig(provider, more string) string {
@@ -46,7 +46,7 @@ upstreams:
 }
 
 // violations are the requests that the provider refused for what was in them.
-func (g *gravity) violations() (list []string) {
+func (g *gravityRig) violations() (list []string) {
 	for _, call := range g.provider.Calls() {
 		if call.Rule != "" {
 			list = append(list, fmt.Sprintf("%s: %d, %s", call.Model, call.Status, call.Rule))

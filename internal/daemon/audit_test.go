@@ -16,9 +16,10 @@ import (
 )
 
 // entries are what the audit log of a daemon has, newest first.
-func entries(t *testing.T, cfg *config.Config) (rows []perigee.AuditEntry) {
+func entries(t *testing.T, cfg *config.Config) []perigee.AuditEntry {
 	t.Helper()
-	if err := daemon.Ask(t.Context(), cfg, "/v1/audit", &rows); err != nil {
+	rows, err := daemon.Ask[[]perigee.AuditEntry](t.Context(), cfg, "/v1/audit")
+	if err != nil {
 		t.Fatal(err)
 	}
 	return rows
@@ -41,7 +42,7 @@ func breakAudit(t *testing.T, cfg *config.Config) {
 func TestExportNeedsAnEntry(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		book := make(logbook, 10_000)
-		w := newTower(t, running, "", adaAndBob, func(o *daemon.Options) { o.Logger = slog.New(book) })
+		w := newAccountRig(t, running, "", adaAndBob, func(o *daemon.Options) { o.Logger = slog.New(book) })
 		loaded, err := config.Load(w.src)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +69,7 @@ func TestExportNeedsAnEntry(t *testing.T) {
 
 func TestExportReplacesNothingUnasked(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, false, "", adaAndBob, nil)
+	w := newAccountRig(t, false, "", adaAndBob, nil)
 	loaded, err := config.Load(w.src)
 	if err != nil {
 		t.Fatal(err)

@@ -16,14 +16,16 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/perigeetest"
 	"perigee/internal/route"
 	"perigee/internal/upstream/gemini"
 	upwire "perigee/internal/upstream/wire"
 )
 
-// The memory of a body goes to the next call only when nobody reads it any more: not the provider that answered early, refused,
+// The memory of a body goes to the next call only when nothing reads it any more: not the provider that answered early, refused,
 // or went away in the middle, and not for a client that left.
 func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
+	perigeetest.Slow(t)
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
 			p := &mixer{t: t}
@@ -115,7 +117,7 @@ func (p *mixer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	got = got[:read]
 	var n int
 	if at := bytes.IndexByte(got, '<'); at < 0 {
-		return // the client left before it said who it is
+		return // the client left before it sent its name
 	} else if _, err := fmt.Sscanf(string(got[at:]), "<%06d>", &n); err != nil {
 		return
 	}

@@ -20,12 +20,13 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 // A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write differently.
 func canary(name string) string { return "canary/" + name + "+of=the;mine" }
 
-// All the places where a secret can be. Those that are wrong are somebody's secrets, too: a client that has not
+// All the places where a secret can be. Wrong ones may be secrets as well: a client that has not
 // been told about perigee sends its own.
 var canaries = []string{
 	canary("client-literal"), canary("client-env"), canary("client-file"), canary("client-reloaded"),
@@ -137,9 +138,13 @@ func visit(t *testing.T, base string, keys []string) []byte {
 		send("POST", "/v1beta/models/good:generateContent?key="+escaped, "{")
 		send("GET", "/v1beta/models?pageToken=x&key="+escaped, "", "Authorization", "Bearer "+key)
 		send("GET", "/v1/usage?by=key", "", "X-Api-Key", key)
+		send("GET", "/metrics", "", "X-Api-Key", key, "Accept", "application/openmetrics-text")
 		send("GET", "/nonsense?key="+escaped, "", "Authorization", "Bearer "+key)
 		send("DELETE", "/v1beta/models?key="+escaped, "")
 		send("GET", "/health", "", "Origin", "https://example.com", "Authorization", "Bearer "+key, "Cookie", "key="+key)
+	}
+	if !bytes.Contains(seen.Bytes(), []byte("\nperigee_requests_total{")) {
+		t.Error("no metrics were read")
 	}
 	if !bytes.Contains(seen.Bytes(), []byte(`"text":"two"`)) || !bytes.Contains(seen.Bytes(), []byte("has been suspended")) {
 		t.Errorf("nobody was answered, or nobody refused: this test looks at nothing")
@@ -200,6 +205,7 @@ func searchAudit(t *testing.T, base, admin string) {
 }
 
 func TestSecretsTurnUpNowhere(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	provider := indiscreet(t)
 	dir, data := t.TempDir(), dataDir(t)
@@ -221,7 +227,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": data},
 		Env:   func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 	}
-	log, book := &notebook{}, make(logbook, 100_000)
+	log, book := &logRig{}, make(logbook, 100_000)
 	text := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true})
 	begin, readings := time.Now(), atomic.Int64{}
 	g := startIn(t, src, func(o *daemon.Options) {
@@ -241,6 +247,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		canary("upstream-literal"), canary("upstream-env"), canary("upstream-file")}
 	misplace(t, g.URL(), admin, configured)
 	searchAudit(t, g.URL(), admin)
+	printSecrets(t, g.URL(), canary("client-literal"), configured)
 
 	// Edits that do not hold: their secrets are in the wrong place, or not even YAML.
 	for _, bad := range []string{
@@ -252,7 +259,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		upstream("x") + "keys:\n  - name: a\n   secret: " + canary("unquoted") + ": [\n",
 		upstream("x") + "keys:\n  - {name: a, secret: \"" + canary("misplaced") + "\"}\n  - {name: b, secret: \"" + canary("misplaced") + "\"}\n",
 		"upstreams:\n  - {name: x, kind: antigravity, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
-		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
+		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, accounts_from: y, oauth: {client_id: id, client_secret: \"" + canary("oauth") + "\"}}\n",
 		"store: {url: \"mysql://user:" + canary("misplaced") + "@localhost/\"}\n",
 	} {
 		write("config.yaml", bad)
@@ -268,6 +275,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	searchFiles(t, data) // while the write-ahead log is there
 	g.Daemon.Stop(t.Context())
 	searchFiles(t, data)
+	searchTraces(t, data, admin)
 	if len(log.bytes()) < 10_000 || !bytes.Contains(log.bytes(), []byte("DEBUG")) {
 		t.Errorf("the log is too short to prove anything: %d bytes", len(log.bytes()))
 	}
@@ -281,6 +289,49 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	search(t, "config show", fmt.Appendf(nil, "%v\n%+v\n%#v\n%s", loaded.Values(), *loaded.Config, *loaded.Config, loaded.Warnings))
+}
+
+// printSecrets has an agent send all secrets in prompts, as it does after it has printed its environment: plain and in JSON in JSON.
+func printSecrets(t *testing.T, base, key string, printed []string) {
+	t.Helper()
+	for _, secret := range printed {
+		once, _ := json.Marshal(secret)
+		twice, _ := json.Marshal("env: " + string(once) + " " + url.QueryEscape(secret))
+		body := fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%s},{"text":%s}]}]}`, once, twice)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1beta/models/good:generateContent", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Goog-Api-Key", key)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+}
+
+// searchTraces looks for the admin token in traces, and for the marks that stand for secrets of prompts.
+func searchTraces(t *testing.T, data, admin string) {
+	t.Helper()
+	marked := 0
+	err := filepath.WalkDir(filepath.Join(data, "traces"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(admin)) {
+			t.Errorf("the admin token is in %s", path)
+		}
+		if filepath.Base(path) == "client_request.json" && bytes.Contains(content, []byte("env: \\\"[redacted]\\\" [redacted]")) {
+			marked++
+		}
+		return err
+	})
+	if err != nil || marked == 0 {
+		t.Errorf("%d prompts with secrets were found in traces (%v)", marked, err)
+	}
 }
 
 // searchFiles looks into every file under dir, also those that were deleted from a database but not overwritten.

@@ -3,22 +3,19 @@ package daemon
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"time"
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/ownfile"
+	"perigee/internal/daemon/remote"
+	"perigee/internal/datadir"
 )
 
-// ErrNoSocket says that a daemon is running and cannot be reached. To act behind its back would be of no use to anybody.
+// ErrNoSocket says that a daemon is running and cannot be reached. It would not notice changes that are made without it.
 var ErrNoSocket = errors.New("a daemon is running, but its socket cannot be reached; stop it, or see in its log why it has none")
 
-// ErrNoAnswer says that a daemon was reached and did not answer, so that nobody knows what it has done.
-var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restart it")
+// ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
+var ErrNoAnswer = remote.ErrNoAnswer
 
 // ErrNotRunning says that there is no daemon, and so nothing to work around.
 var ErrNotRunning = errors.New("no daemon is running")
@@ -34,42 +31,45 @@ func (h *Handle) Close() { h.close() }
 
 // Running says whether a daemon answers on the socket of a configuration.
 func Running(ctx context.Context, cfg *config.Config) bool {
-	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", SocketPath(cfg))
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
+	return remote.Running(ctx, SocketPath(cfg))
 }
 
 // Connect returns the control of the running daemon, or where there is none, of the same accounts without one.
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	switch err := reach(ctx, opts.Loaded.Config); {
 	case err == nil:
-		return &Handle{Control: newRemote(opts.Loaded.Config), close: func() {}}, nil
+		return &Handle{Control: remote.New(SocketPath(opts.Loaded.Config)).Control(), close: func() {}}, nil
 	case !errors.Is(err, ErrNotRunning):
 		return nil, err
 	}
-	back, err := openBackDoor(ctx, opts)
+	offline, err := openOffline(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Handle{Control: auditedControl{control{back.house}, offlineLog(back.house.opts, offlineAudit{back.house.opts, back})}, close: back.close}, nil
+	log := offlineLog(offline.gateway.opts, offlineAudit{offline.gateway.opts, offline})
+	return &Handle{Control: newControl(offline.gateway).audited(log), close: offline.close}, nil
 }
 
 // Status asks the running daemon what it works with. It returns ErrNotRunning where there is none.
-func Status(ctx context.Context, cfg *config.Config) (status perigee.DaemonStatus, err error) {
-	err = Ask(ctx, cfg, "/v1/status", &status)
-	return status, err
+func Status(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, error) {
+	return Ask[perigee.DaemonStatus](ctx, cfg, remote.StatusPath)
 }
 
 // Ask gets a path from the running daemon through its socket, for what a Control does not have. It returns ErrNotRunning
 // where there is none.
-func Ask(ctx context.Context, cfg *config.Config, path string, into any) error {
+func Ask[T any](ctx context.Context, cfg *config.Config, path string) (answer T, err error) {
 	if err := reach(ctx, cfg); err != nil {
-		return err
+		return answer, err
 	}
-	return newRemote(cfg).ask(ctx, http.MethodGet, path, nil, into)
+	return remote.Ask[T](ctx, remote.New(SocketPath(cfg)), http.MethodGet, path, nil)
+}
+
+// Reach returns the client of the running daemon. It returns ErrNotRunning where there is none.
+func Reach(ctx context.Context, cfg *config.Config) (*remote.Client, error) {
+	if err := reach(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return remote.New(SocketPath(cfg)), nil
 }
 
 // reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is none, and ErrNoSocket when
@@ -79,7 +79,7 @@ func reach(ctx context.Context, cfg *config.Config) error {
 		if Running(ctx, cfg) {
 			return nil
 		}
-		held, err := locked(ctx, cfg.DataDir)
+		held, err := datadir.Locked(ctx, cfg.DataDir)
 		switch {
 		case err != nil:
 			return err
@@ -88,18 +88,4 @@ func reach(ctx context.Context, cfg *config.Config) error {
 		}
 	}
 	return ErrNoSocket
-}
-
-// locked says whether a daemon uses a data directory, after having waited a moment for that to change. One that is about to
-// start waits for the moment that this takes. The error is that of ctx.
-func locked(ctx context.Context, dir string) (bool, error) {
-	path := filepath.Join(dir, lockName)
-	if _, err := os.Stat(path); err != nil {
-		return false, ctx.Err() // nobody has ever run there, and asking leaves no trace
-	}
-	f, err := ownfile.Lock(ctx, path, lockPatience)
-	if err == nil {
-		_ = f.Close()
-	}
-	return errors.Is(err, ownfile.ErrHeld), ctx.Err()
 }

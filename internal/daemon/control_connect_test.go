@@ -37,7 +37,7 @@ func TestAnswersOfADaemon(t *testing.T) {
 	}
 	for name, handler := range map[string]http.HandlerFunc{"hangs up": hangUp, "breaks off": halfway} {
 		cfg := pretender(t, handler)
-		if err := daemon.Ask(t.Context(), cfg, "/v1/usage", &struct{}{}); !errors.Is(err, daemon.ErrNoAnswer) {
+		if _, err := daemon.Ask[struct{}](t.Context(), cfg, "/v1/usage"); !errors.Is(err, daemon.ErrNoAnswer) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		handle, err := daemon.Connect(t.Context(), daemon.Options{Loaded: &config.Loaded{Config: cfg}})
@@ -54,19 +54,19 @@ func TestAnswersOfADaemon(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = w.Write([]byte(`{"error":{"message":"it is used up"}}`))
 	})
-	if err := daemon.Ask(t.Context(), cfg, "/v1/usage", nil); class(err) != perigee.ClassExhausted || err.Error() != "it is used up" {
+	if _, err := daemon.Ask[struct{}](t.Context(), cfg, "/v1/usage"); class(err) != perigee.ClassExhausted || err.Error() != "it is used up" {
 		t.Errorf("got %v", err)
 	}
 	cfg = pretender(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "what?", http.StatusNotFound) })
-	if err := daemon.Ask(t.Context(), cfg, "/v1/usage", nil); class(err) != perigee.ClassInternal || !strings.Contains(err.Error(), "404") {
+	if _, err := daemon.Ask[struct{}](t.Context(), cfg, "/v1/usage"); class(err) != perigee.ClassInternal || !strings.Contains(err.Error(), "404") {
 		t.Errorf("got %v", err)
 	}
-	if err := daemon.Ask(t.Context(), &config.Config{DataDir: t.TempDir()}, "/v1/usage", nil); !errors.Is(err, daemon.ErrNotRunning) {
+	if _, err := daemon.Ask[struct{}](t.Context(), &config.Config{DataDir: t.TempDir()}, "/v1/usage"); !errors.Is(err, daemon.ErrNotRunning) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Somebody who does not want to wait is not told that the daemon is at fault.
+// A command that stops waiting does not blame the daemon.
 func TestAskingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func TestAskingIsGivenUp(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if err := daemon.Ask(ctx, cfg, "/v1/usage", nil); !errors.Is(err, context.Canceled) || errors.Is(err, daemon.ErrNoAnswer) {
+	if _, err := daemon.Ask[struct{}](ctx, cfg, "/v1/usage"); !errors.Is(err, context.Canceled) || errors.Is(err, daemon.ErrNoAnswer) {
 		t.Errorf("got %v", err)
 	}
 }

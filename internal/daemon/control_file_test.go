@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite" // the IDE's own database
 
 	"perigee"
+	"perigee/internal/accounts"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 )
@@ -29,9 +30,9 @@ func write(t *testing.T, name, text string) string {
 }
 
 // bring imports a file as the command does.
-func (w *tower) bring(path string, partial bool) ([]perigee.ImportedRow, error) {
+func (w *accountRig) bring(path string, partial bool) ([]perigee.ImportedRow, error) {
 	w.t.Helper()
-	file, err := daemon.ReadAccounts(w.t.Context(), path, partial)
+	file, err := accounts.ReadFile(w.t.Context(), path, partial)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func TestImportOfEachFormat(t *testing.T) {
 			"the plugin's": {`{"version":3,"accounts":[{"email":"ada@example.com","refreshToken":"sim-refresh-ada","addedAt":1700000000000},{"email":"bob@example.com","refreshToken":"sim-refresh-bob","verificationRequired":true}],"activeIndex":0}`, "ada, bob verification"},
 			"a credential": {`{"type":"antigravity","email":"ada@example.com","refresh_token":"sim-refresh-ada","project_id":"sim-project-ada"}`, "ada"},
 		} {
-			w := newTower(t, running, "", nobodyYet, nil)
+			w := newAccountRig(t, running, "", nobodyYet, nil)
 			if _, err := w.bring(write(t, "accounts.json", c.text), false); err != nil {
 				t.Errorf("%s: %v", format, err)
 			}
@@ -92,7 +93,7 @@ func TestImportFromTheIDE(t *testing.T) {
 			}
 		}
 		_ = db.Close()
-		w := newTower(t, running, "", nobodyYet, nil)
+		w := newAccountRig(t, running, "", nobodyYet, nil)
 		rows, err := w.bring(path, false)
 		if err != nil || len(rows) != 1 || rows[0].Email != "bob@example.com" || rows[0].Result != perigee.ImportAdded {
 			t.Errorf("got %+v, %v", rows, err)
@@ -104,14 +105,14 @@ func TestImportFromTheIDE(t *testing.T) {
 func TestRefusedFilesAreReportedLineByLine(t *testing.T) {
 	t.Parallel()
 	path := write(t, "half.json", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com"}]`)
-	file, err := daemon.ReadAccounts(t.Context(), path, false)
+	file, err := accounts.ReadFile(t.Context(), path, false)
 	if class(err) != perigee.ClassInvalid || file == nil || file.Document != nil || len(file.Lines) != 2 || file.Lines[1].Problem == "" || file.Lines[1].Email != "bob@example.com" {
 		t.Errorf("got %+v, %v", file, err)
 	}
-	if file, err = daemon.ReadAccounts(t.Context(), path, true); err != nil || len(file.Document) == 0 || strings.Contains(string(file.Document), "bob") {
+	if file, err = accounts.ReadFile(t.Context(), path, true); err != nil || len(file.Document) == 0 || strings.Contains(string(file.Document), "bob") {
 		t.Errorf("got %+v, %v", file, err)
 	}
-	if file, err = daemon.ReadAccounts(t.Context(), filepath.Join(t.TempDir(), "missing"), true); err == nil || file != nil {
+	if file, err = accounts.ReadFile(t.Context(), filepath.Join(t.TempDir(), "missing"), true); err == nil || file != nil {
 		t.Errorf("got %+v, %v", file, err)
 	}
 }
@@ -119,7 +120,7 @@ func TestRefusedFilesAreReportedLineByLine(t *testing.T) {
 // What is exported can be imported elsewhere, and is as it was, the order included.
 func TestExportAndBack(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", adaAndBob, nil)
+		w := newAccountRig(t, running, "", adaAndBob, nil)
 		if err := w.control().UseAccount(t.Context(), named("bob@example.com")); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestExportAndBack(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 			t.Errorf("the file has mode %v (%v)", info.Mode(), err)
 		}
-		other := newTower(t, running, "", nobodyYet, nil)
+		other := newAccountRig(t, running, "", nobodyYet, nil)
 		if _, err := other.bring(path, false); err != nil {
 			t.Error(err)
 		}
@@ -160,7 +161,7 @@ func TestExportAndBack(t *testing.T) {
 func TestExportKeepsWhatIsKnown(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		until := time.Now().Add(3 * time.Hour).UTC().Truncate(time.Second)
-		w := newTower(t, running, "", nobodyYet, nil)
+		w := newAccountRig(t, running, "", nobodyYet, nil)
 		file := fmt.Sprintf(`{"version":4,"accounts":[
 			{"email":"ada@example.com","refreshToken":"sim-refresh-ada","rateLimitResetTimes":{"claude":%d,"gemini-cli":1000,"gemini-cli:gemini-3-pro-preview":%[1]d}},
 			{"email":"bob@example.com","refreshToken":"sim-refresh-bob","verificationRequired":true,"verificationRequiredReason":"prove it","verificationUrl":"https://example.com/%s"},
@@ -177,12 +178,12 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 0 {
 			t.Fatalf("got %+v, %v", done, err)
 		}
-		other := newTower(t, running, "", nobodyYet, nil)
+		other := newAccountRig(t, running, "", nobodyYet, nil)
 		if _, err := other.bring(path, false); err != nil {
 			t.Fatal(err)
 		}
-		for _, tower := range []*tower{w, other} {
-			rows := tower.accounts()
+		for _, accountRig := range []*accountRig{w, other} {
+			rows := accountRig.accounts()
 			if len(rows) != 3 {
 				t.Fatalf("got %+v", rows)
 			}
@@ -193,7 +194,7 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 			if bob.State != perigee.AccountVerification || bob.Reason != "prove it (https://example.com/"+strings.Repeat("x", 300)+")" || !bob.Preferred {
 				t.Errorf("bob is %+v", bob)
 			}
-			choices, err := tower.control().ExplainAccounts(t.Context(), "claude-sonnet-4-6")
+			choices, err := accountRig.control().ExplainAccounts(t.Context(), "claude-sonnet-4-6")
 			if err != nil || len(choices) == 0 || slices.ContainsFunc(choices, func(c perigee.ChoiceRow) bool { return c.Email == "ada@example.com" && c.Usable }) {
 				t.Errorf("got %+v, %v", choices, err)
 			}
@@ -207,11 +208,11 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 	})
 }
 
-// An export from when the provider had disabled an account says so to whoever does not know better.
+// An export from when the provider had disabled an account counts where no newer state is known.
 func TestBannedAccountsStaySoElsewhere(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		const banned = `{"accounts":[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","enabled":true,"state":"banned","reason":"it did what it should not"}]}`
-		w := newTower(t, running, "", nobodyYet, nil)
+		w := newAccountRig(t, running, "", nobodyYet, nil)
 		if _, err := w.bring(write(t, "out.json", banned), false); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 const adaBobAndCyd = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com","refresh_token":"sim-refresh-bob"},{"email":"cyd@example.com","refresh_token":"sim-refresh-cyd"}]`
 
-// preferred lists who has the mark.
-func (w *tower) preferred() string {
+// preferred lists the accounts with the mark.
+func (w *accountRig) preferred() string {
 	w.t.Helper()
 	var names []string
 	for _, row := range w.accounts() {
@@ -26,8 +26,8 @@ func (w *tower) preferred() string {
 	return strings.Join(names, ", ")
 }
 
-// order lists who would be chosen, one after the other.
-func (w *tower) order() string {
+// order lists the accounts in the order in which they would be chosen.
+func (w *accountRig) order() string {
 	w.t.Helper()
 	rows, err := w.control().ExplainAccounts(w.t.Context(), "claude-sonnet-4-6") // which has one pool only
 	if err != nil {
@@ -42,31 +42,31 @@ func (w *tower) order() string {
 	return strings.Join(names, ", ")
 }
 
-func (w *tower) wantOrder(preferred, order string) {
+func (w *accountRig) wantOrder(preferred, order string) {
 	w.t.Helper()
 	if p, o := w.preferred(), w.order(); p != preferred || o != order {
 		w.t.Errorf("%q is preferred and the order is %q, want %q and %q", p, o, preferred, order)
 	}
 }
 
-func (w *tower) mustUse(email string) {
+func (w *accountRig) mustUse(email string) {
 	w.t.Helper()
 	if err := w.control().UseAccount(w.t.Context(), named(email)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *tower) mustEnable(email string, enabled bool) {
+func (w *accountRig) mustEnable(email string, enabled bool) {
 	w.t.Helper()
 	if _, err := w.control().EnableAccount(w.t.Context(), named(email), enabled); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// Whoever is preferred comes first; without it the others are as they were added.
+// The preferred account comes first; the rest is in the order in which it was added.
 func TestPreferredAccountComesFirst(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", adaBobAndCyd, nil)
+		w := newAccountRig(t, running, "", adaBobAndCyd, nil)
 		w.wantOrder("", "ada, bob, cyd")
 		w.mustUse("cyd@example.com")
 		w.wantOrder("cyd", "cyd, ada, bob")
@@ -85,21 +85,21 @@ func TestPreferredAccountComesFirst(t *testing.T) {
 	})
 }
 
-// What a file calls active is who was preferred, in both directions, and when accounts were added stays true.
+// The active account of a file is the preferred one, in both directions, and when accounts were added stays true.
 func TestActiveAccountOfAFileIsThePreferredOne(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		for format, text := range map[string]string{
 			"an export":    `{"accounts":` + adaBobAndCyd + `,"active":"bob@example.com"}`,
 			"the plugin's": `{"version":3,"accounts":[{"email":"ada@example.com","refreshToken":"sim-refresh-ada"},{"email":"bob@example.com","refreshToken":"sim-refresh-bob"},{"email":"cyd@example.com","refreshToken":"sim-refresh-cyd"}],"activeIndex":1}`,
 		} {
-			w := newTower(t, running, "", nobodyYet, nil)
+			w := newAccountRig(t, running, "", nobodyYet, nil)
 			if _, err := w.bring(write(t, "accounts.json", text), false); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
 			w.wantOrder("bob", "bob, ada, cyd")
 		}
 
-		w := newTower(t, running, "", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","added_at":"2026-01-01T00:00:00Z"},`+
+		w := newAccountRig(t, running, "", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","added_at":"2026-01-01T00:00:00Z"},`+
 			`{"email":"bob@example.com","refresh_token":"sim-refresh-bob","added_at":"2026-02-02T00:00:00Z"}]`, nil)
 		if active, _ := w.export(); active != "" {
 			t.Errorf("nobody is preferred, and %q is active in the export", active)
@@ -112,8 +112,8 @@ func TestActiveAccountOfAFileIsThePreferredOne(t *testing.T) {
 	})
 }
 
-// export writes the accounts to a file and reads who is active in it, and when they were added.
-func (w *tower) export() (active string, added map[string]string) {
+// export writes the accounts to a file and reads which one is active in it, and when they were added.
+func (w *accountRig) export() (active string, added map[string]string) {
 	w.t.Helper()
 	loaded, err := config.Load(w.src)
 	if err != nil {

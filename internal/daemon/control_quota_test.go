@@ -12,11 +12,11 @@ import (
 
 func TestQuotaOfThoseInUse(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com","refresh_token":"sim-refresh-bob"},{"email":"old@example.com","refresh_token":"sim-refresh-revoked"}]`, nil)
+		w := newAccountRig(t, running, "", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com","refresh_token":"sim-refresh-bob"},{"email":"old@example.com","refresh_token":"sim-refresh-revoked"}]`, nil)
 		if _, err := w.control().EnableAccount(t.Context(), named("bob@example.com"), false); err != nil {
 			t.Fatal(err)
 		}
-		list, err := w.control().Quota(t.Context())
+		list, err := w.control().Quota(t.Context(), true)
 		if err != nil || len(list.Rows) == 0 || len(list.Problems) != 1 || list.Problems[0].Email != "old@example.com" || list.Problems[0].Upstream != "gravity" {
 			t.Fatalf("got %d rows, %q, %v", len(list.Rows), list.Problems, err)
 		}
@@ -39,7 +39,7 @@ func TestQuotaOfThoseInUse(t *testing.T) {
 func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	clock := &clock{at: time.Now()}
-	w := newTower(t, true, "", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
+	w := newAccountRig(t, true, "", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
 	looks := func() int { return w.times(":fetchAvailableModels") }
 	if looks() != 0 {
 		t.Errorf("the provider was asked %d times before there was a call", looks())

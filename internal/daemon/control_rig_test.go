@@ -15,8 +15,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// A tower is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.
-type tower struct {
+// An accountRig is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.
+type accountRig struct {
 	t        *testing.T
 	provider *simulator.Server
 	src      config.Sources
@@ -25,11 +25,11 @@ type tower struct {
 
 const nobodyYet = ""
 
-// newTower builds one. more is configuration besides the upstream gravity; document is imported first.
-func newTower(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *tower {
+// newAccountRig builds one. more is configuration besides the upstream gravity; document is imported first.
+func newAccountRig(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
 	provider, url := startSimulator(t, simulator.Options{}, faults...)
-	w := &tower{t: t, provider: provider, src: sources(gravityConfig(url, "")+more, dataDir(t))}
+	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, "")+more, dataDir(t))}
 	if running {
 		w.gateway = startIn(t, w.src, change)
 	}
@@ -40,7 +40,7 @@ func newTower(t *testing.T, running bool, more, document string, change func(*da
 }
 
 // control connects anew each time, as commands do.
-func (w *tower) control() perigee.Control {
+func (w *accountRig) control() perigee.Control {
 	w.t.Helper()
 	loaded, err := config.Load(w.src)
 	if err != nil {
@@ -51,22 +51,22 @@ func (w *tower) control() perigee.Control {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(handle.Close)
-	if remote := fmt.Sprintf("%T", handle.Control) == "daemon.remote"; remote != (w.gateway != nil) {
+	if remote := fmt.Sprintf("%T", handle.AccountControl) == "*remote.Client"; remote != (w.gateway != nil) {
 		w.t.Errorf("a daemon is asked: %v", remote)
 	}
-	return handle
+	return handle.Control
 }
 
 // imports brings accounts in.
-func (w *tower) imports(document string) {
+func (w *accountRig) imports(document string) {
 	w.t.Helper()
 	if _, err := w.control().ImportAccounts(w.t.Context(), perigee.AccountImport{Document: []byte(document)}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// first checks who is taken before all others.
-func (w *tower) first(who string) {
+// first checks which account is taken first.
+func (w *accountRig) first(who string) {
 	w.t.Helper()
 	rows, err := w.control().ExplainAccounts(w.t.Context(), "gemini-3-flash")
 	if err != nil || len(rows) == 0 || !rows[0].Chosen || rows[0].Email != who+"@example.com" {
@@ -75,7 +75,7 @@ func (w *tower) first(who string) {
 }
 
 // accounts lists them by address, whatever the order in which they are used.
-func (w *tower) accounts() []perigee.AccountRow {
+func (w *accountRig) accounts() []perigee.AccountRow {
 	w.t.Helper()
 	rows, err := w.control().Accounts(w.t.Context())
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *tower) accounts() []perigee.AccountRow {
 }
 
 // list writes the accounts in short, by address.
-func (w *tower) list() string {
+func (w *accountRig) list() string {
 	w.t.Helper()
 	var words []string
 	for _, row := range w.accounts() {
@@ -102,7 +102,7 @@ func (w *tower) list() string {
 	return strings.Join(words, ", ")
 }
 
-func (w *tower) want(what string) {
+func (w *accountRig) want(what string) {
 	w.t.Helper()
 	if got := w.list(); got != what {
 		w.t.Errorf("the accounts are %q, want %q", got, what)
@@ -110,7 +110,7 @@ func (w *tower) want(what string) {
 }
 
 // times counts the calls of a method that the provider was asked.
-func (w *tower) times(method string) (n int) {
+func (w *accountRig) times(method string) (n int) {
 	for _, call := range w.provider.Calls() {
 		if strings.HasSuffix(call.Path, method) {
 			n++
@@ -120,14 +120,14 @@ func (w *tower) times(method string) (n int) {
 }
 
 // call asks a model through the daemon.
-func (w *tower) call() (int, string) {
+func (w *accountRig) call() (int, string) {
 	w.t.Helper()
 	resp := ask(w.t, w.gateway, "generateContent", "")
 	return resp.StatusCode, rest(w.t, resp)
 }
 
 // mustAnswer asks a model, which has to answer.
-func (w *tower) mustAnswer() {
+func (w *accountRig) mustAnswer() {
 	w.t.Helper()
 	if status, body := w.call(); status != http.StatusOK {
 		w.t.Fatalf("got %d: %s", status, body)

@@ -13,12 +13,13 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
 func TestAccountsAreManaged(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", adaAndBob, nil)
+		w := newAccountRig(t, running, "", adaAndBob, nil)
 		w.want("ada, bob")
 		ctx := t.Context()
 		rows, err := w.control().ImportAccounts(ctx, perigee.AccountImport{Upstream: "gravity",
@@ -56,7 +57,7 @@ func TestAccountsAreManaged(t *testing.T) {
 
 func TestAccountsThatAreNotThere(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", adaAndBob, nil)
+		w := newAccountRig(t, running, "", adaAndBob, nil)
 		for name, want := range map[perigee.AccountName]string{
 			{Email: "aba@example.com"}:                        "not_found: there is no account aba@example.com; did you mean ada@example.com?",
 			{Email: "somebody@else.example"}:                  "not_found: there is no account somebody@else.example; see `perigee account list`",
@@ -76,16 +77,16 @@ func TestAccountsThatAreNotThere(t *testing.T) {
 
 func TestImportIsAllOrNothing(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", nobodyYet, nil)
+		w := newAccountRig(t, running, "", nobodyYet, nil)
 		const half = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com"},{"email":"nobody","refresh_token":"sim-refresh-x"}]`
 		for document, want := range map[string]string{
-			half: "2 of 3 accounts cannot be used (account 2: it has no refresh token; account 3: email is not a valid address); put them right, or import the others with --partial",
+			half: "2 of 3 accounts cannot be used (account 2: it has no refresh token; account 3: email is not a valid address); correct them, or import the rest with --partial",
 			`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","email":"bob@example.com"}]`: "it is damaged at line 1",
 			`[]`:                         "there are no accounts in it",
 			``:                           "is empty",
 			`{"accounts":[`:              "it is damaged",
 			`[{"refresh_token":"x y"}]`:  "1 of 1 accounts cannot be used",
-			`{"type":"service_account"}`: "a credential for something else",
+			`{"type":"service_account"}`: "a credential for a service other than",
 		} {
 			_, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(document)})
 			if class(err) != perigee.ClassInvalid || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sim-refresh") {
@@ -107,7 +108,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 
 func TestImportAsksWhoseItIs(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", nobodyYet, nil)
+		w := newAccountRig(t, running, "", nobodyYet, nil)
 		_, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(`[{"refresh_token":"sim-refresh-bob"},{"refresh_token":"sim-refresh-revoked"}]`)})
 		if class(err) != perigee.ClassUnauthenticated || strings.Contains(err.Error(), "sim-refresh") {
 			t.Errorf("got %v", err)
@@ -121,12 +122,12 @@ func TestImportAsksWhoseItIs(t *testing.T) {
 	})
 }
 
-// Who was in use in the program that wrote the file goes on being used.
+// The account that was in use in the program that wrote the file stays in use.
 func TestImportKeepsWhoWasInUse(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", `{"accounts":`+adaAndBob+`,"active":"bob@example.com"}`, nil)
+		w := newAccountRig(t, running, "", `{"accounts":`+adaAndBob+`,"active":"bob@example.com"}`, nil)
 		w.first("bob")
-		w = newTower(t, running, "", adaAlone, nil)
+		w = newAccountRig(t, running, "", adaAlone, nil)
 		if _, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(`{"accounts":` + adaAndBob + `,"active":"bob@example.com"}`)}); err != nil {
 			t.Error(err)
 		}
@@ -137,13 +138,13 @@ func TestImportKeepsWhoWasInUse(t *testing.T) {
 
 func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "  - {name: simulator, kind: simulator}\nmodels:\n  aliases: {gpt-4o: gemini-3-flash-high}\n  routes: [{match: \"claude-*\", to: [simulator]}]\n", adaAndBob, nil)
+		w := newAccountRig(t, running, "  - {name: simulator, kind: simulator}\nmodels:\n  aliases: {gpt-4o: gemini-3-flash-high}\n  routes: [{match: \"claude-*\", to: [simulator]}]\n", adaAndBob, nil)
 		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), false); err != nil {
 			t.Fatal(err)
 		}
 		for model, want := range map[string]string{
-			"gemini-3-flash":    "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
-			"gpt-4o":            "bob antigravity taken: usable: the first that is usable; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gemini-3-flash":    "bob antigravity taken: usable: first usable account; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"gpt-4o":            "bob antigravity taken: usable: first usable account; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
 			"claude-sonnet-4-6": "bob antigravity: models.routes sends this model to simulator; ada antigravity: models.routes sends this model to simulator",
 		} {
 			rows, err := w.control().ExplainAccounts(t.Context(), model)
@@ -166,10 +167,10 @@ func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 	})
 }
 
-// Changes leave the others their tokens: nobody signs in again because somebody else was enabled.
+// Changes leave other accounts their tokens: enabling one makes no other sign in again.
 func TestChangesKeepTokens(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAndBob, nil)
+	w := newAccountRig(t, true, "", adaAndBob, nil)
 	w.call()
 	before := w.times("/token")
 	for _, err := range []error{
@@ -189,7 +190,7 @@ func TestChangesKeepTokens(t *testing.T) {
 // An account that the provider stopped is kept as such, with the reason, and enabling it means trying it again.
 func TestStoppedAccountsAreTriedAgainWhenEnabled(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Method: "streamGenerateContent"}, Times: 1, Do: "validation_required"})
+	w := newAccountRig(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Method: "streamGenerateContent"}, Times: 1, Do: "validation_required"})
 	if status, body := w.call(); status != http.StatusForbidden || !strings.Contains(body, "VERIFICATION_REQUIRED") {
 		t.Errorf("got %d: %s", status, body)
 	}
@@ -210,10 +211,10 @@ func TestStoppedAccountsAreTriedAgainWhenEnabled(t *testing.T) {
 	}
 }
 
-// Who is signed out is not ready because somebody says so.
+// Enabling a signed-out account does not make it ready.
 func TestSignedOutAccountsStaySo(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", `[{"email":"old@example.com","refresh_token":"sim-refresh-revoked"}]`, nil)
+	w := newAccountRig(t, true, "", `[{"email":"old@example.com","refresh_token":"sim-refresh-revoked"}]`, nil)
 	if status, body := w.call(); status != http.StatusForbidden || !strings.Contains(body, "perigee login") {
 		t.Errorf("got %d: %s", status, body)
 	}
@@ -226,8 +227,9 @@ func TestSignedOutAccountsStaySo(t *testing.T) {
 
 // A daemon whose socket is gone is not worked around: it would not see the change.
 func TestNoChangesBehindTheDaemonsBack(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
-	w := newTower(t, true, "", adaAlone, nil)
+	w := newAccountRig(t, true, "", adaAlone, nil)
 	if err := os.Remove(daemon.SocketPath(w.gateway.cfg)); err != nil {
 		t.Fatal(err)
 	}
@@ -240,10 +242,10 @@ func TestNoChangesBehindTheDaemonsBack(t *testing.T) {
 	}
 }
 
-// Whatever is done at once, nothing breaks and nobody who is not touched is refused.
+// Whatever is done at once, nothing breaks and no untouched account is refused.
 func TestManagingAndCallingAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAndBob, nil)
+	w := newAccountRig(t, true, "", adaAndBob, nil)
 	control, somebody := w.control(), &owner{base: w.gateway.URL()}
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -259,7 +261,7 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 				for _, err := range []error{off, bob, on, again, ada, list} {
 					if err == nil {
 						done.Add(1)
-					} else if !strings.Contains(err.Error(), perigee.ErrAccountChanged.Error()) { // others were faster, time and again
+					} else if !strings.Contains(err.Error(), perigee.ErrAccountChanged.Error()) { // other writers were faster, time and again
 						t.Error(err)
 					}
 				}

@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 func TestAdminTokenGuardsTheAccounts(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
-	var log notebook
-	w := newTower(t, true, "keys: [{name: laptop, secret: secret-laptop}]\n", adaAlone, func(o *daemon.Options) {
+	var log logRig
+	w := newAccountRig(t, true, "keys: [{name: laptop, secret: secret-laptop}]\n", adaAlone, func(o *daemon.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	file := filepath.Join(w.gateway.cfg.DataDir, "admin.token")
@@ -64,7 +66,7 @@ func TestAdminTokenGuardsTheAccounts(t *testing.T) {
 	if got, _ := get("/v1/accounts", second); got != 200 || second == first {
 		t.Errorf("the new token gets %d", got)
 	}
-	// A token that somebody emptied opens to nobody, and is replaced.
+	// An empty token file gives no access, and is replaced.
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

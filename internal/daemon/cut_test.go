@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // TestAnswerCutAtEveryByte has the provider break off its answer after each byte in turn: with a reset, short of the length that it
 // announced, and at what HTTP takes for the end of an answer without length. No client may take what it gets for complete, in any dialect, unless it got everything.
 func TestAnswerCutAtEveryByte(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	p := &cuttingProvider{}
 	g := start(t, oneUpstream(serve(t, p)), nil)
@@ -26,7 +29,7 @@ func TestAnswerCutAtEveryByte(t *testing.T) {
 			}
 			whole := 0
 			for n := range len(d.provides) {
-				if (testing.Short() || raced) && n%7 != 0 {
+				if raced && n%7 != 0 {
 					continue
 				}
 				for _, how := range []cutHow{cutReset, cutShort, cutEnd} {

@@ -1,11 +1,10 @@
-// Package daemon builds the house and runs it: it is the only package that knows all the others. Commands start
+// Package daemon builds the gateway and runs it: it is the only package that knows all other packages. Commands start
 // it; nothing imports it but commands and tests.
 package daemon
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,15 +19,22 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/accounts"
 	"perigee/internal/audit"
 	"perigee/internal/config"
+	"perigee/internal/connlimit"
+	"perigee/internal/daemon/keeper"
+	"perigee/internal/daemon/observe"
+	"perigee/internal/datadir"
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
+	"perigee/internal/mcpserver"
 	"perigee/internal/membudget"
 	"perigee/internal/oauth"
+	"perigee/internal/price"
 	"perigee/internal/record"
-	"perigee/internal/simulator"
+	"perigee/internal/redact"
 	"perigee/internal/sqlstore"
 )
 
@@ -48,12 +54,18 @@ type Options struct {
 	Transport http.RoundTripper
 	// Listeners are open sockets to serve in place of the address in the configuration; Stop closes them.
 	Listeners []net.Listener
+	// Services run beside the listeners.
+	Services []Service
+	// AccountFeed reports changes of accounts and new access tokens of all upstreams, also after a reload. A service that
+	// follows them, such as one that passes tokens on to a child process, subscribes to it before the daemon starts. nil: a new one.
+	AccountFeed *accounts.Feed
 	// Reloading is called before a changed configuration is put in force, and what it returns afterwards; nil: nothing is.
 	Reloading func() (done func())
 	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
 	IDE string
 
-	installed *oauth.Installed // one for all upstreams, before and after a reload
+	installed *oauth.Installed   // one for all upstreams, before and after a reload
+	builders  map[string]builder // by kind of upstream; tests replace some
 }
 
 func (o Options) complete() Options {
@@ -64,39 +76,46 @@ func (o Options) complete() Options {
 		o.Now = time.Now
 	}
 	if o.installed == nil {
-		o.installed = oauth.NewInstalled(oauth.InstalledOptions{Dir: o.IDE, Now: o.Now, Logger: o.Logger})
+		o.installed = oauth.NewInstalled(o.IDE, o.Logger)
+	}
+	if o.AccountFeed == nil {
+		o.AccountFeed = new(accounts.Feed)
+	}
+	if o.builders == nil {
+		o.builders = builders()
 	}
 	return o
 }
 
 // A Daemon is the gateway, listening.
 type Daemon struct {
-	opts     Options
-	lock     *os.File
-	store    *sqlstore.Store
-	recorder *record.Recorder
-	audit    *audit.Log
-	house    *house
-	api      *httpapi.Server
-	memory   *membudget.Budget
+	opts      Options
+	lock      *os.File
+	store     *sqlstore.Store
+	recorder  *record.Recorder
+	observers *observe.Observers
+	control   perigee.Control
+	audit     *audit.Log
+	prices    *price.Book
+	gateway   *gateway
+	api       *httpapi.Server
+	mcp       *mcpserver.Server
+	memory    *membudget.Budget
 
-	tcp, socket *http.Server
-	connections *connections
-	listeners   []net.Listener // for clients
-	accepting   sync.WaitGroup // while connections are accepted there
-	fresh       freshConnections
+	clients     *clientService
+	services    []Service // that were started, clients among them
 	base        context.Context
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
-	loaded      atomic.Pointer[config.Loaded]    // the configuration in force
-	certificate atomic.Pointer[tls.Certificate]  // nil: plain HTTP
-	redactor    atomic.Pointer[perigee.Redactor] // of its secrets
-	admin       *adminToken
-	keepCalls   atomic.Int64 // for how long, as a time.Duration; 0: forever
+	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
+	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
+	redactor    atomic.Pointer[redact.Redactor] // of its secrets
+	admin       *datadir.AdminToken
 	failed      chan error
 	started     atomic.Bool
 	draining    atomic.Bool
-	storeProbe  probe
+	stopping    sync.Once
+	storeProbe  healthCheck
 	lastUnready atomic.Pointer[string] // as it was logged; nil: ready
 }
 
@@ -104,7 +123,8 @@ type Daemon struct {
 // being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
-	d := &Daemon{opts: opts, failed: make(chan error, 2+len(opts.Listeners))}
+	opts.Logger = observe.Capture(opts.Logger)
+	d := &Daemon{opts: opts, failed: make(chan error, 2)}
 	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -113,7 +133,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}()
 	cfg := opts.Loaded.Config
 	d.loaded.Store(opts.Loaded)
-	d.redactor.Store(perigee.NewRedactor(cfg.Secrets()...))
+	d.redactor.Store(redact.New(cfg.Secrets()...))
 	d.certificate.Store(opts.Loaded.Certificate)
 	if err := d.checkListeners(cfg); err != nil {
 		return nil, err
@@ -121,50 +141,63 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	d.house, err = newHouse(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
+	d.gateway, err = newGateway(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
 		return openAccounts(ctx, cfg, d.store, opts)
 	}), false)
 	if err != nil {
 		return nil, err
 	}
-	d.house.signatures.KeepIn(d.store)
-	d.admin = adminTokenOf(cfg)
-	if _, err := d.admin.read(); err != nil {
-		return nil, noDataDir(err)
+	d.gateway.signatures.KeepIn(d.store)
+	d.admin = datadir.NewAdminToken(cfg.DataDir)
+	if _, err := d.admin.Read(); err != nil {
+		return nil, datadir.Unusable(err)
 	}
-	d.recorder = record.New(d.house, record.Options{
-		Store: d.store, Now: opts.Now, Logger: opts.Logger,
-		Status: func(c *perigee.Call) int { return httpapi.TraceRow(c).Status },
+	d.observers = d.newObservers()
+	d.prices = cfg.PriceBook()
+	d.prices.Now = opts.Now
+	d.recorder = record.New(d.gateway, record.Options{
+		Store: d.store, Now: opts.Now, Logger: opts.Logger, Price: d.prices.CallCost,
+		Watch: d.observers.Watch(), Observe: d.observers.Observe, Redact: d.observers.Redact,
 	})
 	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now, Redact: d.redactNow})
-	garbage := newCollector()
-	d.memory = membudget.New(memorySize(cfg), garbage.hold)
-	limitRuntime(d.memory.Size())
-	recorded := freshCalls{d.recorder, d.store}
+	garbage := membudget.NewCollector()
+	d.memory = membudget.New(memorySize(cfg), garbage.Hold)
+	membudget.LimitRuntime(d.memory.Size())
+	recorded := d.recorded()
 	images := d.openImages(cfg)
+	d.control = newControl(d.gateway).audited(d.audit)
 	d.api = httpapi.New(httpapi.Options{
-		Upstream: d.recorder, Model: d.house.model, Missing: d.house.missing, Usage: recorded, Stored: d.store, Spent: d.recorder.Spent, Requests: sharedRequests(d.store), Calls: recorded, Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Keeper:  keeper{func() *config.Config { return d.loaded.Load().Config }, d.store, images, true},
-		Control: auditedControl{control{d.house}, d.audit}, Audit: d.audit, Acts: d.store, Status: d.status, Ready: d.unready, Admin: d.admin.opens, Redact: d.redact,
-		Refused: d.recorder.Refused, Memory: d.memory, OnIdle: garbage.giveBack,
+		Upstream: d.recorder, Model: d.gateway.Model, Missing: func(ctx context.Context, name string) error {
+			_, err := d.gateway.Missing(ctx, name)
+			return err
+		},
+		Usage: recorded, Stored: d.prices.Usage(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
+		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
+		Keeper:  keeper.Keeper{Config: d.config, Store: d.store, Images: images, Online: true},
+		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
+		Status: d.status, Langservers: d.gateway.langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
+		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,
+		Mounts: append(d.newMCP(recorded), d.observers.Points()...),
 	}, d.settings(cfg))
-	d.warnDescriptors(cfg, descriptors())
-	if err := d.listen(cfg); err != nil {
+	connlimit.WarnOfDescriptors(opts.Logger, cfg.Limits.Connections)
+	d.clients = d.newClientService(cfg)
+	if err := d.startServices(ctx, append([]Service{mcpService{d.mcp}, d.clients, d.newSocketService(cfg)}, opts.Services...)); err != nil {
 		return nil, err
 	}
-	d.keepCalls.Store(int64(cfg.Retention.Calls))
 	d.follow()
 	d.followReplicas()
-	d.upkeep()
+	d.background.Go(func() {
+		keeper.Upkeep{Store: d.store, Keep: func() time.Duration { return d.config().Retention.Calls }, Now: opts.Now, Logger: opts.Logger}.Run(d.base)
+	})
 	d.started.Store(true)
 	return d, nil
 }
 
 func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) {
-	if err := ownDir(cfg.DataDir, d.opts.Logger); err != nil {
-		return noDataDir(err)
+	if err := datadir.Secure(cfg.DataDir, d.opts.Logger); err != nil {
+		return err
 	}
-	if d.lock, err = lockDir(ctx, cfg.DataDir); err != nil {
+	if d.lock, err = datadir.Lock(ctx, cfg.DataDir); err != nil {
 		return err
 	}
 	options := StoreOptions(cfg)
@@ -186,7 +219,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 		return err
 	}
 	if cut > 0 {
-		d.opts.Logger.Warn("calls were open when perigee ended the last time", "calls", cut)
+		d.opts.Logger.Warn("calls were cut off when perigee last ended", "calls", cut)
 	}
 	return nil
 }
@@ -194,26 +227,27 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 // openImages returns the store of images, which sees to it that none is older than it should be.
 func (d *Daemon) openImages(cfg *config.Config) *imagestore.Store {
 	images := imagestore.New(imagestore.Options{
-		Dir: imageDir(cfg), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
+		Dir: keeper.ImageDir(cfg), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
 	})
 	d.background.Go(images.Sweep)
 	return images
 }
 
-func noDataDir(err error) error {
-	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
+// memorySize is limits.memory in bytes.
+func memorySize(cfg *config.Config) int64 {
+	if cfg.Limits.Memory > 0 {
+		return int64(cfg.Limits.Memory)
+	}
+	return membudget.Auto()
 }
-
-// storeName is what the database is called in data_dir.
-const storeName = "perigee.db"
 
 // StoreOptions say where everything is kept.
 func StoreOptions(cfg *config.Config) sqlstore.Options {
-	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, storeName), URL: cfg.Store.URL}
+	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, datadir.StoreName), URL: cfg.Store.URL}
 }
 
 // SocketPath is where the owner's commands reach the daemon.
-func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "perigee.sock") }
+func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.SocketName) }
 
 // Times that no client needs longer than. There is no limit on a whole request or answer, because streams last
 // as long as they last; the handlers watch for silence themselves.
@@ -235,7 +269,7 @@ var http2Limits = http.HTTP2Config{
 	MaxReceiveBufferPerStream:     256 << 10,
 	SendPingTimeout:               30 * time.Second,
 	PingTimeout:                   15 * time.Second,
-	WriteByteTimeout:              2 * time.Minute, // for a client that does not read, as every answer has; pings see only one that is silent
+	WriteByteTimeout:              2 * time.Minute, // for a client that answers pings and does not read
 }
 
 func (d *Daemon) newServer(h http.Handler) *http.Server {
@@ -245,18 +279,19 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    int(d.opts.Loaded.Config.Limits.Head) + headMargin, // net/http adds 4 KiB
 		HTTP2:             &http2Limits,
-		ConnState:         d.connections.note,
-		ConnContext:       d.connections.remember,
 		BaseContext:       func(net.Listener) context.Context { return d.base },
 		ErrorLog:          slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
-func (d *Daemon) Simulated() bool { return d.house.simulated() }
+func (d *Daemon) Simulated() bool { return d.gateway.simulated() }
 
 // Active is how many requests are being answered right now.
 func (d *Daemon) Active() int { return d.api.Active() }
+
+// config is the configuration in force.
+func (d *Daemon) config() *config.Config { return d.loaded.Load().Config }
 
 // status is what the daemon works with now.
 func (d *Daemon) status() perigee.DaemonStatus {
@@ -276,22 +311,14 @@ func (d *Daemon) status() perigee.DaemonStatus {
 func (d *Daemon) Upstreams() []string {
 	var lines []string
 	routes := d.loaded.Load().Config.Models.Routes
-	for _, r := range d.house.current.Load().rooms {
-		kind, what := r.config.Kind, ""
-		switch {
-		case r.roster != nil:
-			what = count(len(r.roster.everybody()), "account")
-		case kind == config.KindSimulator:
-			what = count(len(simulator.Models()), "model")
-		default:
-			what = count(len(r.config.Keys), "key")
-		}
-		if kind != r.config.Name {
-			what = string(kind) + ", " + what
+	for _, e := range d.gateway.current.Load().entries {
+		what := e.summary()
+		if e.config.Kind != e.config.Name {
+			what = e.config.Kind + ", " + what
 		}
 		var routed []string
 		for _, route := range routes {
-			if slices.Contains(route.To, r.config.Name) {
+			if slices.Contains(route.To, e.config.Name) {
 				routed = append(routed, route.Match)
 			}
 		}
@@ -301,7 +328,7 @@ func (d *Daemon) Upstreams() []string {
 		if len(routed) > 0 {
 			what += ", for " + strings.Join(routed, " ")
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s)", r.config.Name, what))
+		lines = append(lines, fmt.Sprintf("%s (%s)", e.config.Name, what))
 	}
 	return lines
 }
@@ -316,57 +343,39 @@ func count(n int, thing string) string {
 // Advice is what the owner should know or do before the upstreams can answer, a line for each.
 func (d *Daemon) Advice() []string {
 	var lines []string
-	for _, r := range (control{d.house}).rosters() {
+	for _, r := range d.gateway.rosters() {
 		lines = append(lines, d.sealAdvice(r)...)
-		everybody := r.everybody()
+		list := r.SignIns()
 		switch {
-		case len(everybody) == 0:
-			lines = append(lines, fmt.Sprintf("upstream %[1]s has no account yet; sign in with perigee login --upstream %[1]s, or perigee account import FILE", r.upstream))
-		case !slices.ContainsFunc(everybody, (*source).inUse):
-			lines = append(lines, fmt.Sprintf("upstream %s has no account that can be used; perigee account list says why", r.upstream))
+		case len(list) == 0:
+			lines = append(lines, fmt.Sprintf(
+				"upstream %[1]s has no account yet; sign in with perigee login --upstream %[1]s, or perigee account import FILE", r.Upstream()))
+		case !slices.ContainsFunc(list, func(s perigee.SignIn) bool { return s.Enabled && perigee.UsableState(s.State) }):
+			lines = append(lines, fmt.Sprintf("upstream %s has no account that can be used; perigee account list says why", r.Upstream()))
 		}
 	}
 	return lines
 }
 
-// Failed delivers the error of a listener that broke.
+// Failed delivers the error of a service that broke.
 func (d *Daemon) Failed() <-chan error { return d.failed }
 
 // Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off, visibly for their
-// clients. Everything that was recorded is on disk when it returns.
+// clients. Everything that was recorded is on disk when it returns. Only the first Stop does so; a further one waits for it.
 func (d *Daemon) Stop(ctx context.Context) {
-	d.announceStop(ctx)
-	d.stopAccepting(ctx)
-	sockets := make(chan error, 1)
-	go func() { sockets <- d.api.Drain(ctx) }() // which Shutdown knows nothing of
-	err := errors.Join(d.tcp.Shutdown(ctx), <-sockets)
-	if err == nil {
-		err = d.api.Finish(ctx)
-	}
-	if err != nil {
-		d.opts.Logger.Warn("cutting off open calls", "calls", d.api.Active())
-		d.cancel(httpapi.ErrShutdown)
-		// Their handlers see it and say goodbye; who does not manage in this time is cut.
-		last, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		_ = d.tcp.Shutdown(last)
-		done()
-	}
-	d.release(context.WithoutCancel(ctx))
+	d.stopping.Do(func() {
+		d.announceStop(ctx)
+		if err := d.drainServices(ctx); err != nil {
+			d.opts.Logger.Warn("cutting off open calls", "calls", d.api.Active())
+		}
+		d.release(context.WithoutCancel(ctx))
+	})
 }
 
-// release gives back whatever there is.
+// release ends everything that was started. The base context ends first, which cuts off open calls.
 func (d *Daemon) release(ctx context.Context) {
 	d.cancel(httpapi.ErrShutdown)
-	for _, server := range []*http.Server{d.tcp, d.socket} {
-		if server != nil {
-			_ = server.Close()
-		}
-	}
-	if d.tcp == nil {
-		for _, l := range d.listeners {
-			_ = l.Close()
-		}
-	}
+	d.closeServices(ctx)
 	d.background.Wait()
 	if d.api != nil {
 		d.api.Close()
@@ -378,13 +387,18 @@ func (d *Daemon) release(ctx context.Context) {
 			d.opts.Logger.Error("some calls could not be recorded", "error", err)
 		}
 	}
-	if d.house != nil {
-		if err := d.house.signatures.Close(ctx); err != nil {
+	if d.observers != nil {
+		if err := d.observers.Close(ctx); err != nil {
+			d.opts.Logger.Error("some traces could not be written", "error", err)
+		}
+	}
+	if d.gateway != nil {
+		if err := d.gateway.signatures.Close(ctx); err != nil {
 			d.opts.Logger.Error("thought signatures could not be stored", "error", err)
 		}
 	}
-	if d.house != nil {
-		d.house.close() // a refresh token that is on its way has to be stored
+	if d.gateway != nil {
+		d.gateway.close(ctx) // a refresh token that is on its way has to be stored
 	}
 	if d.store != nil {
 		_ = d.store.Close()
@@ -406,13 +420,14 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		Origins:     cfg.Origins,
 		Hosts:       cfg.Hosts,
 		Fetch: fetch.New(fetch.Options{
-			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout, UserAgent: "perigee/" + d.opts.Version, Logger: d.opts.Logger,
+			Allow: cfg.Media.Fetch, MaxBytes: int64(cfg.Media.Max), Timeout: cfg.Media.Timeout,
+			UserAgent: "perigee/" + d.opts.Version, Logger: d.opts.Logger,
 		}),
 	}
 	for _, k := range cfg.Keys {
 		s.Keys = append(s.Keys, httpapi.Key{
 			Name: k.Name, Secret: k.Secret, Models: k.Models,
-			RPM: k.RPM, TokensPerDay: k.TokensPerDay, Concurrency: k.Concurrency, Expires: k.Expires,
+			RPM: k.RPM, TokensPerDay: k.TokensPerDay, CostPerDay: k.CostPerDay, Concurrency: k.Concurrency, Expires: k.Expires,
 		})
 	}
 	return s

@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // ownerAsks makes a request of the admin routes with the admin token, and returns the status and the body of the answer.
-func ownerAsks(t *testing.T, w *tower, method, path, body string, change func(*http.Request)) (int, string) {
+func ownerAsks(t *testing.T, w *accountRig, method, path, body string, change func(*http.Request)) (int, string) {
 	t.Helper()
 	status, answer, err := adminOf(t, w.gateway).doChanged(t.Context(), method, path, body, change)
 	if err != nil {
@@ -24,7 +26,7 @@ func asItIs(*http.Request) {}
 // not from another origin.
 func TestPagesManageNoAccounts(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAlone, nil)
+	w := newAccountRig(t, true, "", adaAlone, nil)
 	for _, c := range []struct {
 		name, host string
 		header     []string // name and value by turns
@@ -58,7 +60,7 @@ func TestPagesManageNoAccounts(t *testing.T) {
 // What is not understood to the letter changes nothing.
 func TestCommandsThatSayMoreThanIsKnownChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAndBob, nil)
+	w := newAccountRig(t, true, "", adaAndBob, nil)
 	for _, body := range []string{
 		``, `null`, `[]`, `"ada@example.com"`, `{`, `{}`, `{"enabled":false}`, `{"email":"ada@example.com"}`,
 		`{"email":"ada@example.com","enabled":null}`, `{"email":"ada@example.com","enabled":"false"}`, `{"email":"ada@example.com","enabled":0}`,
@@ -81,10 +83,11 @@ func TestCommandsThatSayMoreThanIsKnownChangeNothing(t *testing.T) {
 	w.want("ada, bob")
 }
 
-// Two processes may write the file at once, or somebody may put rubbish there: nothing but the whole token opens.
+// Two processes may write the file at once, or it may hold rubbish: nothing but the whole token opens.
 func TestRubbishInTheTokensFileOpensToNobody(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
-	w := newTower(t, true, "", adaAlone, nil)
+	w := newAccountRig(t, true, "", adaAlone, nil)
 	file := filepath.Join(w.gateway.cfg.DataDir, "admin.token")
 	for _, content := range []string{"", "\n", "short", strings.Repeat(" ", 100), strings.Repeat("x", 31)} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

@@ -8,11 +8,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // A stream that has begun needs no more of its request: not the body, not the prompt, and not what was written to the provider.
 // Agents keep hundreds of streams open with megabytes of history behind each.
 func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
+	perigeetest.Slow(t)
 	text := strings.Repeat(`Read \"the file\" first.\n`, 40_000)
 	chat := `{"model":"gemini-3-flash","stream":true,"messages":[{"role":"user","content":"` + text + `"}]}`
 	for _, test := range []struct {

@@ -1,40 +1,32 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 
 	"perigee/internal/config"
-	"perigee/internal/httpapi"
+	"perigee/internal/connlimit"
+	"perigee/internal/netguard"
 )
 
-// listen serves clients, and the owner's commands on a socket in data_dir.
-func (d *Daemon) listen(cfg *config.Config) (err error) {
-	if d.listeners, err = d.openListeners(cfg); err != nil {
-		return err
-	}
-	d.connections = newConnections(d.opts.Logger)
-	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
-	d.tcp = d.newServer(d.connections.answering(d.api))
-	d.encrypt(d.tcp)
-	d.connections.encrypted = d.tcp.TLSConfig != nil
-	d.fresh.track(d.tcp, &d.draining)
-	for _, l := range d.listeners {
-		d.accepting.Add(1)
-		d.run(d.tcp, d.connections.limit(l), d.accepting.Done)
-	}
-	// Commands work without the socket, too, so the gateway does not fail for want of one: a file system
-	// may not have sockets, and their paths have a length limit.
-	socket, err := listenSocket(SocketPath(cfg))
-	if err != nil {
-		d.opts.Logger.Warn("commands cannot reach this daemon directly", "error", err)
-		return nil
-	}
-	d.socket = d.newServer(d.api.Trusted())
-	d.run(d.socket, socket, func() {})
-	return nil
+// newClientService prepares the service that clients call.
+func (d *Daemon) newClientService(cfg *config.Config) *clientService {
+	s := &clientService{api: d.api, limiter: connlimit.New(d.opts.Logger)}
+	s.open = func() ([]net.Listener, error) { return d.openListeners(cfg) }
+	s.limiter.Apply(cfg.Limits.Connections, d.memory.Size())
+	s.server = d.newServer(s.limiter.Handler(d.api))
+	s.server.ConnState, s.server.ConnContext = s.limiter.ConnState, s.limiter.ConnContext
+	d.encrypt(s.server)
+	s.limiter.Encrypted = s.server.TLSConfig != nil
+	s.fresh.Track(s.server, &d.draining)
+	return s
+}
+
+// newSocketService prepares the service for the owner's commands.
+func (d *Daemon) newSocketService(cfg *config.Config) *socketService {
+	return &socketService{server: d.newServer(d.api.Trusted()), path: SocketPath(cfg), missing: func(err error) {
+		d.opts.Logger.Warn("commands cannot reach this daemon through its socket", "error", err)
+	}}
 }
 
 // openListeners returns the sockets that were passed, or else opens the address in the configuration.
@@ -54,7 +46,7 @@ func (d *Daemon) openListeners(cfg *config.Config) ([]net.Listener, error) {
 func (d *Daemon) checkListeners(cfg *config.Config) error {
 	for _, l := range d.opts.Listeners {
 		address := l.Addr().String()
-		if isLocal(l) {
+		if netguard.IsLocal(l.Addr()) {
 			continue
 		}
 		if len(cfg.Keys) == 0 {
@@ -69,39 +61,19 @@ func (d *Daemon) checkListeners(cfg *config.Config) error {
 	return nil
 }
 
-// isLocal reports whether a listener can be reached from this machine only.
-func isLocal(l net.Listener) bool {
-	return l.Addr().Network() == "unix" || httpapi.IsLoopback(l.Addr().String())
-}
-
 // loopback reports whether only this machine can reach the listeners: those that were passed, or the configured address.
 func (d *Daemon) loopback(listen string) bool {
 	for _, l := range d.opts.Listeners {
-		if !isLocal(l) {
+		if !netguard.IsLocal(l.Addr()) {
 			return false
 		}
 	}
-	return len(d.opts.Listeners) > 0 || httpapi.IsLoopback(listen)
-}
-
-// run serves a listener in the background, with TLS where the server has a configuration for it. It calls ended when no more
-// connections are accepted there.
-func (d *Daemon) run(server *http.Server, l net.Listener, ended func()) {
-	serve := server.Serve
-	if server.TLSConfig != nil {
-		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-	}
-	d.background.Go(func() {
-		defer ended()
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) && !d.draining.Load() {
-			d.failed <- err
-		}
-	})
+	return len(d.opts.Listeners) > 0 || netguard.ListensOnLoopback(listen)
 }
 
 // URL is the address that clients use.
 func (d *Daemon) URL() string {
-	address := d.listeners[0].Addr()
+	address := d.clients.listeners[0].Addr()
 	switch {
 	case address.Network() == "unix":
 		return "unix:" + address.String()

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/daemon"
 )
 
-// The owner's socket asks for no key: the file system says who may connect.
+// The owner's socket asks for no key: the file system decides which users may connect.
 func TestSocketNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
@@ -146,7 +147,7 @@ func (r *replay) refusal() (reason string, ok bool) {
 }
 
 // violations counts the provider's objections. A client of its own dialect is sent on as it came: when the provider refuses
-// a signature of somebody else's, or thinking that this model has not got, the request goes out again without, and that is as it
+// a foreign signature, or thinking that this model has not got, the request goes out again without, and that is as it
 // should be.
 func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule string) {
 	for i, call := range calls {
@@ -163,8 +164,9 @@ func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule s
 }
 
 // What real clients send, first requests as well as those that follow a tool call, is acceptable to the provider after
-// perigee has translated it: to a model of their own family and to others, with signatures that nobody here issued.
+// perigee has translated it: to a model of their own family and of another one, with signatures that were not issued here.
 func TestCapturedRequestsBreakNoRule(t *testing.T) {
+	perigeetest.Slow(t)
 	provider, url := startSimulator(t, simulator.Options{})
 	g := start(t, oneUpstream(url), nil)
 	replayed, refused, mended := 0, 0, 0
@@ -198,7 +200,7 @@ func TestCapturedRequestsBreakNoRule(t *testing.T) {
 
 func clipped(text string) string { return text[:min(len(text), 600)] }
 
-// The captures are public: they have no header that could identify anybody, and no path of a real machine.
+// The captures are public: they have no header that could identify a person, and no path of a real machine.
 func TestCapturesAreClean(t *testing.T) {
 	allowed := []string{"accept", "anthropic-beta", "anthropic-version", "content-type", "originator", "user-agent", "x-app", "x-goog-api-client"}
 	place := regexp.MustCompile(`(?i)(/home/|/users/|/root/|\\\\users\\\\)[a-z0-9_.-]*`)

@@ -4,11 +4,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // What real clients send is acceptable to the Antigravity gateway, too, and without a second attempt: for that gateway
 // every request is prepared, also those in its own dialect.
 func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	g := startGravity(t, "keep_thinking: true")
 	replayed, refused := 0, 0

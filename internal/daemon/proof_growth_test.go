@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
@@ -97,6 +98,7 @@ func growGemini(turns, schema, salt int) string {
 
 // A large request passes the provider's own rules after translation, in every dialect and for a model of either kind.
 func TestLargeRequestsBreakNoRule(t *testing.T) {
+	perigeetest.Slow(t)
 	turns, schema := 1000, 200<<10
 	if raced {
 		turns, schema = 100, 20<<10
@@ -128,8 +130,9 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 }
 
 // What a request costs grows with its length and no faster: a history of thousands of turns, and tools with ten
-// megabytes of schemas. Memory is counted, because time on a shared machine is anybody's guess.
+// megabytes of schemas. Memory is counted, because time on a shared machine says little.
 func TestCostGrowsWithLength(t *testing.T) {
+	perigeetest.Slow(t)
 	if raced {
 		t.Skip("the race detector's own memory would be counted")
 	}

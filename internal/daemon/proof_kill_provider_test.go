@@ -31,7 +31,7 @@ type turnstile struct {
 	latest map[int]int       // by chain: the last turn
 	used   map[int]int       // by chain: the last turn whose access token was used
 	turned int
-	shut   bool // nothing is given out: whoever asked is dead
+	shut   bool // nothing is given out: the process that asked is dead
 }
 
 // An issued is a refresh token: the turn-th of a sign-in.
@@ -140,7 +140,7 @@ func askToken(provider http.Handler, form url.Values) *httptest.ResponseRecorder
 	return w
 }
 
-// consent signs somebody in, and returns the refresh token and the number of the sign-in.
+// consent signs an account in, and returns the refresh token and the number of the sign-in.
 func (p *turnstile) consent(t *testing.T, email string) (refresh string, chain int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *turnstile) consent(t *testing.T, email string) (refresh string, chain i
 	return refresh, p.chains
 }
 
-// consent signs somebody in at the simulator and returns the refresh token.
+// consent signs an account in at the simulator and returns the refresh token.
 func consent(t *testing.T, provider http.Handler, email string) string {
 	const back = "http://127.0.0.1/back"
 	w := httptest.NewRecorder()

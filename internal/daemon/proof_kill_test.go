@@ -20,8 +20,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/seal"
+	"perigee/internal/perigeetest"
 	"perigee/internal/sqlstore"
+	"perigee/internal/vault"
 )
 
 var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills the daemon")
@@ -29,6 +30,7 @@ var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills t
 // Five hundred kills, by hand with -kills 500: whatever a daemon had confirmed before it was killed holds afterwards. Its
 // provider, which rotates tokens and lives on, says which tokens are still good.
 func TestKilledWhileTokensRotate(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	l := newKillLoop(t)
 	n := 0
@@ -69,8 +71,8 @@ type killLoop struct {
 	uses     int
 	answers  int
 
-	using     bool            // somebody is moving the mark
-	preferred map[string]bool // who may be preferred, as far as was confirmed; empty: nobody
+	using     bool            // the mark is being moved
+	preferred map[string]bool // the accounts that may be preferred, as far as was confirmed; empty: none
 
 	rotations, forgiven, lost, resurrected int
 	damaged                                bool
@@ -166,7 +168,7 @@ func (l *killLoop) take(random *rand.Rand) (email string, there bool) {
 	}
 }
 
-// sign imports a new sign-in of an account. One that was not confirmed stays unsure until somebody looks, as with all changes.
+// sign imports a new sign-in of an account. One that was not confirmed stays unsure until it is examined, as with all changes.
 func (l *killLoop) sign(ctx context.Context, o *owner, email string) bool {
 	l.begin(func() { l.known[email].unsure = true })
 	refresh, chain := l.provider.consent(l.t, email)
@@ -192,7 +194,7 @@ func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
 	})
 }
 
-// use prefers an account. Two at a time would leave open who was the last.
+// use prefers an account. Two at a time would leave open which was the last.
 func (l *killLoop) use(ctx context.Context, o *owner, email string) bool {
 	busy := false
 	l.begin(func() {
@@ -212,7 +214,7 @@ func (l *killLoop) use(ctx context.Context, o *owner, email string) bool {
 	})
 }
 
-// begin notes that from here on nobody knows how something is.
+// begin notes that from here on a value is unsure.
 func (l *killLoop) begin(note func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +273,7 @@ func (l *killLoop) examine(n int) {
 		t.Errorf("kill %d: integrity check: %s", n, verdict)
 		return
 	}
-	key, err := seal.Open(t.Context(), seal.Options{Dir: l.dir, NoKeyring: true})
+	key, err := vault.Open(t.Context(), vault.Options{Dir: l.dir, NoKeyring: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +312,7 @@ func (l *killLoop) examine(n int) {
 	l.rotations = l.provider.rotations()
 }
 
-// examineMark checks that who is preferred is who was said to be last, and comes first.
+// examineMark checks that the preferred account is the last confirmed one, and comes first.
 func (l *killLoop) examineMark(n int, list []perigee.SignIn) {
 	l.t.Helper()
 	preferred := ""
@@ -328,7 +330,7 @@ func (l *killLoop) examineMark(n int, list []perigee.SignIn) {
 	l.preferred = map[string]bool{preferred: true}
 }
 
-// examineToken holds a stored token against what the provider knows. One that was replaced is good once more, for whoever
+// examineToken holds a stored token against what the provider knows. One that was replaced is good once more, for a process that
 // did not hear of it; the next daemon gets the new one from the start, so that being killed twice in the same moment is
 // not held against it.
 func (l *killLoop) examineToken(n int, accounts *sqlstore.Accounts, s perigee.SignIn) {
@@ -376,7 +378,7 @@ func integrity(t *testing.T, path string) (verdict string) {
 	return verdict
 }
 
-// An owner is who has the admin token.
+// An owner has the admin token.
 type owner struct{ base, token string }
 
 // adminOf is the owner of a daemon in this process.

@@ -28,7 +28,7 @@ var loopModels = map[string]string{
 // they lose results and thinking, and some change their model in the middle.
 type agent struct {
 	t       *testing.T
-	g       *gravity
+	g       *gravityRig
 	random  *rand.Rand
 	dialect talk
 	model   string
@@ -73,7 +73,7 @@ func TestToolLoops(t *testing.T) {
 				t.Run(fmt.Sprintf("%s in %s on the official API, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
 					provider, url := startSimulator(t, simulator.Options{Switches: switches})
-					loop(t, &gravity{start(t, oneUpstream(url), nil), provider}, dialect, model)
+					loop(t, &gravityRig{start(t, oneUpstream(url), nil), provider}, dialect, model)
 				})
 			}
 		}
@@ -81,7 +81,7 @@ func TestToolLoops(t *testing.T) {
 }
 
 // loop has agents go through loops of tools.
-func loop(t *testing.T, g *gravity, dialect talk, model string) {
+func loop(t *testing.T, g *gravityRig, dialect talk, model string) {
 	t.Helper()
 	rounds := 0
 	for n := range *loops {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A tongue is a dialect in which a question is asked, whole or streamed.
-type tongue struct {
+// A dialectRig is a dialect in which a question is asked, whole or streamed.
+type dialectRig struct {
 	name string
 	path func(model string, stream bool) string
 	body func(model, text string, stream bool) object
@@ -20,7 +20,7 @@ type tongue struct {
 	apology func(o object) (message string, ok bool)
 }
 
-var tongues = []tongue{
+var dialectRigs = []dialectRig{
 	{
 		name: "gemini", end: `"finishReason"`,
 		path: func(model string, stream bool) string {
@@ -84,18 +84,18 @@ func typedError(o object) (string, bool) {
 
 // A reply is what came of a question.
 type reply struct {
-	tongue *tongue
-	stream bool
-	status int
-	header http.Header
-	body   string
+	dialectRig *dialectRig
+	stream     bool
+	status     int
+	header     http.Header
+	body       string
 }
 
-// patient is for calls that wait for others on purpose.
+// patient is for calls that wait for other calls on purpose.
 var patient = &http.Client{Transport: client.Transport, Timeout: 3 * patience}
 
-// inTongue asks a question.
-func inTongue(ctx context.Context, base string, d *tongue, stream bool, model, text string) (*reply, error) {
+// askIn asks a question.
+func askIn(ctx context.Context, base string, d *dialectRig, stream bool, model, text string) (*reply, error) {
 	body, err := json.Marshal(d.body(model, text, stream))
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func inTongue(ctx context.Context, base string, d *tongue, stream bool, model, t
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return &reply{tongue: d, stream: stream, status: resp.StatusCode, header: resp.Header, body: string(raw)}, err
+	return &reply{dialectRig: d, stream: stream, status: resp.StatusCode, header: resp.Header, body: string(raw)}, err
 }
 
 // answered says whether it is a whole answer.
@@ -122,7 +122,7 @@ func (r *reply) answered() bool {
 		return false
 	}
 	if r.stream {
-		return strings.Contains(r.body, r.tongue.end) && r.failure() == nil
+		return strings.Contains(r.body, r.dialectRig.end) && r.failure() == nil
 	}
 	return strings.Contains(r.body, "the answer is")
 }
@@ -154,10 +154,10 @@ func (r *reply) explains() string {
 	} else if r.header.Get("X-Perigee-Class") == "" {
 		return "it has no class"
 	}
-	message, ok := r.tongue.apology(o)
+	message, ok := r.dialectRig.apology(o)
 	switch {
 	case !ok:
-		return "it is not in the shape of " + r.tongue.name
+		return "it is not in the shape of " + r.dialectRig.name
 	case message == "":
 		return "it says nothing"
 	case r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") == "":
@@ -167,5 +167,5 @@ func (r *reply) explains() string {
 }
 
 func (r *reply) String() string {
-	return fmt.Sprintf("%s, stream %v: %d %s, retry after %q: %s", r.tongue.name, r.stream, r.status, r.header.Get("X-Perigee-Class"), r.header.Get("Retry-After"), r.body)
+	return fmt.Sprintf("%s, stream %v: %d %s, retry after %q: %s", r.dialectRig.name, r.stream, r.status, r.header.Get("X-Perigee-Class"), r.header.Get("Retry-After"), r.body)
 }

@@ -21,7 +21,7 @@ func (c *cell) ask(must bool) {
 	c.asked++
 	text := fmt.Sprintf("Question %d. [[text: the answer is %d and a few words more]] [[chunks: 4]]", n, n)
 	before, began := c.unusable(), c.now()
-	r, err := inTongue(c.t.Context(), c.gateway.URL(), &tongues[(n+len(c.emails))%len(tongues)], n%2 == 0, c.model, text)
+	r, err := askIn(c.t.Context(), c.gateway.URL(), &dialectRigs[(n+len(c.emails))%len(dialectRigs)], n%2 == 0, c.model, text)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (c *cell) ask(must bool) {
 	}
 }
 
-// unusable is who need not be asked now.
+// unusable is the accounts that need not be asked now.
 func (c *cell) unusable() map[string]bool {
 	now := c.now()
 	set := maps.Clone(c.stopped)
@@ -135,10 +135,10 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 	return m
 }
 
-// spared says whether the sign-in server stops accounts. Two of them are enough to leave the others alone.
+// spared says whether the sign-in server stops accounts. Two of them are enough to leave the rest alone.
 func (c *cell) spared() bool { return c.moment.token && c.trouble.tokenState != "" }
 
-// spareFor is how long accounts are spared after two others were locked in a row.
+// spareFor is how long accounts are spared after two other accounts were locked in a row.
 const spareFor = 10 * time.Minute
 
 // braked says whether they are now.
@@ -173,7 +173,7 @@ func (c *cell) giveUp(call simulator.Call, m *meeting) {
 // mostLoans is how many accounts one call tries.
 const mostLoans = 20
 
-// excuse is empty when a call had a reason to fail: there was nobody, and nowhere, left to ask.
+// excuse is empty when a call had a reason to fail: there was no account, and no endpoint, left to ask.
 func (c *cell) excuse(before map[string]bool, m meeting) string {
 	all := maps.Clone(before)
 	maps.Copy(all, m.given)
@@ -200,7 +200,11 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 		if c.trouble.moves && len(m.struck) < min(2, len(c.emails)) {
 			return "another account could have been asked"
 		}
-		if c.trouble.again && len(c.emails) == 1 && m.strikes < 2*len(c.hosts) {
+		least := 2 * len(c.hosts)
+		if c.trouble.hangs {
+			least-- // on a busy machine first_byte is over before one of the requests has reached the provider
+		}
+		if c.trouble.again && len(c.emails) == 1 && m.strikes < least {
 			return "it could have been asked again"
 		}
 	case m.strikes < c.trouble.needs:
@@ -232,7 +236,7 @@ func (c *cell) wrongDelay(r *reply, began time.Time) string {
 	return ""
 }
 
-// standing checks what the owner sees: who was not to blame is ready and does not rest.
+// standing checks what the owner sees: an account that was not at fault is ready and has no cooldown.
 func (c *cell) standing(when string) {
 	now := c.now()
 	for _, row := range rows[perigee.AccountRow](c.t, c.owner, "/v1/accounts") {
@@ -252,10 +256,10 @@ func (c *cell) standing(when string) {
 	}
 }
 
-// restsRightly says whether an account rests although nobody has to leave it alone: because others go first.
+// restsRightly says whether an account has a cooldown although it need not be left alone: because other accounts go first.
 func (c *cell) restsRightly(row perigee.AccountRow) bool {
 	reason := row.Cooldowns[0].Reason
-	return len(row.Cooldowns) == 1 && (reason == "spared" && c.braked() || reason == "unavailable" && c.failed[row.Email] >= 3)
+	return len(row.Cooldowns) == 1 && (reason == "breaker_open" && c.braked() || reason == "unavailable" && c.failed[row.Email] >= 3)
 }
 
 // tallied adds up cells.

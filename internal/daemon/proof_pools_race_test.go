@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/perigeetest"
+
 	"perigee"
 )
 
 // A thousand calls at once while accounts come and go. One account is left alone, and so every call is answered; without
-// such a one a call may also be told, in so many words, that there was nobody to ask.
+// such a one a call may also be told, in so many words, that there was no account to ask.
 func TestCallsWhileAccountsComeAndGo(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const calls, further = 1000, 200
 	c := newCrowd(t)
@@ -30,7 +33,7 @@ func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 	}
 	c.ask(further, c.provider.emails[:2])
 	for class := range c.refused {
-		// Nobody is enabled; or the account was taken away while its token was on the way.
+		// No account is enabled; or the account was taken away while its token was on the way.
 		if class != perigee.ClassUnauthenticated && class != perigee.ClassUnavailable {
 			t.Errorf("calls were refused as %s", class)
 		}
@@ -43,7 +46,7 @@ func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 }
 
 // A crowd asks all at once while accounts are changed. Half of its calls stay open until there were changes enough, and the
-// others come one after the other with the changes.
+// rest comes one after the other with the changes.
 type crowd struct {
 	t        *testing.T
 	provider *turnstile
@@ -127,7 +130,7 @@ func (c *crowd) call(i int) {
 	if i%2 == 0 {
 		text += " [[chunks: 4]] [[pace: 1s]]"
 	}
-	r, err := inTongue(c.t.Context(), c.gateway.URL(), &tongues[i/2%len(tongues)], i%16 < 8, "gemini-3-flash", text)
+	r, err := askIn(c.t.Context(), c.gateway.URL(), &dialectRigs[i/2%len(dialectRigs)], i%16 < 8, "gemini-3-flash", text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -16,6 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
@@ -24,6 +25,7 @@ var everyPool = flag.Int("pools", 7, "TestPoolsInTrouble plays one of so many of
 // Every class of trouble at every moment, for pools of 1, 3 and 20 accounts, through the whole daemon: all of it by hand with
 // -pools 1. Time is moved by hand; what is waited for really is a second at most.
 func TestPoolsInTrouble(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	var total tallied
 	var cells []func()
@@ -232,7 +234,7 @@ func (c *cell) play() {
 	c.recover()
 }
 
-// recover sees to it that whoever had to rest is asked again, and whoever was stopped only when its owner says so.
+// recover checks that accounts are asked again after a cooldown, and stopped ones only when their owner enables them.
 func (c *cell) recover() {
 	if len(c.stopped) < len(c.emails) {
 		c.askAll(func(email string) bool { return !c.out[email].IsZero() && !c.stopped[email] })
@@ -252,7 +254,7 @@ func (c *cell) recover() {
 	c.askAll(func(e string) bool { return e == email })
 }
 
-// askAll asks until all of some accounts were used. Whoever stays with one account only shows that they could be.
+// askAll asks until all of some accounts were used. A sticky upstream only shows that they could be.
 func (c *cell) askAll(wanted func(email string) bool) {
 	var missing []string
 	for _, email := range c.emails {

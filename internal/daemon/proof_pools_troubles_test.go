@@ -9,11 +9,11 @@ import (
 	"perigee/internal/simulator"
 )
 
-// Who is to blame for trouble, and so who may be asked instead.
+// Where trouble comes from, and so what may be asked instead.
 const (
-	blameAccount = "account" // others, or the same one later
+	blameAccount = "account" // another account, or the same one later
 	blameHost    = "host"    // the same account at another endpoint
-	blameAnswer  = "answer"  // nobody: the same again, or nothing at all
+	blameAnswer  = "answer"  // nothing: the same again, or nothing at all
 )
 
 // A trouble is one thing that goes wrong, and what has to come of it.
@@ -27,7 +27,7 @@ type trouble struct {
 	out     time.Duration // and need not be for so long
 	brief   bool          // it is worth waiting for
 	burns   bool          // two accounts at most are spent on it
-	moves   bool          // one other account is asked, whoever is to blame
+	moves   bool          // one other account is asked, wherever the trouble comes from
 	again   bool          // and where there is none the same one, once more
 	alike   bool          // that another account met the same before counts, too
 	hangs   bool
@@ -51,7 +51,7 @@ func (k trouble) allows(r *reply, token bool) bool {
 	return slices.Contains(k.class, class) && slices.Contains(k.status, r.status)
 }
 
-// A moment is when and for whom something goes wrong.
+// A moment is when and for which accounts something goes wrong.
 type moment struct {
 	name       string
 	when       simulator.When

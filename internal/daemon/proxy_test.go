@@ -125,7 +125,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	if resp := askModel(t, g, "gemini-3-flash"); resp.StatusCode != http.StatusOK {
 		t.Errorf("gravity: %d %s", resp.StatusCode, rest(t, resp))
 	}
-	if _, err := handle.Quota(t.Context()); err != nil {
+	if _, err := handle.Quota(t.Context(), true); err != nil {
 		t.Error(err)
 	}
 	for _, want := range [][2]string{{"studio.test", "generateContent"}, {"gateway.test", "streamGenerateContent"}, {"gateway.test", "fetchAvailableModels"}, {"sign-in.test", "token"}} {

@@ -29,7 +29,7 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &clock{at: time.Now()}
-			w := newTower(t, true, "keys: [{name: one, secret: secret-one, rpm: 1}]\n", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
+			w := newAccountRig(t, true, "keys: [{name: one, secret: secret-one, rpm: 1}]\n", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
 			if err := w.provider.AddFaults(test.fault); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestQuotaIsAskedForOnceAlsoForClientsThatLeave(t *testing.T) {
 		}
 		provider.ServeHTTP(w, r)
 	}))
-	w := &tower{t: t, provider: provider, src: sources(gravityConfig(url, ""), dataDir(t))}
+	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, ""), dataDir(t))}
 	w.gateway = startIn(t, w.src, nil)
 	w.imports(adaAlone)
 	for range 3 {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/httpapi"
+	"perigee/internal/httpapi/pages"
 )
 
 const (
@@ -20,26 +17,26 @@ const (
 )
 
 // unready lists why calls cannot be answered now. It makes no call to a provider, and takes about a second at most.
-func (d *Daemon) unready() []httpapi.Unready {
-	var reasons []httpapi.Unready
+func (d *Daemon) unready() []pages.Unready {
+	var reasons []pages.Unready
 	if !d.started.Load() {
-		return []httpapi.Unready{{Reason: "perigee is starting"}}
+		return []pages.Unready{{Reason: "perigee is starting"}}
 	}
 	if d.draining.Load() {
-		reasons = append(reasons, httpapi.Unready{Reason: "perigee is stopping"})
+		reasons = append(reasons, pages.Unready{Reason: "perigee is stopping"})
 	}
 	if err := d.storeProbe.result(d.checkStore); err != nil {
-		reasons = append(reasons, httpapi.Unready{Reason: "the database cannot be used", Detail: err.Error()})
+		reasons = append(reasons, pages.Unready{Reason: "the database cannot be used", Detail: err.Error()})
 	}
-	if why := d.house.current.Load().unusable(); why != "" {
-		reasons = append(reasons, httpapi.Unready{Reason: "no upstream can be used", Detail: why})
+	if why := d.gateway.current.Load().unusable(); why != "" {
+		reasons = append(reasons, pages.Unready{Reason: "no upstream can be used", Detail: why})
 	}
 	d.logReadiness(reasons)
 	return reasons
 }
 
 // logReadiness logs when GET /ready begins to answer otherwise than the last time.
-func (d *Daemon) logReadiness(reasons []httpapi.Unready) {
+func (d *Daemon) logReadiness(reasons []pages.Unready) {
 	var text string
 	for _, r := range reasons {
 		text = strings.TrimPrefix(text+"; "+strings.TrimSuffix(r.Reason+": "+r.Detail, ": "), "; ")
@@ -71,7 +68,7 @@ func (d *Daemon) announceStop(ctx context.Context) {
 	if delay <= 0 {
 		return
 	}
-	d.opts.Logger.Info("stopping; calls are still taken", "shutdown_delay", delay)
+	d.opts.Logger.Info("stopping; calls are still accepted", "shutdown_delay", delay)
 	select {
 	case <-time.After(delay):
 	case <-ctx.Done():
@@ -89,43 +86,20 @@ func (d *Daemon) checkStore(ctx context.Context) error {
 }
 
 // unusable says why no upstream can answer, as far as that is known without a call; empty: one can.
-func (p *plan) unusable() string {
+func (r *routing) unusable() string {
 	var reasons []string
-	for _, r := range p.rooms {
-		why := r.unusable()
+	for _, e := range r.entries {
+		why := e.unusable()
 		if why == "" {
 			return ""
 		}
-		reasons = append(reasons, r.config.Name+": "+why)
+		reasons = append(reasons, e.config.Name+": "+why)
 	}
 	return strings.Join(reasons, "; ")
 }
 
-func (r *room) unusable() string {
-	if r.roster != nil {
-		return unusableAccounts(r.roster.pool.Status())
-	}
-	if u, ok := r.upstream.(interface{ Unusable() string }); ok {
-		return u.Unusable()
-	}
-	return ""
-}
-
-func unusableAccounts(accounts []account.Standing) string {
-	if len(accounts) == 0 {
-		return "no account is signed in"
-	}
-	usable := func(a account.Standing) bool {
-		return a.Enabled && perigee.UsableState(a.State) && !slices.ContainsFunc(a.Cooldowns, account.IsSpared)
-	}
-	if slices.ContainsFunc(accounts, usable) {
-		return ""
-	}
-	return "no account can be used"
-}
-
-// A probe runs a check when its last result is too old, once at a time, with a time-out.
-type probe struct {
+// A healthCheck runs a check when its last result is too old, once at a time, with a time-out.
+type healthCheck struct {
 	mu      sync.Mutex
 	at      time.Time // of the last result
 	err     error
@@ -133,7 +107,7 @@ type probe struct {
 }
 
 // result is the outcome of a check that ended less than probeKeep ago.
-func (p *probe) result(check func(ctx context.Context) error) error {
+func (p *healthCheck) result(check func(ctx context.Context) error) error {
 	p.mu.Lock()
 	if time.Since(p.at) < probeKeep {
 		defer p.mu.Unlock()
@@ -155,7 +129,7 @@ func (p *probe) result(check func(ctx context.Context) error) error {
 	return p.err
 }
 
-func (p *probe) run(check func(ctx context.Context) error, done chan<- struct{}) {
+func (p *healthCheck) run(check func(ctx context.Context) error, done chan<- struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	err := check(ctx)

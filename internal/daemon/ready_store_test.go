@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 // The owner reads in /ready why calls cannot be recorded; over TCP the cause is not told.
 func TestReadyTellsTheOwnerWhyCallsAreNotRecorded(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	stage := newStage(t)
 	close(stage.goOn)

@@ -1,12 +1,15 @@
 package daemon
 
 import (
-	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/membudget"
+	"perigee/internal/redact"
+	"perigee/internal/terminal"
 )
 
 // follow watches the configuration until the daemon stops.
@@ -15,10 +18,10 @@ func (d *Daemon) follow() {
 		return
 	}
 	d.background.Go(func() {
-		config.Watch(d.base, d.opts.Sources, d.opts.Loaded, d.opts.Poll, d.apply, func(err error) {
+		config.NewWatcher(d.opts.Sources, d.opts.Loaded, d.apply, func(err error) {
 			d.opts.Logger.Error("invalid configuration, keeping the previous one", "error", err)
 			d.auditRefusedReload(d.loaded.Load().Path)
-		})
+		}).Run(d.base, d.opts.Poll)
 	})
 }
 
@@ -30,11 +33,12 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	}
 	cfg, first := loaded.Config, d.opts.Loaded.Config
 	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
-		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one", "file", loaded.Path)
+		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one",
+			"file", loaded.Path)
 		d.auditRefusedReload(loaded.Path)
 		return
 	}
-	if err := d.house.rebuild(d.base, cfg); err != nil {
+	if err := d.gateway.rebuild(d.base, cfg); err != nil {
 		d.opts.Logger.Error("the new configuration cannot be used, keeping the previous one", "error", err)
 		d.auditRefusedReload(loaded.Path)
 		return
@@ -42,21 +46,22 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	next := d.settings(cfg)
 	next.Loopback = d.loopback(first.Listen) // the listener stays where it is
 	next.MaxHead = int(first.Limits.Head)    // as net/http reads it
+	d.prices.Become(cfg.PriceBook())
 	d.api.Apply(next)
 	d.memory.Resize(memorySize(cfg))
-	limitRuntime(d.memory.Size())
-	d.connections.apply(cfg.Limits.Connections, d.memory.Size())
+	membudget.LimitRuntime(d.memory.Size())
+	d.clients.limiter.Apply(cfg.Limits.Connections, d.memory.Size())
 	renewed := d.applyCertificate(loaded)
 	before := d.loaded.Swap(loaded)
-	d.redactor.Store(perigee.NewRedactor(cfg.Secrets()...))
-	d.keepCalls.Store(int64(cfg.Retention.Calls))
+	d.redactor.Store(redact.New(cfg.Secrets()...))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
-	SetLevel(d.opts.LogLevel, cfg.Log)
+	d.observers.Apply(cfg)
+	terminal.SetLevel(d.opts.LogLevel, cfg.Log)
 	restart := d.needRestart(loaded)
 	for _, w := range loaded.Warnings {
 		later := slices.Contains(restart, "listen") || slices.Contains(restart, "tls")
-		if !later || !strings.Contains(w, config.Unencrypted) { // not true of the listener that is open
-			d.opts.Logger.Warn(w)
+		if !later || !strings.Contains(w.Message, config.Unencrypted) { // not true of the listener that is open
+			d.opts.Logger.Warn(w.String())
 		}
 	}
 	d.logReload(before, loaded, renewed, restart)
@@ -69,13 +74,15 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 func (d *Daemon) logReload(before, loaded *config.Loaded, renewed bool, restart []string) {
 	cfg := loaded.Config
 	names := config.Changed(d.inEffect(before.Config), d.inEffect(cfg))
+	isTLS := func(name string) bool { return strings.HasPrefix(name, "tls.") }
 	if slices.Contains(restart, "tls") {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "tls" })
-	} else if renewed && !slices.Contains(names, "tls") {
+		names = slices.DeleteFunc(names, isTLS)
+	} else if renewed && !slices.ContainsFunc(names, isTLS) {
 		names = append(names, "tls")
 	}
 	changed, pending := strings.Join(names, ", "), strings.Join(restart, ", ")
-	attrs := []any{"file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams), "actor", perigee.ActorFile, "changed", changed}
+	attrs := []any{"file", loaded.Path, "keys", len(cfg.Keys), "upstreams", len(cfg.Upstreams),
+		"actor", perigee.ActorFile, "changed", changed}
 	if renewed {
 		attrs = append(attrs, "certificate_expires", loaded.Certificate.Leaf.NotAfter)
 	}
@@ -98,6 +105,7 @@ func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
 		{"data_dir", now.DataDir != first.DataDir},
 		{"log_format", now.LogFormat != first.LogFormat},
 		{"limits.head", now.Limits.Head != first.Limits.Head},
+		{"interception", !reflect.DeepEqual(now.Interception, first.Interception)},
 		{"store.url", now.Store.URL != first.Store.URL},
 		{"store.seal_key", now.Store.SealKey != first.Store.SealKey},
 	} {
@@ -112,17 +120,7 @@ func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
 func (d *Daemon) inEffect(cfg *config.Config) *config.Config {
 	effective, first := *cfg, d.opts.Loaded.Config
 	effective.Listen, effective.DataDir, effective.LogFormat = first.Listen, first.DataDir, first.LogFormat
+	effective.Interception = first.Interception
 	effective.Limits.Head, effective.Store.URL, effective.Store.SealKey = first.Limits.Head, first.Store.URL, first.Store.SealKey
 	return &effective
-}
-
-// SetLevel makes a log level of the configuration's word for it.
-func SetLevel(v *slog.LevelVar, word string) {
-	if v == nil {
-		return
-	}
-	var level slog.Level
-	if level.UnmarshalText([]byte(word)) == nil {
-		v.Set(level)
-	}
 }

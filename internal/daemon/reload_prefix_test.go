@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 // A changingFile is a configuration file that counts how often its present content was read.
@@ -50,6 +51,7 @@ func (c *skippingClock) skip() { c.minutes.Add(1) }
 // A file may be cut off anywhere and stay like that for any time. No such file makes calls without a key possible, or lets the
 // simulator answer. Before reloads were checked for that, the beginning of this file up to "keys:" did both.
 func TestReloadOfAnyPrefixKeepsKeysAndUpstreams(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	provider := newStage(t)
 	close(provider.goOn)

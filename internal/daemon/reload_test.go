@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 // A logbook is a slog.Handler that hands over every line.
@@ -54,7 +55,7 @@ func follow(t *testing.T, text string) (*gateway, logbook, func(text string)) {
 	return followOn(t, text, map[string]string{"listen": "127.0.0.1:0"})
 }
 
-func followOn(t *testing.T, text string, flags map[string]string) (*gateway, logbook, func(text string)) {
+func followOn(t *testing.T, text string, flags map[string]string, changes ...func(*daemon.Options)) (*gateway, logbook, func(text string)) {
 	t.Helper()
 	flags["data_dir"] = dataDir(t)
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -77,6 +78,9 @@ func followOn(t *testing.T, text string, flags map[string]string) (*gateway, log
 	g := startIn(t, src, func(o *daemon.Options) {
 		o.Poll = 5 * time.Millisecond
 		o.Logger = slog.New(book)
+		for _, change := range changes {
+			change(o)
+		}
 	})
 	return g, book, write
 }
@@ -103,7 +107,7 @@ func TestKeysAndRoutesChangeWithoutRestart(t *testing.T) {
 		t.Errorf("the new key got %d from %q", resp.StatusCode, got)
 	}
 
-	// Who was in the middle of an answer is not disturbed, neither by the key that is gone nor by the route.
+	// A stream in the middle of an answer is not disturbed, neither by the key that is gone nor by the route.
 	close(first.goOn)
 	if got := rest(t, open); got != "data: "+lastEvent+"\r\n\r\n" {
 		t.Errorf("the rest of the open stream is %q", got)
@@ -120,7 +124,7 @@ func TestBadEditKeepsTheLastGoodConfiguration(t *testing.T) {
 		"keys: [",
 		stage.config("kyes: []\n"),
 		stage.config("keys: [{name: laptop, secret: \"env:NOT_SET\"}]\n"),
-		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, oauth: {client_id: id, client_secret: hush-hush}}\n",
+		"upstreams:\n  - {name: x, kind: langserver, accept_terms_risk: true, accounts_from: y, oauth: {client_id: id, client_secret: hush-hush}}\n",
 	} {
 		write(bad)
 		book.line(t, "keeping the previous one", "error=")
@@ -270,6 +274,7 @@ func TestFetchingChangesWithoutRestart(t *testing.T) {
 
 // Streams that begin after an edit are kept alive as it says.
 func TestKeepAliveChangesWithoutRestart(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	provider := newStage(t)
 	g, book, write := follow(t, provider.config("limits: {keep_alive: 1h}\n"))

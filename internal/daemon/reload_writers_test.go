@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 )
 
 // A writer is a way in which programs replace the content of a file.
@@ -152,6 +153,7 @@ const writersPoll = 5 * time.Millisecond
 // However the file is written, with whatever pauses: no call without a key is answered, no call is answered by the simulator, and
 // what the file says in the end is in force.
 func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	provider := newStage(t)
 	close(provider.goOn)
@@ -167,7 +169,7 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 	g := startIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = writersPoll, clock.now })
 	calls := callAllTheTime(t, g, &clock)
 	edition := 0
-	for range 2 { // the second time over a file that each of the others has left
+	for range 2 { // the second time over a file that each of the other writers has left
 		for _, w := range writers {
 			if w.program != "" {
 				if _, err := exec.LookPath(w.program); err != nil {

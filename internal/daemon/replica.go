@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"perigee"
-	"perigee/internal/httpapi"
+	"perigee/internal/accounts"
+	"perigee/internal/httpapi/clientkey"
 	"perigee/internal/sqlstore"
 )
 
-// Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a replica learns what
-// the others have done; who may refresh an account, and whose calls are open, is between the store and its users.
+// Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a replica learns of changes by other
+// replicas. The lease on refreshing an account, and the owner of an open call, are kept by the store.
 
 // sharedPoll is how often a replica looks whether another has changed something about accounts. Looking is one row; a
 // notification would need a connection that stays, which not every pooler gives.
@@ -31,7 +31,7 @@ func replicaName() string {
 }
 
 // sharedRequests is where the requests of keys are counted over all replicas; nil when there are none.
-func sharedRequests(store *sqlstore.Store) httpapi.RequestCounter {
+func sharedRequests(store *sqlstore.Store) clientkey.RequestCounter {
 	if !store.Shared() {
 		return nil
 	}
@@ -63,9 +63,9 @@ func (d *Daemon) followReplicas() {
 			case d.base.Err() != nil:
 				return
 			case err != nil && !failing:
-				d.opts.Logger.Warn("what other replicas change cannot be seen for now", "error", err)
+				d.opts.Logger.Warn("changes by other replicas cannot be read; retrying", "error", err)
 			case err == nil && failing:
-				d.opts.Logger.Info("what other replicas change is seen again")
+				d.opts.Logger.Info("changes by other replicas are read again")
 			}
 			failing = err != nil
 		}
@@ -73,59 +73,28 @@ func (d *Daemon) followReplicas() {
 }
 
 func (d *Daemon) takeOver(ctx context.Context) error {
-	for _, r := range (control{d.house}).rosters() {
-		if err := r.follow(ctx); err != nil {
+	for _, r := range d.gateway.rosters() {
+		if err := r.Follow(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow makes the pool know what others have changed in the store. Unlike load it keeps the access tokens of accounts whose
-// refresh token another replica has rotated: replacing them, too, would have the replicas refresh in turns for ever.
-func (r *roster) follow(ctx context.Context) error {
-	before, nobody := r.preferred(), len(r.everybody()) == 0
-	if err := r.loadWith(ctx, (*source).follow); err != nil {
-		return err
-	}
-	if after := r.preferred(); after != "" && after != before && !nobody {
-		return r.pool.Use(after) // somebody has said so elsewhere
-	}
-	return nil
-}
-
-// preferred is the address of the account that comes before all others; empty: there is none.
-func (r *roster) preferred() string {
-	for _, s := range r.everybody() {
-		if signIn := s.SignIn(); signIn.Preferred {
-			return signIn.Email
-		}
-	}
-	return ""
-}
-
-// follow takes over what has changed about the account, its refresh token included.
-func (s *source) follow(signIn perigee.SignIn) *source {
-	s.tokens.Adopt(signIn)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stored = signIn
-	return s
-}
-
 // sealAdvice is what the owner should know about the key of accounts that are shared.
-func (d *Daemon) sealAdvice(r *roster) (lines []string) {
+func (d *Daemon) sealAdvice(r *accounts.Roster) (lines []string) {
 	if !d.store.Shared() {
 		return nil
 	}
 	closed, reason := 0, ""
-	for _, s := range r.everybody() {
-		if signIn := s.SignIn(); signIn.Refresh.IsZero() {
-			closed, reason = closed+1, signIn.Reason
+	for _, s := range r.SignIns() {
+		if s.Refresh.IsZero() {
+			closed, reason = closed+1, s.Reason
 		}
 	}
 	if closed > 0 {
-		lines = append(lines, fmt.Sprintf("%d accounts of upstream %s cannot be used by this replica (%s); give every replica the same store.seal_key", closed, r.upstream, reason))
+		lines = append(lines, fmt.Sprintf(
+			"%d accounts of upstream %s cannot be used by this replica (%s); give every replica the same store.seal_key", closed, r.Upstream(), reason))
 	}
 	if d.opts.Loaded.Config.Store.SealKey.IsZero() {
 		lines = append(lines, "store.seal_key is not set: other replicas cannot use accounts that are added through this one")

@@ -57,7 +57,7 @@ func TestReplicasLetRacingCallsOfAKeyThroughOnce(t *testing.T) {
 	stage := newStage(t)
 	close(stage.goOn)
 	text := stage.config(storeConfig(perigeetest.Postgres(t), newSealKey()) + limitedKeys)
-	var log notebook
+	var log logRig
 	logged := func(o *daemon.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
 	gateways := []*gateway{start(t, text, logged), start(t, text, logged)}
 	var racing sync.WaitGroup
@@ -91,7 +91,7 @@ func TestKeysAreLimitedWithoutTheDatabase(t *testing.T) {
 	w, _, through := newWire(t)
 	stage := newStage(t)
 	close(stage.goOn)
-	log, clock := &notebook{}, &perigeetest.Clock{}
+	log, clock := &logRig{}, &perigeetest.Clock{}
 	g := start(t, stage.config(storeConfig(through, newSealKey())+limitedKeys), func(o *daemon.Options) {
 		o.Now, o.Logger = clock.Now, slog.New(slog.NewTextHandler(log, nil))
 	})

@@ -34,20 +34,20 @@ func storeConfig(address, key string) string {
 }
 
 // replicaTowers are two daemons on one database, with data directories of their own, and one provider.
-func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *tower) {
+func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *accountRig) {
 	t.Helper()
 	store := storeConfig(perigeetest.Postgres(t), newSealKey())
 	provider, url := startSimulator(t, simulator.Options{Script: script}, faults...)
-	towers := make([]*tower, 2)
+	towers := make([]*accountRig, 2)
 	for i := range towers {
-		towers[i] = &tower{t: t, provider: provider, src: sources(gravityConfig(url, upstream)+store, dataDir(t))}
+		towers[i] = &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, upstream)+store, dataDir(t))}
 		towers[i].gateway = startIn(t, towers[i].src, nil)
 	}
 	return towers[0], towers[1]
 }
 
 // asked lists the accounts that the provider was asked with for answers, in order.
-func (w *tower) asked() (accounts []string) {
+func (w *accountRig) asked() (accounts []string) {
 	for _, call := range w.provider.Calls() {
 		if strings.HasSuffix(call.Path, "streamGenerateContent") {
 			name, _, _ := strings.Cut(call.Account, "@")
@@ -89,7 +89,7 @@ func TestReplicasShareAccounts(t *testing.T) {
 	b.wantOrder("", "ada")
 }
 
-// A rotated token that one replica stores must not make the others refresh, too, and so on for ever.
+// A rotated token that one replica stores must not make other replicas refresh, too, and so on for ever.
 func TestReplicasDoNotRefreshInTurnsForEver(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", &simulator.Script{RotateRefreshTokens: true})
@@ -154,7 +154,7 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 	})
 }
 
-// The open calls of a replica that is alive are nobody else's business, also when another one starts.
+// The open calls of a replica that is alive are left alone by other replicas, also when another one starts.
 func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	t.Parallel()
 	address := perigeetest.Postgres(t)
@@ -200,7 +200,7 @@ func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 	if got := strings.Join(d.Advice(), "\n"); !strings.Contains(got, "1 accounts of upstream gravity cannot be used by this replica") || !strings.Contains(got, "store.seal_key") {
 		t.Errorf("it says %q", got)
 	}
-	// What it does about the account must not take it from those who have the key.
+	// What it does about the account must not take it from replicas that have the key.
 	handle, err := daemon.Connect(t.Context(), daemon.Options{Loaded: loaded, Version: "test"})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
 )
 
@@ -176,6 +175,7 @@ func hearError(t *testing.T, conn *websocket.Conn) (status int) {
 
 // A key that expires while its socket is open is refused as such, and the record says the same.
 func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	stage := newStage(t)
 	clock := &clock{at: time.Now()}
@@ -188,7 +188,7 @@ func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
 		t.Errorf("told %d", status)
 	}
 	call := g.ended(t, perigee.OutcomeFailed)
-	if row := httpapi.TraceRow(&call); row.Status != http.StatusUnauthorized || call.Client.Key != "one" {
+	if row := call.TraceRow(); row.Status != http.StatusUnauthorized || call.Client.Key != "one" {
 		t.Errorf("recorded as %+v", row)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
-	"perigee/internal/seal"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
 	"perigee/internal/sqlstore"
+	"perigee/internal/vault"
 )
 
 // serve puts a provider behind an address of its own, as long as the test runs.
@@ -86,7 +86,7 @@ func stopping(ctx context.Context, g *gateway) <-chan struct{} {
 // signIn puts accounts where the daemon keeps its own.
 func signIn(t *testing.T, dir string, list ...perigee.SignIn) {
 	t.Helper()
-	key, err := seal.Open(t.Context(), seal.Options{Dir: dir, NoKeyring: true})
+	key, err := vault.Open(t.Context(), vault.Options{Dir: dir, NoKeyring: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,22 +108,22 @@ func signedIn(email, project, refresh string) perigee.SignIn {
 	}
 }
 
-// A notebook is a log that several goroutines write and the test reads meanwhile.
-type notebook struct {
+// A logRig is a log that several goroutines write and the test reads meanwhile.
+type logRig struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (n *notebook) Write(p []byte) (int, error) {
+func (n *logRig) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.Write(p)
 }
 
-func (n *notebook) bytes() []byte {
+func (n *logRig) bytes() []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return bytes.Clone(n.text.Bytes())
 }
 
-func (n *notebook) String() string { return string(n.bytes()) }
+func (n *logRig) String() string { return string(n.bytes()) }

@@ -13,11 +13,12 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
-// newTeam builds a tower with a daemon and so many accounts, member00 and so on. The upstream's configuration gets more.
-func newTeam(t *testing.T, size int, more string, limits simulator.Limits, change func(*daemon.Options), faults ...simulator.Fault) *tower {
+// newTeam builds an accountRig with a daemon and so many accounts, member00 and so on. The upstream's configuration gets more.
+func newTeam(t *testing.T, size int, more string, limits simulator.Limits, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
 	var accounts []simulator.Account
 	var list []perigee.SignIn
@@ -28,7 +29,7 @@ func newTeam(t *testing.T, size int, more string, limits simulator.Limits, chang
 	provider, url := startSimulator(t, simulator.Options{Accounts: accounts, Admin: true}, faults...)
 	dir := dataDir(t)
 	signIn(t, dir, list...)
-	w := &tower{t: t, provider: provider, src: sources(gravityConfig(url, more), dir)}
+	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, more), dir)}
 	w.gateway = startIn(t, w.src, change)
 	return w
 }
@@ -37,9 +38,9 @@ func newTeam(t *testing.T, size int, more string, limits simulator.Limits, chang
 var unlimited = simulator.Limits{FiveHour: -1, Weekly: -1}
 
 // says begins a conversation, or goes on with one.
-func (w *tower) says(text string) *reply {
+func (w *accountRig) says(text string) *reply {
 	w.t.Helper()
-	r, err := inTongue(w.t.Context(), w.gateway.URL(), &tongues[1], false, "gemini-3-flash", text+" [[text: the answer is here]]")
+	r, err := askIn(w.t.Context(), w.gateway.URL(), &dialectRigs[1], false, "gemini-3-flash", text+" [[text: the answer is here]]")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func (w *tower) says(text string) *reply {
 }
 
 // failing says which error a call has to come to.
-func (w *tower) failing(text string, status int, class perigee.Class) *reply {
+func (w *accountRig) failing(text string, status int, class perigee.Class) *reply {
 	w.t.Helper()
 	r := w.says(text)
 	if got := r.header.Get("X-Perigee-Class"); r.status != status || got != string(class) {
@@ -57,7 +58,7 @@ func (w *tower) failing(text string, status int, class perigee.Class) *reply {
 }
 
 // askedOf lists the accounts that models were asked with, in order, by their numbers.
-func (w *tower) askedOf() (list []string) {
+func (w *accountRig) askedOf() (list []string) {
 	calls := w.provider.Calls() // as they ended
 	slices.SortStableFunc(calls, func(a, b simulator.Call) int { return a.Time.Compare(b.Time) })
 	for _, call := range calls {
@@ -68,7 +69,7 @@ func (w *tower) askedOf() (list []string) {
 	return list
 }
 
-func (w *tower) faults(list ...simulator.Fault) {
+func (w *accountRig) faults(list ...simulator.Fault) {
 	w.t.Helper()
 	if err := w.provider.AddFaults(list...); err != nil {
 		w.t.Fatal(err)
@@ -79,7 +80,7 @@ func troubled(do, account string) simulator.Fault {
 	return simulator.Fault{Do: do, When: simulator.When{Path: "streamGenerateContent", Account: account}}
 }
 
-// An account that the provider keeps failing is left, and the calls that met it are answered by others.
+// An account that the provider keeps failing is left, and the calls that met it are answered by other accounts.
 func TestAccountThatIsOnlyFailedIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, do := range []string{"internal_500", "unavailable_503", "reset", "bad_gateway_html", "forbidden"} {
@@ -130,7 +131,7 @@ func TestProviderThatIsDownMeetsTwoAccounts(t *testing.T) {
 	}
 }
 
-// A sign-in server with a hiccup is no reason to fail while others have a token: neither before a call nor in the middle of one.
+// A sign-in server with a hiccup is no reason to fail while other accounts have a token: neither before a call nor in the middle of one.
 func TestHiccupOfTheSignInServerMovesOn(t *testing.T) {
 	t.Parallel()
 	// A request on a connection that is reset is sent once more, so that one reset alone is no trouble.
@@ -149,7 +150,7 @@ func TestHiccupOfTheSignInServerMovesOn(t *testing.T) {
 	}
 }
 
-// A refusal without a reason is what it is, each time, and nobody rests for it.
+// A refusal without a reason is what it is, each time, and no account has a cooldown for it.
 func TestRefusalWithoutAReasonIsForbidden(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, 1, "", unlimited, nil, troubled("forbidden", ""))
@@ -202,7 +203,7 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 			w := newTeam(t, 6, "", unlimited, func(o *daemon.Options) { o.Now = clock.now }, troubled(do, ""))
 			for i := range 4 {
 				r := w.failing(fmt.Sprint("conversation ", i), http.StatusForbidden, class)
-				if !strings.Contains(r.body, "the others are spared until") || !strings.Contains(r.body, "perigee account enable") || r.header.Get("Retry-After") != "600" {
+				if !strings.Contains(r.body, "no account is used until") || !strings.Contains(r.body, "perigee account enable") || r.header.Get("Retry-After") != "600" {
 					t.Errorf("call %d: %s", i, r)
 				}
 			}
@@ -210,7 +211,7 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 				t.Fatalf("asked %v", asked)
 			}
 			row := w.accounts()[5]
-			if len(row.Cooldowns) != 1 || row.Cooldowns[0].Reason != "spared" || !strings.Contains(row.Reason, "2 accounts in a row were") {
+			if len(row.Cooldowns) != 1 || row.Cooldowns[0].Reason != "breaker_open" || !strings.Contains(row.Reason, "2 accounts in a row were") {
 				t.Errorf("listed as %+v", row)
 			}
 			for _, choice := range w.choices() {
@@ -238,7 +239,7 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 }
 
 // forgive ends all trouble at the provider.
-func (w *tower) forgive() {
+func (w *accountRig) forgive() {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, "/simulator/faults", nil)
 	if err != nil {
@@ -247,14 +248,14 @@ func (w *tower) forgive() {
 	w.provider.ServeHTTP(&nobodysWriter{header: http.Header{}}, req)
 }
 
-// A nobodysWriter takes an answer that nobody reads.
+// A nobodysWriter takes an answer that is not read.
 type nobodysWriter struct{ header http.Header }
 
 func (w *nobodysWriter) Header() http.Header         { return w.header }
 func (w *nobodysWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *nobodysWriter) WriteHeader(int)             {}
 
-// Accounts that die now and then, with good answers in between, cost nobody else.
+// Accounts that die now and then, with good answers in between, cost no other account.
 func TestAccountsThatAreLockedNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, 5, "", unlimited, nil)
@@ -305,7 +306,7 @@ func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 	}
 }
 
-// Who enables an account that is enabled wants it used: it rests no longer, and the store knows.
+// Enabling an account that is enabled ends its cooldowns, also in the store.
 func TestEnablingEndsRests(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, 1, "pools: [antigravity]\n    max_wait: 0s", unlimited, nil,
@@ -337,7 +338,7 @@ func TestRestsAreListedByFamily(t *testing.T) {
 		simulator.Fault{Do: "quota_exhausted", When: simulator.When{Path: "GenerateContent", Model: "gpt-oss-120b-medium"}, Times: 1, Delay: simulator.Duration(time.Hour)},
 		simulator.Fault{Do: "not_found", When: simulator.When{Path: "GenerateContent", Model: "gemini-3-flash", Account: member(0)}})
 	for _, model := range []string{"gpt-oss-120b-medium", "gemini-3-flash", "gemini-3-flash"} {
-		if r, err := inTongue(t.Context(), w.gateway.URL(), &tongues[1], false, model, "hello [[text: the answer is here]]"); err != nil || !r.answered() {
+		if r, err := askIn(t.Context(), w.gateway.URL(), &dialectRigs[1], false, model, "hello [[text: the answer is here]]"); err != nil || !r.answered() {
 			t.Errorf("%s: %s, %v", model, r, err)
 		}
 	}
@@ -384,8 +385,9 @@ func TestQuotaIsAskedAnewForTheOwner(t *testing.T) {
 	}
 }
 
-// concurrency is how many calls an account answers at a time: the others go elsewhere, and then wait.
+// concurrency is how many calls an account answers at a time: further calls go elsewhere, and then wait.
 func TestConcurrencyOfAnAccount(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	hold := troubled("slow", "")
 	hold.Delay, hold.Times = simulator.Duration(3*time.Second), 4 // until all four are there, on a slow machine, too
@@ -394,7 +396,7 @@ func TestConcurrencyOfAnAccount(t *testing.T) {
 	for i := range 8 {
 		calls.Go(func() {
 			text := fmt.Sprint("conversation ", i, " [[chunks: 2]] [[text: the answer is here]]")
-			if r, err := inTongue(t.Context(), w.gateway.URL(), &tongues[1], false, "gemini-3-flash", text); err != nil || !r.answered() {
+			if r, err := askIn(t.Context(), w.gateway.URL(), &dialectRigs[1], false, "gemini-3-flash", text); err != nil || !r.answered() {
 				t.Errorf("%v (%v)", r, err)
 			}
 		})
@@ -436,7 +438,7 @@ func TestSessionsOutliveARestart(t *testing.T) {
 }
 
 // trace is the newest call, as its owner sees it.
-func (w *tower) trace() (newest perigee.Trace) {
+func (w *accountRig) trace() (newest perigee.Trace) {
 	w.t.Helper()
 	owner := adminOf(w.t, w.gateway)
 	list := rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
@@ -470,7 +472,7 @@ func TestTroubleOfTheSignInServerIsItsOwn(t *testing.T) {
 				if asked := w.askedOf(); len(asked) > 0 {
 					t.Errorf("asked %v", asked)
 				}
-				steps := w.trace().Steps
+				steps := w.trace().Attempts
 				if len(steps) != size {
 					t.Fatalf("%d steps: %+v", len(steps), steps)
 				}
@@ -486,17 +488,18 @@ func TestTroubleOfTheSignInServerIsItsOwn(t *testing.T) {
 
 // That the only account has answered at once needs no step; that it did after a failure does.
 func TestStepsOfTheOnlyAccount(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	w := newTeam(t, 1, "", unlimited, nil)
 	w.says("hello")
-	if steps := w.trace().Steps; len(steps) > 0 {
+	if steps := w.trace().Attempts; len(steps) > 0 {
 		t.Errorf("there are steps: %+v", steps)
 	}
 	fault := troubled("internal_500", "")
 	fault.Times = 1
 	w.faults(fault)
 	w.says("hello")
-	steps := w.trace().Steps
+	steps := w.trace().Attempts
 	if len(steps) != 2 || steps[0].Class != perigee.ClassUnavailable || steps[1].Class != "" || steps[1].Account != member(0) {
 		t.Errorf("steps are %+v", steps)
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon"
+	"perigee/internal/accounts"
 	"perigee/internal/simulator"
 )
 
 // states writes the accounts with their states.
-func (w *tower) states() string {
+func (w *accountRig) states() string {
 	w.t.Helper()
 	var words []string
 	for _, row := range w.accounts() {
@@ -22,7 +22,7 @@ func (w *tower) states() string {
 	return strings.Join(words, ", ")
 }
 
-func (w *tower) wantStates(want string) {
+func (w *accountRig) wantStates(want string) {
 	w.t.Helper()
 	if got := w.states(); got != want {
 		w.t.Errorf("the accounts are %q, want %q", got, want)
@@ -31,7 +31,7 @@ func (w *tower) wantStates(want string) {
 
 func TestImportedAccountsAreUntestedUntilTheyAreUsed(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAndBob, nil)
+	w := newAccountRig(t, true, "", adaAndBob, nil)
 	w.wantStates("ada untested, bob untested")
 	if status, body := w.call(); status != http.StatusOK {
 		t.Fatalf("%d: %s", status, body)
@@ -43,7 +43,7 @@ func TestImportedAccountsAreUntestedUntilTheyAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantStates("ada ready, bob untested")
-	if list, err := w.control().Quota(t.Context()); err != nil || len(list.Problems) > 0 || len(list.Rows) == 0 {
+	if list, err := w.control().Quota(t.Context(), true); err != nil || len(list.Problems) > 0 || len(list.Rows) == 0 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	w.wantStates("ada ready, bob ready") // to be asked about its quota, it had to be refreshed
@@ -51,10 +51,10 @@ func TestImportedAccountsAreUntestedUntilTheyAreUsed(t *testing.T) {
 	w.wantStates("ada untested, bob ready")
 }
 
-// Whoever was just asked for by name, or has just signed in, is known to work. A file cannot claim that.
+// An account that was just identified, or has just signed in, is known to work. A file cannot claim that.
 func TestWhoHasProvenItselfIsReady(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		w := newTower(t, running, "", `[{"refresh_token":"sim-refresh-bob"}]`, nil)
+		w := newAccountRig(t, running, "", `[{"refresh_token":"sim-refresh-bob"}]`, nil)
 		w.wantStates("bob ready")
 		w.imports(`{"accounts":[{"email":"ada@example.com","refresh_token":"sim-refresh-ada","tested":true}]}`) // as a login writes it
 		w.wantStates("ada ready, bob ready")
@@ -62,7 +62,7 @@ func TestWhoHasProvenItselfIsReady(t *testing.T) {
 		if err := os.WriteFile(path, []byte(`[{"email":"cyd@example.com","refresh_token":"sim-refresh-cyd","tested":true}]`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		file, err := daemon.ReadAccounts(t.Context(), path, false)
+		file, err := accounts.ReadFile(t.Context(), path, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestWhoHasProvenItselfIsReady(t *testing.T) {
 // One Google account under two names would be used twice as hard.
 func TestTokenUnderAnotherNameIsStopped(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", `[{"email":"bob@example.com","refresh_token":"sim-refresh-ada"}]`, nil)
+	w := newAccountRig(t, true, "", `[{"email":"bob@example.com","refresh_token":"sim-refresh-ada"}]`, nil)
 	w.imports(adaAlone)
 	for range 2 {
 		if status, body := w.call(); status != http.StatusOK {
@@ -107,7 +107,7 @@ func TestTokenUnderAnotherNameIsStopped(t *testing.T) {
 
 func TestUserinfoThatIsDownStopsNobody(t *testing.T) {
 	t.Parallel()
-	w := newTower(t, true, "", adaAndBob, nil, simulator.Fault{When: simulator.When{Path: "/userinfo"}, Do: "unavailable_503"})
+	w := newAccountRig(t, true, "", adaAndBob, nil, simulator.Fault{When: simulator.When{Path: "/userinfo"}, Do: "unavailable_503"})
 	if status, body := w.call(); status != http.StatusOK {
 		t.Errorf("%d: %s", status, body)
 	}

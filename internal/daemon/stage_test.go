@@ -17,7 +17,7 @@ const (
 	lastEvent  = `{"candidates":[{"content":{"parts":[{"text":"two"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":2,"candidatesTokenCount":3,"totalTokenCount":5}}`
 )
 
-// A stage is a provider that streams one event to everybody who asks, and the last one when the test says so.
+// A stage is a provider that streams one event to every caller, and the last one when the test says so.
 type stage struct {
 	URL   string
 	begun chan struct{} // a call has got its first event
@@ -46,7 +46,7 @@ func (s *stage) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tell says something to whoever wants to know it.
+// tell sends without waiting for a receiver.
 func tell(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

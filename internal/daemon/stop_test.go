@@ -1,8 +1,11 @@
 package daemon_test
 
 import (
+	"bufio"
 	"context"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +69,35 @@ func TestStopCutsOffWhatDoesNotFinish(t *testing.T) {
 	if c := g.ended(t, perigee.OutcomeCutOff); !strings.Contains(c.Error, "shutting down") {
 		t.Errorf("recorded as %s: %s", c.Class, c.Error)
 	}
+}
+
+// A live view is no call: it ends when the daemon stops, which does not wait for it.
+func TestStopDoesNotWaitForLiveViews(t *testing.T) {
+	t.Parallel()
+	g := start(t, "", nil)
+	token, err := os.ReadFile(filepath.Join(g.cfg.DataDir, "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.address+"/v1/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "following") {
+		t.Fatalf("%d: %q", resp.StatusCode, lines.Text())
+	}
+	stopped := stopping(t.Context(), g) // without a limit of time
+	for lines.Scan() {
+		t.Errorf("a further line: %q", lines.Text())
+	}
+	wait(t, stopped, "the daemon to stop")
 }
 
 // What a killed daemon left open, the next one marks.

@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // 40 turns of 20 KB took 17.5 MB, and 80 turns 69 MB: each stored response had the whole conversation.
 func TestStoredConversationsTakeLinearSpace(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const turns, size = 40, 20 << 10
 	for _, whole := range []bool{false, true} {

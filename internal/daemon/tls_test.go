@@ -32,7 +32,11 @@ func (d *certDir) config() string {
 
 func (d *certDir) put(name string, text []byte) {
 	d.t.Helper()
-	if err := os.WriteFile(filepath.Join(d.path, name), text, 0o600); err != nil {
+	path := filepath.Join(d.path, name)
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil { // so that no reload sees half of it
 		d.t.Fatal(err)
 	}
 }
@@ -128,6 +132,7 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 }
 
 func TestTLSTakesARenewedCertificate(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	dir := newCertDir(t)
 	first := dir.issue("first")

@@ -1,7 +1,7 @@
 // Package fetch gets the pictures and documents that clients only point at: an http or https URL in a message becomes
 // the data itself, because not every model can reach the web. It does so only where the owner has allowed it.
 //
-// A URL in a message may come from anybody whose words the client repeats, so nothing here trusts one: only public
+// A URL in a message may come from any text that the client repeats, so it is not trusted: only public
 // addresses are reached, and what comes back is bounded in time, size and type. It keeps nothing between requests. The
 // HTTP edge calls it, between decoding a request and asking the upstream.
 package fetch
@@ -44,7 +44,7 @@ const (
 	maxRedirects = 3
 )
 
-// A Fetcher fetches. It is safe for concurrent use and keeps no connections, so nobody need close it.
+// A Fetcher fetches. It is safe for concurrent use and keeps no connections, so it needs no Close.
 type Fetcher struct {
 	opts   Options
 	client *http.Client
@@ -93,7 +93,7 @@ func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Promp
 	}
 	if len(addresses) > maxURLs {
 		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request points at %d files on the web, and at most %d are fetched", len(addresses), maxURLs).
-			WithNext("send some of them as data, or leave old ones out")
+			WithHint("send some of them as data, or leave old ones out")
 	}
 	media, err := f.fetchAll(ctx, addresses)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Promp
 	return withMedia(p, media), notes, nil
 }
 
-// fetchAll fetches a few at a time. The first error ends the others.
+// fetchAll fetches a few at a time. The first error cancels the rest.
 func (f *Fetcher) fetchAll(ctx context.Context, addresses []string) (map[string]*medium, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -191,43 +191,28 @@ func isProviders(u *url.URL) bool {
 
 // withMedia returns a copy of p with data in place of files. What did not change is shared with p.
 func withMedia(p *perigee.Prompt, media map[string]*medium) *perigee.Prompt {
-	var inlinedParts func(parts []perigee.Part) []perigee.Part
-	inlinedParts = func(parts []perigee.Part) []perigee.Part {
-		remote := func(p perigee.Part) bool {
-			return isRemote(&p) || p.Response != nil && slices.ContainsFunc(p.Response.Media, func(p perigee.Part) bool { return isRemote(&p) })
+	var inline func(part *perigee.Part) bool
+	inline = func(part *perigee.Part) bool {
+		if r := part.Response; r != nil && slices.ContainsFunc(r.Media, func(p perigee.Part) bool { return isRemote(&p) }) {
+			response := *r
+			response.Media = perigee.EditParts(r.Media, inline)
+			part.Response = &response
 		}
-		if !slices.ContainsFunc(parts, remote) {
-			return parts
-		}
-		parts = slices.Clone(parts)
-		for i := range parts {
-			part := &parts[i]
-			if part.Response != nil {
-				response := *part.Response
-				response.Media = inlinedParts(response.Media)
-				part.Response = &response
-			}
-			if !isRemote(part) {
-				continue
-			}
+		if isRemote(part) {
 			m := media[part.File.URI]
 			part.Blob = &perigee.Blob{MIME: m.mime, Data: m.data, Extra: part.File.Extra}
 			part.Kind, part.File = perigee.PartBlob, nil
 		}
-		return parts
+		return true
 	}
-	inlined := func(c perigee.Content) perigee.Content {
-		c.Parts = inlinedParts(c.Parts)
-		return c
-	}
-	next := *p
+	e := p.Edit()
 	if p.System != nil {
-		system := inlined(*p.System)
-		next.System = &system
+		system := *p.System
+		system.Parts = perigee.EditParts(system.Parts, inline)
+		e.System = &system
 	}
-	next.Contents = slices.Clone(p.Contents)
-	for i := range next.Contents {
-		next.Contents[i] = inlined(next.Contents[i])
+	for i := range p.Contents {
+		e.Content(i).Parts = perigee.EditParts(p.Contents[i].Parts, inline)
 	}
-	return &next
+	return e.Prompt
 }

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/perigeetest"
+
 	"perigee"
 )
 
@@ -273,7 +275,7 @@ func TestRefusals(t *testing.T) {
 		{name: "other encodings", handle: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, png)
-		}, want: "an encoding that nobody asked for"},
+		}, want: "an encoding that was not requested"},
 		{name: "broken off", handle: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/png")
 			w.Header().Set("Content-Length", "1000")
@@ -341,6 +343,7 @@ func TestLimitIsForAllTogether(t *testing.T) {
 }
 
 func TestSlowServersAreGivenUp(t *testing.T) {
+	perigeetest.Slow(t)
 	for _, begun := range []bool{false, true} {
 		gone := make(chan struct{}, 1)
 		s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
@@ -391,7 +394,7 @@ func TestFewAtATime(t *testing.T) {
 				close(four)
 			}
 		}
-		<-four // nobody goes on before four are here
+		<-four // wait until four are here
 		serveContent("image/png", png)(w, r)
 	})
 	var parts []perigee.Part

@@ -51,7 +51,7 @@ func (m metered) Read(p []byte) (int, error) {
 func (f *Fetcher) fetch(ctx context.Context, address string, room *budget) (*medium, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, perigee.Errorf(perigee.ClassInvalid, "a URL in the request cannot be read").WithNext("write it as https://host/path")
+		return nil, perigee.Errorf(perigee.ClassInvalid, "a URL in the request cannot be read").WithHint("write it as https://host/path")
 	}
 	if err := checkURL(u); err != nil {
 		return nil, f.trouble(ctx, u, err)
@@ -84,7 +84,7 @@ func checkHead(resp *http.Response, room *budget) error {
 	case resp.StatusCode != http.StatusOK:
 		return refusal(strings.TrimSpace(fmt.Sprintf("its server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))))
 	case encoding != "" && !strings.EqualFold(encoding, "identity"): // gzip is undone and hidden by net/http
-		return refusal("its server sends it in an encoding that nobody asked for")
+		return refusal("its server sends it in an encoding that was not requested")
 	case resp.ContentLength > room.limit:
 		return errTooLarge
 	}
@@ -148,7 +148,7 @@ func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
 		f.opts.Logger.InfoContext(ctx, "media not fetched", "host", perigee.Clip(host, 100), "reason", why(err, refused))
 	}
 	return &perigee.Error{
-		Class: perigee.ClassInvalid, Message: fmt.Sprintf("the file at %s cannot be fetched: %s", host, reason), Next: next, Cause: err,
+		Class: perigee.ClassInvalid, Message: fmt.Sprintf("the file at %s cannot be fetched: %s", host, reason), Hint: next, Cause: err,
 	}
 }
 

@@ -6,26 +6,29 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/httpapi/clientkey"
+	"perigee/internal/httpapi/mount"
 )
 
 // Every call for a model passes these checks in this order:
 //
-//  1. admit, before the body is read: the key's tokens_per_day, concurrency and rpm. A call that gets this far counts as one request,
-//     whatever is wrong with its body or its model.
-//  2. receive reads the body and then takes a place of limits.concurrency. A call that is still uploading holds a place of its key
-//     only, so slow uploads of one key do not keep other keys out.
-//  3. allow, as soon as the name of the model is known, and takeMore for a call that makes several requests of the provider.
+//  1. admit, before the body is read: the key's budgets of the day, concurrency and rpm. A call that gets this far counts as
+//     one request, whatever is wrong with its body or its model.
+//  2. takeBody reads the body and then takes a place of limits.concurrency. A call that is still uploading holds a place of
+//     its key only, so slow uploads of one key do not keep other keys out.
+//  3. allow, as soon as the name of the model is known: before the body is read where the path has it.
+//  4. check, once the body is decoded: strict, and the rpm of a call that makes several requests of the provider.
 
 // places are what a call holds while it runs. Its zero value holds nothing.
 type places struct {
-	key    *guardedKey // has one place less
-	server *Server     // counts the call for limits.concurrency
+	key    *clientkey.Guarded // has one place less
+	server *Server            // counts the call for limits.concurrency
 }
 
 // release gives back what is held.
 func (p *places) release() {
 	if p.key != nil {
-		p.key.leave()
+		p.key.Release()
 	}
 	if p.server != nil {
 		p.server.calls.Add(-1)
@@ -46,22 +49,14 @@ func (c *call) admit() error {
 	if k == nil {
 		return nil
 	}
-	if err := k.checkTokens(c.r.Context(), c.opts.Stored, c.opts.Spent, c.opts.Now()); err != nil {
+	if err := k.CheckBudget(c.r.Context(), c.opts.Stored, c.opts.Spent, c.opts.Now()); err != nil {
 		return err
 	}
-	if err := k.takePlace(); err != nil {
+	if err := k.Acquire(); err != nil {
 		return err
 	}
 	c.places.key = k
-	return c.takeRequests(k, 1)
-}
-
-// receive admits a call and returns its body.
-func (c *call) receive() ([]byte, error) {
-	if err := c.admit(); err != nil {
-		return nil, err
-	}
-	return c.takeBody()
+	return k.TakeRequest(c.r.Context(), &c.sharedLimit, c.opts.Now())
 }
 
 // takeBody reads the body of a call that was admitted, and takes a place of limits.concurrency for it. Without a free place the
@@ -74,11 +69,11 @@ func (c *call) takeBody() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return body, c.takePlace()
+	return body, c.acquire()
 }
 
-// takePlace takes a place of limits.concurrency.
-func (c *call) takePlace() error {
+// acquire counts the call for limits.concurrency.
+func (c *call) acquire() error {
 	limit := c.state.Concurrency
 	if c.calls.Add(1) > int64(limit) && limit > 0 {
 		c.calls.Add(-1)
@@ -90,15 +85,15 @@ func (c *call) takePlace() error {
 
 func tooManyCalls(limit int) error {
 	e := perigee.Errorf(perigee.ClassRateLimited, "perigee is answering %d calls already", limit).
-		WithNext("try again, or raise limits.concurrency")
+		WithHint("try again, or raise limits.concurrency")
 	e.Retry = time.Second
 	return e
 }
 
 // allow refuses models that the key may not use.
 func (c *call) allow(model string) error {
-	if err := checkModel(model); err != nil {
-		c.model = shorten(model)
+	if err := clientkey.CheckModel(model); err != nil {
+		c.model = mount.Shorten(model)
 		return err
 	}
 	c.model = model
@@ -107,22 +102,9 @@ func (c *call) allow(model string) error {
 		return nil
 	}
 	// A pattern may mean the name that the client uses, or the model behind it.
-	if behind := c.opts.Model(model); !k.mayAsk(cmp.Or(model, behind)) && !k.mayAsk(behind) {
-		return perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, shorten(model)).
-			WithNext("allowed: %s", strings.Join(k.Models, ", "))
+	if behind := c.opts.Model(model); !k.Allows(cmp.Or(model, behind)) && !k.Allows(behind) {
+		return perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, mount.Shorten(model)).
+			WithHint("allowed: %s", strings.Join(k.Models, ", "))
 	}
 	return nil
-}
-
-// letIn is allow for a call that makes so many requests of the provider. It also accounts for the parameters of the URL, and
-// objects to what would be lost where the owner is strict.
-func (c *call) letIn(origin *perigee.Origin, model string, requests int) error {
-	origin.Notes = append(origin.Notes, queryNotes(c.r.URL)...)
-	if err := c.allow(model); err != nil {
-		return err
-	}
-	if err := origin.Object(origin.Notes); err != nil {
-		return err
-	}
-	return c.takeMore(requests)
 }

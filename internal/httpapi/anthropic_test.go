@@ -26,7 +26,7 @@ func postMessages(t *testing.T, c *http.Client, path, body string) (*http.Respon
 	return resp, string(raw)
 }
 
-// A count that nobody can make is estimated, and says so.
+// A count that no upstream can make is estimated, and says so.
 func TestAnthropicCountIsEstimated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := serve(t, script(nil), t.Context())

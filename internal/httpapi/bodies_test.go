@@ -42,25 +42,29 @@ func TestBodiesInTheHouseAddUp(t *testing.T) {
 		{name: "not JSON", path: "/v1/chat/completions", body: chat[1:], upstream: answer},
 		{name: "too large", path: "/v1/chat/completions", body: strings.Repeat(chat, 20), upstream: answer, none: true},
 		{name: "packed badly", path: "/v1/chat/completions", body: chat, gzip: true, upstream: answer},
-		{name: "failed", path: "/v1/chat/completions", body: chat, upstream: func(_ context.Context, yield func(perigee.Event, error) bool) {
-			yield(perigee.Event{}, perigee.Errorf(perigee.ClassCapacity, "no room"))
-		}},
-		{name: "left alone", path: "/v1/chat/completions", body: chat, leave: time.Second, upstream: func(ctx context.Context, yield func(perigee.Event, error) bool) {
-			<-ctx.Done()
-			yield(perigee.Event{}, ctx.Err())
-		}},
-		{name: "panicked", path: "/v1/chat/completions", body: chat, upstream: func(context.Context, func(perigee.Event, error) bool) { panic("oh") }},
-		{name: "panicked after the head", path: "/v1/messages", body: `{"max_tokens":9,"stream":true,` + chat[1:], upstream: func(_ context.Context, yield func(perigee.Event, error) bool) {
-			_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "ok"}, nil)
-			panic("oh")
-		}},
+		{name: "failed", path: "/v1/chat/completions", body: chat,
+			upstream: func(_ context.Context, yield func(perigee.Event, error) bool) {
+				yield(perigee.Event{}, perigee.Errorf(perigee.ClassCapacity, "no room"))
+			}},
+		{name: "left alone", path: "/v1/chat/completions", body: chat, leave: time.Second,
+			upstream: func(ctx context.Context, yield func(perigee.Event, error) bool) {
+				<-ctx.Done()
+				yield(perigee.Event{}, ctx.Err())
+			}},
+		{name: "panicked", path: "/v1/chat/completions", body: chat,
+			upstream: func(context.Context, func(perigee.Event, error) bool) { panic("oh") }},
+		{name: "panicked after the head", path: "/v1/messages", body: `{"max_tokens":9,"stream":true,` + chat[1:],
+			upstream: func(_ context.Context, yield func(perigee.Event, error) bool) {
+				_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "ok"}, nil)
+				panic("oh")
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var now, most atomic.Int64
-				house := openTable(t, test.upstream, httpapi.Settings{}, func(o *httpapi.Options) {
+				house := newSocketRig(t, test.upstream, httpapi.Settings{}, func(o *httpapi.Options) {
 					o.Memory = membudget.New(1<<30, func(bytes int64) { most.Store(max(most.Load(), now.Add(bytes))) })
-					o.Responses = &shelf{}
+					o.Responses = &storeRig{}
 				})
 				ctx := t.Context()
 				if test.leave > 0 {
@@ -93,7 +97,7 @@ func TestBodiesInTheHouseAddUp(t *testing.T) {
 func TestBodiesOfASocketAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		house := openTable(t, &parrot{}, httpapi.Settings{}, func(o *httpapi.Options) {
+		house := newSocketRig(t, &echoRig{}, httpapi.Settings{}, func(o *httpapi.Options) {
 			o.Memory = membudget.New(1<<30, func(bytes int64) { most.Store(max(most.Load(), now.Add(bytes))) })
 		})
 		p := house.connect(t)

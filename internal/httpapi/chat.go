@@ -2,115 +2,87 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/httpapi/imagelink"
 )
 
-// chatCompletions answers POST /v1/chat/completions.
-func (c *call) chatCompletions() error {
-	c.dialect = perigee.DialectOpenAIChat
-	body, err := c.receive()
-	if err != nil {
-		return err
-	}
-	req, err := chat.DecodeRequest(c.origin(body))
-	if err != nil {
-		return err
-	}
-	req.Late = &perigee.LateNotes{}
-	if err := c.letIn(&req.Origin, req.Model, 1); err != nil {
-		return err
-	}
-	if req.Request, err = c.inline(req.Request); err != nil {
-		return err
-	}
-	decodedBody(body)
-	answer := chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: req.Model, Style: req.Style, Late: req.Late}
-	if req.Stream {
-		err = c.stream(req.Request, chat.NewStream(answer))
-	} else {
-		err = c.whole(c.r.Context(), req.Request, chat.NewCollector(answer))
-	}
-	c.freeBody()
-	return err
+// chatDialect is OpenAI's API, but for Responses. It also shapes the errors of perigee's own paths.
+var chatDialect = dialect{
+	name:        perigee.DialectOpenAIChat,
+	owns:        func(string, http.Header) bool { return true },
+	requestID:   "X-Request-Id",
+	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) },
+	endpoints: []endpoint{
+		{path: "/v1/chat/completions", operation: perigee.OperationGenerate, decode: decodeChat},
+		{path: "/v1/embeddings", operation: perigee.OperationEmbed, decode: decodeEmbeddings},
+		{path: "/v1/images/generations", operation: perigee.OperationGenerate, decode: decodeImages},
+	},
 }
 
-// embeddings answers POST /v1/embeddings.
-func (c *call) embeddings() error {
-	c.dialect = perigee.DialectOpenAIChat
-	embedder, ok := c.opts.Upstream.(perigee.Embedder)
-	if !ok {
-		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
-	}
-	body, err := c.receive()
+func decodeChat(c *call, origin perigee.Origin) (*exchange, error) {
+	req, err := chat.DecodeRequest(origin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req, packed, err := openai.DecodeEmbeddings(c.origin(body))
-	if err != nil {
-		return err
+	answer := func(r *perigee.Request) chat.Answer {
+		return chat.Answer{ID: "chatcmpl-" + c.id, Created: c.start.Unix(), Model: r.Model, Style: req.Style, Log: r.Log}
 	}
-	if err := c.letIn(&req.Origin, req.Model, req.Requests()); err != nil {
-		return err
-	}
-	c.note(req.Notes)
-	c.asked = true
-	vectors, err := embedder.Embed(c.r.Context(), req)
-	if err != nil {
-		return err
-	}
-	if vectors.Estimate {
-		c.note(append(slices.Clip(req.Notes), perigee.EstimatedUsage))
-	}
-	c.describe(vectors.Upstream, vectors.Model)
-	c.writeJSON(http.StatusOK, openai.EncodeEmbeddings(vectors, packed))
-	return nil
+	return &exchange{
+		request: req.Request,
+		stream:  func(r *perigee.Request) streamEncoder { return chat.NewStream(answer(r)) },
+		collect: func(r *perigee.Request) collector { return chat.NewCollector(answer(r)) },
+	}, nil
 }
 
-// imageGenerations answers POST /v1/images/generations. Each picture is a call of its own to the model, one after
-// the other, since models that draw give one answer at a time.
-func (c *call) imageGenerations() error {
-	c.dialect = perigee.DialectOpenAIChat
-	body, err := c.receive()
+func decodeEmbeddings(c *call, origin perigee.Origin) (*exchange, error) {
+	if err := c.checkEmbedder(); err != nil {
+		return nil, err
+	}
+	req, packed, err := openai.DecodeEmbeddings(origin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req, err := openai.DecodeImages(c.origin(body))
+	return &exchange{embed: req, calls: req.Requests(),
+		vectors: func(v *perigee.Embeddings) []byte { return openai.EncodeEmbeddings(v, packed) }}, nil
+}
+
+func decodeImages(c *call, origin perigee.Origin) (*exchange, error) {
+	req, err := openai.DecodeImages(origin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.letIn(&req.Origin, req.Model, req.Count); err != nil {
-		return err
-	}
+	return &exchange{request: req.Request, calls: req.Count, answer: func(r *perigee.Request) error {
+		req.Request = r
+		return c.generateImages(req)
+	}}, nil
+}
+
+// generateImages asks for one image after the other, since models that draw give one answer at a time.
+func (c *call) generateImages(req *openai.ImagesRequest) error {
 	images := &openai.Images{Created: c.start.Unix()}
 	if req.Links {
 		if c.opts.Images == nil {
-			return openai.Wrong("response_format", "no pictures are kept here").WithNext("ask for b64_json")
+			return openai.Wrong("response_format", "image URLs are not supported").WithHint("use b64_json")
 		}
-		images.Save = c.imageLink
+		images.Save = c.imageKeeper().Link
 	}
-	notes := req.Notes
 	c.asked = true
+	before := c.log.Fork()
+	notes := before.Notes()
 	for i := range req.Count {
 		one := *req.Request
-		if i > 0 {
-			one.ID = c.opts.NewID() // the record keeps one row for each
+		if i > 0 { // the record keeps one row for each
+			one.ID, one.Log = c.opts.NewID(), before.Fork()
+			defer one.Log.Close()
 		}
-		for ev, err := range c.opts.Upstream.Stream(c.r.Context(), &one) {
-			if err != nil {
-				c.note(notes)
-				return err
-			}
-			switch ev.Kind {
-			case perigee.EventStart:
-				c.describe(ev.Upstream, ev.Model)
-			case perigee.EventNote:
-				notes = append(notes, *ev.Note)
-			}
-			images.Add(&ev)
+		err := c.generateImage(&one, images)
+		notes = append(notes, one.Log.Notes()[len(before.Notes()):]...)
+		if err != nil {
+			c.note(notes)
+			return err
 		}
 	}
 	c.note(notes)
@@ -119,4 +91,22 @@ func (c *call) imageGenerations() error {
 	}
 	c.writeJSON(http.StatusOK, images.Bytes())
 	return nil
+}
+
+func (c *call) generateImage(req *perigee.Request, into *openai.Images) error {
+	for ev, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
+		if err != nil {
+			return err
+		}
+		if ev.Kind == perigee.EventStart {
+			c.describe(ev.Upstream, ev.Model)
+		}
+		into.Add(&ev)
+	}
+	return nil
+}
+
+// imageKeeper returns what puts the images of an answer away.
+func (c *call) imageKeeper() *imagelink.Keeper {
+	return &imagelink.Keeper{Store: c.opts.Images, Logger: c.opts.Logger, Call: c.id, Log: c.log, Base: imagelink.BaseURL(c.r)}
 }

@@ -18,13 +18,13 @@ import (
 	"perigee/internal/perigeetest"
 )
 
-// A painter draws a picture for each time it is asked, until it is tired.
-type painter struct {
+// An imagesRig draws a picture for each time it is asked, until it is tired.
+type imagesRig struct {
 	ids   []string
 	tired int // after so many
 }
 
-func (p *painter) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (p *imagesRig) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		p.ids = append(p.ids, req.ID)
 		if len(p.ids) > p.tired {
@@ -47,10 +47,11 @@ func TestImagesAreDrawnOneByOne(t *testing.T) {
 		{3, http.StatusOK, `{"created":1773480413,"data":[{"b64_json":"AAA1"},{"b64_json":"AAA2"},{"b64_json":"AAA3"}],"usage":{"input_tokens":3,"output_tokens":30,"total_tokens":33}}`},
 		{2, http.StatusServiceUnavailable, `no more paint`},
 	} {
-		upstream, ids, clock := &painter{tired: c.tired}, &perigeetest.IDs{}, &perigeetest.Clock{}
+		upstream, ids, clock := &imagesRig{tired: c.tired}, &perigeetest.IDs{}, &perigeetest.Clock{}
 		api := httpapi.New(httpapi.Options{Upstream: upstream, Now: clock.Now, NewID: ids.New}, httpapi.Settings{MaxBody: 1 << 20})
 		w := httptest.NewRecorder()
-		api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations", strings.NewReader(`{"model":"m","prompt":"a cat","n":3}`)))
+		api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations",
+			strings.NewReader(`{"model":"m","prompt":"a cat","n":3}`)))
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("got %d: %s", w.Code, w.Body)
 		}
@@ -77,7 +78,8 @@ func TestChatStreamStaysAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(body); !strings.HasPrefix(got, ": keep-alive\n\n: keep-alive\n\ndata: {") || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+		if got := string(body); !strings.HasPrefix(got, ": keep-alive\n\n: keep-alive\n\ndata: {") ||
+			!strings.HasSuffix(got, "data: [DONE]\n\n") {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -30,7 +30,8 @@ func TestConnectionsAreClosedAfterChunks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			if _, err := fmt.Fprintf(conn, "POST /api/event_logging/batch HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s", test.head, test.body); err != nil {
+			if _, err := fmt.Fprintf(conn, "POST /api/event_logging/batch HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s", test.head,
+				test.body); err != nil {
 				t.Fatal(err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -19,33 +19,33 @@ import (
 	"perigee/internal/httpapi"
 )
 
-// A door is a server with one key, and its log.
-type door struct {
+// An authRig is a server with one key, and its log.
+type authRig struct {
 	api *httpapi.Server
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-func (d *door) Write(p []byte) (int, error) {
+func (d *authRig) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.log.Write(p)
 }
 
 // logged returns how many lines the log has, and the sum of the numbers in them.
-func (d *door) logged() (lines, requests int) {
+func (d *authRig) logged() (lines, requests int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, found := range regexp.MustCompile(`number=(\d+)`).FindAllStringSubmatch(d.log.String(), -1) {
+	for _, found := range regexp.MustCompile(`requests=(\d+)`).FindAllStringSubmatch(d.log.String(), -1) {
 		n, _ := strconv.Atoi(found[1])
 		requests += n
 	}
 	return strings.Count(d.log.String(), "\n"), requests
 }
 
-// newDoor builds one inside a bubble.
-func newDoor(t *testing.T) *door {
-	d := &door{}
+// newAuthRig builds one inside a bubble.
+func newAuthRig(t *testing.T) *authRig {
+	d := &authRig{}
 	upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		_ = yield(begin, nil) && yield(frame, nil) && yield(end, nil)
 	})
@@ -57,7 +57,7 @@ func newDoor(t *testing.T) *door {
 }
 
 // knock asks with a key, from an address, and returns the answer and how long it took.
-func (d *door) knock(method, path, key, address string) (*httptest.ResponseRecorder, time.Duration) {
+func (d *authRig) knock(method, path, key, address string) (*httptest.ResponseRecorder, time.Duration) {
 	r := httptest.NewRequest(method, path, strings.NewReader(`{"contents":[]}`))
 	r.RemoteAddr = address
 	r.Header.Set("Authorization", "Bearer "+key)
@@ -70,11 +70,12 @@ const generate = "/v1beta/models/m:generateContent"
 
 func TestWrongKeysAreSlowedDown(t *testing.T) {
 	for name, ways := range map[string][2]string{
-		"model": {http.MethodPost, generate}, "nothing": {http.MethodGet, "/nowhere"}, "admin token": {http.MethodGet, "/v1/accounts"}, "socket": {http.MethodGet, "/v1/responses"},
+		"model": {http.MethodPost, generate}, "nothing": {http.MethodGet, "/nowhere"},
+		"admin token": {http.MethodGet, "/v1/accounts"}, "socket": {http.MethodGet, "/v1/responses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDoor(t)
+				d := newAuthRig(t)
 				expect := func(key, address string, status int, after time.Duration) {
 					t.Helper()
 					if w, took := d.knock(ways[0], ways[1], key, address); w.Code != status || took != after {
@@ -101,10 +102,10 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	}
 }
 
-// Only a few answers wait at the same time: the others are refused at once, at the price of their connection.
+// Only a few answers wait at the same time: further ones are refused at once, and their connections are closed.
 func TestFewAnswersToWrongKeysWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newAuthRig(t)
 		for range 10 {
 			d.knock(http.MethodPost, generate, "bad", "127.0.0.1:1")
 		}
@@ -119,7 +120,8 @@ func TestFewAnswersToWrongKeysWait(t *testing.T) {
 				switch {
 				case w.Code == http.StatusUnauthorized && took == time.Second:
 					waited++
-				case w.Code == http.StatusTooManyRequests && took == 0 && w.Header().Get("Retry-After") == "60" && w.Header().Get("Connection") == "close":
+				case w.Code == http.StatusTooManyRequests && took == 0 && w.Header().Get("Retry-After") == "60" && w.Header().
+					Get("Connection") == "close":
 					refused++
 				}
 			})
@@ -138,7 +140,7 @@ func TestFewAnswersToWrongKeysWait(t *testing.T) {
 // An address has one line a minute, and all addresses together have a bounded number, whatever they send.
 func TestLogOfRequestsWithoutAKeyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newAuthRig(t)
 		long, start := strings.Repeat("X", 3000), time.Now()
 		for range 30 {
 			for range 7 {
@@ -166,7 +168,7 @@ func TestLogOfRequestsWithoutAKeyIsBounded(t *testing.T) {
 // What a web page sends to a server without keys is bounded as well.
 func TestLogOfForeignHostsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newAuthRig(t)
 		d.api.Apply(httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
 		for range 100 {
 			if w, _ := d.knock(http.MethodPost, generate, "", "127.0.0.1:1"); w.Code != http.StatusForbidden {
@@ -183,7 +185,7 @@ func TestLogOfForeignHostsIsBounded(t *testing.T) {
 // A client with a whole network of IPv6 counts as one.
 func TestAddressesOfOneNetworkCountTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newAuthRig(t)
 		for i := range 10 {
 			d.knock(http.MethodPost, generate, "bad", fmt.Sprintf("[2001:db8:0:1::%x]:1", i))
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// When nobody asks any more the house is told, once for each time of rest.
+// OnIdle is called once after the last call.
 func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rests atomic.Int32
@@ -33,7 +33,7 @@ func TestIdleIsToldAfterTheLastCall(t *testing.T) {
 	})
 }
 
-// While calls are open, and no other begins, it is told how many.
+// While calls are open, and no other begins, OnIdle gets their number.
 func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // timers run in goroutines of their own
@@ -44,11 +44,11 @@ func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
 			told = append(told, open)
 		}}, Settings{})
 		defer s.Close()
-		s.enter()
-		s.enter()
+		s.beginCall()
+		s.beginCall()
 		time.Sleep(time.Hour)
-		s.leave()
-		s.leave()
+		s.endCall()
+		s.endCall()
 		time.Sleep(time.Hour)
 		mu.Lock()
 		defer mu.Unlock()

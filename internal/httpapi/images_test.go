@@ -13,18 +13,21 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/httpapi/imagelink"
 	"perigee/internal/imagestore"
 )
 
 func drawing(mime, data string) script {
 	return func(_ context.Context, yield func(perigee.Event, error) bool) {
-		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: mime, Data: data}}, nil) && yield(end, nil)
+		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: mime, Data: data}}, nil) &&
+			yield(end, nil)
 	}
 }
 
 // draw asks for a picture and returns the answer.
 func draw(api http.Handler, change func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/v1/messages", strings.NewReader(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a cat"}]}`))
+	r := httptest.NewRequest(http.MethodPost, "/v1/messages",
+		strings.NewReader(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a cat"}]}`))
 	if change != nil {
 		change(r)
 	}
@@ -41,7 +44,8 @@ func TestDrawnImagesAreServed(t *testing.T) {
 		{"image/svg+xml", "attachment", "application/octet-stream"},
 		{"text/html", "attachment", "application/octet-stream"},
 	} {
-		api := httpapi.New(httpapi.Options{Upstream: drawing(test.mime, "aGVsbG8="), Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
+		api := httpapi.New(httpapi.Options{Upstream: drawing(test.mime, "aGVsbG8="),
+			Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
 			httpapi.Settings{MaxBody: 1 << 20})
 		w := draw(api, nil)
 		found := link.FindStringSubmatch(w.Body.String())
@@ -54,7 +58,8 @@ func TestDrawnImagesAreServed(t *testing.T) {
 		w = httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, found[1], nil))
 		h := w.Header()
-		if w.Code != http.StatusOK || w.Body.String() != "hello" || h.Get("Content-Type") != test.served || h.Get("Content-Disposition") != test.disposition ||
+		if w.Code != http.StatusOK || w.Body.String() != "hello" || h.Get("Content-Type") != test.served ||
+			h.Get("Content-Disposition") != test.disposition ||
 			h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
 			!strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: got %d %q, %v", test.mime, w.Code, w.Body, h)
@@ -63,7 +68,8 @@ func TestDrawnImagesAreServed(t *testing.T) {
 }
 
 func TestImagesNeedAKeyWhereThereAreKeys(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="), Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
+	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
 		httpapi.Settings{MaxBody: 1 << 20, Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("letmein1")}}})
 	withKey := func(r *http.Request) { r.Header.Set("X-Api-Key", "letmein1") }
 	url := link.FindStringSubmatch(draw(api, withKey).Body.String())[1]
@@ -82,9 +88,10 @@ func TestImagesNeedAKeyWhereThereAreKeys(t *testing.T) {
 	}
 }
 
-// The link leads back the way the client came. Nobody else's word for that way is believed.
+// The link has the host of the request. Headers of proxies are not believed.
 func TestLinksLeadBack(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="), Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
+	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
 		httpapi.Settings{MaxBody: 1 << 20})
 	for want, change := range map[string]func(*http.Request){
 		"http://10.0.0.7:8741/v1/images/": func(r *http.Request) { r.Host = "10.0.0.7:8741" },
@@ -103,32 +110,38 @@ func TestLinksLeadBack(t *testing.T) {
 	}
 }
 
-// A full is a store that has no room.
-type full struct{}
+// A fullImageStore is a store that has no room.
+type fullImageStore struct{}
 
-func (full) Save(string, []byte) (string, error)   { return "", errors.New("no space left on device") }
-func (full) Open(string) (*os.File, string, error) { return nil, "", errors.New("input/output error") }
+func (fullImageStore) Save(string, []byte) (string, error) {
+	return "", errors.New("no space left on device")
+}
+func (fullImageStore) Open(string) (*os.File, string, error) {
+	return nil, "", errors.New("input/output error")
+}
 
 func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
-		images httpapi.ImageStore
+		images imagelink.Store
 		data   string
 		note   string
 	}{
-		"no room":    {full{}, "aGVsbG8=", "mapped image to a data URI"},
+		"no room":    {fullImageStore{}, "aGVsbG8=", "mapped image to a data URI"},
 		"not base64": {imagestore.New(imagestore.Options{Dir: t.TempDir()}), "***", "mapped image to a data URI"},
 		"no store":   {nil, "aGVsbG8=", ""},
 	} {
-		api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", test.data), Images: test.images}, httpapi.Settings{MaxBody: 1 << 20})
+		api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", test.data), Images: test.images},
+			httpapi.Settings{MaxBody: 1 << 20})
 		w := draw(api, nil)
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "](data:image/png;base64,"+test.data+")") || w.Header().Get("X-Perigee-Notes") != test.note {
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "](data:image/png;base64,"+test.data+")") || w.Header().
+			Get("X-Perigee-Notes") != test.note {
 			t.Errorf("%s: got %d: %s; notes %q", name, w.Code, w.Body, w.Header().Get("X-Perigee-Notes"))
 		}
 	}
 	for _, test := range []struct {
-		images httpapi.ImageStore
+		images imagelink.Store
 		want   int
-	}{{full{}, http.StatusInternalServerError}, {nil, http.StatusNotImplemented}} {
+	}{{fullImageStore{}, http.StatusInternalServerError}, {nil, http.StatusNotImplemented}} {
 		api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", ""), Images: test.images}, httpapi.Settings{})
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/images/aaaaaaaaaaaaaaaa.png", nil))
@@ -138,7 +151,7 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 	}
 }
 
-// One answer with thousands of pictures puts some of them away and brings the others itself, so that it does not displace the
+// One answer with thousands of pictures stores some of them and carries the rest itself, so that it does not displace the
 // pictures of all other answers.
 func TestOneAnswerKeepsFewImages(t *testing.T) {
 	const drawn = 150
@@ -152,7 +165,8 @@ func TestOneAnswerKeepsFewImages(t *testing.T) {
 	images := imagestore.New(imagestore.Options{Dir: t.TempDir()})
 	api := httpapi.New(httpapi.Options{Upstream: many, Images: images}, httpapi.Settings{MaxBody: 1 << 20})
 	body := draw(api, nil).Body.String()
-	if kept, inline := strings.Count(body, "](http://example.com/v1/images/"), strings.Count(body, "](data:image/png;base64,"); kept != 100 || inline != drawn-100 {
+	if kept, inline := strings.Count(body, "](http://example.com/v1/images/"),
+		strings.Count(body, "](data:image/png;base64,"); kept != 100 || inline != drawn-100 {
 		t.Errorf("%d pictures are kept and %d are in the answer, want 100 and %d", kept, inline, drawn-100)
 	}
 	if n, _ := images.Size(); n != 100 {

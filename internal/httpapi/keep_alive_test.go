@@ -10,13 +10,15 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/record"
 )
 
 // A pondering upstream has said what it dropped, and does not answer for a while.
 type pondering struct{ script }
 
 func (p pondering) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	req.Pending.Add(perigee.Note{Action: perigee.NoteDropped, Subject: "seed"})
+	req.Log.BeginAttempt()
+	req.Log.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "seed"})
 	return p.script.Stream(ctx, req)
 }
 
@@ -25,8 +27,7 @@ func TestKeepAliveSendsNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := pondering{func(ctx context.Context, yield func(perigee.Event, error) bool) {
 			quietFor(ctx, 20*time.Second)
-			note := perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: perigee.NoteDropped, Subject: "seed"}}
-			if yield(note, nil) && yield(begin, nil) && yield(frame, nil) {
+			if yield(begin, nil) && yield(frame, nil) {
 				yield(end, nil)
 			}
 		}}
@@ -63,4 +64,29 @@ func TestKeepAliveFollowsTheSettings(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The record has the status that the client got: a keep-alive sends the head of a stream that fails later.
+func TestTheRecordHasTheStatusThatWasSent(t *testing.T) {
+	for _, test := range []struct {
+		quiet time.Duration
+		want  int
+	}{{15 * time.Second, 200}, {time.Minute, 503}} {
+		synctest.Test(t, func(t *testing.T) {
+			upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
+				quietFor(ctx, 20*time.Second)
+				yield(perigee.Event{}, perigee.Errorf(perigee.ClassCapacity, "no capacity"))
+			})
+			status := 0
+			recorder := record.New(upstream, record.Options{Store: forgetful{},
+				Observe: func(c *perigee.Call) { status = c.ClientStatus }})
+			api := httpapi.New(httpapi.Options{Upstream: recorder},
+				httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: test.quiet})
+			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
+			if w.Code != test.want || status != test.want {
+				t.Errorf("keep-alive after %v: the client got %d, recorded is %d, want %d", test.quiet, w.Code, status, test.want)
+			}
+			_ = recorder.Close(t.Context())
+		})
+	}
 }

@@ -3,9 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +10,11 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/httpapi/clientkey"
 )
 
-// A ledger is a store that says what was spent on a day, or does not answer, and what this process has spent and saved.
-type ledger struct {
+// A usageRig is a store that says what was spent on a day, or does not answer, and what this process has spent and saved.
+type usageRig struct {
 	day     time.Time
 	spent   int64
 	silent  bool
@@ -26,7 +24,7 @@ type ledger struct {
 	ended, saved int64
 }
 
-func (l *ledger) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+func (l *usageRig) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	l.asked.Add(1)
 	if l.waiting != nil {
 		<-l.waiting
@@ -38,23 +36,45 @@ func (l *ledger) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usa
 	if q.Key != "k" || !q.Since.Equal(l.day) {
 		return nil, nil
 	}
-	return []perigee.UsageRow{{InputTokens: l.spent - 1, OutputTokens: 1}}, nil
+	return []perigee.UsageRow{{InputTokens: l.spent - 1, OutputTokens: 1, CostUSD: perigee.USD(dollars(l.spent))}}, nil
 }
 
-func (l *ledger) own(key string, day time.Time) (ended, saved int64) {
-	if key != "k" || !day.Equal(l.day) {
-		return 0, 0
+// dollars is what tokens cost: a hundred of them, in ten calls, cost a dollar.
+func dollars(tokens int64) (sum float64) {
+	for ; tokens >= 10; tokens -= 10 {
+		sum += 0.1 // which is a little more than a tenth, and less in a sum
 	}
-	return l.ended, l.saved
+	return sum + float64(tokens)/100
 }
 
-func newLedger(spent int64) (*ledger, *guardedKey) {
-	return &ledger{day: time.Now().UTC().Truncate(24 * time.Hour), spent: spent}, &guardedKey{Key: Key{Name: "k", TokensPerDay: 100}, use: &keyUse{}}
+func (l *usageRig) own(key string, day time.Time) (ended, saved perigee.Spent) {
+	if key != "k" || !day.Equal(l.day) {
+		return ended, saved
+	}
+	return perigee.Spent{Tokens: l.ended, USD: dollars(l.ended)}, perigee.Spent{Tokens: l.saved, USD: dollars(l.saved)}
 }
 
-func (l *ledger) check(ctx context.Context, k *guardedKey) (time.Duration, error) {
+func newLedger(spent int64, budget Key) (*usageRig, *clientkey.Guarded) {
+	budget.Name = "k"
+	return &usageRig{day: time.Now().UTC().Truncate(24 * time.Hour), spent: spent}, clientkey.Guard([]Key{budget}, nil)[0]
+}
+
+// budgets are the kinds of budgets that a key can have. Both are used up by a hundred tokens.
+var budgets = map[string]Key{
+	"tokens_per_day": {TokensPerDay: 100},
+	"cost_per_day":   {CostPerDay: 1},
+}
+
+// onBudgets runs a test with each kind of budget.
+func onBudgets(t *testing.T, test func(t *testing.T, budget Key)) {
+	for name, budget := range budgets {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, budget) }) })
+	}
+}
+
+func (l *usageRig) check(ctx context.Context, k *clientkey.Guarded) (time.Duration, error) {
 	began := time.Now()
-	err := k.checkTokens(ctx, l, l.own, began)
+	err := k.CheckBudget(ctx, l, l.own, began)
 	return time.Since(began), err
 }
 
@@ -64,19 +84,19 @@ func isExhausted(err error) bool {
 
 // A database that does not answer holds no call up for long, not even one that is about to end; and what this process
 // spends meanwhile counts.
-func TestTokensOfTheDayWithADatabaseThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, k := newLedger(90)
+func TestBudgetOfTheDayWithADatabaseThatIsAway(t *testing.T) {
+	onBudgets(t, func(t *testing.T, budget Key) {
+		l, k := newLedger(90, budget)
 		l.silent = true
 		asking := make(chan struct{})
 		go func() { _, _ = l.check(t.Context(), k); close(asking) }()
 		synctest.Wait()
-		if err := k.takePlace(); err != nil { // which needs the lock
+		if err := k.Acquire(); err != nil { // which needs the lock
 			t.Error(err)
 		}
-		k.leave()
+		k.Release()
 		<-asking
-		if took, err := l.check(t.Context(), k); !errors.Is(err, context.DeadlineExceeded) || took > countPatience {
+		if took, err := l.check(t.Context(), k); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
 			t.Errorf("nothing is known: %v after %v", err, took)
 		}
 		l.silent, l.ended, l.saved = false, 15, 10 // 10 of the 90 are ours, and 5 are on their way
@@ -91,7 +111,7 @@ func TestTokensOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 		}{{15, false}, {19, false}, {20, true}} {
 			l.ended = step.ended
 			took, err := l.check(t.Context(), k)
-			if isExhausted(err) != step.exhausted || took > countPatience {
+			if isExhausted(err) != step.exhausted || took > time.Second {
 				t.Errorf("after 90 tokens and %d more: %v after %v", step.ended-l.saved, err, took)
 			}
 			time.Sleep(time.Minute)
@@ -110,10 +130,10 @@ func TestTokensOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 }
 
 // Calls that find nothing known wait for one answer, and a failure is everybody's.
-func TestTokensOfTheDayAreAskedForOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestBudgetOfTheDayIsAskedForOnce(t *testing.T) {
+	onBudgets(t, func(t *testing.T, budget Key) {
 		for _, silent := range []bool{false, true} {
-			l, k := newLedger(99)
+			l, k := newLedger(99, budget)
 			l.waiting, l.silent = make(chan struct{}), silent
 			gone, leave := context.WithCancel(t.Context())
 			var calls sync.WaitGroup
@@ -142,9 +162,9 @@ func TestTokensOfTheDayAreAskedForOnce(t *testing.T) {
 }
 
 // A new day begins with nothing spent, whether the database can be asked or not, and with one question.
-func TestTokensOfANewDay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, k := newLedger(100)
+func TestBudgetOfANewDay(t *testing.T) {
+	onBudgets(t, func(t *testing.T, budget Key) {
+		l, k := newLedger(100, budget)
 		if _, err := l.check(t.Context(), k); !isExhausted(err) {
 			t.Errorf("got %v", err)
 		}
@@ -187,18 +207,28 @@ func TestTokensOfANewDay(t *testing.T) {
 	})
 }
 
-// To be refused costs nothing, so a client that does not stop must not fill the database with it.
-func TestRefusalsOnRecordAreFew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // time stands still, however long the requests take
-		recorded := 0
-		s := New(Options{Refused: func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }}, Settings{Loopback: true, MaxBody: 100})
-		defer s.Close()
-		for range 1000 {
-			r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader("{"))
-			s.ServeHTTP(httptest.NewRecorder(), r)
+// A refusal names the budget that is used up, and lasts until the UTC day ends.
+func TestRefusalNamesTheBudget(t *testing.T) {
+	for _, test := range []struct {
+		budget Key
+		want   string // empty: let in
+	}{
+		{Key{TokensPerDay: 100, CostPerDay: 2}, "the key k has used its 100 tokens for today; wait until tomorrow (UTC), or raise its tokens_per_day"},
+		{Key{TokensPerDay: 200, CostPerDay: 1}, "the key k has used its $1.00 for today; wait until tomorrow (UTC), or raise its cost_per_day"},
+		{Key{TokensPerDay: 101, CostPerDay: 1.01}, ""},
+		{Key{}, ""},
+	} {
+		l, k := newLedger(100, test.budget)
+		now := l.day.Add(23 * time.Hour)
+		err := k.CheckBudget(t.Context(), l, l.own, now)
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", test.budget, err)
+			}
+			continue
 		}
-		if recorded != recordedRefusals {
-			t.Errorf("%d of 1000 were recorded", recorded)
+		if e := perigee.AsError(err); e == nil || e.Error() != test.want || e.Class != perigee.ClassExhausted || e.Retry != time.Hour {
+			t.Errorf("%+v: got %v, want %s", test.budget, err, test.want)
 		}
-	})
+	}
 }

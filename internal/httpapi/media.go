@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"slices"
 
 	"perigee"
 )
@@ -31,6 +30,6 @@ func (c *call) inline(req *perigee.Request) (*perigee.Request, error) {
 		return req, nil
 	}
 	req = req.WithPrompt(inlined)
-	req.Notes = append(slices.Clip(req.Notes), notes...)
-	return req, req.Object(notes)
+	req.Note(notes...)
+	return req, req.RefuseIfStrict(notes)
 }

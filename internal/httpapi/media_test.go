@@ -15,17 +15,17 @@ import (
 	"perigee/internal/httpapi"
 )
 
-// An album is an Upstream that remembers what it was asked.
-type album struct{ asked []*perigee.Request }
+// A mediaRig is an Upstream that remembers what it was asked.
+type mediaRig struct{ asked []*perigee.Request }
 
-func (a *album) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (a *mediaRig) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		a.asked = append(a.asked, req)
 		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "A cat."}, nil) && yield(end, nil)
 	}
 }
 
-func (a *album) CountTokens(_ context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+func (a *mediaRig) CountTokens(_ context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	a.asked = append(a.asked, req)
 	return &perigee.TokenCount{Total: 7}, nil
 }
@@ -76,7 +76,7 @@ func TestMediaOnTheWebAreFetchedWhereAllowed(t *testing.T) {
 	url, fetcher, _ := pictures(t, "image/png")
 	for _, allow := range []bool{false, true} {
 		for path, body := range pointing(url) {
-			upstream := &album{}
+			upstream := &mediaRig{}
 			api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(allow)})
 			w := httptest.NewRecorder()
 			api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
@@ -111,18 +111,20 @@ func TestMislabelledPictureIsNoted(t *testing.T) {
 			if strings.HasPrefix(path, "/v1beta/") || strings.Contains(path, "?") {
 				continue
 			}
-			upstream := &album{}
-			api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(true), Strict: strict})
+			upstream := &mediaRig{}
+			api := httpapi.New(httpapi.Options{Upstream: upstream},
+				httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(true), Strict: strict})
 			w := httptest.NewRecorder()
 			api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 			if strict {
-				if w.Code != http.StatusBadRequest || len(upstream.asked) > 0 || !strings.Contains(w.Body.String(), "image/jpeg is image/png") {
+				if w.Code != http.StatusBadRequest || len(upstream.asked) > 0 ||
+					!strings.Contains(w.Body.String(), "image/jpeg is image/png") {
 					t.Errorf("%s, strict: got %d: %s", path, w.Code, w.Body)
 				}
 				continue
 			}
 			const want = "repaired type of a file from 127.0.0.1: image/jpeg is image/png"
-			if w.Code != http.StatusOK || w.Header().Get("X-Perigee-Notes") != want || upstream.asked[0].Notes[0].String() != want {
+			if w.Code != http.StatusOK || w.Header().Get("X-Perigee-Notes") != want || upstream.asked[0].Log.Notes()[0].String() != want {
 				t.Errorf("%s: got %d, notes %q", path, w.Code, w.Header().Get("X-Perigee-Notes"))
 			}
 		}
@@ -132,8 +134,9 @@ func TestMislabelledPictureIsNoted(t *testing.T) {
 // A key that may not ask a model cannot make perigee fetch for it either.
 func TestNothingIsFetchedForAKeyThatMayNotAsk(t *testing.T) {
 	url, fetcher, visits := pictures(t, "image/png")
-	api := httpapi.New(httpapi.Options{Upstream: &album{}}, httpapi.Settings{
-		MaxBody: 1 << 20, Fetch: fetcher(true), Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("letmein1"), Models: []string{"other"}}},
+	api := httpapi.New(httpapi.Options{Upstream: &mediaRig{}}, httpapi.Settings{
+		MaxBody: 1 << 20, Fetch: fetcher(true), Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("letmein1"),
+			Models: []string{"other"}}},
 	})
 	for path, body := range pointing(url) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -146,19 +149,20 @@ func TestNothingIsFetchedForAKeyThatMayNotAsk(t *testing.T) {
 	}
 }
 
-// Whoever could not be reached is the request's problem, not the upstream's.
+// A host that cannot be reached is an error of the request, not of the upstream.
 func TestUnreachablePictureFailsTheRequest(t *testing.T) {
 	_, fetcher, _ := pictures(t, "image/png")
 	for path, body := range pointing("http://10.0.0.1/cat.png?token=abc") {
 		if strings.HasPrefix(path, "/v1beta/") {
 			continue
 		}
-		upstream := &album{}
+		upstream := &mediaRig{}
 		api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(true)})
 		w := httptest.NewRecorder()
 		api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		got := w.Body.String()
-		if w.Code != http.StatusBadRequest || len(upstream.asked) > 0 || !strings.Contains(got, "the file at 10.0.0.1 cannot be fetched") || strings.Contains(got, "token") {
+		if w.Code != http.StatusBadRequest || len(upstream.asked) > 0 ||
+			!strings.Contains(got, "the file at 10.0.0.1 cannot be fetched") || strings.Contains(got, "token") {
 			t.Errorf("%s: got %d: %s", path, w.Code, got)
 		}
 	}

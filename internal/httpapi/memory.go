@@ -1,43 +1,34 @@
 package httpapi
 
 import (
-	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"perigee"
+	"perigee/internal/httpapi/reqbody"
 )
 
-// What a body counts in the memory budget. A body is held as it came, decoded into a prompt that mostly refers to it, and encoded for
-// the provider: 2.6 to 2.9 times its size in measurements, four at most.
-const bodyFactor = 4
-
-// smallBody is up to which size a body counts once while it arrives, and bodyFactor times only then. Larger ones count in full from
-// the moment they are announced, so that none of them is refused after it was sent.
-const smallBody = 1 << 20
-
-// uploadRetry is what a client is told to wait that has too many large bodies under way.
+// uploadRetry is the Retry-After for a client that has too many large bodies under way.
 const uploadRetry = 5 * time.Second
 
 // maxBody is how large a body may be now, and the setting that says so.
 func (s *Server) maxBody() (limit int64, setting string) {
 	limit, setting = s.settings.Load().MaxBody, "limits.body"
-	if memory := s.opts.Memory.Size() / bodyFactor; memory > 0 && memory < limit {
+	if memory := s.opts.Memory.Size() / reqbody.Factor; memory > 0 && memory < limit {
 		return memory, "limits.memory"
 	}
 	return limit, setting
 }
 
-// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived in any case
-// when the body has been read, or could not be.
+// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived in any
+// case when the body has been read, or could not be.
 func (c *call) admitBody() error {
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
 		return err
 	}
 	announced := c.r.ContentLength
-	if announced > 0 && announced <= smallBody {
-		if err := c.lease.Fits(bodyFactor * announced); err != nil {
+	if announced > 0 && announced <= reqbody.Small {
+		if err := c.lease.Fits(reqbody.Factor * announced); err != nil {
 			return err
 		}
 	}
@@ -45,7 +36,7 @@ func (c *call) admitBody() error {
 }
 
 // arrived says that the body is no longer under way.
-func (c *call) arrived() { c.uploads.add(c, -c.uploading) }
+func (c *call) arrived() { c.uploads.Add(c.source(), &c.uploading, -c.uploading, 0) }
 
 // reserveBody reserves memory for a body of so many bytes that is about to arrive.
 func (c *call) reserveBody(size int64) error {
@@ -53,16 +44,16 @@ func (c *call) reserveBody(size int64) error {
 		return nil
 	}
 	want := size
-	if size > smallBody {
+	if size > reqbody.Small {
 		want = c.bodyWeight(size)
 	}
 	more := want - c.reserved
 	if more <= 0 {
 		return nil
 	}
-	if want > smallBody && !c.trusted && !c.uploads.add(c, want-c.uploading) {
+	if want > reqbody.Small && !c.trusted && !c.uploads.Add(c.source(), &c.uploading, want-c.uploading, c.opts.Memory.MaxCall()) {
 		e := perigee.Errorf(perigee.ClassCapacity, "too many large bodies of %s are arriving at the same time", c.source()).
-			WithNext("wait until one of them has been sent, or raise limits.memory")
+			WithHint("wait until one of them has been sent, or raise limits.memory")
 		e.Status, e.Retry, e.Cause = http.StatusServiceUnavailable, uploadRetry, perigee.ErrNoMemory
 		return e
 	}
@@ -74,12 +65,10 @@ func (c *call) reserveBody(size int64) error {
 }
 
 // bodyWeight is what a body counts from its arrival until the request is released.
-func (c *call) bodyWeight(size int64) int64 {
-	return min(bodyFactor*size, max(c.opts.Memory.MaxCall(), size))
-}
+func (c *call) bodyWeight(size int64) int64 { return reqbody.Weight(size, c.opts.Memory.MaxCall()) }
 
-// hold says that the call has this body now, and reserves what decoding and encoding it takes.
-func (c *call) hold(body []byte) error {
+// trackBytes reserves what decoding and encoding the body takes, and keeps the body with the call.
+func (c *call) trackBytes(body []byte) error {
 	c.body = body
 	return c.reserveContent()
 }
@@ -90,14 +79,15 @@ func (c *call) recall(bytes int64) error {
 	return c.reserveContent()
 }
 
-// checkConversation refuses to go on from a stored response of that size where a body of the whole conversation would be too large.
+// checkConversation refuses to go on from a stored response of that size where a body of the whole conversation would be too
+// large.
 func (c *call) checkConversation(size int64) error {
-	limit := c.opts.Memory.Size() / bodyFactor
+	limit := c.opts.Memory.Size() / reqbody.Factor
 	if limit == 0 || int64(len(c.body))+c.recalled+size <= limit {
 		return nil
 	}
 	e := perigee.Errorf(perigee.ClassInvalid, "with what is stored of it, the conversation is larger than %d bytes", limit).
-		WithNext("start a new one with a summary of it, or raise limits.memory")
+		WithHint("start a new one with a summary of it, or raise limits.memory")
 	e.Status = http.StatusRequestEntityTooLarge
 	return e
 }
@@ -133,55 +123,21 @@ func (c *call) end() {
 		c.drop()
 		c.lease.Close()
 	}
+	c.log.Close()
 }
 
-// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the end: in the Responses API the last
-// event repeats it, and it may be stored.
+// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the end: in the Responses API the
+// last event repeats it, and it may be stored.
 const keptFactor = 2
 
-// storedFactor is what a byte of an answer counts while it is being stored: the response and its output are encoded, and the database
-// copies both.
+// storedFactor is what a byte of an answer counts while it is being stored: the response and its output are encoded, and the
+// database copies both.
 const storedFactor = 4
-
-// uploads is what large bodies that have not arrived yet have reserved, by the key or the address that they come from. One source may
-// have half of the budget for them. A client that announces bodies and sends them slowly can thus not keep all others from sending
-// theirs; for how long it can try, bodyTime says. The zero value is ready.
-type uploads struct {
-	mu sync.Mutex
-	by map[string]int64
-}
-
-// add changes what the source of a call has reserved, and says whether it may. The first body of a source always may: the budget
-// decides.
-func (u *uploads) add(c *call, delta int64) bool {
-	if delta == 0 {
-		return true
-	}
-	source := c.source()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	sum := u.by[source] + delta
-	if delta > 0 && sum-delta > c.uploading && sum > c.opts.Memory.MaxCall() {
-		return false
-	}
-	c.uploading += delta
-	if u.by == nil {
-		u.by = map[string]int64{}
-	}
-	if u.by[source] = sum; sum <= 0 {
-		delete(u.by, source)
-	}
-	return true
-}
 
 // source is which client the call belongs to: its key, or its address where there are no keys.
 func (c *call) source() string {
 	if c.key != nil {
 		return "key " + c.key.Name
 	}
-	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
-	if err != nil {
-		return "one client"
-	}
-	return host
+	return remoteHost(c.r, "one client")
 }

@@ -30,7 +30,7 @@ func (q question) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[pe
 
 // A memoryRig is a server with a budget, whose upstream answers when the test says so.
 type memoryRig struct {
-	*table
+	*socketRig
 	budget *membudget.Budget
 	asked  chan *perigee.Request // has each request that has reached the upstream
 	goOn   chan struct{}         // closed: answers may begin
@@ -52,9 +52,9 @@ func openMemory(t *testing.T, size int64, settings httpapi.Settings, change ...f
 	if settings.MaxBody == 0 {
 		settings.MaxBody = 64 * mb
 	}
-	r.table = openTable(t, upstream, settings, func(o *httpapi.Options) {
+	r.socketRig = newSocketRig(t, upstream, settings, func(o *httpapi.Options) {
 		o.Memory = r.budget
-		o.Responses = &shelf{}
+		o.Responses = &storeRig{}
 		for _, f := range change {
 			f(o)
 		}
@@ -114,7 +114,8 @@ func TestWhatDoesNotFitIsRefusedBeforeItsBodyIsRead(t *testing.T) {
 			_, reader := r.send(t, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", path, 12*mb)
 			resp, body := answerOn(t, reader)
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("X-Perigee-Class") != "capacity" ||
-				resp.Header.Get("Retry-After") == "" || !resp.Close || !strings.HasPrefix(body, shape) || !strings.Contains(body, "limits.memory") {
+				resp.Header.Get("Retry-After") == "" || !resp.Close || !strings.HasPrefix(body, shape) ||
+				!strings.Contains(body, "limits.memory") {
 				t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
 			}
 		}
@@ -124,7 +125,8 @@ func TestWhatDoesNotFitIsRefusedBeforeItsBodyIsRead(t *testing.T) {
 			t.Errorf("health: %d", resp.StatusCode)
 		}
 		small := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-		_, reader = r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(small), small)
+		_, reader = r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(small),
+			small)
 		<-r.asked
 		close(r.goOn)
 		if resp, body := answerOn(t, reader); resp.StatusCode != http.StatusOK {
@@ -178,7 +180,7 @@ func TestKeptStreamsGrow(t *testing.T) {
 				more = yield(perigee.Event{Kind: perigee.EventText, Text: strings.Repeat("x", mb)}, nil)
 			}
 		})
-		rig := &memoryRig{table: openTable(t, upstream, httpapi.Settings{}, func(o *httpapi.Options) { o.Memory = budget })}
+		rig := &memoryRig{socketRig: newSocketRig(t, upstream, httpapi.Settings{}, func(o *httpapi.Options) { o.Memory = budget })}
 		body := `{"model":"m","stream":true,"input":"hello"}`
 		_, reader := rig.send(t, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		_, text := answerOn(t, reader)
@@ -209,7 +211,7 @@ func TestBodyBeyondAQuarterOfTheMemory(t *testing.T) {
 	})
 }
 
-// One client that announces large bodies and sends them slowly leaves a part of the budget to others.
+// One client that announces large bodies and sends them slowly leaves a part of the budget to other clients.
 func TestUploadsOfOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openMemory(t, 128*mb, httpapi.Settings{Keys: []httpapi.Key{
@@ -281,7 +283,8 @@ func TestTheOwnerIsNotRefused(t *testing.T) {
 		handler http.Handler
 		want    int
 	}{{server, http.StatusServiceUnavailable}, {server.Trusted(), http.StatusOK}} {
-		w := knock(test.handler, http.MethodPost, "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
+		w := knock(test.handler, http.MethodPost, "/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 		if w.Code != test.want {
 			t.Errorf("got %d, want %d", w.Code, test.want)
 		}

@@ -34,7 +34,8 @@ func TestRequestsHaveNames(t *testing.T) {
 		if got := w.Header().Get(test.header); w.Code != test.status || got != "req_call-0001" {
 			t.Errorf("%s %s: %d, %s is %q", test.path, test.body, w.Code, test.header, got)
 		}
-		if inBody := strings.Contains(w.Body.String(), `"request_id":"req_call-0001"}`); inBody != (test.header == "Request-Id" && test.status != http.StatusOK) {
+		if inBody := strings.Contains(w.Body.String(), `"request_id":"req_call-0001"}`); inBody != (test.header == "Request-Id" &&
+			test.status != http.StatusOK) {
 			t.Errorf("%s: the body is %s", test.path, w.Body)
 		}
 	}
@@ -53,15 +54,19 @@ func TestMissingLogprobsAreNoted(t *testing.T) {
 		name, path, body, want string
 		upstream               script
 	}{
-		{"chat", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"n":2}`, "dropped logprobs", says("a")},
+		{"chat", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"n":2}`, "dropped logprobs",
+			says("a")},
 		{"chat, without words", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true}`, "", says("")},
 		{"chat, not asked", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`, "", says("a")},
 		{"responses", "/v1/responses", `{"input":"hi","store":false,"top_logprobs":2}`, "dropped logprobs", says("a")},
-		{"responses, included", "/v1/responses", `{"input":"hi","store":false,"include":["message.output_text.logprobs"]}`, "dropped logprobs", says("a")},
-		{"responses, there", "/v1/responses", `{"input":"hi","store":false,"top_logprobs":2}`, "", func(_ context.Context, yield func(perigee.Event, error) bool) {
-			_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "a"}, nil) &&
-				yield(perigee.Event{Kind: perigee.EventLogprobs, Logprobs: &perigee.Logprobs{Chosen: []perigee.Token{{Text: "a"}}}}, nil) && yield(end, nil)
-		}},
+		{"responses, included", "/v1/responses", `{"input":"hi","store":false,"include":["message.output_text.logprobs"]}`,
+			"dropped logprobs", says("a")},
+		{"responses, there", "/v1/responses", `{"input":"hi","store":false,"top_logprobs":2}`, "",
+			func(_ context.Context, yield func(perigee.Event, error) bool) {
+				_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "a"}, nil) &&
+					yield(perigee.Event{Kind: perigee.EventLogprobs, Logprobs: &perigee.Logprobs{Chosen: []perigee.Token{{Text: "a"}}}},
+						nil) && yield(end, nil)
+			}},
 	} {
 		api := httpapi.New(httpapi.Options{Upstream: test.upstream}, httpapi.Settings{MaxBody: 1 << 20})
 		w := httptest.NewRecorder()
@@ -72,20 +77,21 @@ func TestMissingLogprobsAreNoted(t *testing.T) {
 	}
 }
 
-// A library has models and makes vectors.
-type library struct{ script }
+// A modelsRig has models and makes vectors.
+type modelsRig struct{ script }
 
-func (library) Models(context.Context) ([]perigee.Model, error) {
+func (modelsRig) Models(context.Context) ([]perigee.Model, error) {
 	return []perigee.Model{{ID: "real", Upstream: "u"}, {ID: "other", Upstream: "u"}}, nil
 }
 
-func (library) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+func (modelsRig) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	return &perigee.Embeddings{Model: "real", Vectors: [][]float32{{1}}, Usage: perigee.Usage{Input: 3}, Estimate: true}, nil
 }
 
-// A name that a request may use is also one that can be looked up, by who may use it.
+// A name that a request may use can also be looked up with the same key.
 func TestModelBehindAName(t *testing.T) {
-	keys := []httpapi.Key{{Name: "all", Secret: perigee.NewSecret("letmein1")}, {Name: "alias", Secret: perigee.NewSecret("letmein2"), Models: []string{"nick*"}},
+	keys := []httpapi.Key{{Name: "all", Secret: perigee.NewSecret("letmein1")},
+		{Name: "alias", Secret: perigee.NewSecret("letmein2"), Models: []string{"nick*"}},
 		{Name: "other", Secret: perigee.NewSecret("letmein3"), Models: []string{"other"}}}
 	behind := func(name string) string {
 		if strings.HasPrefix(name, "nick") {
@@ -93,7 +99,7 @@ func TestModelBehindAName(t *testing.T) {
 		}
 		return strings.TrimSuffix(name, "-high")
 	}
-	api := httpapi.New(httpapi.Options{Upstream: library{}, Model: behind}, httpapi.Settings{MaxBody: 1 << 20, Keys: keys})
+	api := httpapi.New(httpapi.Options{Upstream: modelsRig{}, Model: behind}, httpapi.Settings{MaxBody: 1 << 20, Keys: keys})
 	for _, test := range []struct {
 		key, name, version string
 		status             int
@@ -122,29 +128,52 @@ func TestModelBehindAName(t *testing.T) {
 	}
 }
 
+// A countRig estimates.
+type countRig struct{ script }
+
+func (countRig) CountTokens(context.Context, *perigee.Request) (*perigee.TokenCount, error) {
+	return &perigee.TokenCount{Upstream: "u", Model: "real", Total: 3, Estimate: true}, nil
+}
+
+// An estimate of an upstream is a note in the Gemini API as well.
+func TestGeminiCountSaysThatItIsEstimated(t *testing.T) {
+	api := httpapi.New(httpapi.Options{Upstream: countRig{}}, httpapi.Settings{MaxBody: 1 << 20})
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1beta/models/real:countTokens",
+		strings.NewReader(`{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`)))
+	if w.Body.String() != `{"totalTokens":3}` || w.Header().Get("X-Perigee-Notes") != "mapped token count: estimated" {
+		t.Errorf("got %s with notes %q", w.Body, w.Header().Get("X-Perigee-Notes"))
+	}
+}
+
 // Where the tokens are an estimate, the answer says so.
 func TestEmbeddingsAreCounted(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: library{}}, httpapi.Settings{MaxBody: 1 << 20})
+	api := httpapi.New(httpapi.Options{Upstream: modelsRig{}}, httpapi.Settings{MaxBody: 1 << 20})
 	w := httptest.NewRecorder()
-	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/embeddings", strings.NewReader(`{"model":"real","input":["12345678","1234"]}`)))
-	if !strings.Contains(w.Body.String(), `"usage":{"prompt_tokens":3,"total_tokens":3}`) || w.Header().Get("X-Perigee-Notes") != "estimated usage" {
+	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/embeddings",
+		strings.NewReader(`{"model":"real","input":["12345678","1234"]}`)))
+	if !strings.Contains(w.Body.String(), `"usage":{"prompt_tokens":3,"total_tokens":3}`) || w.Header().
+		Get("X-Perigee-Notes") != "estimated usage" {
 		t.Errorf("got %s with notes %q", w.Body, w.Header().Get("X-Perigee-Notes"))
 	}
 }
 
 // Pictures that are asked for as links are found there.
 func TestImagesAsLinks(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="), Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
+	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
 		httpapi.Settings{MaxBody: 1 << 20})
 	ask := func(api http.Handler) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations", strings.NewReader(`{"model":"m","prompt":"a cat","response_format":"url"}`)))
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations",
+			strings.NewReader(`{"model":"m","prompt":"a cat","response_format":"url"}`)))
 		return w
 	}
 	w := ask(api)
 	_, rest, _ := strings.Cut(w.Body.String(), `"data":[{"url":"`)
 	url, _, _ := strings.Cut(rest, `"`)
-	if w.Code != http.StatusOK || !strings.HasPrefix(url, "http://example.com/v1/images/") || w.Header().Get("X-Perigee-Notes") != "" {
+	if w.Code != http.StatusOK || !strings.HasPrefix(url, "http://example.com/v1/images/") || w.Header().
+		Get("X-Perigee-Notes") != "" {
 		t.Fatalf("got %d %s, %v", w.Code, w.Body, w.Header())
 	}
 	got := httptest.NewRecorder()

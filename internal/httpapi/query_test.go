@@ -19,7 +19,8 @@ func (anyUsage) Usage(context.Context, perigee.UsageQuery) ([]perigee.UsageRow, 
 
 // No parameter vanishes: what cannot be read, is not known or is there twice is refused, and the answer says what to send.
 func TestParametersDoNotVanish(t *testing.T) {
-	s := httpapi.New(httpapi.Options{Upstream: answering{}, Usage: anyUsage{}, Calls: calls{}, Control: &clerk{}}, httpapi.Settings{})
+	s := httpapi.New(httpapi.Options{Upstream: answering{}, Usage: anyUsage{}, Calls: calls{}, Control: (&controlRig{}).
+		control()}, httpapi.Settings{})
 	for _, test := range []struct {
 		method, path string
 		status       int
@@ -29,7 +30,7 @@ func TestParametersDoNotVanish(t *testing.T) {
 		{"GET", "/v1/usage?by=key;x=1", 400, "separate parameters with \\u0026 and write a semicolon as %3B"},
 		{"GET", "/v1/usage?since=2026-01-01T00:00:00Z;until=x", 400, `parameter \"since\" cannot be read`},
 		{"GET", "/v1/usage?by=%zz", 400, "write a percent sign as %25"},
-		{"GET", "/v1/usage?by=key&by=model", 400, "is there 2 times; send it once"},
+		{"GET", "/v1/usage?by=key&by=model", 400, "is given 2 times; send it once"},
 		{"GET", "/v1/usage?bye=key", 400, "did you mean by?"},
 		{"GET", "/v1/quota?account=ada", 400, `no parameter \"account\"`},
 		{"GET", "/v1/accounts?enabled=true", 400, "this path has no parameters"},

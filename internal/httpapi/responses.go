@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"perigee"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/httpapi/reqbody"
+	"perigee/internal/httpapi/storedresponse"
 )
 
 // ResponseLife is how long an answer can be gone on from, as in the API that this follows.
@@ -21,16 +23,42 @@ const ResponseLife = 30 * 24 * time.Hour
 // saveTime is how long writing an answer down may take before the client gets it all the same.
 const saveTime = 3 * time.Second
 
-// responses answers POST /v1/responses.
-func (c *call) responses() error {
-	body, err := c.receive()
+// responsesDialect is OpenAI's Responses API, over HTTP and over WebSockets.
+var responsesDialect = dialect{
+	name: perigee.DialectOpenAIResponses,
+	owns: func(path string, _ http.Header) bool {
+		return path == responsesPath || strings.HasPrefix(path, responsesPath+"/")
+	},
+	requestID:   "X-Request-Id",
+	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return responses.EncodeError(status, err) },
+	endpoints:   []endpoint{{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses}},
+}
+
+const responsesPath = "/v1/responses"
+
+func decodeResponses(c *call, origin perigee.Origin) (*exchange, error) {
+	req, err := c.decodeResponse(origin, c.findResponse)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req, err := c.openResponses(body, c.findResponse, nil)
-	if err != nil {
-		return err
+	return &exchange{request: req.Request, answer: func(r *perigee.Request) error {
+		req.Request = r
+		return c.respond(req)
+	}}, nil
+}
+
+// decodeResponse decodes a body that came over HTTP or as a message.
+func (c *call) decodeResponse(origin perigee.Origin, find responses.Finder) (*responses.Request, error) {
+	req, err := responses.DecodeRequest(origin, find)
+	if err == nil && c.opts.Responses == nil && req.Store {
+		req.Store = false
+		req.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
 	}
+	return req, err
+}
+
+// respond answers POST /v1/responses.
+func (c *call) respond(req *responses.Request) error {
 	switch {
 	case req.Background && !req.Store:
 		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
@@ -38,39 +66,14 @@ func (c *call) responses() error {
 		return c.responsesBackground(req)
 	}
 	if req.Store {
-		req.Keep() // it is stored at the end
+		req.Keep() // it is stored at the end; what is stored is a copy
 	} else {
 		req.OnRelease(req.Detach)
 	}
-	decodedBody(body)
 	if req.Stream {
-		err = c.responsesStream(req)
-	} else {
-		err = c.whole(c.r.Context(), req.Request, c.collector(req))
+		return c.responsesStream(req)
 	}
-	c.freeBody() // what is stored of the request is a copy
-	return err
-}
-
-// openResponses decodes a body, lets it in, and brings what it points at. notes are what is known about it already.
-func (c *call) openResponses(body []byte, find responses.Finder, notes []perigee.Note) (req *responses.Request, err error) {
-	if req, err = responses.DecodeRequest(c.origin(body), find); err != nil {
-		return nil, err
-	}
-	req.Late = &perigee.LateNotes{}
-	req.Notes = append(append(req.Notes, notes...), queryNotes(c.r.URL)...)
-	if c.opts.Responses == nil && req.Store {
-		req.Store = false
-		req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
-	}
-	if err := req.Object(req.Notes); err != nil {
-		return nil, err
-	}
-	if err := c.allow(req.Model); err != nil {
-		return nil, err
-	}
-	req.Request, err = c.inline(req.Request)
-	return req, err
+	return c.whole(req.Request, c.collector(req))
 }
 
 // keyName is whose answers the client may see.
@@ -86,9 +89,9 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 	if c.opts.Responses == nil {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "nothing is stored here")
 	}
-	if c.behind.find(id, c.keyName()) != nil {
-		return nil, perigee.Errorf(perigee.ClassInvalid, "the response %s is still being made", shorten(id)).
-			WithNext("wait until GET /v1/responses/%s says that it is completed", shorten(id))
+	if c.runs.Find(id, c.keyName()) != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the response %s is still being made", mount.Shorten(id)).
+			WithHint("wait until GET /v1/responses/%s says that it is completed", mount.Shorten(id))
 	}
 	size, err := c.opts.Responses.ResponseSize(c.r.Context(), c.keyName(), id)
 	if err != nil {
@@ -103,7 +106,7 @@ func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 		return nil, err
 	}
 	err = c.recall(before + int64(len(r.Input)+len(r.Output)))
-	collectFor(c.recalled, runtime.GC) // reading it has left copies
+	reqbody.CollectFor(c.recalled, runtime.GC) // reading it has left copies
 	return r, err
 }
 
@@ -143,24 +146,24 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 	}
 	if err != nil {
 		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
-		req.Late.Add(notStored)
+		req.Log.NoteOnce(notStored)
 	}
 	return err == nil
 }
 
-// keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the request
-// would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from the runtime.
+// keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the
+// request would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from
+// the runtime.
 func (c *call) keepItems(req *responses.Request) {
 	size := int64(cap(c.body)) + c.recalled
-	if size < largeBody {
+	if size < reqbody.Large {
 		return
 	}
-	collectFor(size, runtime.GC) // what encoding it for the provider has left
 	req.KeepItems(c.id)
 	req.Release()
 	c.body = nil // it stays reserved until the call ends
-	leftOver.Store(true)
-	collectFor(size, debug.FreeOSMemory)
+	reqbody.LeaveGarbage()
+	reqbody.CollectFor(size, debug.FreeOSMemory)
 }
 
 func (c *call) save(req *responses.Request, response, output json.RawMessage) error {
@@ -181,11 +184,11 @@ func (c *call) responsesStream(req *responses.Request) error {
 		into.Keep = func() bool { return c.keep(req, into.Stored) }
 		return c.stream(req.Request, into)
 	}
-	ctx, running, err := c.behind.enter(c.r.Context(), responses.ID(c.id), c.keyName())
+	ctx, running, err := c.runs.Begin(c.r.Context(), responses.ID(c.id), c.keyName())
 	if err != nil {
 		return err
 	}
-	defer running.leave()
+	defer running.End()
 	c.r = c.r.WithContext(ctx)
 	_, begun := req.NewCollector(c.id, c.start, c.opts.Now).Waiting()
 	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
@@ -194,62 +197,65 @@ func (c *call) responsesStream(req *responses.Request) error {
 	kept := false
 	into.Keep = func() bool {
 		kept = true
-		defer running.settle() // who cancelled it does not wait until the client has read the rest
+		defer running.MarkStored() // DELETE and cancel do not wait until the client has read the rest
 		return c.keep(req, into.Stored)
 	}
 	err = c.stream(req.Request, into)
 	if !kept { // the client went away, or there was nothing to tell it but the error
-		e := c.trouble(errCancelled)
+		e := c.clientError(storedresponse.ErrCancelled)
 		if err != nil {
-			e = c.trouble(err)
+			e = c.clientError(err)
 		}
 		into.Fail(nil, 0, e)
 	}
 	return err
 }
 
-// responsesBackground answers at once and goes on without the client. The places of the call are held until the response is complete.
+// responsesBackground answers at once and goes on without the client. The places of the call are held until the response is
+// complete.
 func (c *call) responsesBackground(req *responses.Request) error {
 	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
-		return err // nobody would be there to hear it later
+		return err // later there is no client to answer
 	}
 	id := responses.ID(c.id)
-	ctx, running, err := c.behind.enter(context.WithoutCancel(c.r.Context()), id, c.keyName())
+	ctx, running, err := c.runs.Begin(context.WithoutCancel(c.r.Context()), id, c.keyName())
 	if err != nil {
 		return err
 	}
 	into := c.collector(req)
 	queued, begun := into.Waiting()
 	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
-		running.leave()
+		running.End()
 		return err
 	}
 	c.asked, c.ongoing = true, true
+	c.note(req.Log.Notes())
+	c.log = nil // its status and its answer are those that are stored
 	held := c.places.handOver()
-	c.enter()
+	c.beginCall()
 	go func() {
-		defer c.leave()
-		defer running.leave()
+		defer c.endCall()
+		defer running.End()
 		defer held.release()
 		defer c.lease.Close()
-		c.finishBehind(ctx, req, into)
+		defer req.Log.Close()
+		c.finishBackground(ctx, req, into)
 	}()
-	c.note(req.Notes)
 	c.writeJSON(http.StatusOK, queued)
 	return nil
 }
 
-// finishBehind makes an answer that nobody waits for, and stores it however it ends.
-func (c *call) finishBehind(ctx context.Context, req *responses.Request, into *responses.Collector) {
+// finishBackground makes an answer without a client, and stores it however it ends.
+func (c *call) finishBackground(ctx context.Context, req *responses.Request, into *responses.Collector) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.opts.Logger.Error("panic behind a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
+			c.opts.Logger.Error("panic in a background response", "call", c.id, "panic", v, "stack", string(debug.Stack()))
 			into.Fail(nil, 0, perigee.Errorf(perigee.ClassInternal, "internal error"))
 		}
 	}()
 	for ev, err := range c.opts.Upstream.Stream(ctx, req.Request) {
 		if err != nil {
-			into.Fail(nil, 0, behindTrouble(ctx, err))
+			into.Fail(nil, 0, backgroundError(ctx, err))
 			return
 		}
 		into.Add(&ev)
@@ -257,136 +263,11 @@ func (c *call) finishBehind(ctx context.Context, req *responses.Request, into *r
 	into.Bytes()
 }
 
-// behindTrouble is why an answer in the background ended: what ended its context says more than that it ended.
-func behindTrouble(ctx context.Context, err error) *perigee.Error {
+// backgroundError returns why an answer in the background ended: the cause of its context says more than that it ended.
+func backgroundError(ctx context.Context, err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {
 		return cause
 	}
 	return e
-}
-
-// stored loads the answer that the path names, and what of it the path asks for.
-func (c *call) stored() (r *perigee.StoredResponse, what string, err error) {
-	id, what, _ := strings.Cut(c.rest, "/")
-	if c.opts.Responses == nil {
-		return nil, "", perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
-	}
-	running := c.behind.find(id, c.keyName()) != nil // before it is read, since it may end meanwhile
-	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
-		return nil, "", err
-	}
-	size, err := c.opts.Responses.ResponseSize(c.r.Context(), c.keyName(), id)
-	if err != nil {
-		return nil, "", err
-	}
-	c.recalled = 0 // what was read before is dropped
-	if r, err = c.readStored(id, size); err != nil {
-		return nil, "", err
-	}
-	if responses.StateOf(r.Response).Pending && !running {
-		r.Response = responses.CutOff(r.Response)
-	}
-	return r, what, nil
-}
-
-// responsesRead answers GET /v1/responses/{id} and GET /v1/responses/{id}/input_items.
-func (c *call) responsesRead() error {
-	r, what, err := c.stored()
-	if err != nil {
-		return err
-	}
-	switch {
-	case what == "input_items":
-		return c.inputItems(r)
-	case what != "":
-		return c.noSuchPath()
-	}
-	stream, after, err := c.replayWanted()
-	switch {
-	case err != nil:
-		return err
-	case stream:
-		return c.responsesReplay(r, after)
-	}
-	c.writeJSON(http.StatusOK, r.Response)
-	return nil
-}
-
-func (c *call) noSuchPath() error {
-	return perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", c.r.Method, shorten(c.path))
-}
-
-// The page sizes of the API.
-const (
-	defaultItems = 20
-	maxItems     = 100
-)
-
-func (c *call) inputItems(r *perigee.StoredResponse) error {
-	query := c.r.URL.Query()
-	q := responses.ItemsQuery{Limit: defaultItems, After: query.Get("after")}
-	if v := query.Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > maxItems {
-			return perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", shorten(v), maxItems)
-		}
-		q.Limit = n
-	}
-	switch order := query.Get("order"); order {
-	case "", "desc":
-	case "asc":
-		q.Ascending = true
-	default:
-		return perigee.Errorf(perigee.ClassInvalid, "order %q is neither asc nor desc", shorten(order))
-	}
-	page, ok := responses.PageItems(r.Input, q)
-	if !ok {
-		return perigee.Errorf(perigee.ClassNotFound, "Item with id '%s' not found.", shorten(q.After))
-	}
-	c.writeJSON(http.StatusOK, page)
-	return nil
-}
-
-// responsesAct answers POST /v1/responses/{id}/cancel.
-func (c *call) responsesAct() error {
-	id, what, _ := strings.Cut(c.rest, "/")
-	if what != "cancel" {
-		return c.noSuchPath()
-	}
-	if running := c.behind.find(id, c.keyName()); running != nil {
-		if err := running.stop(c.r.Context()); err != nil {
-			return err
-		}
-	}
-	r, _, err := c.stored()
-	if err != nil {
-		return err
-	}
-	if !responses.StateOf(r.Response).Background {
-		return perigee.Errorf(perigee.ClassInvalid, "Cannot cancel a synchronous response.").
-			WithNext("only responses that were made with background: true can be cancelled")
-	}
-	c.writeJSON(http.StatusOK, r.Response)
-	return nil
-}
-
-// responsesDelete answers DELETE /v1/responses/{id}.
-func (c *call) responsesDelete() error {
-	if c.opts.Responses == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here")
-	}
-	if strings.Contains(c.rest, "/") {
-		return c.noSuchPath()
-	}
-	if running := c.behind.find(c.rest, c.keyName()); running != nil {
-		if err := running.stop(c.r.Context()); err != nil {
-			return err
-		}
-	}
-	if err := c.opts.Responses.DeleteResponse(c.r.Context(), c.keyName(), c.rest); err != nil {
-		return err
-	}
-	c.writeJSON(http.StatusOK, responses.Deleted(c.rest))
-	return nil
 }

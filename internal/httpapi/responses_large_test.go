@@ -17,15 +17,15 @@ import (
 // largeText makes a body large enough for its memory to matter, see keepItems.
 var largeText = strings.Repeat("x", 5<<20)
 
-// A watchedShelf is looked at when a response is about to be stored.
-type watchedShelf struct {
-	shelf
+// A watchedStoreRig is looked at when a response is about to be stored.
+type watchedStoreRig struct {
+	storeRig
 	look func(*perigee.StoredResponse)
 }
 
-func (s *watchedShelf) SaveResponse(ctx context.Context, r *perigee.StoredResponse) error {
+func (s *watchedStoreRig) SaveResponse(ctx context.Context, r *perigee.StoredResponse) error {
 	s.look(r)
-	return s.shelf.SaveResponse(ctx, r)
+	return s.storeRig.SaveResponse(ctx, r)
 }
 
 // The database copies what is stored, so the request is not in memory beside it.
@@ -37,7 +37,7 @@ func TestLargeRequestIsDroppedBeforeItIsStored(t *testing.T) {
 			_ = yield(begin, nil) && yield(word, nil) && yield(end, nil)
 		})
 		saved := 0
-		store := &watchedShelf{look: func(r *perigee.StoredResponse) {
+		store := &watchedStoreRig{look: func(r *perigee.StoredResponse) {
 			saved++
 			if asked.Body != nil {
 				t.Errorf("stream %v: the body of %d bytes is still there", stream, len(asked.Body))
@@ -46,7 +46,7 @@ func TestLargeRequestIsDroppedBeforeItIsStored(t *testing.T) {
 				t.Errorf("stream %v: stored were %d bytes of items and %s", stream, len(r.Input), r.Response)
 			}
 		}}
-		d := openTable(t, upstream, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = store })
+		d := newSocketRig(t, upstream, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = store })
 		client := &http.Client{Transport: &http.Transport{DialContext: d.pipes.Dial, DisableKeepAlives: true}}
 		body := fmt.Sprintf(`{"model":"m","stream":%v,"instructions":"Be brief.","input":"%s"}`, stream, largeText)
 		resp, err := client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(body))
@@ -64,8 +64,9 @@ func TestLargeRequestIsDroppedBeforeItIsStored(t *testing.T) {
 // A socket remembers what could not be stored.
 func TestSocketGoesOnFromALargeRequestThatCouldNotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bird := &parrot{}
-		p := openTable(t, bird, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = &fullShelf{} }).connect(t)
+		bird := &echoRig{}
+		p := newSocketRig(t, bird, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = &fullStoreRig{} }).
+			connect(t)
 		p.say(`{"type":"response.create","model":"m","input":"` + largeText + `"}`)
 		id, _ := json.Marshal(p.until("response.completed").Response.ID)
 		p.say(`{"type":"response.create","model":"m","input":"two","previous_response_id":` + string(id) + `}`)

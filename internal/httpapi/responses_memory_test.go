@@ -13,28 +13,29 @@ import (
 	"perigee/internal/membudget"
 )
 
-// A budgetShelf notes how much of a budget is used whenever a response is read.
-type budgetShelf struct {
-	*shelf
+// A budgetStoreRig notes how much of a budget is used whenever a response is read.
+type budgetStoreRig struct {
+	*storeRig
 	budget *membudget.Budget
 	reads  []int64
 }
 
-func (s *budgetShelf) Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error) {
+func (s *budgetStoreRig) Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error) {
 	s.reads = append(s.reads, s.budget.Used())
-	return s.shelf.Response(ctx, key, id)
+	return s.storeRig.Response(ctx, key, id)
 }
 
 // openStored is a memoryRig whose store has a response with so many bytes of input.
-func openStored(t *testing.T, memory int64, size int) (*memoryRig, *budgetShelf) {
+func openStored(t *testing.T, memory int64, size int) (*memoryRig, *budgetStoreRig) {
 	t.Helper()
-	store := &budgetShelf{shelf: &shelf{}}
+	store := &budgetStoreRig{storeRig: &storeRig{}}
 	r := openMemory(t, memory, httpapi.Settings{}, func(o *httpapi.Options) {
 		store.budget = o.Memory
 		o.Responses = store
 	})
 	item := `[{"id":"msg_1_0","type":"message","role":"user","content":[{"type":"input_text","text":"%s"}]}]`
-	if err := store.SaveResponse(t.Context(), &perigee.StoredResponse{ID: "resp_1", Input: fmt.Appendf(nil, item, strings.Repeat("x", size)),
+	if err := store.SaveResponse(t.Context(), &perigee.StoredResponse{ID: "resp_1",
+		Input:  fmt.Appendf(nil, item, strings.Repeat("x", size)),
 		Output: []byte(`[]`), Response: []byte(`{"id":"resp_1","object":"response","status":"completed","output":[]}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +47,9 @@ func readers() map[string]string {
 	const body = `{"model":"m","input":"and?","previous_response_id":"resp_1"}`
 	const recall = `{"model":"m","input":[{"type":"item_reference","id":"msg_1_0"}]}`
 	return map[string]string{
-		"continue":    fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body),
-		"recall":      fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(recall), recall),
+		"continue": fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body),
+		"recall": fmt.Sprintf("POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(recall),
+			recall),
 		"read":        "GET /v1/responses/resp_1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"input items": "GET /v1/responses/resp_1/input_items HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"replay":      "GET /v1/responses/resp_1?stream=true HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",

@@ -10,7 +10,7 @@ import (
 )
 
 // read gets a stored response as a stream.
-func (d *desk) read(t *testing.T, query string) (*http.Response, string) {
+func (d *responsesRig) read(t *testing.T, query string) (*http.Response, string) {
 	t.Helper()
 	resp, err := d.client.Get("http://localhost/v1/responses/" + query)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *desk) read(t *testing.T, query string) (*http.Response, string) {
 
 func TestResponseInTheMakingIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		began := time.Now()
 		resp, body := d.read(t, queued["id"].(string)+"?stream=true")
@@ -40,7 +40,8 @@ func TestResponseInTheMakingIsWaitedFor(t *testing.T) {
 		if strings.Count(idle, ": keep-alive\n") < 3 {
 			t.Errorf("the signs of life are %q", idle)
 		}
-		if !strings.HasPrefix(events, "response.created\n") || !strings.Contains(events, `"delta":"Hello."`) || !strings.Contains(events, "event: response.completed\n") {
+		if !strings.HasPrefix(events, "response.created\n") || !strings.Contains(events, `"delta":"Hello."`) ||
+			!strings.Contains(events, "event: response.completed\n") {
 			t.Errorf("got %s", events)
 		}
 		_, rest := d.read(t, queued["id"].(string)+"?stream=true&starting_after=6")
@@ -50,10 +51,10 @@ func TestResponseInTheMakingIsWaitedFor(t *testing.T) {
 	})
 }
 
-// What is deleted while somebody waits for it is cancelled, and gone.
+// A response that is deleted while a client waits for it is cancelled, and gone.
 func TestResponseThatGoesWhileItIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		id := queued["id"].(string)
 		got := make(chan string)
@@ -74,7 +75,7 @@ func TestResponseThatGoesWhileItIsWaitedFor(t *testing.T) {
 
 func TestReplayIsAskedForProperly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		id := "/" + queued["id"].(string)
 		for query, param := range map[string]string{

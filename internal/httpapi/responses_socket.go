@@ -1,235 +1,196 @@
 package httpapi
 
 import (
-	"bufio"
-	"context"
-	"encoding/base64"
-	"errors"
-	"net"
+	"cmp"
 	"net/http"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/coder/websocket"
 
 	"perigee"
-	"perigee/internal/membudget"
+	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/httpapi/responsesocket"
 )
 
-// maxInvalid is after how many invalid messages in a row a socket is closed.
-const maxInvalid = 16
-
-// A socket is a WebSocket on which a client asks for one answer after the other. Every message of the client's is a body
-// of POST /v1/responses with a type; every event of an answer is a message. Each of them is a call of its own, let in and
-// recorded like any other; what is the socket's own is the order in which they are answered (see take), and that it
-// remembers the last answers, so that clients can go on from them although nothing is stored.
-type socket struct {
-	*Server
-	shake *call // the request that opened it; its headers and its context hold for all that follow
-	conn  *websocket.Conn
-	raw   net.Conn // under conn
-
-	ctx    context.Context // of the answers: ended when the client leaves, or the daemon stops waiting for them
-	cancel context.CancelCauseFunc
-	leave  chan struct{}  // closed: the daemon wants to end
-	over   chan struct{}  // closed: nothing is read any more
-	idle   chan struct{}  // told when an answer has ended
-	group  sync.WaitGroup // of everything that was started for this socket
-
-	invalid int // messages in a row, see maxInvalid
-
-	writing atomic.Int32
-	wrote   atomic.Int64 // when something was written last, in Unix nanoseconds
-
-	lease membudget.Lease // for the socket and the messages that wait for their answer
-
-	queue socketQueue
-	kept  map[string]*recentAnswer // by the stream, guarded by recentAnswers
-}
-
-// responsesSocket answers GET /v1/responses, which is how a client asks for a socket.
+// responsesSocket answers GET /v1/responses, with which a client asks for a WebSocket.
 func (c *call) responsesSocket() error {
-	if !hasToken(c.r.Header, "Upgrade", "websocket") || c.r.Method != http.MethodGet {
+	if !responsesocket.HasToken(c.r.Header, "Upgrade", "websocket") || c.r.Method != http.MethodGet {
 		c.w.Header().Set("Allow", http.MethodPost)
-		e := perigee.Errorf(perigee.ClassInvalid, "there is no list of responses").WithNext("use POST, or GET /v1/responses/{id}")
+		e := perigee.Errorf(perigee.ClassInvalid, "responses cannot be listed").WithHint("use POST, or GET /v1/responses/{id}")
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}
-	if err := c.checkHandshake(); err != nil {
+	if err := responsesocket.CheckHandshake(c.w, c.r); err != nil {
 		return err
 	}
-	s := &socket{
-		Server: c.Server, shake: c,
-		leave: make(chan struct{}), over: make(chan struct{}), idle: make(chan struct{}, 1),
-	}
-	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
-	defer s.cancel(nil)
-	if err := s.lease.Open(c.opts.Memory, c.trusted); err != nil {
-		return err
-	}
-	defer s.lease.Close()
-	if err := c.sockets.enter(s); err != nil {
-		return err
-	}
-	defer c.sockets.quit(s)
-	// A socket is not a call, only what is asked over it is.
-	c.leave()
-	defer c.enter()
-	c.wrote = true
-	w := &hijacker{ResponseWriter: c.w}
-	// Who asks was checked already, and differently for the owner.
-	conn, err := websocket.Accept(w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	s, err := c.sockets.Open(responsesocket.Opening{Context: c.r.Context(), ID: c.id, Path: c.path, Source: c.source(),
+		Trusted: c.trusted,
+		Answer:  c.answerMessage, Reject: c.rejectMessage})
 	if err != nil {
-		c.opts.Logger.Debug("a socket could not be opened", "call", c.id, "error", err)
-		return nil // the client was told
+		return err
 	}
-	s.conn, s.raw = conn, w.conn
-	start := time.Now()
-	c.opts.Logger.Debug("socket opened", "call", c.id)
-	s.serve()
-	c.opts.Logger.Debug("socket closed", "call", c.id, "duration", time.Since(start))
+	// A socket does not count as a call, only the requests on it do.
+	c.endCall()
+	defer c.beginCall()
+	c.wrote = true
+	s.Serve(c.w, c.r)
 	return nil
 }
 
-// checkHandshake refuses, in the dialect's shape, what could not become a socket. Clients that are told to upgrade
-// differently go on with POST.
-func (c *call) checkHandshake() error {
-	_, able := c.w.(http.Hijacker)
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(c.r.Header.Get("Sec-WebSocket-Key")))
-	problem := ""
-	switch {
-	case !able || !c.r.ProtoAtLeast(1, 1):
-		problem = "there are no WebSockets over " + c.r.Proto
-	case !hasToken(c.r.Header, "Connection", "Upgrade"):
-		problem = "the handshake lacks Connection: Upgrade"
-	case c.r.Header.Get("Sec-WebSocket-Version") != "13":
-		c.w.Header().Set("Sec-WebSocket-Version", "13")
-		problem = "the handshake is not of version 13"
-	case err != nil || len(key) != 16 || len(c.r.Header.Values("Sec-WebSocket-Key")) != 1:
-		problem = "the handshake has no proper Sec-WebSocket-Key"
-	default:
-		return nil
-	}
-	e := perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithNext("use POST /v1/responses, with stream: true")
-	e.Status = http.StatusUpgradeRequired
-	return e
-}
-
-// hasToken looks for a word in a header that is a list of them.
-func hasToken(h http.Header, name, token string) bool {
-	for _, line := range h.Values(name) {
-		if slices.ContainsFunc(strings.Split(line, ","), func(word string) bool {
-			return strings.EqualFold(strings.TrimSpace(word), token)
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
-// A hijacker remembers the connection that was taken over, to be able to end it without asking the other side.
-type hijacker struct {
-	http.ResponseWriter
-	conn net.Conn
-}
-
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	h.conn = conn
-	return conn, rw, err
-}
-
-// serve reads messages until the socket is closed, by whomever. It returns when everything it began has ended.
-func (s *socket) serve() {
-	defer s.recent.forget(s)
-	defer s.group.Wait()
-	defer func() { _ = s.conn.CloseNow() }()
-	defer close(s.over)
-	s.conn.SetReadLimit(-1) // read has one of its own
-	context.AfterFunc(s.ctx, s.hangUp)
-	s.group.Go(s.watch)
-	for {
-		message, err := s.read()
-		if e, ok := errors.AsType[*perigee.Error](err); ok {
-			s.reject("", e)
-			if errors.Is(e, perigee.ErrNoMemory) {
-				_ = s.conn.Close(websocket.StatusTryAgainLater, "see limits.memory")
-			} else {
-				_ = s.conn.Close(websocket.StatusMessageTooBig, "see limits.body")
-			}
-		}
-		if err != nil {
-			break
-		}
-		if message != nil {
-			s.take(message)
-		}
-		if s.invalid >= maxInvalid {
-			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many invalid messages")
-			break
-		}
-	}
-	s.queue.close(farewell{})
-	s.cancel(nil)
-}
-
-// read returns the next message, or nil for one that is no text. The error is a perigee.Error when the message is too
-// large; otherwise the connection is closed.
-//
-// A message that has begun must arrive as fast as any body. One that has not may be waited for: the agent is at work.
-func (s *socket) read() ([]byte, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	kind, message, err := s.conn.Reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	start := time.Now()
-	late := time.AfterFunc(s.opts.BodyGrace, cancel)
-	defer late.Stop()
+// socketSettings are the settings for open sockets.
+func (s *Server) socketSettings() responsesocket.Settings {
 	limit, setting := s.maxBody()
-	reserved := int64(0)
-	body, err := readAll(message, -1, limit, func(size int64) error {
-		err := s.lease.Grow(size - reserved)
-		if err == nil {
-			reserved = max(size, reserved)
+	state := s.settings.Load()
+	return responsesocket.Settings{MaxMessage: limit, MaxMessageFrom: setting, MaxWaiting: state.MaxBody, KeepAlive: state.KeepAlive}
+}
+
+// answerMessage answers a request on a socket that c has opened. It is a call of its own: the key is checked again, because it
+// may have been removed meanwhile.
+func (c *call) answerMessage(s *responsesocket.Socket, r *responses.Message) {
+	c.beginCall()
+	defer c.endCall()
+	one := c.messageCall(s)
+	defer one.end()
+	defer one.surviveMessage(s, r.Stream)
+	err := one.holdMessage(s, r.Body)
+	if err == nil {
+		err = one.answerSocket(s, r)
+	}
+	if err != nil {
+		one.failMessage(s, r.Stream, err)
+	}
+}
+
+// messageCall returns the call of a message on a socket that c has opened.
+func (c *call) messageCall(s *responsesocket.Socket) *call {
+	id := c.opts.NewID()
+	return &call{Server: c.Server, state: c.settings.Load(), r: c.r.WithContext(s.Context()), id: id, start: c.opts.Now(),
+		path: c.path, dialect: &responsesDialect, trusted: c.trusted, asks: perigee.OperationGenerate, known: true,
+		w: s.Writer(http.Header{"X-Perigee-Call": {id}})}
+}
+
+// rejectMessage answers a message that is no request with an error. Like a request with an invalid body, it counts as a request
+// of the key.
+func (c *call) rejectMessage(s *responsesocket.Socket, stream string, invalid error) {
+	c.beginCall()
+	defer c.endCall()
+	one := c.messageCall(s)
+	defer one.end()
+	err := one.admitMessage()
+	one.places.release()
+	one.failMessage(s, stream, cmp.Or(err, invalid))
+}
+
+// admitMessage is admit for a message, whose key is looked up anew.
+func (c *call) admitMessage() error {
+	if err := c.authenticate(); err != nil {
+		return err
+	}
+	return c.admit()
+}
+
+// holdMessage moves the message from the lease of the socket to that of the call, where it counts like any body.
+func (c *call) holdMessage(s *responsesocket.Socket, message []byte) error {
+	defer s.Release(len(message))
+	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
+		return err
+	}
+	return c.trackBytes(message)
+}
+
+// failMessage answers a message with an error.
+func (c *call) failMessage(s *responsesocket.Socket, stream string, err error) {
+	status, e := c.refusal(err)
+	c.wrote = true
+	c.tapAnswer(s.SendError(stream, status, e, c.w.Header()))
+}
+
+// surviveMessage ends the answer of a call that panicked. Where the answer had begun, the socket ends, too.
+func (c *call) surviveMessage(s *responsesocket.Socket, stream string) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	err := c.panicked("panic behind a socket", v)
+	if c.wrote {
+		s.Abort()
+		return
+	}
+	c.failMessage(s, stream, err)
+}
+
+// answerSocket takes a request past the guards that are not about the socket as a whole.
+func (c *call) answerSocket(s *responsesocket.Socket, r *responses.Message) error {
+	defer c.places.release()
+	if err := c.admitMessage(); err != nil {
+		return err
+	}
+	if err := c.acquire(); err != nil {
+		return err
+	}
+	lost := false
+	req, err := c.decodeResponse(c.origin(r.Body), func(id string) (*perigee.StoredResponse, error) {
+		if kept := s.Find(id); kept != nil {
+			return kept, c.recall(c.recalled + int64(len(kept.Input)+len(kept.Output)))
+		}
+		kept, err := c.findResponse(id)
+		lost = lost || err != nil
+		return kept, err
+	})
+	if err == nil {
+		req.Note(r.Notes...)
+		x := &exchange{request: req.Request}
+		err = c.check(x, false)
+		req.Request = x.request
+	}
+	if err != nil {
+		if e := perigee.AsError(err); lost && e.Class == perigee.ClassNotFound {
+			found := *e
+			found.Class = perigee.ClassInvalid // which is the status that clients look for before they send everything again
+			err = &found
 		}
 		return err
-	}, func(received int) {
-		late.Reset(time.Until(start.Add(s.opts.BodyGrace + bodyTime(received))))
-	})
-	s.lease.Shrink(reserved - int64(len(body))) // the message itself counts until it is answered
-	if errors.Is(err, errTooLarge) {
-		return nil, tooLarge(limit, setting)
 	}
-	if err == nil && kind != websocket.MessageText {
-		s.lease.Shrink(int64(len(body)))
-		releaseBody(body)
-		s.valid(false)
-		s.reject("", perigee.Errorf(perigee.ClassInvalid, "messages are texts here").WithNext("send the event as a text message"))
-		return nil, nil
+	req.Stream = true
+	req.Keep() // what was asked is remembered with the answer
+	c.keeps = true
+	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
+	stored := false
+	into.Keep = func() bool {
+		stored = c.keep(req, into.Stored)
+		return stored
 	}
-	return body, err
-}
-
-// valid counts the messages in a row that are no requests, and returns ok.
-func (s *socket) valid(ok bool) bool {
-	if s.invalid++; ok {
-		s.invalid = 0
+	encoder := &socketStream{into, func() {
+		if !stored {
+			_, output := into.Stored()
+			s.Keep(r.Stream, &perigee.StoredResponse{ID: responses.ID(c.id), Input: req.InputItems(c.id), Output: output})
+		}
+	}}
+	if r.Warm {
+		err = c.warmUp(req, encoder)
+	} else {
+		err = c.stream(req.Request, encoder)
 	}
-	return ok
-}
-
-// send writes one message. A client that does not read for too long is given up.
-func (s *socket) send(message []byte, deadline time.Time) error {
-	s.writing.Add(1)
-	defer s.writing.Add(-1)
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
-	err := s.conn.Write(ctx, websocket.MessageText, message)
-	s.wrote.Store(time.Now().UnixNano())
+	c.freeBody() // what is kept of the request is a copy
 	return err
+}
+
+// warmUp answers a request that nothing is to be made for: it can be gone on from, and that is all. No model is asked.
+func (c *call) warmUp(req *responses.Request, enc streamEncoder) error {
+	c.w.Header().Set("Content-Type", enc.ContentType())
+	c.note(req.Log.Notes())
+	c.wrote = true
+	_, _ = c.w.Write(enc.End(nil)) // a client that is gone cannot be told
+	return nil
+}
+
+// A socketStream keeps the answer with its socket before the last event is sent.
+type socketStream struct {
+	*responses.Stream
+	remember func()
+}
+
+func (s *socketStream) End(dst []byte) []byte {
+	dst = s.Stream.End(dst)
+	if !s.Failed() { // else it is gone on from the one before
+		s.remember()
+	}
+	return dst
 }

@@ -21,16 +21,21 @@ func withKey(secret string) func(*websocket.DialOptions) {
 
 func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}},
+			nil)
 		for name, test := range map[string]struct {
 			change func(*websocket.DialOptions)
 			status int
 			says   string
 		}{
-			"no key":         {nil, 401, `"type":"authentication_error"`},
-			"wrong key":      {withKey("bad"), 401, "unknown key"},
-			"another origin": {func(o *websocket.DialOptions) { withKey("good")(o); o.HTTPHeader.Set("Origin", "https://example.com") }, 403, "web page"},
-			"another host":   {func(o *websocket.DialOptions) { withKey("good")(o); o.Host = "example.com" }, 403, "example.com"},
+			"no key":    {nil, 401, `"type":"authentication_error"`},
+			"wrong key": {withKey("bad"), 401, "unknown key"},
+			"another origin": {func(o *websocket.DialOptions) {
+				withKey("good")(o)
+				o.HTTPHeader.Set("Origin",
+					"https://example.com")
+			}, 403, "web page"},
+			"another host": {func(o *websocket.DialOptions) { withKey("good")(o); o.Host = "example.com" }, 403, "example.com"},
 		} {
 			_, resp, err := d.dial(t, test.change)
 			if err == nil || resp == nil {
@@ -38,7 +43,8 @@ func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 				continue
 			}
 			body, _ := io.ReadAll(resp.Body)
-			if resp.StatusCode != test.status || !strings.Contains(string(body), test.says) || !strings.HasPrefix(string(body), `{"error":`) {
+			if resp.StatusCode != test.status || !strings.Contains(string(body), test.says) ||
+				!strings.HasPrefix(string(body), `{"error":`) {
 				t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 			}
 		}
@@ -52,7 +58,7 @@ func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), Models: []string{"m"}, RPM: 3}}
-		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, nil)
 		p, _, err := d.dial(t, withKey("good"))
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +87,7 @@ func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 // limits.concurrency counts answers, not sockets.
 func TestSocketsAreNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{wait: slowly}, httpapi.Settings{Concurrency: 1}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{Concurrency: 1}, nil)
 		a, b := d.connect(t), d.connect(t)
 		if n := d.api.Active(); n != 0 {
 			t.Errorf("%d calls are open", n)
@@ -104,7 +110,8 @@ func TestSocketsAreNoCalls(t *testing.T) {
 }
 
 func TestHandshakeThatCannotBeAccepted(t *testing.T) {
-	good := map[string]string{"Connection": "keep-alive, Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+	good := map[string]string{"Connection": "keep-alive, Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
 	for name, test := range map[string]struct {
 		header, value string
 		status        int
@@ -115,7 +122,7 @@ func TestHandshakeThatCannotBeAccepted(t *testing.T) {
 		"upgrade":    {"Upgrade", "h2c", 405},
 	} {
 		bubble(name, t, func(t *testing.T) {
-			d := openTable(t, &parrot{}, httpapi.Settings{}, nil)
+			d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/responses", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +153,7 @@ func TestInvalidMessagesAreCounted(t *testing.T) {
 		var log strings.Builder
 		recorded := 0
 		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), RPM: 4}}
-		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, func(o *httpapi.Options) {
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, func(o *httpapi.Options) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			o.Refused = func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }
 		})

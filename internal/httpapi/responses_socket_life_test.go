@@ -23,12 +23,12 @@ func TestClientThatLeavesEndsItsAnswers(t *testing.T) {
 	} {
 		bubble(name, t, func(t *testing.T) {
 			ended := make(chan error, 1)
-			bird := &parrot{wait: func(ctx context.Context, _ string) error {
+			bird := &echoRig{wait: func(ctx context.Context, _ string) error {
 				<-ctx.Done()
 				ended <- ctx.Err()
 				return ctx.Err()
 			}}
-			p := openTable(t, bird, httpapi.Settings{}, nil).connect(t)
+			p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
 			p.say(hello)
 			p.say(hello) // waits, and is never begun
 			p.until("response.in_progress")
@@ -44,12 +44,12 @@ func TestClientThatLeavesEndsItsAnswers(t *testing.T) {
 	}
 }
 
-// While nothing else is said, pings are; who does not answer them is not cut for it.
+// A quiet socket gets pings. A client that does not answer them is not disconnected.
 func TestQuietSocketIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pings []time.Duration
 		start := time.Now()
-		d := openTable(t, &parrot{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
 		p, _, err := d.dial(t, func(o *websocket.DialOptions) {
 			o.OnPingReceived = func(context.Context, []byte) bool { pings = append(pings, time.Since(start)); return false }
 		})
@@ -77,7 +77,7 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 
 func TestSocketEndsAfterAnHour(t *testing.T) {
 	bubble("with nothing to do", t, func(t *testing.T) {
-		p := openTable(t, &parrot{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
 		start := time.Now()
 		e := p.hear()
 		if e.Status != http.StatusBadRequest || e.Error.Code != "websocket_connection_limit_reached" || time.Since(start) != time.Hour {
@@ -88,7 +88,7 @@ func TestSocketEndsAfterAnHour(t *testing.T) {
 		}
 	})
 	bubble("after the answer", t, func(t *testing.T) {
-		p := openTable(t, &parrot{wait: slowly}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil).connect(t)
 		go func() {
 			quietFor(t.Context(), time.Hour-30*time.Second)
 			p.say(hello)
@@ -109,7 +109,7 @@ func TestSocketEndsAfterAnHour(t *testing.T) {
 // A client that does not read what it is sent holds up the end by seconds only.
 func TestStuckClientDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
 		d.connect(t).say(hello) // and its events are not read
 		synctest.Wait()
 		start := time.Now()
@@ -125,7 +125,7 @@ func TestStuckClientDoesNotHoldUpTheEnd(t *testing.T) {
 func TestSocketsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := []httpapi.Key{{Name: "a", Secret: perigee.NewSecret("secret-a")}, {Name: "b", Secret: perigee.NewSecret("secret-b")}}
-		d := openTable(t, &parrot{}, httpapi.Settings{Keys: keys}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, nil)
 		open := func(secret string) (*peer, *http.Response) {
 			p, resp, _ := d.dial(t, func(o *websocket.DialOptions) { o.HTTPHeader.Set("X-Api-Key", secret) })
 			return p, resp
@@ -152,7 +152,7 @@ func TestSocketsAreBounded(t *testing.T) {
 
 func TestDrainLetsAnswersOnSocketsFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
 		idle, busy := d.connect(t), d.connect(t)
 		busy.say(hello)
 		busy.say(hello)
@@ -187,7 +187,7 @@ func TestDrainLetsAnswersOnSocketsFinish(t *testing.T) {
 
 func TestSocketIsCutWhenDrainingTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
 		p := d.connect(t)
 		p.say(hello)
 		p.until("response.in_progress")
@@ -212,7 +212,7 @@ func TestSocketIsCutWhenDrainingTakesTooLong(t *testing.T) {
 // A client that does not read, and so never says goodbye, does not hold the daemon up.
 func TestSocketThatIsNotReadDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
 		d.connect(t)
 		synctest.Wait()
 		start := time.Now()
@@ -231,7 +231,7 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 			ended <- time.Now()
 		})
 		// The bubble's time stands still while a keep-alive waits for the writer's lock.
-		p := openTable(t, endless, httpapi.Settings{KeepAlive: time.Hour}, nil).connect(t)
+		p := newSocketRig(t, endless, httpapi.Settings{KeepAlive: time.Hour}, nil).connect(t)
 		start := time.Now()
 		p.say(hello)
 		if took := (<-ended).Sub(start); took < time.Minute || took > 3*time.Minute {
@@ -242,7 +242,7 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 
 func TestMessageThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{MaxBody: 100_000}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{MaxBody: 100_000}, nil)
 		p := d.connect(t)
 		long := func(n int) string {
 			return strings.Replace(hello, "hi", strings.Repeat("x", n-len(hello)+2), 1)
@@ -263,7 +263,7 @@ func TestMessageThatIsTooLarge(t *testing.T) {
 // A message that never ends is not waited for.
 func TestMessageThatDoesNotArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := openTable(t, &parrot{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
 		w, err := p.conn.Writer(t.Context(), websocket.MessageText)
 		if err != nil {
 			t.Fatal(err)

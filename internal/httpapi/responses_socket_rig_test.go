@@ -18,14 +18,14 @@ import (
 	"perigee/internal/perigeetest"
 )
 
-// A table is a server that sockets can be opened to. Time is the bubble's.
-type table struct {
+// A socketRig is a server that sockets can be opened to. Time is the bubble's.
+type socketRig struct {
 	api   *httpapi.Server
 	pipes *perigeetest.Pipes
 	stop  context.CancelCauseFunc // as the daemon does when it stops waiting
 }
 
-func openTable(t *testing.T, upstream perigee.Upstream, settings httpapi.Settings, change func(*httpapi.Options)) *table {
+func newSocketRig(t *testing.T, upstream perigee.Upstream, settings httpapi.Settings, change func(*httpapi.Options)) *socketRig {
 	t.Helper()
 	opts := httpapi.Options{Upstream: upstream, NewID: (&perigeetest.IDs{}).New}
 	if change != nil {
@@ -36,7 +36,7 @@ func openTable(t *testing.T, upstream perigee.Upstream, settings httpapi.Setting
 	}
 	settings.Loopback = true
 	base, stop := context.WithCancelCause(context.Background())
-	d := &table{api: httpapi.New(opts, settings), pipes: perigeetest.NewPipes(), stop: stop}
+	d := &socketRig{api: httpapi.New(opts, settings), pipes: perigeetest.NewPipes(), stop: stop}
 	server := &http.Server{Handler: d.api, BaseContext: func(net.Listener) context.Context { return base }}
 	stopped := make(chan struct{})
 	go func() {
@@ -53,7 +53,7 @@ func openTable(t *testing.T, upstream perigee.Upstream, settings httpapi.Setting
 }
 
 // dial opens a socket, or returns the status with which it was refused.
-func (d *table) dial(t *testing.T, change func(*websocket.DialOptions)) (*peer, *http.Response, error) {
+func (d *socketRig) dial(t *testing.T, change func(*websocket.DialOptions)) (*peer, *http.Response, error) {
 	t.Helper()
 	transport := &http.Transport{DialContext: d.pipes.Dial, DisableKeepAlives: true}
 	opts := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: http.Header{}}
@@ -69,7 +69,7 @@ func (d *table) dial(t *testing.T, change func(*websocket.DialOptions)) (*peer, 
 	return &peer{t, conn}, resp, nil
 }
 
-func (d *table) connect(t *testing.T) *peer {
+func (d *socketRig) connect(t *testing.T) *peer {
 	t.Helper()
 	p, _, err := d.dial(t, nil)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *peer) hear() heard {
 	return event
 }
 
-// until returns the next event of a type, past all others but errors.
+// until returns the next event of a type, past everything but errors.
 func (p *peer) until(kind string) heard {
 	p.t.Helper()
 	for {
@@ -163,14 +163,14 @@ func (p *peer) closed() websocket.StatusCode {
 	return websocket.CloseStatus(err)
 }
 
-// A parrot says what it was asked last, when it may, and remembers everything.
-type parrot struct {
+// An echoRig is an upstream that says what it was asked last, when it may, and remembers everything.
+type echoRig struct {
 	mu      sync.Mutex
 	prompts []*perigee.Prompt
 	wait    func(ctx context.Context, said string) error // nil: at once
 }
 
-func (p *parrot) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (p *echoRig) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		prompt, err := req.Prompt()
 		if err != nil {
@@ -181,7 +181,7 @@ func (p *parrot) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		p.prompts = append(p.prompts, prompt)
 		p.mu.Unlock()
 		if req.Model == "missing" {
-			yield(perigee.Event{}, &perigee.Error{Class: perigee.ClassNotFound, Message: "no such model", Upstream: "parrot"})
+			yield(perigee.Event{}, &perigee.Error{Class: perigee.ClassNotFound, Message: "no such model", Upstream: "echo"})
 			return
 		}
 		if !req.Stream {
@@ -189,7 +189,7 @@ func (p *parrot) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			return
 		}
 		said := lastText(prompt)
-		if !yield(perigee.Event{Kind: perigee.EventStart, Upstream: "parrot", Model: req.Model}, nil) {
+		if !yield(perigee.Event{Kind: perigee.EventStart, Upstream: "echo", Model: req.Model}, nil) {
 			return
 		}
 		if p.wait != nil {
@@ -204,7 +204,7 @@ func (p *parrot) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-func (p *parrot) asked() []*perigee.Prompt {
+func (p *echoRig) asked() []*perigee.Prompt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.prompts

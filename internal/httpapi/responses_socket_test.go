@@ -25,7 +25,7 @@ func bubble(name string, t *testing.T, test func(t *testing.T)) {
 // What comes over a socket is what comes over HTTP, event by event.
 func TestSocketSpeaksTheEventsOfTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{}, func(o *httpapi.Options) { o.NewID = func() string { return "1" } })
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, func(o *httpapi.Options) { o.NewID = func() string { return "1" } })
 		p := d.connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"input":"hi"}`)
 		var messages []string
@@ -61,14 +61,15 @@ func TestSocketSpeaksTheEventsOfTheStream(t *testing.T) {
 
 func TestSocketGoesOnFromWhatIsNotStored(t *testing.T) {
 	want := []string{"user: one", "model: you said one", "user: two", "model: you said two", "user: three"}
-	for name, store := range map[string]perigee.ResponseStore{"nothing is stored": nil, "store": &shelf{}} {
+	for name, store := range map[string]perigee.ResponseStore{"nothing is stored": nil, "store": &storeRig{}} {
 		for _, stored := range []bool{true, false} {
 			bubble(fmt.Sprint(name, stored), t, func(t *testing.T) {
-				bird := &parrot{}
-				p := openTable(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = store }).connect(t)
+				bird := &echoRig{}
+				p := newSocketRig(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = store }).connect(t)
 				previous := "null"
 				for _, said := range []string{"one", "two", "three"} {
-					p.say(fmt.Sprintf(`{"type":"response.create","model":"m","store":%v,"input":"%s","previous_response_id":%s}`, stored, said, previous))
+					p.say(fmt.Sprintf(`{"type":"response.create","model":"m","store":%v,"input":"%s","previous_response_id":%s}`, stored,
+						said, previous))
 					done := p.until("response.completed")
 					if done.text() != "you said "+said {
 						t.Errorf("heard %q", done.text())
@@ -83,10 +84,10 @@ func TestSocketGoesOnFromWhatIsNotStored(t *testing.T) {
 	}
 }
 
-// What one socket remembers is nobody else's, and goes with it. An error leaves the socket open, and what it remembers.
+// Answers that a socket keeps are its own, and are dropped with it. An error leaves the socket open, and what it keeps.
 func TestSocketTellsWhatItDoesNotRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTable(t, &parrot{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
 		p, other := d.connect(t), d.connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"input":"one"}`)
 		first := p.until("response.completed").Response.ID
@@ -94,7 +95,8 @@ func TestSocketTellsWhatItDoesNotRemember(t *testing.T) {
 		other.say(onward)
 		e := other.hear()
 		if e.Type != "error" || e.Status != http.StatusBadRequest || e.Error.Code != "previous_response_not_found" ||
-			e.Error.Type != "invalid_request_error" || e.Error.Param != "previous_response_id" || !strings.Contains(e.Error.Message, first) {
+			e.Error.Type != "invalid_request_error" || e.Error.Param != "previous_response_id" ||
+			!strings.Contains(e.Error.Message, first) {
 			t.Errorf("heard %+v", e)
 		}
 		other.say(`{"type":"response.create","model":"m","store":false,"input":"all of it"}`)
@@ -117,8 +119,8 @@ func TestSocketTellsWhatItDoesNotRemember(t *testing.T) {
 func TestWarmUpAsksNobody(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		bubble(fmt.Sprint(stored), t, func(t *testing.T) {
-			bird := &parrot{}
-			p := openTable(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = &shelf{} }).connect(t)
+			bird := &echoRig{}
+			p := newSocketRig(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = &storeRig{} }).connect(t)
 			p.say(fmt.Sprintf(`{"type":"response.create","generate":false,"model":"m","store":%v,"instructions":"Be brief.","input":[{"role":"user","content":"one"}]}`, stored))
 			for _, want := range []string{"response.created", "response.in_progress", "response.completed"} {
 				if e := p.hear(); e.Type != want || len(e.Response.Output) != 0 {
@@ -139,10 +141,11 @@ func TestWarmUpAsksNobody(t *testing.T) {
 
 func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bird := &parrot{wait: slowly}
-		p := openTable(t, bird, httpapi.Settings{}, nil).connect(t)
+		bird := &echoRig{wait: slowly}
+		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
 		start := time.Now()
-		for _, r := range []string{`"input":"1"`, `"input":"2"`, `"stream_id":"a","input":"3"`, `"input":"4","stream_id":"a"`, `"stream_id":"b.c-d_E","input":"5"`} {
+		for _, r := range []string{`"input":"1"`, `"input":"2"`, `"stream_id":"a","input":"3"`, `"input":"4","stream_id":"a"`,
+			`"stream_id":"b.c-d_E","input":"5"`} {
 			p.say(`{"type":"response.create","model":"m","store":false,` + r + `}`)
 		}
 		var got []string
@@ -161,12 +164,13 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 
 func TestStreamsGoOnFromEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bird := &parrot{}
-		p := openTable(t, bird, httpapi.Settings{}, nil).connect(t)
+		bird := &echoRig{}
+		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","stream_id":"main","model":"m","store":false,"input":"one"}`)
 		first := p.until("response.completed").Response.ID
 		for _, stream := range []string{"critic", "main"} {
-			p.say(`{"type":"response.create","stream_id":"` + stream + `","model":"m","store":false,"input":"two","previous_response_id":"` + first + `"}`)
+			p.say(`{"type":"response.create","stream_id":"` + stream +
+				`","model":"m","store":false,"input":"two","previous_response_id":"` + first + `"}`)
 			for e := p.hear(); e.Type != "response.completed"; e = p.hear() {
 				if e.stream() != stream {
 					t.Fatalf("heard %+v", e)
@@ -181,8 +185,8 @@ func TestStreamsGoOnFromEachOther(t *testing.T) {
 
 func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bird := &parrot{wait: slowly}
-		p := openTable(t, bird, httpapi.Settings{}, nil).connect(t)
+		bird := &echoRig{wait: slowly}
+		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
 		for i := range 32 {
 			p.say(fmt.Sprintf(`{"type":"response.create","stream_id":"s%d","model":"m","store":false,"input":"hi"}`, i))
 		}
@@ -193,7 +197,8 @@ func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 			}
 		}()
 		refused := map[string]int{}
-		for refused["invalid_request_error websocket_stream_limit_reached s32"] == 0 || refused["rate_limit_error rate_limited s0"] == 0 {
+		for refused["invalid_request_error websocket_stream_limit_reached s32"] == 0 ||
+			refused["rate_limit_error rate_limited s0"] == 0 {
 			if e := p.hear(); e.Type == "error" {
 				refused[e.Error.Type+" "+e.Error.Code+" "+e.stream()]++
 			}
@@ -207,7 +212,7 @@ func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 
 func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := openTable(t, &parrot{}, httpapi.Settings{Strict: true}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, httpapi.Settings{Strict: true}, nil).connect(t)
 		for _, test := range []struct {
 			message, message2, code, stream string
 			status                          int
@@ -224,11 +229,13 @@ func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 			{`{"type":"response.create","model":"m","input":7}`, "want an array, found a number", "invalid", "", 400},
 			{`{"type":"response.create","model":"m","input":"hi","background":true,"store":false}`, "background", "invalid", "", 400},
 			{`{"type":"response.create","model":"m","input":"hi","stream":false,"store":false}`, "stream", "invalid", "", 400},
-			{`{"type":"response.create","model":"missing","input":"hi","store":false,"stream_id":"a"}`, "no such model", "not_found", "a", 404},
+			{`{"type":"response.create","model":"missing","input":"hi","store":false,"stream_id":"a"}`, "no such model", "not_found",
+				"a", 404},
 		} {
 			p.say(test.message)
 			e := p.hear()
-			if e.Type != "error" || e.Status != test.status || e.Error.Code != test.code || e.stream() != test.stream || !strings.Contains(e.Error.Message, test.message2) {
+			if e.Type != "error" || e.Status != test.status || e.Error.Code != test.code || e.stream() != test.stream ||
+				!strings.Contains(e.Error.Message, test.message2) {
 				t.Errorf("%s\nheard %+v", test.message, e)
 			}
 		}
@@ -246,10 +253,10 @@ func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 // An error comes with what would have been its headers.
 func TestSocketErrorsComeWithHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := openTable(t, &parrot{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","model":"missing","input":"hi","store":false}`)
 		e := p.hear()
-		want := map[string]string{"x-perigee-call": "call-0002", "x-perigee-class": "not_found", "x-perigee-upstream": "parrot"}
+		want := map[string]string{"x-perigee-call": "call-0002", "x-perigee-class": "not_found", "x-perigee-upstream": "echo"}
 		for name, value := range want {
 			if e.Headers[name] != value {
 				t.Errorf("%s is %q, want %q", name, e.Headers[name], value)
@@ -266,7 +273,7 @@ func TestAnswerThatBreaksOffOnASocket(t *testing.T) {
 				yield(perigee.Event{}, perigee.Errorf(perigee.ClassUnavailable, "the provider hung up"))
 			}
 		})
-		p := openTable(t, fails, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, fails, httpapi.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"stream_id":"a","input":"hi"}`)
 		p.until("response.output_text.delta")
 		if e := p.hear(); e.Type != "error" || e.Status != 0 || e.stream() != "a" {
@@ -293,7 +300,7 @@ func TestPanicBehindASocket(t *testing.T) {
 			yield(begin, nil)
 			panic("late")
 		})
-		p := openTable(t, broken, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, broken, httpapi.Settings{}, nil).connect(t)
 		create := `{"type":"response.create","model":"m","store":false,"input":"hi"}`
 		p.say(create)
 		if e := p.hear(); e.Status != http.StatusInternalServerError || !strings.Contains(e.Error.Message, "call-0002") {

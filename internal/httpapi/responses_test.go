@@ -17,13 +17,13 @@ import (
 	"perigee/internal/perigeetest"
 )
 
-// A shelf keeps responses in memory.
-type shelf struct {
+// A storeRig keeps responses in memory.
+type storeRig struct {
 	mu   sync.Mutex
 	kept map[string]perigee.StoredResponse
 }
 
-func (s *shelf) SaveResponse(_ context.Context, r *perigee.StoredResponse) error {
+func (s *storeRig) SaveResponse(_ context.Context, r *perigee.StoredResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
@@ -33,7 +33,7 @@ func (s *shelf) SaveResponse(_ context.Context, r *perigee.StoredResponse) error
 	return nil
 }
 
-func (s *shelf) Response(_ context.Context, key, id string) (*perigee.StoredResponse, error) {
+func (s *storeRig) Response(_ context.Context, key, id string) (*perigee.StoredResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.kept[id]
@@ -43,7 +43,7 @@ func (s *shelf) Response(_ context.Context, key, id string) (*perigee.StoredResp
 	return &r, nil
 }
 
-func (s *shelf) ResponseSize(ctx context.Context, key, id string) (int64, error) {
+func (s *storeRig) ResponseSize(ctx context.Context, key, id string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.kept[id]
@@ -53,7 +53,7 @@ func (s *shelf) ResponseSize(ctx context.Context, key, id string) (int64, error)
 	return int64(len(r.Input) + len(r.Output) + len(r.Response)), nil
 }
 
-func (s *shelf) DeleteResponse(ctx context.Context, key, id string) error {
+func (s *storeRig) DeleteResponse(ctx context.Context, key, id string) error {
 	if _, err := s.Response(ctx, key, id); err != nil {
 		return err
 	}
@@ -63,13 +63,13 @@ func (s *shelf) DeleteResponse(ctx context.Context, key, id string) error {
 	return nil
 }
 
-// A desk is a server with a shelf, and a client for it.
-type desk struct {
+// A responsesRig is a server with a store, and a client for it.
+type responsesRig struct {
 	api    *httpapi.Server
 	client *http.Client
 }
 
-func openDesk(t *testing.T, upstream perigee.Upstream, store perigee.ResponseStore) *desk {
+func newResponsesRig(t *testing.T, upstream perigee.Upstream, store perigee.ResponseStore) *responsesRig {
 	t.Helper()
 	ids := &perigeetest.IDs{}
 	api := httpapi.New(httpapi.Options{Upstream: upstream, Responses: store, NewID: ids.New},
@@ -88,11 +88,11 @@ func openDesk(t *testing.T, upstream perigee.Upstream, store perigee.ResponseSto
 		<-stopped
 		api.Close()
 	})
-	return &desk{api: api, client: &http.Client{Transport: transport}}
+	return &responsesRig{api: api, client: &http.Client{Transport: transport}}
 }
 
 // do makes a request and returns the status and the decoded body.
-func (d *desk) do(t *testing.T, method, path, body string) (int, map[string]any) {
+func (d *responsesRig) do(t *testing.T, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost/v1/responses"+path, strings.NewReader(body))
 	if err != nil {
@@ -114,18 +114,18 @@ func (d *desk) do(t *testing.T, method, path, body string) (int, map[string]any)
 	return resp.StatusCode, object
 }
 
-// A fullShelf has no room.
-type fullShelf struct{ shelf }
+// A fullStoreRig has no room.
+type fullStoreRig struct{ storeRig }
 
-func (*fullShelf) SaveResponse(context.Context, *perigee.StoredResponse) error {
+func (*fullStoreRig) SaveResponse(context.Context, *perigee.StoredResponse) error {
 	return perigee.Errorf(perigee.ClassInternal, "the disk is full")
 }
 
 // The client gets its answer all the same, and is not told that it can be gone on from.
 func TestResponseThatCouldNotBeStoredSaysSo(t *testing.T) {
-	d := openDesk(t, script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+	d := newResponsesRig(t, script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		_ = yield(word, nil) && yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}, nil)
-	}), &fullShelf{})
+	}), &fullStoreRig{})
 	noted, err := d.client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hi"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,8 @@ func TestResponseThatCouldNotBeStoredSaysSo(t *testing.T) {
 	if status != 200 || whole["status"] != "completed" || whole["store"] != false || whole["output"] == nil {
 		t.Errorf("got %d, %v", status, whole)
 	}
-	resp, err := d.client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hi","stream":true}`))
+	resp, err := d.client.Post("http://localhost/v1/responses", "application/json",
+		strings.NewReader(`{"model":"m","input":"hi","stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,8 @@ func TestResponseThatCouldNotBeStoredSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, ended, _ := strings.Cut(string(raw), "event: response.completed\n")
-	if !strings.Contains(begun, `"store":true`) || !strings.Contains(ended, `"store":false`) || strings.Contains(ended, `"store":true`) || strings.Count(ended, "Hello.") != 1 {
+	if !strings.Contains(begun, `"store":true`) || !strings.Contains(ended, `"store":false`) ||
+		strings.Contains(ended, `"store":true`) || strings.Count(ended, "Hello.") != 1 {
 		t.Errorf("got %s", raw)
 	}
 }
@@ -173,7 +175,7 @@ const behind = `{"model":"m","input":"hi","background":true}`
 
 func TestBackgroundResponseIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		start := time.Now()
 		status, queued := d.do(t, http.MethodPost, "", behind)
 		if status != http.StatusOK || queued["status"] != "queued" || queued["background"] != true || time.Since(start) != 0 {
@@ -184,7 +186,8 @@ func TestBackgroundResponseIsPolled(t *testing.T) {
 			t.Errorf("meanwhile it is %v", r["status"])
 		}
 		// To go on from it is too early.
-		if status, r := d.do(t, http.MethodPost, "", `{"input":"more","previous_response_id":"`+id[1:]+`"}`); status != http.StatusBadRequest {
+		if status, r := d.do(t, http.MethodPost, "", `{"input":"more","previous_response_id":"`+id[1:]+
+			`"}`); status != http.StatusBadRequest {
 			t.Errorf("got %d %v", status, r)
 		}
 		quietFor(t.Context(), time.Minute)
@@ -198,7 +201,7 @@ func TestBackgroundResponseIsPolled(t *testing.T) {
 
 func TestBackgroundResponseIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		id := "/" + queued["id"].(string)
 		for range 2 { // again changes nothing
@@ -214,7 +217,7 @@ func TestBackgroundResponseIsCancelled(t *testing.T) {
 
 func TestBackgroundResponseIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		id := "/" + queued["id"].(string)
 		if status, r := d.do(t, http.MethodDelete, id, ""); status != http.StatusOK || r["deleted"] != true {
@@ -229,10 +232,11 @@ func TestBackgroundResponseIsDeleted(t *testing.T) {
 
 func TestBackgroundEndsWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		d.api.Close()
-		if _, r := d.do(t, http.MethodGet, "/"+queued["id"].(string), ""); r["status"] != "failed" || !strings.Contains(r["error"].(map[string]any)["message"].(string), "shutting down") {
+		if _, r := d.do(t, http.MethodGet, "/"+queued["id"].(string), ""); r["status"] != "failed" ||
+			!strings.Contains(r["error"].(map[string]any)["message"].(string), "shutting down") {
 			t.Errorf("it is %v", r)
 		}
 		if status, r := d.do(t, http.MethodPost, "", behind); status != http.StatusServiceUnavailable {
@@ -243,7 +247,7 @@ func TestBackgroundEndsWithTheServer(t *testing.T) {
 
 func TestBackgroundIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, &shelf{})
+		d := newResponsesRig(t, slow, &storeRig{})
 		for i := range 64 {
 			if status, r := d.do(t, http.MethodPost, "", behind); status != http.StatusOK {
 				t.Fatalf("response %d: %d %v", i, status, r)
@@ -262,7 +266,7 @@ func TestBackgroundIsBounded(t *testing.T) {
 
 func TestPanicBehindIsAFailedResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, script(func(context.Context, func(perigee.Event, error) bool) { panic("oh") }), &shelf{})
+		d := newResponsesRig(t, script(func(context.Context, func(perigee.Event, error) bool) { panic("oh") }), &storeRig{})
 		_, queued := d.do(t, http.MethodPost, "", behind)
 		synctest.Wait()
 		if _, r := d.do(t, http.MethodGet, "/"+queued["id"].(string), ""); r["status"] != "failed" {
@@ -274,8 +278,8 @@ func TestPanicBehindIsAFailedResponse(t *testing.T) {
 // What a process that is gone had begun is not waited for.
 func TestAbandonedResponseHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &shelf{}
-		d := openDesk(t, slow, store)
+		store := &storeRig{}
+		d := newResponsesRig(t, slow, store)
 		_ = store.SaveResponse(t.Context(), &perigee.StoredResponse{ID: "resp_old", Input: []byte("[]"), Output: []byte("[]"),
 			Response: []byte(`{"id":"resp_old","status":"in_progress","background":true,"error":null}`)})
 		if _, r := d.do(t, http.MethodGet, "/resp_old", ""); r["status"] != "failed" || r["error"] == nil {
@@ -286,9 +290,10 @@ func TestAbandonedResponseHasFailed(t *testing.T) {
 
 // A stream in the background is there for GET and cancel, too, and stored when its client goes away.
 func TestBackgroundStream(t *testing.T) {
-	ask := func(t *testing.T, d *desk, ctx context.Context) *http.Response {
+	ask := func(t *testing.T, d *responsesRig, ctx context.Context) *http.Response {
 		t.Helper()
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/responses", strings.NewReader(`{"input":"hi","background":true,"stream":true}`))
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/responses",
+			strings.NewReader(`{"input":"hi","background":true,"stream":true}`))
 		resp, err := d.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -297,7 +302,7 @@ func TestBackgroundStream(t *testing.T) {
 	}
 	t.Run("is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			d := openDesk(t, slow, &shelf{})
+			d := newResponsesRig(t, slow, &storeRig{})
 			resp := ask(t, d, t.Context())
 			defer func() { _ = resp.Body.Close() }()
 			if _, r := d.do(t, http.MethodGet, "/resp_call-0001", ""); r["status"] != "in_progress" {
@@ -313,7 +318,7 @@ func TestBackgroundStream(t *testing.T) {
 	})
 	t.Run("is left", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			d := openDesk(t, slow, &shelf{})
+			d := newResponsesRig(t, slow, &storeRig{})
 			ctx, leave := context.WithCancel(t.Context())
 			resp := ask(t, d, ctx)
 			leave()
@@ -335,9 +340,10 @@ func TestResponseIsStoredBeforeItsEnd(t *testing.T) {
 	})
 	for _, stream := range []string{"false", "true"} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &shelf{}
-			d := openDesk(t, quick, store)
-			resp, err := d.client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(`{"input":"hi","stream":`+stream+`}`))
+			store := &storeRig{}
+			d := newResponsesRig(t, quick, store)
+			resp, err := d.client.Post("http://localhost/v1/responses", "application/json",
+				strings.NewReader(`{"input":"hi","stream":`+stream+`}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -353,7 +359,7 @@ func TestResponseIsStoredBeforeItsEnd(t *testing.T) {
 
 func TestWithoutAStoreNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, slow, nil)
+		d := newResponsesRig(t, slow, nil)
 		if status, r := d.do(t, http.MethodPost, "", `{"input":"hi"}`); status != http.StatusOK || r["store"] != false {
 			t.Errorf("got %d %v", status, r)
 		}

@@ -1,101 +1,106 @@
 package httpapi
 
 import (
+	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"perigee"
-)
-
-// An access says who may use a route. The zero value is nobody that has not shown a key, so a route that
-// forgets to say is closed.
-type access uint8
-
-const (
-	client access = iota // a configured key, where there are any
-	public               // everybody who can connect
-	owner                // who has the admin token, or comes through the owner's socket
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/httpapi/reqbody"
 )
 
 // A route is a path and what can be done there.
 type route struct {
-	path    string // a path that ends in /* takes everything below it, and one that ends in /*: what names a method of it, too
-	access  access
+	path    string // see mount.MatchPath
+	access  mount.Access
 	asks    string // what a POST here asks of a model, as the record calls it; empty: nothing
 	methods map[string]func(*call) error
+	any     func(*call) error // answers every method
 }
 
-// routes is everything that the server answers. What is not here does not exist.
-var routes = []route{
-	{path: "/", access: public, methods: methods{http.MethodGet: (*call).root}},
-	{path: "/health", access: public, methods: methods{http.MethodGet: (*call).health}},
-	{path: "/ready", access: public, methods: methods{http.MethodGet: (*call).ready}},
-	{path: "/v1beta/models", methods: methods{http.MethodGet: (*call).geminiModels}},
-	{path: "/v1beta/models/*:", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiCall}},
-	{path: "/v1beta/models/*", methods: methods{http.MethodGet: (*call).geminiModel, http.MethodPost: (*call).geminiCall}},
-	{path: "/v1/chat/completions", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).chatCompletions}},
-	{path: "/v1/embeddings", asks: perigee.OperationEmbed, methods: methods{http.MethodPost: (*call).embeddings}},
-	{path: "/v1/images/generations", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).imageGenerations}},
-	{path: "/v1/images/*", methods: methods{http.MethodGet: (*call).image}},
-	{path: "/v1/messages", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).anthropicMessages}},
-	{path: "/v1/messages/count_tokens", asks: perigee.OperationCount, methods: methods{http.MethodPost: (*call).anthropicCount}},
-	{path: "/v1/responses", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).responses, http.MethodGet: (*call).responsesSocket}},
-	{path: "/v1/responses/*", methods: methods{http.MethodGet: (*call).responsesRead, http.MethodPost: (*call).responsesAct, http.MethodDelete: (*call).responsesDelete}},
-	{path: "/v1/models", methods: methods{http.MethodGet: (*call).vendorModels}},
-	{path: "/v1/models/*", methods: methods{http.MethodGet: (*call).vendorModel}},
-	{path: "/v1/usage", methods: methods{http.MethodGet: (*call).usage}},
-	{path: "/v1/quota", methods: methods{http.MethodGet: (*call).quota}},
-	{path: "/v1/accounts", access: owner, methods: methods{http.MethodGet: (*call).accounts, http.MethodPost: (*call).importAccounts, http.MethodPatch: (*call).changeAccount, http.MethodDelete: (*call).removeAccount}},
-	{path: "/v1/accounts/use", access: owner, methods: methods{http.MethodPost: (*call).useAccount}},
-	{path: "/v1/accounts/status", access: owner, methods: methods{http.MethodGet: (*call).accountStatus}},
-	{path: "/v1/traces", access: owner, methods: methods{http.MethodGet: (*call).traces}},
-	{path: "/v1/traces/*", access: owner, methods: methods{http.MethodGet: (*call).trace}},
-	{path: "/v1/store", access: owner, methods: methods{http.MethodGet: (*call).storeReport}},
-	{path: "/v1/store/compact", access: owner, methods: methods{http.MethodPost: (*call).storeCompact}},
-	{path: "/v1/audit", access: owner, methods: methods{http.MethodGet: (*call).auditEntries, http.MethodPost: (*call).recordAct}},
-	{path: "/v1/status", access: owner, methods: methods{http.MethodGet: (*call).status}},
+// ownRoutes are the paths beside the endpoints of the dialects.
+var ownRoutes = []route{
+	{path: "/v1beta/models/*:*", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiNoMethod}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
-	{path: "/api/event_logging/batch", access: public, methods: methods{http.MethodPost: (*call).ignore}},
+	{path: "/api/event_logging/batch", access: mount.Public, methods: methods{http.MethodPost: (*call).ignore}},
 }
 
 type methods = map[string]func(*call) error
 
+// routesOf returns everything that a server answers. The first route that matches a path counts.
+func routesOf(dialects []*dialect, mounts []Mount) []route {
+	var list []route
+	for _, d := range dialects {
+		for i := range d.endpoints {
+			e := &d.endpoints[i]
+			list = append(list, route{path: e.path, asks: e.operation, methods: methods{
+				http.MethodPost: func(c *call) error { return e.serve(c, d) },
+			}})
+		}
+	}
+	i := slices.IndexFunc(list, func(r route) bool { return r.path == responsesPath })
+	if i >= 0 {
+		list[i].methods[http.MethodGet] = (*call).responsesSocket
+	}
+	list = append(list, ownRoutes...)
+	for _, m := range mounts {
+		list = append(list, mountRoute(m))
+	}
+	return list
+}
+
 // findRoute returns the route of a path, and what stood in place of its wildcard.
-func findRoute(path string) (*route, string) {
-	for i := range routes {
-		r := &routes[i]
-		prefix, wild := strings.CutSuffix(strings.TrimSuffix(r.path, ":"), "*")
-		rest, below := strings.CutPrefix(path, prefix)
-		switch {
-		case !wild && path == r.path:
-			return r, ""
-		case wild && below && rest != "" && (!strings.HasSuffix(r.path, ":") || strings.Contains(rest, ":")):
-			return r, rest
+func (s *Server) findRoute(path string) (*route, string) {
+	for i := range s.routes {
+		if rest, ok := mount.MatchPath(s.routes[i].path, path); ok {
+			return &s.routes[i], rest
 		}
 	}
 	return nil, ""
 }
 
-// allow lists the methods of a route, for the header of that name.
-func (r *route) allow() string {
-	var list []string
-	for method := range r.methods {
-		list = append(list, method)
+// handler returns what answers a method; nil: nothing does.
+func (r *route) handler(method string) func(*call) error {
+	switch {
+	case r.any != nil:
+		return r.any
+	case method == http.MethodHead && r.methods[method] == nil:
+		return r.methods[http.MethodGet]
 	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
+	return r.methods[method]
 }
 
-// dialectOf says in whose shape a path answers when something is wrong with the request itself.
-func dialectOf(path string, header http.Header) perigee.Dialect {
-	switch {
-	case strings.HasPrefix(path, "/v1beta/"):
-		return perigee.DialectGemini
-	case path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
-		return perigee.DialectOpenAIResponses
-	case header.Get("Anthropic-Version") != "", path == "/v1/messages", path == "/v1/messages/count_tokens":
-		return perigee.DialectAnthropic
+// allow lists the methods of a route, for the header of that name.
+func (r *route) allow() string {
+	if r.any != nil {
+		return "GET, POST"
 	}
-	return perigee.DialectOpenAIChat
+	return strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
+}
+
+// ignore takes what a client sends and does nothing with it.
+func (c *call) ignore() error {
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
+		return reqbody.Explain(c.r.Context(), err, 1<<20, "limits.body")
+	}
+	c.bodyRead()
+	c.writeJSON(http.StatusOK, []byte(`{}`))
+	return nil
+}
+
+// unknownPath is the error about a path that there is not, with the nearest that there is.
+func (s *Server) unknownPath(method, path string) error {
+	var known []string
+	for _, r := range s.routes {
+		if !strings.Contains(r.path, "*") {
+			known = append(known, r.path)
+		}
+	}
+	return mount.UnknownPath(method, path, known, func(path string) bool {
+		route, _ := s.findRoute(path)
+		return route != nil && route.methods[method] != nil
+	})
 }

@@ -1,50 +1,58 @@
-// Package httpapi is the edge that clients talk to: it matches a URL to a dialect, lets the dialect decode the
-// request, asks the Upstream behind it, and lets the dialect encode what comes back. It guards the door (Host
-// and Origin, keys, sizes, times) and knows nothing of providers.
+// Package httpapi is the HTTP server: it matches a URL to a dialect, has the dialect decode the request, asks the Upstream, and
+// has the dialect encode what comes back. It checks Host and Origin, keys, sizes and times, and knows nothing of providers.
 //
-// The daemon builds one Server and serves it on TCP; Trusted is the same house through the back door, for the
-// owner's socket.
+// The daemon builds one Server and serves it on TCP; Trusted is the same server without these checks, for the owner's socket.
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"perigee"
+	"perigee/internal/httpapi/admin"
+	"perigee/internal/httpapi/clientkey"
+	"perigee/internal/httpapi/imagelink"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/httpapi/pages"
+	"perigee/internal/httpapi/reqbody"
+	"perigee/internal/httpapi/responsesocket"
+	"perigee/internal/httpapi/storedresponse"
 	"perigee/internal/membudget"
 )
 
 // ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams. It is
 // a perigee.Error so that the record says why the call ended.
-var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shutting down").WithNext("try again when it is back")
+var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shutting down").WithHint("try again when it is back")
 
 // Options are what a Server is built from. Upstream is required.
 type Options struct {
 	Upstream perigee.Upstream
 	Model    func(name string) string // the model that Upstream would ask for a client's name; nil: names are models
-	// Missing is the error that Upstream would give because nobody has the model of that name, as far as that can be told without a call.
-	// Nil: it cannot.
-	Missing   func(ctx context.Context, name string) error
-	Usage     perigee.UsageReader
-	Stored    perigee.UsageReader         // what keys with tokens_per_day have spent, as far as it is stored; nil: they have no limit
-	Spent     SpentCounter                // nil: everything is stored
-	Requests  RequestCounter              // nil: nobody else serves these keys
-	Calls     perigee.CallReader          // nil: calls are not recorded
-	Responses perigee.ResponseStore       // nil: nothing is kept between calls
-	Keeper    StoreKeeper                 // nil: nothing is stored
-	Images    ImageStore                  // nil: images stand in the answer itself
-	Control   perigee.Control             // nil: there are no accounts to manage
-	Audit     AuditLog                    // nil: administrative acts are not recorded
-	Acts      perigee.AuditReader         // nil: they cannot be read
-	Status    func() perigee.DaemonStatus // nil: there is no daemon
+	// Missing returns the error of Upstream for a model that no upstream has, as far as that is known without a call. Nil: it is
+	// not.
+	Missing     func(ctx context.Context, name string) error
+	Usage       perigee.UsageReader
+	Stored      perigee.UsageReader            // what keys with a budget have spent, as stored; nil: they have no limit
+	Spent       clientkey.SpentCounter         // nil: everything is stored
+	Requests    clientkey.RequestCounter       // nil: no other server has these keys
+	Calls       perigee.CallReader             // nil: calls are not recorded
+	Responses   perigee.ResponseStore          // nil: nothing is kept between calls
+	Keeper      admin.StoreKeeper              // nil: nothing is stored
+	Images      imagelink.Store                // nil: images stand in the answer itself
+	Control     perigee.Control                // empty: there are no accounts to manage
+	Audit       admin.AuditLog                 // nil: administrative acts are not recorded
+	Acts        perigee.AuditReader            // nil: they cannot be read
+	Status      func() perigee.DaemonStatus    // nil: there is no daemon
+	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil: none are
 	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
-	Ready func() []Unready
+	Ready func() []pages.Unready
 	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
 	Admin     func(offer string) (bool, error)
 	Redact    func(text string) string // replaces secrets in what is logged of a request; nil: nothing does
@@ -54,11 +62,21 @@ type Options struct {
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
 	// Memory bounds what all calls hold together; nil: nothing does.
 	Memory *membudget.Budget
-	// Refused is told of each request that asks for a model and is let in, but never gets as far as the upstream; nil: nobody wants to know.
+	// Refused is called for each request to a model that was admitted and then refused before the upstream; nil: it is not.
 	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
+	// Unrecorded is called for each refused request to a model that is not recorded, because of a wrong key or because many such
+	// were; nil: it is not.
+	Unrecorded func(dialect perigee.Dialect, class perigee.Class)
 	// OnIdle is called when no call has begun for a while, with the number of calls that are open; nil: it is not.
 	OnIdle func(open int)
+	Mounts []Mount    // answer further paths
+	Home   pages.Home // answers GET / of browsers; nil: they get what programs get
+	// Sessions checks the cookies for mounts that ask for a session. Nil: none is valid.
+	Sessions SessionChecker
 }
+
+// A Key is what a client must present, and what it may do with it.
+type Key = clientkey.Key
 
 // Settings can change while the server runs.
 type Settings struct {
@@ -76,39 +94,41 @@ type Settings struct {
 
 // A Server answers HTTP. It is safe for concurrent use.
 type Server struct {
-	opts     Options
-	settings atomic.Pointer[state]
-	active   atomic.Int64
-	idle     *time.Timer // nil: nobody wants to know
-	behind   background
-	sockets  sockets
-	recent   recentAnswers
-	together sharedCount
-	uploads  uploads
-	refusals keyUse       // of requests without a key that are put on record
-	calls    atomic.Int64 // that limits.concurrency counts
-	failed   failedAuth
+	opts        Options
+	dialects    []*dialect
+	routes      []route
+	settings    atomic.Pointer[state]
+	active      atomic.Int64
+	idle        *time.Timer // nil: there is no OnIdle
+	runs        storedresponse.Runs
+	sockets     responsesocket.Hub
+	sharedLimit clientkey.SharedLimit
+	uploads     reqbody.Uploads
+	refusals    *clientkey.Refusals // of requests without a key
+	calls       atomic.Int64        // that limits.concurrency counts
+	failed      clientkey.FailedAuth
 }
 
 // A state is the settings with what was worked out from them.
 type state struct {
 	Settings
-	keys []*guardedKey
+	keys []*clientkey.Guarded
 }
 
 // New returns a server that answers under the given settings.
-func New(opts Options, settings Settings) *Server {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+func New(opts Options, settings Settings) *Server { return newServer(opts, settings, dialects) }
+
+func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.BodyGrace = cmp.Or(opts.BodyGrace, 30*time.Second)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	if opts.NewID == nil {
-		opts.NewID = func() string { return newID(opts.Now()) }
+		opts.NewID = func() string { return perigee.NewCallID(opts.Now()) }
 	}
 	if opts.Spent == nil {
-		opts.Spent = func(string, time.Time) (ended, saved int64) { return 0, 0 }
+		opts.Spent = func(string, time.Time) (ended, saved perigee.Spent) { return ended, saved }
 	}
 	if opts.Model == nil {
 		opts.Model = func(name string) string { return name }
@@ -116,15 +136,21 @@ func New(opts Options, settings Settings) *Server {
 	if opts.Missing == nil {
 		opts.Missing = func(context.Context, string) error { return nil }
 	}
-	if opts.BodyGrace == 0 {
-		opts.BodyGrace = 30 * time.Second
-	}
-	s := &Server{opts: opts, together: sharedCount{counter: opts.Requests, logger: opts.Logger}}
-	s.refusals.allowed = recordedRefusals
-	s.recent.memory = opts.Memory
-	s.failed.now, s.failed.logger = opts.Now, opts.Logger
+	s := &Server{opts: opts, dialects: dialects, refusals: clientkey.NewRefusals(),
+		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger}}
+	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
+		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
+	open := pages.Pages{Upstream: opts.Upstream, Model: opts.Model, Control: opts.Control, Ready: opts.Ready,
+		Langservers: opts.Langservers, Home: opts.Home, Status: opts.Status}
+	kept := storedresponse.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
+		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
+	s.routes = routesOf(dialects, slices.Concat([]Mount{imagelink.Point(opts.Images), kept.Point()}, open.Points(),
+		owned.Points(), opts.Mounts))
+	s.sockets.Logger, s.sockets.Memory, s.sockets.BodyGrace = opts.Logger, opts.Memory, opts.BodyGrace
+	s.sockets.Settings, s.sockets.Stopping = s.socketSettings, perigee.AsError(ErrShutdown)
+	s.failed.Now, s.failed.Logger = opts.Now, opts.Logger
 	if opts.OnIdle != nil {
-		s.idle = time.AfterFunc(idleTime, s.rest)
+		s.idle = time.AfterFunc(idleTime, s.onIdle)
 	}
 	s.Apply(settings)
 	return s
@@ -132,14 +158,12 @@ func New(opts Options, settings Settings) *Server {
 
 // Apply makes new settings hold for every request from now on. What a key has used of its limits stays used.
 func (s *Server) Apply(settings Settings) {
-	if settings.KeepAlive == 0 {
-		settings.KeepAlive = 15 * time.Second
-	}
-	var before []*guardedKey
+	settings.KeepAlive = cmp.Or(settings.KeepAlive, 15*time.Second)
+	var before []*clientkey.Guarded
 	if old := s.settings.Load(); old != nil {
 		before = old.keys
 	}
-	s.settings.Store(&state{Settings: settings, keys: guardKeys(settings.Keys, before)})
+	s.settings.Store(&state{Settings: settings, keys: clientkey.Guard(settings.Keys, before)})
 }
 
 // Active is how many requests are being answered right now.
@@ -148,35 +172,64 @@ func (s *Server) Active() int { return int(s.active.Load()) }
 // ServeHTTP answers a request from the network.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) }
 
-// Trusted answers requests from the owner: no key is asked for, and no Host or Origin is checked. Serve it
-// only where the operating system has checked who connects.
+// Trusted answers requests of the owner: it asks for no key, and checks neither Host nor Origin. Serve it only where the
+// operating system checks the user that connects.
 func (s *Server) Trusted() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// A call is one request on its way through the house.
+// Finish returns when no answer is being made in the background any more, or when ctx ends before. It comes after
+// http.Server.Shutdown and Drain, which see to it that no request begins another one.
+func (s *Server) Finish(ctx context.Context) error { return s.runs.Wait(ctx) }
+
+// Close ends the answers that are being made in the background and over sockets, and waits until that is written down.
+// The server takes no more of them.
+func (s *Server) Close() {
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.failed.Close()
+	s.sockets.CloseNow()
+	s.runs.Close(ErrShutdown)
+}
+
+// Drain closes the sockets that clients have open: at once where nothing is being made, otherwise after the answers that
+// are. No new ones are opened, and what is asked meanwhile is refused. It returns when all are closed, or when ctx ends
+// before; what is still being made then goes on until the base context ends, or Close is called.
+//
+// It belongs beside http.Server.Shutdown, which does not know of sockets.
+func (s *Server) Drain(ctx context.Context) error {
+	select {
+	case <-s.sockets.Drain():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A call is one request while it is answered.
 type call struct {
 	*Server
-	state   *state
-	w       http.ResponseWriter
-	r       *http.Request
-	id      string
-	start   time.Time
-	path    string // cleaned
-	rest    string // of the path, where the route ends in a wildcard
-	dialect perigee.Dialect
-	trusted bool
-	key     *guardedKey // the key that was presented; nil when none is required
-	unread  bool        // the body, or the rest of it, has not been read
-	wrote   bool        // the head of the answer is out
-	array   bool        // errors come as the one element of an array, as answers would
-	asks    string      // what the request asks of a model, once it was let in; empty: nothing
-	model   string      // that it asks, as far as it was read
-	asked   bool        // the call went on to the upstream, which records how it ends
-	body    []byte      // of the request, until its memory is given back
-	kept    keptImages
-	places  places
-	known   bool // the client has shown a key, or needs none
+	state    *state
+	w        http.ResponseWriter
+	r        *http.Request
+	id       string
+	start    time.Time
+	path     string // cleaned
+	wildcard string // what stood in place of the wildcard of the route
+	dialect  *dialect
+	trusted  bool
+	owner    bool               // it has the admin token, where that takes the place of a key
+	key      *clientkey.Guarded // the key that was presented; nil when none is required
+	unread   bool               // the body, or the rest of it, has not been read
+	wrote    bool               // the head of the answer is out
+	asks     string             // what the request asks of a model; empty: nothing
+	model    string             // that it asks, as far as it was read
+	asked    bool               // the call went on to the upstream, which records how it ends
+	body     []byte             // of the request, until its memory is given back
+	log      *perigee.CallLog   // of the request, once it was read
+	places   places
+	known    bool // the client has shown a key, or needs none
 
 	lease     membudget.Lease
 	reserved  int64 // of the lease, for the body and for recalled
@@ -188,17 +241,19 @@ type call struct {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
-	if !isProbe(r.URL.Path) {
-		s.enter()
-		defer s.leave()
+	if !pages.IsProbe(r.URL.Path) { // or else OnIdle would never be called
+		s.beginCall()
+		defer s.endCall()
 	}
-	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted, known: trusted}
-	c.path = cleanPath(r.URL.Path)
-	c.dialect = dialectOf(c.path, r.Header)
-	c.array = streamsArray(c.path, r.URL)
+	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted,
+		known: trusted}
+	c.path = mount.CleanPath(r.URL.Path)
+	c.dialect = s.dialectOf(c.path, r.Header)
 	w.Header().Set("X-Perigee-Call", c.id)
 	c.nameRequest()
-	c.describeOrigin()
+	if !trusted {
+		c.state.pages().Describe(w.Header(), r)
+	}
 	c.expectBody()
 	defer c.end()
 	defer c.survive()
@@ -210,65 +265,55 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 // idleTime is how long after the beginning of the last call, and after the end of the last open one, OnIdle is called.
 const idleTime = 2 * time.Second
 
-// isProbe reports whether a path is one that load balancers ask every second. Such requests are not counted as calls: OnIdle would
-// never be called.
-func isProbe(path string) bool { return path == "/health" || path == "/ready" }
-
-// enter begins a call.
-func (s *Server) enter() {
+// beginCall counts a call as open.
+func (s *Server) beginCall() {
 	s.active.Add(1)
 	if s.idle != nil {
 		s.idle.Reset(idleTime)
 	}
 }
 
-// leave ends it.
-func (s *Server) leave() {
+// endCall ends it.
+func (s *Server) endCall() {
 	if s.active.Add(-1) == 0 && s.idle != nil {
 		s.idle.Reset(idleTime)
 	}
 }
 
-// rest is called when no call has begun for a while.
-func (s *Server) rest() { s.opts.OnIdle(s.Active()) }
+// onIdle is called when no call has begun for a while.
+func (s *Server) onIdle() { s.opts.OnIdle(s.Active()) }
 
 // answer takes a request past each guard in turn to the handler that its route names.
 func (c *call) answer() error {
-	if err := c.checkHead(); err != nil {
+	if err := mount.CheckHead(c.r, cmp.Or(c.state.MaxHead, maxHead)); err != nil {
 		return err
 	}
 	if !c.trusted {
-		if err := c.checkOrigin(); err != nil {
+		if err := c.state.pages().Check(c.r); err != nil {
 			return err
 		}
+		if c.state.pages().IsPreflight(c.r) {
+			return c.preflight()
+		}
 	}
-	if c.isPreflight() {
-		return c.preflight()
+	route, rest := c.findRoute(c.path)
+	if route != nil && c.r.Method == http.MethodPost {
+		c.asks = route.asks
 	}
-	route, rest := findRoute(c.path)
 	if err := c.authorize(route); err != nil {
 		return c.slowDown(err)
 	}
-	c.known = c.trusted || route == nil || route.access != public || len(c.state.keys) == 0
+	c.known = c.trusted || route == nil || route.access != mount.Public || len(c.state.keys) == 0
 	if route == nil {
-		return unknownPath(c.r.Method, c.path)
+		return c.unknownPath(c.r.Method, c.path)
 	}
-	if err := checkQuery(c.r.URL.RawQuery); err != nil {
+	if err := mount.CheckQuery(c.r.URL.RawQuery); err != nil {
 		return err
 	}
-	c.rest = rest
-	if c.r.Method == http.MethodPost {
-		c.asks = route.asks
-	}
-	handle, ok := route.methods[c.r.Method]
-	if !ok && c.r.Method == http.MethodHead {
-		handle, ok = route.methods[http.MethodGet]
-	}
-	if !ok {
-		c.w.Header().Set("Allow", route.allow())
-		e := perigee.Errorf(perigee.ClassInvalid, "method %s not allowed", shorten(c.r.Method)).WithNext("use %s", route.allow())
-		e.Status = http.StatusMethodNotAllowed
-		return e
+	c.wildcard = rest
+	handle := route.handler(c.r.Method)
+	if handle == nil {
+		return mount.NotAllowed(c.w, c.r.Method, route.allow())
 	}
 	defer c.places.release()
 	return handle(c)
@@ -284,45 +329,40 @@ func (c *call) survive() {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	c.opts.Logger.Error("panic in a handler", "call", c.id, "panic", v, "stack", string(debug.Stack()))
+	err := c.panicked("panic in a handler", v)
 	if c.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	c.fail(perigee.Errorf(perigee.ClassInternal, "internal error").
-		WithNext("the log has the details of call %s; please report it", c.id))
+	c.fail(err)
 }
 
-// cleanPath folds the double slashes that come from base URLs with a slash at the end.
-func cleanPath(path string) string {
-	for strings.Contains(path, "//") {
-		path = strings.ReplaceAll(path, "//", "/")
-	}
-	return path
+// panicked logs a panic and returns the error that the client gets.
+func (c *call) panicked(where string, v any) error {
+	c.opts.Logger.Error(where, "call", c.id, "panic", v, "stack", string(debug.Stack()))
+	return perigee.Errorf(perigee.ClassInternal, "internal error").
+		WithHint("the log has the details of call %s; please report it", c.id)
 }
 
-// shorten is for what a client wrote and is told of again.
-func shorten(s string) string { return perigee.Clip(s, 100) }
-
-// trouble makes err the client's: a call that ended because the daemon stops did not end because the client left, and what
-// is wrong inside the house is for its owner.
-func (c *call) trouble(err error) *perigee.Error {
+// clientError returns what the client gets of err: a call that ended because the daemon stops did not end because the client
+// left, and errors about perigee's own parts are for its owner.
+func (c *call) clientError(err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if e.Retry > 0 {
 		timed := *e
-		timed.RetryAt = c.opts.Now().Add(min(e.Retry, longestWait))
+		timed.RetryAt = c.opts.Now().Add(min(e.Retry, mount.MaxWait))
 		e = &timed
 	}
 	if e.Class == perigee.ClassCanceled && errors.Is(context.Cause(c.r.Context()), ErrShutdown) {
 		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "perigee is shutting down",
-			Next: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
+			Hint: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
 	}
-	if e.Ours != "" && !c.trusted {
+	if e.Public != "" && !c.trusted {
 		if !c.asked { // otherwise the line about the call has it
-			c.opts.Logger.Warn(e.Ours, "call", c.id, "error", e)
+			c.opts.Logger.Warn(e.Public, "call", c.id, "error", e)
 		}
-		told := *e
-		told.Message, told.Next, told.Details = e.Ours, "try again; perigee's log has the reason", nil
-		return &told
+		public := *e
+		public.Message, public.Hint, public.Details = e.Public, "try again; perigee's log has the reason", nil
+		return &public
 	}
 	return e
 }

@@ -134,8 +134,8 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 	})
 }
 
-// A stream that breaks off ends with the error as an event and then, in a chunk of its own, as a bare object: libraries that ignore
-// the event read the second chunk as an error. An array stays open.
+// A stream that breaks off ends with the error as an event and then, in a chunk of its own, as a bare object: libraries that
+// ignore the event read the second chunk as an error. An array stays open.
 func TestBrokenStreamCannotBeTakenForComplete(t *testing.T) {
 	upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		if yield(begin, nil) && yield(frame, nil) {
@@ -145,7 +145,8 @@ func TestBrokenStreamCannotBeTakenForComplete(t *testing.T) {
 	object := string(gemini.EncodeError(http.StatusServiceUnavailable, perigee.Errorf(perigee.ClassUnavailable, "it broke")))
 	chunk := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 	for _, test := range []struct{ name, query, want string }{
-		{"events", "?alt=sse", chunk("data: {\"candidates\":[]}\r\n\r\n") + chunk("data: "+object+"\r\n\r\n") + chunk(object) + "0\r\n\r\n"},
+		{"events", "?alt=sse", chunk("data: {\"candidates\":[]}\r\n\r\n") + chunk("data: "+object+"\r\n\r\n") + chunk(object) +
+			"0\r\n\r\n"},
 		{"array", "", chunk("[{\"candidates\":[]}") + chunk(",\r\n"+object) + "0\r\n\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -326,7 +327,8 @@ func TestCompressedBodies(t *testing.T) {
 	}{{int64(len(inside)), http.StatusOK}, {int64(len(inside)) - 1, http.StatusRequestEntityTooLarge}} {
 		settings := httpapi.Settings{MaxBody: c.limit, Loopback: true}
 		server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, settings))
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent", bytes.NewReader(packed.Bytes()))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent",
+			bytes.NewReader(packed.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,9 +345,10 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
-// Whoever is refused hears so at once, also when the body that was announced never comes.
+// A refusal is sent at once, also when the body that was announced never comes.
 func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
-	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true, Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("right-key")}}}
+	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true,
+		Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("right-key")}}}
 	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}, BodyGrace: time.Hour}, settings))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -376,7 +379,8 @@ func TestAnExpiredKeyBesideAGoodOne(t *testing.T) {
 		{"Authorization": "Bearer new-secret", "X-Goog-Api-Key": "old-secret"},
 		{"Authorization": "Bearer old-secret", "X-Goog-Api-Key": "new-secret"},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent", strings.NewReader(`{}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent",
+			strings.NewReader(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,10 +408,11 @@ func (answering) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Eve
 	}
 }
 
-// What is wrong inside the house is told to its owner, who comes through the socket, and to the log.
+// Errors about perigee's own parts reach the owner, over the socket, and the log, but not clients.
 func TestClientsAreNotToldOfTheHouse(t *testing.T) {
-	away := perigee.Errorf(perigee.ClassUnavailable, "sum up usage in postgres://10.0.0.7/perigee: connection refused").WithNext("start PostgreSQL")
-	away.Ours = "perigee cannot use its database at the moment"
+	away := perigee.Errorf(perigee.ClassUnavailable, "sum up usage in postgres://10.0.0.7/perigee: connection refused").
+		WithHint("start PostgreSQL")
+	away.Public = "perigee cannot use its database at the moment"
 	var log strings.Builder
 	s := httpapi.New(httpapi.Options{Usage: noUsage{away}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Settings{})
 	for _, test := range []struct {

@@ -37,10 +37,11 @@ func TestTraces(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	stored := calls{
 		{ID: "c3", Time: at, Dialect: perigee.DialectGemini, ModelAsked: "m", Outcome: perigee.OutcomeOpen},
-		{ID: "c2", Time: at, Dialect: perigee.DialectOpenAIChat, ModelAsked: "fast", Model: "m", Upstream: "u", Account: "ada@example.com",
+		{ID: "c2", Time: at, Dialect: perigee.DialectOpenAIChat, ModelAsked: "fast", Model: "m", Upstream: "u",
+			Account: "ada@example.com",
 			Outcome: perigee.OutcomeDone, FirstByte: 1500 * time.Microsecond, Duration: 2 * time.Second,
 			Usage: perigee.Usage{Input: 10, Output: 5, Thinking: 2}, Notes: []string{"dropped seed"},
-			Steps: []perigee.Step{{Upstream: "u", Account: "ada@example.com", Why: "sticky", Took: time.Second}}},
+			Attempts: []perigee.Attempt{{Upstream: "u", Account: "ada@example.com", Why: "sticky", Took: time.Second}}},
 		{ID: "c1", Time: at, Outcome: perigee.OutcomeFailed, Class: perigee.ClassExhausted, Status: 429, Error: "no quota"},
 		{ID: "d1234567", Time: at, Outcome: perigee.OutcomeDone},
 	}
@@ -58,7 +59,8 @@ func TestTraces(t *testing.T) {
 		status      int
 		want        []string
 	}{
-		{"/v1/traces", "the-token", 200, []string{`"id":"c3"`, `"status":0`, `"id":"c2"`, `"first_byte_ms":1.5`, `"duration_ms":2000`, `"status":200`, `"class":"exhausted"`, `"status":429`}},
+		{"/v1/traces", "the-token", 200, []string{`"id":"c3"`, `"status":0`, `"id":"c2"`, `"first_byte_ms":1.5`,
+			`"duration_ms":2000`, `"status":200`, `"class":"exhausted"`, `"status":429`}},
 		{"/v1/traces?limit=1", "the-token", 200, []string{`[{"id":"c3"`}},
 		{"/v1/traces?before=c2", "the-token", 200, []string{`[{"id":"c1"`}},
 		{"/v1/traces?before=c9", "the-token", 404, []string{`there is no call \"c9\"`}},
@@ -69,11 +71,12 @@ func TestTraces(t *testing.T) {
 		{"/v1/traces?model=m", "the-token", 200, []string{`[{"id":"c2"`}},
 		{"/v1/traces?key=laptop", "the-token", 200, []string{`[]`}},
 		{"/v1/traces/last", "the-token", 200, []string{`{"id":"c3"`}},
-		{"/v1/traces/c", "the-token", 400, []string{`several calls begin with \"c\": c3, c2, c1; write more of the id`}},
+		{"/v1/traces/c", "the-token", 400, []string{`several calls begin with \"c\": c3, c2, c1; enter more of the ID`}},
 		{"/v1/traces/d", "the-token", 200, []string{`{"id":"d1234567"`}},
 		{"/v1/traces?limit=0", "the-token", 400, []string{"from 1 to 1000"}},
 		{"/v1/traces?limit=many", "the-token", 400, []string{"from 1 to 1000"}},
-		{"/v1/traces/c2", "the-token", 200, []string{`"notes":["dropped seed"]`, `"why":"sticky"`, `"model_asked":"fast"`, `"thinking_tokens":2`}},
+		{"/v1/traces/c2", "the-token", 200, []string{`"notes":["dropped seed"]`, `"why":"sticky"`, `"model_asked":"fast"`,
+			`"thinking_tokens":2`}},
 		{"/v1/traces/c1", "the-token", 200, []string{`"notes":[]`, `"steps":[]`, `"error":"no quota"`}},
 		{"/v1/traces/c9", "the-token", 404, []string{`there is no call`}},
 		{"/v1/traces", "client-secret", 403, nil},

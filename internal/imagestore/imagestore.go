@@ -5,6 +5,7 @@
 package imagestore
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
@@ -55,23 +56,15 @@ type kept struct {
 
 // New returns the store in a directory. Nothing is touched yet.
 func New(opts Options) *Store {
-	if opts.MaxAge == 0 {
-		opts.MaxAge = defaultAge
-	}
-	if opts.MaxBytes == 0 {
-		opts.MaxBytes = defaultBytes
-	}
-	if opts.MaxImages == 0 {
-		opts.MaxImages = defaultImages
-	}
+	opts.MaxAge = cmp.Or(opts.MaxAge, defaultAge)
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultBytes)
+	opts.MaxImages = cmp.Or(opts.MaxImages, defaultImages)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Reader
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Store{opts: opts}
 }
@@ -123,7 +116,7 @@ func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error
 	return nil
 }
 
-// Open finds an image and what it is served as. Who opened it closes it. An id that was never given out, or whose image
+// Open finds an image and what it is served as. The caller closes it. An id that was never given out, or whose image
 // is gone, is fs.ErrNotExist.
 func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 	if !isID(id) {

@@ -7,7 +7,8 @@ const otherwise = ".bin"
 
 // types are the extensions of what is kept, and what it is served as.
 var types = map[string]string{
-	".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif", ".avif": "image/avif", ".heic": "image/heic", ".bmp": "image/bmp",
+	".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif", ".avif": "image/avif",
+	".heic": "image/heic", ".bmp": "image/bmp",
 	".wav": "audio/wav", ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4",
 	".mp4": "video/mp4", ".webm": "video/webm",
 	otherwise: "application/octet-stream",

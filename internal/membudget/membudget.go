@@ -194,7 +194,7 @@ const status = 503 // in every dialect
 // full is the error for bytes that do not fit.
 func (b *Budget) full(bytes int64) error {
 	e := perigee.Errorf(perigee.ClassCapacity, "perigee is out of memory for this call: it needs %s more of limits.memory (%s)",
-		mib(bytes), mib(b.size.Load())).WithNext("try again in a moment, send less at once, or raise limits.memory")
+		mib(bytes), mib(b.size.Load())).WithHint("try again in a moment, send less at once, or raise limits.memory")
 	e.Status, e.Retry, e.Cause = status, retry, perigee.ErrNoMemory
 	return e
 }

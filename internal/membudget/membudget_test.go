@@ -26,7 +26,7 @@ func TestLargeLeasesLeaveAPartToSmallOnes(t *testing.T) {
 		l := open(t, b)
 		if err := l.Grow(40 * mb); err != nil {
 			e := perigee.AsError(err)
-			if e.Class != perigee.ClassCapacity || e.Retry <= 0 || !errors.Is(err, perigee.ErrNoMemory) || e.Next == "" {
+			if e.Class != perigee.ClassCapacity || e.Retry <= 0 || !errors.Is(err, perigee.ErrNoMemory) || e.Hint == "" {
 				t.Errorf("refused with %+v", e)
 			}
 			l.Close()
@@ -157,7 +157,7 @@ func TestWithoutABudget(t *testing.T) {
 	l.Close()
 }
 
-// A refused lease must not be seen by others while it is being refused.
+// A lease that is being refused must not count for other leases meanwhile.
 func TestRefusalsDoNotCrowdOutSmallLeases(t *testing.T) {
 	b := New(256*mb, nil)
 	var group sync.WaitGroup

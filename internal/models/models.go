@@ -25,9 +25,9 @@ const (
 	Other     Family = ""
 )
 
-// Seal names the kind of thought signature that the models of a family issue and take: models with the same seal
-// take each other's. It is empty for families without signatures.
-func (f Family) Seal() string {
+// SignatureKind is the kind of thought signature that the models of a family issue: models of the same kind accept each other's
+// signatures. It is empty for families without signatures.
+func (f Family) SignatureKind() string {
 	switch f {
 	case Claude:
 		return "claude"
@@ -47,7 +47,7 @@ type Spec struct {
 	In, Out  []string
 	Thinking Thinking
 
-	// Instead is what to ask when nobody has this model: its successor, or its name at the other source. Embedding
+	// Instead is the model to ask when no upstream has this one: its successor, or its name at the other source. Embedding
 	// models have none, because the vectors of two models cannot be compared.
 	Instead string
 }
@@ -135,9 +135,9 @@ func guessFamily(name string) Spec {
 		}
 		return spec
 	case pro:
-		return Spec{Family: Gemini, In: media, Out: text, Thinking: Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowHigh}}
+		return Spec{Family: Gemini, In: media, Out: text, Thinking: thinking3Pro}
 	}
-	return Spec{Family: Gemini, In: media, Out: text, Thinking: Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowUp}}
+	return Spec{Family: Gemini, In: media, Out: text, Thinking: thinking31Pro}
 }
 
 // generation reads the number after gemini-. A name without one (gemini-pro-agent, gemini-flash-latest) is of the

@@ -14,6 +14,12 @@ var (
 	lowUp     = minimalUp[1:]
 	lowHigh   = []string{"low", "high"}
 
+	thinking3       = Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: minimalUp}
+	thinking3Pro    = Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowHigh}
+	thinking31Pro   = Thinking{Min: 128, Max: 32768, Dynamic: true, Levels: lowUp}
+	thinking35      = Thinking{Min: 1, Max: 65535, Dynamic: true, Levels: lowUp}
+	thinking36      = Thinking{Min: 1, Max: 65535, Dynamic: true, Levels: minimalUp}
+	thinking31Lite  = Thinking{Min: 1, Max: 65535, Dynamic: true, Levels: minimalUp, Zero: true}
 	claudeThinking  = Thinking{Min: 1024, Max: 64000, Zero: true, Dynamic: true}
 	thinking25Pro   = Thinking{Min: 128, Max: 32768, Dynamic: true} // it always thinks
 	thinking25Flash = Thinking{Min: 1, Max: 24576, Zero: true, Dynamic: true}
@@ -25,14 +31,12 @@ func claude(id, name, instead string) Spec {
 		Thinking: claudeThinking, Instead: instead}
 }
 
-// gemini is a model of generation 3 or newer.
-func gemini(id, name string, output, least, most int64, levels []string, instead string) Spec {
-	return Spec{ID: id, Name: name, Family: Gemini, Context: 1048576, Output: output, In: media, Out: text,
-		Thinking: Thinking{Min: least, Max: most, Dynamic: true, Levels: levels}, Instead: instead}
-}
-
-func gemini2(id, name string, output int64, thinking Thinking, instead string) Spec {
-	return Spec{ID: id, Name: name, Family: Gemini2, Context: 1048576, Output: output, In: media, Out: text,
+func gemini(id, name string, output int64, thinking Thinking, instead string) Spec {
+	family := Gemini
+	if generation(id) < 3 {
+		family = Gemini2
+	}
+	return Spec{ID: id, Name: name, Family: family, Context: 1048576, Output: output, In: media, Out: text,
 		Thinking: thinking, Instead: instead}
 }
 
@@ -43,11 +47,6 @@ func image(id, name string, context, output int64, instead string) Spec {
 
 func embedding(id, name string, context int64) Spec {
 	return Spec{ID: id, Name: name, Family: Embedding, Context: context, Output: 1, In: text, Out: vector}
-}
-
-func withZero(s Spec) Spec {
-	s.Thinking.Zero = true
-	return s
 }
 
 // table lists the models by family, the newest first. Names are the sources' own: where the suffix of an id and its
@@ -61,33 +60,33 @@ var table = []Spec{
 	claude("claude-sonnet-4-5-thinking", "Claude Sonnet 4.5 (Thinking)", "claude-sonnet-4-6"),
 
 	// The Antigravity sources.
-	gemini("gemini-3.7-flash-high", "Gemini 3.7 Flash", 65536, 1, 65535, minimalUp, ""),
-	gemini("gemini-3.6-flash-high", "Gemini 3.6 Flash", 65536, 1, 65535, minimalUp, ""),
-	gemini("gemini-3-flash", "Gemini 3 Flash", 65536, 128, 32768, minimalUp, "gemini-3-flash-preview"),
-	gemini("gemini-3-flash-agent", "Gemini 3.5 Flash (High)", 65536, 128, 32768, minimalUp, ""),
-	gemini("gemini-3.5-flash-low", "Gemini 3.5 Flash (Medium)", 65535, 1, 65535, lowUp, ""),
-	gemini("gemini-3.5-flash-extra-low", "Gemini 3.5 Flash (Low)", 65535, 1, 65535, lowUp, ""),
-	gemini("gemini-pro-agent", "Gemini 3.1 Pro (High)", 65535, 1, 65535, lowUp, ""),
-	gemini("gemini-3.1-pro-low", "Gemini 3.1 Pro (Low)", 65535, 1, 65535, lowUp, ""),
-	gemini("gemini-3.1-pro-high", "Gemini 3.1 Pro (High)", 65535, 1, 65535, lowUp, "gemini-pro-agent"),
-	gemini("gemini-3-pro-high", "Gemini 3 Pro (High)", 65535, 128, 32768, lowHigh, "gemini-pro-agent"),
-	gemini("gemini-3-pro-low", "Gemini 3 Pro (Low)", 65535, 128, 32768, lowHigh, "gemini-3.1-pro-low"),
-	withZero(gemini("gemini-3.1-flash-lite", "Gemini 3.1 Flash Lite", 65535, 1, 65535, minimalUp, "gemini-3.1-flash-lite-preview")),
+	gemini("gemini-3.7-flash-high", "Gemini 3.7 Flash", 65536, thinking36, ""),
+	gemini("gemini-3.6-flash-high", "Gemini 3.6 Flash", 65536, thinking36, ""),
+	gemini("gemini-3-flash", "Gemini 3 Flash", 65536, thinking3, "gemini-3-flash-preview"),
+	gemini("gemini-3-flash-agent", "Gemini 3.5 Flash (High)", 65536, thinking3, ""),
+	gemini("gemini-3.5-flash-low", "Gemini 3.5 Flash (Medium)", 65535, thinking35, ""),
+	gemini("gemini-3.5-flash-extra-low", "Gemini 3.5 Flash (Low)", 65535, thinking35, ""),
+	gemini("gemini-pro-agent", "Gemini 3.1 Pro (High)", 65535, thinking35, ""),
+	gemini("gemini-3.1-pro-low", "Gemini 3.1 Pro (Low)", 65535, thinking35, ""),
+	gemini("gemini-3.1-pro-high", "Gemini 3.1 Pro (High)", 65535, thinking35, "gemini-pro-agent"),
+	gemini("gemini-3-pro-high", "Gemini 3 Pro (High)", 65535, thinking3Pro, "gemini-pro-agent"),
+	gemini("gemini-3-pro-low", "Gemini 3 Pro (Low)", 65535, thinking3Pro, "gemini-3.1-pro-low"),
+	gemini("gemini-3.1-flash-lite", "Gemini 3.1 Flash Lite", 65535, thinking31Lite, "gemini-3.1-flash-lite-preview"),
 
 	// The official API.
-	gemini("gemini-3.1-pro-preview", "Gemini 3.1 Pro Preview", 65536, 128, 32768, lowUp, ""),
-	gemini("gemini-3.1-pro-preview-customtools", "Gemini 3.1 Pro Preview Custom Tools", 65536, 128, 32768, lowUp, "gemini-3.1-pro-preview"),
-	gemini("gemini-3.1-flash-lite-preview", "Gemini 3.1 Flash Lite Preview", 65536, 1, 65535, minimalUp, "gemini-3.1-flash-lite"),
-	gemini("gemini-3-pro-preview", "Gemini 3 Pro Preview", 65536, 128, 32768, lowHigh, "gemini-3.1-pro-preview"),
-	gemini("gemini-3-flash-preview", "Gemini 3 Flash Preview", 65536, 128, 32768, minimalUp, "gemini-3-flash"),
-	gemini2("gemini-2.5-pro", "Gemini 2.5 Pro", 65536, thinking25Pro, ""),
-	gemini2("gemini-2.5-flash", "Gemini 2.5 Flash", 65536, thinking25Flash, ""),
-	gemini2("gemini-2.5-flash-thinking", "Gemini 2.5 Flash (Thinking)", 65536, thinking25Flash, "gemini-2.5-flash"),
-	gemini2("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite", 65536, thinking25Lite, ""),
-	gemini2("gemini-2.0-flash", "Gemini 2.0 Flash", 8192, Thinking{}, "gemini-2.5-flash"),
-	gemini2("gemini-2.0-flash-lite", "Gemini 2.0 Flash-Lite", 8192, Thinking{}, "gemini-2.5-flash-lite"),
-	gemini2("gemini-1.5-pro", "Gemini 1.5 Pro", 8192, Thinking{}, "gemini-2.5-pro"),
-	gemini2("gemini-1.5-flash", "Gemini 1.5 Flash", 8192, Thinking{}, "gemini-2.5-flash"),
+	gemini("gemini-3.1-pro-preview", "Gemini 3.1 Pro Preview", 65536, thinking31Pro, ""),
+	gemini("gemini-3.1-pro-preview-customtools", "Gemini 3.1 Pro Preview Custom Tools", 65536, thinking31Pro, "gemini-3.1-pro-preview"),
+	gemini("gemini-3.1-flash-lite-preview", "Gemini 3.1 Flash Lite Preview", 65536, thinking36, "gemini-3.1-flash-lite"),
+	gemini("gemini-3-pro-preview", "Gemini 3 Pro Preview", 65536, thinking3Pro, "gemini-3.1-pro-preview"),
+	gemini("gemini-3-flash-preview", "Gemini 3 Flash Preview", 65536, thinking3, "gemini-3-flash"),
+	gemini("gemini-2.5-pro", "Gemini 2.5 Pro", 65536, thinking25Pro, ""),
+	gemini("gemini-2.5-flash", "Gemini 2.5 Flash", 65536, thinking25Flash, ""),
+	gemini("gemini-2.5-flash-thinking", "Gemini 2.5 Flash (Thinking)", 65536, thinking25Flash, "gemini-2.5-flash"),
+	gemini("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite", 65536, thinking25Lite, ""),
+	gemini("gemini-2.0-flash", "Gemini 2.0 Flash", 8192, Thinking{}, "gemini-2.5-flash"),
+	gemini("gemini-2.0-flash-lite", "Gemini 2.0 Flash-Lite", 8192, Thinking{}, "gemini-2.5-flash-lite"),
+	gemini("gemini-1.5-pro", "Gemini 1.5 Pro", 8192, Thinking{}, "gemini-2.5-pro"),
+	gemini("gemini-1.5-flash", "Gemini 1.5 Flash", 8192, Thinking{}, "gemini-2.5-flash"),
 
 	image("gemini-3.1-flash-image", "Gemini 3.1 Flash Image", 0, 0, "gemini-3.1-flash-image-preview"),
 	image("gemini-3.1-flash-image-preview", "Gemini 3.1 Flash Image Preview", 131072, 32768, "gemini-3.1-flash-image"),

@@ -14,6 +14,7 @@ import (
 
 // Tokens are refreshed although the connection to the sign-in server died.
 func TestDeadConnectionIsReplaced(t *testing.T) {
+	perigeetest.Slow(t)
 	provider, err := simulator.New(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)

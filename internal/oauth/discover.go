@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// DiscoverOptions say whom to ask for projects.
+// DiscoverOptions are the endpoints and limits of project discovery.
 type DiscoverOptions struct {
 	Endpoints []string          // as configured; they are asked in reverse order
 	UserAgent string            // the gateway turns clients away by it
@@ -35,7 +35,7 @@ type Discoverer struct {
 	http caller
 }
 
-// NewDiscoverer returns a Discoverer. It calls nobody.
+// NewDiscoverer returns a Discoverer. It makes no calls.
 func NewDiscoverer(opts DiscoverOptions) *Discoverer {
 	opts.Poll = cmp.Or(opts.Poll, 5*time.Second)
 	opts.Polls = cmp.Or(opts.Polls, 10)
@@ -105,7 +105,7 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	}
 	if id = cmp.Or(id, assist.project()); id == "" {
 		return Project{}, perigee.Errorf(perigee.ClassUnavailable, "the provider has set the account up without a project").
-			WithNext("try again in a minute; if it stays, sign in to Antigravity itself with this account once")
+			WithHint("try again in a minute; if that does not help, sign in to Antigravity itself with this account once")
 	}
 	found := assist.found(id)
 	found.Tier, found.Made = cmp.Or(found.Tier, tier.ID), true
@@ -137,14 +137,12 @@ func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistan
 // not tell it.
 func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, own string, progress func(Progress)) (string, error) {
 	body := map[string]any{"tierId": tier.ID, "metadata": metadata}
-	if tier.OwnProject { // others refuse one
+	if tier.OwnProject { // other tiers refuse one
 		body["cloudaicompanionProject"] = own
 	}
 	for try := range d.opts.Polls {
-		if try > 0 {
-			if err := sleep(ctx, d.opts.Poll); err != nil {
-				return "", err
-			}
+		if try > 0 && !perigee.Pause(ctx, d.opts.Poll) {
+			return "", ctx.Err()
 		}
 		progress(Progress{Stage: StageOnboarding, Try: try + 1, Tries: d.opts.Polls})
 		var operation struct {
@@ -165,18 +163,18 @@ func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier ti
 		}
 	}
 	return "", perigee.Errorf(perigee.ClassUnavailable, "the provider is still setting the account up").
-		WithNext("try again in a minute")
+		WithHint("try again in a minute")
 }
 
 // failed judges the error of an operation, which comes with status 200.
 func (d *Discoverer) failed(status json.RawMessage) error {
 	body, err := json.Marshal(map[string]json.RawMessage{"error": status})
 	if err == nil {
-		if v, ok := verdict.ClassifyStreamError(body, d.opts.Now()); ok {
+		if v, ok := providererr.ClassifyStreamError(body, d.opts.Now()); ok {
 			return &Refusal{v}
 		}
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithNext("try again in a minute")
+	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithHint("try again in a minute")
 }
 
 // call asks the endpoints one after the other until one answers, or refuses in the name of all. The first one's words are
@@ -190,12 +188,12 @@ func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method str
 	for _, endpoint := range d.opts.Endpoints {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(endpoint, "/")+"/v1internal:"+method, bytes.NewReader(encoded))
 		if err != nil {
-			return perigee.Errorf(perigee.ClassInvalid, "the endpoint %q is no address", endpoint).
-				WithNext("check endpoints of this upstream in the configuration")
+			return perigee.Errorf(perigee.ClassInvalid, "the endpoint %q is not a URL", endpoint).
+				WithHint("check endpoints of this upstream in the configuration")
 		}
 		req.Header.Set("Authorization", "Bearer "+access.Reveal())
 		req.Header.Set("Content-Type", "application/json")
-		err = d.http.do(req, answer, access.Reveal())
+		err = d.http.do(req, answer, access)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -209,7 +207,7 @@ func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method str
 	}
 	if first == nil {
 		return perigee.Errorf(perigee.ClassInvalid, "there is no endpoint to ask").
-			WithNext("set endpoints of this upstream in the configuration")
+			WithHint("set endpoints of this upstream in the configuration")
 	}
 	return first
 }
@@ -219,15 +217,4 @@ func othersMayAnswer(err error) bool {
 		return refusal.NextHost
 	}
 	return perigee.AsError(err).Class == perigee.ClassUnavailable
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

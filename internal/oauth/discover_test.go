@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
-	"perigee/internal/verdict"
 )
 
 var endpoints = []string{"https://daily.example.com", "https://autopush.example.com/", "https://prod.example.com"}
@@ -190,7 +190,7 @@ func TestTiers(t *testing.T) {
 		want    string   // the project
 		asked   []string // tier, or tier/project, of each onboardUser
 		class   perigee.Class
-		kind    verdict.Kind
+		kind    providererr.Kind
 	}{
 		{name: "the default tier", load: []string{`{"allowedTiers":[{"id":"a"},{"id":"b","isDefault":true}]}`}, onboard: []string{made}, want: "made", asked: []string{"b"}},
 		{name: "the first without a default", load: []string{`{"allowedTiers":[{"id":"a"},{"id":"b"}]}`}, onboard: []string{made}, want: "made", asked: []string{"a"}},
@@ -206,11 +206,11 @@ func TestTiers(t *testing.T) {
 		{name: "an empty project is none", load: []string{`{"cloudaicompanionProject":{"id":""}}`}, onboard: []string{made}, want: "made", asked: []string{"free-tier"}},
 		{name: "a project that only shows afterwards", load: []string{`{}`, `{"cloudaicompanionProject":"late"}`}, onboard: []string{`{"done":true}`}, want: "late", asked: []string{"free-tier"}},
 		{name: "no project after all", load: []string{`{}`}, onboard: []string{`{"done":true,"response":{}}`}, asked: []string{"free-tier"}, class: perigee.ClassUnavailable},
-		{name: "an operation that failed", load: []string{`{}`}, asked: []string{"free-tier"}, class: perigee.ClassForbidden, kind: verdict.KindBan,
+		{name: "an operation that failed", load: []string{`{}`}, asked: []string{"free-tier"}, class: perigee.ClassForbidden, kind: providererr.KindBan,
 			onboard: []string{`{"done":true,"error":{"code":403,"status":"PERMISSION_DENIED","message":"no","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"ACCOUNT_DISABLED"}]}}`}},
-		{name: "nothing but reasons against it", load: []string{`{"ineligibleTiers":[{"reasonCode":"UNSUPPORTED_LOCATION","reasonMessage":"Not here."}]}`}, class: perigee.ClassForbidden, kind: verdict.KindIneligible},
+		{name: "nothing but reasons against it", load: []string{`{"ineligibleTiers":[{"reasonCode":"UNSUPPORTED_LOCATION","reasonMessage":"Not here."}]}`}, class: perigee.ClassForbidden, kind: providererr.KindIneligible},
 		{name: "an account to be verified", load: []string{`{"ineligibleTiers":[{"reasonCode":"X","validationUrl":"https://accounts.google.com/signin/continue?a=b"}]}`},
-			class: perigee.ClassVerification, kind: verdict.KindVerification},
+			class: perigee.ClassVerification, kind: providererr.KindVerification},
 		{name: "not JSON", load: []string{`<html>`}, class: perigee.ClassUnavailable},
 		{name: "too long", load: []string{`{"x":"` + strings.Repeat("x", maxAnswer) + `"}`}, class: perigee.ClassUnavailable},
 	}

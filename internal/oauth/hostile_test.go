@@ -16,7 +16,7 @@ import (
 	"perigee"
 )
 
-// elsewhere is a host that nobody meant to talk to.
+// elsewhere is a host that should get no request.
 func elsewhere(t *testing.T) (address string, calls *atomic.Int32) {
 	t.Helper()
 	calls = new(atomic.Int32)
@@ -28,7 +28,7 @@ func elsewhere(t *testing.T) (address string, calls *atomic.Int32) {
 	return server.URL, calls
 }
 
-// A sign-in server that sends us on gets neither a refresh token nor an access token carried there, and nobody is blamed.
+// A sign-in server that sends us on gets neither a refresh token nor an access token carried there, and no account changes its state.
 func TestSecretsAreNotCarriedAlongARedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -91,9 +91,11 @@ func TestInstalledLinksLeadNowhere(t *testing.T) {
 		t.Skip("links need rights there")
 	}
 	i := newInstall(t)
-	outside := writeFile(t, filepath.Join(t.TempDir(), "outside.js"), fakeBundle("a"))
-	dist, bin := filepath.Join(i.dir, filepath.Dir(bundlePath)), filepath.Join(i.dir, filepath.Dir(serverPath))
-	if err := errors.Join(os.MkdirAll(dist, 0o700), os.MkdirAll(bin, 0o700)); err != nil {
+	outside := writeFile(t, filepath.Join(t.TempDir(), "outside.js"), fakeScript("a"))
+	elsewhere := t.TempDir()
+	writeFile(t, filepath.Join(elsewhere, "extensions/antigravity/dist/extension.js"), fakeScript("a"))
+	dist := filepath.Join(i.dir, filepath.Dir(scriptPath))
+	if err := errors.Join(os.MkdirAll(dist, 0o700), os.MkdirAll(filepath.Join(i.dir, "Contents/Resources"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for name, target := range map[string]string{
@@ -101,9 +103,9 @@ func TestInstalledLinksLeadNowhere(t *testing.T) {
 		filepath.Join(dist, "loop.js"):                 "loop.js",
 		filepath.Join(dist, "up.js"):                   "../../../../../../../../../../.." + outside,
 		filepath.Join(dist, "directory.js"):            filepath.Dir(outside),
-		filepath.Join(bin, "language_server_endless"):  "/dev/zero",
-		filepath.Join(bin, "language_server_terminal"): "/dev/tty",
-		filepath.Join(i.dir, "resources/app/out"):      filepath.Dir(outside),
+		filepath.Join(dist, "endless.js"):              "/dev/zero",
+		filepath.Join(dist, "terminal.js"):             "/dev/tty",
+		filepath.Join(i.dir, "Contents/Resources/app"): elsewhere,
 	} {
 		if err := os.Symlink(target, name); err != nil {
 			t.Fatal(err)

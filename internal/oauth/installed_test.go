@@ -2,44 +2,51 @@ package oauth
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee"
 	"perigee/internal/simulator"
 )
 
-const (
-	bundlePath = "resources/app/extensions/antigravity/dist/extension.js"
-	serverPath = "resources/app/extensions/antigravity/bin/language_server_linux_x64"
-)
+const scriptPath = "resources/app/extensions/antigravity/dist/extension.js"
 
-// An install is a fake installation, with somebody who looks into it.
-type install struct {
+// fakeID and fakeSecret have the form of an OAuth client's. They are put together here, so that nothing that looks like a
+// credential is in the source.
+func fakeID(letter string) string {
+	return "123456" + "789012-" + strings.Repeat(letter, 32) + ".apps." + "googleusercontent.com"
+}
+
+func fakeSecret(letter string) string { return "GOC" + "SPX-" + strings.Repeat(letter, 28) }
+
+func fakeScript(letter string) string {
+	return `const a={clientId:"` + fakeID(letter) + `",clientSecret:"` + fakeSecret(letter) + `"};`
+}
+
+// An installRig is a fake installation with an Installed that searches it.
+type installRig struct {
 	t   *testing.T
 	dir string
-	now time.Time
 	log bytes.Buffer
 	*Installed
 }
 
-func newInstall(t *testing.T) *install {
-	i := &install{t: t, dir: t.TempDir(), now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
-	i.Installed = NewInstalled(InstalledOptions{Dir: i.dir, Now: func() time.Time { return i.now }, Logger: slog.New(slog.NewTextHandler(&i.log, nil))})
+func newInstall(t *testing.T) *installRig {
+	i := &installRig{t: t, dir: t.TempDir()}
+	i.Installed = NewInstalled(i.dir, slog.New(slog.NewTextHandler(&i.log, nil)))
 	return i
 }
 
-func (i *install) write(name, content string) string {
+func (i *installRig) write(name, content string) string {
 	return writeFile(i.t, filepath.Join(i.dir, name), content)
 }
 
@@ -54,47 +61,30 @@ func writeFile(t *testing.T, path, content string) string {
 	return path
 }
 
-// sparse makes a large file with a client at its end.
-func (i *install) sparse(name string, size int64, letter string) {
-	i.t.Helper()
-	path := i.write(name, "")
-	if err := os.Truncate(path, size); err != nil {
-		i.t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteString(fakeBundle(letter)); err != nil {
-		i.t.Fatal(err)
-	}
-}
-
 // finds checks that a client is found.
-func (i *install) finds(id, letter string) Identity {
+func (i *installRig) finds(id, letter string) Identity {
 	i.t.Helper()
-	who, err := i.find(i.t.Context(), id)
+	client, err := i.find(i.t.Context(), id)
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	if who.ID != fakeID(letter) || !who.Secret.Equal(fakeSecret(letter)) {
-		i.t.Fatalf("found %v in %s, want %s", who.ID, who.File, letter)
+	if client.ID != fakeID(letter) || !client.Secret.Equal(fakeSecret(letter)) {
+		i.t.Fatalf("found %v in %s, want %s", client.ID, client.File, letter)
 	}
-	if strings.Contains(fmt.Sprintf("%v %+v %#v", who, who, who)+i.log.String(), "SPX-") {
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", client, client, client)+i.log.String(), "SPX-") {
 		i.t.Error("the secret was printed")
 	}
-	return who
+	return client
 }
 
-// findsNone checks that none is found, and returns what is said about it.
-func (i *install) findsNone(id string) (*perigee.Error, *NoClient) {
+// findsNone checks that no client is found, and returns the error and its cause.
+func (i *installRig) findsNone(id string) (*perigee.Error, *NoClient) {
 	i.t.Helper()
-	who, err := i.find(i.t.Context(), id)
+	client, err := i.find(i.t.Context(), id)
 	e := wantClass(i.t, err, perigee.ClassInvalid)
 	cause, ok := errors.AsType[*NoClient](err)
-	if !ok || e.Next == "" {
-		i.t.Fatalf("found %v, %v", who.ID, err)
+	if !ok || e.Hint == "" {
+		i.t.Fatalf("found %v, %v", client.ID, err)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v", err, cause)+i.log.String(), "SPX-") {
 		i.t.Error("a secret was printed")
@@ -102,62 +92,127 @@ func (i *install) findsNone(id string) (*perigee.Error, *NoClient) {
 	return e, cause
 }
 
-// TestInstalledLayouts finds a client wherever the IDE is on each platform, and in each part of it that a user may name.
+// TestInstalledLayouts finds a client in the layout of each platform, and in each part of an installation that a user may name.
 func TestInstalledLayouts(t *testing.T) {
 	for _, c := range []struct{ system, root, file string }{
-		{"linux", ".local/share/Antigravity", "resources/app/out/main.js"},
-		{"linux", "Antigravity", "resources/app/out/vs/code/electron-main/main.js"},
-		{"linux", "Antigravity", bundlePath},
-		{"linux", "Antigravity", serverPath},
-		{"linux", "Antigravity", "resources/bin/language_server"},
-		{"darwin", "Applications/Antigravity.app", "Contents/Resources/app/out/main.js"},
-		{"darwin", "Applications/Antigravity IDE.app", "Contents/Resources/app/extensions/antigravity/bin/language_server_macos_arm"},
-		{"darwin", "Applications/Antigravity.app", "Contents/Resources/bin/language_server"},
-		{"windows", "AppData/Local/Programs/Antigravity", bundlePath},
-		{"windows", "AppData/Local/Programs/Antigravity", "resources/app/extensions/antigravity/bin/language_server_windows_x64.exe"},
-		{"windows", "AppData/Local/Programs/Antigravity", "resources/bin/language_server.exe"},
-		{"", "Antigravity.app/Contents/Resources/app", "out/main.js"},
+		{"linux", ".local/share/Antigravity", scriptPath},
+		{"linux", "Antigravity", "resources/app/extensions/antigravity/dist/other.js"},
+		{"darwin", "Applications/Antigravity IDE.app", "Contents/Resources/app/extensions/antigravity/dist/extension.js"},
+		{"windows", "AppData/Local/Programs/Antigravity", scriptPath},
+		{"", "Antigravity.app/Contents/Resources/app", "extensions/antigravity/dist/extension.js"},
 		{"", "Antigravity/resources", "app/extensions/antigravity/dist/extension.js"},
 	} {
 		home := t.TempDir()
 		root := filepath.Join(home, c.root)
-		want := writeFile(t, filepath.Join(root, c.file), fakeBundle("a"))
-		env := map[string]string{"HOME": home, "USERPROFILE": home}
-		if c.system != "" && !slices.Contains(usualRoots(c.system, func(name string) string { return env[name] }), root) {
-			t.Errorf("%s: nobody looks in %s", c.system, root)
+		want := writeFile(t, filepath.Join(root, c.file), fakeScript("a"))
+		env := map[string]string{"HOME": home, "LOCALAPPDATA": filepath.Join(home, "AppData", "Local")}
+		if c.system != "" && !slices.Contains(usualDirs(c.system, func(name string) string { return env[name] }), root) {
+			t.Errorf("%s: %s is not searched", c.system, root)
 		}
-		// Only this root, because the machine of who runs the test may have an IDE, too.
-		env[InstalledVariable] = root
-		who, err := NewInstalled(InstalledOptions{OS: c.system, Env: func(name string) string { return env[name] }}).find(t.Context(), "")
-		if err != nil || who.ID != fakeID("a") || !who.Secret.Equal(fakeSecret("a")) || who.File != want {
-			t.Errorf("%s %s: found %+v, %v", c.root, c.file, who, err)
+		t.Setenv(InstalledVariable, root) // only this one, as there may be an IDE on the machine of the test
+		client, err := NewInstalled("", slog.New(slog.DiscardHandler)).find(t.Context(), "")
+		if err != nil || client.ID != fakeID("a") || !client.Secret.Equal(fakeSecret("a")) || client.File != want {
+			t.Errorf("%s %s: found %+v, %v", c.root, c.file, client, err)
 		}
 	}
 }
 
-func TestUsualRoots(t *testing.T) {
+func TestUsualDirs(t *testing.T) {
 	env := map[string]string{"HOME": "/home/me", "LOCALAPPDATA": "/local", "ProgramFiles": "/programs"}
 	for system, want := range map[string]string{
 		"linux":   "/usr/share/antigravity /opt/antigravity /opt/Antigravity /home/me/Antigravity /home/me/.local/share/Antigravity",
 		"darwin":  "/Applications/Antigravity.app /Applications/Antigravity IDE.app /home/me/Applications/Antigravity.app /home/me/Applications/Antigravity IDE.app",
 		"windows": "/local/Programs/Antigravity /local/Programs/Antigravity IDE /programs/Antigravity /programs/Antigravity IDE",
 	} {
-		got := usualRoots(system, func(name string) string { return env[name] })
+		got := usualDirs(system, func(name string) string { return env[name] })
 		if filepath.ToSlash(strings.Join(got, " ")) != want {
 			t.Errorf("%s: %q", system, got)
 		}
 	}
-	if got := usualRoots("windows", func(string) string { return "" }); got != nil {
+	if got := usualDirs("windows", func(string) string { return "" }); got != nil {
 		t.Errorf("without an environment: %q", got)
+	}
+}
+
+// TestClientsInAScript writes a script as letters for ids, their capitals for secrets, and a dot for what is between them.
+func TestClientsInAScript(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		dot          int // bytes
+		want         string
+	}{
+		{"one", "a.A", 10, "aA"},
+		{"the secret first", "A.a", 10, "aA"},
+		{"as far apart as may be", "a.A", maxDistance, "aA"},
+		{"too far apart", "a.A", maxDistance + 1, ""},
+		{"no secret", "a.b", 10, ""},
+		{"no id", "A.B", 10, ""},
+		{"a list", "a.A.b.B", 6, "aA bB"},
+		{"a list with more between than inside", "a.A..b.B", 6, "aA bB"},
+		{"a list with less between than inside", "a..A.b..B", 6, "aA bB"},
+		{"a list with secrets first", "A.a.B.b.C.c", 6, "aA bB cC"},
+		{"two ids for one secret are both returned", "a.b.A", 6, "aA bA"},
+		{"between two ids", "a.A.b", 6, "aA bA"},
+		{"first the ids and then the secrets", "a.b.A.B", 6, "aA aB bA bB"},
+		{"the same id twice", "a.A.a", 6, "aA aA"},
+		{"unrelated clients", "a.A" + strings.Repeat(".", 500) + "B.b", 10, "aA bB"},
+	} {
+		var script strings.Builder
+		for _, r := range c.script {
+			switch {
+			case r == '.':
+				script.WriteString(strings.Repeat(" ", c.dot))
+			case r >= 'a':
+				script.WriteString(fakeID(string(r)))
+			default:
+				script.WriteString(fakeSecret(string(r)))
+			}
+		}
+		var got []string
+		for _, client := range clientsIn([]byte(script.String())) {
+			got = append(got, client.ID[13:14]+client.Secret.Reveal()[7:8])
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFormOfClients puts what is almost an id or a secret beside a whole one of the other kind.
+func TestFormOfClients(t *testing.T) {
+	id, secret := fakeID("a"), fakeSecret("b")
+	end := id[strings.Index(id, "."):]
+	for name, c := range map[string]struct {
+		script string
+		want   int
+	}{
+		"a client":                  {`"` + id + `","` + secret + `"`, 1},
+		"at the beginning and end":  {secret + "," + id, 1},
+		"an id in a URL":            {secret + " https://" + id + "/", 1},
+		"a short secret":            {id + ` "` + secret[:len(secret)-1] + `"`, 0},
+		"a long secret":             {id + ` "` + secret + `x"`, 0},
+		"a secret with a blank":     {id + " " + secret[:20] + " " + secret[20:], 0},
+		"an end without an id":      {secret + " " + end, 0},
+		"an id without a number":    {secret + " -abc" + end, 0},
+		"an id without a dash":      {secret + " 123456789012" + end, 0},
+		"an id without a name":      {secret + " 123456789012-" + end, 0},
+		"an id in capitals":         {secret + " 123456789012-ABC" + end, 0},
+		"an id with a short number": {secret + " 12345-abc" + end, 0},
+		"an id with a long number":  {secret + " " + strings.Repeat("1", 21) + "-abc" + end, 0},
+		"an id with a long name":    {secret + " 123456789012-" + strings.Repeat("a", 65) + end, 0},
+	} {
+		if got := clientsIn([]byte(c.script)); len(got) != c.want {
+			t.Errorf("%s: got %d clients", name, len(got))
+		}
 	}
 }
 
 func TestSeveralClientsAreNotGuessed(t *testing.T) {
 	i := newInstall(t)
-	i.write(bundlePath, fakeBundle("a"))
-	i.write("resources/app/out/main.js", fakeBundle("b"))
+	i.write(scriptPath, fakeScript("a"))
+	i.write("resources/app/extensions/antigravity/dist/main.js", fakeScript("b"))
 	e, cause := i.findsNone("")
-	if !slices.Equal(cause.Several, []string{fakeID("a"), fakeID("b")}) || !strings.Contains(e.Message, fakeID("a")+", "+fakeID("b")) || !strings.Contains(e.Next, "oauth.client_id") {
+	if !slices.Equal(cause.Several, []string{fakeID("a"), fakeID("b")}) || !strings.Contains(e.Message, fakeID("a")+", "+fakeID("b")) || !strings.Contains(e.Hint, "oauth.client_id") {
 		t.Errorf("%v, %q", e, cause.Several)
 	}
 	i.finds(fakeID("b"), "b")
@@ -169,17 +224,17 @@ func TestSeveralClientsAreNotGuessed(t *testing.T) {
 
 func TestOneClientInSeveralFilesIsOne(t *testing.T) {
 	i := newInstall(t)
-	i.write("resources/app/out/main.js", strings.Repeat(fakeBundle("a")+strings.Repeat(" ", 5000), 3))
-	i.write(bundlePath, fakeBundle("a"))
+	i.write("resources/app/extensions/antigravity/dist/main.js", strings.Repeat(fakeScript("a")+strings.Repeat(" ", 5000), 3))
+	i.write(scriptPath, fakeScript("a"))
 	i.finds("", "a")
 }
 
 func TestTwoSecretsOfOneIDAreNotGuessed(t *testing.T) {
 	i := newInstall(t)
-	i.write("resources/app/out/main.js", fakeID("a")+" "+fakeSecret("a"))
-	i.write(bundlePath, fakeID("a")+" "+fakeSecret("b"))
+	i.write("resources/app/extensions/antigravity/dist/main.js", fakeID("a")+" "+fakeSecret("a"))
+	i.write(scriptPath, fakeID("a")+" "+fakeSecret("b"))
 	for _, id := range []string{"", fakeID("a")} {
-		if e, cause := i.findsNone(id); len(cause.Several) != 1 || !strings.Contains(e.Next, "oauth.client_secret") {
+		if e, cause := i.findsNone(id); len(cause.Several) != 1 || !strings.Contains(e.Hint, "oauth.client_secret") {
 			t.Errorf("%v, %q", e, cause.Several)
 		}
 	}
@@ -189,188 +244,54 @@ func TestIDAndSecretInDifferentFilesAreNoPair(t *testing.T) {
 	i := newInstall(t)
 	i.write("resources/app/extensions/antigravity/dist/a.js", fakeID("a"))
 	i.write("resources/app/extensions/antigravity/dist/b.js", fakeSecret("a"))
-	_, cause := i.findsNone("")
-	if want := "2 files read in " + i.dir; cause.Looked != want || cause.Several != nil {
-		t.Errorf("it says %q, want %q", cause.Looked, want)
+	if _, cause := i.findsNone(""); cause.Looked != "scripts read in "+i.dir || cause.Several != nil {
+		t.Errorf("looked: %q", cause.Looked)
 	}
-}
-
-func TestFilesThatAreNotTheIDEsAreNotRead(t *testing.T) {
-	i := newInstall(t)
-	for _, name := range []string{"main.js", "resources/app/out/other.js", "resources/app/extensions/other/dist/extension.js",
-		"resources/app/extensions/antigravity/dist/deep/extension.js", "resources/app/extensions/antigravity/bin/fd"} {
-		i.write(name, fakeBundle("a"))
-	}
-	if _, cause := i.findsNone(""); !strings.HasPrefix(cause.Looked, "0 files read in ") {
-		t.Errorf("it says %q", cause.Looked)
-	}
-}
-
-func TestProgramsAreReadOnlyForWhatBundlesLack(t *testing.T) {
-	i := newInstall(t)
-	i.write(bundlePath, fakeBundle("a"))
-	i.write(serverPath, "text"+fakeID("b")+fakeSecret("b")+"text")
-	i.finds("", "a") // with the program there would be two
-	i.finds(fakeID("b"), "b")
 }
 
 func TestWithoutAnInstallation(t *testing.T) {
 	i := newInstall(t)
-	i.opts.Dir = filepath.Join(i.dir, "nowhere")
-	if _, cause := i.findsNone(""); cause.Looked != "no installation in "+i.opts.Dir {
-		t.Errorf("it says %q", cause.Looked)
+	i.Installed.dir = filepath.Join(i.dir, "nowhere")
+	if _, cause := i.findsNone(""); cause.Looked != "no installation in "+i.Installed.dir {
+		t.Errorf("looked: %q", cause.Looked)
 	}
 }
 
-func TestLinksOutOfTheInstallationAreNotFollowed(t *testing.T) {
-	i := newInstall(t)
-	outside := writeFile(t, filepath.Join(t.TempDir(), "main.js"), fakeBundle("x"))
-	inside := i.write("elsewhere.js", fakeBundle("a"))
-	for name, target := range map[string]string{
-		"resources/app/out/main.js":                      outside,
-		"resources/app/extensions/antigravity":           filepath.Dir(outside),
-		"resources/app/out/b/main.js":                    "nowhere",
-		"resources/app/out/c/main.js":                    "../../../../elsewhere.js",
-		"Contents/Resources/app/out":                     filepath.Dir(outside),
-		"app/extensions/antigravity/dist/up.js":          "../../../../../" + filepath.Base(filepath.Dir(outside)) + "/main.js",
-		"app/extensions/antigravity/bin/language_server": filepath.Dir(inside),
-	} {
-		path := filepath.Join(i.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// TestSearchIsLazyAndNotRepeated creates, changes and removes the IDE between searches.
+func TestSearchIsLazyAndNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstall(t)
+		i.findsNone("")
+		i.write(scriptPath, fakeScript("a"))
+		time.Sleep(searchInterval - time.Second)
+		i.findsNone("")
+		time.Sleep(time.Second)
+		i.finds("", "a")
+		if err := os.RemoveAll(i.dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(target, path); err != nil {
-			t.Skip(err)
+		time.Sleep(24 * time.Hour)
+		i.finds("", "a")
+		if n := strings.Count(i.log.String(), "client of the installed IDE"); n != 1 {
+			t.Errorf("%d log lines: %s", n, i.log.String())
 		}
-	}
-	i.finds("", "a")
-	_, cause := i.findsNone(fakeID("x"))
-	for _, name := range []string{"resources/app/out/main.js", "resources/app/out/b/main.js", "up.js", "language_server"} {
-		if !strings.Contains(strings.Join(i.last.skipped, " "), name) {
-			t.Errorf("%s is not named in %q", name, i.last.skipped)
-		}
-	}
-	if !strings.Contains(cause.Looked, "not readable: ") || !strings.HasSuffix(cause.Looked, " more") {
-		t.Errorf("it says %q", cause.Looked)
-	}
+	})
 }
 
-func TestRootsThatAreOneAreReadOnce(t *testing.T) {
+func TestConcurrentSearchesAreOne(t *testing.T) {
 	i := newInstall(t)
-	i.write(bundlePath, "nothing")
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(i.dir, link); err != nil {
-		t.Skip(err)
-	}
-	f := finding{left: maxRead}
-	if err := f.read(t.Context(), []string{i.dir, link}, true, stages[0]); err != nil || f.files != 1 {
-		t.Errorf("%d files were read, %v", f.files, err)
-	}
-}
-
-func TestUnreadableFilesAreNamed(t *testing.T) {
-	if os.Geteuid() <= 0 {
-		t.Skip("nothing is unreadable here")
-	}
-	i := newInstall(t)
-	if err := os.Chmod(i.write("resources/app/out/main.js", fakeBundle("x")), 0); err != nil {
-		t.Fatal(err)
-	}
-	_, cause := i.findsNone("")
-	if !strings.Contains(cause.Looked, filepath.Join(i.dir, "resources/app/out/main.js")+" (permission denied)") {
-		t.Errorf("it says %q", cause.Looked)
-	}
-	i.write(bundlePath, fakeBundle("a"))
-	i.now = i.now.Add(lookAgain)
-	i.finds("", "a")
-}
-
-func TestLargeProgramsTakeLittleMemory(t *testing.T) {
-	i := newInstall(t)
-	i.sparse(serverPath, 200<<20, "a")
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	i.finds("", "a")
-	runtime.ReadMemStats(&after)
-	if spent := after.TotalAlloc - before.TotalAlloc; spent > 4<<20 {
-		t.Errorf("it took %d bytes", spent)
-	}
-}
-
-func TestNoMoreIsReadThanASearchMayCost(t *testing.T) {
-	i := newInstall(t)
-	for _, letter := range []string{"a", "b", "c"} {
-		i.sparse("resources/bin/language_server_"+letter, 250<<20, letter)
-	}
-	i.finds("", "a")
-	for _, want := range []string{"language_server_b (only its first ", "language_server_c (400 MiB have been read already)"} {
-		if !strings.Contains(i.last.String(), want) {
-			t.Errorf("%q is not in %q", want, i.last.String())
-		}
-	}
-}
-
-// TestLookingIsLazyAndNotRepeated creates, changes and removes the IDE between asking.
-func TestLookingIsLazyAndNotRepeated(t *testing.T) {
-	i := newInstall(t)
-	i.findsNone("")
-	i.write(bundlePath, fakeBundle("a"))
-	i.now = i.now.Add(lookAgain - time.Second)
-	i.findsNone("")
-	i.now = i.now.Add(time.Second)
-	i.finds("", "a")
-	if err := os.RemoveAll(i.dir); err != nil {
-		t.Fatal(err)
-	}
-	i.now = i.now.Add(24 * time.Hour)
-	i.finds("", "a")
-	if n := strings.Count(i.log.String(), "that of the installed IDE"); n != 1 {
-		t.Errorf("it was told %d times: %s", n, i.log.String())
-	}
-}
-
-func TestSearchThatIsCanceled(t *testing.T) {
-	i := newInstall(t)
-	i.write(bundlePath, fakeBundle("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := i.find(ctx, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	i.finds("", "a") // at once: it was no failure
-
-	i = newInstall(t)
-	i.sparse(serverPath, 200<<20, "a")
-	ctx, cancel = context.WithCancel(t.Context())
-	defer cancel()
-	n, err := scan(ctx, readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }), true, nil)
-	if !errors.Is(err, context.Canceled) || n > 1<<20 {
-		t.Errorf("%d bytes were read, %v", n, err)
-	}
-	i.turn <- struct{}{} // somebody else is looking
-	if _, err := i.find(ctx, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("who waits got %v", err)
-	}
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func TestManyLookAtOnce(t *testing.T) {
-	i := newInstall(t)
-	i.write(bundlePath, fakeBundle("a"))
-	var looking sync.WaitGroup
+	i.write(scriptPath, fakeScript("a"))
+	var searches sync.WaitGroup
 	for range 8 {
-		looking.Go(func() {
-			if who, err := i.find(t.Context(), ""); err != nil || who.ID != fakeID("a") {
-				t.Errorf("%v, %v", who.ID, err)
+		searches.Go(func() {
+			if client, err := i.find(t.Context(), ""); err != nil || client.ID != fakeID("a") {
+				t.Errorf("%v, %v", client.ID, err)
 			}
 		})
 	}
-	looking.Wait()
-	if i.last.files != 1 {
-		t.Errorf("%d files were read", i.last.files)
+	searches.Wait()
+	if n := strings.Count(i.log.String(), "client of the installed IDE"); n != 1 {
+		t.Errorf("%d searches: %s", n, i.log.String())
 	}
 }
 
@@ -398,7 +319,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		i := newInstall(t)
 		for _, letter := range c.installed {
-			i.write("resources/app/extensions/antigravity/dist/"+string(letter)+".js", fakeBundle(string(letter)))
+			i.write("resources/app/extensions/antigravity/dist/"+string(letter)+".js", fakeScript(string(letter)))
 		}
 		options := Options{ClientID: c.id, ClientSecret: perigee.NewSecret(c.secret), Installed: i.Installed}
 		if c.nowhere {
@@ -411,8 +332,8 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			wantClass(t, err, perigee.ClassInvalid)
 		}
-		if c.id != "" && c.secret != "" && i.last.stage != 0 {
-			t.Errorf("%s: it was looked for all the same", name)
+		if c.id != "" && c.secret != "" && !i.at.IsZero() {
+			t.Errorf("%s: there was a search all the same", name)
 		}
 	}
 }
@@ -429,8 +350,8 @@ func TestSignInWithTheClientOfTheIDE(t *testing.T) {
 	if e := wantClass(t, err, perigee.ClassInvalid); strings.Contains(e.Error(), i.dir) {
 		t.Errorf("clients of the gateway get to know a directory: %v", e)
 	}
-	want := i.write(bundlePath, fakeBundle("a"))
-	i.now = i.now.Add(lookAgain)
+	want := i.write(scriptPath, fakeScript("a"))
+	i.at = time.Time{}
 	l, b, done := r.start(LoginOptions{})
 	if l.Identity.ID != fakeID("a") || l.Identity.File != want || !strings.Contains(l.URL, fakeID("a")) || strings.Contains(l.URL, "SPX-") {
 		t.Errorf("%+v, %s", l.Identity, l.URL)
@@ -452,7 +373,7 @@ func TestIDWithoutASecretAnywhere(t *testing.T) {
 	r.options.ClientSecret, r.options.Installed = perigee.Secret{}, i.Installed
 	_, err := NewClient(r.options).Refresh(t.Context(), perigee.NewSecret("sim-refresh-ada"))
 	wantClass(t, err, perigee.ClassIdentity)
-	if !strings.Contains(i.log.String(), "no OAuth client is taken from an installed IDE") {
+	if !strings.Contains(i.log.String(), "no OAuth client found in an installed IDE") {
 		t.Errorf("the log does not say so: %s", i.log.String())
 	}
 }

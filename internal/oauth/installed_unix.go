@@ -9,18 +9,11 @@ import (
 	"syscall"
 )
 
-// openAtOnce keeps opening from waiting for whoever is at the other end.
-const openAtOnce = syscall.O_NONBLOCK
-
-// isForeign says why an installation is not to be believed that nobody has named: somebody else on this machine may have
-// put it there.
-func isForeign(info fs.FileInfo) error {
+// checkOwner refuses an installation that another user of this machine may have put where the IDE usually is.
+func checkOwner(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
-		return errors.New("it belongs to another user; name it with --ide or " + InstalledVariable + " if it is yours")
-	case info.Mode().Perm()&0o002 != 0:
-		return errors.New("everybody can write to it; name it with --ide or " + InstalledVariable + " if it is yours")
+	if ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o002 != 0 {
+		return errors.New("another user owns it or can write to it; name it with --ide or " + InstalledVariable + " if it is yours")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type Login struct {
 	close    sync.Once
 }
 
-// SignedIn is who signed in.
+// SignedIn is the account that signed in.
 type SignedIn struct {
 	Email string
 	Grant Grant
@@ -68,7 +68,7 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	listeners, port, err := listen(opts.Port)
 	if err != nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "no port for the callback of the sign-in: %w", err).
-			WithNext("free a port on both 127.0.0.1 and ::1, or set oauth.redirect_port to one that is free")
+			WithHint("free a port on both 127.0.0.1 and ::1, or set oauth.redirect_port to one that is free")
 	}
 	l := &Login{
 		RedirectURI: "http://localhost:" + strconv.Itoa(port) + callbackPath,
@@ -145,8 +145,8 @@ func listenOn(families [][2]string, port int) (listeners []net.Listener, err err
 	return listeners, nil
 }
 
-// Wait returns who signed in. It ends when ctx does, when the time is up, when the person declines, or when the provider
-// does not take the answer; a pasted code that is not good is told to who pasted it, and can be tried again. The callback
+// Wait returns the account that signed in. It ends when ctx does, when the time is up, when the person declines, or when the provider
+// does not take the answer; a pasted code that is not good is the error of Paste, and another can be pasted. The callback
 // is closed when it returns.
 func (l *Login) Wait(ctx context.Context) (SignedIn, error) {
 	defer l.Close()
@@ -167,14 +167,14 @@ func (l *Login) Wait(ctx context.Context) (SignedIn, error) {
 				return SignedIn{}, ctx.Err()
 			}
 			return SignedIn{}, perigee.Errorf(perigee.ClassUnavailable, "no sign-in within %v", l.opts.Timeout).
-				WithNext("run `perigee login` again; if the browser ends on a page that cannot be reached, paste its address")
+				WithHint("run `perigee login` again; if the browser ends on a page that cannot be reached, paste its address")
 		}
 	}
 }
 
 var (
 	errTimeUp = errors.New("the time is up")
-	errOver   = perigee.Errorf(perigee.ClassUnavailable, "the sign-in is over").WithNext("run `perigee login` again")
+	errOver   = perigee.Errorf(perigee.ClassUnavailable, "the sign-in is over").WithHint("run `perigee login` again")
 )
 
 // pasteAgain says whether another code may do. One that was given for another callback looks like a wrong OAuth client.
@@ -187,7 +187,7 @@ func pasteAgain(err error) bool {
 func (l *Login) redeem(ctx context.Context, a attempt) (SignedIn, error) {
 	if a.denied != "" {
 		return SignedIn{}, perigee.Errorf(perigee.ClassForbidden, "the sign-in was declined (%s)", a.denied).
-			WithNext("run `perigee login` again and allow what the page asks for")
+			WithHint("run `perigee login` again and allow what the page asks for")
 	}
 	grant, err := l.opts.Client.exchange(ctx, a.code, l.verifier, l.RedirectURI)
 	if err != nil {
@@ -195,7 +195,7 @@ func (l *Login) redeem(ctx context.Context, a attempt) (SignedIn, error) {
 	}
 	email, err := l.opts.Client.Email(ctx, grant.Access)
 	if err != nil {
-		return SignedIn{}, fmt.Errorf("who signed in: %w", err)
+		return SignedIn{}, fmt.Errorf("find out which account signed in: %w", err)
 	}
 	return SignedIn{Email: email, Grant: grant}, nil
 }
@@ -211,7 +211,7 @@ func (l *Login) Paste(ctx context.Context, text string) error {
 	// A code without a state was carried by hand, and is bound to this sign-in by its verifier.
 	if p.state != "" && !l.isOurs(p.state) {
 		return perigee.Errorf(perigee.ClassInvalid, "that address belongs to another sign-in").
-			WithNext("open the link of this one, and paste the address that the browser ends on")
+			WithHint("open the link of this one, and paste the address that the browser ends on")
 	}
 	return l.try(ctx, attempt{pasted: p, byHand: true})
 }

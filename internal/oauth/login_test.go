@@ -17,7 +17,7 @@ import (
 	"perigee/internal/simulator"
 )
 
-// A browser stands for the person who signs in: it goes to the provider over pipes, and back over TCP.
+// A browser stands for the user's browser: it goes to the provider over pipes, and back over TCP.
 type browser struct {
 	t        *testing.T
 	provider http.RoundTripper
@@ -192,7 +192,7 @@ func TestPastingTheWrongThingCanBePutRight(t *testing.T) {
 	wantClass(t, l.Paste(t.Context(), "a-code-that-is-late"), perigee.ClassUnavailable)
 }
 
-// TestCallbackThatIsNotOurs comes from somebody who found the port.
+// TestCallbackThatIsNotOurs: a callback from a program that found the port.
 func TestCallbackThatIsNotOurs(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	l, b, done := r.start(LoginOptions{})
@@ -273,8 +273,8 @@ func TestLoginOnTheConfiguredPort(t *testing.T) {
 func TestLoginThatNobodyFinishes(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	l, _, done := r.start(LoginOptions{Timeout: time.Millisecond})
-	if e := wantClass(t, (<-done).err, perigee.ClassUnavailable); !strings.Contains(e.Next, "paste") {
-		t.Errorf("next is %q", e.Next)
+	if e := wantClass(t, (<-done).err, perigee.ClassUnavailable); !strings.Contains(e.Hint, "paste") {
+		t.Errorf("next is %q", e.Hint)
 	}
 	wantFree(t, l)
 
@@ -318,8 +318,8 @@ func TestLoginWithoutARefreshToken(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Request: req, Body: io.NopCloser(strings.NewReader(`{"access_token":"x","expires_in":3599}`))}, nil
 	})
 	l, _, _ := r.start(LoginOptions{Client: NewClient(options)})
-	if e := wantClass(t, l.Paste(t.Context(), "some-code-or-other"), perigee.ClassUnauthenticated); !strings.Contains(e.Next, "permissions") {
-		t.Errorf("next is %q", e.Next)
+	if e := wantClass(t, l.Paste(t.Context(), "some-code-or-other"), perigee.ClassUnauthenticated); !strings.Contains(e.Hint, "permissions") {
+		t.Errorf("next is %q", e.Hint)
 	}
 }
 

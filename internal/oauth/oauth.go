@@ -3,13 +3,12 @@
 // between programs are read and written by package accountfile.
 //
 // It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
-// perigee.AccountStore, and what a refusal means is judged by package verdict. It holds no OAuth client of anybody: id and
+// perigee.AccountStore, and what a refusal means is decided by package providererr. It has no OAuth client of its own: id and
 // secret come from the user's configuration, or from the user's own copy of the IDE (Installed). The daemon calls it, for
-// the accounts that it lends and for people who sign in.
+// the accounts of its pools and for `perigee login`.
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,14 +17,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
 
 	"perigee"
+	"perigee/internal/providererr"
+	"perigee/internal/redact"
 	"perigee/internal/upstream/wire"
-	"perigee/internal/verdict"
 )
 
 // defaultScopes are what a sign-in is asked for unless Options say otherwise.
@@ -60,7 +59,7 @@ type Client struct {
 	http caller
 }
 
-// NewClient returns a client. It does not call anybody.
+// NewClient returns a client. It makes no calls.
 func NewClient(opts Options) *Client {
 	if opts.Scopes == nil {
 		opts.Scopes = defaultScopes
@@ -83,12 +82,12 @@ type Grant struct {
 }
 
 // A Refusal is an answer of the provider that is not a success, with what it means for the account.
-type Refusal struct{ verdict.Verdict }
+type Refusal struct{ providererr.Diagnosis }
 
-func (r *Refusal) Error() string { return r.Verdict.Error.Error() }
+func (r *Refusal) Error() string { return r.Diagnosis.Error.Error() }
 
 // Unwrap returns the *perigee.Error.
-func (r *Refusal) Unwrap() error { return r.Verdict.Error }
+func (r *Refusal) Unwrap() error { return r.Diagnosis.Error }
 
 // StateOf says which state an account gets into by an error, and the reason for a person. An error that says nothing
 // about the account, such as a network that is down, gives ok false: it must not change any account.
@@ -98,11 +97,11 @@ func StateOf(err error) (state, reason string, ok bool) {
 		return "", "", false
 	}
 	switch refusal.Kind {
-	case verdict.KindSignedOut:
+	case providererr.KindSignedOut:
 		state = perigee.AccountSignedOut
-	case verdict.KindVerification:
+	case providererr.KindVerification:
 		state = perigee.AccountVerification
-	case verdict.KindBan, verdict.KindIneligible:
+	case providererr.KindBan, providererr.KindIneligible:
 		state = perigee.AccountBanned
 	default:
 		return "", "", false
@@ -124,7 +123,7 @@ type ask struct {
 func (c *Client) consentURL(a ask) (string, error) {
 	page, err := url.Parse(c.opts.AuthURL)
 	if err != nil || page.Host == "" {
-		return "", misconfigured("auth_url is %q, which is no address", c.opts.AuthURL)
+		return "", misconfigured("auth_url is %q, which is not a URL", c.opts.AuthURL)
 	}
 	query := page.Query()
 	for name, value := range map[string]string{
@@ -140,6 +139,22 @@ func (c *Client) consentURL(a ask) (string, error) {
 	page.RawQuery = query.Encode()
 	return page.String(), nil
 }
+
+// An Identity is an OAuth client.
+type Identity struct {
+	ID     string
+	Secret perigee.Secret
+	File   string // the script of the installed IDE that has it; empty: it is the configured one
+}
+
+// NoClient is the cause of the error that there is no OAuth client to sign in with. It names directories of this machine, so
+// it is for the command line and not for clients of the gateway.
+type NoClient struct {
+	Several []string // the ids to choose from; nil: no client fits
+	Looked  string   // where, and what could not be read
+}
+
+func (n *NoClient) Error() string { return "no OAuth client in an installed IDE" }
 
 // Identity is the OAuth client that is signed in with. When there is none, because it is not configured and not to be found
 // either, the error wraps a *NoClient if it was looked for.
@@ -160,7 +175,7 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 
 func misconfigured(format string, args ...any) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, format, args...).
-		WithNext("check oauth of this upstream in the configuration")
+		WithHint("check oauth of this upstream in the configuration")
 }
 
 // exchange turns the code of a consent into tokens.
@@ -168,17 +183,17 @@ func (c *Client) exchange(ctx context.Context, code perigee.Secret, verifier, re
 	grant, err := c.token(ctx, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()}, "code_verifier": {verifier}, "redirect_uri": {redirectURI},
 	})
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == verdict.KindSignedOut {
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == providererr.KindSignedOut {
 		// What is not good here is the code, not an account.
-		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server does not take the code: it was used before, is too old, or belongs to another sign-in").
-			WithNext("run `perigee login` again")
+		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server rejects the code: it was used before, is too old, or belongs to another sign-in").
+			WithHint("run `perigee login` again")
 	}
 	if err != nil {
 		return Grant{}, err
 	}
 	if grant.Refresh.IsZero() {
 		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server gave no refresh token").
-			WithNext("remove the program's access at https://myaccount.google.com/permissions, then run `perigee login` again")
+			WithHint("remove the program's access at https://myaccount.google.com/permissions, then run `perigee login` again")
 	}
 	return grant, nil
 }
@@ -186,7 +201,7 @@ func (c *Client) exchange(ctx context.Context, code perigee.Secret, verifier, re
 // Refresh turns a refresh token into an access token.
 func (c *Client) Refresh(ctx context.Context, refresh perigee.Secret) (Grant, error) {
 	if refresh.IsZero() {
-		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "there is no refresh token").WithNext("run `perigee login`")
+		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "there is no refresh token").WithHint("run `perigee login`")
 	}
 	return c.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh.Reveal()}})
 }
@@ -206,7 +221,7 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.opts.TokenURL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return Grant{}, misconfigured("token_url is %q, which is no address", c.opts.TokenURL)
+		return Grant{}, misconfigured("token_url is %q, which is not a URL", c.opts.TokenURL)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	var answer struct {
@@ -215,7 +230,11 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		ExpiresIn    json.RawMessage `json:"expires_in"` // of whatever type: the tokens beside it must not be lost
 		Scope        string          `json:"scope"`
 	}
-	err = c.http.do(req, &answer, form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("client_secret"))
+	var secrets []perigee.Secret
+	for _, name := range []string{"refresh_token", "code", "code_verifier", "client_secret"} {
+		secrets = append(secrets, perigee.NewSecret(form.Get(name)))
+	}
+	err = c.http.do(req, &answer, secrets...)
 	if err == nil && answer.AccessToken == "" {
 		err = senseless(req, errors.New("there is no access token in it"))
 	}
@@ -236,11 +255,11 @@ func (c *Client) withoutToken(err error) error {
 		return err
 	}
 	e := *trouble
-	e.Retry = verdict.SignInPause
+	e.Retry = providererr.SignInPause
 	return &e
 }
 
-// An access token that does not say how long it is good gets what is usual; nobody's is good for longer than a day.
+// An access token that does not say how long it is good gets the usual lifetime; none is used for longer than a day.
 const (
 	usualLifetime = time.Hour
 	maxLifetime   = 24 * time.Hour
@@ -260,13 +279,13 @@ func lifetime(raw json.RawMessage) time.Duration {
 func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.opts.UserinfoURL, nil)
 	if err != nil {
-		return "", misconfigured("userinfo_url is %q, which is no address", c.opts.UserinfoURL)
+		return "", misconfigured("userinfo_url is %q, which is not a URL", c.opts.UserinfoURL)
 	}
 	req.Header.Set("Authorization", "Bearer "+access.Reveal())
 	var answer struct {
 		Email string `json:"email"`
 	}
-	if err := c.http.do(req, &answer, access.Reveal()); err != nil {
+	if err := c.http.do(req, &answer, access); err != nil {
 		return "", err
 	}
 	email, ok := Address(answer.Email)
@@ -296,7 +315,7 @@ const maxAnswer = 1 << 20
 
 // do sends a request and decodes the JSON of a successful answer. secrets are what the request has in it that must not
 // come back in an error, whatever the server repeats.
-func (c caller) do(req *http.Request, answer any, secrets ...string) error {
+func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) error {
 	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
 	defer cancel()
 	if c.userAgent != "" {
@@ -313,11 +332,7 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 		return unreachable(req, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		body = unescaped(body)
-		for _, secret := range secrets {
-			body = redact(body, secret)
-		}
-		return &Refusal{verdict.Classify(resp.StatusCode, resp.Header, body, c.now())}
+		return &Refusal{providererr.Classify(resp.StatusCode, resp.Header, redact.New(secrets...).Body(body), c.now())}
 	}
 	if len(body) > maxAnswer {
 		return senseless(req, fmt.Errorf("it is longer than %d bytes", maxAnswer))
@@ -328,56 +343,21 @@ func (c caller) do(req *http.Request, answer any, secrets ...string) error {
 	return nil
 }
 
-// shortSecret is a secret that may be part of an ordinary word.
-const shortSecret = 8
-
-// redact takes a secret out of an answer. A short one is only looked for as a word of its own: without half of its letters
-// nobody could tell what the answer means.
-func redact(body []byte, secret string) []byte {
-	const gone = "[redacted]"
-	switch {
-	case secret == "":
-		return body
-	case len(secret) >= shortSecret:
-		return bytes.ReplaceAll(body, []byte(secret), []byte(gone))
-	}
-	word := regexp.MustCompile(`(^|[^\pL\pN_-])` + regexp.QuoteMeta(secret) + `([^\pL\pN_-]|$)`)
-	for range 2 { // two that share what stands between them
-		body = word.ReplaceAll(body, []byte("${1}"+gone+"${2}"))
-	}
-	return body
-}
-
-// unescaped writes JSON anew, so that what stands in it is found however it was escaped.
-func unescaped(body []byte) []byte {
-	var value any
-	if json.Unmarshal(body, &value) != nil {
-		return body
-	}
-	var plain bytes.Buffer
-	encoder := json.NewEncoder(&plain)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(value) != nil {
-		return body
-	}
-	return plain.Bytes()
-}
-
 // unreachable is trouble on the way. It says nothing about any account.
 func unreachable(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
-		return req.Context().Err() // who asked has gone
+		return req.Context().Err() // the caller has gone
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // its URL is more than anybody needs
+		err = failed.Err // without its URL, which may have secrets in it
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "%s cannot be reached: %w", req.URL.Host, err).
-		WithNext("check oauth and endpoints of this upstream in the configuration, and the network")
+		WithHint("check oauth and endpoints of this upstream in the configuration, and the network")
 }
 
 func senseless(req *http.Request, err error) error {
-	return perigee.Errorf(perigee.ClassUnavailable, "%s sent an answer that makes no sense: %w", req.URL.Host, err).
-		WithNext("try again; if it stays, check that no proxy stands in the way")
+	return perigee.Errorf(perigee.ClassUnavailable, "%s sent an invalid answer: %w", req.URL.Host, err).
+		WithHint("try again; if that does not help, check whether a proxy interferes")
 }
 
 // Address is an e-mail address as accounts are named by it, in lower case. What cannot be one gives ok false, so that no junk

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
-	"perigee/internal/verdict"
 )
 
 // answering is a client whose sign-in server gives one answer to everything.
@@ -32,16 +32,16 @@ func TestRefreshAnswers(t *testing.T) {
 		status int
 		body   string
 		class  perigee.Class
-		kind   verdict.Kind // empty: the server gave no reason
-		state  string       // of the account afterwards; empty: unchanged
+		kind   providererr.Kind // empty: the server gave no reason
+		state  string           // of the account afterwards; empty: unchanged
 	}{
-		{"revoked", 400, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, perigee.ClassUnauthenticated, verdict.KindSignedOut, perigee.AccountSignedOut},
-		{"revoked, as the other API says it", 400, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"invalid_grant: Bad Request"}}`, perigee.ClassUnauthenticated, verdict.KindSignedOut, perigee.AccountSignedOut},
-		{"issued to another client", 401, `{"error":"unauthorized_client","error_description":"Unauthorized"}`, perigee.ClassIdentity, verdict.KindOAuthClient, ""},
-		{"a client that is not known", 401, `{"error":"invalid_client","error_description":"The OAuth client was not found."}`, perigee.ClassIdentity, verdict.KindOAuthClient, ""},
-		{"too often", 429, `{"error":"rate_limit_exceeded"}`, perigee.ClassUnavailable, verdict.KindNoToken, ""},
-		{"the server is in trouble", 500, `{"error":"internal_failure"}`, perigee.ClassUnavailable, verdict.KindNoToken, ""},
-		{"a page of a proxy", 502, `<html><title>Bad Gateway</title>`, perigee.ClassUnavailable, verdict.KindNoToken, ""},
+		{"revoked", 400, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, perigee.ClassUnauthenticated, providererr.KindSignedOut, perigee.AccountSignedOut},
+		{"revoked, as the other API says it", 400, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"invalid_grant: Bad Request"}}`, perigee.ClassUnauthenticated, providererr.KindSignedOut, perigee.AccountSignedOut},
+		{"issued to another client", 401, `{"error":"unauthorized_client","error_description":"Unauthorized"}`, perigee.ClassIdentity, providererr.KindOAuthClient, ""},
+		{"a client that is not known", 401, `{"error":"invalid_client","error_description":"The OAuth client was not found."}`, perigee.ClassIdentity, providererr.KindOAuthClient, ""},
+		{"too often", 429, `{"error":"rate_limit_exceeded"}`, perigee.ClassUnavailable, providererr.KindNoToken, ""},
+		{"the server is in trouble", 500, `{"error":"internal_failure"}`, perigee.ClassUnavailable, providererr.KindNoToken, ""},
+		{"a page of a proxy", 502, `<html><title>Bad Gateway</title>`, perigee.ClassUnavailable, providererr.KindNoToken, ""},
 		{"a page instead of an answer", 200, `<html>Sign in to the network</html>`, perigee.ClassUnavailable, "", ""},
 		{"half an answer", 200, `{"access_token":"sim-access-x","expi`, perigee.ClassUnavailable, "", ""},
 		{"no token", 200, `{"expires_in":3599}`, perigee.ClassUnavailable, "", ""},
@@ -94,7 +94,7 @@ func TestNetworkThatIsDown(t *testing.T) {
 	client := answering(200, "")
 	client.http.client.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route to host") })
 	_, err := client.Refresh(t.Context(), perigee.NewSecret("sim-refresh-x"))
-	if e := wantClass(t, err, perigee.ClassUnavailable); !strings.Contains(e.Message, "oauth2.example.com cannot be reached: no route to host") || e.Next == "" {
+	if e := wantClass(t, err, perigee.ClassUnavailable); !strings.Contains(e.Message, "oauth2.example.com cannot be reached: no route to host") || e.Hint == "" {
 		t.Errorf("got %v", e)
 	}
 	if _, _, ok := StateOf(err); ok {

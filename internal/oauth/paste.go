@@ -76,5 +76,5 @@ func notInCode(r rune) bool {
 
 func notPasted(problem string) error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).
-		WithNext("paste the whole address that the browser ended on; it starts with http://localhost and has code= in it")
+		WithHint("paste the whole address that the browser ended on; it starts with http://localhost and has code= in it")
 }

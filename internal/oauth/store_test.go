@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/seal"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
+	"perigee/internal/vault"
 )
 
 // openStore opens the accounts of a data directory as the daemon does.
 func openStore(t *testing.T, dir string) (*sqlstore.Accounts, func()) {
 	t.Helper()
-	key, err := seal.Open(t.Context(), seal.Options{Dir: dir, NoKeyring: true})
+	key, err := vault.Open(t.Context(), vault.Options{Dir: dir, NoKeyring: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // assistance is what loadCodeAssist says about an account.
@@ -69,7 +69,7 @@ func (a *assistance) found(id string) Project {
 const freeTier = "free-tier"
 
 // choose picks the tier to onboard to: the provider's default, else its first, else the one that the account is on. A
-// tier that wants the user's own project is of use only to who has one. The ids of paid tiers are not for onboarding.
+// tier that wants the user's own project is used only if there is one. The ids of paid tiers are not for onboarding.
 func (a *assistance) choose(own string, now time.Time) (tier, error) {
 	usable := slices.DeleteFunc(slices.Clone(a.Allowed), func(t tier) bool { return t.ID == "" || t.OwnProject && own == "" })
 	if i := slices.IndexFunc(usable, func(t tier) bool { return t.Default }); i >= 0 {
@@ -80,7 +80,7 @@ func (a *assistance) choose(own string, now time.Time) (tier, error) {
 		return usable[0], nil
 	case len(a.Allowed) > 0:
 		return tier{}, perigee.Errorf(perigee.ClassForbidden, "the provider wants a Google Cloud project of your own for this account").
-			WithNext("make one, enable the Gemini for Google Cloud API in it, and give its id as project_id of the account")
+			WithHint("make one, enable the Gemini for Google Cloud API in it, and give its id as project_id of the account")
 	case len(a.Ineligible) > 0:
 		return tier{}, a.Ineligible[0].refusal(now)
 	case a.CurrentTier != nil && a.CurrentTier.ID != "":
@@ -107,5 +107,5 @@ func (i ineligible) refusal(now time.Time) error {
 	if err != nil {
 		panic("oauth: " + err.Error()) // strings can always be encoded
 	}
-	return &Refusal{verdict.Classify(http.StatusForbidden, nil, body, now)}
+	return &Refusal{providererr.Classify(http.StatusForbidden, nil, body, now)}
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
+	"perigee/internal/steadyclock"
 )
 
 // How Tokens behaves in time.
@@ -18,42 +19,40 @@ const (
 	aheadJitter   = time.Minute      // at most so much earlier, so that accounts do not all refresh at once
 	goodForAWhile = 30 * time.Second // a token with less left is not given out
 	pauseAhead    = 15 * time.Second // after a refresh ahead of time that did not work
-	flightTime    = 90 * time.Second // of one refresh with everything that it takes
+	refreshTime   = 90 * time.Second // of one refresh with everything that it takes
 	saveTime      = 15 * time.Second // of keeping a rotated token, whatever else ends
 	maxRounds     = 4                // of finding that the sign-in was changed meanwhile
 )
 
-// Tokens gives out access tokens for one sign-in. It refreshes them when somebody asks and they are about to end, once
-// for all who ask, and never on its own. A refresh token that the provider replaced is in the store before the access token
+// Tokens gives out access tokens for one sign-in. It refreshes them when they are asked for and about to end, once
+// for all callers, and never on its own. A refresh token that the provider replaced is in the store before the access token
 // that came with it is given out. An account whose refresh token is no longer accepted is stored as signed out; a
 // network that is down changes nothing. One that was brought from elsewhere is untested until its first refresh has shown that
 // it works and whose it is.
-//
-// The clock may jump: age is what has passed by the monotonic clock or by the wall clock, whichever is more. The one stands
-// still while a machine sleeps, the other can be set back.
 //
 // All methods may be called concurrently.
 type Tokens struct {
 	client  *Client
 	store   perigee.AccountStore
-	guard   *Guard               // nil: none
-	notify  func()               // nil: nobody wants to know
-	elapsed func() time.Duration // monotonic
+	guard   *Guard // nil: none
+	notify  func() // nil: none
+	renewed func() // called after each new access token; nil: nothing is
+	clock   *steadyclock.Clock
 	jitter  func() time.Duration
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	closed  bool
-	signIn  perigee.SignIn
-	held    held
-	flight  *flight        // nil: nobody refreshes
-	stored  perigee.Secret // the rotated token that was stored last, or is about to be
-	heir    *Tokens        // who has taken its place; nil: nobody
-	restful time.Duration  // elapsed time before which nothing is refreshed ahead
+	mu        sync.Mutex
+	closed    bool
+	signIn    perigee.SignIn
+	held      held
+	current   *refresh            // nil: none is under way
+	stored    perigee.Secret      // the rotated token that was stored last, or is about to be
+	successor *Tokens             // has taken its place; nil: none
+	restful   steadyclock.Instant // before which nothing is refreshed ahead
 
-	// Only the flight uses these.
+	// Only the refresh that is under way uses these.
 	unsaved *held // came with a rotated token that could not be stored yet
 	rotated perigee.Secret
 	refused error          // the answer to a refresh token that is no longer accepted
@@ -61,8 +60,8 @@ type Tokens struct {
 	since   int64          // the generation that the answer left behind
 }
 
-// A flight is one refresh that any number of callers wait for.
-type flight struct {
+// A refresh is one that any number of callers wait for.
+type refresh struct {
 	done   chan struct{}
 	access perigee.Secret // after done
 	err    error
@@ -71,19 +70,16 @@ type flight struct {
 // held is an access token with its age.
 type held struct {
 	access   perigee.Secret
-	wall     time.Time     // when it was asked for, by the wall clock
-	mono     time.Duration // and by the monotonic clock
+	asked    steadyclock.Instant // when it was asked for
 	lifetime time.Duration
 	ahead    time.Duration // before the end it is replaced
 	margin   time.Duration // before the end it is not given out
 }
 
-// NewTokens returns a source of access tokens for a sign-in as it is stored. It calls nobody until it is asked.
+// NewTokens returns a source of access tokens for a sign-in as it is stored. It makes no calls until a token is asked for.
 func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn) *Tokens {
-	start := time.Now()
-	t := &Tokens{client: client, store: store, signIn: signIn,
-		elapsed: func() time.Duration { return time.Since(start) },
-		jitter:  func() time.Duration { return rand.N(aheadJitter) }}
+	t := &Tokens{client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
+		jitter: func() time.Duration { return rand.N(aheadJitter) }}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
@@ -95,14 +91,20 @@ func (t *Tokens) Under(g *Guard) *Tokens {
 }
 
 // Watch has f called whenever what refreshing finds out has changed the account: its state, its project or whether it is
-// enabled. It is called before those who wait for the refresh get their answer. Watch is called before anything else.
+// enabled. It is called before the callers that wait for the refresh get their answer. Watch is called before anything else.
 func (t *Tokens) Watch(f func()) *Tokens {
 	t.notify = f
 	return t
 }
 
+// OnRefresh has f called after each refresh that brought a new access token. It is called before anything else.
+func (t *Tokens) OnRefresh(f func()) *Tokens {
+	t.renewed = f
+	return t
+}
+
 // closeGrace is how long Close waits for a refresh that is under way: the server may have rotated the token already, and
-// who does not hear of it loses the account.
+// without the new one the account is lost.
 const closeGrace = 3 * time.Second
 
 // Close waits a moment for a refresh that is under way and then ends it, except for storing a token that has already come.
@@ -116,17 +118,15 @@ func (t *Tokens) Close() {
 		t.running.Wait()
 		close(over)
 	}()
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
 	select {
 	case <-over:
-	case <-timer.C:
+	case <-time.After(closeGrace):
 	}
 	t.cancel()
 	<-over
-	if t.unsaved != nil { // nobody else knows the token
+	if t.unsaved != nil { // it is nowhere else
 		if _, err := t.keep(context.Background()); err != nil {
-			t.client.opts.Logger.Error("a new refresh token is lost, as it cannot be stored", "account", t.signIn.Email, "error", err)
+			t.client.opts.Logger.Error("new refresh token lost: it cannot be stored", "account", t.signIn.Email, "error", err)
 		}
 	}
 }
@@ -138,13 +138,20 @@ func (t *Tokens) SignIn() perigee.SignIn {
 	return t.signIn
 }
 
+// Secrets returns the refresh token and the access token, for a redactor.
+func (t *Tokens) Secrets() (refresh, access perigee.Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.signIn.Refresh, t.held.access
+}
+
 // Token returns an access token that is still good for a while. When ctx ends only this caller stops waiting. When the
 // sign-in is gone the error is of perigee.ClassUnauthenticated and says what to do.
 func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
 	access, err := t.own(ctx)
 	if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
-		if heir := t.successor(); heir != nil {
-			return heir.Token(ctx)
+		if successor := t.replacedBy(); successor != nil {
+			return successor.Token(ctx)
 		}
 	}
 	return access, err
@@ -156,31 +163,31 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 		return perigee.Secret{}, err
 	}
 	t.mu.Lock()
-	if t.heir != nil {
+	if t.successor != nil {
 		defer t.mu.Unlock()
 		return perigee.Secret{}, errReplaced
 	}
 	left := t.held.lifetime - t.age(&t.held)
 	if left > t.held.margin {
-		if left <= t.held.ahead && t.flight == nil && t.elapsed() >= t.restful && !t.closed && t.guard.check(t.signIn.Email) == nil {
-			t.takeOff()
+		if left <= t.held.ahead && t.current == nil && t.clock.Now() >= t.restful && !t.closed && t.guard.check(t.signIn.Email) == nil {
+			t.startRefresh()
 		}
 		defer t.mu.Unlock()
 		return t.held.access, nil
 	}
 	if t.closed {
 		defer t.mu.Unlock()
-		return perigee.Secret{}, perigee.Errorf(perigee.ClassUnavailable, "the account %s is being put away", t.signIn.Email)
+		return perigee.Secret{}, perigee.Errorf(perigee.ClassUnavailable, "the account %s is being closed", t.signIn.Email)
 	}
-	if t.flight == nil {
+	if t.current == nil {
 		// To be left alone costs no turn with the store.
 		if err := t.guard.check(t.signIn.Email); err != nil {
 			defer t.mu.Unlock()
 			return perigee.Secret{}, err
 		}
-		t.takeOff()
+		t.startRefresh()
 	}
-	f := t.flight
+	f := t.current
 	t.mu.Unlock()
 	select {
 	case <-f.done:
@@ -191,41 +198,56 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 }
 
 // Refused says that the provider did not accept an access token although it should still be good. The next Token gets
-// another one. Of many who were refused with the same token only the first makes a difference.
+// another one. Of many calls that were refused with the same token only the first makes a difference.
 func (t *Tokens) Refused(access perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held.access.Equal(access.Reveal()) {
 		t.held = held{}
 	}
-	if t.heir != nil {
-		t.heir.Refused(access)
+	if t.successor != nil {
+		t.successor.Refused(access)
 	}
 }
 
-func (t *Tokens) age(h *held) time.Duration {
-	return max(t.elapsed()-h.mono, t.client.opts.Now().Round(0).Sub(h.wall))
+// Left returns how long an access token that Token gave out lasts, and how long before its end Token begins to replace it. Both are 0
+// for one that has been replaced already.
+func (t *Tokens) Left(access perigee.Secret) (left, ahead time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.held.access.Equal(access.Reveal()):
+		return max(0, t.held.lifetime-t.age(&t.held)), t.held.ahead
+	case t.successor != nil:
+		return t.successor.Left(access)
+	}
+	return 0, 0
 }
 
-// takeOff starts a refresh. The lock is held.
-func (t *Tokens) takeOff() {
-	f := &flight{done: make(chan struct{})}
-	t.flight = f
+func (t *Tokens) age(h *held) time.Duration { return t.clock.Now() - h.asked }
+
+// startRefresh starts a refresh. The lock is held.
+func (t *Tokens) startRefresh() {
+	f := &refresh{done: make(chan struct{})}
+	t.current = f
 	t.running.Go(func() {
-		ctx, cancel := context.WithTimeout(t.ctx, flightTime)
+		ctx, cancel := context.WithTimeout(t.ctx, refreshTime)
 		defer cancel()
 		h, err := t.renew(ctx)
+		if t.renewed != nil && err == nil {
+			defer t.renewed() // after the lock is released
+		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.flight = nil
+		t.current = nil
 		if err == nil {
 			t.held = *h
 			f.access = h.access
 			if t.signIn.State == perigee.AccountUntested {
-				t.restful = t.elapsed() + vetAgain
+				t.restful = t.clock.Now() + vetAgain
 			}
 		} else {
-			t.restful = t.elapsed() + pauseAhead
+			t.restful = t.clock.Now() + pauseAhead
 			f.err = err
 			t.client.opts.Logger.Debug("access token not refreshed", "account", t.signIn.Email, "error", err)
 		}
@@ -246,7 +268,7 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	for range maxRounds {
 		if t.unsaved == nil {
 			err := t.ask(ctx)
-			if errors.Is(err, errReplaced) && t.successor() == nil {
+			if errors.Is(err, errReplaced) && t.replacedBy() == nil {
 				continue
 			}
 			if err != nil {
@@ -268,7 +290,7 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than it can be refreshed", t.SignIn().Email)
 }
 
-// takeTurn waits for others who share the store and refresh the same account, and then uses what they left there: a
+// takeTurn waits for other processes that refresh the same account in the same store, and then uses what they stored: a
 // refresh token that was replaced must not be used again.
 func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 	shared, ok := t.store.(perigee.RefreshLeaser)
@@ -296,7 +318,7 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 // ask refreshes and leaves the answer in unsaved.
 func (t *Tokens) ask(ctx context.Context) error {
 	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
-		// Only another token can help, or somebody who says that this one is good: the provider need not be asked again.
+		// Only another token can help, or enabling the account again: the provider need not be asked.
 		err := t.look(ctx)
 		s := t.SignIn()
 		switch {
@@ -307,7 +329,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 		}
 	}
 	t.refused = nil
-	h := held{wall: t.client.opts.Now().Round(0), mono: t.elapsed()}
+	h := held{asked: t.clock.Now()}
 	used, ok := t.toSpend()
 	if !ok {
 		return errReplaced
@@ -341,7 +363,7 @@ func (t *Tokens) given(ctx context.Context, refusal *Refusal, used perigee.Secre
 	if err := t.guard.believe(t.SignIn().Email, refusal); err != nil {
 		return err
 	}
-	if refusal.Kind == verdict.KindSignedOut {
+	if refusal.Kind == providererr.KindSignedOut {
 		t.signOut(ctx, refusal)
 		t.remember(refusal, used)
 	}
@@ -376,7 +398,7 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 		if !errors.Is(err, perigee.ErrAccountChanged) {
 			return nil, perigee.Errorf(perigee.AsError(err).Class, "the new refresh token of %s cannot be stored: %w", s.Email, err)
 		}
-		// Somebody else's token is as good, and somebody relies on it.
+		// A token that another process stored is as good, and that process relies on it.
 		if err := t.look(ctx); err != nil {
 			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 				t.unsaved = nil

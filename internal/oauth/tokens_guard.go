@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
+	"perigee/internal/steadyclock"
 )
 
 // How a Guard judges.
@@ -20,30 +20,22 @@ const (
 
 // A Guard keeps the sign-ins that share an OAuth client from being given up one after the other for a cause that is not
 // theirs: a client that was replaced is refused like tokens that were revoked. When the sign-in server has refused two
-// accounts alike and accepted none in between, the others are left alone, with an error that wraps account.ErrLeftAlone, but
-// for one at a time after a pause. Access tokens that are held already stay in use.
+// accounts alike and accepted none in between, refreshing is paused for all other accounts, with an error that wraps
+// providererr.ErrRefreshPaused, except for one at a time after each pause. Access tokens that are held already stay in use.
 //
-// All methods may be called concurrently. A nil Guard keeps nobody from anything.
+// All methods may be called concurrently. A nil Guard pauses nothing.
 type Guard struct {
-	now     func() time.Time
-	elapsed func() time.Duration // monotonic
-
+	clock *steadyclock.Clock
 	names *Guard // of what is said about whose accounts they are
 
 	mu      sync.Mutex
-	cause   verdict.Kind
-	says    *perigee.Error  // the last refusal
-	refused map[string]bool // emails, since the last that was accepted
-	last    moment          // when the last was refused
-	pause   time.Duration   // 0: nobody is left alone
-	began   moment          // this pause
-	trying  string          // who is tried although there is a pause
-}
-
-// A moment is a time on both clocks, so that its age is known whichever of them jumps or stands still.
-type moment struct {
-	wall time.Time
-	mono time.Duration
+	cause   providererr.Kind
+	says    *perigee.Error      // the last refusal
+	refused map[string]bool     // emails, since the last that was accepted
+	last    steadyclock.Instant // when the last was refused
+	pause   time.Duration       // 0: nothing is paused
+	began   steadyclock.Instant // this pause
+	trying  string              // the account that is tried although there is a pause
 }
 
 // NewGuard returns a guard that has seen nothing. A nil now is time.Now.
@@ -57,11 +49,10 @@ func NewGuard(now func() time.Time) *Guard {
 }
 
 func newGuard(now func() time.Time) *Guard {
-	start := time.Now()
-	return &Guard{now: now, elapsed: func() time.Duration { return time.Since(start) }, refused: map[string]bool{}}
+	return &Guard{clock: steadyclock.New(now), refused: map[string]bool{}}
 }
 
-// ofNames is the guard for who is asked whose an account is: one that names the wrong owner for one account after the
+// ofNames is the guard for the userinfo endpoint: one that names the wrong owner for one account after the
 // other is more likely to be wrong itself.
 func (g *Guard) ofNames() *Guard {
 	if g == nil {
@@ -70,12 +61,7 @@ func (g *Guard) ofNames() *Guard {
 	return g.names
 }
 
-func (g *Guard) present() moment { return moment{g.now().Round(0), g.elapsed()} }
-
-func (g *Guard) age(m moment) time.Duration {
-	now := g.present()
-	return max(now.mono-m.mono, now.wall.Sub(m.wall))
-}
+func (g *Guard) age(at steadyclock.Instant) time.Duration { return g.clock.Now() - at }
 
 // Reset forgets what was refused, for when there are new sign-ins.
 func (g *Guard) Reset() {
@@ -109,7 +95,7 @@ func (g *Guard) check(email string) error {
 	return g.keeps(email)
 }
 
-// enter says whether an account may be refreshed now, for whoever does so next. After a pause it lets in one.
+// enter says whether an account may be refreshed now, and counts it as the one that is tried after a pause.
 func (g *Guard) enter(email string) error {
 	if g == nil {
 		return nil
@@ -120,12 +106,12 @@ func (g *Guard) enter(email string) error {
 		return err
 	}
 	if g.pause > 0 && !g.refused[email] {
-		g.trying, g.began = email, g.present()
+		g.trying, g.began = email, g.clock.Now()
 	}
 	return nil
 }
 
-// keeps is the error for somebody who is left alone. Those who were refused already have nothing to lose.
+// keeps is the error for an account whose refresh is paused. Accounts that were refused already have nothing to lose.
 func (g *Guard) keeps(email string) error {
 	g.forget()
 	left := g.pause - g.age(g.began)
@@ -137,17 +123,17 @@ func (g *Guard) keeps(email string) error {
 
 func (g *Guard) leftAlone(left time.Duration) error {
 	left = (max(left, time.Second) + time.Second - 1).Truncate(time.Second)
-	e := perigee.Errorf(g.says.Class, "%d accounts were refused by the sign-in server for the same cause (%s), and the others are left alone for %s",
+	e := perigee.Errorf(g.says.Class, "%d accounts were refused by the sign-in server for the same cause (%s), so the other accounts are not refreshed for %s",
 		len(g.refused), strings.TrimRight(g.says.Message, "."), left)
-	e.Retry, e.Cause = left, account.ErrLeftAlone
-	return e.WithNext("check that oauth.client_id of this upstream is the OAuth client that its accounts were signed in with; " +
-		"`perigee account list` shows who was refused, and `perigee login` signs them in again")
+	e.Retry, e.Cause = left, providererr.ErrRefreshPaused
+	return e.WithHint("check that oauth.client_id of this upstream is the OAuth client that its accounts were signed in with; " +
+		"`perigee account list` shows which were refused, and `perigee login` signs them in again")
 }
 
 // accepted says that the sign-in server takes what it is sent.
 func (g *Guard) accepted() { g.Reset() }
 
-// believe says whether a refusal counts against the account. It does not, and the error says why, when others were refused
+// believe says whether a refusal counts against the account. It does not, and the error says why, when other accounts were refused
 // alike while this one was asked for.
 func (g *Guard) believe(email string, refusal *Refusal) error {
 	if g == nil {
@@ -159,7 +145,7 @@ func (g *Guard) believe(email string, refusal *Refusal) error {
 	if g.cause != refusal.Kind {
 		g.reset()
 	}
-	g.cause, g.says, g.last = refusal.Kind, refusal.Verdict.Error, g.present()
+	g.cause, g.says, g.last = refusal.Kind, refusal.Diagnosis.Error, g.clock.Now()
 	if g.refused[email] {
 		return nil
 	}

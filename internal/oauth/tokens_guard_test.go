@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
+	"perigee/internal/steadyclock"
 )
 
 // A crowd is several accounts that share an OAuth client, and so a guard.
@@ -52,7 +53,7 @@ func (c *crowd) ask(i int) string {
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, account.ErrLeftAlone):
+	case errors.Is(err, providererr.ErrRefreshPaused):
 		return "left alone"
 	}
 	if state, _, ok := StateOf(err); ok {
@@ -68,7 +69,7 @@ func (c *crowd) wants(i int, want string) {
 	}
 }
 
-// stopped is who is stored as stopped.
+// stopped lists the accounts that are stored as stopped.
 func (c *crowd) stopped() (list []int) {
 	for i, s := range c.store.list {
 		if s.State != perigee.AccountReady {
@@ -99,7 +100,7 @@ func TestGuardLeavesTheThirdAlone(t *testing.T) {
 		}
 		_, err := c.tokens[3].Token(t.Context())
 		e := wantClass(t, err, perigee.ClassUnauthenticated)
-		if e.Retry != firstPause || !strings.Contains(e.Next, "oauth.client_id") || !strings.HasPrefix(e.Message, "2 accounts were refused") || strings.Contains(e.Message, "@") {
+		if e.Retry != firstPause || !strings.Contains(e.Hint, "oauth.client_id") || !strings.HasPrefix(e.Message, "2 accounts were refused") || strings.Contains(e.Message, "@") {
 			t.Errorf("retry after %s: %v", e.Retry, e)
 		}
 		pass(firstPause)
@@ -111,12 +112,12 @@ func TestGuardLeavesTheThirdAlone(t *testing.T) {
 		c.wants(4, perigee.AccountSignedOut)
 		pass(4 * firstPause)
 		c.wants(3, "ok")
-		c.wants(5, "ok") // who is accepted proves that it was not the client
+		c.wants(5, "ok") // an accepted account proves that it was not the client
 		c.wantStopped(0, 1, 2, 4)
 	})
 }
 
-// Those who were asked for before anybody knew are not given up either.
+// Refreshes that began before the guard noticed do not stop their accounts either.
 func TestGuardDoesNotBelieveManyAtOnce(t *testing.T) {
 	inCrowd(t, 8, func(t *testing.T, c *crowd) {
 		c.pace = time.Second
@@ -166,12 +167,12 @@ func TestGuardTellsCausesApart(t *testing.T) {
 	})
 }
 
-// A network that is down, or an OAuth client that is not known, is nobody's refusal.
+// A network that is down, or an OAuth client that is not known, is no refusal of an account.
 func TestGuardCountsOnlyWhatStopsAccounts(t *testing.T) {
 	inCrowd(t, 4, func(t *testing.T, c *crowd) {
 		c.fault("/token", "unavailable_503", 2)
 		for i := range 2 {
-			if got := c.ask(i); !strings.Contains(got, "trouble") {
+			if got := c.ask(i); !strings.Contains(got, "issued no access token") {
 				t.Errorf("%d: %s", i, got)
 			}
 		}
@@ -203,7 +204,7 @@ func TestGuardIsResetByNewSignIns(t *testing.T) {
 func TestGuardKnowsThatClocksJump(t *testing.T) {
 	inCrowd(t, 4, func(t *testing.T, c *crowd) {
 		var jump time.Duration
-		c.guard.now = func() time.Time { return time.Now().Add(jump) }
+		c.guard.clock = steadyclock.New(func() time.Time { return time.Now().Add(jump) })
 		c.fault("/token", "invalid_grant", 2)
 		c.wants(0, perigee.AccountSignedOut)
 		c.wants(1, perigee.AccountSignedOut)
@@ -215,7 +216,7 @@ func TestGuardKnowsThatClocksJump(t *testing.T) {
 		c.tokens[2].Refused(c.tokens[2].held.access)
 		c.wants(2, perigee.AccountSignedOut)
 		c.guard.refused["somebody else"] = true
-		c.guard.pause, c.guard.began = firstPause, c.guard.present()
+		c.guard.pause, c.guard.began = firstPause, c.guard.clock.Now()
 		c.wants(3, "left alone")
 		jump = time.Minute
 		c.wants(3, perigee.AccountSignedOut)

@@ -5,19 +5,19 @@ import (
 	"errors"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// What follows is how Tokens goes along with others who change the same account: people who sign in again or remove it, and
+// What follows handles changes of the account that are not made by Tokens: by users that sign in again or remove it, and by
 // processes that share the store.
 
-// Adopt takes over the sign-in as others who share the store have changed it. An access token that is held stays in use:
+// Adopt takes over the sign-in as other processes have changed it in the store. An access token that is held stays in use:
 // theirs is another one, and both are good.
 func (t *Tokens) Adopt(s perigee.SignIn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Who refreshes looks for itself, and must not take somebody else's change for the one that it read.
-	if t.flight != nil || t.unsaved != nil || s.Generation < t.signIn.Generation {
+	// A refresh reads the store itself, and must not take a later change for the one that it read.
+	if t.current != nil || t.unsaved != nil || s.Generation < t.signIn.Generation {
 		return
 	}
 	if s.Refresh.IsZero() { // it cannot be opened here
@@ -26,7 +26,7 @@ func (t *Tokens) Adopt(s perigee.SignIn) {
 	t.signIn = s
 }
 
-// willStore notes a token before it is in the store, so that who finds it there can be told whose it is.
+// willStore notes a token before it is in the store, so that Covers knows it when it is read from there.
 func (t *Tokens) willStore(refresh perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,32 +46,32 @@ func (t *Tokens) covers(s perigee.SignIn) bool {
 		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
 }
 
-// HandOver has heir take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
-// refreshing it already. From then on t spends no refresh token, and gives out what heir does. Two that refresh the same
+// Transfer has successor take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
+// refreshing it already. From then on t spends no refresh token, and gives out what successor does. Two that refresh the same
 // sign-in would spend its token twice, and a provider that rotates tokens forgives that once at most.
-func (t *Tokens) HandOver(s perigee.SignIn, heir *Tokens, anew bool) bool {
+func (t *Tokens) Transfer(s perigee.SignIn, successor *Tokens, anew bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.covers(s) && (!anew || t.flight != nil) {
+	if t.covers(s) && (!anew || t.current != nil) {
 		return false
 	}
-	t.heir = heir
+	t.successor = successor
 	return true
 }
 
-// successor is who has taken the place of t; nil: nobody.
-func (t *Tokens) successor() *Tokens {
+// replacedBy is what has taken the place of t; nil: nothing.
+func (t *Tokens) replacedBy() *Tokens {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.heir
+	return t.successor
 }
 
-// Retire ends t, which has an heir or whose account was removed, unless it is refreshing: then it returns false, and can be
-// called again later. An access token that is held is given out to its end, and what heir has for ever.
+// Retire ends t, which has a successor or whose account was removed, unless it is refreshing: then it returns false, and can be
+// called again later. An access token that is held is given out to its end, and what successor has for ever.
 func (t *Tokens) Retire() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.flight != nil {
+	if t.current != nil {
 		return false
 	}
 	t.closed = true
@@ -83,7 +83,7 @@ func (t *Tokens) Retire() bool {
 func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.signIn.Refresh, t.heir == nil
+	return t.signIn.Refresh, t.successor == nil
 }
 
 var errRemoved = errors.New("the account was removed")
@@ -106,11 +106,11 @@ func (t *Tokens) look(ctx context.Context) error {
 		return nil
 	}
 	// That is no state of an account: one that is added again under the same address has nothing to do with it.
-	return &Refusal{verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeAccount,
-		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithNext("run `perigee login` to add it again")}}
+	return &Refusal{providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeAccount,
+		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithHint("run `perigee login` to add it again")}}
 }
 
-// know takes over the sign-in as it is stored, and lets those know who lend the account.
+// know takes over the sign-in as it is stored, and calls notify if that changes what the account can be used for.
 func (t *Tokens) know(s perigee.SignIn) {
 	t.mu.Lock()
 	was := t.signIn
@@ -121,7 +121,7 @@ func (t *Tokens) know(s perigee.SignIn) {
 	}
 }
 
-// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next who tries will
+// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next refresh will
 // find out again.
 func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
 	s := t.SignIn()

@@ -14,9 +14,9 @@ import (
 
 	"perigee"
 	"perigee/internal/perigeetest"
-	"perigee/internal/seal"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
+	"perigee/internal/vault"
 )
 
 // leasing is a memory that several Tokens share as replicas share a database.
@@ -79,7 +79,7 @@ func storm(t *testing.T, r *rig, rounds int, th *thefts, replicas ...*Tokens) {
 	for range rounds {
 		var all sync.WaitGroup
 		for _, tokens := range replicas {
-			for range 4 { // one refresh for all who wait
+			for range 4 { // one refresh for all waiting calls
 				all.Go(func() {
 					token, err := tokens.Token(t.Context())
 					if err != nil || !r.works(token) {
@@ -203,7 +203,7 @@ func TestReplicasOnPostgres(t *testing.T) {
 	client, th := r.watch()
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw)
-	key, err := seal.Open(t.Context(), seal.Options{Given: perigee.NewSecret(base64.StdEncoding.EncodeToString(raw))})
+	key, err := vault.Open(t.Context(), vault.Options{Given: perigee.NewSecret(base64.StdEncoding.EncodeToString(raw))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/simulator"
+	"perigee/internal/steadyclock"
 )
 
 // A source is Tokens for ada with everything around it.
@@ -140,7 +141,7 @@ func TestOneRefreshForAllWhoWait(t *testing.T) {
 		s.pace = 10 * time.Second
 		impatient, leave := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
-		waiting.Go(func() { // the first, who starts the refresh, is also the first to go
+		waiting.Go(func() { // the first one starts the refresh and is also the first to go
 			if _, err := s.Token(impatient); !errors.Is(err, context.Canceled) {
 				t.Errorf("who left got %v", err)
 			}
@@ -254,7 +255,7 @@ func TestClockJumps(t *testing.T) {
 			store := newMemory(ada())
 			tokens := NewTokens(NewClient(r.options), store, store.only())
 			defer tokens.Close()
-			tokens.elapsed = func() time.Duration { return mono }
+			tokens.clock = steadyclock.NewWith(r.options.Now, func() time.Duration { return mono })
 			get := func() perigee.Secret {
 				t.Helper()
 				token, err := tokens.Token(t.Context())

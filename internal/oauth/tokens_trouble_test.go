@@ -14,7 +14,7 @@ import (
 
 func TestRotatedTokenThatCannotBeStoredIsNotLost(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
-		s.store.broken = perigee.Errorf(perigee.ClassUnavailable, "the disk is full").WithNext("free some space")
+		s.store.broken = perigee.Errorf(perigee.ClassUnavailable, "the disk is full").WithHint("free some space")
 		for range 5 {
 			_, err := s.Token(t.Context())
 			wantClass(t, err, perigee.ClassUnavailable)
@@ -97,8 +97,8 @@ func TestRevokedTokenSignsOut(t *testing.T) {
 			s.fault("/token", "invalid_grant", 1)
 			_, err := s.Token(t.Context())
 			e := wantClass(t, err, perigee.ClassUnauthenticated)
-			if e.Next != "run `perigee login`" {
-				t.Errorf("next is %q", e.Next)
+			if e.Hint != "run `perigee login`" {
+				t.Errorf("next is %q", e.Hint)
 			}
 			if got := s.store.only(); got.State != perigee.AccountSignedOut || got.Reason == "" || got.Refresh.IsZero() {
 				t.Errorf("stored %+v", got)
@@ -121,7 +121,7 @@ func TestRevokedTokenSignsOut(t *testing.T) {
 	}
 }
 
-// Who lends an account hears that it is signed out before whoever waited for its token, also when nobody waits.
+// The pool learns that an account is signed out before the calls that wait for its token do, also when none waits.
 func TestStateThatChangesIsTold(t *testing.T) {
 	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
 		var told []string
@@ -197,7 +197,7 @@ func TestTroubleThatIsNotTheAccounts(t *testing.T) {
 			s.rig.client.opts.ClientSecret = perigee.Secret{}
 			_, err := s.Token(t.Context())
 			e := wantClass(t, err, perigee.ClassIdentity)
-			if _, _, ok := StateOf(err); ok || s.store.writes != 0 || e.Next == "" {
+			if _, _, ok := StateOf(err); ok || s.store.writes != 0 || e.Hint == "" {
 				t.Errorf("the account suffers from %v", err)
 			}
 		})

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// vetAgain is after how long it is asked again whose an untested account is, when nobody could say.
+// vetAgain is after how long it is asked again whose an untested account is, when that could not be found out.
 const vetAgain = 5 * time.Minute
 
 // vetTime is how long a call waits for that: it is not what the call wants to know.
@@ -18,7 +18,7 @@ const vetTime = 5 * time.Second
 
 // vet finds out whose an account is that was brought from elsewhere, now that it has an access token, and stores that it
 // works. If it is another's than its name says, it is stopped: under two names one account would be used twice as hard.
-// When nobody can be asked, that is no fault of the account's, and it stays untested.
+// When the server cannot be asked, that is no fault of the account's, and it stays untested.
 func (t *Tokens) vet(ctx context.Context, h *held) error {
 	s := t.SignIn()
 	if s.State != perigee.AccountUntested {
@@ -38,11 +38,11 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	}
 	switch {
 	case err != nil && !settled(err):
-		t.client.opts.Logger.Debug("nobody can say whose an account is", "account", s.Email, "error", err)
-		h.ahead = h.lifetime // takeOff waits for vetAgain
+		t.client.opts.Logger.Debug("owner of an account not found", "account", s.Email, "error", err)
+		h.ahead = h.lifetime // startRefresh waits for vetAgain
 		return nil
 	case err != nil: // it may not be asked, as with a sign-in for less: what the provider takes will have to do
-		t.client.opts.Logger.Debug("an account may not be asked whose it is", "account", s.Email, "error", err)
+		t.client.opts.Logger.Debug("owner of an account not available", "account", s.Email, "error", err)
 	case refusal != nil:
 		return t.misnamed(ctx, refusal)
 	default:
@@ -58,7 +58,7 @@ func settled(err error) bool {
 		return false
 	}
 	switch refusal.Kind {
-	case verdict.KindUnauthenticated, verdict.KindSignedOut, verdict.KindForbidden:
+	case providererr.KindUnauthenticated, providererr.KindSignedOut, providererr.KindForbidden:
 		return true
 	}
 	return false
@@ -66,9 +66,9 @@ func settled(err error) bool {
 
 // otherOwner is what is said about an account whose token is another's.
 func otherOwner(name, owner string) *Refusal {
-	return &Refusal{verdict.Verdict{Kind: verdict.KindMisnamed, Blame: verdict.ScopeAccount,
+	return &Refusal{providererr.Diagnosis{Kind: providererr.KindMisnamed, Scope: providererr.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
-			WithNext("remove it or import it under its own name")}}
+			WithHint("remove it or import it under its own name")}}
 }
 
 // misnamed stops an account whose token is another's.
@@ -80,7 +80,7 @@ func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	return refusal
 }
 
-// turn stores what has become of an untested account, unless somebody has decided about it meanwhile. If it cannot be stored
+// turn stores what has become of an untested account, unless the user has changed it meanwhile. If it cannot be stored
 // the next refresh will find out again. It returns errReplaced when there is another sign-in by now.
 func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)

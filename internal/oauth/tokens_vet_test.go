@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
-	"perigee/internal/verdict"
 )
 
 // untested runs a test with an account that was brought from elsewhere.
@@ -67,7 +67,7 @@ func TestTokenOfAnotherAccountIsNotUsed(t *testing.T) {
 			for range 3 {
 				_, err := s.Token(t.Context())
 				wantClass(t, err, perigee.ClassUnauthenticated)
-				if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Kind != verdict.KindMisnamed {
+				if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Kind != providererr.KindMisnamed {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -77,7 +77,7 @@ func TestTokenOfAnotherAccountIsNotUsed(t *testing.T) {
 			if got := s.store.only(); got.Reason != reason || script.RotateRefreshTokens == (got.Refresh == ada().Refresh) {
 				t.Errorf("stored %+v", got)
 			}
-			// Whoever enables it wants it asked again.
+			// Enabling it means that it is asked again.
 			s.store.edit(func(a *perigee.SignIn) { a.State, a.Reason = perigee.AccountUntested, "" })
 			if _, err := s.Token(t.Context()); err == nil {
 				t.Error("it was given out")
@@ -95,7 +95,7 @@ func TestUppercaseIsNotAnotherAccount(t *testing.T) {
 	})
 }
 
-// Nobody knows whose it is, so it can be used and is asked again, now and then.
+// The owner is unknown, so the account can be used and is asked about again from time to time.
 func TestUserinfoThatIsInTroubleMarksNobody(t *testing.T) {
 	for _, fault := range []string{"reset", "hang", "internal_500", "unavailable_503", "bad_gateway_html", "bare_429", "not_found"} {
 		t.Run(fault, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestUserinfoThatMayNotBeAskedMarksNobody(t *testing.T) {
 	}
 }
 
-// Whoever is killed while it is asked whose an account is must not have lost its rotated token.
+// A process that is killed while it asks for the owner of an account must not have lost the rotated token.
 func TestRotatedTokenIsStoredBeforeItIsAskedWhoseItIs(t *testing.T) {
 	untested(t, rotating, nil, func(t *testing.T, s *source) {
 		s.fault("/userinfo", "hang", 1)
@@ -143,7 +143,7 @@ func TestRotatedTokenIsStoredBeforeItIsAskedWhoseItIs(t *testing.T) {
 	})
 }
 
-// What somebody decides about the account meanwhile counts for more than that it works.
+// A state that was set meanwhile is kept although the account works.
 func TestStateThatWasDecidedMeanwhileStays(t *testing.T) {
 	untested(t, simulator.Script{}, nil, func(t *testing.T, s *source) {
 		s.store.before = sync.OnceFunc(func() {
@@ -236,9 +236,9 @@ func TestRetiredTokensSpendNothing(t *testing.T) {
 		_, err := s.Token(t.Context())
 		wantClass(t, err, perigee.ClassUnavailable)
 		s.wantAsked(t, 1)
-		heir := NewTokens(s.rig.client, s.store, s.store.only())
-		defer heir.Close()
-		if !s.HandOver(s.store.only(), heir, true) {
+		successor := NewTokens(s.rig.client, s.store, s.store.only())
+		defer successor.Close()
+		if !s.Transfer(s.store.only(), successor, true) {
 			t.Fatal("not handed over")
 		}
 		s.token(t)

@@ -17,7 +17,7 @@ import (
 // Nothing in a test waits longer than patience. quiet is how long a client is watched before it counts as having
 // got all that there is, where the transcript does not say what that should be.
 const (
-	patience = 10 * time.Second
+	patience = time.Minute
 	quiet    = 150 * time.Millisecond
 )
 
@@ -71,7 +71,7 @@ func (c *client) do(request string) error {
 		sent <- err
 	}()
 	defer func() { <-sent }()
-	defer func() { _ = conn.SetDeadline(time.Unix(1, 0)) }() // ends whoever still waits
+	defer func() { _ = conn.SetDeadline(time.Unix(1, 0)) }() // ends pending reads
 	for {
 		select {
 		case a := <-arrivals:
@@ -93,7 +93,7 @@ func (c *client) do(request string) error {
 // catchUp receives until the client has what the transcript expects before the next pause, or nothing comes any
 // more. It says whether the response is over.
 func (c *client) catchUp(arrivals <-chan arrival) (over bool) {
-	timer := time.NewTimer(quiet)
+	timer := time.NewTimer(c.wait())
 	defer timer.Stop()
 	for !c.asExpected() {
 		select {
@@ -101,12 +101,21 @@ func (c *client) catchUp(arrivals <-chan arrival) (over bool) {
 			if c.take(a) {
 				return true
 			}
-			timer.Reset(quiet)
+			timer.Reset(c.wait())
 		case <-timer.C:
 			return false
 		}
 	}
 	return false
+}
+
+// wait is how long the next piece may take. What has come is the beginning of what is expected: then the rest will come, however busy
+// the machine is.
+func (c *client) wait() time.Duration {
+	if got := c.text + visible(c.tail); c.want != "" && strings.HasPrefix(c.want, got) {
+		return patience / 2
+	}
+	return quiet
 }
 
 // asExpected says whether what has come is what stands before the next pause in the expected response.

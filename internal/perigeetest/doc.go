@@ -1,6 +1,6 @@
 // Package perigeetest is what tests of several packages share: a fixed clock and ids, a network of pipes for
 // synctest, a provider that answers by script, and the runner of transcripts. A transcript is a txtar file that shows
-// one conversation at the wire, so that anyone who knows the API can review what perigee does. Only tests import this
+// one conversation at the wire, so that a reader of the API's documentation can review what perigee does. Only tests import this
 // package.
 //
 // The parts of a transcript (the text before the first part says what the file pins):
@@ -24,7 +24,7 @@
 //   - Host, Content-Length, Connection and Date are left out and filled in, unless a request sets them. Of responses
 //     only the headers that matter are shown.
 //   - {{provider}} stands for the scripted provider's URL, {{provider.addr}} for its host and port, {{perigee}} for
-//     perigee's own. Nobody listens at http://127.0.0.1:1.
+//     perigee's own. Nothing listens at http://127.0.0.1:1.
 //
 // A line that starts with an exclamation mark is a stage direction; in the middle of a line it is written ⟪pause⟫:
 //

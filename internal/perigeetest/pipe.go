@@ -27,7 +27,7 @@ func (p *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to whoever accepts. Its shape is that of http.Transport.DialContext; the address does not matter.
+// Dial connects to the next Accept. Its shape is that of http.Transport.DialContext; the address does not matter.
 func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

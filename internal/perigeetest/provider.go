@@ -59,7 +59,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	x.play(w, r, p)
 }
 
-// next finds the answer to a request: the one that is for its request line, else the next that nobody has got.
+// next finds the answer to a request: the one that is for its request line, else the next unused one.
 func (p *provider) next(line, text string) *exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *provider) next(line, text string) *exchange {
 	return x
 }
 
-// requests returns what was asked, one text for each answer of the script ("" where nobody asked), and what was
+// requests returns what was asked, one text for each answer of the script ("" where there was no request), and what was
 // asked beyond the script.
 func (p *provider) requests() (asked, extra []string) {
 	p.mu.Lock()
@@ -104,7 +104,7 @@ func (x *exchange) play(w http.ResponseWriter, r *http.Request, p *provider) {
 	control := http.NewResponseController(w)
 	for _, b := range x.body {
 		if b.action == "" {
-			_, _ = w.Write(b.data) // who hung up is seen elsewhere
+			_, _ = w.Write(b.data) // a closed connection is noticed elsewhere
 			continue
 		}
 		_ = control.Flush()

@@ -174,7 +174,7 @@ func (p *placeholders) fill(text string) string {
 	return strings.NewReplacer(p.pairs()...).Replace(text)
 }
 
-// refusedConnection is what the systems have to say about an address where nobody listens.
+// refusedConnection matches the operating systems' errors for an address without a listener.
 var refusedConnection = regexp.MustCompile(`connect(ex)?: [^"\n]*refused( it\.)?`)
 
 // hide puts the placeholders back.

@@ -8,26 +8,19 @@ import (
 
 var hasAVX2 = cpu.X86.HasAVX2
 
-// markBlock is markWords in a small part of the time. Strings are most of what Check looks at, and checking is most of
-// what a request costs that goes on as it came.
-func markBlock(b *[64]byte, m *marks) {
-	if hasAVX2 {
-		markBlockAVX2(b, m)
-	} else {
-		markBlockSSE2(b, m)
-	}
-}
-
-// passBlocks passes over the whole blocks from i on in which a string goes on and nothing in it is wrong, with the carry of
-// marks.escaped into the first and out of the last of them. It may stop before any block, and does before the one in which
-// the string ends; never within a character.
-func passBlocks(data []byte, i int, carry uint64) (end int, next uint64, escaped bool) {
+// passBlocks passes over the whole blocks of 64 bytes from i on in which a string goes on and nothing in it is wrong, and says
+// whether there are escapes in them. It may stop before any block, and does before the one in which the string ends; never within
+// a character or an escape.
+func passBlocks(data []byte, i int) (end int, escaped bool) {
 	blocks := (len(data) - i) / 64
 	if blocks <= 0 || !hasAVX2 {
-		return i, carry, false
+		return i, false
 	}
-	passed, next, backslashes := passBlocksAVX2(&data[i], blocks, carry)
-	return i + passed - cutOff(data[i:i+passed]), next, backslashes != 0
+	passed, cut, backslashes := passBlocksAVX2(&data[i], blocks)
+	if cut != 0 { // the last byte is a backslash that escapes the next
+		return i + passed - 1, true
+	}
+	return i + passed - cutOff(data[i:i+passed]), backslashes != 0
 }
 
 // cutOff is how many bytes at the end of text, which is right so far, belong to a character that goes on behind it.
@@ -47,10 +40,4 @@ func cutOff(text []byte) int {
 }
 
 //go:noescape
-func markBlockAVX2(b *[64]byte, m *marks)
-
-//go:noescape
-func markBlockSSE2(b *[64]byte, m *marks)
-
-//go:noescape
-func passBlocksAVX2(first *byte, blocks int, carry uint64) (passed int, next, backslashes uint64)
+func passBlocksAVX2(first *byte, blocks int) (passed int, cut, backslashes uint64)

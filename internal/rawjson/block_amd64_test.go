@@ -6,14 +6,6 @@ import (
 	"testing"
 )
 
-func waysToMark() map[string]func(*[64]byte, *marks) {
-	ways := map[string]func(*[64]byte, *marks){"markWords": markWords, "markBlockSSE2": markBlockSSE2}
-	if hasAVX2 {
-		ways["markBlockAVX2"] = markBlockAVX2
-	}
-	return ways
-}
-
 // Strings of many blocks, with characters cut by their borders and mistakes everywhere, are judged alike whether the blocks are
 // passed by the loop in assembly or looked at one by one.
 func TestPassingBlocksChangesNoVerdict(t *testing.T) {

@@ -2,9 +2,5 @@
 
 package rawjson
 
-func markBlock(b *[64]byte, m *marks) { markWords(b, m) }
-
 // passBlocks passes nothing: only where a loop in assembly does it is it worth the call.
-func passBlocks(_ []byte, i int, carry uint64) (end int, next uint64, escaped bool) {
-	return i, carry, false
-}
+func passBlocks(_ []byte, i int) (end int, escaped bool) { return i, false }

@@ -1,8 +1,8 @@
 // Package rawjson reads and edits JSON without turning it into Go values first.
 //
 // Agent requests are between 100 KB and 50 MB of JSON that goes on mostly unchanged. Check validates such a text once,
-// more strictly than encoding/json; a Cursor then reads the parts somebody wants to know, from left to right; Find and
-// Splice change a few bytes and keep all others as they were.
+// more strictly than encoding/json; a Cursor then reads the parts that are needed, from left to right; Find and
+// Splice change a few bytes and keep the rest as it was.
 //
 // The package does not map JSON to structs, does not format it, and does not read streams: it wants the whole text in
 // memory. The dialects call it with request bodies, the upstreams with answer chunks.
@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/maphash"
-	"math/bits"
 	"sync"
 	"unicode/utf8"
 )
@@ -30,7 +29,7 @@ func Check(data []byte) error {
 	return err
 }
 
-// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but whoever reads them next would make
+// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the next reader would make
 // them infinite, or fail. It is for what clients send; what providers send is passed on as it is.
 func CheckFinite(data []byte) error {
 	_, err := check(data, true, nil, nil)
@@ -49,8 +48,8 @@ type Member struct {
 	End   int
 }
 
-// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is wrong with data may come after what
-// visit was told.
+// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is wrong with data may come after
+// what visit was told.
 func CheckMembers(data []byte, visit func(m Member)) (Count, error) {
 	return check(data, true, visit, nil)
 }
@@ -112,8 +111,8 @@ type checker struct {
 	data    []byte
 	finite  bool                         // numbers must be
 	watched bool                         // by members or by names, never by both
-	members func(m Member)               // nil: nobody wants to know
-	names   func(name []byte, kind Kind) // nil: nobody wants to know
+	members func(m Member)               // nil: not reported
+	names   func(name []byte, kind Kind) // nil: not reported
 	member  Member                       // of the outermost object, while its value is read
 
 	count Count
@@ -269,7 +268,7 @@ func (k *checker) key(i int, where string) int {
 	return i
 }
 
-// leaveMember is called at the comma or the brace behind each member of each object, if somebody wants to know.
+// leaveMember is called at the comma or the brace behind each member of each object, if members are reported.
 func (k *checker) leaveMember(i int) {
 	if len(k.open) == 1 && k.member.Name != nil {
 		k.member.End = k.member.Start + len(bytes.TrimRight(k.data[k.member.Start:i], " \t\r\n"))
@@ -312,7 +311,7 @@ func (k *checker) number(i int) int {
 // text checks a string from behind its opening quote to behind its closing one.
 func (k *checker) text(i int) (end int, escaped bool) {
 	data := k.data
-	// Most keys and many values are short, and then a block is too much.
+	// Most keys and many values are short, and then a call is too much.
 	for word := i; word+8 <= len(data) && word < i+24; word += 8 {
 		if m := stops(binary.LittleEndian.Uint64(data[word:])); m != 0 {
 			if first := word + lowestLane(m); data[first] == '"' {
@@ -321,54 +320,40 @@ func (k *checker) text(i int) (end int, escaped bool) {
 			break
 		}
 	}
-	var m marks
-	var carry uint64
+	i, escaped = passBlocks(data, i)
 	for {
-		var backslashes bool
-		i, carry, backslashes = passBlocks(data, i, carry)
-		block := i
-		size := m.mark(data, block)
-		if size == 0 {
-			return k.fail(len(data), "the text ends inside a string"), false
-		}
-		afterBackslash, next := m.escaped(carry)
-		ends := m.quotes &^ afterBackslash
-		unusual := m.others | afterBackslash&^m.short
-		i, carry = block+size, next
-		for unusual&before(ends) != 0 {
-			at := bits.TrailingZeros64(unusual)
-			behind := k.unusual(block+at, afterBackslash>>at&1 != 0)
-			if behind < 0 {
-				return behind, false
-			}
-			if behind >= block+64 {
-				i, carry, ends = behind, 0, 0
+		for i+8 <= len(data) {
+			if m := stops(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+				i += lowestLane(m)
 				break
 			}
-			rest := ^uint64(0) << uint(behind-block)
-			unusual, ends = unusual&rest, ends&rest
+			i += 8
 		}
-		escaped = escaped || backslashes || m.backslashes&before(ends) != 0
-		if ends != 0 {
-			return block + bits.TrailingZeros64(ends) + 1, escaped
+		if i >= len(data) {
+			return k.fail(len(data), "the text ends inside a string"), false
+		}
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1, escaped
+		case c == '\\':
+			escaped = true
+			if i+1 < len(data) && simpleEscape[data[i+1]] {
+				i += 2
+			} else if i = k.escape(i); i < 0 {
+				return i, false
+			}
+		case c < ' ':
+			return k.fail(i, "control character "+hexByte(c)+" in a string, where it needs an escape"), false
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			end := skipUTF8(data, i)
+			if end < 0 {
+				return k.fail(^end, "invalid UTF-8: byte "+hexByte(data[^end])), false
+			}
+			i = end
 		}
 	}
-}
-
-// unusual checks what stands at i in a string, if that is neither plain ASCII nor a short escape, and returns what
-// comes behind.
-func (k *checker) unusual(i int, afterBackslash bool) int {
-	if afterBackslash {
-		return k.escape(i - 1)
-	}
-	if c := k.data[i]; c < ' ' {
-		return k.fail(i, "control character "+hexByte(c)+" in a string, where it needs an escape")
-	}
-	end := skipUTF8(k.data, i)
-	if end < 0 {
-		return k.fail(^end, "invalid UTF-8: byte "+hexByte(k.data[^end]))
-	}
-	return end
 }
 
 // escape checks an escape that is not one of the short ones; i is at the backslash.

@@ -39,8 +39,8 @@ func TestCheckRefuses(t *testing.T) {
 		fmt.Fprintf(&many, `"%d":0,`, i)
 	}
 	for _, test := range []struct{ text, want string }{
-		{``, `line 1, column 1: the text ends where a value should be`},
-		{" \n ", `line 2, column 2: the text ends where a value should be`},
+		{``, `line 1, column 1: the text is empty`},
+		{" \n ", `line 2, column 2: the text is empty`},
 		{"\ufeff{}", `line 1, column 1: byte order mark before the JSON value`},
 		{`{} x`, `line 1, column 4: found 'x' after the end of the JSON value`},
 		{`1 2`, `line 1, column 3: found '2' after the end of the JSON value`},

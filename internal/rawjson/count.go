@@ -14,14 +14,14 @@ type Count struct {
 // content, a result, its content.
 const ElementDepth = 6
 
-// What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and what a
-// text may take in all.
+// What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and
+// what values may take in any text. Beyond that they may take two and three quarters of its size, which the rest of the text
+// does, too.
 const (
-	elementCost  = 1100
-	storedCost   = 2200 // of an element that is also stored
-	memberCost   = 48
-	freeCost     = 20 << 20
-	costsPerByte = 4
+	elementCost = 1280
+	storedCost  = 4800 // of an element that is also stored
+	memberCost  = 48
+	freeCost    = 36 << 20
 )
 
 // A CountError says that a text is cut into more pieces than its size allows.
@@ -31,18 +31,19 @@ type CountError struct {
 }
 
 func (e *CountError) Error() string {
-	return fmt.Sprintf("the body has %d list elements and %d members in %d bytes, which are too many small values", e.Elements, e.Members, e.Bytes)
+	return fmt.Sprintf("the body has %d list elements and %d members in %d bytes, which are too many small values",
+		e.Elements, e.Members, e.Bytes)
 }
 
-// Err returns a *CountError when decoding a text of so many bytes could take more than four times its size, else nil. The first
-// elements and members are free: conversations of millions of tokens have fewer.
+// Err returns a *CountError when decoding a text of so many bytes could take more than four times its size and 32 MB, else nil.
+// The first elements and members are free: conversations of millions of tokens have fewer.
 func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
 
 // ErrStored is Err for a text whose elements are stored as well, each with a name of its own.
 func (n Count) ErrStored(bytes int) error { return n.err(bytes, storedCost) }
 
 func (n Count) err(bytes, element int) error {
-	if n.Elements*element+n.Members*memberCost <= freeCost+costsPerByte*bytes {
+	if n.Elements*element+n.Members*memberCost <= freeCost+bytes/4*11 {
 		return nil
 	}
 	return &CountError{n, bytes}

@@ -142,8 +142,8 @@ func (c *Cursor) Array() iter.Seq[int] {
 	}
 }
 
-// Reserve returns list with room for one more element, and for all that are left where it has grown long: growing step by step would
-// leave several times its memory behind as garbage. It is called in a loop over an array, before the element is read.
+// Reserve returns list with room for one more element, and for all that are left where it has grown long: growing step by step
+// would leave several times its memory behind as garbage. It is called in a loop over an array, before the element is read.
 func Reserve[T any](c *Cursor, list []T) []T {
 	const long = 512
 	if len(list) < cap(list) || len(list) < long {
@@ -152,8 +152,8 @@ func Reserve[T any](c *Cursor, list []T) []T {
 	return append(make([]T, 0, len(list)+c.rest()), list...)
 }
 
-// rest is how many elements are left of the array that is read, with the one that comes next. Where the value is none of an array it is
-// one.
+// rest is how many elements are left of the array that is read, with the one that comes next. Where the value is none of an array
+// it is one.
 func (c *Cursor) rest() int {
 	n := 0
 	for i := c.pos; c.left == 0; {

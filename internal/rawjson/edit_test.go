@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"perigee/internal/rawjson"
 )
@@ -95,8 +96,12 @@ func TestAppendString(t *testing.T) {
 func FuzzAppendString(f *testing.F) {
 	f.Add("plain")
 	f.Add("a\xff\"\n🚀")
+	f.Add("\x00\x1f\x7f\t\b\"\\Größe")
 	f.Fuzz(func(t *testing.T, text string) {
 		quoted := rawjson.AppendString(nil, text)
+		if size := rawjson.QuotedSize(text); utf8.ValidString(text) && size != len(quoted) {
+			t.Errorf("%q: QuotedSize says %d, and it is %d", text, size, len(quoted))
+		}
 		if err := rawjson.Check(quoted); err != nil {
 			t.Fatalf("%q: %v", quoted, err)
 		}

@@ -43,6 +43,9 @@ const (
 // unexpected fails because of what stands at i, which may be the end of the text.
 func (k *checker) unexpected(i int, where string) int {
 	if i >= len(k.data) {
+		if len(bytes.TrimSpace(k.data)) == 0 {
+			return k.fail(len(k.data), "the text is empty")
+		}
 		return k.fail(len(k.data), "the text ends "+where)
 	}
 	r, size := utf8.DecodeRune(k.data[i:])
@@ -52,7 +55,7 @@ func (k *checker) unexpected(i int, where string) int {
 	return k.fail(i, "found "+strconv.QuoteRune(r)+" "+where)
 }
 
-// maxQuote is how many bytes of somebody's text a message repeats.
+// maxQuote is how many bytes of the input a message repeats.
 const maxQuote = 40
 
 func quoteShort(text []byte) string {

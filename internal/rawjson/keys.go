@@ -71,8 +71,8 @@ func (k *checker) duplicate(from, to int) int {
 	return -1
 }
 
-// duplicateOfMany is duplicate for large objects and for escaped names. The hash is seeded, so that nobody can send a
-// million names that fall into one slot.
+// duplicateOfMany is duplicate for large objects and for escaped names. The hash is seeded, so that a request cannot
+// have a million names that fall into one slot.
 func (k *checker) duplicateOfMany(from, to int) int {
 	size := 1 << bits.Len(uint(2*(to-from)))
 	if size > cap(k.table) {

@@ -95,7 +95,7 @@ func isPlainName(name []byte) bool {
 	return len(name) > 0
 }
 
-// shortenPath keeps both ends of a path nobody would read whole.
+// shortenPath keeps both ends of a long path.
 func shortenPath(path []byte) string {
 	const head, tail = 120, 80
 	if len(path) <= head+tail {

@@ -8,13 +8,19 @@ import (
 
 // AppendString appends s as a JSON string. Only what JSON demands is escaped: quotes, backslashes and control
 // characters. Invalid UTF-8 becomes \ufffd.
-//
-// It copies eight bytes before it knows how many of them count: code has something to escape in every line, and then that
-// is quicker than to look for the end of each run first.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(slices.Grow(dst, len(s)+2), '"')
+	return append(appendInner(dst, s), '"')
+}
+
+// AppendInner appends s as AppendString does, without the quotes.
+func AppendInner(dst []byte, s string) []byte { return appendInner(slices.Grow(dst, len(s)), s) }
+
+// appendInner copies eight bytes before it knows how many of them count: code has something to escape in every line, and then
+// that is quicker than to look for the end of each run first.
+func appendInner(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) && len(dst)+8 <= cap(dst) { // who has counted the room exactly is not made to move for a few bytes more
+		if i+8 <= len(s) && len(dst)+8 <= cap(dst) { // a buffer of the exact size must not be moved for a few bytes more
 			word := wordAt(s, i)
 			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], word)
 			m := stops(word)
@@ -38,8 +44,27 @@ func AppendString(dst []byte, s string) []byte {
 			dst, i = appendRunes(dst, s, i)
 		}
 	}
-	return append(dst, '"')
+	return dst
 }
+
+// QuotedSize is how many bytes AppendString appends for a text in valid UTF-8.
+func QuotedSize(s string) int {
+	size := len(s) + 2
+	for i := range len(s) {
+		size += int(escapeGrowth[s[i]])
+	}
+	return size
+}
+
+// escapeGrowth is how many bytes longer a byte is when it is escaped.
+var escapeGrowth = func() (sizes [256]uint8) {
+	for c := range sizes {
+		if c < utf8.RuneSelf && isStop(byte(c)) {
+			sizes[c] = uint8(len(appendEscape(nil, byte(c))) - 1)
+		}
+	}
+	return sizes
+}()
 
 // appendRunes appends the characters from i on that are not ASCII, and returns where they end.
 func appendRunes(dst []byte, s string, i int) (_ []byte, end int) {

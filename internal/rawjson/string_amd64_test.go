@@ -67,7 +67,7 @@ func TestNothingBesideTheTextIsRead(t *testing.T) {
 	}
 }
 
-// pageAlone returns a page of memory between two that nobody may touch.
+// pageAlone returns a page of memory between two protected pages.
 func pageAlone(t *testing.T) []byte {
 	size := syscall.Getpagesize()
 	pages, err := syscall.Mmap(-1, 0, 3*size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// A Text is a long text that comes in pieces. It keeps long pieces as they are and copies short ones together, so that gathering costs
-// the text once: an array that grows is copied again and again, and leaves several times the text behind as garbage.
+// A Text is a long text that comes in pieces. It keeps long pieces as they are and copies short ones together, so that gathering
+// costs the text once: an array that grows is copied again and again, and leaves several times the text behind as garbage.
 type Text struct {
 	pieces []string
 	last   []byte // what follows them; it never grows beyond what it was made with
@@ -65,11 +65,23 @@ func (t *Text) AppendTo(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// AppendInner appends s as AppendString does, without the quotes.
-func AppendInner(dst []byte, s string) []byte {
-	from := len(dst)
-	dst = AppendString(dst, s)
-	inner := dst[from+1 : len(dst)-1]
-	copy(dst[from:], inner)
-	return dst[:from+len(inner)]
+// Joined is a JSON string of texts with line ends between them, which are escaped as they are added: joined first, they would be
+// in memory twice.
+type Joined struct {
+	json  []byte
+	texts int
 }
+
+// NewJoined returns an empty text with room for size bytes.
+func NewJoined(size int) *Joined { return &Joined{json: append(make([]byte, 0, size+2), '"')} }
+
+// Add appends a text.
+func (j *Joined) Add(text string) {
+	if j.texts++; j.texts > 1 {
+		j.json = append(j.json, `\n`...)
+	}
+	j.json = AppendInner(j.json, text)
+}
+
+// JSON returns the string with its quotes.
+func (j *Joined) JSON() []byte { return append(j.json, '"') }

@@ -56,3 +56,15 @@ func TestTextMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestJoined(t *testing.T) {
+	for _, texts := range [][]string{nil, {""}, {"", ""}, {"a"}, {"", "a\n", "\"ä"}, {strings.Repeat("\x00", 100), "b"}} {
+		joined := rawjson.NewJoined(len(texts))
+		for _, text := range texts {
+			joined.Add(text)
+		}
+		if got, want := string(joined.JSON()), string(rawjson.AppendString(nil, strings.Join(texts, "\n"))); got != want {
+			t.Errorf("%q: got %s, want %s", texts, got, want)
+		}
+	}
+}

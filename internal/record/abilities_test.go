@@ -63,12 +63,14 @@ func TestAbilities(t *testing.T) {
 			if len(calls) != 2 {
 				t.Errorf("recorded %v", store.written())
 			}
-			for operation, call := range map[string]perigee.Call{perigee.OperationCount: calls["count"], perigee.OperationEmbed: calls["embed"]} {
+			for operation, call := range map[string]perigee.Call{perigee.OperationCount: calls["count"],
+				perigee.OperationEmbed: calls["embed"]} {
 				if call.Operation != operation || call.Outcome != test.outcome || call.Class != test.class {
 					t.Errorf("%s: recorded %+v", operation, call)
 				}
 			}
-			if test.class == "" && (calls["embed"].Usage.Input != 9 || calls["embed"].Model != "embedder" || calls["count"].Usage.Total() != 0) {
+			if test.class == "" && (calls["embed"].Usage.Input != 9 || calls["embed"].Model != "embedder" ||
+				calls["count"].Usage.Total() != 0) {
 				t.Errorf("recorded %+v", calls)
 			}
 		})
@@ -96,13 +98,7 @@ func TestOneLinePerCall(t *testing.T) {
 	}
 	for _, test := range tests {
 		out.Reset()
-		status := func(c *perigee.Call) int {
-			if c.Outcome == perigee.OutcomeDone {
-				return 200
-			}
-			return 500
-		}
-		r := New(test.script, Options{Store: &memory{}, Logger: logger, Status: status})
+		r := New(test.script, Options{Store: &memory{}, Logger: logger})
 		for range r.Stream(t.Context(), request("c")) {
 		}
 		mustClose(t, r)

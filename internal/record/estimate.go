@@ -1,13 +1,9 @@
 package record
 
-import (
-	"slices"
+import "perigee"
 
-	"perigee"
-)
-
-// frameOverhead is about how many bytes of a chunk in the provider's dialect are not the answer's text. A chunk of largeFrame and more
-// has a picture.
+// frameOverhead is about how many bytes of a chunk in the provider's dialect are not the answer's text. A chunk of largeFrame
+// and more has a picture.
 const (
 	frameOverhead = 150
 	largeFrame    = 64 << 10
@@ -42,23 +38,22 @@ func (r *received) add(event *perigee.Event) {
 	}
 }
 
-// estimate completes the usage of an answer that was broken off before the provider had named what it cost. Without that, a client
-// that leaves just before the end of each answer would spend nothing.
-func (w *watch) estimate() {
-	if failed := perigee.AsError(w.err); failed != nil && w.usage == (perigee.Usage{}) {
-		w.usage = failed.Usage
+// estimate completes the usage of an answer that was broken off before the provider had named what it cost. Without that, a
+// client that leaves just before the end of each answer would spend nothing.
+func (o *Observation) estimate() {
+	if failed := perigee.AsError(o.err); failed != nil && o.usage == (perigee.Usage{}) {
+		o.usage = failed.Usage
 	}
-	u := w.usage
+	u := o.usage
 	if u.Input == 0 {
-		u.Input = w.asked
+		u.Input = o.asked
 	}
 	if u.Input == 0 {
-		u.Input = w.request.EstimateTokens() // it was not released
+		u.Input = o.request.EstimateTokens() // it was not released
 	}
-	u.Thinking = max(u.Thinking, perigee.EstimateTokens(w.received.thought, 0))
-	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(w.received.said, w.received.media))
-	if u != w.usage {
-		w.usage = u
-		w.notes = append(slices.Clip(w.notes), perigee.EstimatedUsage)
+	u.Thinking = max(u.Thinking, perigee.EstimateTokens(o.received.thought, 0))
+	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(o.received.said, o.received.media))
+	if u != o.usage {
+		o.usage, o.estimated = u, true
 	}
 }

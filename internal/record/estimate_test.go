@@ -20,11 +20,16 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 		want    perigee.Usage
 		note    bool
 	}{
-		{"the client goes before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, nil), perigee.Usage{Input: 2}, true},
-		{"the client goes during the answer", script{start, long, untilCanceled{}}, cancelAt(perigee.EventText, nil), perigee.Usage{Input: 2, Output: 100}, true},
-		{"and during thinking", script{start, thinking, untilCanceled{}}, cancelAt(perigee.EventThinking, nil), perigee.Usage{Input: 2, Output: 50, Thinking: 50}, true},
-		{"the provider has named a part", script{start, early, long, untilCanceled{}}, cancelAt(perigee.EventText, nil), perigee.Usage{Input: 7, Output: 100}, true},
-		{"and all of it", script{start, text, early, untilCanceled{}}, cancelAt(perigee.EventUsage, nil), perigee.Usage{Input: 7, Output: 3}, false},
+		{"the client goes before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, nil),
+			perigee.Usage{Input: 2}, true},
+		{"the client goes during the answer", script{start, long, untilCanceled{}}, cancelAt(perigee.EventText, nil),
+			perigee.Usage{Input: 2, Output: 100}, true},
+		{"and during thinking", script{start, thinking, untilCanceled{}}, cancelAt(perigee.EventThinking, nil),
+			perigee.Usage{Input: 2, Output: 50, Thinking: 50}, true},
+		{"the provider has named a part", script{start, early, long, untilCanceled{}}, cancelAt(perigee.EventText, nil),
+			perigee.Usage{Input: 7, Output: 100}, true},
+		{"and all of it", script{start, text, early, untilCanceled{}}, cancelAt(perigee.EventUsage, nil),
+			perigee.Usage{Input: 7, Output: 3}, false},
 		{"the provider breaks off", script{start, long, capacity}, readAll, perigee.Usage{Input: 2, Output: 100}, true},
 		{"the provider refuses", script{start, capacity}, readAll, perigee.Usage{}, false},
 		{"a whole answer whose cost is not named", script{start, long, finish}, readAll, perigee.Usage{}, false},

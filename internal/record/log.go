@@ -35,7 +35,7 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
 	if call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff {
 		level = slog.LevelWarn
 	}
-	if !r.logger.Enabled(ctx, level) {
+	if !r.opts.Logger.Enabled(ctx, level) {
 		return
 	}
 	model, asked := call.Model, call.ModelAsked
@@ -49,10 +49,8 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
 		}
 	}
 	word(keyCall, call.ID)
-	if r.status != nil {
-		if status := r.status(call); status != 0 {
-			attrs = append(attrs, slog.Int(keyStatus, status))
-		}
+	if call.ClientStatus != 0 {
+		attrs = append(attrs, slog.Int(keyStatus, call.ClientStatus))
 	}
 	word(keyDialect, string(call.Dialect))
 	word(keyOperation, call.Operation)
@@ -70,5 +68,5 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
 		slog.Int64(keyInput, call.Usage.Input), slog.Int64(keyOutput, call.Usage.Output))
 	word(keyNotes, strings.Join(call.Notes, "; "))
 	word(keyError, call.Error)
-	r.logger.LogAttrs(ctx, level, "call "+string(call.Outcome), attrs...)
+	r.opts.Logger.LogAttrs(ctx, level, "call "+string(call.Outcome), attrs...)
 }

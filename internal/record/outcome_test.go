@@ -69,18 +69,28 @@ func TestOutcome(t *testing.T) {
 		{"no finish", script{start, text}, readAll, cutOff, perigee.ClassUnavailable},
 		{"nothing at all", script{}, readAll, cutOff, perigee.ClassUnavailable},
 
-		{"the consumer leaves during the answer", script{start, text, finish}, leaveAt(perigee.EventText), canceled, perigee.ClassCanceled},
-		{"the consumer leaves before the answer", script{start, text, finish}, leaveAt(perigee.EventStart), canceled, perigee.ClassCanceled},
+		{"the consumer leaves during the answer", script{start, text, finish}, leaveAt(perigee.EventText), canceled,
+			perigee.ClassCanceled},
+		{"the consumer leaves before the answer", script{start, text, finish}, leaveAt(perigee.EventStart), canceled,
+			perigee.ClassCanceled},
 		{"the consumer has what it wants", script{start, text, finish, usage}, leaveAt(perigee.EventFinish), done, ""},
-		{"the client goes and the upstream says canceled", script{start, text, untilCanceled{}}, cancelAt(perigee.EventText, nil), canceled, perigee.ClassCanceled},
-		{"the client goes before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, nil), canceled, perigee.ClassCanceled},
-		{"the client goes and the upstream just stops", script{start, text}, cancelAt(perigee.EventText, nil), canceled, perigee.ClassCanceled},
-		{"the client goes for a reason of its own", script{start, text, untilCanceled{}}, cancelAt(perigee.EventText, errors.New("reset")), canceled, perigee.ClassCanceled},
-		{"the client goes, other trouble before the answer", script{start, capacity}, cancelAt(perigee.EventStart, nil), canceled, perigee.ClassCapacity},
-		{"the client goes, other trouble during the answer", script{start, text, capacity}, cancelAt(perigee.EventText, nil), cutOff, perigee.ClassCapacity},
+		{"the client goes and the upstream says canceled", script{start, text, untilCanceled{}}, cancelAt(perigee.EventText, nil),
+			canceled, perigee.ClassCanceled},
+		{"the client goes before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, nil), canceled,
+			perigee.ClassCanceled},
+		{"the client goes and the upstream just stops", script{start, text}, cancelAt(perigee.EventText, nil), canceled,
+			perigee.ClassCanceled},
+		{"the client goes for a reason of its own", script{start, text, untilCanceled{}},
+			cancelAt(perigee.EventText, errors.New("reset")), canceled, perigee.ClassCanceled},
+		{"the client goes, other trouble before the answer", script{start, capacity}, cancelAt(perigee.EventStart, nil), canceled,
+			perigee.ClassCapacity},
+		{"the client goes, other trouble during the answer", script{start, text, capacity}, cancelAt(perigee.EventText, nil),
+			cutOff, perigee.ClassCapacity},
 		{"the client goes after a whole answer", script{start, text, finish}, cancelAt(perigee.EventFinish, nil), done, ""},
-		{"we stop it during the answer", script{start, text, untilCanceled{}}, cancelAt(perigee.EventText, stopping), cutOff, perigee.ClassUnavailable},
-		{"we stop it before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, stopping), failed, perigee.ClassUnavailable},
+		{"we stop it during the answer", script{start, text, untilCanceled{}}, cancelAt(perigee.EventText, stopping), cutOff,
+			perigee.ClassUnavailable},
+		{"we stop it before the answer", script{start, untilCanceled{}}, cancelAt(perigee.EventStart, stopping), failed,
+			perigee.ClassUnavailable},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -115,7 +125,7 @@ func TestEveryContentKindBeginsTheAnswer(t *testing.T) {
 		if got.Outcome != want {
 			t.Errorf("an error after kind %d: got %s, want %s", kind, got.Outcome, want)
 		}
-		if silent := kind == perigee.EventStart || kind == perigee.EventNote; (got.FirstByte == 0) != silent {
+		if silent := kind == perigee.EventStart; (got.FirstByte == 0) != silent {
 			t.Errorf("first byte after kind %d: got %v", kind, got.FirstByte)
 		}
 	}
@@ -150,7 +160,8 @@ func TestPanicIsRecordedAndGoesOn(t *testing.T) {
 	}()
 	mustClose(t, r)
 	got := store.calls()["c"]
-	if got.Outcome != perigee.OutcomeFailed || got.Class != perigee.ClassInternal || !strings.Contains(got.Error, "broken upstream") {
+	if got.Outcome != perigee.OutcomeFailed || got.Class != perigee.ClassInternal ||
+		!strings.Contains(got.Error, "broken upstream") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -164,9 +175,7 @@ func TestRow(t *testing.T) {
 		r := New(script{noted, wait(time.Second), start, wait(time.Second), text, early, wait(time.Second), finish, blocked, usage},
 			Options{Store: &store})
 		req := request("c")
-		notes := make([]perigee.Note, 1, 8)
-		notes[0] = perigee.Note{Action: "dropped", Subject: "logprobs"}
-		req.Notes = notes
+		req.Note(perigee.Note{Action: "dropped", Subject: "logprobs"})
 		began := time.Now()
 		for range r.Stream(t.Context(), req) {
 		}
@@ -174,14 +183,11 @@ func TestRow(t *testing.T) {
 		want := perigee.Call{
 			ID: "c", Time: began, Operation: perigee.OperationGenerate, Dialect: perigee.DialectOpenAIChat, Stream: true,
 			Client: req.Client, ModelAsked: "gpt-4o", Model: "gemini-3-flash", Upstream: "studio",
-			Outcome: perigee.OutcomeDone, Finish: "STOP", FirstByte: 2 * time.Second, Duration: 3 * time.Second,
+			Outcome: perigee.OutcomeDone, ClientStatus: 200, Finish: "STOP", FirstByte: 2 * time.Second, Duration: 3 * time.Second,
 			Usage: *usage.Usage, BytesIn: int64(len(req.Body)), Notes: []string{"dropped logprobs", "renamed tool 1mcp.read"},
 		}
 		if got := store.calls()["c"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
-		}
-		if spare := notes[:2][1]; spare != (perigee.Note{}) {
-			t.Errorf("the request's notes were written to: %+v", spare)
 		}
 	})
 }
@@ -192,8 +198,9 @@ func TestStepsAreRecordedWithoutSecrets(t *testing.T) {
 	for range r.Stream(t.Context(), request("c")) {
 	}
 	mustClose(t, r)
-	want := []perigee.Step{{Upstream: "u", Account: "ada@example.com", Why: "the first", Class: perigee.ClassUnavailable, Error: "Get /?key=[redacted]"}, {Upstream: "u", Why: "the next"}}
-	if got := store.calls()["c"].Steps; !reflect.DeepEqual(got, want) {
+	want := []perigee.Attempt{{Upstream: "u", Account: "ada@example.com", Why: "the first", Class: perigee.ClassUnavailable,
+		Error: "Get /?key=[redacted]"}, {Upstream: "u", Why: "the next"}}
+	if got := store.calls()["c"].Attempts; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -203,25 +210,26 @@ type trying struct{}
 
 func (trying) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		req.Steps.Add(perigee.Step{Upstream: "u", Account: "ada@example.com", Why: "the first", Class: perigee.ClassUnavailable, Error: "Get /?key=geheim123"})
-		req.Steps.Add(perigee.Step{Upstream: "u", Why: "the next"})
+		req.Log.AddAttempt(perigee.Attempt{Upstream: "u", Account: "ada@example.com", Why: "the first",
+			Class: perigee.ClassUnavailable, Error: "Get /?key=geheim123"})
+		req.Log.AddAttempt(perigee.Attempt{Upstream: "u", Why: "the next"})
 		yield(perigee.Event{Kind: perigee.EventFinish}, nil)
 	}
 }
 
-// Who writes the answer may have something to say about it that no event says.
-func TestLateNotesAreRecorded(t *testing.T) {
+// The encoder of an answer may add notes until the stream ends.
+func TestNotesOfTheEncoderAreRecorded(t *testing.T) {
 	var store memory
 	r := New(script{noted, start, text, finish}, Options{Store: &store})
 	req := request("c")
-	req.Late = &perigee.LateNotes{}
 	for event := range r.Stream(t.Context(), req) {
 		if event.Kind == perigee.EventFinish {
-			req.Late.Add(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a link"})
+			req.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a link"})
 		}
 	}
 	mustClose(t, r)
-	if got, want := store.calls()["c"].Notes, []string{"renamed tool 1mcp.read", "mapped image to a link"}; !reflect.DeepEqual(got, want) {
+	if got, want := store.calls()["c"].Notes, []string{"renamed tool 1mcp.read",
+		"mapped image to a link"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -239,7 +247,7 @@ func TestErrorNamesUpstreamAndStatus(t *testing.T) {
 }
 
 func TestEventsPassUntouched(t *testing.T) {
-	in := script{noted, start, frame, text, usage, finish}
+	in := script{start, frame, text, usage, finish}
 	r := New(in, Options{Store: &memory{}})
 	defer mustClose(t, r)
 	i := 0
@@ -272,7 +280,8 @@ func TestNamelessCallsAreTwo(t *testing.T) {
 
 func TestRowsStaySmallAndFreeOfSecrets(t *testing.T) {
 	var store memory
-	trouble := errors.New(`Get "https://host.example/v1?key=hunter2&x=1": authorization: Bearer hunter2hunter2 ` + strings.Repeat("ü", 5000))
+	trouble := errors.New(`Get "https://host.example/v1?key=hunter2&x=1": authorization: Bearer hunter2hunter2 ` +
+		strings.Repeat("ü", 5000))
 	long := strings.Repeat("m", 1<<20)
 	r := New(script{&perigee.Error{Message: trouble.Error(), Model: long}}, Options{Store: &store})
 	req := request("c").WithModel(long)
@@ -280,7 +289,8 @@ func TestRowsStaySmallAndFreeOfSecrets(t *testing.T) {
 	}
 	mustClose(t, r)
 	got := store.calls()["c"]
-	if strings.Contains(got.Error, "hunter2") || !strings.Contains(got.Error, "host.example") || !strings.Contains(got.Error, "x=1") {
+	if strings.Contains(got.Error, "hunter2") || !strings.Contains(got.Error, "host.example") ||
+		!strings.Contains(got.Error, "x=1") {
 		t.Errorf("got %.200q", got.Error)
 	}
 	if len(got.Error) > maxText+100 || !strings.HasSuffix(got.Error, "ü…") {

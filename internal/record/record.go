@@ -1,20 +1,19 @@
-// Package record watches calls and keeps one perigee.Call of each. A Recorder is a perigee.Upstream around
-// another one: the daemon puts it between the ways in and the routing, and it passes every event on as it is.
+// Package record observes calls and writes one perigee.Call for each. A Recorder is a perigee.Upstream that wraps another one:
+// the daemon puts it between the HTTP server and routing, and it passes every event on as it is. Calls that take another way
+// are recorded with Begin, Observe and End.
 //
-// It never holds a call up and never fails one: rows are handed to a goroutine that writes them in batches,
-// and trouble with the store is that goroutine's alone. It keeps no bodies and decides nothing.
+// It neither delays a call nor fails one: a goroutine writes the rows in batches, and retries while the store fails. It keeps no
+// bodies; the watchers of Options.Watch may.
 package record
 
 import (
 	"context"
-	"crypto/rand"
 	"iter"
 	"log/slog"
-	"slices"
 	"time"
 
 	"perigee"
-	"perigee/internal/batch"
+	"perigee/internal/batchwriter"
 )
 
 // Options say where calls are kept.
@@ -22,10 +21,19 @@ type Options struct {
 	Store  perigee.CallStore
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: silent
-	// Status is the HTTP status that the client of a finished call got, for the log; nil: it is not logged.
-	Status func(*perigee.Call) int
-	Linger time.Duration // how long rows gather before they are written together; 0: 50ms
-	Limit  int           // rows kept in memory while the store fails; 0: 10,000
+	Linger time.Duration    // how long rows gather before they are written together; 0: 50ms
+	Limit  int              // rows kept in memory while the store fails; 0: 10,000
+
+	// Redact replaces the secrets that are known, in names and errors: a key may be in the field of the model, and providers quote
+	// what they refuse. Nil: none are known.
+	Redact func(text string) string
+	// Price returns what a call that has ended costs; nil: that is unknown.
+	Price func(*perigee.Call) perigee.Cost
+	// Observe is called with each call that has ended, in the goroutine that ran it, so it must not wait. It must not change the
+	// call. Nil: it is not called.
+	Observe func(*perigee.Call)
+	// Watch has functions that return a Watcher for a call that begins, or nil for none.
+	Watch []func(call *perigee.Call, origin *perigee.Origin) perigee.Watcher
 }
 
 const (
@@ -34,25 +42,16 @@ const (
 )
 
 // A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and lists
-// models as far as the Upstream inside can. Who made it closes it.
+// models as far as the wrapped Upstream can. Close it after use.
 type Recorder struct {
-	perigee.Around
-	now    func() time.Time
-	logger *slog.Logger
-	status func(*perigee.Call) int
-	queue  *queue
-	writer *batch.Writer[rowBatch]
+	perigee.Passthrough
+	opts   Options
+	writer *batchwriter.Writer[string, perigee.Call] // by id
 
 	spending spending
 }
 
-var words = batch.Words{
-	Failing: "calls cannot be recorded for now",
-	Again:   "calls are recorded again",
-	TooMany: "more calls than could be recorded",
-}
-
-// New returns a Recorder around next. Its one goroutine runs until Close.
+// New returns a Recorder around next.
 func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -66,13 +65,14 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Limit <= 0 {
 		opts.Limit = defaultLimit
 	}
-	r := &Recorder{Around: perigee.Around{Upstream: next}, now: opts.Now, logger: opts.Logger, status: opts.Status, queue: &queue{limit: opts.Limit}}
-	r.writer = batch.Start(batch.Options[rowBatch]{
-		Queue: r.queue, Linger: opts.Linger, Words: words, Logger: opts.Logger,
-		Save: func(ctx context.Context, b rowBatch) error {
-			err := opts.Store.SaveCalls(ctx, b.calls)
+	r := &Recorder{Passthrough: perigee.Passthrough{Upstream: next}, opts: opts}
+	r.writer = batchwriter.New[string](batchwriter.Options[perigee.Call]{
+		Rows: "calls", Linger: opts.Linger, MaxRows: opts.Limit, Logger: opts.Logger,
+		Expendable: func(call perigee.Call) bool { return call.Outcome == perigee.OutcomeOpen }, // it is put again when it ends
+		Save: func(ctx context.Context, calls []perigee.Call) error {
+			err := opts.Store.SaveCalls(ctx, calls)
 			if err == nil {
-				r.spending.saved(b.calls)
+				r.spending.saved(calls)
 			}
 			return err
 		},
@@ -80,70 +80,69 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	return r
 }
 
-// Stream passes the stream of the Upstream inside on, and records it as one call when the loop over it
-// begins, and again when it ends.
+// Stream passes on the stream of the wrapped Upstream. The call is written as open when the loop over it begins, and again when
+// it ends.
 func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		w := r.begin(perigee.OperationGenerate, &req.Origin, req.Model, req.Stream)
-		w.request = req
-		req.OnRelease(func() { w.asked = req.EstimateTokens() })
-		defer w.end(ctx)
+		o := r.Begin(Operation{perigee.OperationGenerate, req.Model, req.Stream}, &req.Origin)
+		o.request = req
+		req.OnRelease(func() { o.asked = req.EstimateTokens() })
+		defer o.End(ctx)
 		for event, err := range r.Upstream.Stream(ctx, req) {
 			if err != nil {
-				w.err = err
+				o.Fail(err)
 			} else {
-				w.see(&event)
+				o.Observe(&event)
 			}
 			if !yield(event, err) {
-				w.left = true
+				o.left = true
 				return
 			}
 		}
 	}
 }
 
-// CountTokens asks the Upstream inside and records that it was asked. Counting spends no tokens, so the
+// CountTokens asks the wrapped Upstream and records the call. Counting spends no tokens, so the
 // record shows no usage.
 func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count *perigee.TokenCount, err error) {
-	w := r.begin(perigee.OperationCount, &req.Origin, req.Model, false)
-	defer w.end(ctx)
-	count, err = r.Around.CountTokens(ctx, req)
+	o := r.Begin(Operation{Name: perigee.OperationCount, Model: req.Model}, &req.Origin)
+	defer o.End(ctx)
+	count, err = r.Passthrough.CountTokens(ctx, req)
 	if err != nil {
-		return count, w.fail(err)
+		o.Fail(err)
+		return count, err
 	}
-	w.finished = true
+	o.finished = true
 	if count != nil {
-		w.upstream, w.model = count.Upstream, count.Model
+		o.upstream, o.model = count.Upstream, count.Model
 	}
 	return count, nil
 }
 
-// Embed asks the Upstream inside and records the call with what it spent.
+// Embed asks the wrapped Upstream and records the call with what it spent.
 func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer *perigee.Embeddings, err error) {
-	w := r.begin(perigee.OperationEmbed, &req.Origin, req.Model, false)
-	defer w.end(ctx)
-	answer, err = r.Around.Embed(ctx, req)
+	o := r.Begin(Operation{Name: perigee.OperationEmbed, Model: req.Model}, &req.Origin)
+	defer o.End(ctx)
+	answer, err = r.Passthrough.Embed(ctx, req)
 	if err != nil {
-		return answer, w.fail(err)
+		o.Fail(err)
+		return answer, err
 	}
-	w.finished = true
+	o.finished = true
 	if answer != nil {
-		w.upstream, w.model, w.usage = answer.Upstream, answer.Model, answer.Usage
-		if answer.Estimate {
-			w.notes = append(slices.Clip(w.notes), perigee.EstimatedUsage)
-		}
+		o.upstream, o.model, o.usage, o.estimated = answer.Upstream, answer.Model, answer.Usage, answer.Estimate
 	}
 	return answer, nil
 }
 
-// Refused records a call that never reached the Upstream inside.
+// Refused records a call that did not reach the wrapped Upstream.
 func (r *Recorder) Refused(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error) {
-	w := r.begin(operation, &origin, model, false)
-	_ = w.fail(err)
-	w.end(ctx)
+	o := r.Begin(Operation{Name: operation, Model: model}, &origin)
+	o.Fail(err)
+	o.End(ctx)
 }
 
-// Flush waits until the calls that were told of so far are in the store, so that who reads it next sees them.
+// Flush waits until all calls recorded so far are in the store.
 // A store that fails is not waited for.
 func (r *Recorder) Flush(ctx context.Context) { r.writer.Flush(ctx) }
 
@@ -158,37 +157,4 @@ func (r *Recorder) Close(ctx context.Context) error {
 		return perigee.Errorf(perigee.ClassUnavailable, "%d calls were not recorded: %w", missing, err)
 	}
 	return nil
-}
-
-// put queues what a row says now.
-func (r *Recorder) put(row *row, call *perigee.Call) {
-	r.writer.Add(func() { r.queue.put(row, call) })
-}
-
-// begin queues a call as open and returns the watch over it.
-func (r *Recorder) begin(operation string, origin *perigee.Origin, model string, stream bool) *watch {
-	w := &watch{recorder: r, start: r.now(), notes: origin.Notes, late: origin.Late}
-	origin.Steps = &w.steps
-	id := origin.ID
-	if id == "" {
-		id = rand.Text() // rows are kept by id, and two nameless calls are still two
-	}
-	w.row.call = perigee.Call{
-		ID:        id,
-		Time:      w.start,
-		Operation: operation,
-		Dialect:   origin.Dialect,
-		Stream:    stream,
-		Client: perigee.Client{
-			Name:    perigee.Clip(origin.Client.Name, maxName),
-			Version: perigee.Clip(origin.Client.Version, maxName),
-			Key:     perigee.Clip(origin.Client.Key, maxName),
-			Session: perigee.Clip(origin.Client.Session, maxName),
-		},
-		ModelAsked: perigee.Clip(model, maxName),
-		Outcome:    perigee.OutcomeOpen,
-		BytesIn:    int64(len(origin.Body)),
-	}
-	r.put(&w.row, &w.row.call)
-	return w
 }

@@ -15,14 +15,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is an Upstream that does its steps in order: it yields a perigee.Event, ends with an error,
-// calls a func() (which may panic), or waits for the end of the ctx.
+// A script is an Upstream that does its steps in order: it yields a perigee.Event, makes a perigee.Note, ends with an
+// error, calls a func() (which may panic), or waits for the end of the ctx.
 type script []any
 
 // untilCanceled is the step that waits for ctx and ends with its error.
 type untilCanceled struct{}
 
-func (s script) Stream(ctx context.Context, _ *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (s script) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		for _, step := range s {
 			switch step := step.(type) {
@@ -30,6 +30,8 @@ func (s script) Stream(ctx context.Context, _ *perigee.Request) iter.Seq2[perige
 				if !yield(step, nil) {
 					return
 				}
+			case perigee.Note:
+				req.Log.Note(step)
 			case error:
 				yield(perigee.Event{}, step)
 				return
@@ -50,8 +52,9 @@ var (
 	frame    = perigee.Event{Kind: perigee.EventFrame, Frame: []byte("data: {}\n\n")}
 	usage    = perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 10, Cached: 4, Output: 3, Thinking: 1}}
 	finish   = perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}
-	noted    = perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: "renamed", Subject: "tool 1mcp.read"}}
-	capacity = &perigee.Error{Class: perigee.ClassCapacity, Message: "no capacity", Upstream: "antigravity", Model: "claude", Status: 503}
+	noted    = perigee.Note{Action: "renamed", Subject: "tool 1mcp.read"}
+	capacity = &perigee.Error{Class: perigee.ClassCapacity, Message: "no capacity", Upstream: "antigravity", Model: "claude",
+		Status: 503}
 )
 
 func request(id string) *perigee.Request {

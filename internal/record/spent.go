@@ -14,38 +14,38 @@ type spending struct {
 }
 
 type daySpending struct {
-	day   time.Time // its first moment, in UTC
-	ended int64     // tokens of calls that have ended
-	saved int64     // and of those that are in the store
+	day   time.Time     // its first moment, in UTC
+	ended perigee.Spent // by calls that have ended
+	saved perigee.Spent // and by those that are in the store
 }
 
-// Spent returns how many tokens calls of a key that began on a UTC day have cost in this process, and how many of these are in the
-// store. Only the last day that calls of the key began on is known.
-func (r *Recorder) Spent(key string, day time.Time) (ended, saved int64) {
+// Spent returns what calls of a key that began on a UTC day have cost in this process, and what of that is in the store. Only the
+// last day that calls of the key began on is known.
+func (r *Recorder) Spent(key string, day time.Time) (ended, saved perigee.Spent) {
 	r.spending.mu.Lock()
 	defer r.spending.mu.Unlock()
 	if d := r.spending.keys[key]; d != nil && d.day.Equal(day) {
 		return d.ended, d.saved
 	}
-	return 0, 0
+	return perigee.Spent{}, perigee.Spent{}
 }
 
 func (s *spending) ended(call *perigee.Call) {
-	s.add(call, func(d *daySpending, tokens int64) { d.ended += tokens })
+	s.add(call, func(d *daySpending, cost perigee.Spent) { d.ended = d.ended.Plus(cost) })
 }
 
 // saved notes calls that are in the store now. Each is there once with its last state.
 func (s *spending) saved(calls []perigee.Call) {
 	for i := range calls {
 		if calls[i].Outcome != perigee.OutcomeOpen {
-			s.add(&calls[i], func(d *daySpending, tokens int64) { d.saved += tokens })
+			s.add(&calls[i], func(d *daySpending, cost perigee.Spent) { d.saved = d.saved.Plus(cost) })
 		}
 	}
 }
 
-func (s *spending) add(call *perigee.Call, to func(d *daySpending, tokens int64)) {
-	tokens, key := call.Usage.Input+call.Usage.Output, call.Client.Key
-	if tokens == 0 || key == "" {
+func (s *spending) add(call *perigee.Call, to func(d *daySpending, cost perigee.Spent)) {
+	cost, key := perigee.Spent{Tokens: call.Usage.Total(), USD: call.Cost.USD}, call.Client.Key
+	if cost.Tokens == 0 || key == "" {
 		return
 	}
 	day := call.Time.UTC().Truncate(24 * time.Hour)
@@ -65,5 +65,5 @@ func (s *spending) add(call *perigee.Call, to func(d *daySpending, tokens int64)
 	case day.After(d.day):
 		*d = daySpending{day: day}
 	}
-	to(d, tokens)
+	to(d, cost)
 }

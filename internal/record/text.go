@@ -1,27 +1,38 @@
 package record
 
 import (
-	"regexp"
 	"strings"
+
+	"perigee"
+	"perigee/internal/redact"
 )
 
-// What clients and providers say is theirs to choose; a row has room for this much of it.
+// Bounds of what a row has of the words of clients and providers.
 const (
 	maxName = 200
+	maxRead = 8192 // of a text, to find secrets in it before it is cut
 	maxText = 2000
 )
 
-// Errors of net/http quote the URL that they were about, and a URL can have a key in it. Whoever made the
-// error should have known; rows and logs are kept for long, so they do not rely on it.
-var (
-	secretParameter = regexp.MustCompile(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=[^&\s"']+`)
-	secretHeader    = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
-)
-
-func redact(text string) string {
+// clean removes credentials from an error. The code that made the error should have done so; rows and logs are kept for long and
+// do not rely on it.
+func clean(text string) string {
 	if !strings.ContainsAny(text, "= ") {
 		return text
 	}
-	text = secretParameter.ReplaceAllString(text, "$1=[redacted]")
-	return secretHeader.ReplaceAllString(text, "$1 [redacted]")
+	return redact.Credentials(redact.Parameters(text))
 }
+
+// redact replaces known secrets in the beginning of a text, which is cut off afterwards.
+func (r *Recorder) redact(text string) string {
+	if r.opts.Redact == nil || text == "" {
+		return text
+	}
+	return r.opts.Redact(perigee.Clip(text, maxRead))
+}
+
+// name returns a name that a client or a provider has set, without secrets and not too long.
+func (r *Recorder) name(text string) string { return perigee.Clip(r.redact(text), maxName) }
+
+// text returns an error without secrets and not too long: providers quote requests in it.
+func (r *Recorder) text(text string) string { return clean(perigee.Clip(r.redact(text), maxText)) }

@@ -52,7 +52,7 @@ func (r *Router) remembered(found resolved, req *perigee.Request) (list failures
 		return nil // or it is listed again
 	}
 	for _, target := range found.targets {
-		list = append(list, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model), told: true})
+		list = append(list, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model), recorded: true})
 	}
 	return list
 }

@@ -136,9 +136,9 @@ func TestAdviceForUnknownModels(t *testing.T) {
 		{"gemini-3.8-flash", "gemini-3-flash", []string{"gemini-3-flash", "gemini-2.5-pro"}, nil,
 			`no model "gemini-3.8-flash" at s; the nearest names are gemini-3-flash; if the client chose this name itself, add gemini-3.8-flash: gemini-3-flash to models.aliases in perigee's configuration`},
 		{"gpt-6.1-sol", "gemini-3-flash", []string{"gemini-2.5-pro", "gemini-3-flash"}, nil,
-			`no model "gpt-6.1-sol" at s; there are gemini-2.5-pro, gemini-3-flash; perigee models lists all; the default is gemini-3-flash; if the client chose this name itself, add gpt-6.1-sol: gemini-3-flash to models.aliases in perigee's configuration`},
+			`no model "gpt-6.1-sol" at s; available models include gemini-2.5-pro, gemini-3-flash; perigee models lists all; the default is gemini-3-flash; if the client chose this name itself, add gpt-6.1-sol: gemini-3-flash to models.aliases in perigee's configuration`},
 		{"gpt-6.1-sol", "", []string{"gemini-2.5-pro"}, nil,
-			`no model "gpt-6.1-sol" at s; there are gemini-2.5-pro; perigee models lists all; if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration`},
+			`no model "gpt-6.1-sol" at s; available models include gemini-2.5-pro; perigee models lists all; if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration`},
 		{"gemini-3-flsh", "gemini-2.5-pro", []string{"gemini-3-flash", "gemini-2.5-pro"}, []string{"gemini-3-flash", "gemini-3-flsh"},
 			`no model "gemini-3-flsh" at s; the nearest names are gemini-3-flash`},
 		{"gemini-3-flsh", "claude-x", []string{"gemini-3-flash", "claude-x"}, nil,
@@ -162,7 +162,7 @@ func TestAdviceForUnknownEmbeddingModels(t *testing.T) {
 	s.models = []string{"gemini-3-flash", "gemini-embedding-001"}
 	r := router(t, Options{Targets: []Target{{"s", failingEmbedder{s}}}, Default: "gemini-3-flash"})
 	_, err := r.Embed(t.Context(), &perigee.EmbedRequest{Model: "text-3-small"})
-	want := `no model "text-3-small" at s; there are gemini-embedding-001; perigee models lists all; if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration`
+	want := `no model "text-3-small" at s; available models include gemini-embedding-001; perigee models lists all; if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/match"
 	"perigee/internal/models"
-	"perigee/internal/names"
 )
 
 // A list of models is good for modelsFresh; an upstream that could not give one is asked again after
@@ -22,14 +22,15 @@ const (
 	modelsWait  = 3 * time.Second
 )
 
-// A modelCache keeps what each upstream said it has. One caller asks an upstream; the others wait for what it says.
+// A modelCache keeps the list of models of each upstream. One caller asks an upstream at a time; concurrent callers wait for
+// its list.
 type modelCache struct {
 	mu    sync.Mutex
 	lists map[string]*modelEntry
 }
 
 type modelEntry struct {
-	asking chan struct{} // holds one token: who has it may ask
+	asking chan struct{} // a semaphore of one
 	modelList
 }
 
@@ -59,7 +60,7 @@ type modelList struct {
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
-		r.opts.Logger.Warn("upstream gave no model list", "upstream", f.Upstream, "error", f.Err)
+		r.opts.Logger.Warn("model list failed", "upstream", f.Upstream, "error", f.Err)
 	}
 	return list, err
 }
@@ -111,8 +112,7 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
 }
 
-// described completes what a provider says of a model with what is known about it. Where the provider says
-// something, that is so.
+// described completes a provider's description of a model from the table of models. What the provider says counts.
 func described(m perigee.Model) perigee.Model {
 	spec, ok := models.Lookup(m.ID)
 	if !ok {
@@ -141,7 +141,7 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	}
 	candidates := maps.Clone(listed)
 	for alias := range r.opts.Aliases {
-		candidates[alias] = !names.IsPattern(alias)
+		candidates[alias] = !match.IsPattern(alias)
 	}
 	for alias, isName := range candidates {
 		found, err := r.resolve(alias)
@@ -183,14 +183,14 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 		list.until = now.Add(modelsRetry)
 	}
 	if ctx.Err() == nil { // a caller that went away says nothing about the upstream
-		r.models.mu.Lock() // for those who only look
+		r.models.mu.Lock() // for concurrent calls of has
 		entry.modelList = list
 		r.models.mu.Unlock()
 	}
 	return list
 }
 
-// has says whether somebody has said, not too long ago, that it has a model.
+// has says whether a cached list of an upstream has the model.
 func (c *modelCache) has(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +203,7 @@ func (c *modelCache) has(id string) bool {
 }
 
 // Missing returns the error that a call for a model would get because none of its upstreams has it. They are asked only about
-// names that are in no table; who cannot say in time what it has gets the benefit of the doubt, and unsure says so.
+// names that are in no table; an upstream that cannot list its models in time may have it, and unsure is true then.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
 	found, err := r.resolve(model)
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	if next, ok := r.fallback(); ok && next.model != found.model {
 		return false, nil // whether it may be used depends on the request
 	}
-	return false, r.verdict(ctx, found, &perigee.Origin{}, absent)
+	return false, r.failure(ctx, found, &perigee.Origin{}, absent)
 }
 
 // absent returns what the upstreams of a model say when none of them lists it; nil: one does, it is in the table of models, or
@@ -242,7 +242,7 @@ func (r *Router) absent(ctx context.Context, found resolved) (list failures, uns
 	return list, false
 }
 
-// known lists the names that can be asked, or nothing when nobody can tell in time.
+// known lists the names that can be asked, or nothing when no upstream lists its models in time.
 func (r *Router) known(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()

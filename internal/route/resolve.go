@@ -7,18 +7,18 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/match"
 	"perigee/internal/models"
-	"perigee/internal/names"
 )
 
-// Model is what a client's name for a model stands for: aliases followed, and what the name says about thinking taken off.
-// Empty: the name is, and there is no default.
+// Model is the model that a client's name stands for, without aliases and suffixes about thinking. Empty: the name is empty, and
+// there is no default.
 func (r *Router) Model(asked string) string {
-	found, _ := r.resolve(asked) // which fails for want of a name only
+	found, _ := r.resolve(asked) // fails only without a name
 	return found.model
 }
 
-// Upstreams are the names of those that are asked for a model, in order.
+// Upstreams are the names of the upstreams for a model, in order.
 func (r *Router) Upstreams(model string) []string {
 	var list []string
 	for _, target := range r.targets(model) {
@@ -27,7 +27,7 @@ func (r *Router) Upstreams(model string) []string {
 	return list
 }
 
-// A resolved is what the name that a client used stands for.
+// A resolved is the model that a client's name stands for.
 type resolved struct {
 	model    string
 	thinking *perigee.Thinking // what the name says about thinking; nil: nothing
@@ -37,7 +37,7 @@ type resolved struct {
 	embeds   bool   // it is to embed, which the models for answers cannot
 }
 
-// origin says, behind the name of a model that nobody has, how it came to be asked for when that is not what the client wrote.
+// origin explains, behind the name of a model that no upstream has, where the name comes from if the client did not write it.
 func (f *resolved) origin() string {
 	switch {
 	case f.asked == "":
@@ -59,7 +59,7 @@ func (r *Router) resolve(asked string) (resolved, error) {
 	}
 	if found.model == "" {
 		return found, perigee.Errorf(perigee.ClassInvalid, "the request names no model").
-			WithNext("name one, or set models.default in the configuration")
+			WithHint("name one, or set models.default in the configuration")
 	}
 	r.followAliases(&found)
 	if target, ok := r.byPattern(found, asked); ok {
@@ -96,7 +96,7 @@ func (r *Router) byPattern(found resolved, asked string) (target string, ok bool
 	}
 	for _, name := range []string{found.model, asked} {
 		for _, pattern := range r.patterns {
-			if names.Match(pattern, name) {
+			if match.Pattern(pattern, name) {
 				return r.opts.Aliases[pattern], true
 			}
 		}
@@ -104,7 +104,7 @@ func (r *Router) byPattern(found resolved, asked string) (target string, ok bool
 	return "", false
 }
 
-// knows says whether there is a model of this name, as far as that can be said without asking anybody.
+// knows says whether there is a model of this name, as far as that is known without a request.
 func (r *Router) knows(id string) bool {
 	if _, ok := r.opts.Aliases[id]; ok {
 		return true
@@ -130,7 +130,7 @@ func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Not
 	var note *perigee.Note
 	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") && !sameWish(said, f.thinking) {
 		note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
-		if err := req.Object([]perigee.Note{*note}); err != nil {
+		if err := req.RefuseIfStrict([]perigee.Note{*note}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -138,7 +138,7 @@ func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Not
 	return req, note, err
 }
 
-// sameWish says whether both ask for as much thinking.
+// sameWish says whether both ask for the same thinking.
 func sameWish(a, b *perigee.Thinking) bool {
 	if a.Budget == nil || b.Budget == nil {
 		return a.Budget == b.Budget && strings.EqualFold(a.Level, b.Level)

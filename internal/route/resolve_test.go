@@ -16,7 +16,7 @@ import (
 type listener struct {
 	source
 	has   []string
-	class perigee.Class // of the error for the others; not_found unless set
+	class perigee.Class // of the error for all other models; not_found unless set
 	heard []string
 }
 

@@ -1,12 +1,12 @@
-// Package route decides who answers: it turns the model that a client names into upstreams to ask, in
-// order, and moves on to the next one when the first cannot serve, as long as nothing has been answered
-// yet. It is an Upstream around others.
+// Package route chooses the upstream for a call: it resolves the model that a client names to an ordered list of upstreams, and
+// fails over to the next one as long as nothing has been answered yet. A Router is an Upstream itself.
 //
-// Of a request it changes the model, and how much to think where the model's name says so; it does not look into
-// answers, and it knows upstreams only by name and ability.
+// It changes the model of a request, and the thinking where the model's name asks for it. It knows upstreams only by name and
+// ability.
 package route
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/names"
+	"perigee/internal/match"
 )
 
 // A Target is an upstream with the name that the configuration gave it.
@@ -32,7 +32,7 @@ type Rule struct {
 	To    []string
 }
 
-// Options say where what goes.
+// Options are the upstreams and the rules by which models are sent to them.
 type Options struct {
 	Targets []Target // in the default order
 	Default string   // the model for requests that name none
@@ -44,7 +44,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// A Router is an Upstream that asks others.
+// A Router is an Upstream that asks the upstreams behind it.
 type Router struct {
 	opts     Options
 	patterns []string // the aliases that are patterns, in the order in which they are tried
@@ -54,9 +54,7 @@ type Router struct {
 
 // New returns a router. The names in rules must be names of targets.
 func New(opts Options) (*Router, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -71,15 +69,20 @@ func New(opts Options) (*Router, error) {
 			}
 		}
 	}
-	patterns := slices.DeleteFunc(slices.Collect(maps.Keys(opts.Aliases)), func(name string) bool { return !names.IsPattern(name) })
-	slices.SortFunc(patterns, names.BySpecificity)
+	patterns := slices.DeleteFunc(slices.Collect(maps.Keys(opts.Aliases)), func(name string) bool { return !match.IsPattern(name) })
+	slices.SortFunc(patterns, match.BySpecificity)
 	return &Router{opts: opts, patterns: patterns}, nil
 }
 
-// Stream asks the upstreams for the model, one after the other, until one answers. When none of them has it, what
-// took its place is asked.
+// Stream asks the upstreams for the model, one after the other, until one answers. When none of them has the model, its
+// replacements are tried.
 func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
+		r, err := r.replaying(&req.Origin)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
 		found, err := r.resolve(req.Model)
 		if err != nil {
 			yield(perigee.Event{}, err)
@@ -93,41 +96,51 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		if req.Retries == nil {
 			req.Retries = new(perigee.RetryBudget) // req is a copy since found.request
 		}
+		c := call{router: r, req: req, note: note, yield: yield}
 		failed := r.remembered(found, req)
-		if failed != nil && r.replace(ctx, req, &found, &failed, yield) {
+		if failed != nil && c.replace(ctx, &found, &failed) {
 			return
 		}
-		if nobodyHasIt(failed) || failed == nil {
+		if allMissing(failed) || failed == nil {
 			r.absents.forget(found.model)
 			var done bool
-			failed, done = r.try(ctx, req, found.targets, nil, note, yield)
-			if done || nobodyHasIt(failed) && r.replace(ctx, req, &found, &failed, yield) {
+			failed, done = c.try(ctx, found.targets, nil)
+			if done || allMissing(failed) && c.replace(ctx, &found, &failed) {
 				return
 			}
 		}
-		yield(perigee.Event{}, failed.charge(r.verdict(ctx, found, &req.Origin, failed)))
+		yield(perigee.Event{}, failed.charge(r.failure(ctx, found, &req.Origin, failed)))
 	}
 }
 
-// replace asks the models that take the place of one that no upstream has, and says whether the call is over. Otherwise failed and
-// found are about the last that was asked, if an upstream has it.
-func (r *Router) replace(ctx context.Context, req *perigee.Request, found *resolved, failed *failures, yield func(perigee.Event, error) bool) (over bool) {
-	for next := range r.replacements(ctx, *found, &req.Origin) {
+// A call is a request for one model on its way to the upstreams that may have it.
+type call struct {
+	router *Router
+	req    *perigee.Request
+	note   *perigee.Note // what the client is told about the model; may be nil
+	yield  func(perigee.Event, error) bool
+}
+
+// replace tries the replacements of a model that no upstream has, and says whether the call is over. Otherwise failed and found
+// are about the last replacement that an upstream has, if any.
+func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (over bool) {
+	r := c.router
+	for next := range r.replacements(ctx, *found, &c.req.Origin) {
 		note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
-		if req.Object([]perigee.Note{note}) != nil {
+		if c.req.RefuseIfStrict([]perigee.Note{note}) != nil {
 			return false // not found is the truth
 		}
-		replaced, err := next.replace(req)
+		replaced, err := next.replace(c.req)
 		if err != nil {
-			yield(perigee.Event{}, err)
+			c.yield(perigee.Event{}, err)
 			return true
 		}
-		again, done := r.try(ctx, replaced, next.targets, *failed, &note, yield)
+		again, done := (&call{r, replaced, &note, c.yield}).try(ctx, next.targets, *failed)
 		if done {
 			r.absents.add(found.model, r.opts.Now())
 			return true
 		}
-		if !nobodyHasIt(again) {
+		if !allMissing(again) {
 			*failed, found.model = again, next.model
 			return false
 		}
@@ -135,31 +148,32 @@ func (r *Router) replace(ctx context.Context, req *perigee.Request, found *resol
 	return false
 }
 
-// try asks the targets in order, after others have failed before. It is done when one has answered, be it only in part; otherwise
-// it says how they failed.
-func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target, before failures, note *perigee.Note, yield func(perigee.Event, error) bool) (failed failures, done bool) {
-	before.tell(req.Steps)
+// try asks the targets in order; before are earlier failures of the call. It is done when one has answered, also in part;
+// otherwise it returns the failures.
+func (c *call) try(ctx context.Context, targets []Target, before failures) (failed failures, done bool) {
+	r, req := c.router, c.req
+	before.recordAttempts(req.Log)
 	for i, target := range targets {
-		a, err := r.ask(ctx, req, target, note, failed.spent(), yield)
-		if a.wentAstray(ctx, err) && req.Retries.Take() {
-			failed = append(failed, r.ended(req, a, err, "nothing of it has been passed on, so it can be asked for again"))
-			failed.tell(req.Steps)
-			a, err = r.ask(ctx, req, target, note, failed.spent(), yield)
+		a, err := c.ask(ctx, target, failed.spent())
+		if a.retryable(ctx, err) && req.Retries.Take() {
+			failed = append(failed, c.ended(a, err, "retried: nothing was passed on yet"))
+			failed.recordAttempts(req.Log)
+			a, err = c.ask(ctx, target, failed.spent())
 		}
 		if err == nil || a.answering {
 			if len(before)+len(failed) > 0 {
-				failures{r.ended(req, a, err, place(i, len(targets), req.Model))}.tell(req.Steps)
+				failures{c.ended(a, err, place(i, len(targets), req.Model))}.recordAttempts(req.Log)
 			}
 			if err != nil {
-				yield(perigee.Event{}, err)
+				c.yield(perigee.Event{}, err)
 			}
 			return nil, true
 		}
-		failed = append(failed, r.ended(req, a, err, place(i, len(targets), req.Model)))
+		failed = append(failed, c.ended(a, err, place(i, len(targets), req.Model)))
 		last := !movesOn(err) || i == len(targets)-1 || ctx.Err() != nil ||
 			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate it once more
 		if !last || len(before)+len(failed) > 1 { // the only one is what the call says itself
-			failed.tell(req.Steps)
+			failed.recordAttempts(req.Log)
 		}
 		if last {
 			break
@@ -170,11 +184,16 @@ func (r *Router) try(ctx context.Context, req *perigee.Request, targets []Target
 	return failed, false
 }
 
-// CountTokens asks the first upstream of the model that can count, or of what took its place.
+// CountTokens asks the first upstream of the model, or of a replacement, that can count.
 func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	ask := func(c perigee.TokenCounter, model string) (*perigee.TokenCount, error) {
-		return c.CountTokens(ctx, req.WithModel(model))
+	r, err := r.replaying(&req.Origin)
+	if err != nil {
+		return nil, err
 	}
+	q := query[perigee.TokenCounter, *perigee.TokenCount]{router: r, origin: &req.Origin, what: "count tokens",
+		ask: func(c perigee.TokenCounter, model string) (*perigee.TokenCount, error) {
+			return c.CountTokens(ctx, req.WithModel(model))
+		}}
 	found, err := r.resolve(req.Model)
 	if err != nil {
 		return nil, err
@@ -184,37 +203,52 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 		absent, _ = r.absent(ctx, found)
 	}
 	if absent != nil {
-		err = r.verdict(ctx, found, &req.Origin, absent) // some upstreams would count without looking at the model
+		err = r.failure(ctx, found, &req.Origin, absent) // some upstreams would count without looking at the model
 	} else {
-		count, failed := first(ctx, r, &req.Origin, found, "count tokens", ask)
+		count, failed := q.first(ctx, found)
 		if failed == nil || perigee.AsError(failed).Class != perigee.ClassNotFound {
 			return count, failed
 		}
 		err = failed
 	}
 	for next := range r.replacements(ctx, found, &req.Origin) {
-		if count, err := first(ctx, r, &req.Origin, next, "count tokens", ask); err == nil {
+		if count, err := q.first(ctx, next); err == nil {
 			return count, nil
 		}
 	}
 	return nil, err
 }
 
-// Embed asks the first upstream of the model that can embed. Nothing takes a model's place here: vectors of two models
-// cannot be compared.
+// Embed asks the first upstream of the model that can embed. There are no replacements: vectors of two models cannot be
+// compared.
 func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+	r, err := r.replaying(&req.Origin)
+	if err != nil {
+		return nil, err
+	}
 	found, err := r.resolve(req.Model)
 	if err != nil {
 		return nil, err
 	}
 	found.embeds = true
-	return first(ctx, r, &req.Origin, found, "embed", func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
-		return e.Embed(ctx, req.WithModel(model))
-	})
+	q := query[perigee.Embedder, *perigee.Embeddings]{router: r, origin: &req.Origin, what: "embed",
+		ask: func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
+			return e.Embed(ctx, req.WithModel(model))
+		}}
+	return q.first(ctx, found)
 }
 
-// first asks the upstreams of a model that have the ability A until one of them answers.
-func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, found resolved, what string, ask func(A, string) (R, error)) (R, error) {
+// A query is a request that an upstream with the ability A answers with one R.
+type query[A, R any] struct {
+	router *Router
+	origin *perigee.Origin
+	what   string // the upstream has to do
+	ask    func(able A, model string) (R, error)
+}
+
+// first asks the upstreams of a model that have the ability until one of them answers.
+func (q query[A, R]) first(ctx context.Context, found resolved) (R, error) {
+	r, origin := q.router, q.origin
 	var none R
 	var failed failures
 	for i, target := range found.targets {
@@ -222,19 +256,19 @@ func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, fou
 		if !ok {
 			continue
 		}
-		failed.tell(origin.Steps)
-		began, steps := r.opts.Now(), origin.Steps.Len()
-		result, err := ask(able, found.model)
+		failed.recordAttempts(origin.Log)
+		began, steps := r.opts.Now(), len(origin.Log.Attempts())
+		result, err := q.ask(able, found.model)
 		if err == nil && len(failed) == 0 {
 			return result, nil
 		}
 		f := failure{upstream: target.Name, err: err, why: place(i, len(found.targets), found.model), took: r.opts.Now().Sub(began)}
-		f.told = origin.Steps.Len() > steps
+		f.recorded = len(origin.Log.Attempts()) > steps
 		if err != nil {
 			f.usage = perigee.AsError(err).Usage
 		}
 		if failed = append(failed, f); len(failed) > 1 {
-			failed.tell(origin.Steps)
+			failed.recordAttempts(origin.Log)
 		}
 		if err == nil {
 			return result, nil
@@ -244,12 +278,12 @@ func first[A, R any](ctx context.Context, r *Router, origin *perigee.Origin, fou
 		}
 	}
 	if len(failed) == 0 {
-		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, what)
+		return none, perigee.Errorf(perigee.ClassUnimplemented, "no upstream for %s can %s", found.model, q.what)
 	}
-	return none, failed.charge(r.verdict(ctx, found, origin, failed))
+	return none, failed.charge(r.failure(ctx, found, origin, failed))
 }
 
-// place is why an upstream is asked: where it stands among those for the model.
+// place is why an upstream is asked: its place among those for the model.
 func place(i, of int, model string) string {
 	return fmt.Sprintf("upstream %d of %d for %s", i+1, of, perigee.Clip(model, maxNamed))
 }
@@ -257,7 +291,7 @@ func place(i, of int, model string) string {
 // targets are the upstreams to ask for a model, in order.
 func (r *Router) targets(model string) []Target {
 	for _, rule := range r.opts.Rules {
-		if names.Match(rule.Match, model) {
+		if match.Pattern(rule.Match, model) {
 			return r.named(rule.To)
 		}
 	}
@@ -276,8 +310,8 @@ func (r *Router) named(list []string) []Target {
 	return targets
 }
 
-// movesOn says whether another upstream may do better: not when the request itself is at fault, nor when
-// the client does not want an answer any more, nor when perigee has no memory for it.
+// movesOn says whether another upstream may answer: not when the error is about the request, the client has canceled, or
+// perigee has no memory for it.
 func movesOn(err error) bool {
 	if errors.Is(err, perigee.ErrNoMemory) {
 		return false

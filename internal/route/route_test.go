@@ -17,6 +17,7 @@ type source struct {
 	err    error
 	models []string
 	listed int
+	notes  []perigee.Note
 	asked  []string
 	left   bool
 }
@@ -24,6 +25,7 @@ type source struct {
 func (s *source) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		s.asked = append(s.asked, req.Model)
+		req.Log.Note(s.notes...)
 		for _, ev := range s.events {
 			if !yield(ev, nil) {
 				s.left = true
@@ -85,15 +87,20 @@ func router(t *testing.T, opts Options) *Router {
 }
 
 func request(model string) *perigee.Request {
-	return perigee.NewRequest(perigee.Origin{ID: "c"}, model, true, func() (*perigee.Prompt, error) { return &perigee.Prompt{}, nil })
+	return perigee.NewRequest(perigee.Origin{ID: "c", Log: &perigee.CallLog{}}, model, true, func() (*perigee.Prompt, error) { return &perigee.Prompt{}, nil })
 }
 
-// ask returns what a caller hears: who answered and what, and the error.
+// ask returns what a caller gets: the upstream, its answer, and the error.
 func ask(r *Router, model string) (string, error) { return askFor(r, request(model)) }
 
 func askFor(r *Router, req *perigee.Request) (string, error) {
 	var heard []string
+	noted := 0
 	for ev, err := range r.Stream(context.Background(), req) {
+		for _, note := range req.Log.Notes()[noted:] {
+			heard = append(heard, "("+note.String()+")")
+			noted++
+		}
 		if err != nil {
 			return strings.Join(heard, " "), err
 		}
@@ -102,8 +109,6 @@ func askFor(r *Router, req *perigee.Request) (string, error) {
 			heard = append(heard, ev.Upstream+"/"+ev.Model)
 		case perigee.EventText:
 			heard = append(heard, ev.Text)
-		case perigee.EventNote:
-			heard = append(heard, "("+ev.Note.String()+")")
 		}
 	}
 	return strings.Join(heard, " "), nil
@@ -111,30 +116,51 @@ func askFor(r *Router, req *perigee.Request) (string, error) {
 
 // Notes of an upstream come before its start, and are known while it is still asked; those of one that fails are forgotten.
 func TestNotesComeBeforeTheStart(t *testing.T) {
-	note := func(subject string) perigee.Event {
-		return perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: perigee.NoteDropped, Subject: subject}}
-	}
+	note := func(subject string) perigee.Note { return perigee.Note{Action: perigee.NoteDropped, Subject: subject} }
 	first := fails(perigee.ClassCapacity)
-	first.events = []perigee.Event{note("x")}
+	first.notes = []perigee.Note{note("x")}
 	second := says("hello")
-	second.events = append([]perigee.Event{second.events[0], note("y"), note("z")}, second.events[1:]...)
-	r := router(t, Options{Targets: []Target{{"a", first}, {"b", second}}})
+	second.notes = []perigee.Note{note("y"), note("z")}
+	r := router(t, Options{Targets: []Target{{"a", first}, {"b", asking{second, func(req *perigee.Request) {
+		if got := req.Log.AllNotes(); len(got) != 0 {
+			t.Errorf("what the first one dropped is not dropped any more: %v", got)
+		}
+	}}}}})
 	if heard, err := ask(r, "m"); err != nil || heard != "(dropped y) (dropped z) b/real-hello hello" {
 		t.Errorf("heard %q, %v", heard, err)
 	}
+}
+
+// Until an upstream answers, its notes are tentative; when no upstream answers, there are none.
+func TestNotesOfAnAttemptAreTentative(t *testing.T) {
+	failing := fails(perigee.ClassCapacity)
+	failing.notes = []perigee.Note{{Action: perigee.NoteDropped, Subject: "x"}}
+	failing.events = []perigee.Event{{Kind: perigee.EventStart}}
 	req := request("m")
-	req.Pending = &perigee.LateNotes{}
-	for ev, err := range r.Stream(t.Context(), req) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.Kind == perigee.EventNote {
-			break
+	tentative, kept := 0, 0
+	r := router(t, Options{Targets: []Target{{"a", failing}, {"b", asking{failing, func(req *perigee.Request) {
+		req.Log.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "y"})
+		tentative, kept = len(req.Log.AllNotes()), len(req.Log.Notes())
+	}}}}})
+	for _, err := range r.Stream(t.Context(), req) {
+		if err == nil {
+			t.Error("there is an answer")
 		}
 	}
-	if got := req.Pending.All(); len(got) != 2 || got[0].Subject != "y" || got[1].Subject != "z" {
-		t.Errorf("pending are %v", got)
+	if notes := req.Log.AllNotes(); tentative != 1 || kept != 0 || len(notes) != 0 {
+		t.Errorf("%d tentative, %d kept; in the end %v", tentative, kept, notes)
 	}
+}
+
+// asking calls a function before the request goes on.
+type asking struct {
+	*source
+	before func(*perigee.Request)
+}
+
+func (a asking) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	a.before(req)
+	return a.source.Stream(ctx, req)
 }
 
 func TestFailover(t *testing.T) {
@@ -156,7 +182,8 @@ func TestFailover(t *testing.T) {
 		{"our bug", &source{err: errors.New("oops")}, "", perigee.ClassInternal},
 		{"breaks off after the first byte", &source{events: []perigee.Event{{Kind: perigee.EventText, Text: "on"}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
 			"a/m on", perigee.ClassUnavailable},
-		{"breaks off after a start and a note", &source{events: []perigee.Event{{Kind: perigee.EventStart}, {Kind: perigee.EventNote, Note: &perigee.Note{Action: "dropped", Subject: "x"}}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
+		{"breaks off after a start and a note", &source{notes: []perigee.Note{{Action: "dropped", Subject: "x"}},
+			events: []perigee.Event{{Kind: perigee.EventStart}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")},
 			"b/real-two two", ""},
 	} {
 		second := says("two")
@@ -253,10 +280,10 @@ func TestCountTokens(t *testing.T) {
 		targets []Target
 		class   perigee.Class
 	}{
-		{"skips who cannot", []Target{{"a", plain{says("x")}}, {"b", able}}, ""},
+		{"skips upstreams without the ability", []Target{{"a", plain{says("x")}}, {"b", able}}, ""},
 		{"moves on", []Target{{"a", fails(perigee.ClassCapacity)}, {"b", able}}, ""},
 		{"stops at invalid", []Target{{"a", fails(perigee.ClassInvalid)}, {"b", able}}, perigee.ClassInvalid},
-		{"nobody can", []Target{{"a", plain{says("x")}}}, perigee.ClassUnimplemented},
+		{"no upstream has the ability", []Target{{"a", plain{says("x")}}}, perigee.ClassUnimplemented},
 	} {
 		count, err := router(t, Options{Targets: c.targets}).CountTokens(t.Context(), request("m"))
 		switch {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/hold"
 )
 
 // tries is an upstream that plays one source after the other.
@@ -44,11 +45,11 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		asked  int
 		steps  []string
 	}{
-		{"in one piece", false, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
-		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
-		{"in one piece, reset", false, []*source{cut(perigee.ClassUnavailable, reset), says("all")}, "all", 2, []string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first : upstream 1 of 2 for m"}},
+		{"in one piece", false, []*source{cut(perigee.ClassUnavailable, io.ErrUnexpectedEOF), says("all")}, "all", 2, []string{"first unavailable: retried: nothing was passed on yet", "first : upstream 1 of 2 for m"}},
+		{"in one piece, cut before anything was read", false, []*source{short, says("all")}, "all", 2, []string{"first unavailable: retried: nothing was passed on yet", "first : upstream 1 of 2 for m"}},
+		{"in one piece, reset", false, []*source{cut(perigee.ClassUnavailable, reset), says("all")}, "all", 2, []string{"first unavailable: retried: nothing was passed on yet", "first : upstream 1 of 2 for m"}},
 		{"in one piece, twice", false, []*source{cut(perigee.ClassUnavailable, reset)}, "next", 2,
-			[]string{"first unavailable: nothing of it has been passed on, so it can be asked for again", "first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
+			[]string{"first unavailable: retried: nothing was passed on yet", "first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
 		{"in one piece, and not by chance", false, []*source{cut(perigee.ClassExhausted, nil)}, "next", 1, []string{"first exhausted: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
 		{"in one piece, and complete, but odd", false, []*source{cut(perigee.ClassUnavailable, nil)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
 		{"in one piece, and nothing came", false, []*source{fails(perigee.ClassUnavailable)}, "next", 1, []string{"first unavailable: upstream 1 of 2 for m", "second : upstream 2 of 2 for m"}},
@@ -57,7 +58,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			first := &tries{list: test.tries}
 			r := router(t, Options{Targets: []Target{{"first", first}, {"second", says("next")}}})
-			req := perigee.NewRequest(perigee.Origin{ID: "c", Steps: &perigee.Steps{}}, "m", test.stream, nil)
+			req := perigee.NewRequest(perigee.Origin{ID: "c", Log: &perigee.CallLog{}}, "m", test.stream, nil)
 			var got strings.Builder
 			for ev, err := range r.Stream(t.Context(), req) {
 				if err != nil {
@@ -66,7 +67,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 				got.WriteString(ev.Text)
 			}
 			var steps []string
-			for _, s := range req.Steps.All() {
+			for _, s := range req.Log.Attempts() {
 				steps = append(steps, fmt.Sprintf("%s %s: %s", s.Upstream, s.Class, s.Why))
 			}
 			if got.String() != test.want || first.n != test.asked || !slices.Equal(steps, test.steps) {
@@ -76,7 +77,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
-// Frames are good until the next event only; who holds them back keeps copies.
+// Frames are valid until the next event only, so copies of them are held back.
 func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 	buffer := []byte("....")
 	frames := func(yield func(perigee.Event, error) bool) {
@@ -164,7 +165,7 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 	write := func(into *[2]strings.Builder, ev perigee.Event) {
 		fmt.Fprintf(&into[ev.Candidate], "%s%s", ev.Text, ev.Signature)
 	}
-	a := attempt{whole: true, yield: func(ev perigee.Event, _ error) bool { write(&got, ev); return true }}
+	a := attempt{whole: true, held: hold.Events{Join: true}, yield: func(ev perigee.Event, _ error) bool { write(&got, ev); return true }}
 	if err := a.run(stream, &perigee.Request{}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 			t.Errorf("candidate %d says something else", i)
 		}
 	}
-	if len(a.held) > 2004 {
-		t.Errorf("%d events are held", len(a.held))
+	if n := len(a.held.All()); n > 2004 {
+		t.Errorf("%d events are held", n)
 	}
 }

@@ -9,9 +9,9 @@ import (
 // CacheBytes is how much a Cache for all clients of a gateway needs: some twenty agents with forty tools each.
 const CacheBytes = 4 << 20
 
-// A Cache remembers the results of Clean and its variants, least recently used first out: an agent declares the same tools
-// in every request. Its results are those of the functions, byte for byte, and are shared: callers do not change them. It is
-// safe for concurrent use. A nil Cache remembers nothing.
+// A Cache cleans schemas and remembers the results, least recently used first out: an agent declares the same tools in
+// every request. Results are shared: callers do not change them. It is safe for concurrent use. A nil Cache cleans, too, and
+// remembers nothing.
 type Cache struct {
 	max int // bytes
 
@@ -37,30 +37,35 @@ func NewCache(bytes int) *Cache {
 	return &Cache{max: bytes, entries: map[cacheKey]*list.Element{}}
 }
 
-// Clean is the function Clean.
+// Clean returns the schema of a tool's parameters as models of the family take it: always an object schema, whatever
+// raw is. It does not keep or change raw, but the result may share its bytes.
+//
+// Equal bytes give equal bytes, and cleaning what was cleaned changes nothing. Time is linear in len(raw), also where
+// references would multiply: what they add is limited to a few times the input, and the rest is cut with a hint.
 func (c *Cache) Clean(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family})
 }
 
-// CleanSparing is the function CleanSparing.
+// CleanSparing is Clean for one of so many schemas that even the small ones must not grow by much.
 func (c *Cache) CleanSparing(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family, sparing: true})
 }
 
-// CleanResponse is the function CleanResponse.
+// CleanResponse is Clean for the schema of an answer: of any type, without placeholders, and with numbers in
+// enumerations, which the provider accepts only there.
 func (c *Cache) CleanResponse(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family, response: true})
 }
 
 func (c *Cache) clean(raw []byte, r rules) Result {
 	if c == nil || len(raw) > c.max/8 {
-		return clean(raw, r) // one large schema would push out all others
+		return clean(raw, r) // one large schema would push out all that is remembered
 	}
 	if result, ok := c.find(raw, r); ok {
 		return result
 	}
 	result := clean(raw, r)
-	result.Schema, result.Changes = slices.Clip(result.Schema), slices.Clip(result.Changes) // appending must not write into what is shared
+	result.Changes = slices.Clip(result.Changes) // appending must not write into what is shared
 	c.add(raw, r, result)
 	return result
 }
@@ -83,8 +88,10 @@ func (c *Cache) find(raw []byte, r rules) (Result, bool) {
 
 func (c *Cache) add(raw []byte, r rules, result Result) {
 	e := &cacheEntry{key: cacheKey{r, string(raw)}, result: result}
-	if len(raw) > 0 && len(result.Schema) > 0 && &raw[0] == &result.Schema[0] {
+	if len(raw) > 0 && &raw[0] == &result.Schema[0] {
 		e.unchanged, e.result.Schema = true, nil // it belongs to the request, which would be kept with it
+	} else {
+		e.result.Schema = slices.Clip(slices.Clone(result.Schema)) // without the space for growth
 	}
 	size := e.size()
 	if size > c.max {

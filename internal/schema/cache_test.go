@@ -18,7 +18,7 @@ var texts = []string{
 	``,
 }
 
-func TestCacheAnswersAsItsFunctions(t *testing.T) {
+func TestCacheAnswersAsCleaning(t *testing.T) {
 	c := NewCache(CacheBytes)
 	for round := range 2 {
 		for _, text := range texts {
@@ -105,7 +105,7 @@ func TestCacheCountsTheTextsOfChanges(t *testing.T) {
 	c := NewCache(CacheBytes)
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"type":"object","properties":{%q:{"type":"string"`, strings.Repeat("p", maxPath))
-	for i := range maxOther {
+	for i := range maxUnknown {
 		fmt.Fprintf(&b, `,"unknown%d":1`, i)
 	}
 	b.WriteString("}}}")
@@ -115,7 +115,7 @@ func TestCacheCountsTheTextsOfChanges(t *testing.T) {
 	for _, change := range result.Changes {
 		kept += len(change.Keyword) + len(change.Path)
 	}
-	if len(result.Changes) < maxOther || c.used < kept {
+	if len(result.Changes) < maxUnknown || c.used < kept {
 		t.Errorf("%d bytes counted, and the texts alone have %d; changes: %v", c.used, kept, result.Changes)
 	}
 }

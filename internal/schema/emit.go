@@ -2,271 +2,237 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"perigee/internal/rawjson"
 )
 
-// emit writes the schema that its sources speak about. What needs no change is copied as it stands.
-func (c *cleaner) emit(first source, more []source, depth int, at place) {
-	if len(more) == 0 && !first.alt {
-		if height := c.accepted(first.node, at); height != dirty && depth+height <= maxDepth+1 {
-			c.out = append(c.out, c.raw(first.node)...)
-			return
-		}
+// emit writes the schema that the sources describe. A source that needs no change is copied as it stands.
+func (c *cleaner) emit(sources []source, depth int, top bool) {
+	first := sources[0]
+	if len(sources) == 1 && !first.alt && c.acceptedAt(first.node, depth, top) {
+		c.out.Raw(first.node.raw)
+		return
 	}
-	f := c.frame(depth)
-	if first.chain != nil && (c.work > 2*c.maxWork || len(c.out) > 2*c.maxOut) {
-		// So much was brought in by references that even what is under way has to end.
+	f := &frame{entries: make([]entry, 0, 6)}
+	if len(first.chain) > 0 && (c.work > 2*c.maxWork || len(c.out.Buf) > 2*c.maxOut) {
+		// References have brought in so much that even what is under way has to end.
 		c.outline(f, first.node)
-		f.sees = true
-		c.note(cut, wRef)
+		f.cut = true
+		c.note(Cut, "$ref")
 	} else {
-		c.gatherAll(f, first, more)
+		c.gatherAll(f, sources)
 	}
-	k := c.decide(f, depth, at)
+	k := c.decide(f, depth, top)
 	c.write(f, k, depth)
 }
 
-// gatherAll lets all sources speak: first what holds anyway, then the alternatives.
-func (c *cleaner) gatherAll(f *frame, first source, more []source) {
-	if len(more) == 0 && !first.alt {
-		c.gather(f, first, 0, appended)
-		return
-	}
-	start := len(c.pending)
-	speak := func(s source) {
-		if !s.alt {
-			c.gather(f, s, 0, appended)
-			return
+// gatherAll adds all sources to the frame: first what holds anyway, then the alternatives.
+func (c *cleaner) gatherAll(f *frame, sources []source) {
+	var alternatives []source
+	for _, s := range sources {
+		if s.alt {
+			s.alt = false
+			alternatives = append(alternatives, s)
+		} else {
+			c.gather(f, s, 0)
 		}
-		s.alt = false
-		c.pending = append(c.pending, s)
 	}
-	speak(first)
-	for _, s := range more {
-		speak(s)
-	}
-	if len(c.pending) > start {
-		c.union(f, start, 0, wAnyOf)
-		c.pending = c.pending[:start]
+	if len(alternatives) > 0 {
+		c.union(f, alternatives, 0, "anyOf")
 	}
 }
 
 // decide turns what was gathered into what is written, and returns the type.
-func (c *cleaner) decide(f *frame, depth int, at place) kind {
-	k := c.decideKind(f, at)
-	if at == top && k != kindObject {
-		c.note(mended, wType)
-		k = kindObject
-	}
-	if at == top {
+func (c *cleaner) decide(f *frame, depth int, top bool) kind {
+	k := c.decideKind(f, top)
+	if top {
+		if k != kindObject {
+			c.note(Repaired, "type")
+			k = kindObject
+		}
 		f.nullable = false
 	}
-	if !slices.Contains(f.order, wType) {
-		f.order = slices.Insert(f.order, 0, wType)
+	if f.entry("type") == nil {
+		f.entries = slices.Insert(f.entries, 0, entry{name: "type"})
 	}
 	c.decideEnum(f, k)
-	if k == kindObject && len(f.props) == 0 && len(f.items) > 0 {
-		c.itemsAsProperties(f)
+	if k == kindObject && len(f.props) == 0 && len(f.items) > 0 { // properties that were written as the items of an array
+		for _, s := range f.items {
+			s.alt = true
+			c.gatherProperties(f, s, nil, 0)
+		}
+		c.note(Repaired, "items")
+		f.mention("properties")
 	}
 	if k == kindArray && f.tuple {
 		c.explainTuple(f)
 	}
 	if depth >= maxDepth && (k == kindObject && len(f.props) > 0 || k == kindArray && len(f.items) > 0) {
 		f.hint("nested too deep to describe")
-		f.props, f.required, f.items = f.props[:0], f.required[:0], f.items[:0]
-		f.byName = nil
-		c.note(cut, wUnknown)
+		f.clearProps()
+		f.items = nil
+		c.note(Cut, "schema")
 	}
 	c.decideConstraints(f, k)
-	c.decideRequired(f, k, at)
+	c.decideRequired(f, k, top)
 	if f.unsaid {
-		c.note(dropped, wDescription)
+		c.note(Dropped, "description")
 	}
-	if len(f.hints) > 0 && !slices.Contains(f.order, wDescription) {
-		f.order = slices.Insert(f.order, slices.Index(f.order, wType)+1, wDescription)
+	if len(f.hints) > 0 && f.entry("description") == nil {
+		after := slices.IndexFunc(f.entries, func(e entry) bool { return e.name == "type" }) + 1
+		f.entries = slices.Insert(f.entries, after, entry{name: "description"})
 	}
 	if f.nullable {
-		f.mention(wNullable)
+		f.mention("nullable")
 	}
 	if k == kindArray {
-		f.mention(wItems)
+		f.mention("items")
 	}
 	return k
 }
 
-// itemsAsProperties is for objects whose properties were written as the items of an array.
-func (c *cleaner) itemsAsProperties(f *frame) {
-	for _, s := range f.items {
-		s.alt = true
-		c.gatherProperties(f, s, nil, 0)
-	}
-	c.note(mended, wItems)
-	f.mention(wProperties)
-}
-
 // explainTuple says which element is what.
 func (c *cleaner) explainTuple(f *frame) {
-	c.scratch = append(c.scratch[:0], "Items in order: "...)
+	var elements []string
 	for i, s := range f.items {
-		if i > 0 {
-			c.scratch = append(c.scratch, ", "...)
-		}
 		if i == mostAllowed {
-			c.scratch = append(appendInt(c.scratch, len(f.items)-i), " more"...)
+			elements = append(elements, more(len(f.items)-i))
 			break
 		}
-		mark := len(c.scratch)
-		g := c.glance(s, 0)
-		if c.scratch = append(c.scratch, kindNames[g.kind]...); g.about != 0 {
-			c.scratch = append(c.scratch, ' ')
-			var whole bool
-			if c.scratch, whole = c.appendPlain(c.scratch, g.about, maxNested); !whole {
-				c.scratch = append(c.scratch[:mark], kindNames[g.kind]...)
+		b := c.glance(s, 0)
+		element := kindNames[b.kind]
+		if b.about != nil {
+			if about, ok := b.about.plain(maxNested); ok {
+				element += " " + about
 			}
 		}
+		elements = append(elements, element)
 	}
-	if len(f.items) > 0 {
-		f.hintBytes(c.scratch)
+	if len(elements) > 0 {
+		f.hint("Items in order: " + strings.Join(elements, ", "))
 	}
 }
 
-// decideRequired marks the properties that are required, and puts one in where the provider wants one.
-func (c *cleaner) decideRequired(f *frame, k kind, at place) {
+// decideConstraints decides for every plain keyword whether it is written, and moves the rest into the description.
+func (c *cleaner) decideConstraints(f *frame, k kind) {
+	exists := func(name string) bool { return f.byName[name] != nil }
+	f.entries = slices.DeleteFunc(f.entries, func(e entry) bool {
+		if e.value == nil || c.keeps(e.value) && (e.name != "format" || formats[e.value.text()] == k) &&
+			(e.name != "propertyOrdering" || k == kindObject && allNames(e.value, exists)) {
+			return false
+		}
+		c.explain(f, e.value)
+		return true
+	})
+}
+
+// decideRequired marks the properties that are required, and adds one where the provider wants one.
+func (c *cleaner) decideRequired(f *frame, k kind, top bool) {
 	if k != kindObject {
 		if len(f.props) > 0 {
-			c.note(dropped, wProperties)
+			c.note(Dropped, "properties")
 		}
-		f.props, f.required = f.props[:0], f.required[:0]
+		f.clearProps()
 		return
 	}
-	named := f.required[:0]
-	for _, n := range f.required {
-		i := c.find(f, c.named(n))
-		if i < 0 {
-			c.note(mended, wRequired)
-			continue
+	wanted := f.required
+	f.required = nil
+	for _, name := range wanted {
+		switch p := f.byName[name]; {
+		case p == nil:
+			c.note(Repaired, "required")
+		case !p.required:
+			p.required = true
+			f.required = append(f.required, name)
 		}
-		if f.props[i].required {
-			continue
-		}
-		f.props[i].required = true
-		named = append(named, n)
 	}
-	f.required = named
-	if c.wantsPlaceholder(at, len(f.props) > 0, len(named) > 0) {
+	if c.wantsPlaceholder(top, len(f.props) > 0, len(f.required) > 0) {
 		c.addPlaceholder(f)
 	}
 	if len(f.props) > 0 {
-		f.mention(wProperties)
+		f.mention("properties")
 	}
 	if len(f.required) > 0 {
-		f.mention(wRequired)
+		f.mention("required")
 	}
 }
 
 // write writes the frame, its keywords in the order in which they came.
 func (c *cleaner) write(f *frame, k kind, depth int) {
-	c.out = append(c.out, '{')
-	opened := len(c.out)
-	for _, w := range f.order {
-		mark := len(c.out)
-		if mark > opened {
-			c.out = append(c.out, ',')
-		}
-		c.out = append(append(append(c.out, '"'), words[w].name...), `":`...)
-		if !c.writeValue(f, w, k, depth) {
-			c.out = c.out[:mark]
-		}
-	}
-	c.out = append(c.out, '}')
-}
-
-// writeValue writes the value of one keyword, and reports whether there is one.
-func (c *cleaner) writeValue(f *frame, w word, k kind, depth int) bool {
-	switch w {
-	case wType:
-		c.out = append(append(append(c.out, '"'), kindNames[k]...), '"')
-	case wDescription:
-		c.out = c.appendDescription(c.out, f)
-	case wNullable:
-		c.out = append(c.out, "true"...)
-		return f.nullable
-	case wEnum:
-		c.out = c.appendEnum(c.out, f.enum)
-		return len(f.enum) > 0
-	case wProperties:
-		c.writeProperties(f, depth)
-		return len(f.props) > 0
-	case wRequired:
-		c.writeRequired(f)
-		return len(f.required) > 0
-	case wItems:
-		if k != kindArray {
-			return false
-		}
-		c.writeItems(f, depth)
-	default:
-		c.out = append(c.out, c.raw(f.val[w])...)
-	}
-	return true
-}
-
-func (c *cleaner) writeProperties(f *frame, depth int) {
-	c.out = append(c.out, '{')
-	for i := range f.props {
-		p := &f.props[i]
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		if p.key == 0 {
-			c.out = append(c.out, `"`+placeholder+`":`+placeholderSchema...)
-			continue
-		}
-		c.out = append(append(c.out, c.rawName(p.key)...), ':')
-		c.path = append(c.path, p.key)
-		c.emit(p.src, p.more, depth+1, inside)
-		c.path = c.path[:len(c.path)-1]
-	}
-	c.out = append(c.out, '}')
-}
-
-func (c *cleaner) writeRequired(f *frame) {
-	c.out = append(c.out, '[')
-	for i, n := range f.required {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
+	w := &c.out
+	w.Object()
+	for _, e := range f.entries {
 		switch {
-		case n > 0:
-			c.out = append(c.out, c.raw(int32(n))...)
-		case n < 0:
-			c.out = append(c.out, c.rawName(int32(-n))...)
-		default:
-			c.out = append(c.out, `"`+placeholder+`"`...)
+		case e.value != nil:
+			w.Key(e.name).Raw(e.value.raw)
+		case e.name == "type":
+			w.Key(e.name).String(kindNames[k])
+		case e.name == "description":
+			w.Key(e.name).Raw(f.appendDescription(nil))
+		case e.name == "nullable" && f.nullable:
+			w.Key(e.name).Bool(true)
+		case e.name == "enum":
+			c.writeStrings(e.name, f.enum)
+		case e.name == "required":
+			c.writeStrings(e.name, f.required)
+		case e.name == "properties" && len(f.props) > 0:
+			w.Key(e.name).Object()
+			for _, p := range f.props {
+				c.writeProperty(p, depth)
+			}
+			w.EndObject()
+		case e.name == "items" && k == kindArray:
+			w.Key(e.name)
+			c.writeItems(f, depth)
 		}
 	}
-	c.out = append(c.out, ']')
+	w.EndObject()
+}
+
+// writeStrings writes a keyword whose value is a list of strings, unless that is empty.
+func (c *cleaner) writeStrings(name string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	c.out.Key(name).Array()
+	for _, s := range list {
+		c.out.String(s)
+	}
+	c.out.EndArray()
+}
+
+func (c *cleaner) writeProperty(p *prop, depth int) {
+	c.out.AnyKey(p.name)
+	if len(p.sources) == 0 {
+		c.out.Raw([]byte(placeholderSchema))
+		return
+	}
+	c.emitAt(p.name, p.sources, depth+1)
+}
+
+// emitAt writes a schema inside the one that is being written.
+func (c *cleaner) emitAt(name string, sources []source, depth int) {
+	c.path = append(c.path, name)
+	c.emit(sources, depth, false)
+	c.path = c.path[:len(c.path)-1]
 }
 
 // writeItems writes the one schema that all elements of an array have.
 func (c *cleaner) writeItems(f *frame, depth int) {
-	items := f.items
+	sources := f.items
 	if f.tuple {
-		kept := items[:0]
-		for _, s := range items {
-			if s.alt = true; c.nodes[s.node].kind != rawjson.Bool {
-				kept = append(kept, s)
+		sources = nil
+		for _, s := range f.items {
+			if s.alt = true; s.node.kind != rawjson.Bool {
+				sources = append(sources, s)
 			}
 		}
-		items = kept
 	}
-	if len(items) == 0 {
-		c.note(mended, wItems)
-		c.out = append(c.out, `{"type":"string"}`...)
+	if len(sources) == 0 {
+		c.note(Repaired, "items")
+		c.out.Raw([]byte(`{"type":"string"}`))
 		return
 	}
-	c.path = append(c.path, 0)
-	c.emit(items[0], items[1:], depth+1, inside)
-	c.path = c.path[:len(c.path)-1]
+	c.emitAt(items, sources, depth+1)
 }

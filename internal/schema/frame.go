@@ -1,136 +1,319 @@
 package schema
 
 import (
+	"bytes"
 	"slices"
-	"strconv"
+	"strings"
+
+	"perigee/internal/rawjson"
 )
 
-// A frame is one schema of the result while it is put together from everything in the input that speaks about it: a
-// node, what it refers to, what it is merged with. Where two speak about the same, the first one counts.
+// A frame is one schema of the result while it is put together from its sources. Where two sources say something about
+// the same, the first one counts.
 type frame struct {
-	order []word           // in which the keywords came
-	val   [wordCount]int32 // plain keywords, and those that become hints
+	entries []entry // the keywords to be written, in the order in which they came
 
 	kinds     []kind
 	nullable  bool
 	nullNamed bool // null was one of the types
-	sees      bool // it has a reference that was not followed
+	cut       bool // it has a reference or an inside that was not read
 
-	base   int32  // the description
-	hints  []byte // what is added to it, see hint
-	hinted int
-	unsaid bool // there was no room for a hint
+	description *node
+	hints       []string // added to the description, as JSON writes them
+	hintSize    int
+	unsaid      bool // there was no room for a hint
 
-	enum     []int32
-	enumDone bool
+	values     []*node // of an enumeration
+	valuesDone bool
+	enum       []string // those of them that are written
 
-	props    []prop
-	byName   map[string]int32
-	required []name
-	group    int32 // counts the unions whose branches voted for required properties
+	props    []*prop
+	byName   map[string]*prop
+	required []string
 
 	items []source
-	tuple bool
+	tuple bool // items has one source for each place
+}
+
+// An entry is a keyword of a frame. Its value is nil where the frame has a field for it.
+type entry struct {
+	name  string
+	value *node
 }
 
 // A prop is a property of the object that a frame is.
 type prop struct {
-	key  int32 // the member that has its name; 0 is the placeholder
-	src  source
-	more []source
-
-	group, branch, votes int32 // see votes
-	required             bool
+	name     string
+	sources  []source // none: the placeholder
+	required bool
 }
 
-// A name is where the name of a property stands: the place of a string, or below zero that of a member called so. Zero
-// is the placeholder.
-type name int32
-
-// named returns the name itself.
-func (c *cleaner) named(n name) []byte {
-	switch {
-	case n > 0:
-		return c.text(int32(n))
-	case n < 0:
-		return c.nameOf(int32(-n))
-	}
-	return []byte(placeholder)
-}
-
-// A source is a place in the input that speaks about a schema, and the references that led to it.
+// A source is a place in the input that says something about a schema, and the targets of the references that led to it.
 type source struct {
-	node  int32
-	chain *link
+	node  *node
+	chain []*node
 	alt   bool // one of several alternatives, not something that holds anyway
+	quiet bool // a description, or a keyword, that the frame has already is not added to the description
 }
 
-func (c *cleaner) frame(depth int) *frame {
-	for len(c.frames) <= depth {
-		c.frames = append(c.frames, new(frame))
+// at returns another place that the same references led to.
+func (s source) at(n *node) source { return source{node: n, chain: s.chain, alt: s.alt} }
+
+// base is the description so far, as it stands between its quotes.
+func (f *frame) base() []byte {
+	if f.description == nil {
+		return nil
 	}
-	f := c.frames[depth]
-	f.release()
-	return f
+	return f.description.inner()
 }
 
-// release makes the frame ready for another schema.
-func (f *frame) release() {
-	for _, w := range f.order {
-		f.val[w] = 0
+// entry returns the entry of a keyword, or nil.
+func (f *frame) entry(name string) *entry {
+	i := slices.IndexFunc(f.entries, func(e entry) bool { return e.name == name })
+	if i < 0 {
+		return nil
 	}
-	f.order, f.kinds, f.hints, f.enum = f.order[:0], f.kinds[:0], f.hints[:0], f.enum[:0]
-	f.props, f.required, f.items = f.props[:0], f.required[:0], f.items[:0]
-	f.nullable, f.nullNamed, f.sees, f.enumDone, f.tuple, f.unsaid = false, false, false, false, false, false
-	f.base, f.hinted, f.group, f.byName = 0, 0, 0, nil
-	if cap(f.props) > 256 || cap(f.enum) > 1024 {
-		f.props, f.enum, f.required = nil, nil, nil
-	}
+	return &f.entries[i]
 }
 
 // mention gives a keyword its place in the result.
-func (f *frame) mention(w word) {
-	if !slices.Contains(f.order, w) {
-		f.order = append(f.order, w)
+func (f *frame) mention(name string) {
+	if f.entry(name) == nil {
+		f.entries = append(f.entries, entry{name: name})
 	}
 }
 
-// fewNames is up to how many names comparing one by one is faster than a map.
-const fewNames = 16
-
-// find returns the index of the property called name, or -1.
-func (c *cleaner) find(f *frame, wanted []byte) int {
-	if len(f.props) <= fewNames {
-		for i := range f.props {
-			if string(c.named(-name(f.props[i].key))) == string(wanted) {
-				return i
-			}
-		}
-		return -1
-	}
+// addProp adds a property that the frame does not have.
+func (f *frame) addProp(p *prop) {
 	if f.byName == nil {
-		f.byName = make(map[string]int32, len(f.props))
+		f.byName = map[string]*prop{}
 	}
-	for i := len(f.byName); i < len(f.props); i++ {
-		f.byName[string(c.named(-name(f.props[i].key)))] = int32(i)
-	}
-	if i, ok := f.byName[string(wanted)]; ok {
-		return int(i)
-	}
-	return -1
+	f.props, f.byName[p.name] = append(f.props, p), p
 }
 
-// add takes a property. One that is there already gets another source.
-func (c *cleaner) add(f *frame, s source, fresh bool) {
-	if !fresh {
-		if i := c.find(f, c.nameOf(s.node)); i >= 0 {
-			if s.node != f.props[i].src.node {
-				f.props[i].more = append(f.props[i].more, s)
-			}
-			return
+// clearProps drops all properties.
+func (f *frame) clearProps() { f.props, f.byName, f.required = nil, nil, nil }
+
+// maxMerge is how many schemas may be nested without adding a level to the result.
+const maxMerge = 100
+
+// gather adds to the frame what a source says: its own keywords first, then what they bring in.
+func (c *cleaner) gather(f *frame, s source, level int) {
+	n := s.node
+	c.charge(s, n)
+	switch {
+	case n.kind != rawjson.Object: // the name of a type, a list of them, a boolean
+		c.note(Repaired, "schema")
+		if n.kind == rawjson.String || n.kind == rawjson.Array {
+			c.setKinds(f, n)
+		}
+		return
+	case level > maxMerge:
+		c.note(Cut, "schema")
+		f.cut = true
+		return
+	case len(n.children) == 1 && n.children[0].name == "schema" && n.children[0].isSchema: // wrapped
+		c.note(Repaired, "schema")
+		c.gather(f, source{node: n.children[0], chain: s.chain, quiet: s.quiet}, level+1)
+		return
+	}
+	brings := false
+	for _, m := range n.children {
+		brings = c.member(f, s, m) || brings
+	}
+	if !brings {
+		return
+	}
+	if ref := n.part("$ref"); ref != nil && ref.kind == rawjson.String {
+		c.refer(f, s, ref.text(), level)
+	}
+	c.gatherEnum(f, n.part("enum"), n.part("const"))
+	for _, m := range n.part("allOf").elements() {
+		c.note(Merged, "allOf")
+		c.gather(f, source{node: m, chain: s.chain}, level+1)
+	}
+	c.gatherUnion(f, s, level)
+	c.gatherConditions(f, s, level)
+}
+
+// member takes one member of a node, unless it brings in other nodes or values, which it reports.
+func (c *cleaner) member(f *frame, s source, m *node) (brings bool) {
+	if m.kind == rawjson.Null && m.key.name != "const" {
+		return false // the same as absent; a default of null says nothing that nullable does not
+	}
+	if m.misplaced() {
+		c.misplaced(f, s, m)
+		return false
+	}
+	switch m.key.name {
+	case "":
+		c.noteUnknown(m.name)
+	case "type":
+		f.mention("type")
+		c.setKinds(f, m)
+	case "description":
+		c.describe(f, m, s.quiet)
+	case "nullable":
+		f.mention("nullable")
+		f.nullable = f.nullable || m.text() == "true"
+	case "properties":
+		c.properties(f, s, m)
+	case "required":
+		c.requiredNames(f, m)
+	case "items", "prefixItems":
+		c.itemsOf(f, s, m)
+	case "enum", "const":
+		f.mention("enum")
+		return true
+	case "$ref", "allOf", "anyOf", "oneOf",
+		"if", "then", "else", "dependentSchemas", "dependencies":
+		return true
+	default:
+		if !m.key.silent {
+			c.constrain(f, m, s.quiet)
 		}
 	}
-	f.props = append(f.props, prop{key: s.node, src: s})
+	return false
 }
 
-func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
+// constrain takes a plain keyword. What another source said about the same stays; that both hold is said in a hint.
+func (c *cleaner) constrain(f *frame, m *node, quiet bool) {
+	name := m.key.name
+	e := f.entry(name)
+	switch {
+	case e == nil:
+		f.entries = append(f.entries, entry{name, m})
+	case quiet || name == "title" || name == "default" || bytes.Equal(e.value.raw, m.raw):
+	case len(f.hints) < mostHints:
+		c.explain(f, m)
+	default:
+		c.note(Dropped, name)
+	}
+}
+
+// misplaced takes a property that stands beside "properties", or where no "properties" is.
+func (c *cleaner) misplaced(f *frame, s source, m *node) {
+	if strings.HasPrefix(m.name, "x-") {
+		c.noteUnknown(m.name)
+		return
+	}
+	f.mention("properties")
+	c.note(Repaired, "properties")
+	c.property(f, s, m)
+}
+
+// describe takes a description. A second one becomes a hint.
+func (c *cleaner) describe(f *frame, m *node, quiet bool) {
+	switch {
+	case m.kind != rawjson.String:
+		c.note(Repaired, "description")
+	case len(f.base()) == 0:
+		f.mention("description")
+		f.description = m
+	case bytes.Equal(f.description.raw, m.raw):
+	case !quiet && f.hintSize+len(m.raw) <= maxHints && len(f.hints) < mostHints:
+		f.addHint(string(m.inner()))
+	default:
+		c.note(Dropped, "description")
+	}
+}
+
+// properties takes the members of "properties".
+func (c *cleaner) properties(f *frame, s source, m *node) {
+	if m.kind != rawjson.Object {
+		c.note(Repaired, "properties")
+		return
+	}
+	c.charge(s, m)
+	f.mention("properties")
+	for _, p := range m.children {
+		c.property(f, s, p)
+	}
+}
+
+func (c *cleaner) property(f *frame, s source, m *node) {
+	if m.isFalse() { // it may not be there at all
+		c.note(Repaired, "properties")
+		return
+	}
+	if p := f.byName[m.name]; p == nil {
+		f.addProp(&prop{name: m.name, sources: []source{s.at(m)}})
+	} else if p.sources[0].node != m {
+		p.sources = append(p.sources, s.at(m))
+	}
+	if m.required == nil {
+		return
+	}
+	c.note(Repaired, "required")
+	if m.required.isTrue() && !s.alt {
+		f.required = append(f.required, m.name)
+		f.mention("required")
+	}
+}
+
+// requiredNames takes the value of "required": a list of names, or one name. A boolean belongs to the object around.
+func (c *cleaner) requiredNames(f *frame, m *node) {
+	names := m.elements()
+	if m.kind == rawjson.String {
+		c.note(Repaired, "required")
+		names = []*node{m}
+	} else if m.kind != rawjson.Array {
+		return
+	}
+	f.mention("required")
+	for _, name := range names {
+		if name.kind == rawjson.String {
+			f.required = append(f.required, name.text())
+		} else {
+			c.note(Repaired, "required")
+		}
+	}
+}
+
+// itemsOf takes the elements of an array: one schema for all, or one for each place. A schema for those after the named
+// places is one more alternative.
+func (c *cleaner) itemsOf(f *frame, s source, m *node) {
+	if m.isFalse() {
+		return
+	}
+	f.mention("items")
+	if m.kind != rawjson.Array {
+		f.items = append(f.items, source{node: m, chain: s.chain, alt: f.tuple})
+		return
+	}
+	f.tuple = true
+	c.charge(s, m)
+	c.note(Merged, "prefixItems")
+	for _, v := range m.children {
+		if !v.isFalse() {
+			f.items = append(f.items, source{node: v, chain: s.chain, alt: true})
+		}
+	}
+}
+
+// gatherConditions adds the properties that exist only under conditions. The provider has no conditions, so they are
+// optional.
+func (c *cleaner) gatherConditions(f *frame, s source, level int) {
+	add := func(n *node, keyword string) {
+		c.note(Merged, keyword)
+		c.gatherProperties(f, source{node: n, chain: s.chain, alt: true}, nil, level+1)
+	}
+	if s.node.part("if") != nil {
+		c.note(Dropped, "if")
+	}
+	for _, keyword := range []string{"then", "else"} {
+		if m := s.node.part(keyword); m != nil {
+			add(m, keyword)
+		}
+	}
+	for _, keyword := range []string{"dependentSchemas", "dependencies"} {
+		for _, m := range s.node.part(keyword).object() {
+			if m.kind == rawjson.Array {
+				c.explainDependents(f, m)
+			} else {
+				add(m, keyword)
+				c.note(Shortened, keyword)
+			}
+		}
+	}
+}

@@ -61,7 +61,7 @@ var hostile = []string{
 var models = func() map[schema.Family]rules.Model {
 	byFamily := map[schema.Family]rules.Model{}
 	for _, m := range rules.ModelTable() {
-		m.Context = 0 // size is not what is judged here
+		m.Context = 0 // size is not tested here
 		switch m.ID {
 		case "claude-sonnet-4-6":
 			byFamily[schema.Claude] = m
@@ -72,8 +72,8 @@ var models = func() map[schema.Family]rules.Model {
 	return byFamily
 }()
 
-// judge asks the simulator's rules for their opinion.
-func judge(text json.RawMessage, family schema.Family, response bool) *rules.Refusal {
+// refusalOf returns what the simulator's rules refuse a schema for.
+func refusalOf(text json.RawMessage, family schema.Family, response bool) *rules.Refusal {
 	const contents = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 	var body bytes.Buffer
 	body.WriteString(`{"project":"p","model":"m","request":{` + contents)

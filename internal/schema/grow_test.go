@@ -11,7 +11,7 @@ import (
 	"perigee/internal/schema"
 )
 
-// A grower makes schemas up, sound ones and broken ones, from numbers that somebody else chooses.
+// A grower makes schemas up, sound ones and broken ones, from numbers that choose supplies.
 type grower struct {
 	choose func(n int) int // 0 to n-1
 	left   int             // nodes that may still be made
@@ -137,7 +137,7 @@ func problemOf(raw []byte, family schema.Family, response bool) string {
 	if err := rawjson.Check(once.Schema); err != nil {
 		return describe(err.Error())
 	}
-	if refusal := judge(once.Schema, family, response); refusal != nil {
+	if refusal := refusalOf(once.Schema, family, response); refusal != nil {
 		return describe("refused: " + refusal.Message)
 	}
 	kept := string(once.Schema)

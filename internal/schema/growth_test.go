@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest"
 )
 
 // shapes are schemas of about n parts that would cost more than they are worth if something in here were not linear.
@@ -67,13 +69,14 @@ func nest(n int, open, inner, closing string) string {
 
 // TestCostIsLinear counts instead of timing: ten times the input is at most about ten times the work and the output.
 func TestCostIsLinear(t *testing.T) {
+	perigeetest.Slow(t)
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []rules{{family: Claude}, {family: Gemini}} {
 				cost := func(n int) (visits, out, in int) {
-					c := new(cleaner)
+					c := &cleaner{rules: r}
 					text := shape(n)
-					result := c.run([]byte(text), r)
+					result := c.run([]byte(text))
 					return c.visits, len(result.Schema), len(text)
 				}
 				visits, out, in := cost(1000)
@@ -91,9 +94,7 @@ func TestCostIsLinear(t *testing.T) {
 }
 
 func TestTenMegabytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10 MB")
-	}
+	perigeetest.Slow(t)
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{`)
 	for i := 0; b.Len() < 10<<20; i++ {
@@ -103,9 +104,9 @@ func TestTenMegabytes(t *testing.T) {
 		fmt.Fprintf(&b, `"p%d":{"anyOf":[{"type":"object","properties":{"a":{"type":["string","null"],"maxLength":%d}}},{"type":"null"}]}`, i, i)
 	}
 	b.WriteString(`}}`)
-	c := new(cleaner)
-	result := c.run([]byte(b.String()), rules{})
-	if perNode := float64(c.visits) / float64(len(c.nodes)); perNode > 6 {
+	c := &cleaner{}
+	result := c.run([]byte(b.String()))
+	if perNode := float64(c.visits) / float64(c.values); perNode > 6 {
 		t.Errorf("every node was looked at %.1f times", perNode)
 	}
 	if len(result.Schema) < 5<<20 || len(result.Schema) > 40<<20 {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"perigee/internal/rawjson"
@@ -12,7 +13,7 @@ type kind uint8
 
 const (
 	kindUnknown kind = iota
-	kindAny          // said to be anything
+	kindAny          // declared to be anything
 	kindNull
 	kindString
 	kindNumber
@@ -25,133 +26,99 @@ const (
 var kindNames = [...]string{kindUnknown: "any", kindAny: "any", kindNull: "null", kindString: "string", kindNumber: "number",
 	kindInteger: "integer", kindBoolean: "boolean", kindArray: "array", kindObject: "object"}
 
-// plainKind is kindNamed for the names that JSON Schema has, spelled as it spells them.
-func plainKind(name []byte) kind {
-	switch string(name) {
-	case "string":
-		return kindString
-	case "object":
-		return kindObject
-	case "number":
-		return kindNumber
-	case "integer":
-		return kindInteger
-	case "boolean":
-		return kindBoolean
-	case "array":
-		return kindArray
-	}
-	return kindUnknown
+// otherNames are names of types that come from programming languages and databases.
+var otherNames = map[kind]string{
+	kindNull:    "none nil undefined void",
+	kindAny:     "unknown mixed json type_unspecified",
+	kindString:  "str text char date datetime date-time time uuid uri url email file binary bytes",
+	kindInteger: "int int32 int64 long short uint",
+	kindNumber:  "float double decimal float32 float64",
+	kindBoolean: "bool",
+	kindArray:   "list tuple set",
+	kindObject:  "dict map record struct hash",
 }
 
-// kindNamed knows the names of types in any case, and those that people carry over from their programming language.
-func kindNamed(name []byte) kind {
-	if k := plainKind(name); k != kindUnknown {
-		return k
-	}
-	if len(name) > 24 {
-		return kindUnknown
-	}
-	lower := bytes.ToLower(name)
-	if k := plainKind(lower); k != kindUnknown {
-		return k
-	}
-	switch string(lower) {
-	case "null", "none", "nil", "undefined", "void":
-		return kindNull
-	case "any", "unknown", "mixed", "json", "type_unspecified":
-		return kindAny
-	case "str", "text", "char", "date", "datetime", "date-time", "time", "uuid", "uri", "url", "email", "file", "binary", "bytes":
-		return kindString
-	case "int", "int32", "int64", "long", "short", "uint":
-		return kindInteger
-	case "float", "double", "decimal", "float32", "float64":
-		return kindNumber
-	case "bool":
-		return kindBoolean
-	case "list", "tuple", "set":
-		return kindArray
-	case "dict", "map", "record", "struct", "hash":
-		return kindObject
-	}
-	return kindUnknown
-}
-
-// kindOfValue is the kind of schema that a value fits.
-func (t *tape) kindOfValue(place int32) kind {
-	switch t.nodes[place].kind {
-	case rawjson.String:
-		return kindString
-	case rawjson.Bool:
-		return kindBoolean
-	case rawjson.Number:
-		if bytes.ContainsAny(t.raw(place), ".eE") {
-			return kindNumber
+var kindsByName = func() map[string]kind {
+	all := map[string]kind{}
+	for k, names := range otherNames {
+		all[kindNames[k]] = k
+		for _, name := range strings.Fields(names) {
+			all[name] = k
 		}
-		return kindInteger
-	case rawjson.Array:
-		return kindArray
-	case rawjson.Object:
-		return kindObject
 	}
-	return kindNull
+	return all
+}()
+
+// kindNamed returns the type that a string names, in any case, or unknown.
+func kindNamed(value *node) kind {
+	k := exactKind(value)
+	if k == kindUnknown && value.kind == rawjson.String && len(value.raw) < 32 {
+		k = kindsByName[strings.ToLower(value.text())]
+	}
+	return k
 }
 
-// setKinds takes the value of "type", or of a schema that is written as nothing but a type. The first one given stays.
-func (c *cleaner) setKinds(f *frame, place int32) {
+// exactKind is kindNamed for the types that the provider has, spelled as it spells them.
+func exactKind(value *node) kind {
+	for k := kindString; k <= kindObject && value.kind == rawjson.String; k++ {
+		if string(value.inner()) == kindNames[k] {
+			return k
+		}
+	}
+	return kindUnknown
+}
+
+// kindOf returns the type of a value.
+func kindOf(value *node) kind {
+	if value.kind == rawjson.Number && bytes.ContainsAny(value.raw, ".eE") {
+		return kindNumber
+	}
+	return [...]kind{rawjson.Null: kindNull, rawjson.Bool: kindBoolean, rawjson.Number: kindInteger,
+		rawjson.String: kindString, rawjson.Array: kindArray, rawjson.Object: kindObject}[value.kind]
+}
+
+// setKinds takes the value of "type", or of a schema that is nothing but a type. The first one given stays.
+func (c *cleaner) setKinds(f *frame, value *node) {
 	if len(f.kinds) > 0 {
 		return
 	}
-	n := &c.nodes[place]
-	switch n.kind {
-	case rawjson.String:
-		f.addKind(c.typeName(f, place))
-	case rawjson.Array:
-		for i := n.first; i != 0; i = c.nodes[i].next {
-			if c.nodes[i].kind == rawjson.String {
-				f.addKind(c.typeName(f, i))
-			} else if c.nodes[i].kind == rawjson.Null {
-				f.addKind(kindNull)
-			}
+	if value.kind == rawjson.String {
+		f.addKind(c.typeName(f, value))
+	}
+	for _, m := range value.elements() {
+		switch m.kind {
+		case rawjson.String:
+			f.addKind(c.typeName(f, m))
+		case rawjson.Null:
+			f.addKind(kindNull)
 		}
 	}
 	if len(f.kinds) == 0 {
-		c.note(mended, wType)
+		c.note(Repaired, "type")
 	}
 }
 
 // typeName reads one name of a type. A name that says more than the type it stands for is kept as a hint.
-func (c *cleaner) typeName(f *frame, place int32) kind {
-	if n := &c.nodes[place]; n.marks&exact != 0 {
-		return n.named
-	}
-	name := c.text(place)
-	k := kindNamed(name)
-	if plain := strings.ToLower(string(name)); k == kindUnknown || k == kindString && plain != "string" && plain != "str" {
-		c.hintValue(f, "type: ", place, maxScalar)
-		c.note(mended, wType)
+func (c *cleaner) typeName(f *frame, value *node) kind {
+	k := kindNamed(value)
+	isString := func(name string) bool { return strings.EqualFold(value.text(), name) }
+	if k == kindUnknown || k == kindString && !isString("string") && !isString("str") {
+		c.hintValue(f, "type: ", value, maxScalar)
+		c.note(Repaired, "type")
 	}
 	return k
 }
 
 func (f *frame) addKind(k kind) {
-	switch k {
-	case kindUnknown:
-		return
-	case kindNull:
+	if k == kindNull {
 		f.nullable, f.nullNamed = true, true
-		f.kinds = append(f.kinds, kindNull)
+	} else if k == kindUnknown || slices.Contains(f.kinds, k) {
 		return
-	}
-	for _, other := range f.kinds {
-		if other == k {
-			return
-		}
 	}
 	f.kinds = append(f.kinds, k)
 }
 
-// declared is the one type that was asked for so far, or unknown.
+// declared is the first type that was asked for so far, or unknown.
 func (f *frame) declared() kind {
 	for _, k := range f.kinds {
 		if k != kindNull && k != kindAny {
@@ -162,19 +129,19 @@ func (f *frame) declared() kind {
 }
 
 // decideKind decides which one type the schema gets.
-func (c *cleaner) decideKind(f *frame, at place) kind {
-	var several int
+func (c *cleaner) decideKind(f *frame, top bool) kind {
+	several := 0
 	for _, k := range f.kinds {
 		if k != kindNull {
 			several++
 		}
 	}
 	if several > 1 {
-		c.hintKinds(f, f.kinds)
-		c.note(moved, wType)
+		f.hintKinds(f.kinds)
+		c.note(Moved, "type")
 	} else if f.nullNamed {
 		f.hint("nullable")
-		c.note(merged, wType)
+		c.note(Merged, "type")
 	}
 	for _, k := range f.kinds {
 		if k == kindObject && len(f.props) > 0 || k == kindArray && len(f.items) > 0 {
@@ -184,20 +151,19 @@ func (c *cleaner) decideKind(f *frame, at place) kind {
 	if k := f.declared(); k != kindUnknown {
 		return k
 	}
-	if at == top {
-		c.note(mended, wType)
+	c.note(Repaired, "type")
+	if top {
 		return kindObject
 	}
-	return c.inferKind(f)
+	return f.inferKind()
 }
 
 // inferKind guesses a type from the other keywords.
-func (c *cleaner) inferKind(f *frame) kind {
-	c.note(mended, wType)
+func (f *frame) inferKind() kind {
 	var implied [len(kindNames)]bool
-	for _, w := range f.order {
-		if f.val[w] != 0 {
-			implied[words[w].implies] = true
+	for _, e := range f.entries {
+		if e.value != nil {
+			implied[e.value.key.implies] = true
 		}
 	}
 	switch {
@@ -205,22 +171,37 @@ func (c *cleaner) inferKind(f *frame) kind {
 		return kindObject
 	case len(f.items) > 0 || implied[kindArray]:
 		return kindArray
-	case len(f.enum) > 0:
-		return c.kindOfEnum(f)
+	case len(f.values) > 0:
+		return kindOfAll(f.values)
 	case implied[kindString]:
 		return kindString
 	case implied[kindNumber]:
 		return kindNumber
-	case f.sees:
+	case f.cut:
 		return kindObject
 	}
-	if f.val[wDefault] != 0 {
-		if k := c.kindOfValue(f.val[wDefault]); k != kindNull {
-			return k
-		}
+	if e := f.entry("default"); e != nil && e.value.kind != rawjson.Null {
+		return kindOf(e.value)
 	}
 	if !f.nullable || len(f.kinds) > 0 && f.kinds[0] == kindAny {
 		f.hint("any JSON value")
+	}
+	return kindString
+}
+
+// kindOfAll is the type of all values, or string, as which any value can be written.
+func kindOfAll(values []*node) kind {
+	var kinds []kind // different ones
+	for _, v := range values {
+		if k := kindOf(v); k != kindNull && !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	switch {
+	case len(kinds) == 1:
+		return kinds[0]
+	case len(kinds) == 2 && slices.Contains(kinds, kindInteger) && slices.Contains(kinds, kindNumber):
+		return kindNumber
 	}
 	return kindString
 }

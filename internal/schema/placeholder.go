@@ -15,92 +15,65 @@ const (
 
 // wantsPlaceholder says whether the provider would refuse an object for what it lacks. Both families want at least one
 // property; Claude's validated mode also wants one to be required, below the top.
-func (r rules) wantsPlaceholder(at place, properties, required bool) bool {
-	switch {
-	case r.response:
-		return false
-	case r.family == Gemini || at == top:
-		return !properties
-	}
-	return !properties || !required
+func (r rules) wantsPlaceholder(top, properties, required bool) bool {
+	return !r.response && (!properties || r.family == Claude && !top && !required)
 }
 
 func (c *cleaner) addPlaceholder(f *frame) {
 	c.placeholder = true
-	c.note(added, wProperties)
-	if c.find(f, []byte(placeholder)) < 0 {
-		f.props = append(f.props, prop{})
+	c.note(Added, "properties")
+	if f.byName[placeholder] == nil {
+		f.addProp(&prop{name: placeholder})
 	}
-	f.required = append(f.required, 0)
+	f.required = append(f.required, placeholder)
 }
 
-// TakeOutPlaceholder returns the arguments of a call without what only the placeholders of the tool's cleaned schema made
-// the model say. A member of the same name where the schema has no placeholder is the tool's own and stays. Arguments that
-// have nothing of it, or are not a JSON object, come back as they are.
+// TakeOutPlaceholder returns the arguments of a call without the placeholders of the tool's cleaned schema. A member of
+// the same name where the schema has no placeholder is the tool's own and stays. Arguments without placeholders, or that
+// are not a JSON object, are returned as they are.
 func TakeOutPlaceholder(args, cleaned []byte) []byte {
 	if !bytes.Contains(args, []byte(`"`+placeholder+`"`)) || rawjson.Check(args) != nil || rawjson.Check(cleaned) != nil {
 		return args
 	}
-	var t, s tape
-	t.read(args)
-	s.read(cleaned)
-	if t.nodes[root].kind != rawjson.Object {
+	value, _ := parse(args, rules{})
+	schema, _ := parse(cleaned, rules{})
+	if value.kind != rawjson.Object {
 		return args
 	}
-	return t.appendWithout(make([]byte, 0, len(args)), root, &s, root)
+	return appendWithout(make([]byte, 0, len(args)), value, schema)
 }
 
-// appendWithout appends a value without the placeholders of its schema, which stands at the given place of s, and without
-// the space between its parts. What the schema does not speak about is appended as it is.
-func (t *tape) appendWithout(dst []byte, place int32, s *tape, schema int32) []byte {
-	n := &t.nodes[place]
-	object := n.kind == rawjson.Object
-	inside := s.keyword(schema, wProperties)
-	if n.kind == rawjson.Array {
-		inside = s.keyword(schema, wItems)
-	} else if !object {
-		inside = 0
+// appendWithout appends a value without the placeholders of its schema, and without the white space between its parts. A
+// value that the schema says nothing about is appended as it is.
+func appendWithout(dst []byte, value, schema *node) []byte {
+	var inside *node
+	switch {
+	case schema == nil:
+	case value.kind == rawjson.Object:
+		inside = schema.part("properties")
+	case value.kind == rawjson.Array:
+		inside = schema.part("items")
 	}
-	if inside == 0 {
-		return append(dst, t.raw(place)...)
+	if inside == nil {
+		return append(dst, value.raw...)
 	}
-	dst = append(dst, t.data[n.start])
-	opened := len(dst)
-	for i := n.first; i != 0; i = t.nodes[i].next {
+	dst = append(dst, value.raw[0])
+	empty := len(dst)
+	for _, m := range value.children {
 		of := inside
-		if object {
-			name := t.nameOf(i)
-			if of = s.property(inside, name); string(name) == placeholder && string(s.raw(of)) == placeholderSchema {
+		if value.kind == rawjson.Object {
+			of = inside.member(m.name)
+			if m.name == placeholder && of != nil && string(of.raw) == placeholderSchema {
 				continue
 			}
 		}
-		if len(dst) > opened {
+		if len(dst) > empty {
 			dst = append(dst, ',')
 		}
-		if object {
-			dst = append(append(dst, t.rawName(i)...), ':')
+		if value.kind == rawjson.Object {
+			dst = append(rawjson.AppendString(dst, m.name), ':')
 		}
-		dst = t.appendWithout(dst, i, s, of)
+		dst = appendWithout(dst, m, of)
 	}
-	return append(dst, t.data[n.end-1])
-}
-
-// keyword is the place of the value of a keyword in the schema at a place; 0: it has none.
-func (t *tape) keyword(schema int32, w word) int32 {
-	for i := t.nodes[schema].first; i != 0; i = t.nodes[i].next {
-		if t.nodes[i].word == w {
-			return i
-		}
-	}
-	return 0
-}
-
-// property is the place of the member of an object with a name; 0: it has none.
-func (t *tape) property(object int32, name []byte) int32 {
-	for i := t.nodes[object].first; i != 0; i = t.nodes[i].next {
-		if bytes.Equal(t.nameOf(i), name) {
-			return i
-		}
-	}
-	return 0
+	return append(dst, value.raw[len(value.raw)-1])
 }

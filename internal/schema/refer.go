@@ -1,212 +1,172 @@
 package schema
 
 import (
-	"bytes"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
 	"perigee/internal/rawjson"
 )
-
-// A link is a reference that is being followed, and the one that led there.
-type link struct {
-	target int32
-	length int
-	up     *link
-}
-
-func (l *link) has(target int32) bool {
-	for ; l != nil; l = l.up {
-		if l.target == target {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *link) len() int {
-	if l == nil {
-		return 0
-	}
-	return l.length
-}
 
 // maxChain is how many references may lead to each other. It bounds what looking for a circle costs.
 const maxChain = 50
 
 // charge counts what is read because of references. Without them everything is read a fixed number of times.
 func (c *cleaner) charge(s source, n *node) {
-	c.visits += 1 + int(n.count)
-	if s.chain != nil {
-		c.work += 1 + int(n.count)
+	c.visits += 1 + len(n.children)
+	if len(s.chain) > 0 {
+		c.work += 1 + len(n.children)
 	}
 }
 
 // exhausted says that references have brought in so much that no more are followed.
-func (c *cleaner) exhausted() bool { return c.work > c.maxWork || len(c.out) > c.maxOut }
+func (c *cleaner) exhausted() bool { return c.work > c.maxWork || len(c.out.Buf) > c.maxOut }
 
-// refer lets what a reference points at speak about the frame, behind what stands beside the reference. A circle is cut
-// where it closes: the name and the type stay.
-func (c *cleaner) refer(f *frame, s source, place int32, level int, tell telling) {
-	name := c.text(place)
-	target := c.resolve(name)
+// follow returns the schema that a reference points at, or nil, and whether it is not to be read: because there is none,
+// it would close a circle, or references have cost too much.
+func (c *cleaner) follow(s source, ref string) (target *node, end bool) {
+	target = c.resolve(ref)
+	return target, target == nil || target == c.root || slices.Contains(s.chain, target) || len(s.chain) >= maxChain || c.exhausted()
+}
+
+// through is the source that a reference in s leads to.
+func (s source) through(target *node) source {
+	s.node, s.chain = target, append(slices.Clip(s.chain), target)
+	return s
+}
+
+// refer adds to the frame what a reference points at, after the keywords beside the reference. A circle is cut where it
+// closes: the name and the type stay.
+func (c *cleaner) refer(f *frame, s source, ref string, level int) {
+	target, end := c.follow(s, ref)
 	switch {
-	case target == 0:
-		c.see(f, name)
-		c.note(dropped, wRef)
-	case target == root || s.chain.has(target) || s.chain.len() >= maxChain || c.exhausted():
-		c.see(f, name)
+	case target == nil:
+		f.see(ref)
+		c.note(Dropped, "$ref")
+	case end:
+		f.see(ref)
 		c.outline(f, target)
-		c.note(cut, wRef)
+		c.note(Cut, "$ref")
 	default:
-		if len(c.base(f)) > 0 {
-			tell = ignored // what stands beside a reference is the better description
-		}
-		c.note(inlined, wRef)
-		chain := &link{target: target, length: s.chain.len() + 1, up: s.chain}
-		c.gather(f, source{node: target, chain: chain, alt: s.alt}, level+1, tell)
+		s.quiet = s.quiet || len(f.base()) > 0 // a description beside a reference is the better one
+		c.note(Inlined, "$ref")
+		c.gather(f, s.through(target), level+1)
 	}
 }
 
 // see names what a reference would have brought.
-func (c *cleaner) see(f *frame, name []byte) {
-	f.sees = true
-	if i := bytes.LastIndexAny(name, "/#"); i >= 0 && i+1 < len(name) {
-		name = name[i+1:]
+func (f *frame) see(ref string) {
+	f.cut = true
+	if i := strings.LastIndexAny(ref, "/#"); i >= 0 && i+1 < len(ref) {
+		ref = ref[i+1:]
 	}
-	if string(name) == "#" || len(name) == 0 {
+	if ref == "#" || ref == "" {
 		f.hint("See: the whole schema")
 		return
 	}
-	f.hint("See: " + string(clip(name, 80)))
+	f.hint("See: " + clip(ref, 80))
 }
 
 // maxOutline is how many members of a node are looked at where it is cut.
 const maxOutline = 32
 
-// outline takes of a node what says something without its inside.
-func (c *cleaner) outline(f *frame, place int32) {
-	if c.nodes[place].kind != rawjson.Object {
-		return
-	}
-	looked := 0
-	for i := c.nodes[place].first; i != 0 && looked < maxOutline; i = c.nodes[i].next {
-		looked++
-		switch n := &c.nodes[i]; {
-		case n.word == wType:
-			c.setKinds(f, i)
-		case n.word == wNullable:
-			f.nullable = f.nullable || c.isTrue(i)
-		case n.word == wDescription && n.kind == rawjson.String && len(c.base(f)) == 0 && n.end-n.start <= maxScalar:
-			c.describe(f, i, ignored)
-		case n.word == wItems && n.kind == rawjson.Object && len(f.kinds) == 0:
+// outline takes of a schema what can be said without the schemas inside it.
+func (c *cleaner) outline(f *frame, n *node) {
+	members := n.object()
+	for _, m := range members[:min(len(members), maxOutline)] {
+		switch {
+		case m.key.name == "type":
+			c.setKinds(f, m)
+		case m.key.name == "nullable":
+			f.nullable = f.nullable || m.isTrue()
+		case m.key.name == "description" && m.kind == rawjson.String && len(f.base()) == 0 && len(m.raw) <= maxScalar:
+			c.describe(f, m, true)
+		case m.key.name == "items" && m.kind == rawjson.Object && len(f.kinds) == 0:
 			f.addKind(kindArray)
-		case n.word == wProperties && n.kind == rawjson.Object && len(f.kinds) == 0:
+		case m.key.name == "properties" && m.kind == rawjson.Object && len(f.kinds) == 0:
 			f.addKind(kindObject)
 		}
 	}
 }
 
-// resolve returns the schema that a reference within the document points at, or 0.
-func (c *cleaner) resolve(ref []byte) int32 {
-	if target, ok := c.refs[string(ref)]; ok {
+// resolve returns the schema that a reference within the document points at, or nil.
+func (c *cleaner) resolve(ref string) *node {
+	if _, known := c.targets[ref]; !known {
+		if c.targets == nil {
+			c.targets = map[string]*node{}
+		}
+		c.targets[ref] = c.lookUp(ref)
+	}
+	if target := c.targets[ref]; target != nil && (target.kind == rawjson.Object || target.kind == rawjson.Bool) {
 		return target
 	}
-	target := c.follow(ref)
-	if target != 0 && c.nodes[target].kind != rawjson.Object && c.nodes[target].kind != rawjson.Bool {
-		target = 0
-	}
-	if c.refs == nil {
-		c.refs = map[string]int32{}
-	}
-	c.refs[string(ref)] = target
-	return target
+	return nil
 }
 
-// follow walks a JSON pointer. Schemas that were put together from others often point at definitions that have moved,
-// so a pointer that leads nowhere is tried by its last name.
-func (c *cleaner) follow(ref []byte) int32 {
-	pointer, local := bytes.CutPrefix(ref, []byte("#"))
+// lookUp follows a JSON pointer. Schemas that were put together from several documents often point at definitions that
+// have moved, so a pointer that leads nowhere is tried by its last name.
+func (c *cleaner) lookUp(ref string) *node {
+	pointer, local := strings.CutPrefix(ref, "#")
 	switch {
-	case !local && bytes.ContainsAny(ref, ":/#."):
-		return 0 // another document
-	case local && len(pointer) == 0:
-		return root
-	case bytes.HasPrefix(pointer, []byte("/")):
-		at := int32(root)
-		for step := range bytes.SplitSeq(pointer[1:], []byte("/")) {
-			if at = c.step(at, unescapeStep(step)); at == 0 {
+	case !local && strings.ContainsAny(ref, ":/#."):
+		return nil // another document
+	case local && pointer == "":
+		return c.root
+	case strings.HasPrefix(pointer, "/"):
+		n := c.root
+		for name := range strings.SplitSeq(pointer[1:], "/") {
+			if n = step(n, unescapeStep(name)); n == nil {
 				break
 			}
 		}
-		if at != 0 {
-			return at
+		if n != nil {
+			return n
 		}
-		pointer = pointer[bytes.LastIndexByte(pointer, '/')+1:]
+		pointer = pointer[strings.LastIndexByte(pointer, '/')+1:]
 	}
 	return c.definition(unescapeStep(pointer))
 }
 
-func unescapeStep(step []byte) []byte {
-	if bytes.IndexByte(step, '%') >= 0 {
-		if plain, err := url.PathUnescape(string(step)); err == nil {
-			step = []byte(plain)
-		}
+func unescapeStep(step string) string {
+	if plain, err := url.PathUnescape(step); err == nil {
+		step = plain
 	}
-	if bytes.IndexByte(step, '~') < 0 {
-		return step
-	}
-	step = bytes.ReplaceAll(step, []byte("~1"), []byte("/"))
-	return bytes.ReplaceAll(step, []byte("~0"), []byte("~"))
+	return strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 }
 
 // step goes from a value to one inside it.
-func (c *cleaner) step(at int32, name []byte) int32 {
-	n := &c.nodes[at]
-	switch {
-	case n.kind == rawjson.Array:
-		if c.work += int(n.count); c.exhausted() {
-			return 0
+func step(n *node, name string) *node {
+	switch n.kind {
+	case rawjson.Array:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.children) {
+			return n.children[i]
 		}
-		return c.element(at, name)
-	case n.kind != rawjson.Object:
-		return 0
-	case n.count <= fewNames:
-		for i := n.first; i != 0; i = c.nodes[i].next {
-			if string(c.nameOf(i)) == string(name) {
-				return i
-			}
-		}
-		return 0
+	case rawjson.Object:
+		return n.member(name)
 	}
-	index := c.indexes[at]
-	if index == nil {
-		index = make(map[string]int32, n.count)
-		for i := n.first; i != 0; i = c.nodes[i].next {
-			index[string(c.nameOf(i))] = i
-		}
-		if c.indexes == nil {
-			c.indexes = map[int32]map[string]int32{}
-		}
-		c.indexes[at] = index
-	}
-	return index[string(name)]
+	return nil
 }
 
 // definition returns the first definition of that name, wherever in the document it stands.
-func (c *cleaner) definition(name []byte) int32 {
+func (c *cleaner) definition(name string) *node {
 	if c.definitions == nil {
-		c.definitions = map[string]int32{}
-		for place := range c.nodes {
-			n := &c.nodes[place]
-			if n.kind != rawjson.Object || n.word != wDefs && n.word != wDefinitions {
-				continue
-			}
-			for i := n.first; i != 0; i = c.nodes[i].next {
-				if _, taken := c.definitions[string(c.nameOf(i))]; !taken {
-					c.definitions[string(c.nameOf(i))] = i
-				}
+		c.definitions = map[string]*node{}
+		c.collect(c.root)
+	}
+	return c.definitions[name]
+}
+
+// collect takes all members of "$defs" and "definitions", the first of each name.
+func (c *cleaner) collect(n *node) {
+	if n.key.name == "$defs" || n.key.name == "definitions" {
+		for _, m := range n.object() {
+			if c.definitions[m.name] == nil {
+				c.definitions[m.name] = m
 			}
 		}
 	}
-	return c.definitions[string(name)]
+	for _, m := range n.children {
+		c.collect(m)
+	}
 }

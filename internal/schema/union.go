@@ -2,378 +2,372 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"perigee/internal/rawjson"
 )
 
-// branches puts the alternatives of anyOf or oneOf behind those that are pending.
-func (c *cleaner) branches(s source, place int32, w word) {
-	if place == 0 {
-		return
-	}
-	c.note(merged, w)
-	switch n := &c.nodes[place]; n.kind {
-	case rawjson.Object: // one alternative without its list
-		c.pending = append(c.pending, source{node: place, chain: s.chain})
-	case rawjson.Array:
-		c.charge(s, n)
-		for i := n.first; i != 0; i = c.nodes[i].next {
-			if !c.isFalse(i) {
-				c.pending = append(c.pending, source{node: i, chain: s.chain})
+// A branch is an alternative of a union, with what can be seen of it before it is merged.
+type branch struct {
+	source
+	kind   kind
+	values *node // its "const" or "enum"
+	about  *node // its description or title
+}
+
+// gatherUnion merges the alternatives of anyOf and oneOf into the frame.
+func (c *cleaner) gatherUnion(f *frame, s source, level int) {
+	var sources []source
+	keyword := ""
+	for _, name := range []string{"anyOf", "oneOf"} {
+		m := s.node.part(name)
+		if m == nil {
+			continue
+		}
+		if keyword == "" {
+			keyword = name
+		}
+		c.note(Merged, name)
+		c.charge(s, m)
+		if m.kind == rawjson.Object { // one alternative without its list
+			sources = append(sources, source{node: m, chain: s.chain})
+		}
+		for _, v := range m.elements() {
+			if !v.isFalse() {
+				sources = append(sources, source{node: v, chain: s.chain})
 			}
 		}
 	}
-}
-
-// union merges the alternatives from c.pending[start:] into the frame, because the provider knows none. An alternative
-// of null makes the schema nullable; values are put together; of different types the richest wins, and the others are
-// named in a hint; several objects become one with the properties of all. What else an alternative said is lost, which is noted of
-// the keyword.
-func (c *cleaner) union(f *frame, start, level int, keyword word) {
-	var u alternatives
-	if u.sort(c, f, start) {
-		c.note(shortened, keyword)
-	}
-	if u.null {
-		f.nullable = true
-	}
-	branches := c.pending[start:]
-	switch parent := f.parentKind(); {
-	case len(branches) == 0:
-	case u.values == len(branches):
-		c.mergeValues(f, start, &u)
-	case u.best == kindUnknown && parent != kindObject:
-		// They only restrict what the schema itself declares.
-		if parent == kindUnknown || len(branches) == 1 {
-			c.gather(f, branches[0], level+1, appended)
-		} else {
-			c.note(dropped, wAnyOf)
-		}
-	case u.best == kindObject || parent == kindObject:
-		c.mergeObjects(f, start, level, keyword)
-	default:
-		chosen := c.pick(branches, u.best)
-		if slices.ContainsFunc(branches, func(b source) bool { return b != chosen && c.glance(b, 0).values == 0 && c.saysMore(b.node, false) }) {
-			c.note(shortened, keyword)
-		}
-		c.gather(f, chosen, level+1, appended)
-		c.otherValues(f, branches, chosen)
-	}
-	if len(u.kinds) > 1 {
-		c.hintKinds(f, u.kinds)
+	if keyword != "" {
+		c.union(f, sources, level, keyword)
 	}
 }
 
-// parentKind is the type that alternatives have to fit.
-func (f *frame) parentKind() kind {
+// union merges alternatives into the frame, because the provider accepts none. An alternative of null makes the schema
+// nullable; values are put together; of different types the richest wins, and the rest are named in a hint; several
+// objects become one with the properties of all. That more is lost of an alternative is reported of the keyword.
+func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
+	parent := f.declared() // the type that alternatives have to fit
 	if len(f.kinds) == 0 && len(f.props) > 0 {
-		return kindObject
+		parent = kindObject
 	}
-	return f.declared()
-}
-
-// alternatives is what is known about the branches of a union before they are merged.
-type alternatives struct {
-	kinds  []kind // different ones, in order
-	best   kind
-	values int // how many branches are nothing but values
-	null   bool
-}
-
-// sort looks at the branches and keeps, from c.pending[start:], those that can win. It says whether another said more than its type.
-func (a *alternatives) sort(c *cleaner, f *frame, start int) (lost bool) {
-	parent := f.parentKind()
-	kept := c.pending[:start]
-	for _, b := range c.pending[start:] {
-		g := c.glance(b, 0)
-		if g.kind == kindNull {
-			a.null = true
+	branches := make([]branch, 0, len(sources)) // those that can win
+	var kinds []kind                            // different ones, in order
+	best, values, null := kindUnknown, 0, false
+	for _, s := range sources {
+		b := c.glance(s, 0)
+		if b.kind != kindUnknown && (parent == kindUnknown || len(f.kinds) > 1) && !slices.Contains(kinds, b.kind) {
+			kinds = append(kinds, b.kind)
 		}
-		if g.kind != kindUnknown && (parent == kindUnknown || len(f.kinds) > 1) {
-			a.name(g.kind)
-		}
-		if g.kind == kindNull || parent != kindUnknown && g.kind != kindUnknown && g.kind != parent {
-			lost = lost || g.kind != kindNull && c.saysMore(b.node, false)
+		if b.kind == kindNull {
+			null = true
 			continue
 		}
-		kept = append(kept, b)
-		if g.values != 0 && g.kind != kindObject && g.kind != kindArray && !f.enumDone {
-			a.values++
-		}
-		if score(g.kind) > score(a.best) {
-			a.best = g.kind
-		}
-	}
-	c.pending = kept
-	return lost
-}
-
-func (a *alternatives) name(k kind) {
-	for _, other := range a.kinds {
-		if other == k {
-			return
-		}
-	}
-	a.kinds = append(a.kinds, k)
-}
-
-// score says how much is lost when a type is not chosen.
-func score(k kind) int {
-	switch k {
-	case kindObject:
-		return 4
-	case kindArray:
-		return 3
-	case kindUnknown:
-		return 0
-	case kindAny:
-		return 1
-	}
-	return 2
-}
-
-// pick returns the branch of that type that restricts least: an enumeration only if all have one.
-func (c *cleaner) pick(branches []source, k kind) source {
-	found := source{}
-	for _, b := range branches {
-		g := c.glance(b, 0)
-		if g.kind != k {
-			continue
-		}
-		if g.values == 0 {
-			return b
-		}
-		if found.node == 0 {
-			found = b
-		}
-	}
-	return found
-}
-
-// otherValues names the values that a branch would have allowed that was not chosen.
-func (c *cleaner) otherValues(f *frame, branches []source, chosen source) {
-	values := c.values[:0]
-	for _, b := range branches {
-		g := c.glance(b, 0)
-		switch {
-		case b == chosen || g.values == 0:
-		case c.nodes[g.values].word != wEnum:
-			values = append(values, g.values)
-		default:
-			c.charge(b, &c.nodes[g.values])
-			for i := c.nodes[g.values].first; i != 0; i = c.nodes[i].next {
-				values = append(values, i)
+		if parent != kindUnknown && b.kind != kindUnknown && b.kind != parent {
+			if saysMore(s.node, false) {
+				c.note(Shortened, keyword)
 			}
+			continue
+		}
+		branches = append(branches, b)
+		if b.values != nil && b.kind != kindObject && b.kind != kindArray && !f.valuesDone {
+			values++
+		}
+		if scores[b.kind] > scores[best] {
+			best = b.kind
 		}
 	}
-	if c.values = values[:0]; len(values) > 0 {
-		c.hintList(f, "Special values: ", values, mostAllowed)
+	f.nullable = f.nullable || null
+	switch {
+	case len(branches) == 0:
+	case values == len(branches):
+		c.mergeValues(f, branches)
+		if len(f.kinds) == 0 { // what the branches name counts: [1, 2] as numbers is not the same as [1, 2] as integers
+			if kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k == kindNull }); len(kinds) > 1 {
+				kinds = []kind{kindString}
+			}
+			f.kinds, kinds = kinds, nil
+			f.nullNamed = f.nullNamed || null
+		}
+	case best == kindUnknown && parent != kindObject: // they only restrict what the schema itself declares
+		if parent == kindUnknown || len(branches) == 1 {
+			c.gather(f, branches[0].source, level+1)
+		} else {
+			c.note(Dropped, "anyOf")
+		}
+	case best == kindObject || parent == kindObject:
+		c.mergeObjects(f, branches, level, keyword)
+	default:
+		c.chooseBranch(f, branches, best, level, keyword)
 	}
+	if len(kinds) > 1 {
+		f.hintKinds(kinds)
+	}
+}
+
+// scores say how much is lost when a type is not chosen.
+var scores = [...]int{kindUnknown: 0, kindAny: 1, kindNull: 2, kindString: 2, kindNumber: 2, kindInteger: 2, kindBoolean: 2,
+	kindArray: 3, kindObject: 4}
+
+// chooseBranch takes the branch of a type that restricts least: an enumeration only if all of that type have one. The
+// values that another branch allows are named in a hint.
+func (c *cleaner) chooseBranch(f *frame, branches []branch, best kind, level int, keyword string) {
+	chosen := slices.IndexFunc(branches, func(b branch) bool { return b.kind == best && b.values == nil })
+	if chosen < 0 {
+		chosen = slices.IndexFunc(branches, func(b branch) bool { return b.kind == best })
+	}
+	var values []*node
+	for i, b := range branches {
+		switch {
+		case i == chosen:
+		case b.values != nil:
+			values = append(values, c.valuesOf(b)...)
+		case saysMore(b.node, false):
+			c.note(Shortened, keyword)
+		}
+	}
+	c.gather(f, branches[chosen].source, level+1)
+	if len(values) > 0 {
+		f.hintList("Special values: ", values, mostAllowed)
+	}
+}
+
+// valuesOf returns the values that a branch consists of.
+func (c *cleaner) valuesOf(b branch) []*node {
+	if b.values.key.name != "enum" {
+		return []*node{b.values}
+	}
+	c.charge(b.source, b.values)
+	return b.values.children
 }
 
 // mergeValues makes one enumeration of branches that are values. What is said about a value stays with it.
-func (c *cleaner) mergeValues(f *frame, start int, u *alternatives) {
-	for _, b := range c.pending[start:] {
-		g := c.glance(b, 0)
-		values := c.nodes[g.values]
-		if values.word != wEnum {
-			f.enum = append(f.enum, g.values)
-			if g.about != 0 {
-				c.scratch, _ = c.appendPlain(c.scratch[:0], g.values, maxNested)
-				label := string(c.scratch) + ": "
-				c.hintValue(f, label, g.about, maxScalar)
-			}
+func (c *cleaner) mergeValues(f *frame, branches []branch) {
+	for _, b := range branches {
+		f.values = append(f.values, c.valuesOf(b)...)
+		if b.values.key.name == "enum" || b.about == nil {
 			continue
 		}
-		c.charge(b, &values)
-		for i := values.first; i != 0; i = c.nodes[i].next {
-			f.enum = append(f.enum, i)
+		if value, ok := b.values.plain(maxHint); ok {
+			c.hintValue(f, value+": ", b.about, maxScalar)
+		} else {
+			f.unsaid = true
 		}
 	}
-	f.enumDone = true
-	f.mention(wEnum)
-	if len(f.kinds) > 0 {
-		return
-	}
-	// The branches may have named their types: [1, 2] as numbers is not the same as [1, 2] as integers.
-	common := kindUnknown
-	for _, k := range u.kinds {
-		if k != kindNull && common == kindUnknown {
-			common = k
-		} else if k != kindNull && k != common {
-			common = kindString
-		}
-	}
-	f.addKind(common)
-	u.kinds = u.kinds[:0]
-	if u.null {
-		f.nullNamed = true
-	}
+	f.valuesDone = true
+	f.mention("enum")
+}
+
+const (
+	maxNames = 6   // of a branch that are repeated
+	maxLabel = 400 // bytes for all branches
+)
+
+// A shape is what a branch says about the object that it becomes a part of.
+type shape struct {
+	names    []string // of the first properties
+	required []string
 }
 
 // mergeObjects makes one object of the branches that are objects, or that only say something about properties. What
 // all of them require is required.
-func (c *cleaner) mergeObjects(f *frame, start, level int, keyword word) {
-	kept := c.pending[:start]
-	for _, b := range c.pending[start:] {
-		if k := c.glance(b, 0).kind; k == kindObject || k == kindUnknown {
-			kept = append(kept, b)
-		} else if c.saysMore(b.node, false) {
-			c.note(shortened, keyword)
+func (c *cleaner) mergeObjects(f *frame, all []branch, level int, keyword string) {
+	var branches []source
+	for _, b := range all {
+		if b.kind == kindObject || b.kind == kindUnknown {
+			branches = append(branches, b.source)
+		} else if saysMore(b.node, false) {
+			c.note(Shortened, keyword)
 		}
 	}
-	c.pending = kept
-	if len(c.pending)-start == 1 {
-		c.gather(f, c.pending[start], level+1, appended)
+	if len(branches) == 1 {
+		c.gather(f, branches[0], level+1)
 		return
 	}
 	if len(f.kinds) == 0 {
 		f.addKind(kindObject)
 	}
-	f.group++
-	v := votes{group: f.group}
-	for i := start; i < len(c.pending); i++ {
-		v.branch++
-		b := c.pending[i]
+	votes := map[string]int{} // how many branches require a property
+	label, last, different := "", "", false
+	for i, b := range branches {
+		if slices.ContainsFunc(b.node.object(), func(m *node) bool { return m.key.name == "description" }) {
+			c.note(Shortened, keyword) // there is no place for it
+		}
 		b.alt = true
-		if c.describes(b.node) {
-			c.note(shortened, keyword)
+		var sh shape
+		c.gatherProperties(f, b, &sh, level)
+		for _, name := range sh.required {
+			if votes[name] == i && f.byName[name] != nil { // and not twice by this branch
+				votes[name]++
+			}
 		}
-		c.gatherProperties(f, b, &v, level)
-		v.close(c, f)
-	}
-	for i := range f.props {
-		if p := &f.props[i]; p.group == v.group && p.votes == v.branch {
-			f.required = append(f.required, name(-p.key))
-			f.mention(wRequired)
+		if len(sh.names) == 0 {
+			sh.names = sh.required[:min(len(sh.required), maxNames)]
+		}
+		this := "{" + strings.Join(sh.names, ", ") + "}"
+		different = different || i > 0 && this != last
+		if last = this; len(label)+len(this) <= maxLabel {
+			if i > 0 {
+				label += " | "
+			}
+			label += this
 		}
 	}
-	if v.different {
-		f.hint("One of: " + string(v.label))
+	for _, p := range f.props {
+		if votes[p.name] == len(branches) {
+			f.required = append(f.required, p.name)
+			f.mention("required")
+		}
+	}
+	if different {
+		f.hint("One of: " + label)
 	}
 }
 
-// describes says whether an alternative has a description of its own, for which there is no place when it is merged with others.
-func (c *cleaner) describes(place int32) bool {
-	n := &c.nodes[place]
-	for i := n.first; n.kind == rawjson.Object && i != 0; i = c.nodes[i].next {
-		if c.nodes[i].word == wDescription {
-			return true
+// gatherProperties adds the properties of a source as alternatives, and nothing else of it. The shape is nil where
+// nothing can be required because of the source.
+func (c *cleaner) gatherProperties(f *frame, s source, sh *shape, level int) {
+	if s.node.kind != rawjson.Object || level > maxMerge {
+		return
+	}
+	c.charge(s, s.node)
+	for _, m := range s.node.children {
+		switch name := m.key.name; {
+		case name == "properties" && m.kind == rawjson.Object:
+			c.properties(f, s, m)
+			for _, p := range m.children {
+				if sh == nil || len(sh.names) >= maxNames {
+					break
+				}
+				sh.names = append(sh.names, p.name)
+			}
+		case name == "required" && sh != nil:
+			for _, v := range m.elements() {
+				if v.kind == rawjson.String {
+					sh.required = append(sh.required, v.text())
+				}
+			}
+		case name == "$ref" && m.kind == rawjson.String:
+			target, end := c.follow(s, m.text())
+			if end {
+				f.see(m.text())
+				c.note(Cut, "$ref")
+				continue
+			}
+			c.note(Inlined, "$ref")
+			c.gatherProperties(f, s.through(target), sh, level+1)
+		case name == "allOf" || name == "anyOf" || name == "oneOf":
+			inner := sh
+			if name != "allOf" && len(m.children) > 1 {
+				inner = nil
+			}
+			for _, v := range m.elements() {
+				c.gatherProperties(f, s.at(v), inner, level+1)
+			}
+		case name == "then" || name == "else":
+			c.gatherProperties(f, s.at(m), nil, level+1)
+		case m.key == noKeyword && m.misplaced():
+			c.misplaced(f, s, m)
 		}
 	}
-	return false
-}
-
-// A glance is what can be seen of a schema without merging it.
-type glance struct {
-	kind   kind
-	values int32 // the value of const, or the list of enum
-	about  int32 // the description or title
 }
 
 // maxGlances is how far a glance follows what only points on.
 const maxGlances = 4
 
-// glance looks at a branch of a union.
-func (c *cleaner) glance(s source, hops int) (g glance) {
-	n := &c.nodes[s.node]
+// glance looks at a branch of a union without merging it.
+func (c *cleaner) glance(s source, hops int) branch {
+	n := s.node
+	b := branch{source: s, kind: kindNamed(n)}
 	switch n.kind {
-	case rawjson.String:
-		return glance{kind: kindNamed(c.text(s.node))}
 	case rawjson.Null:
-		return glance{kind: kindNull}
+		b.kind = kindNull
 	case rawjson.Bool:
-		return glance{kind: kindAny}
-	case rawjson.Object:
-	default:
-		return glance{}
+		b.kind = kindAny
 	}
-	if c.charge(s, n); hops > maxGlances || s.chain != nil && c.exhausted() {
-		return glance{kind: kindObject}
+	if n.kind != rawjson.Object {
+		return b
 	}
-	var inner glance
-	for i := n.first; i != 0; i = c.nodes[i].next {
-		c.glanceMember(&g, &inner, s, i, hops)
+	if c.charge(s, n); hops > maxGlances || len(s.chain) > 0 && c.exhausted() {
+		b.kind = kindObject
+		return b
 	}
-	if g.kind == kindUnknown {
-		g.kind = inner.kind
+	var inner branch // the richest of those that n points on to
+	for _, m := range n.children {
+		c.glanceMember(&b, &inner, m, hops)
 	}
-	if g.values == 0 {
-		g.values = inner.values
+	if b.kind == kindUnknown {
+		b.kind = inner.kind
 	}
-	if g.values != 0 && g.kind == kindUnknown {
-		g.kind = c.kindOfValues(g.values)
+	if b.values == nil {
+		b.values = inner.values
 	}
-	if g.about == 0 {
-		g.about = inner.about
+	if b.values != nil && b.kind == kindUnknown {
+		value := b.values
+		if value.key.name == "enum" {
+			value = value.children[0]
+		}
+		b.kind = kindOf(value)
 	}
-	return g
+	if b.about == nil {
+		b.about = inner.about
+	}
+	return b
 }
 
-func (c *cleaner) glanceMember(g, inner *glance, s source, i int32, hops int) {
-	n := &c.nodes[i]
-	deeper := func(place int32, chain *link) {
-		if in := c.glance(source{node: place, chain: chain}, hops+1); score(in.kind) > score(inner.kind) {
+func (c *cleaner) glanceMember(b, inner *branch, m *node, hops int) {
+	deeper := func(s source) {
+		if in := c.glance(s, hops+1); scores[in.kind] > scores[inner.kind] {
 			*inner = in
 		}
 	}
-	switch n.word {
-	case wType:
-		g.kind = c.firstKind(i)
-	case wConst:
-		g.values = i
-	case wEnum:
-		if n.kind == rawjson.Array && n.count > 0 && g.values == 0 {
-			g.values = i
+	implied := kindUnknown
+	switch m.key.name {
+	case "type":
+		b.kind = firstKind(m)
+	case "const":
+		b.values = m
+	case "enum":
+		if len(m.elements()) > 0 && b.values == nil {
+			b.values = m
 		}
-	case wDescription, wTitle:
-		if n.kind == rawjson.String && (g.about == 0 || n.word == wDescription) {
-			g.about = i
+	case "description", "title":
+		if m.kind == rawjson.String && (b.about == nil || m.key.name == "description") {
+			b.about = m
 		}
-	case wProperties, wAdditionalProperties, wPatternProperties:
-		if inner.kind == kindUnknown {
-			inner.kind = kindObject
-		}
-	case wItems, wPrefixItems:
-		if inner.kind == kindUnknown {
-			inner.kind = kindArray
-		}
-	case wRef, wDynamicRef, wRecursiveRef:
-		if n.kind != rawjson.String {
+	case "properties", "additionalProperties", "patternProperties":
+		implied = kindObject
+	case "items", "prefixItems":
+		implied = kindArray
+	case "$ref":
+		if m.kind != rawjson.String {
 			return
 		}
-		target := c.resolve(c.text(i))
-		if target == 0 || target == root || s.chain.has(target) || c.exhausted() {
+		if target, end := c.follow(b.source, m.text()); !end {
+			deeper(b.source.through(target))
+		} else {
 			inner.kind = kindObject
-			return
 		}
-		deeper(target, &link{target: target, length: s.chain.len() + 1, up: s.chain})
-	case wAllOf, wAnyOf, wOneOf:
-		for j := c.firstOf(i); j != 0; j = c.nodes[j].next {
-			deeper(j, s.chain)
+	case "allOf", "anyOf", "oneOf":
+		for _, v := range m.elements() {
+			deeper(b.source.at(v))
 		}
+	}
+	if inner.kind == kindUnknown {
+		inner.kind = implied
 	}
 }
 
 // firstKind is the first type that "type" names and that is not null.
-func (c *cleaner) firstKind(place int32) kind {
-	n := &c.nodes[place]
-	if n.kind == rawjson.String {
-		return kindNamed(c.text(place))
-	}
-	found := kindUnknown
-	for i := c.firstOf(place); i != 0 && (found == kindUnknown || found == kindNull); i = c.nodes[i].next {
-		if c.nodes[i].kind == rawjson.String {
-			found = kindNamed(c.text(i))
+func firstKind(m *node) kind {
+	found := kindNamed(m)
+	for _, v := range m.elements() {
+		if found != kindUnknown && found != kindNull {
+			break
+		}
+		if v.kind == rawjson.String {
+			found = kindNamed(v)
 		}
 	}
 	return found
-}
-
-// kindOfValues is the type of a constant, or of the first value of an enumeration.
-func (c *cleaner) kindOfValues(place int32) kind {
-	if c.nodes[place].word == wEnum {
-		place = c.nodes[place].first
-	}
-	return c.kindOfValue(place)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Account is one person who can sign in.
+// Account is an account that can sign in.
 type Account struct {
 	Email string `yaml:"email" json:"email"`
 	// RefreshToken is accepted from the start, as if the account had signed in before; empty: it must sign in.
@@ -193,7 +193,7 @@ func (d *directory) bearer(token string, now time.Time) *account {
 	return nil
 }
 
-// owner is the email of whoever an access or refresh token was issued to, good or not.
+// owner is the email that an access or refresh token was issued to, valid or not.
 func (d *directory) owner(token string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

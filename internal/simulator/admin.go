@@ -71,12 +71,12 @@ type adminRoute struct {
 // adminRoutes are all of them. It is a function because one of them lists them.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
-		{"GET", "/simulator/faults", "the faults in force, with how often each matched and struck", (*Server).adminFaults},
-		{"POST", "/simulator/faults", `add faults: one, or {"faults": […]} as in a script`, (*Server).adminAddFaults},
+		{"GET", "/simulator/faults", "the active faults, and how often each matched and occurred", (*Server).adminFaults},
+		{"POST", "/simulator/faults", `add one fault, or several as {"faults": […]}`, (*Server).adminAddFaults},
 		{"DELETE", "/simulator/faults", "remove all faults", (*Server).adminClearFaults},
-		{"GET", "/simulator/calls", "the calls seen lately, and which rule or fault refused each", (*Server).adminCalls},
+		{"GET", "/simulator/calls", "recent calls, and the rule or fault that rejected each", (*Server).adminCalls},
 		{"POST", "/simulator/clock", `move the clock: {"advance": "1h"}`, (*Server).adminClock},
-		{"POST", "/simulator/reset", "forget tokens, quota, caches, calls and clock; the faults of the script are back", (*Server).adminReset},
+		{"POST", "/simulator/reset", "reset tokens, quota, caches, calls and clock; restore the faults of the script", (*Server).adminReset},
 	}
 }
 

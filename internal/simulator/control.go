@@ -20,7 +20,11 @@ const (
 
 // authenticate finds the account of the bearer token, or answers 401.
 func (x *exchange) authenticate() bool {
-	x.account = x.people.bearer(x.bearer(), x.server.now())
+	token := x.bearer()
+	x.account = x.people.bearer(token, x.server.now())
+	if x.account == nil && x.server.anyToken && token != "" && x.people.owner(token) == "" {
+		x.account = x.people.signIn("")
+	}
 	if x.account == nil {
 		x.writeError(unauthenticated("auth.bearer"))
 		return false
@@ -242,7 +246,7 @@ func (x *exchange) fetchAvailableModels(body map[string]json.RawMessage) (any, *
 	return map[string]any{"models": models, "webSearchModelIds": []string{"gemini-3.1-flash-lite"}, "deprecatedModelIds": replaced}, nil
 }
 
-// describe is what fetchAvailableModels says about a model, whoever asks.
+// describe is what fetchAvailableModels says about a model, for every account.
 func describe(m rules.Model) map[string]any {
 	entry := map[string]any{"displayName": label(m.ID), "modelName": m.ID, "supportsImages": m.Images}
 	if m.Context > 0 {

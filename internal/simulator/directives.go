@@ -17,20 +17,20 @@ type directive struct {
 
 // directiveHelp is every directive there is, in the order they are documented.
 var directiveHelp = []struct{ name, form, about string }{
-	{"text", "[[text: hello]]", "say this"},
-	{"think", "[[think: plan]]", "think this first (only when the request asks for thoughts)"},
-	{"call", `[[call: read_file {"path":"a"}]]`, "call a function; several are parallel calls; without JSON the arguments are made up"},
-	{"then", "[[then]]", "what follows is for the next reply of the turn, after the tool answered"},
-	{"image", "[[image]]", "a picture, in the aspect ratio asked for"},
+	{"text", "[[text: hello]]", "answer with this text"},
+	{"think", "[[think: plan]]", "think this first (only if the request asks for thoughts)"},
+	{"call", `[[call: read_file {"path":"a"}]]`, "call a function; several directives are parallel calls; without JSON, the arguments are generated"},
+	{"then", "[[then]]", "the directives that follow are for the next answer of the turn, after the tool results"},
+	{"image", "[[image]]", "an image in the requested aspect ratio"},
 	{"ground", "[[ground: query]]", "an answer with web sources"},
-	{"code", "[[code: print(1)]]", "run code, with its result"},
-	{"tokens", "[[tokens: 200]]", "a text of so many words, one token each"},
-	{"echo", "[[echo]]", "say the last user text; also [[echo: system]] and [[echo: tools]]"},
-	{"finish", "[[finish: MAX_TOKENS]]", "end with this finish reason; after MALFORMED_FUNCTION_CALL and UNEXPECTED_TOOL_CALL alone the content is empty"},
-	{"block", "[[block: SAFETY]]", "no candidates, a block reason instead"},
-	{"chunks", "[[chunks: 20]]", "stream the text in so many chunks"},
-	{"pace", "[[pace: 50ms]]", "wait between chunks"},
-	{"usage", "[[usage: last|every|late]]", "which chunks carry usage; late is a chunk after the finish reason"},
+	{"code", "[[code: print(1)]]", "executed code and its result"},
+	{"tokens", "[[tokens: 200]]", "a text of this many words, one token each"},
+	{"echo", "[[echo]]", "repeat the last user text; also [[echo: system]] and [[echo: tools]]"},
+	{"finish", "[[finish: MAX_TOKENS]]", "end with this finish reason; with MALFORMED_FUNCTION_CALL or UNEXPECTED_TOOL_CALL and no other directive, the content is empty"},
+	{"block", "[[block: SAFETY]]", "a block reason instead of candidates"},
+	{"chunks", "[[chunks: 20]]", "stream the text in this many chunks"},
+	{"pace", "[[pace: 50ms]]", "the time between chunks"},
+	{"usage", "[[usage: last|every|late]]", "the chunks with usage; late is an extra chunk after the finish reason"},
 }
 
 func knownDirective(name string) bool {

@@ -8,7 +8,7 @@
 //
 // It is called by the command "perigee simulate", by "perigee serve" when no upstream is configured, and by the
 // tests of every package that talks to the provider. Which request is legal is decided in package rules; this
-// package adds all that depends on who asks and when: accounts, tokens, projects, versions, quota and faults.
+// package adds all that depends on the caller and the time: accounts, tokens, projects, versions, quota and faults.
 //
 // # Directives
 //

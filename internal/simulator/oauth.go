@@ -15,7 +15,7 @@ const (
 	grantedScope = "https://www.googleapis.com/auth/cloud-platform https://www.googleapis.com/auth/userinfo.email https://www.googleapis.com/auth/userinfo.profile"
 )
 
-// authorize stands in for the sign-in page: whoever comes is signed in and sent back at once.
+// authorize stands in for the sign-in page: it signs in and redirects back at once.
 func (x *exchange) authorize() {
 	query := x.r.URL.Query()
 	redirect, err := url.Parse(query.Get("redirect_uri"))

@@ -112,6 +112,27 @@ func TestAccessTokensExpire(t *testing.T) {
 	r.do("POST", "/v1internal:loadCodeAssist", "{}", "Authorization", bearer).want(t, 401)
 }
 
+func TestTokensOfOtherSignInServers(t *testing.T) {
+	for _, c := range []struct {
+		any           bool
+		token         string
+		status, after int // after: once it has expired, if the simulator issued it
+	}{
+		{false, "elsewhere", 401, 401},
+		{true, "elsewhere", 200, 200},
+		{true, "", 401, 401},
+		{true, "issued", 200, 401},
+	} {
+		r := newRig(t, Options{AnyToken: c.any})
+		if c.token == "issued" {
+			c.token = r.tokens(refreshForm("sim-refresh-ada")).AccessToken
+		}
+		r.do("POST", "/v1internal:loadCodeAssist", "{}", "Authorization", "Bearer "+c.token).want(t, c.status)
+		r.server.Advance(tokenLifetime)
+		r.do("POST", "/v1internal:loadCodeAssist", "{}", "Authorization", "Bearer "+c.token).want(t, c.after)
+	}
+}
+
 func TestRotationLeavesOneGraceUse(t *testing.T) {
 	r := newRig(t, Options{Script: &Script{RotateRefreshTokens: true}})
 	first := r.tokens(refreshForm("sim-refresh-ada"))

@@ -200,7 +200,7 @@ faults:
 	}
 }
 
-// Whoever has made several mistakes hears of all of them at once.
+// All mistakes of a script are reported at once.
 func TestScriptsAreCheckedAtOnce(t *testing.T) {
 	_, err := LoadScript(strings.NewReader(`
 acounts: []

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Script is what a script file may say: who exists, what is switched, what goes wrong. A JSON document of
+// Script is the content of a script file: accounts, switches and faults. A JSON document of
 // the same shape is a script too, because JSON is YAML.
 type Script struct {
 	// Accounts replace the default accounts when there is at least one.
@@ -32,7 +32,7 @@ type Script struct {
 	Faults []Fault `yaml:"faults"`
 }
 
-// ModelOverride narrows who may use a model.
+// ModelOverride restricts the accounts that may use a model.
 type ModelOverride struct {
 	MinVersion string   `yaml:"min_version"` // clients older than this get 404
 	Accounts   []string `yaml:"accounts"`    // emails that have it; empty: all

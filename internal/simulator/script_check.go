@@ -29,7 +29,7 @@ func (m mistake) Error() string {
 	return fmt.Sprintf("line %d: %s", m.line, m.text)
 }
 
-// misread is the error of who reads one value of a script. The reader of the whole goes on after it.
+// misread is the error about one value of a script. Reading goes on after it.
 func misread(node *yaml.Node, format string, args ...any) *yaml.TypeError {
 	return &yaml.TypeError{Errors: []string{mistake{node.Line, fmt.Sprintf(format, args...)}.Error()}}
 }

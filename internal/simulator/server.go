@@ -33,7 +33,9 @@ type Options struct {
 	Seed string
 	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not empty.
 	APIKeys []APIKey
-	// Admin opens /simulator/…, which lets anybody who reaches the server change its behaviour.
+	// AnyToken accepts access tokens of other sign-in servers: they are the first account's.
+	AnyToken bool
+	// Admin opens /simulator/…, which lets every client change the server's behaviour.
 	Admin bool
 	// Sleep waits for paces and hangs; nil: real time.
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -48,6 +50,7 @@ type Server struct {
 	catalogue         catalogue
 	signer            signer
 	seed              string
+	anyToken          bool
 	admin             bool
 	rotate            bool
 	googleTokenErrors bool
@@ -90,7 +93,7 @@ func New(options Options) (*Server, error) {
 	key := sha256.Sum256([]byte("perigee simulator\x00" + options.Seed))
 	s := &Server{
 		logger: options.Logger, callLevel: options.CallLevel, switches: switches, catalogue: models, signer: signer{key[:]}, seed: options.Seed,
-		apiKeys: options.APIKeys, admin: options.Admin, rotate: script.RotateRefreshTokens,
+		apiKeys: options.APIKeys, anyToken: options.AnyToken, admin: options.Admin, rotate: script.RotateRefreshTokens,
 		googleTokenErrors: script.OAuthErrors == "google", realNow: options.Now, sleep: options.Sleep,
 		accounts: options.Accounts, scripted: script.Faults, maxBody: maxBody, closed: make(chan struct{}),
 	}
@@ -275,7 +278,7 @@ func (x *exchange) read() *statusError {
 	return nil
 }
 
-// peek looks ahead for who calls and for which model, without judging, so that faults can match on it.
+// peek looks ahead for the account and the model, without judging, so that faults can match on it.
 func (x *exchange) peek() {
 	path := x.r.URL.Path
 	x.call.Account = x.people.owner(x.bearer())
@@ -301,7 +304,10 @@ func (x *exchange) peek() {
 }
 
 func (x *exchange) bearer() string {
-	token, _ := strings.CutPrefix(x.r.Header.Get("Authorization"), "Bearer ")
+	token, ok := strings.CutPrefix(x.r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return ""
+	}
 	return token
 }
 

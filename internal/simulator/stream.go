@@ -33,7 +33,7 @@ func (x *exchange) replyFaults() map[string]*Fault {
 }
 
 // strikeSmall lets the faults from a stage on happen to a call that is not about content. Of those that shape an
-// answer only a few make sense there; the others wait for a call they are meant for.
+// answer only a few make sense there; the rest waits for a call that it is meant for.
 func (x *exchange) strikeSmall(from stage) bool {
 	if x.strike(from, stageQuota) {
 		return true

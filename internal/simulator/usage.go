@@ -9,20 +9,20 @@ import (
 
 // Hint is Usage in three lines, for a terminal.
 const Hint = `answers follow directives in the last user text, such as [[text: hello]], [[think: plan]] or [[call: read_file {"path":"a"}]]
-without directives: "use NAME" calls a declared function, anything else is quoted back
+without directives: "use NAME" calls a declared function, other text is repeated
 all directives, routes and faults: GET /
 `
 
 // Usage explains in plain text how to drive the simulator. It is served at GET /.
 func Usage() string {
 	var b strings.Builder
-	b.WriteString("This is the perigee simulator: a strict stand-in for the provider. No model runs here.\n\n" +
-		"It answers to what the last user text says, anywhere in it:\n")
+	b.WriteString("This is the perigee simulator: a strict replacement for the provider. No model is involved.\n\n" +
+		"Directives in the last user text determine the answer:\n")
 	for _, d := range directiveHelp {
 		fmt.Fprintf(&b, "  %-34s %s\n", d.form, d.about)
 	}
 	b.WriteString("Without directives it calls a declared function that the text tells it to (\"use NAME\", \"call NAME {json}\"),\n" +
-		"says what a tool answered, fills a JSON schema, or repeats the beginning of the text.\n\n" +
+		"reports the result of a tool, fills in a JSON schema, or repeats the beginning of the text.\n\n" +
 		"Routes: POST /token, GET /o/oauth2/v2/auth, GET /oauth2/v2/userinfo, POST /v1internal:METHOD,\n" +
 		"GET /v1beta/models, POST /v1beta/models/MODEL:METHOD (any API key unless keys are configured).\n" +
 		"Sign-in without a browser: POST /token with grant_type=refresh_token and one of these refresh tokens:\n")
@@ -32,7 +32,7 @@ func Usage() string {
 	b.WriteString("\nFaults, for a script (--script) or POST /simulator/faults, for example\n" +
 		"  {\"when\": {\"method\": \"streamGenerateContent\", \"call\": \"2-3\"}, \"times\": 1, \"do\": \"rate_limit\", \"delay\": \"2s\"}\n")
 	list(&b, faultKeys)
-	b.WriteString("What do may be:\n")
+	b.WriteString("Values of do:\n")
 	for _, name := range FaultNames() {
 		fmt.Fprintf(&b, "  %-34s %s\n", name, faultKinds[name].about)
 	}
@@ -44,7 +44,7 @@ func Usage() string {
 	}
 	b.WriteString("\nLimits that cannot be changed:\n")
 	list(&b, fixedLimits)
-	b.WriteString("\nTo steer it while it runs, under perigee simulate only:\n")
+	b.WriteString("\nControl at run time, with perigee simulate only:\n")
 	for _, route := range adminRoutes() {
 		fmt.Fprintf(&b, "  %-34s %s\n", route.method+" "+route.path, route.about)
 	}

@@ -18,7 +18,7 @@ func mustPrefer(t testing.TB, a *Accounts, email string) {
 	}
 }
 
-// wantOrder checks the order of the accounts of an upstream, and that only the first has the mark, if anybody should.
+// wantOrder checks the order of the accounts of an upstream, and that only the first one is preferred, if marked.
 func wantOrder(t *testing.T, a *Accounts, upstream string, marked bool, want ...string) {
 	t.Helper()
 	list := mustSignIns(t, a, upstream)
@@ -46,7 +46,7 @@ func testAccountPreferred(t *testing.T, a *Accounts) {
 		t.Errorf("the time at which it was added became %v", got)
 	}
 
-	// Whoever is not there takes the mark from nobody.
+	// An unknown account does not change which one is preferred.
 	if err := a.PreferSignIn(t.Context(), "antigravity", "nobody@example.com"); !errors.Is(err, perigee.ErrAccountChanged) {
 		t.Errorf("got %v", err)
 	}
@@ -73,7 +73,7 @@ func testAccountPreferredOnce(t *testing.T, a *Accounts) {
 		t.Errorf("of all upstreams: %v", got)
 	}
 	// The database itself sees to it.
-	if _, err := a.store.write.ExecContext(t.Context(), `UPDATE accounts SET preferred = TRUE`); err == nil {
+	if _, err := a.store.db.Write.ExecContext(t.Context(), `UPDATE accounts SET preferred = TRUE`); err == nil {
 		t.Error("two accounts of one upstream could be preferred")
 	}
 }

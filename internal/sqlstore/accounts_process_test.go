@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest"
+
 	"perigee"
 )
 
@@ -24,6 +26,7 @@ const kills = 50
 // TestKilledWhileChangingAccounts kills a process that adds, rotates, prefers and removes accounts. What it had confirmed
 // must be there, what it had begun may be, whole, and nothing else.
 func TestKilledWhileChangingAccounts(t *testing.T) {
+	perigeetest.Slow(t)
 	if path := os.Getenv(accountsVariable); path != "" {
 		changeUntilKilled(path)
 		return
@@ -40,7 +43,7 @@ func TestKilledWhileChangingAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		var verdict string
-		if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		if err := s.db.Write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 			t.Fatalf("integrity: %q, %v", verdict, err)
 		}
 		got := map[string]string{}
@@ -108,7 +111,7 @@ func runAndKill(t *testing.T, path string, changes int, want map[string]string) 
 	return begun, confirmed
 }
 
-// preferredName is where the map has who is preferred.
+// preferredName is the map's key for the preferred account.
 const preferredName = "preferred"
 
 // apply does to a map what a line of the child says: "set a=1 b=2", "prefer a" or "remove a".

@@ -10,38 +10,40 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // TestAccountWritesAreSynced looks at the setting that decides whether a commit survives a power cut.
 func TestAccountWritesAreSynced(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
-	level := func(db querier) (n int) {
+	level := func(row *sql.Row) (n int) {
 		t.Helper()
-		if err := db.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&n); err != nil {
+		if err := row.Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	broken := errors.New("broken")
 	for _, outcome := range []error{nil, broken} {
-		err := s.engine.durably(t.Context(), s.write, func(tx *sql.Tx) error {
-			if got := level(tx); got != 2 {
-				t.Errorf("inside it is %d, want 2 (full)", got)
+		err := s.db.TransactDurably(t.Context(), "test", func(ctx context.Context, tx engine.Tx) error {
+			var inside int
+			if _, err := engine.One(ctx, tx, "PRAGMA synchronous", nil, &inside); err != nil || inside != 2 {
+				t.Errorf("inside it is %d (%v), want 2 (full)", inside, err)
 			}
 			return outcome
 		})
 		if !errors.Is(err, outcome) {
 			t.Errorf("got %v, want %v", err, outcome)
 		}
-		if got := level(s.write); got != 1 {
+		if got := level(s.db.Write.QueryRow("PRAGMA synchronous")); got != 1 {
 			t.Errorf("afterwards it is %d, want 1 (normal)", got)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := s.engine.durably(ctx, s.write, func(*sql.Tx) error { cancel(); return nil }); err == nil {
+	if err := s.db.TransactDurably(ctx, "test", func(context.Context, engine.Tx) error { cancel(); return nil }); err == nil {
 		t.Error("a canceled transaction was committed")
 	}
-	if got := level(s.write); got != 1 {
+	if got := level(s.db.Write.QueryRow("PRAGMA synchronous")); got != 1 {
 		t.Errorf("after a cancellation it is %d, want 1 (normal)", got)
 	}
 }

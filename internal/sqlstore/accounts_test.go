@@ -48,7 +48,7 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
-// boundSealer hides nothing from anybody who can read hex, but knows what belongs to whom.
+// boundSealer encodes as hex and binds each secret to its owner.
 type boundSealer struct{ lost string }
 
 func (s boundSealer) Seal(plain perigee.Secret, owner ...string) (string, error) {
@@ -276,7 +276,7 @@ func testAccountRemoved(t *testing.T, a *Accounts) {
 	}
 	for _, table := range []string{"accounts", "cooldowns"} {
 		var rows int
-		if err := a.store.read.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
+		if err := a.store.db.Read.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%s has %d rows, %v", table, rows, err)
 		}
 	}
@@ -372,8 +372,8 @@ func testAccountUnreadable(t *testing.T, a *Accounts) {
 	if s := list[0]; s.State != perigee.AccountSignedOut || s.Reason != "sealed for somebody else" || !s.Refresh.IsZero() {
 		t.Errorf("got %+v", s)
 	}
-	// Rows that somebody has exchanged are as unreadable as those of a lost key.
-	if _, err := a.store.write.Exec(`UPDATE accounts SET refresh = (SELECT refresh FROM accounts WHERE email = 'ada@example.com')`); err != nil {
+	// Exchanged rows are as unreadable as those of a lost key.
+	if _, err := a.store.db.Write.Exec(`UPDATE accounts SET refresh = (SELECT refresh FROM accounts WHERE email = 'ada@example.com')`); err != nil {
 		t.Fatal(err)
 	}
 	list = mustSignIns(t, a, "")

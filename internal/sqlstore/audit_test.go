@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // TestAudit is what every engine must do with the audit log.
@@ -141,7 +142,7 @@ func testAuditBounds(t *testing.T, s *Store) {
 	bounds := []auditBound{{auditBounds[0].condition, 4}, {auditBounds[1].condition, 10}}
 	trim := func() {
 		for range 3 {
-			err := s.inBulk(t.Context(), func(ctx context.Context, tx bulkTx) error {
+			err := s.db.Transact(t.Context(), "test", func(ctx context.Context, tx engine.Tx) error {
 				_, err := s.trimAudit(ctx, tx, bounds)
 				return err
 			})

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest"
 
 	"perigee"
 )
@@ -41,6 +44,7 @@ func fillAndForget(t *testing.T, s *Store, responses int) (left *perigee.StoredR
 }
 
 func TestCompact(t *testing.T) {
+	perigeetest.Slow(t)
 	options := freshSQLite(t)
 	s := openWith(t, options)
 	left := fillAndForget(t, s, 12)
@@ -70,7 +74,7 @@ func TestCompact(t *testing.T) {
 func checkWhole(t *testing.T, s *Store) {
 	t.Helper()
 	var verdict string
-	if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := s.db.Write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 		t.Errorf("integrity: %q, %v", verdict, err)
 	}
 	checkResponses(t, s)
@@ -78,11 +82,12 @@ func checkWhole(t *testing.T, s *Store) {
 
 // A file that an older perigee made is rewritten once: while calls are answered only if it is small.
 func TestCompactOldFile(t *testing.T) {
+	perigeetest.Slow(t)
 	options := freshSQLite(t)
 	if err := os.MkdirAll(filepath.Dir(options.Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	db, err := openPool(options.Path, "_pragma=journal_mode(wal)", 1)
+	db, err := sql.Open("sqlite", options.Path+"?_pragma=journal_mode(wal)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +99,7 @@ func TestCompactOldFile(t *testing.T) {
 	}
 	s := openWith(t, options)
 	left := fillAndForget(t, s, 8)
-	s.engine.(*sqliteFile).rewriteOnline = 1 << 10
+	s.maxOnline = 1 << 10
 	if _, err := s.Compact(t.Context(), true); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("it was rewritten while calls are answered: %v", err)
 	}
@@ -184,15 +189,4 @@ func TestReport(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A small file needs little space on its disk.
-func TestCompactAsksForTheSizeOfTheFile(t *testing.T) {
-	t.Parallel()
-	for pages, want := range map[int64]int64{43: 1 << 20, 1 << 20: compactSpace} {
-		size := pages * 4096
-		if got := logWhileMoving(pageCounts{size: 4096, all: pages}); got > want || got < min(size, compactSpace) {
-			t.Errorf("%d bytes need %d", size, got)
-		}
-	}
 }

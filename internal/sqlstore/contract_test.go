@@ -71,7 +71,7 @@ func fullCall(id string) perigee.Call {
 		Usage:      perigee.Usage{Input: 100, Cached: 40, Output: 20, Thinking: 5},
 		BytesIn:    4096,
 		Notes:      []string{"dropped logprobs", "renamed tool 1mcp.read"},
-		Steps: []perigee.Step{
+		Attempts: []perigee.Attempt{
 			{Upstream: "antigravity", Account: "b@example.com", Why: "sticky: the first that is usable", Class: perigee.ClassExhausted, Error: "no quota", Took: time.Second},
 			{Upstream: "antigravity", Account: "a@example.com", Why: "sticky: moved on", Took: 1},
 		},
@@ -275,9 +275,9 @@ func testCallFilters(t *testing.T, s *Store) {
 
 func testUsageGroups(t *testing.T, s *Store) {
 	small := perigee.Call{ID: "1", Time: noon, Model: "small", Account: "a", Upstream: "one", Outcome: perigee.OutcomeDone,
-		Client: perigee.Client{Name: "codex", Key: "k1"}, Usage: perigee.Usage{Input: 5, Cached: 1, Output: 2, Thinking: 1}}
+		Client: perigee.Client{Name: "codex", Key: "k1", Session: "s1"}, Usage: perigee.Usage{Input: 5, Cached: 1, Output: 2, Thinking: 1}}
 	large := perigee.Call{ID: "2", Time: noon, Model: "large", Account: "b", Upstream: "other", Outcome: perigee.OutcomeDone,
-		Client: perigee.Client{Name: "claude-cli", Key: "k2"}, Usage: perigee.Usage{Input: 50, Cached: 10, Output: 20, Thinking: 10}}
+		Client: perigee.Client{Name: "claude-cli", Key: "k2", Session: "s2"}, Usage: perigee.Usage{Input: 50, Cached: 10, Output: 20, Thinking: 10}}
 	open := perigee.Call{ID: "3", Time: noon, Outcome: perigee.OutcomeOpen}
 	again := small
 	again.ID = "4"
@@ -290,6 +290,7 @@ func testUsageGroups(t *testing.T, s *Store) {
 		perigee.ByKey:      {"k2", "k1", ""},
 		perigee.ByClient:   {"claude-cli", "codex", ""},
 		perigee.ByUpstream: {"other", "one", ""},
+		perigee.BySession:  {"s2", "s1", ""},
 	} {
 		want := []perigee.UsageRow{
 			{Group: names[0], Calls: 1, InputTokens: 50, CachedTokens: 10, OutputTokens: 20, ThinkingTokens: 10},
@@ -363,7 +364,7 @@ func testUsageFilters(t *testing.T, s *Store) {
 
 func testUsageUnknown(t *testing.T, s *Store) {
 	_, err := s.Usage(t.Context(), perigee.UsageQuery{By: "model; DROP TABLE calls"})
-	if e := wantClass(t, err, perigee.ClassInvalid); e.Next == "" {
+	if e := wantClass(t, err, perigee.ClassInvalid); e.Hint == "" {
 		t.Error("it does not say what is known")
 	}
 }

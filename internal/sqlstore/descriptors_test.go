@@ -31,7 +31,7 @@ func TestReadersNeedNoDescriptor(t *testing.T) {
 		}
 	}()
 	var all sync.WaitGroup
-	for range 4 * readers {
+	for range 4 * s.db.Read.Stats().MaxOpenConnections {
 		all.Go(func() {
 			if rows, err := s.Usage(t.Context(), perigee.UsageQuery{By: perigee.ByModel}); err != nil || len(rows) != 1 {
 				t.Errorf("got %v, %v", rows, err)

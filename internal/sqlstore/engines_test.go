@@ -16,7 +16,7 @@ import (
 	"perigee/internal/perigeetest"
 )
 
-// fresh gives the options of a new, empty database. Whoever opens it twice has the same one.
+// fresh gives the options of a new, empty database. Opening them twice opens the same database.
 type fresh func(t testing.TB) Options
 
 // onEngines holds a promise against SQLite, and against PostgreSQL where there is one.

@@ -1,10 +1,9 @@
 package sqlstore
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,9 +39,11 @@ func testUsageModel(t *testing.T, s *Store) {
 			known[c.ID] = c
 		}
 		mustSave(t, s, batch...)
+		groups := append([]string{""}, perigee.UsageGroups...)
 		q := perigee.UsageQuery{
-			By:  rapid.SampledFrom(append([]string{""}, perigee.UsageGroups...)).Draw(t, "by"),
-			Key: rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "key"),
+			By:   rapid.SampledFrom(groups).Draw(t, "by"),
+			Each: rapid.SampledFrom(append(groups, "", "", "")).Draw(t, "each"),
+			Key:  rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "key"),
 		}
 		if rapid.Bool().Draw(t, "since") {
 			q.Since = anyTime(t)
@@ -53,7 +54,29 @@ func testUsageModel(t *testing.T, s *Store) {
 		if got, want := mustUsage(t, s, q), sumByHand(known, q); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v:\ngot  %+v\nwant %+v", q, got, want)
 		}
+		if got, want := mustParts(t, s, q), partsByHand(known, q); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v:\ngot  parts %+v\nwant parts %+v", q, got, want)
+		}
 	})
+}
+
+// A partKey is what all calls of a part have in common.
+type partKey struct{ group, each, model, upstream string }
+
+func mustParts(t failer, s *Store, q perigee.UsageQuery) map[partKey]perigee.UsagePart {
+	t.Helper()
+	parts, err := s.UsageParts(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[partKey]perigee.UsagePart{}
+	for _, p := range parts {
+		found[partKey{p.Group, p.Each, p.Model, p.Upstream}] = p
+	}
+	if len(found) != len(parts) {
+		t.Fatal(len(parts), "parts are of", len(found), "kinds")
+	}
+	return found
 }
 
 func anyTime(t *rapid.T) time.Time {
@@ -64,11 +87,11 @@ func anyTime(t *rapid.T) time.Time {
 
 func anyCall(t *rapid.T) perigee.Call {
 	name := rapid.SampledFrom([]string{"", "x", "y", "Z", "ü"})
-	tokens := rapid.Int64Range(0, 1000)
+	tokens := rapid.Int64Range(0, 2*perigee.LongPrompt)
 	return perigee.Call{
 		ID:       fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "id")),
 		Time:     anyTime(t),
-		Client:   perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key")},
+		Client:   perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key"), Session: name.Draw(t, "session")},
 		Model:    name.Draw(t, "model"),
 		Account:  name.Draw(t, "account"),
 		Upstream: name.Draw(t, "upstream"),
@@ -79,34 +102,53 @@ func anyCall(t *rapid.T) perigee.Call {
 }
 
 func sumByHand(calls map[string]perigee.Call, q perigee.UsageQuery) []perigee.UsageRow {
-	groups := map[string]perigee.UsageRow{}
-	for _, c := range calls {
-		if c.Time.Before(q.Since) || (!q.Until.IsZero() && !c.Time.Before(q.Until)) || (q.Key != "" && c.Client.Key != q.Key) {
-			continue
+	groups := map[[2]string]*perigee.UsageRow{}
+	for _, p := range partsByHand(calls, q) {
+		name := [2]string{p.Group, p.Each}
+		if groups[name] == nil {
+			groups[name] = &perigee.UsageRow{Group: p.Group, Each: p.Each}
 		}
-		name := map[string]string{"": c.Model, perigee.ByModel: c.Model, perigee.ByAccount: c.Account, perigee.ByKey: c.Client.Key,
-			perigee.ByClient: c.Client.Name, perigee.ByUpstream: c.Upstream, perigee.ByDay: c.Time.UTC().Format(time.DateOnly)}[q.By]
-		r := groups[name]
-		r.Group = name
-		r.Calls++
-		r.InputTokens += c.Usage.Input
-		r.CachedTokens += c.Usage.Cached
-		r.OutputTokens += c.Usage.Output
-		r.ThinkingTokens += c.Usage.Thinking
-		if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
-			r.Errors++
-		}
-		groups[name] = r
+		groups[name].Add(p.UsageRow)
 	}
 	var rows []perigee.UsageRow
 	for _, r := range groups {
-		rows = append(rows, r)
+		rows = append(rows, *r)
 	}
-	slices.SortFunc(rows, func(a, b perigee.UsageRow) int {
-		if q.By == perigee.ByDay {
-			return cmp.Compare(a.Group, b.Group)
-		}
-		return cmp.Or(cmp.Compare(b.InputTokens+b.OutputTokens, a.InputTokens+a.OutputTokens), cmp.Compare(a.Group, b.Group))
-	})
+	perigee.SortUsage(rows, q)
 	return rows
+}
+
+// partsByHand adds up calls one by one. The rows of calls whose names begin with "removed" are gone.
+func partsByHand(calls map[string]perigee.Call, q perigee.UsageQuery) map[partKey]perigee.UsagePart {
+	parts := map[partKey]perigee.UsagePart{}
+	for id, c := range calls {
+		if c.Time.Before(q.Since) || (!q.Until.IsZero() && !c.Time.Before(q.Until)) || (q.Key != "" && c.Client.Key != q.Key) {
+			continue
+		}
+		if (q.By == perigee.BySession || q.Each == perigee.BySession) && strings.HasPrefix(id, "removed") {
+			continue
+		}
+		names := map[string]string{"": c.Model, perigee.ByModel: c.Model, perigee.ByAccount: c.Account, perigee.ByKey: c.Client.Key,
+			perigee.ByClient: c.Client.Name, perigee.ByUpstream: c.Upstream, perigee.BySession: c.Client.Session,
+			perigee.ByDay: c.Time.UTC().Format(time.DateOnly)}
+		row := perigee.UsageRow{Group: names[q.By], Calls: 1, InputTokens: c.Usage.Input, CachedTokens: c.Usage.Cached,
+			OutputTokens: c.Usage.Output, ThinkingTokens: c.Usage.Thinking}
+		if q.Each != "" {
+			row.Each = names[q.Each]
+		}
+		if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
+			row.Errors++
+		}
+		key := partKey{row.Group, row.Each, c.Model, c.Upstream}
+		p, ok := parts[key]
+		if !ok {
+			p = perigee.UsagePart{UsageRow: perigee.UsageRow{Group: row.Group, Each: row.Each}, Model: c.Model, Upstream: c.Upstream}
+		}
+		p.Add(row)
+		if c.Usage.Input > 200_000 {
+			p.Long = p.Long.Plus(perigee.Usage{Input: c.Usage.Input, Cached: c.Usage.Cached, Output: c.Usage.Output})
+		}
+		parts[key] = p
+	}
+	return parts
 }

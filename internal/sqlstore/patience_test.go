@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // TestNoQuestionIsWaitedForForever asks everything of a database that takes questions and answers none, as behind a network
@@ -97,22 +98,24 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 			return a.SaveCooldown(ctx, "gravity", "e", perigee.Cooldown{})
 		},
 	}
-	reads := []string{"Calls", "before", "Usage", "FindSignatures", "Response", "Replicas", "Changes", "FindSession", "Known", "Ping"}
+	reads := []string{"Calls", "before", "Usage", "FindSignatures", "Response", "Replicas", "Changes", "FindSession", "Known", "Ping", "SignIns", "SignIn", "TakeRequests"}
 	for name, ask := range questions {
-		patience := postgresPatience
+		patience := 20 * time.Second
 		if slices.Contains(reads, name) {
-			patience = readPatience
+			patience = engine.ReadTimeout
 		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := sql.OpenDB(mute{})
 				defer func() { _ = db.Close() }()
-				s := &Store{engine: muteEngine{&postgres{title: "postgres://far.away/perigee"}}, read: db, write: db, now: time.Now}
+				dialect := engine.Dialect{Name: "postgres://far.away/perigee", Shared: true, Timeout: 20 * time.Second,
+					Text: strings.Clone}
+				s := &Store{db: &engine.DB{Dialect: dialect, Driver: muteDriver{}, Read: db, Write: db}, now: time.Now}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				start := time.Now()
 				err := ask(ctx, s, s.Accounts(boundSealer{}))
-				if waited := time.Since(start); !errors.Is(err, errNoAnswer) || waited != patience {
+				if waited := time.Since(start); !errors.Is(err, engine.ErrTimeout) || waited != patience {
 					t.Errorf("after %v: %v", waited, err)
 				}
 			})
@@ -120,17 +123,34 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 	}
 }
 
-// A muteEngine is a PostgreSQL whose rows go the usual way, one by one: there is no server to send them to at once.
-type muteEngine struct{ *postgres }
+// A muteDriver sends the statements of a transaction one by one: there is no server to send them to at once.
+type muteDriver struct{ engine.Driver }
 
-func (muteEngine) inBulk(ctx context.Context, db *sql.DB, work func(tx bulkTx) error) error {
-	return inTransaction(ctx, db, func(tx *sql.Tx) error { return work(muteTx{sqliteTx{tx, &sqliteFile{}}}) })
+func (muteDriver) Advice(error) (perigee.Class, string) { return perigee.ClassUnavailable, "" }
+
+func (muteDriver) Transact(ctx context.Context, db *sql.DB, _ bool, work func(tx engine.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return work(muteTx{tx})
 }
 
-type muteTx struct{ sqliteTx }
+type muteTx struct{ tx *sql.Tx }
 
-func (tx muteTx) each(ctx context.Context, b bulk) error {
-	_, err := tx.ExecContext(ctx, b.statement)
+func (m muteTx) Query(ctx context.Context, query string, args []any, _ func(row engine.Row) error) error {
+	_, err := m.tx.QueryContext(ctx, query, args...)
+	return err
+}
+
+func (m muteTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	_, err := m.tx.ExecContext(ctx, statement, args...)
+	return 0, err
+}
+
+func (m muteTx) Each(ctx context.Context, b engine.Bulk) error {
+	_, err := m.tx.ExecContext(ctx, b.Statement)
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 	"perigee"
 )
 
-// Some promises are about the end of a process or about who runs it. For these the test binary starts
+// Some promises are about the end of a process or about its user. For these the test binary starts
 // itself again as one of the children.
 const (
 	childVariable = "PERIGEE_TEST_CHILD"
@@ -41,7 +41,7 @@ func child(t *testing.T, name, path string) *exec.Cmd {
 
 const crashBatch = 50
 
-// writeUntilKilled saves batch after batch and says so after each, until somebody ends it.
+// writeUntilKilled saves batch after batch and says so after each, until it is killed.
 func writeUntilKilled(path string) {
 	s, err := Open(context.Background(), Options{Path: path})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestKilledWhileSaving(t *testing.T) {
 			t.Fatal(err)
 		}
 		var verdict string
-		if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		if err := s.db.Write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 			t.Errorf("integrity: %q, %v", verdict, err)
 		}
 		rows := mustUsage(t, s, perigee.UsageQuery{By: perigee.ByModel})
@@ -114,8 +114,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// readAsNobody reads a database as somebody who may not write to its directory; root may always, so it
-// becomes another user first.
+// readAsNobody reads a database as a user without write access to its directory. Root always has it, so the process changes its
+// user first.
 func readAsNobody(path string) {
 	if err := dropRoot(); err != nil {
 		fmt.Println("error:", err)

@@ -43,12 +43,12 @@ func TestReplicaLeavesOpenCallsOfOthersAlone(t *testing.T) {
 		}
 	}
 	// b has not said for too long that it is alive.
-	b.presence.stop()
-	<-b.presence.done
-	if _, err := a.write.Exec(`UPDATE replicas SET alive_until_us = 1 WHERE id = 'b'`); err != nil {
+	b.heartbeat.stop()
+	<-b.heartbeat.done
+	if _, err := a.db.Write.Exec(`UPDATE replicas SET alive_until_us = 1 WHERE id = 'b'`); err != nil {
 		t.Fatal(err)
 	}
-	a.presence.clear(t.Context())
+	a.heartbeat.clear(t.Context())
 	if got := outcome(t, a, "of-b"); got != perigee.OutcomeCutOff {
 		t.Errorf("the call of the one that is gone is %s", got)
 	}
@@ -60,7 +60,7 @@ func TestReplicaLeavesOpenCallsOfOthersAlone(t *testing.T) {
 	}
 	// It was not gone after all: what it says about its calls counts, and it is counted again.
 	mustSave(t, b, perigee.Call{ID: "of-b", Time: noon, Outcome: perigee.OutcomeDone})
-	if err := b.sayAlive(t.Context()); err != nil {
+	if err := b.renewReplica(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if alive, err := a.Replicas(t.Context()); outcome(t, a, "of-b") != perigee.OutcomeDone || alive != 2 || err != nil {
@@ -89,14 +89,14 @@ func lease(ctx context.Context, s *Store, email string) <-chan func() {
 	return got
 }
 
-// waitsForTurn returns when the server has somebody waiting for a lock.
+// waitsForTurn returns when a session of the server waits for a lock.
 func waitsForTurn(t *testing.T, s *Store) {
 	t.Helper()
 	end := time.After(time.Minute)
 	for {
 		var waiting int
 		const query = `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE '%perigee refresh%' AND pid <> pg_backend_pid()`
-		if err := s.read.QueryRow(query).Scan(&waiting); err != nil {
+		if err := s.db.Read.QueryRow(query).Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
 		if waiting > 0 {
@@ -145,7 +145,7 @@ func TestTurnOfAReplicaThatDiedIsFree(t *testing.T) {
 	waitsForTurn(t, b)
 	// What the server sees of a process that was killed.
 	const kill = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%perigee refresh%' AND state = 'idle in transaction'`
-	if _, err := b.write.Exec(kill); err != nil {
+	if _, err := b.db.Write.Exec(kill); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, waiting)()
@@ -174,7 +174,7 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 // rotated tokens must still find a connection to be stored.
 func TestManyAccountsTakeTheirTurns(t *testing.T) {
 	list := replicas(t, "a", "b")
-	const accounts = 3 * leaseConnections
+	const accounts = 12 // three for each connection
 	done := make(chan error)
 	for i := range accounts {
 		for _, s := range list {
@@ -201,10 +201,18 @@ func TestManyAccountsTakeTheirTurns(t *testing.T) {
 	}
 }
 
-func TestSQLiteHasNobodyToWaitFor(t *testing.T) {
+func TestSQLiteLeasesWithinTheProcess(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
-	release, err := s.Accounts(boundSealer{}).LeaseRefresh(t.Context(), "gravity", "ada@example.com")
-	if release != nil || err != nil || s.Shared() {
-		t.Errorf("got a release: %v, %v; shared: %v", release != nil, err, s.Shared())
+	if s.Shared() {
+		t.Error("a file is shared")
 	}
+	release := receive(t, lease(t.Context(), s, "ada@example.com"))
+	receive(t, lease(t.Context(), s, "bob@example.com"))()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Accounts(boundSealer{}).LeaseRefresh(ctx, "gravity", "ADA@example.com"); !errors.Is(err, context.Canceled) {
+		t.Errorf("leased twice: %v", err)
+	}
+	release()
+	receive(t, lease(t.Context(), s, "ada@example.com"))()
 }

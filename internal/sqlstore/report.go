@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // A part is a kind of thing that is kept, and the tables that it is in. The first has a row for each.
@@ -18,10 +19,14 @@ type part struct {
 var parts = []part{
 	{"calls", []string{"calls"}, nil},
 	{"daily sums", []string{"daily_usage"}, nil},
-	{"responses", []string{"stored_responses", "response_totals"}, (*Store).limitOfResponses},
+	{"responses", []string{"stored_responses", "response_totals"}, func(s *Store, row *perigee.StoreRow) {
+		row.MaxBytes = s.responses.limit.Load()
+	}},
 	{"response items", []string{"response_items"}, nil},
 	{"responses, old form", []string{"responses"}, nil},
-	{"signatures", []string{"signatures"}, func(s *Store, row *perigee.StoreRow) { row.MaxBytes, row.Counted = s.bounds.signatureLimit, row.Bytes }},
+	{"signatures", []string{"signatures"}, func(s *Store, row *perigee.StoreRow) {
+		row.MaxBytes, row.Counted = s.bounds.signatureLimit, row.Bytes
+	}},
 	{"sessions", []string{"sessions"}, func(s *Store, row *perigee.StoreRow) {
 		row.MaxCount, row.Keep = s.bounds.sessions, int64(sessionTime/time.Second)
 	}},
@@ -31,16 +36,15 @@ var parts = []part{
 	}},
 }
 
-func (s *Store) limitOfResponses(row *perigee.StoreRow) { row.MaxBytes = s.responses.limit.Load() }
-
-// Report says what is kept and what it takes on disk. It looks at each page of an SQLite file, which takes seconds for
-// gigabytes, and keeps nothing from being written meanwhile.
-func (s *Store) Report(ctx context.Context) (perigee.StoreReport, error) {
-	report, sizes, err := s.engine.sizes(ctx, s.read)
+// Report returns the number of rows and the bytes of each part of the database. It looks at each page of an SQLite file, which
+// takes seconds for gigabytes, and keeps nothing from being written meanwhile.
+func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err error) {
+	defer s.db.Explain("read the sizes of", &err)
+	report, sizes, err := s.db.Driver.Sizes(ctx, s.db.Read)
 	if err != nil {
-		return report, s.explain("look through", err)
+		return report, err
 	}
-	report.Database = s.engine.name()
+	report.Database = s.db.Name
 	for _, p := range parts {
 		row := perigee.StoreRow{What: p.what}
 		there := false
@@ -52,16 +56,15 @@ func (s *Store) Report(ctx context.Context) (perigee.StoreReport, error) {
 		if !there {
 			continue
 		}
-		if err := s.one(ctx, `SELECT count(*) FROM `+p.tables[0], nil, &row.Count); err != nil {
-			return report, s.explain("count "+p.what+" in", err)
+		if _, err := engine.One(ctx, s.db, `SELECT count(*) FROM `+p.tables[0], nil, &row.Count); err != nil {
+			return report, err
 		}
 		if p.what == "responses, old form" && row.Count == 0 {
 			continue
 		}
 		if p.what == "responses" {
-			var first int64
-			if err := s.one(ctx, selectKept, nil, &row.Counted, &first); err != nil {
-				return report, s.explain("count "+p.what+" in", err)
+			if _, err := engine.One(ctx, s.db, selectKept, nil, &row.Counted, new(int64)); err != nil {
+				return report, err
 			}
 		}
 		if p.limit != nil {
@@ -72,26 +75,32 @@ func (s *Store) Report(ctx context.Context) (perigee.StoreReport, error) {
 	return report, nil
 }
 
-// Compact gives free space back to the file system, as far as the engine can. online says that calls are being answered: then it
+// Compact returns free space to the file system, as far as the engine can. With online, calls are being answered: then it
 // does nothing that would keep them waiting for long.
-func (s *Store) Compact(ctx context.Context, online bool) (perigee.StoreCompacted, error) {
-	done := perigee.StoreCompacted{Database: s.engine.name()}
-	if err := s.writable("compact the database"); err != nil {
+func (s *Store) Compact(ctx context.Context, online bool) (done perigee.StoreCompacted, err error) {
+	done.Database = s.db.Name
+	if err := s.db.Writable("compact"); err != nil {
 		return done, err
 	}
-	before, _, err := s.engine.sizes(ctx, s.read)
-	if err == nil {
-		done.Note, err = s.engine.compact(ctx, s.write, online)
-	}
+	defer s.db.Explain("compact", &err)
+	before, _, err := s.db.Driver.Sizes(ctx, s.db.Read)
 	if err != nil {
-		return done, s.explain("compact", err)
+		return done, err
 	}
-	after, _, err := s.engine.sizes(ctx, s.read)
+	all := engine.Compaction{Tables: tableNames(), Online: online, MaxOnline: s.maxOnline}
+	done.Note, err = s.db.Driver.Compact(ctx, s.db.Write, all)
+	if err != nil {
+		return done, err
+	}
+	after, _, err := s.db.Driver.Sizes(ctx, s.db.Read)
 	done.Before, done.After = before.Bytes, after.Bytes
 	done.Freed = max(0, before.Bytes-after.Bytes)
 	s.logger.InfoContext(ctx, "database compacted", "database", done.Database, "before", done.Before, "after", done.After)
-	return done, s.explain("look through", err)
+	return done, err
 }
+
+// maxRewriteOnline is how much a database may have that is rewritten while calls are answered: that takes a second or two.
+const maxRewriteOnline = 64 << 20
 
 // tableNames are all tables of the parts.
 func tableNames() (names []string) {

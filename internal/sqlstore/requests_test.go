@@ -32,7 +32,7 @@ func wantWait(t *testing.T, what string, got, want time.Duration) {
 // pass lets time go by for a key.
 func pass(t *testing.T, s *Store, key string, d time.Duration) {
 	t.Helper()
-	if _, err := s.write.ExecContext(t.Context(), `UPDATE key_requests SET paid_us = paid_us - $2 WHERE client_key = $1`, key, d.Microseconds()); err != nil {
+	if _, err := s.db.Write.ExecContext(t.Context(), `UPDATE key_requests SET paid_us = paid_us - $2 WHERE client_key = $1`, key, d.Microseconds()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,16 +116,16 @@ func TestClockThatWasSetBackCostsAMinute(t *testing.T) {
 	}
 }
 
-// Nobody waits for the disk for a count, and whatever else the connection does next is as durable as before.
+// A count does not wait for the disk, and the connection's next write is as durable as before.
 func TestCountingRequestsDoesNotWaitForTheDisk(t *testing.T) {
 	s := replicas(t, "a")[0]
-	s.write.SetMaxOpenConns(1)
+	s.db.Write.SetMaxOpenConns(1)
 	mustTake(t, s, "laptop", 1, 4)
 	var setting, inside string
-	if err := s.write.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil || setting != "on" {
+	if err := s.db.Write.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil || setting != "on" {
 		t.Errorf("afterwards it is %q, %v", setting, err)
 	}
-	tx, err := s.write.BeginTx(t.Context(), nil)
+	tx, err := s.db.Write.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestCountingRequestsDoesNotWaitForTheDisk(t *testing.T) {
 func TestRequestsThatCannotBeCounted(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
 	_, err := s.TakeRequests(t.Context(), "laptop", 1, 4)
-	wantClass(t, err, perigee.ClassInternal) // who is alone counts for itself
+	wantClass(t, err, perigee.ClassInternal) // a single process counts in memory
 	a := replicas(t, "a")[0]
 	for _, n := range []int{0, 5} {
 		_, err := a.TakeRequests(t.Context(), "laptop", n, 4)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"perigee/internal/sqlstore/engine"
 )
 
 const (
@@ -19,19 +21,13 @@ func (s *Store) LimitResponses(limit int64) { s.responses.limit.Store(limit) }
 // trimRows is how many responses one transaction removes: few enough that calls which are saved at the same time hardly wait.
 const trimRows = 16
 
-// keptState says whether something is to be removed.
+// keptState is what decides whether responses are removed.
 type keptState struct {
 	bytes int64
 	first int64 // when the first response expires; 0: there is none
 }
 
-func readKept(ctx context.Context, tx bulkTx) (k keptState, err error) {
-	err = tx.query(ctx, selectKept, nil, func(row scanner) error { return row.Scan(&k.bytes, &k.first) })
-	return k, err
-}
-
-// trimAfterSave removes what a save has made too much, and what has expired: a few responses at most. What it cannot do is left
-// to Upkeep.
+// trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep removes the rest.
 func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 	if _, err := s.trim(ctx, kept); err != nil && !errors.Is(err, context.Canceled) {
 		s.logger.Debug("stored responses cannot be removed", "error", err)
@@ -42,7 +38,7 @@ func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 // a small part of that, and says whether there is more to do.
 func (s *Store) trimResponses(ctx context.Context) (more bool, err error) {
 	var kept keptState
-	if err := s.one(ctx, selectKept, nil, &kept.bytes, &kept.first); err != nil {
+	if _, err := engine.One(ctx, s.db, selectKept, nil, &kept.bytes, &kept.first); err != nil {
 		return false, err
 	}
 	return s.trim(ctx, kept)
@@ -54,7 +50,7 @@ func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error)
 	expired := kept.first != 0 && kept.first <= now
 	if over && old > 0 {
 		freed, removed, err := s.trimOld(ctx, kept.bytes+old-limit)
-		s.tellTrimmed(limit, removed, freed)
+		s.logTrimmed(limit, removed, freed)
 		return true, err
 	}
 	if !over && !expired {
@@ -62,13 +58,13 @@ func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error)
 	}
 	var freed int64
 	var removed, early int
-	err = s.inBulk(ctx, func(ctx context.Context, tx bulkTx) error {
+	err = s.db.Transact(ctx, "remove stored responses in", func(ctx context.Context, tx engine.Tx) error {
 		freed, removed, early = 0, 0, 0
-		ours, err := s.engine.turn(ctx, tx, "stored responses", true)
+		ours, err := s.db.TryLock(ctx, tx, "stored responses")
 		if err != nil || !ours {
 			return err
 		}
-		ids, err := firstResponses(ctx, tx)
+		ids, err := engine.List(ctx, tx, selectFirst, []any{trimRows}, func(n *storedName) []any { return []any{&n.id, &n.key} })
 		for _, r := range ids {
 			if err != nil {
 				break
@@ -87,29 +83,18 @@ func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error)
 		return err
 	})
 	if err == nil {
-		s.tellTrimmed(limit, early, freed)
+		s.logTrimmed(limit, early, freed)
 	}
 	return removed == trimRows, err
 }
 
 type storedName struct{ id, key string }
 
-// firstResponses are those that expire first.
-func firstResponses(ctx context.Context, tx bulkTx) (list []storedName, err error) {
-	err = tx.query(ctx, selectFirst, []any{trimRows}, func(row scanner) error {
-		var n storedName
-		err := row.Scan(&n.id, &n.key)
-		list = append(list, n)
-		return err
-	})
-	return list, err
-}
+// logEvery is how often it is logged that the limit removes responses.
+const logEvery = 24 * time.Hour
 
-// tellEvery is how often the log says that the limit removes responses.
-const tellEvery = 24 * time.Hour
-
-// tellTrimmed says in the log that responses are removed before they expire: when it starts, and then once a day.
-func (s *Store) tellTrimmed(limit int64, removed int, freed int64) {
+// logTrimmed logs that responses are removed before they expire: the first time, and then once a day.
+func (s *Store) logTrimmed(limit int64, removed int, freed int64) {
 	if removed == 0 {
 		return
 	}
@@ -117,9 +102,9 @@ func (s *Store) tellTrimmed(limit int64, removed int, freed int64) {
 	defer s.responses.mu.Unlock()
 	s.responses.removed += removed
 	s.responses.freed += freed
-	if now := s.now(); now.Sub(s.responses.told) >= tellEvery {
+	if now := s.now(); now.Sub(s.responses.logged) >= logEvery {
 		s.logger.Info("store.responses is reached: the oldest stored responses are removed",
 			"limit", limit, "removed", s.responses.removed, "bytes", s.responses.freed)
-		s.responses.told, s.responses.removed, s.responses.freed = now, 0, 0
+		s.responses.logged, s.responses.removed, s.responses.freed = now, 0, 0
 	}
 }

@@ -87,7 +87,7 @@ func checkAfterKill(t *testing.T, path, writer string, saved int) {
 	}
 	defer mustClose(t, s)
 	var verdict string
-	if err := s.write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := s.db.Write.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 		t.Errorf("integrity: %q, %v", verdict, err)
 	}
 	checkResponses(t, s)
@@ -121,10 +121,10 @@ func TestFullDiskForResponses(t *testing.T) {
 	limitPages := func(more int) {
 		t.Helper()
 		var pages int
-		if err := s.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		if err := s.db.Write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)); err != nil {
+		if _, err := s.db.Write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestFullDiskForResponses(t *testing.T) {
 	for n := 1; ; n++ {
 		r := turn(n)
 		if err := s.SaveResponse(t.Context(), r); err != nil {
-			if e := wantClass(t, err, perigee.ClassUnavailable); !strings.Contains(e.Next, "free some space") {
+			if e := wantClass(t, err, perigee.ClassUnavailable); !strings.Contains(e.Hint, "free some space") {
 				t.Errorf("got %q", e.Error())
 			}
 			break

@@ -2,8 +2,8 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
-	"strings"
+
+	"perigee/internal/sqlstore/engine"
 )
 
 const (
@@ -12,40 +12,21 @@ const (
 	// selectEnd reads the end of a list that nothing else refers to, from the last segment on.
 	selectEnd = `WITH RECURSIVE path (place, id, parent, bytes) AS (
 		SELECT 0, id, parent, length(body) FROM response_items WHERE id = $1 AND refs = 1
-		UNION ALL SELECT path.place + 1, i.id, i.parent, length(i.body) FROM path JOIN response_items AS i ON i.id = path.parent WHERE i.refs = 1
+		UNION ALL SELECT path.place + 1, i.id, i.parent, length(i.body) FROM path
+			JOIN response_items AS i ON i.id = path.parent WHERE i.refs = 1
 	) SELECT place, id, parent, bytes FROM path`
 	deleteItem   = `DELETE FROM response_items WHERE id = $1`
 	releaseItem  = `UPDATE response_items SET refs = refs - 1 WHERE id = $1`
 	forgetTotals = `DELETE FROM response_totals WHERE client_key = $1 AND responses = 0`
 )
 
-var selectKnownFirst = knownQuery(knownFirst)
-
 // selectKnown is a query for some segments by id.
 func selectKnown(some int) string {
-	if some == knownFirst {
-		return selectKnownFirst
-	}
-	return knownQuery(some)
+	return `SELECT id, named FROM response_items WHERE id IN (` + engine.Places(some) + `)`
 }
 
-func knownQuery(some int) string {
-	var marks strings.Builder
-	for i := range some {
-		if i > 0 {
-			marks.WriteByte(',')
-		}
-		fmt.Fprintf(&marks, "$%d", i+1)
-	}
-	return `SELECT id, named FROM response_items WHERE id IN (` + marks.String() + `)`
-}
-
-// lockResponses keeps other transactions from changing what a key has stored until this one ends: trees are shared among the
-// responses of a key, never among keys.
-func (s *Store) lockResponses(ctx context.Context, tx bulkTx, key string) error {
-	_, err := s.engine.turn(ctx, tx, "responses of "+key, false)
-	return err
-}
+// responsesOf is the lock for what a key has stored: trees are shared among the responses of a key, never among keys.
+func responsesOf(key string) string { return "responses of " + key }
 
 // A responseRow is a response as far as it has to be known to remove it.
 type responseRow struct {
@@ -56,17 +37,17 @@ type responseRow struct {
 }
 
 // findRow reads the row of a response; nil: there is none.
-func (s *Store) findRow(ctx context.Context, tx bulkTx, id string) (found *responseRow, err error) {
-	err = tx.query(ctx, selectRow, []any{id}, func(row scanner) error {
+func (s *Store) findRow(ctx context.Context, tx engine.Tx, id string) (found *responseRow, err error) {
+	err = tx.Query(ctx, selectRow, []any{id}, func(row engine.Row) error {
 		found = &responseRow{}
 		return row.Scan(&found.key, &found.items, &found.members, &found.bytes, &found.expires)
 	})
 	return found, err
 }
 
-// dropRow removes the segments that only this response had, and what it counted for, and returns the bytes that are free now.
-// Its row is gone, or replaced, already.
-func (s *Store) dropRow(ctx context.Context, tx bulkTx, row *responseRow) (freed int64, err error) {
+// dropRow removes the segments that only this response had, subtracts it from the totals, and returns the bytes that are free
+// now. Its row is gone, or replaced, already.
+func (s *Store) dropRow(ctx context.Context, tx engine.Tx, row *responseRow) (freed int64, err error) {
 	removed := total{responses: -1, bytes: -row.bytes}
 	for _, end := range [][]byte{row.items, row.members} {
 		if err := removed.dropList(ctx, tx, end); err != nil {
@@ -76,17 +57,18 @@ func (s *Store) dropRow(ctx context.Context, tx bulkTx, row *responseRow) (freed
 	if err := removed.write(ctx, tx, row.key); err != nil {
 		return 0, err
 	}
-	return -removed.bytes, tx.each(ctx, once(forgetTotals, row.key))
+	_, err = tx.Exec(ctx, forgetTotals, row.key)
+	return -removed.bytes, err
 }
 
 // dropList gives up one reference to a segment, and removes it and those before it that nothing refers to any more.
-func (d *total) dropList(ctx context.Context, tx bulkTx, end []byte) error {
+func (d *total) dropList(ctx context.Context, tx engine.Tx, end []byte) error {
 	if len(end) == 0 {
 		return nil
 	}
 	var ids [][]byte
-	rest, place := end, -1 // what is before the last of them
-	err := tx.query(ctx, selectEnd, []any{end}, func(row scanner) error {
+	rest, place := end, -1 // the segment before the last of them
+	err := tx.Query(ctx, selectEnd, []any{end}, func(row engine.Row) error {
 		var at int
 		var id, parent []byte
 		var size int64
@@ -104,22 +86,17 @@ func (d *total) dropList(ctx context.Context, tx bulkTx, end []byte) error {
 	if err != nil {
 		return err
 	}
-	err = tx.each(ctx, bulk{statement: deleteItem, rows: len(ids), args: func(i int, into []any) ([]any, error) {
-		return append(into, ids[i]), nil
-	}})
+	err = tx.Each(ctx, engine.ForEach(deleteItem, ids))
 	if err == nil && len(rest) > 0 {
-		err = tx.each(ctx, once(releaseItem, rest))
+		_, err = tx.Exec(ctx, releaseItem, rest)
 	}
 	return err
 }
 
-// DeleteResponse forgets what was saved under id by key. Responses that go on from it stay as they are.
+// DeleteResponse removes the response that a key has saved under an id. Responses that continue it stay as they are.
 func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
-	if err := s.writable("delete response " + id); err != nil {
-		return err
-	}
-	now, text := s.now().UnixMicro(), s.engine.text
-	err := s.inBulk(ctx, func(ctx context.Context, tx bulkTx) error {
+	now, text := s.now().UnixMicro(), s.db.Text
+	return s.db.Transact(ctx, "delete response "+id+" from", func(ctx context.Context, tx engine.Tx) error {
 		_, found, err := s.remove(ctx, tx, text(key), text(id), func(row *responseRow) bool { return row.expires > now })
 		if err != nil {
 			return err
@@ -130,19 +107,20 @@ func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 		}
 		return err
 	})
-	return s.explain("delete response "+id+" from", err)
 }
 
 // remove removes a response of a key if it is there and wanted, and returns the bytes that are free now.
-func (s *Store) remove(ctx context.Context, tx bulkTx, key, id string, wanted func(*responseRow) bool) (freed int64, found bool, err error) {
-	if err := s.lockResponses(ctx, tx, key); err != nil {
+func (s *Store) remove(
+	ctx context.Context, tx engine.Tx, key, id string, wanted func(*responseRow) bool,
+) (freed int64, found bool, err error) {
+	if err := s.db.Lock(ctx, tx, responsesOf(key)); err != nil {
 		return 0, false, err
 	}
 	row, err := s.findRow(ctx, tx, id)
 	if err != nil || row == nil || row.key != key || !wanted(row) {
 		return 0, false, err
 	}
-	if err := tx.each(ctx, once(deleteRow, id)); err != nil {
+	if _, err := tx.Exec(ctx, deleteRow, id); err != nil {
 		return 0, false, err
 	}
 	freed, err = s.dropRow(ctx, tx, row)

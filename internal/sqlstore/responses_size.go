@@ -2,8 +2,8 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+
+	"perigee/internal/sqlstore/engine"
 )
 
 const (
@@ -20,13 +20,12 @@ const (
 
 // ResponseSize is about how many bytes Response would return: names of calls that are put into items do not count.
 func (s *Store) ResponseSize(ctx context.Context, key, id string) (size int64, err error) {
-	args := []any{s.engine.text(id), s.engine.text(key), s.now().UnixMicro()}
-	err = s.one(ctx, selectSize, args, &size)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = s.one(ctx, selectOldSize, args, &size)
+	defer s.db.Explain("read response "+id+" from", &err)
+	args := []any{id, key, s.now().UnixMicro()}
+	for _, query := range []string{selectSize, selectOldSize} {
+		if found, err := engine.One(ctx, s.db, query, args, &size); found || err != nil {
+			return size, err
+		}
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, errNoResponse(id)
-	}
-	return size, s.explain("read response "+id+" from", err)
+	return 0, errNoResponse(id)
 }

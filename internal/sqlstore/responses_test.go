@@ -123,7 +123,7 @@ func testSavingClearsAwayTheExpired(t *testing.T, s *Store, now *time.Time) {
 	fresh.Expires = now.Add(time.Hour)
 	mustKeep(t, s, fresh)
 	var rows int
-	if err := s.read.QueryRowContext(context.Background(), `SELECT count(*) FROM stored_responses`).Scan(&rows); err != nil || rows != 1 {
+	if err := s.db.Read.QueryRowContext(context.Background(), `SELECT count(*) FROM stored_responses`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows are left (%v), want the new one only", rows, err)
 	}
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/perigeetest"
+
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // conversation is what a client says and gets: each item without its id.
@@ -81,13 +83,14 @@ func testLinearSpace(t *testing.T, s *Store, _ *time.Time) {
 }
 
 func TestLinearFile(t *testing.T) {
+	perigeetest.Slow(t)
 	options := freshSQLite(t)
 	s := openWith(t, options)
 	var c conversation
 	for n := range 80 {
 		mustKeep(t, s, c.goOn(fmt.Sprint("call", n), true, strings.Repeat(fmt.Sprintf("%07d ", n), 20<<10/8), "yes"))
 	}
-	if _, err := s.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+	if _, err := s.db.Write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(options.Path); err != nil || info.Size() > 5<<20 {
@@ -115,7 +118,7 @@ func sameResponse(a, b *perigee.StoredResponse) bool {
 func totals(t testing.TB, s *Store) (sum total) {
 	t.Helper()
 	const query = `SELECT coalesce(sum(responses), 0), coalesce(sum(items), 0), coalesce(sum(bytes), 0) FROM response_totals`
-	if err := s.read.QueryRow(query).Scan(&sum.responses, &sum.items, &sum.bytes); err != nil {
+	if err := s.db.Read.QueryRow(query).Scan(&sum.responses, &sum.items, &sum.bytes); err != nil {
 		t.Fatal(err)
 	}
 	return sum
@@ -137,15 +140,15 @@ func checkResponses(t testing.TB, s *Store) {
 		"keys without responses": `SELECT count(*) FROM response_totals WHERE responses < 1`,
 	} {
 		var n int
-		if err := s.read.QueryRow(query).Scan(&n); err != nil || n != 0 {
+		if err := s.db.Read.QueryRow(query).Scan(&n); err != nil || n != 0 {
 			t.Fatalf("%d %s (%v)", n, name, err)
 		}
 	}
 	var want, rows total
-	if err := s.read.QueryRow(`SELECT count(*), coalesce(sum(bytes), 0) FROM stored_responses`).Scan(&rows.responses, &rows.bytes); err != nil {
+	if err := s.db.Read.QueryRow(`SELECT count(*), coalesce(sum(bytes), 0) FROM stored_responses`).Scan(&rows.responses, &rows.bytes); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.read.QueryRow(`SELECT count(*), coalesce(sum(length(body)), 0) FROM response_items`).Scan(&want.items, &want.bytes); err != nil {
+	if err := s.db.Read.QueryRow(`SELECT count(*), coalesce(sum(length(body)), 0) FROM response_items`).Scan(&want.items, &want.bytes); err != nil {
 		t.Fatal(err)
 	}
 	want = total{rows.responses, want.items, want.bytes + want.items*itemOverhead + rows.bytes}
@@ -251,12 +254,12 @@ func TestOldRows(t *testing.T) {
 		now = noon.Add(20 * time.Hour)
 		finishUpkeep(t, s)
 		var rows int
-		if err := s.read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 20 {
+		if err := s.db.Read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 20 {
 			t.Errorf("%d old rows are left (%v), want the 20 that have not expired", rows, err)
 		}
 		s.LimitResponses(5 * (3 + 3 + 2))
 		finishUpkeep(t, s)
-		if err := s.read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 5 {
+		if err := s.db.Read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 5 {
 			t.Errorf("%d old rows are left (%v), want the 5 youngest", rows, err)
 		}
 		wantResponse(t, s, old(39))
@@ -325,7 +328,7 @@ func TestResponseModel(t *testing.T) {
 		options.Now = func() time.Time { return m.now }
 		m.Store = openWith(t, options)
 		rapid.Check(t, func(r *rapid.T) {
-			if _, err := m.write.Exec(`DELETE FROM stored_responses; DELETE FROM response_items; DELETE FROM response_totals`); err != nil {
+			if _, err := m.db.Write.Exec(`DELETE FROM stored_responses; DELETE FROM response_items; DELETE FROM response_totals`); err != nil {
 				r.Fatal(err)
 			}
 			m.now, m.kept = noon, map[string]*perigee.StoredResponse{}
@@ -388,7 +391,7 @@ func (m *responseModel) save(t *rapid.T, r *perigee.StoredResponse) {
 // missing takes out of the model what the limit has removed, which must be the oldest.
 func (m *responseModel) missing(t *rapid.T) {
 	there := map[string]bool{}
-	err := m.each(t.Context(), `SELECT id FROM stored_responses`, nil, func(rows *sql.Rows) error {
+	err := m.db.Query(t.Context(), `SELECT id FROM stored_responses`, nil, func(rows engine.Row) error {
 		var id string
 		err := rows.Scan(&id)
 		there[id] = true
@@ -420,7 +423,7 @@ func (m *responseModel) compare(t *rapid.T) {
 		}
 	}
 	var sum total
-	if err := m.one(t.Context(), sumTotals, nil, &sum.responses, &sum.bytes); err != nil {
+	if _, err := engine.One(t.Context(), m.db, sumTotals, nil, &sum.responses, &sum.bytes); err != nil {
 		t.Fatal(err)
 	}
 	if limit := m.responses.limit.Load(); int(sum.responses) != len(m.kept) || limit > 0 && sum.bytes > limit {

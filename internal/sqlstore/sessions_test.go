@@ -62,7 +62,7 @@ func testSessions(t *testing.T, fresh fresh) {
 	want("s1", "gemini", "", "")
 	save("s3", "gemini", "ada@example.com", "antigravity")
 	var rows int
-	if err := s.read.QueryRow("SELECT count(*) FROM sessions").Scan(&rows); err != nil || rows != 1 {
+	if err := s.db.Read.QueryRow("SELECT count(*) FROM sessions").Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows, %v; what has expired should be gone", rows, err)
 	}
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,11 +60,11 @@ func TestSettings(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "1", "foreign_keys": "1", "busy_timeout": "5000"} {
 		var got string
-		if err := s.write.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+		if err := s.db.Write.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, %v, want %q", pragma, got, err, want)
 		}
 	}
-	if _, err := s.read.Exec("DELETE FROM calls"); err == nil {
+	if _, err := s.db.Read.Exec("DELETE FROM calls"); err == nil {
 		t.Error("a reader could write")
 	}
 }
@@ -101,11 +102,14 @@ func TestManyStartAtOnce(t *testing.T) {
 	}
 }
 
+// futureVersion makes a database one that a newer perigee has used.
+const futureVersion = `INSERT INTO schema_version (version, name, applied_us) VALUES (99, '0099_future', 0)`
+
 // TestRefusals opens what is no database of ours. The message must name the file and what to do.
 func TestRefusals(t *testing.T) {
 	newer := func(t *testing.T, path string) {
 		s := open(t, path)
-		if _, err := s.write.Exec(insertVersion, 99, "0099_future", 0); err != nil {
+		if _, err := s.db.Write.Exec(futureVersion); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,8 +152,8 @@ func TestRefusals(t *testing.T) {
 				before, _ := os.ReadFile(path)
 				_, err := Open(t.Context(), Options{Path: path, ReadOnly: way == "ro"})
 				e := wantClass(t, err, test.class)
-				if !strings.Contains(e.Message, test.message) || !strings.Contains(e.Next, test.next) {
-					t.Errorf("got %q, next %q", e.Message, e.Next)
+				if !strings.Contains(e.Message, test.message) || !strings.Contains(e.Hint, test.next) {
+					t.Errorf("got %q, next %q", e.Message, e.Hint)
 				}
 				if after, _ := os.ReadFile(path); string(after) != string(before) {
 					t.Error("the file was changed")
@@ -160,7 +164,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func foreignDatabase(t *testing.T, path string) {
-	db, err := openPool(path, "", 1)
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +202,7 @@ func TestCorruptPagesAreExplained(t *testing.T) {
 		t.Cleanup(func() { mustClose(t, s) })
 		_, err = s.Usage(t.Context(), perigee.UsageQuery{})
 	}
-	if e := wantClass(t, err, perigee.ClassInternal); !strings.Contains(e.Next, "away") {
+	if e := wantClass(t, err, perigee.ClassInternal); !strings.Contains(e.Hint, "away") {
 		t.Errorf("got %q", e.Error())
 	}
 }
@@ -226,11 +230,11 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 
 func TestReadOnlyDoesNotMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perigee.db")
-	db, err := openPool(path, writing, 1)
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(createSchemaVersion); err != nil {
+	if _, err := db.Exec(`CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_us BIGINT NOT NULL)`); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -244,12 +248,12 @@ func TestFullDisk(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
 	mustSave(t, s, fullCall("before"))
 	var pages int
-	if err := s.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+	if err := s.db.Write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
 	setLimit := func(n int) {
 		t.Helper()
-		if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)); err != nil {
+		if _, err := s.db.Write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -259,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 		batch[i] = fullCall(fmt.Sprint(i))
 	}
 	e := wantClass(t, s.SaveCalls(t.Context(), batch), perigee.ClassUnavailable)
-	if !strings.Contains(e.Next, "free some space") {
+	if !strings.Contains(e.Hint, "free some space") {
 		t.Errorf("got %q", e.Error())
 	}
 	if got := ids(mustCalls(t, s, perigee.CallQuery{})); !slices.Equal(got, []string{"before"}) {
@@ -276,7 +280,7 @@ func TestFullDisk(t *testing.T) {
 func TestWaitsForAnotherWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perigee.db")
 	s, other := open(t, path), open(t, path)
-	tx, err := other.write.Begin()
+	tx, err := other.db.Write.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}

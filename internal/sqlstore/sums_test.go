@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // mustUpkeep does all that there is to do, and returns how many times it took.
@@ -30,7 +30,7 @@ func checkSums(t *testing.T, s *Store) {
 	t.Helper()
 	read := func(query string) map[sumKey]sum {
 		m := map[sumKey]sum{}
-		err := s.each(t.Context(), query, nil, func(rows *sql.Rows) error {
+		err := s.db.Query(t.Context(), query, nil, func(rows engine.Row) error {
 			var n counted
 			err := rows.Scan(n.into()...)
 			m[n.sumKey] = n.sum
@@ -43,7 +43,8 @@ func checkSums(t *testing.T, s *Store) {
 	}
 	kept := read(fromSums + " WHERE calls <> 0")
 	want := read(`SELECT day, client_key, client_name, model, upstream, account, sum(calls), sum(errors), sum(input_tokens),
-		sum(cached_tokens), sum(output_tokens), sum(thinking_tokens) FROM (` + fromCalls + ` WHERE counted) AS c GROUP BY 1, 2, 3, 4, 5, 6`)
+		sum(cached_tokens), sum(output_tokens), sum(thinking_tokens), sum(long_input_tokens), sum(long_cached_tokens),
+		sum(long_output_tokens) FROM (` + fromCalls + ` WHERE counted) AS c GROUP BY 1, 2, 3, 4, 5, 6`)
 	if len(want) == 0 || !reflect.DeepEqual(kept, want) {
 		t.Errorf("the sums are\n%+v\nand the rows add up to\n%+v", kept, want)
 	}
@@ -59,7 +60,7 @@ func testSumsAreFew(t *testing.T, s *Store) {
 		mustSave(t, s, batch...)
 	}
 	var rows int
-	if err := s.one(t.Context(), `SELECT count(*) FROM daily_usage`, nil, &rows); err != nil || rows != 1 {
+	if _, err := engine.One(t.Context(), s.db, `SELECT count(*) FROM daily_usage`, nil, &rows); err != nil || rows != 1 {
 		t.Errorf("a thousand calls of one kind have %d sums, %v", rows, err)
 	}
 	checkSums(t, s)
@@ -93,7 +94,7 @@ func testInventedNames(t *testing.T, s *Store) {
 	s.known.rows = nil // as after a start
 	save(50, 150, func(c *perigee.Call) { c.Usage.Output, c.Outcome = 7, perigee.OutcomeDone })
 	var rows int
-	if err := s.one(t.Context(), `SELECT count(*) FROM daily_usage`, nil, &rows); err != nil || rows != 2*(20+1) {
+	if _, err := engine.One(t.Context(), s.db, `SELECT count(*) FROM daily_usage`, nil, &rows); err != nil || rows != 2*(20+1) {
 		t.Errorf("200 invented names of two keys have %d sums, want 20 and one for the others each (%v)", rows, err)
 	}
 	for _, by := range []string{perigee.ByKey, perigee.ByAccount, perigee.ByUpstream, perigee.ByDay} {
@@ -149,7 +150,9 @@ func testRemoval(t *testing.T, s *Store) {
 	mustSave(t, s, append(batch, open, late)...)
 	before := map[string][]perigee.UsageRow{}
 	for by := range usageGroups {
-		before[by] = mustUsage(t, s, perigee.UsageQuery{By: by})
+		if by != perigee.BySession { // sums have none
+			before[by] = mustUsage(t, s, perigee.UsageQuery{By: by})
+		}
 	}
 	left := func() int { return len(mustCalls(t, s, perigee.CallQuery{Limit: 2 * calls})) }
 	for want := calls + 2; want > 2; want = max(want-upkeepRows, 2) {
@@ -179,7 +182,8 @@ func TestOlderCallsGetIntoTheSums(t *testing.T) {
 	onEngines(t, func(t *testing.T, fresh fresh) {
 		options := fresh(t)
 		db := atVersion(t, options, 8)
-		const insert = `INSERT INTO calls (` + callColumns + `, replica) VALUES ($1, $2, 'generate', 'gemini', FALSE,
+		columns := strings.TrimSuffix(callColumns, ", client_status") // which there was not
+		insert := `INSERT INTO calls (` + columns + `, replica) VALUES ($1, $2, 'generate', 'gemini', FALSE,
 			'codex', '', $3, '', 'm', '', 'u', 'a', $4, '', 0, '', '', 0, 0, 10, 0, 5, 0, 0, '', '', '')`
 		add := func(id string, key string, outcome perigee.Outcome) {
 			t.Helper()
@@ -235,9 +239,9 @@ func TestUsageOfWholeDaysReadsNoCountedRows(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
 	midnight := noon.Truncate(24 * time.Hour)
 	for _, q := range []perigee.UsageQuery{{By: perigee.ByKey, Since: midnight, Key: "laptop"}, {By: perigee.ByDay}, {Since: midnight.Add(-48 * time.Hour), Until: midnight}} {
-		query, args := usageQuery(q, usageGroups[q.By], "1")
+		query, args := usageQuery(q, usageGroups[q.By])
 		var plan []string
-		err := s.each(t.Context(), "EXPLAIN QUERY PLAN "+query, args, func(rows *sql.Rows) error {
+		err := s.db.Query(t.Context(), "EXPLAIN QUERY PLAN "+query, args, func(rows engine.Row) error {
 			var id, parent, unused int
 			var detail string
 			err := rows.Scan(&id, &parent, &unused, &detail)
@@ -298,7 +302,7 @@ func TestCallThatWasTakenForCutOffCountsOnce(t *testing.T) {
 	open := fullCall("c")
 	open.Outcome, open.Usage = perigee.OutcomeOpen, perigee.Usage{}
 	mustSave(t, s, open)
-	if _, err := s.write.ExecContext(t.Context(), `UPDATE replicas SET alive_until_us = 0`); err != nil {
+	if _, err := s.db.Write.ExecContext(t.Context(), `UPDATE replicas SET alive_until_us = 0`); err != nil {
 		t.Fatal(err)
 	}
 	if cut, err := s.CutOffOpenCalls(t.Context()); err != nil || cut != 1 {
@@ -315,4 +319,37 @@ func TestCallThatWasTakenForCutOffCountsOnce(t *testing.T) {
 		t.Errorf("got %+v", rows)
 	}
 	checkSums(t, s)
+}
+
+// What calls with long prompts cost is known apart, also once their rows are gone, and sums from before that was known stay.
+func TestLongPromptsAreSummedApart(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		options := fresh(t)
+		db := atVersion(t, options, 12)
+		_, err := db.ExecContext(t.Context(), `INSERT INTO daily_usage VALUES ($1, 'laptop', 'codex', 'm', 'u', 'a', 1, 0, 500000, 0, 5, 0)`,
+			noon.UnixMicro()/microsPerDay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openWith(t, options)
+		call := func(id string, input int64) perigee.Call {
+			return perigee.Call{ID: id, Time: noon, Model: "m", Upstream: "u", Account: "a", Outcome: perigee.OutcomeDone,
+				Client: perigee.Client{Name: "codex", Key: "laptop"}, Usage: perigee.Usage{Input: input, Cached: 1000, Output: 10, Thinking: 3}}
+		}
+		mustSave(t, s, call("short", perigee.LongPrompt), call("long", perigee.LongPrompt+1))
+		want := map[partKey]perigee.UsagePart{{"laptop", "", "m", "u"}: {
+			UsageRow: perigee.UsageRow{Group: "laptop", Calls: 3, InputTokens: 500_000 + 2*perigee.LongPrompt + 1, CachedTokens: 2000,
+				OutputTokens: 25, ThinkingTokens: 6},
+			Model: "m", Upstream: "u", Long: perigee.Usage{Input: perigee.LongPrompt + 1, Cached: 1000, Output: 10},
+		}}
+		for _, removed := range []bool{false, true} {
+			if got := mustParts(t, s, perigee.UsageQuery{By: perigee.ByKey}); !reflect.DeepEqual(got, want) {
+				t.Errorf("removed %v:\ngot  %+v\nwant %+v", removed, got, want)
+			}
+			mustUpkeep(t, s, noon.Add(time.Hour))
+		}
+		if left := mustCalls(t, s, perigee.CallQuery{}); len(left) > 0 {
+			t.Errorf("%d rows are left", len(left))
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // TestBounds: what calls leave behind for hours is bounded, and the oldest go first.
@@ -47,7 +48,7 @@ func testBoundSignatures(t *testing.T, fresh fresh) {
 	for i := range 40 {
 		key := fmt.Sprint("key-", i)
 		keys = append(keys, key)
-		signature := perigee.Signature{Key: key, Value: strings.Repeat("v", 5<<10), Seal: "seal", Expires: noon.Add(time.Hour + time.Duration(i)*time.Second)}
+		signature := perigee.Signature{Key: key, Value: strings.Repeat("v", 5<<10), Kind: "seal", Expires: noon.Add(time.Hour + time.Duration(i)*time.Second)}
 		if err := s.SaveSignatures(t.Context(), []perigee.Signature{signature}); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func testBoundSignatures(t *testing.T, fresh fresh) {
 // Only replicas that share a database count requests in it.
 func testBoundRequests(t *testing.T, fresh fresh) {
 	s := openWith(t, fresh(t))
-	if _, err := s.write.Exec(`INSERT INTO key_requests (client_key, paid_us, wait_us) VALUES ('removed long ago', 1, 0)`); err != nil {
+	if _, err := s.db.Write.Exec(`INSERT INTO key_requests (client_key, paid_us, wait_us) VALUES ('removed long ago', 1, 0)`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.TakeRequests(t.Context(), "laptop", 1, 60); err != nil {
@@ -75,11 +76,11 @@ func testBoundRequests(t *testing.T, fresh fresh) {
 	}
 	finishUpkeep(t, s)
 	var name string
-	if err := s.one(t.Context(), `SELECT client_key FROM key_requests`, nil, &name); err != nil || name != "laptop" {
+	if _, err := engine.One(t.Context(), s.db, `SELECT client_key FROM key_requests`, nil, &name); err != nil || name != "laptop" {
 		t.Errorf("%q is left (%v), want only the key that just asked", name, err)
 	}
 	var rows int
-	if err := s.one(t.Context(), `SELECT count(*) FROM key_requests`, nil, &rows); err != nil || rows != 1 {
+	if _, err := engine.One(t.Context(), s.db, `SELECT count(*) FROM key_requests`, nil, &rows); err != nil || rows != 1 {
 		t.Errorf("%d keys are left (%v)", rows, err)
 	}
 }

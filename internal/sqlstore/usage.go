@@ -2,13 +2,13 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"perigee"
+	"perigee/internal/sqlstore/engine"
 )
 
 // microsPerDay turns a call's start into the number of its UTC day, in a way that every engine computes alike.
@@ -20,109 +20,144 @@ const (
 // failedCalls is the condition for calls that count as errors.
 const failedCalls = "outcome IN ('failed', 'cut_off')"
 
-const tokensFirst = "sum(input_tokens + output_tokens) DESC, 1"
-
 // usageGroups are the columns that usage is grouped by. A call that was cut off before anything answered is grouped by the model
 // that was asked for.
 var usageGroups = map[string]string{
-	"": "model", perigee.ByModel: "model", perigee.ByAccount: "account", perigee.ByKey: "client_key", perigee.ByClient: "client_name",
-	perigee.ByUpstream: "upstream", perigee.ByDay: "day",
+	"": "model", perigee.ByModel: "model", perigee.ByAccount: "account", perigee.ByKey: "client_key",
+	perigee.ByClient: "client_name", perigee.ByUpstream: "upstream", perigee.BySession: "client_session", perigee.ByDay: "day",
 }
 
 // Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
-// calls; failed and cut-off ones are errors, canceled ones are not. An unknown By is of perigee.ClassInvalid.
+// calls; failed and cut-off ones are errors, canceled ones are not. An unknown group is of perigee.ClassInvalid. Costs are unknown
+// here.
 //
 // Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of calls. What was removed of a day
-// (see Upkeep) counts as if it had been at the day's first moment: in ranges that begin later that day it is missing, in those that
-// contain that moment it is there, and ranges side by side add up to what was spent.
+// (see Upkeep) counts as if it had been at the day's first moment: in ranges that begin later that day it is missing, in those
+// that contain that moment it is there, and ranges side by side add up to what was spent. Sums by session are of the rows of calls
+// alone.
 func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
-	group, ok := usageGroups[q.By]
-	if !ok {
-		return nil, perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", q.By).
-			WithNext("use one of %s", strings.Join(perigee.UsageGroups, ", "))
-	}
-	order := "1"
-	if q.By != perigee.ByDay {
-		group, order = group+s.engine.bytewise(), tokensFirst
-	}
-	query, args := usageQuery(q, group, order)
+	parts, err := s.sumUp(ctx, q, "''", "''")
 	var rows []perigee.UsageRow
-	err := s.each(ctx, query, args, func(found *sql.Rows) error {
-		var r perigee.UsageRow
-		err := found.Scan(&r.Group, &r.Calls, &r.InputTokens, &r.CachedTokens, &r.OutputTokens, &r.ThinkingTokens, &r.Errors)
-		rows = append(rows, r)
-		return err
-	})
-	if err != nil {
-		return nil, s.explain("sum up usage in", err)
+	for i := range parts {
+		rows = append(rows, parts[i].UsageRow)
 	}
-	if q.By == perigee.ByDay {
-		err = nameDays(rows)
-	}
+	perigee.SortUsage(rows, q)
 	return rows, err
+}
+
+// UsageParts sums up calls as Usage does, apart for each model and upstream.
+func (s *Store) UsageParts(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsagePart, error) {
+	return s.sumUp(ctx, q, "model", "upstream")
+}
+
+// sumUp sums up calls by the groups of a query and two more columns.
+func (s *Store) sumUp(ctx context.Context, q perigee.UsageQuery, model, upstream string) (parts []perigee.UsagePart, err error) {
+	defer s.db.Explain("sum up usage in", &err)
+	each := "''"
+	group, err := usageColumn(q.By)
+	if err == nil && q.Each != "" {
+		each, err = usageColumn(q.Each)
+	}
+	if err != nil {
+		return nil, err
+	}
+	query, args := usageQuery(q, group, each, model, upstream)
+	parts, err = engine.List(ctx, s.db, query, args, func(p *perigee.UsagePart) []any {
+		return []any{&p.Group, &p.Each, &p.Model, &p.Upstream, &p.Calls, &p.Errors, &p.InputTokens, &p.CachedTokens,
+			&p.OutputTokens, &p.ThinkingTokens, &p.Long.Input, &p.Long.Cached, &p.Long.Output}
+	})
+	for i := range parts {
+		if err == nil && q.By == perigee.ByDay {
+			err = nameDay(&parts[i].Group)
+		}
+		if err == nil && q.Each == perigee.ByDay {
+			err = nameDay(&parts[i].Each)
+		}
+	}
+	return parts, err
+}
+
+func usageColumn(group string) (string, error) {
+	column, ok := usageGroups[group]
+	if !ok {
+		return "", perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", perigee.Clip(group, 100)).
+			WithHint("use one of %s", strings.Join(perigee.UsageGroups, ", "))
+	}
+	return column, nil
 }
 
 // Where the parts of a range come from: daily sums, rows, or rows that are taken out of the sum of their day.
 const (
 	fromSums = `SELECT day, client_key, client_name, model, upstream, account,
-		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens FROM daily_usage`
-	fromCalls  = `SELECT ` + callSums + ` FROM calls`
-	lessByCall = `SELECT late.day, late.client_key,
-		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.client_name END, CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.model END,
+		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens,
+		long_input_tokens, long_cached_tokens, long_output_tokens FROM daily_usage`
+	fromCalls    = `SELECT ` + callSums + ` FROM calls`
+	fromSessions = `SELECT ` + callSums + `, client_session FROM calls`
+	lessByCall   = `SELECT late.day, late.client_key,
+		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.client_name END,
+		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.model END,
 		late.upstream, late.account, -late.calls, -late.errors,
-		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens FROM (SELECT ` + callSums + ` FROM calls`
-	// A call whose sum has no row of its own is in the sum of the others.
+		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens,
+		-late.long_input_tokens, -late.long_cached_tokens, -late.long_output_tokens FROM (SELECT ` + callSums + ` FROM calls`
+	// A call whose sum has no row of its own is in the sum of the rest.
 	lateSums = `) AS late LEFT JOIN daily_usage AS d ON d.day = late.day AND d.client_key = late.client_key
 		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
 )
 
-// usageQuery writes the query for a range in one statement, so that all of its parts are of one moment.
-func usageQuery(q perigee.UsageQuery, group, order string) (query string, args []any) {
-	var all conditions // for the numbers of the arguments only
-	var parts []string
-	add := func(from, rest string, where conditions) {
-		if q.Key != "" {
-			where.parts = append(where.parts, "client_key = "+all.arg(q.Key))
-		}
-		parts = append(parts, from+where.String()+rest)
-	}
-	between := func(column string, from, until *int64) (c conditions) {
-		if from != nil {
-			c.parts = append(c.parts, column+" >= "+all.arg(*from))
-		}
-		if until != nil {
-			c.parts = append(c.parts, column+" < "+all.arg(*until))
-		}
-		return c
-	}
-	uncounted := func(c conditions) conditions {
-		c.parts = append(c.parts, "NOT counted")
-		return c
-	}
+// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil: without that bound.
+type rangePart struct {
+	from, column string
+	low, high    *int64
+	condition    string // of calls that it has; empty: all
+	rest         string // of the query
+}
 
+// usageQuery writes the query for a range in one statement, so that all of its parts are of one moment.
+func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []any) {
 	since, until := micros(q.Since), micros(q.Until)
-	firstDay, endDay := dayFrom(since), dayFrom(until) // the sums of these days, and of those in between, are in the range from their beginning
-	if since != nil && until != nil && (*until <= *since || *firstDay == *endDay && *since%microsPerDay != 0) {
-		// Nothing, or a part of one day: no day begins in it.
-		add(fromCalls, "", between("time_us", since, until))
-	} else {
-		add(fromSums, "", between("day", firstDay, endDay))
-		add(fromCalls, "", uncounted(between("time_us", since, until)))
-		if firstDay != nil {
-			begin := *firstDay * microsPerDay
-			head := between("time_us", since, &begin)
-			head.parts = append(head.parts, "counted")
-			add(fromCalls, "", head)
-		}
-		if endDay != nil {
-			end := *endDay * microsPerDay
-			tail := between("time_us", until, &end)
-			tail.parts = append(tail.parts, "counted")
-			add(lessByCall, lateSums, tail)
-		}
+	firstDay, endDay := dayFrom(since), dayFrom(until) // the range has all days from the first on, and before the end
+	parts := []rangePart{
+		{fromSums, "day", firstDay, endDay, "", ""},
+		{fromCalls, "time_us", since, until, "NOT counted", ""},
 	}
-	return `SELECT ` + group + `, sum(calls), sum(input_tokens), sum(cached_tokens), sum(output_tokens), sum(thinking_tokens), sum(errors)
-		FROM (` + strings.Join(parts, " UNION ALL ") + `) AS parts GROUP BY 1 HAVING sum(calls) > 0 ORDER BY ` + order, all.args
+	if firstDay != nil {
+		begin := *firstDay * microsPerDay
+		parts = append(parts, rangePart{fromCalls, "time_us", since, &begin, "counted", ""})
+	}
+	if endDay != nil {
+		end := *endDay * microsPerDay
+		parts = append(parts, rangePart{lessByCall, "time_us", until, &end, "counted", lateSums})
+	}
+	if q.By == perigee.BySession || q.Each == perigee.BySession {
+		parts = []rangePart{{fromSessions, "time_us", since, until, "", ""}}
+	} else if since != nil && until != nil && (*until <= *since || *firstDay == *endDay && *since%microsPerDay != 0) {
+		// Nothing, or a part of one day: no day begins in it.
+		parts = []rangePart{{fromCalls, "time_us", since, until, "", ""}}
+	}
+	var queries []string
+	for _, p := range parts {
+		where := conditions{args: args}
+		if p.low != nil {
+			where.add(p.column+" >= ", *p.low)
+		}
+		if p.high != nil {
+			where.add(p.column+" < ", *p.high)
+		}
+		if p.condition != "" {
+			where.parts = append(where.parts, p.condition)
+		}
+		if q.Key != "" {
+			where.add("client_key = ", q.Key)
+		}
+		queries, args = append(queries, p.from+where.String()+p.rest), where.args
+	}
+	groups := ""
+	for i := range columns {
+		groups += ", " + strconv.Itoa(i+1)
+	}
+	return `SELECT ` + strings.Join(columns, ", ") + `, sum(calls), sum(errors), sum(input_tokens), sum(cached_tokens),
+		sum(output_tokens), sum(thinking_tokens), sum(long_input_tokens), sum(long_cached_tokens), sum(long_output_tokens)
+		FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
 }
 
 // micros is a time in microseconds; nil: there is none.
@@ -146,63 +181,12 @@ func dayFrom(t *int64) *int64 {
 	return &day
 }
 
-// nameDays writes 2026-01-31 for the number of a day.
-func nameDays(rows []perigee.UsageRow) error {
-	for i := range rows {
-		day, err := strconv.ParseInt(rows[i].Group, 10, 64)
-		if err != nil {
-			return fmt.Errorf("number of a day: %w", err)
-		}
-		rows[i].Group = time.UnixMicro(day * microsPerDay).UTC().Format(time.DateOnly)
+// nameDay writes 2026-01-31 in place of the number of a day.
+func nameDay(group *string) error {
+	day, err := strconv.ParseInt(*group, 10, 64)
+	if err != nil {
+		return fmt.Errorf("number of a day: %w", err)
 	}
+	*group = time.UnixMicro(day * microsPerDay).UTC().Format(time.DateOnly)
 	return nil
-}
-
-// conditions collects the WHERE of a query and numbers its arguments.
-type conditions struct {
-	parts []string
-	args  []any
-}
-
-// add adds a comparison with one value, or with a row of several.
-func (c *conditions) add(comparison string, values ...any) {
-	names := make([]string, len(values))
-	for i, v := range values {
-		names[i] = c.arg(v)
-	}
-	list := strings.Join(names, ", ")
-	if len(values) > 1 {
-		list = "(" + list + ")"
-	}
-	c.parts = append(c.parts, comparison+list)
-}
-
-// match adds that one of the columns fits a pattern with * and ?, without regard to the case of letters. An empty pattern adds
-// nothing.
-func (c *conditions) match(pattern string, columns ...string) {
-	if pattern == "" {
-		return
-	}
-	like := c.arg(likePattern.Replace(strings.ToLower(pattern)))
-	var any []string
-	for _, column := range columns {
-		any = append(any, "lower("+column+") LIKE "+like+` ESCAPE '\'`)
-	}
-	c.parts = append(c.parts, "("+strings.Join(any, " OR ")+")")
-}
-
-// likePattern writes a pattern as SQL's LIKE reads it.
-var likePattern = strings.NewReplacer("*", "%", "?", "_", "%", `\%`, "_", `\_`, `\`, `\\`)
-
-// arg adds a value and returns its name in the query.
-func (c *conditions) arg(v any) string {
-	c.args = append(c.args, v)
-	return "$" + strconv.Itoa(len(c.args))
-}
-
-func (c *conditions) String() string {
-	if len(c.parts) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(c.parts, " AND ")
 }

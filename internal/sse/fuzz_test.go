@@ -15,7 +15,8 @@ import (
 // again.
 func FuzzReader(f *testing.F) {
 	for _, stream := range []string{
-		"data: a\n\ndata: b\r\n\r\n", ": c\rdata\rdata: x\r\revent: e\nid: 1\ndata:y\n", "\ufeffdata: 🚀\n\n\n", "event\nfoo:bar\n\r\n\rdata",
+		"data: a\n\ndata: b\r\n\r\n", ": c\rdata\rdata: x\r\revent: e\nid: 1\ndata:y\n", "\ufeffdata: 🚀\n\n\n",
+		"event\nfoo:bar\n\r\n\rdata",
 	} {
 		f.Add([]byte(stream), uint64(1))
 	}
@@ -115,7 +116,8 @@ func BenchmarkReader(b *testing.B) {
 
 // BenchmarkReaderManyEvents reads events that arrive many at a time.
 func BenchmarkReaderManyEvents(b *testing.B) {
-	for name, one := range map[string]string{"LF": "event: delta\ndata: {\"text\":\"hello\"}\n\n", "CRLF": "data: {\"text\":\"hello\"}\r\n\r\n", "CR": "data: {\"text\":\"hello\"}\r\r"} {
+	for name, one := range map[string]string{"LF": "event: delta\ndata: {\"text\":\"hello\"}\n\n",
+		"CRLF": "data: {\"text\":\"hello\"}\r\n\r\n", "CR": "data: {\"text\":\"hello\"}\r\r"} {
 		b.Run(name, func(b *testing.B) {
 			stream := []byte(strings.Repeat(one, 10_000))
 			b.SetBytes(int64(len(stream)))

@@ -221,7 +221,7 @@ func (r *Reader) field(start, end int) {
 	}
 }
 
-// data joins a data line to those before it. The first stays where it is; the others move down in the buffer, where
+// data joins a data line to those before it. The first stays where it is; the next ones move down in the buffer, where
 // at least their field name made room.
 func (r *Reader) data(start, end int) {
 	if !r.hasData {

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"strconv"
 
 	"perigee"
@@ -18,29 +19,19 @@ const (
 	thought
 )
 
-// A sink writes the blocks of an answer, each method appending to dst. Blocks come one after the other:
-// opened, filled, closed.
-type sink interface {
-	open(dst []byte, index int, kind blockKind) []byte
-	more(dst []byte, index int, kind blockKind, s string) []byte
-	seal(dst []byte, index int, signature string) []byte
-	cite(dst []byte, index int, from *perigee.Source, cited string) []byte
-	close(dst []byte, index int, kind blockKind) []byte
-	call(dst []byte, index int, kind, id, name string, input []byte) []byte
-	result(dst []byte, index int, kind, id string, content []byte) []byte
-}
-
-// An encoder turns the events of one answer into blocks.
+// An encoder turns the events of one answer into blocks: as the events of a stream, or as the elements of content.
 type encoder struct {
 	answer *Answer
-	out    sink
+	stream bool
+	w      rawjson.Writer
 
 	model    string
 	usage    perigee.Usage
 	finish   perigee.Finish
 	index    int // of the open block, or of the next one
 	kind     blockKind
-	sealed   bool   // the open thinking has its signature
+	signed   bool   // the open thinking has its signature
+	citing   bool   // the open text has a list of citations
 	hidden   []byte // the text of the open thinking that the client does not see
 	calls    int
 	servers  int    // tools of the provider's that were used
@@ -50,14 +41,14 @@ type encoder struct {
 	cited    int // so many of its supports stand on texts already
 
 	spoken  bool // there is more than thinking and searches
-	before  int  // where in dst that begins
+	before  int  // where in the content that begins
 	placeOf int  // and the index of its first block
 }
 
-// event appends what an event adds to the content.
-func (e *encoder) event(dst []byte, ev *perigee.Event) []byte {
+// event writes what an event adds to the content.
+func (e *encoder) event(ev *perigee.Event) {
 	if ev.Candidate != 0 {
-		return dst // this dialect has one answer
+		return // this dialect has one answer
 	}
 	switch ev.Kind {
 	case perigee.EventStart:
@@ -67,116 +58,109 @@ func (e *encoder) event(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventFinish:
 		e.finish = *ev.Finish
 	case perigee.EventText:
-		dst = e.say(dst, ev.Text) // its seal has no place here; the server remembers it by the text
+		e.say(ev.Text) // its signature has no place here; the server remembers it by the text
 	case perigee.EventThinking:
-		dst = e.think(dst, ev)
+		e.think(ev)
 	case perigee.EventSignature:
-		if e.kind == thought && !e.sealed {
-			dst = e.seal(dst, ev.Signature)
+		if e.kind == thought && !e.signed {
+			e.signThinking(ev.Signature)
 		}
 	case perigee.EventCall:
-		dst = e.toolUse(dst, ev)
+		e.toolUse(ev)
 	case perigee.EventBlob:
-		dst = e.blob(dst, ev)
+		e.blob(ev)
 	case perigee.EventPart:
-		dst = e.part(dst, ev.Raw)
+		e.part(ev.Raw)
 	case perigee.EventGrounding:
 		e.trail.Add(ev.Grounding)
 		if !e.spoken { // the model has searched first; else it goes out when the text is
-			dst = e.searched(dst)
+			e.searched()
 		}
 	}
-	return dst
 }
 
 // to makes a block of the kind the open one.
-func (e *encoder) to(dst []byte, kind blockKind) []byte {
-	if e.kind == kind && !e.sealed {
-		return dst
+func (e *encoder) to(kind blockKind) {
+	if e.kind == kind && !e.signed {
+		return
 	}
-	dst = e.close(dst)
+	e.close()
 	if kind == text {
-		e.speak(dst)
+		e.speak()
 	}
 	e.kind = kind
-	return e.out.open(dst, e.index, kind)
+	e.openBlock()
 }
 
 // speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No block is open.
-func (e *encoder) speak(dst []byte) {
+func (e *encoder) speak() {
 	if !e.spoken {
-		e.spoken, e.before, e.placeOf = true, len(dst), e.index
+		e.spoken, e.before, e.placeOf = true, len(e.w.Buf), e.index
 	}
 }
 
 // close ends the open block, if there is one.
-func (e *encoder) close(dst []byte) []byte {
+func (e *encoder) close() {
 	if e.kind == none {
-		return dst
+		return
 	}
 	if e.kind == text {
-		dst = e.cite(dst)
+		e.cite()
 	}
-	dst = e.out.close(dst, e.index, e.kind)
+	e.closeBlock()
 	e.index++
-	e.kind, e.sealed, e.hidden = none, false, nil
-	return dst
+	e.kind, e.signed, e.citing, e.hidden = none, false, false, nil
 }
 
-func (e *encoder) say(dst []byte, s string) []byte {
-	if s == "" {
-		return dst
+func (e *encoder) say(s string) {
+	if s != "" {
+		e.to(text)
+		e.extend(s)
 	}
-	dst = e.to(dst, text)
-	return e.out.more(dst, e.index, text, s)
 }
 
-func (e *encoder) think(dst []byte, ev *perigee.Event) []byte {
+func (e *encoder) think(ev *perigee.Event) {
 	if e.answer.Thinking == DisplayNone {
-		return dst
+		return
 	}
-	dst = e.to(dst, thought)
+	e.to(thought)
 	if e.answer.Thinking == DisplayOmitted {
 		e.hidden = append(e.hidden, ev.Text...)
 	} else if ev.Text != "" {
-		dst = e.out.more(dst, e.index, thought, ev.Text)
+		e.extend(ev.Text)
 	}
 	if ev.Signature != "" {
-		dst = e.seal(dst, ev.Signature)
+		e.signThinking(ev.Signature)
 	}
-	return dst
 }
 
-// seal puts its own signature on the open thinking.
-func (e *encoder) seal(dst []byte, signature string) []byte {
+// signThinking gives the open thinking its own signature.
+func (e *encoder) signThinking(signature string) {
 	if len(e.hidden) > 0 {
 		signature = carryThinking(e.hidden, signature)
 	}
-	e.sealed = true
-	return e.out.seal(dst, e.index, signature)
+	e.sign(signature)
 }
 
-// toolUse writes a call. Its seal goes into the thinking before it; where there is none, a client that asked
-// for thinking gets an empty one, and for the others the server remembers the seal by the id of the call.
-func (e *encoder) toolUse(dst []byte, ev *perigee.Event) []byte {
+// toolUse writes a call. Its thought signature goes into the thinking block before it. Where there is none, a client that asked
+// for thinking gets an empty one; for all other clients the server remembers the signature by the id of the call.
+func (e *encoder) toolUse(ev *perigee.Event) {
 	if ev.Signature != "" {
-		if (e.kind != thought || e.sealed) && (e.answer.Thinking == DisplayFull || e.answer.Thinking == DisplayOmitted) {
-			dst = e.to(dst, thought)
+		if (e.kind != thought || e.signed) && (e.answer.Thinking == DisplayFull || e.answer.Thinking == DisplayOmitted) {
+			e.to(thought)
 		}
-		if e.kind == thought && !e.sealed {
-			dst = e.out.seal(dst, e.index, carryCall(ev.Signature))
+		if e.kind == thought && !e.signed {
+			e.sign(carryCall(ev.Signature))
 		}
 	}
-	dst = e.close(dst)
-	e.speak(dst)
+	e.close()
+	e.speak()
 	e.calls++
 	id := ev.Call.ID
 	if id == "" {
 		id = "toolu_" + e.answer.ID + "_" + strconv.Itoa(e.calls)
 	}
-	dst = e.out.call(dst, e.index, "tool_use", id, ev.Call.Name, callInput(ev.Call.Args))
-	e.index++
-	return dst
+	e.use(&toolBlock{"tool_use", id, ev.Call.Name, callInput(ev.Call.Args)})
 }
 
 // callInput is the arguments of a call as clients must get them: an object, whatever the model wrote.
@@ -187,14 +171,14 @@ func callInput(args []byte) []byte {
 	case args[0] == '{':
 		return args // JSON, as every upstream has seen to
 	}
-	wrapped := rawjson.AppendString([]byte(`{"arguments":`), string(args))
-	return append(wrapped, '}')
+	var w rawjson.Writer
+	return w.Object().Key("arguments").String(string(args)).EndObject().Buf
 }
 
 // blob writes an image or a sound as a link. Pictures that belong to the thinking are only steps on the way.
-func (e *encoder) blob(dst []byte, ev *perigee.Event) []byte {
+func (e *encoder) blob(ev *perigee.Event) {
 	if ev.Thought || ev.Blob == nil {
-		return dst
+		return
 	}
 	url := ""
 	if e.answer.SaveImage != nil {
@@ -203,12 +187,16 @@ func (e *encoder) blob(dst []byte, ev *perigee.Event) []byte {
 	if url == "" {
 		url = media.URL(ev.Blob)
 	}
-	dst = e.say(e.close(dst), "!["+ev.Blob.MIME+"]("+url+")") // in a block of its own, so that clients find it
-	return e.close(dst)
+	e.close()
+	e.say("![" + ev.Blob.MIME + "](" + url + ")") // in a block of its own, so that clients find it
+	e.close()
 }
 
-// end appends what can only be said after everything else.
-func (e *encoder) end(dst []byte) []byte { return e.searched(e.close(dst)) }
+// head writes the members with which every message begins.
+func (e *encoder) head(w *rawjson.Writer) {
+	w.Key("id").String("msg_" + e.answer.ID).Members(`"type":"message","role":"assistant"`)
+	w.Key("model").String(cmp.Or(e.model, e.answer.Model))
+}
 
 // stop says why the answer ended, and with which stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {
@@ -225,4 +213,38 @@ func (e *encoder) stop() (reason, sequence string) {
 		return "refusal", ""
 	}
 	return "end_turn", "" // this API has no word for mishaps
+}
+
+// writeStop writes why the answer ended. A refusal says in the provider's words what it was about.
+func (e *encoder) writeStop(w *rawjson.Writer) {
+	reason, sequence := e.stop()
+	w.Key("stop_reason").String(reason).Key("stop_sequence").StringOrNull(sequence)
+	if reason == "refusal" {
+		why := e.finish.Reason
+		if e.finish.Message != "" {
+			why += ": " + e.finish.Message
+		}
+		w.Key("stop_details").Object().Members(`"type":"refusal","category":null`).Key("explanation").String(why).EndObject()
+	}
+}
+
+// writeUsage writes the member usage. What came from the provider's cache is counted apart. The usage of a message says more than
+// that at the end of a stream.
+func writeUsage(w *rawjson.Writer, u *perigee.Usage, searches int, message bool) {
+	w.Key("usage").Object().Key("input_tokens").Int(max(0, u.Input-u.Cached))
+	w.Members(`"cache_creation_input_tokens":0`).Key("cache_read_input_tokens").Int(u.Cached)
+	if message { // the provider's cache is its own, and costs nothing to fill
+		w.Members(`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0}`)
+	}
+	w.Key("output_tokens").Int(u.Output)
+	if u.Thinking > 0 {
+		w.Key("output_tokens_details").Object().Key("thinking_tokens").Int(u.Thinking).EndObject()
+	}
+	if searches > 0 {
+		w.Key("server_tool_use").Object().Key("web_search_requests").Int(int64(searches)).Members(`"web_fetch_requests":0`).EndObject()
+	}
+	if message {
+		w.Members(`"service_tier":"standard"`)
+	}
+	w.EndObject()
 }

@@ -277,7 +277,7 @@ func TestStopSequenceIsReported(t *testing.T) {
 	}
 }
 
-// TestStreamsTellOfEarlySearchesFirst: who searched before it spoke has its search before the text in a stream, too.
+// TestStreamsTellOfEarlySearchesFirst: a search that came before the text comes before it in a stream, too.
 func TestStreamsTellOfEarlySearchesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []perigee.Event
@@ -310,7 +310,7 @@ func TestImagesAreLinks(t *testing.T) {
 	}
 }
 
-// TestSealsSurvive sends answers back as history and looks for the seals where the provider put them.
+// TestSealsSurvive sends answers back as history and looks for the signatures where the provider put them.
 func TestSealsSurvive(t *testing.T) {
 	for _, display := range []Display{DisplayFull, DisplayOmitted} {
 		message := both(t, Answer{Thinking: display}, []perigee.Event{think("plan", "T"), say("text"), called("x", "S", `{}`), called("y", "", `{}`), finish("STOP")})

@@ -45,7 +45,7 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 	case "tool_result":
 		d.toolResult(m, &b)
 	case "thinking":
-		m.parts, m.seal = openSeal(m.parts, &b, m.seal)
+		m.parts, m.signature = openSignature(m.parts, &b, m.signature)
 	case "tool_addition", "tool_removal":
 		d.toolChange(&b)
 	case "fallback": // says which of Anthropic's models went on; nothing for the model to know
@@ -134,7 +134,7 @@ func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor))
 
 // A source is where the data of an image or a document is.
 type source struct {
-	kind    []byte
+	kind    string
 	mime    string
 	data    string
 	url     string
@@ -144,20 +144,7 @@ type source struct {
 func (d *decoder) source(raw []byte, field string) source {
 	var s source
 	d.inside(raw, field, func(c *rawjson.Cursor) {
-		for key := range c.Object() {
-			switch string(key) {
-			case "type":
-				s.kind = c.Bytes()
-			case "media_type":
-				s.mime = c.String()
-			case "data":
-				s.data = c.String()
-			case "url":
-				s.url = c.String()
-			case "content":
-				s.content = c.Raw()
-			}
-		}
+		c.Read(nil, "type", &s.kind, "media_type", &s.mime, "data", &s.data, "url", &s.url, "content", &s.content)
 	})
 	return s
 }
@@ -171,7 +158,7 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 	if d.err != nil {
 		return parts
 	}
-	switch string(s.kind) {
+	switch s.kind {
 	case "base64":
 		if s.mime == "" {
 			s.mime = mime
@@ -189,9 +176,9 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 		return append(parts, media.File(s.url, mime))
 	case "file":
 		d.fail(invalid(d.at.field(field) + ": files that were uploaded to Anthropic cannot be reached from here").
-			WithNext("send the data itself, as a source of type base64"))
+			WithHint("send the data itself, as a source of type base64"))
 	default:
-		d.fail(invalid(d.at.field(field) + ": unknown type of source: " + fieldName(s.kind)).WithNext("use base64 or url"))
+		d.fail(invalid(d.at.field(field) + ": unknown type of source: " + fieldName([]byte(s.kind))).WithHint("use base64 or url"))
 	}
 	return parts
 }
@@ -200,7 +187,7 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 func (d *decoder) document(parts []perigee.Part, b *block) []perigee.Part {
 	about := labelled("Document: ", b.title, b.context)
 	s := d.source(b.source, "source")
-	switch string(s.kind) {
+	switch s.kind {
 	case "text":
 		return appendText(parts, labelled("", about, s.data))
 	case "content":
@@ -231,12 +218,11 @@ func (d *decoder) searchResult(b *block) string {
 	return labelled("", labelled("Search result: ", b.title, labelled("Source: ", from, "")), text)
 }
 
-// toolUse appends a call, with the seal that waited for it.
+// toolUse appends a call, with the signature that waited for it.
 func (d *decoder) toolUse(m *message, b *block) {
 	call := &perigee.FunctionCall{ID: b.id, Name: b.name, Args: d.arguments(b.input)}
-	d.calls.list = append(d.calls.list, call)
-	m.parts = append(m.parts, perigee.Part{Kind: perigee.PartCall, Call: call, Signature: m.seal})
-	m.seal, m.calls = "", true
+	m.parts = append(m.parts, perigee.Part{Kind: perigee.PartCall, Call: call, Signature: m.signature})
+	m.signature, m.calls = "", true
 }
 
 // arguments wraps what is not an object into one, so that one bad call does not end the conversation.
@@ -248,6 +234,6 @@ func (d *decoder) arguments(input []byte) []byte {
 		return input
 	}
 	d.notes.add(perigee.NoteRepaired, "messages[].content[].input")
-	wrapped := append([]byte(`{"arguments":`), input...)
-	return append(wrapped, '}')
+	var w rawjson.Writer
+	return w.Object().Key("arguments").Raw(input).EndObject().Buf
 }

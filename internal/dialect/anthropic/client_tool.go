@@ -37,8 +37,11 @@ const memorySchema = `{"type":"object","properties":{` +
 	`"required":["command"]}`
 
 const computerSchema = `{"type":"object","properties":{` +
-	`"action":{"type":"string","enum":["key","hold_key","type","cursor_position","mouse_move","left_mouse_down","left_mouse_up","left_click","left_click_drag","right_click","middle_click","double_click","triple_click","scroll","wait","screenshot","zoom"],"description":"What to do."},` +
-	`"coordinate":{"type":"array","items":{"type":"integer"},"description":"x and y in pixels from the upper left corner, for actions of the mouse."},` +
+	`"action":{"type":"string","enum":["key","hold_key","type","cursor_position","mouse_move","left_mouse_down",` +
+	`"left_mouse_up","left_click","left_click_drag","right_click","middle_click","double_click",` +
+	`"triple_click","scroll","wait","screenshot","zoom"],"description":"What to do."},` +
+	`"coordinate":{"type":"array","items":{"type":"integer"},` +
+	`"description":"x and y in pixels from the upper left corner, for actions of the mouse."},` +
 	`"start_coordinate":{"type":"array","items":{"type":"integer"},"description":"For left_click_drag: where it begins."},` +
 	`"text":{"type":"string","description":"For type and key: what to type, or the key, such as Return or ctrl+s."},` +
 	`"scroll_direction":{"type":"string","enum":["up","down","left","right"],"description":"For scroll."},` +
@@ -62,7 +65,8 @@ func clientTool(t *declaration) (schema, description string) {
 	case strings.HasPrefix(kind, "memory_"):
 		return memorySchema, "Keep notes in files below /memories, which outlast the conversation. Look there before you begin."
 	case strings.HasPrefix(kind, "computer_") && t.width > 0:
-		return computerSchema, fmt.Sprintf("Use the mouse and the keyboard of a computer, and take screenshots. The screen has %d by %d pixels.", t.width, t.height)
+		return computerSchema, fmt.Sprintf("Use the mouse and the keyboard of a computer, and take screenshots. "+
+			"The screen has %d by %d pixels.", t.width, t.height)
 	}
 	return "", ""
 }

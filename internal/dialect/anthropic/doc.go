@@ -3,10 +3,10 @@
 // is its only caller; no upstream speaks it. It is pure: no network, no clock, no globals that change.
 //
 // What the provider cannot be told is never dropped in silence: each such thing is a perigee.Note, and
-// Rules says of every documented field what becomes of it.
+// rules.tsv says of every documented field what becomes of it.
 //
 // The files: request.go reads the envelope, message.go and block.go the conversation, result.go what tools
 // answered, history.go what only Anthropic's own servers did, tool.go and client_tool.go the tools; answer.go
-// turns events into blocks, stream.go and collect.go write them; signature.go is how the provider's seals
+// turns events into blocks, blocks.go writes them, for stream.go and collect.go; signature.go is how the provider's signatures
 // travel through clients that have no room for them.
 package anthropic

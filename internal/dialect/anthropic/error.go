@@ -26,12 +26,9 @@ var errorTypes = map[perigee.Class]string{
 // libraries do so by themselves when they read this code.
 func threadRefused() *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid,
-		Message: "thread: conversations are not kept here", Next: "send the whole conversation with each request",
+		Message: "thread: conversations are not kept here", Hint: "send the whole conversation with each request",
 		Cause: &perigee.Fault{Param: "thread", Code: "thread_unsupported_request"}}
 }
-
-// RequestID is the name of a call as clients of this dialect know it.
-func RequestID(call string) string { return "req_" + call }
 
 // EncodeError writes the error of a call in the shape of this dialect; the class stands in details.
 func EncodeError(status int, err *perigee.Error, call string) []byte {
@@ -46,20 +43,13 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 	case !ok:
 		kind = "api_error"
 	}
-	dst := append([]byte(nil), `{"type":"error","error":{"type":`...)
-	dst = rawjson.AppendString(dst, kind)
-	dst = append(dst, `,"message":`...)
-	dst = rawjson.AppendString(dst, errorMessage(err))
-	dst = append(dst, `,"details":{"class":`...)
-	dst = rawjson.AppendString(dst, string(err.Class))
+	var w rawjson.Writer
+	w.Object().Members(`"type":"error"`).Key("error").Object().Key("type").String(kind).Key("message").String(errorMessage(err))
+	w.Key("details").Object().Key("class").String(string(err.Class))
 	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok { // clients work around this when they are told in these words
-		dst = append(dst, `,"error_code":`...)
-		dst = rawjson.AppendString(dst, fault.Code)
-		dst = append(dst, `,"unsupported":[`...)
-		dst = append(rawjson.AppendString(dst, fault.Param), ']')
+		w.Key("error_code").String(fault.Code).Key("unsupported").Array().String(fault.Param).EndArray()
 	}
-	dst = append(dst, `}},"request_id":`...)
-	return append(rawjson.AppendString(dst, RequestID(call)), '}')
+	return w.EndObject().EndObject().Key("request_id").String(perigee.RequestID(call)).EndObject().Buf
 }
 
 // tooLong is how the provider says that a conversation does not fit.

@@ -6,12 +6,13 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest"
 	"perigee/internal/rawjson"
 )
 
 // FuzzDecodeRequest: whatever comes, it is refused as invalid or becomes a prompt that can be sent.
 func FuzzDecodeRequest(f *testing.F) {
-	for _, rule := range Rules() {
+	for _, rule := range perigeetest.FieldRules(f, "rules.tsv") {
 		f.Add([]byte(rule.Example))
 	}
 	f.Add(agentBody(2000))

@@ -16,7 +16,7 @@ func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	if !told {
 		if d.unknown == nil {
 			d.unknown = invalid(d.at.field("type") + ": there are no blocks of type " + strconv.Quote(fieldName(b.kind)) + " here").
-				WithNext("send text, image, document, search_result, tool_use or tool_result blocks")
+				WithHint("send text, image, document, search_result, tool_use or tool_result blocks")
 		}
 		d.notes.add(perigee.NoteDropped, fieldName(b.kind)+" blocks")
 		return parts
@@ -71,18 +71,8 @@ func tellSource(dst []byte, c *rawjson.Cursor) []byte {
 		return tell(dst, c, "source")
 	}
 	var kind, mime, data string
-	for key := range c.Object() {
-		switch string(key) {
-		case "type":
-			kind = c.String()
-		case "media_type":
-			mime = c.String()
-		case "data":
-			data = c.String()
-		case "url", "content":
-			dst = tell(dst, c, string(key))
-		}
-	}
+	c.Read(nil, "type", &kind, "media_type", &mime, "data", &data,
+		"url", func() { dst = tell(dst, c, "url") }, "content", func() { dst = tell(dst, c, "content") })
 	switch {
 	case kind == "text":
 		dst = append(append(dst, '\n'), data...)

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"perigee"
@@ -18,19 +17,12 @@ func (p place) field(name string) string {
 
 // A message is one element of messages while it is read: its role may stand behind its content.
 type message struct {
-	role    []byte
-	parts   []perigee.Part
-	results []result
-	seal    string // waits for the next call
-	calls   bool
-	clears  bool // a system message that ends with the next message of the user
-}
-
-// A turn is what the user says between two turns of the model. Results of tools come first, in the order of
-// the calls, because the provider wants all of them right behind the calls.
-type turn struct {
-	results []result
-	rest    []perigee.Part
+	role      []byte
+	parts     []perigee.Part
+	results   []result
+	signature string // waits for the next call
+	calls     bool
+	clears    bool // a system message that ends with the next message of the user
 }
 
 // A later is an instruction that came inside the conversation.
@@ -97,46 +89,16 @@ func (d *decoder) place(m *message) {
 	}
 }
 
-// userMessage gathers the messages after a turn with calls into one content, since their results may come one
-// by one. Everything else stays as it came.
+// userMessage adds what the user says, with the results of tools.
 func (d *decoder) userMessage(m *message) {
 	if m.calls {
 		d.fail(invalid(fmt.Sprintf("messages[%d]: tool_use blocks can only be in assistant messages", d.at.message)))
 	}
 	d.lastUser = d.at.message
-	t := &d.turn
-	if t.results == nil {
-		t.results = m.results
-	} else {
-		t.results = append(t.results, m.results...)
+	for _, r := range m.results {
+		d.turns.Result(r.match, r.response)
 	}
-	if t.rest == nil {
-		t.rest = m.parts
-	} else {
-		t.rest = append(t.rest, m.parts...)
-	}
-	if !d.open && len(t.results) == 0 {
-		d.flush()
-	}
-}
-
-// flush ends the user's turn.
-func (d *decoder) flush() {
-	t := &d.turn
-	byCall := func(a, b result) int { return a.order - b.order }
-	if !slices.IsSortedFunc(t.results, byCall) {
-		slices.SortStableFunc(t.results, byCall)
-	}
-	parts := t.rest
-	if len(t.results) > 0 {
-		parts = make([]perigee.Part, 0, len(t.results)+len(t.rest))
-		for i := range t.results {
-			parts = append(parts, t.results[i].part)
-		}
-		parts = append(parts, t.rest...)
-	}
-	d.addContent(perigee.RoleUser, parts)
-	*t = turn{}
+	d.turns.User(m.parts)
 }
 
 func (d *decoder) modelMessage(m *message) {
@@ -144,15 +106,7 @@ func (d *decoder) modelMessage(m *message) {
 		d.fail(invalid(fmt.Sprintf("messages[%d]: tool_result blocks can only be in user messages", d.at.message)))
 		return
 	}
-	d.flush()
-	d.open = m.calls
-	d.addContent(perigee.RoleModel, m.parts)
-}
-
-func (d *decoder) addContent(role string, parts []perigee.Part) {
-	if len(parts) > 0 {
-		d.prompt.Contents = append(d.prompt.Contents, perigee.Content{Role: role, Parts: parts})
-	}
+	d.turns.Model(m.parts)
 }
 
 // systemMessage adds to the system prompt: the provider knows no instructions inside a conversation, and as
@@ -165,35 +119,4 @@ func (d *decoder) systemMessage(m *message) {
 		}
 		d.later = append(d.later, later{part: p, message: d.at.message, clears: m.clears})
 	}
-}
-
-// calls are all calls of the conversation so far, to find what a result answers.
-type calls struct {
-	list  []*perigee.FunctionCall
-	next  int            // the call that is probably answered next
-	index map[string]int // by id, as far as it was needed
-	known int            // so many of list are in index
-}
-
-// unanswered is the order of a result whose call is not in the conversation.
-const unanswered = math.MaxInt
-
-// find returns the place of a call and its name. A result for an unknown call goes by its id.
-func (s *calls) find(id string) (order int, name string) {
-	if s.next < len(s.list) && s.list[s.next].ID == id {
-		s.next++
-		return s.next - 1, s.list[s.next-1].Name
-	}
-	if s.index == nil {
-		s.index = make(map[string]int, len(s.list))
-	}
-	for ; s.known < len(s.list); s.known++ {
-		s.index[s.list[s.known].ID] = s.known
-	}
-	i, ok := s.index[id]
-	if !ok {
-		return unanswered, id
-	}
-	s.next = i + 1
-	return i, s.list[i].Name
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 type model struct {
@@ -36,7 +37,7 @@ func EncodeModel(m *perigee.Model) []byte {
 	return raw
 }
 
-// EncodeModels writes one page of the list; more says that there are others in the direction that was asked for.
+// EncodeModels writes one page of the list; more says that there are further pages in the requested direction.
 func EncodeModels(page []perigee.Model, more bool) []byte {
 	list := struct {
 		Data    []model `json:"data"`
@@ -52,4 +53,10 @@ func EncodeModels(page []perigee.Model, more bool) []byte {
 	}
 	raw, _ := json.Marshal(list)
 	return raw
+}
+
+// EncodeTokenCount writes the answer of count_tokens.
+func EncodeTokenCount(count *perigee.TokenCount) []byte {
+	var w rawjson.Writer
+	return w.Object().Key("input_tokens").Int(count.Total).EndObject().Buf
 }

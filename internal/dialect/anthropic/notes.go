@@ -6,8 +6,7 @@ import (
 	"perigee"
 )
 
-// maxNotes is how many different things a request can have noted. Who invents more fields than that learns
-// that there were more, not their names.
+// maxNotes bounds the notes of a request. Further unknown fields are counted, not named.
 const maxNotes = 32
 
 // notes are what was changed or dropped, each thing once.
@@ -32,7 +31,7 @@ func (n *notes) dropped(where string, name []byte) { n.field(perigee.NoteDropped
 func (n *notes) mapped(where string, name []byte) { n.field(perigee.NoteMapped, where, name) }
 
 func (n *notes) field(action, where string, name []byte) {
-	if len(n.list) <= maxNotes { // who sends a million unknown fields should not cost a million names
+	if len(n.list) <= maxNotes { // a million unknown fields should not cost a million names
 		n.add(action, where+fieldName(name))
 	}
 }

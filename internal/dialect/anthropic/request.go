@@ -2,11 +2,11 @@ package anthropic
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect/turns"
 	"perigee/internal/rawjson"
 )
 
@@ -17,7 +17,7 @@ type Display uint8
 const (
 	DisplayDefault Display = iota // it did not say: thinking is shown if some comes
 	DisplayFull                   // it asked for thinking
-	DisplayOmitted                // it asked for thinking, and for its seals only
+	DisplayOmitted                // it asked for thinking, and for its signatures only
 	DisplayNone                   // it asked for no thinking
 )
 
@@ -25,7 +25,7 @@ const (
 // request says; the caller adds the rest.
 type Answer struct {
 	ID       string // of the call; ids of messages and of server tools are made from it
-	Model    string // as the client named it, for an upstream that does not say who answers
+	Model    string // as the client named it, for an upstream that does not name the model that answers
 	Thinking Display
 
 	// SaveImage keeps a generated image, or a sound, and returns where the client can get it. Without it
@@ -51,13 +51,13 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 		return nil, nil, invalid("invalid JSON: " + err.Error())
 	}
 	if err := pieces.Err(len(origin.Body)); err != nil {
-		return nil, nil, invalid(err.Error()).WithNext("join small blocks and messages, or send less")
+		return nil, nil, invalid(err.Error()).WithHint("join small blocks and messages, or send less")
 	}
 	c := rawjson.NewCursor(origin.Body)
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
 		return nil, nil, invalid("the body is " + got.String() + ", not an object")
 	}
-	d := decoder{count: count}
+	d := decoder{count: count, turns: turns.Builder{JoinAfterCalls: true}}
 	d.request(c)
 	if err := d.failure(c); err != nil {
 		return nil, nil, err
@@ -66,19 +66,19 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 		return nil, nil, err
 	}
 	origin.Dialect = perigee.DialectAnthropic
-	origin.Notes = append(slices.Clip(origin.Notes), d.notes.list...)
+	origin.Note(d.notes.list...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
-	req.NameStop = len(prompt.Generation.Stop) > 0
+	req.ReportStopSequence = len(prompt.Generation.Stop) > 0
 	return req, answer, nil
 }
 
-// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence, so there is a limit to them. It is
-// far beyond what anybody needs.
+// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence, so there is a limit to them. It
+// is far beyond any real use.
 const (
 	maxStops     = 64
 	maxStopBytes = 16 << 10 // together
@@ -90,7 +90,8 @@ func (d *decoder) stopSequences(c *rawjson.Cursor) {
 	for i := range c.Array() {
 		s := c.String()
 		if bytes += len(s); i == maxStops || bytes > maxStopBytes {
-			d.fail(invalid(fmt.Sprintf("stop_sequences: there are more than %d, or they are longer than %d bytes together", maxStops, maxStopBytes)))
+			d.fail(invalid(fmt.Sprintf("stop_sequences: there are more than %d, or they are longer than %d bytes together",
+				maxStops, maxStopBytes)))
 			return
 		}
 		d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
@@ -117,16 +118,14 @@ type decoder struct {
 	display  Display
 	effort   string
 	choice   choice
-	named    []string        // the names of all tools, whoever runs them
+	named    []string        // the names of all tools, the server's included
 	removed  map[string]bool // tools that the conversation withdrew
-	unknown  *perigee.Error  // about the first block that nobody could be told of
+	unknown  *perigee.Error  // about the first block of an unknown type
 
 	system []perigee.Part // of the request
 	later  []later        // of system messages inside the conversation
-	turn   turn
+	turns  turns.Builder
 	parts  []perigee.Part // of the message being read; reused for the next
-	calls  calls
-	open   bool // the last turn of the model has calls that wait for results
 	at     place
 
 	lastUser int // which message was the user's last
@@ -173,10 +172,11 @@ func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
 			if d.err != nil {
 				break
 			}
-			d.prompt.Contents, d.later = rawjson.Reserve(c, d.prompt.Contents), rawjson.Reserve(c, d.later)
+			d.turns.Contents, d.later = rawjson.Reserve(c, d.turns.Contents), rawjson.Reserve(c, d.later)
 			d.message(c, i)
 		}
-		d.flush()
+		d.turns.Close()
+		d.prompt.Contents = d.turns.Contents
 	case "system":
 		d.readSystem(c)
 	case "tools":
@@ -260,7 +260,7 @@ func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
 			}
 		}
 	case "cache_control", "betas", "service_tier", "user_profile_id", "workspace_id":
-		// Caching is the provider's own; the others say who pays.
+		// Caching is the provider's own; the rest is about billing.
 	case "context_management":
 		d.contextManagement(c)
 	case "speed":
@@ -274,7 +274,7 @@ func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
 	case "thread":
 		d.fail(threadRefused())
 	case "compaction":
-		d.fail(invalid("compaction: conversations cannot be compacted here").WithNext("send the conversation without it"))
+		d.fail(invalid("compaction: not supported").WithHint("send the conversation without it"))
 	default:
 		return false
 	}
@@ -289,7 +289,7 @@ func emptyList(c *rawjson.Cursor) bool {
 	return empty
 }
 
-// contextManagement looks for edits whose effect somebody would miss. Clearing old thinking is none: the
+// contextManagement notes edits that would change the conversation. Clearing old thinking does not: the
 // provider keeps no more of it than it needs.
 func (d *decoder) contextManagement(c *rawjson.Cursor) {
 	for key := range c.Object() {

@@ -2,32 +2,36 @@ package anthropic
 
 import (
 	"perigee"
+	"perigee/internal/dialect/turns"
 	"perigee/internal/rawjson"
 )
 
-// A result is what a tool answered, and the place of the call that it answers.
+// A result is what a tool answered, and the call that it answers.
 type result struct {
-	order int
-	part  perigee.Part
+	match    turns.Match
+	response *perigee.FunctionResponse
 }
 
 // toolResult adds the answer of a tool: {"output": text}, or {"error": text}, with the media that came with it.
 func (d *decoder) toolResult(m *message, b *block) {
-	order, name := d.calls.find(b.answers)
-	response := &perigee.FunctionResponse{ID: b.answers, Name: name}
+	match := d.turns.Take([]byte(b.answers), "")
+	response := &perigee.FunctionResponse{ID: b.answers, Name: b.answers}
+	if match.Call != nil {
+		response.Name = match.Call.Name
+	}
 	text := b.content
 	if len(text) == 0 || text[0] != '"' { // a string is a string: no need to look inside
-		var plain string
-		d.inside(b.content, "content", func(c *rawjson.Cursor) { plain, response.Media = d.plain(c, nil) })
-		text = rawjson.AppendString(nil, plain)
+		joined := rawjson.NewJoined(len(b.content))
+		d.inside(b.content, "content", func(c *rawjson.Cursor) { response.Media = d.plainBlocks(c, nil, joined.Add) })
+		text = joined.JSON()
 	}
 	if b.failed {
-		const name = `{"error":`
-		response.Response = append(append(append(make([]byte, 0, len(name)+len(text)+1), name...), text...), '}')
+		w := rawjson.Writer{Buf: make([]byte, 0, len(text)+16)}
+		response.Response = w.Object().Key("error").Raw(text).EndObject().Buf
 	} else {
 		response.Output = text
 	}
-	m.results = append(m.results, result{order: order, part: perigee.Part{Kind: perigee.PartResponse, Response: response}})
+	m.results = append(m.results, result{match, response})
 }
 
 // plain reads content as text and the media in it: a string, or a list of blocks, whose texts are joined with
@@ -50,16 +54,22 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 		text.Add("\n")
 		text.Add(s)
 	}
+	media = d.plainBlocks(c, media, say)
+	if n < 2 {
+		return only, media
+	}
+	return text.String(), media
+}
+
+// plainBlocks reads a list of blocks, and passes each text to say.
+func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, say func(string)) []perigee.Part {
 	for range c.Array() {
 		if d.err != nil {
 			break
 		}
 		media = d.plainBlock(c, media, say)
 	}
-	if n < 2 {
-		return only, media
-	}
-	return text.String(), media
+	return media
 }
 
 func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, say func(string)) []perigee.Part {

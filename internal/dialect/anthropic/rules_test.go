@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 )
 
 // TestRulesTellTheTruth decodes each example and compares what happened with what the table says.
 func TestRulesTellTheTruth(t *testing.T) {
 	seen := map[string]bool{}
-	for _, rule := range Rules() {
+	for _, rule := range perigeetest.FieldRules(t, "rules.tsv") {
 		t.Run(rule.Field, func(t *testing.T) {
 			if seen[rule.Field] || rule.Becomes == "" {
 				t.Error("twice in the table, or without an explanation")
@@ -29,17 +30,17 @@ func TestRulesTellTheTruth(t *testing.T) {
 			}
 			switch rule.Handling {
 			case perigee.HandlingCarried, perigee.HandlingAccepted:
-				if len(req.Notes) > 0 {
-					t.Errorf("%s: there are notes: %v", rule.Example, req.Notes)
+				if len(req.Log.Notes()) > 0 {
+					t.Errorf("%s: there are notes: %v", rule.Example, req.Log.Notes())
 				}
 			default:
-				named := slices.ContainsFunc(req.Notes, func(n perigee.Note) bool {
+				named := slices.ContainsFunc(req.Log.Notes(), func(n perigee.Note) bool {
 					same := n.Action == string(rule.Handling) || n.Action == perigee.NoteRepaired && rule.Handling == perigee.HandlingMapped
 					field, _, _ := strings.Cut(n.Subject, " ") // behind it stands what it became
 					return same && (n.Subject == rule.Field || field == rule.Field)
 				})
-				if len(req.Notes) != 1 || !named {
-					t.Errorf("%s: want one note that %s was %s, got %v", rule.Example, rule.Field, rule.Handling, req.Notes)
+				if len(req.Log.Notes()) != 1 || !named {
+					t.Errorf("%s: want one note that %s was %s, got %v", rule.Example, rule.Field, rule.Handling, req.Log.Notes())
 				}
 			}
 		})

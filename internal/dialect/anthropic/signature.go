@@ -7,45 +7,45 @@ import (
 	"perigee"
 )
 
-// The provider seals its thinking, and wants the seals back where they were: on the thinking itself, or on the
-// call that came of it. This dialect has one place for a seal, the signature of a thinking block. A seal that
-// belongs elsewhere travels there inside a carrier, which says where it belongs:
+// The provider signs its thinking, and wants the signatures back where they were: on the thinking itself, or on the call that
+// came of it. This dialect has one place for a signature, in a thinking block. One that belongs elsewhere travels there inside a
+// carrier, which says where it belongs:
 //
-//	perigee.1.call.SEAL           of the next tool_use block in the message
-//	perigee.1.thinking.TEXT.SEAL  of this block, whose text (in base64) the client asked not to see
+//	perigee.1.call.SIGNATURE           of the next tool_use block in the message
+//	perigee.1.thinking.TEXT.SIGNATURE  of this block, whose text (in base64) the client asked not to see
 //
-// Everything else in that place is a seal of the thinking block itself, and none of our business.
+// Everything else in that place is a signature of the thinking block itself.
 const (
 	carrier         = "perigee.1."
 	carrierCall     = carrier + "call."
 	carrierThinking = carrier + "thinking."
 )
 
-// carryCall packs the seal of a call.
-func carryCall(seal string) string { return carrierCall + seal }
+// carryCall packs the signature of a call.
+func carryCall(signature string) string { return carrierCall + signature }
 
-// carryThinking packs a seal together with the thinking that it seals.
-func carryThinking(text []byte, seal string) string {
-	return carrierThinking + base64.RawURLEncoding.EncodeToString(text) + "." + seal
+// carryThinking packs a signature together with the thinking that it is over.
+func carryThinking(text []byte, signature string) string {
+	return carrierThinking + base64.RawURLEncoding.EncodeToString(text) + "." + signature
 }
 
-// openSeal appends what a thinking block stands for, and returns the seal that waits for the next call: the
-// one from a carrier, else the one that waited before.
-func openSeal(parts []perigee.Part, b *block, waiting string) ([]perigee.Part, string) {
-	text, seal := b.thinking, b.signature
-	if call, ok := strings.CutPrefix(seal, carrierCall); ok {
-		waiting, seal = call, ""
-	} else if packed, ok := strings.CutPrefix(seal, carrierThinking); ok {
+// openSignature appends what a thinking block stands for, and returns the signature that waits for the next call: the one from a
+// carrier, else the one that waited before.
+func openSignature(parts []perigee.Part, b *block, waiting string) ([]perigee.Part, string) {
+	text, signature := b.thinking, b.signature
+	if call, ok := strings.CutPrefix(signature, carrierCall); ok {
+		waiting, signature = call, ""
+	} else if packed, ok := strings.CutPrefix(signature, carrierThinking); ok {
 		hidden, rest, _ := strings.Cut(packed, ".")
 		if plain, err := base64.RawURLEncoding.DecodeString(hidden); err == nil {
-			seal = rest
+			signature = rest
 			if text == "" {
 				text = string(plain)
 			}
 		}
 	}
-	if text == "" && seal == "" {
+	if text == "" && signature == "" {
 		return parts, waiting
 	}
-	return append(parts, perigee.Part{Kind: perigee.PartText, Text: text, Thought: true, Signature: seal}), waiting
+	return append(parts, perigee.Part{Kind: perigee.PartText, Text: text, Thought: true, Signature: signature}), waiting
 }

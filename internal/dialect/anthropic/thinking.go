@@ -47,7 +47,8 @@ func (d *decoder) outputConfig(c *rawjson.Cursor) {
 		switch string(key) {
 		case "effort":
 			if d.effort = c.String(); levels[d.effort] == "" && c.Err() == nil {
-				d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " + strconv.Quote(fieldName([]byte(d.effort)))))
+				d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " +
+					strconv.Quote(fieldName([]byte(d.effort)))))
 			}
 		case "format":
 			d.outputFormat(c, "output_config.format")

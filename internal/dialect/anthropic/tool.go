@@ -53,32 +53,12 @@ func (d *decoder) tool(c *rawjson.Cursor) {
 }
 
 func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
+	c.Read(func(key []byte) {
 		switch string(key) {
-		case "type":
-			t.kind = c.String()
-		case "name":
-			t.name = c.String()
-		case "description":
-			t.description = c.String()
-		case "input_schema":
-			t.schema = c.Raw()
-		case "input_examples":
-			t.examples = c.Raw()
-		case "display_width_px":
-			t.width = c.Int64()
-		case "display_height_px":
-			t.height = c.Int64()
-		case "allowed_callers":
-			t.remote = true
-			for range c.Array() {
-				t.remote = t.remote && string(c.Bytes()) != "direct"
-			}
 		case "max_uses", "allowed_domains", "blocked_domains", "user_location", "max_content_tokens", "url_sources", "max_characters":
-			t.limits = append(t.limits, string(key))
+			if c.Kind() != rawjson.Null {
+				t.limits = append(t.limits, string(key))
+			}
 		case "cache_control", "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
 			"response_inclusion", "use_cache", "citations", "caching":
 			// Arguments always come whole and follow the schema as well as the model can; a tool that may
@@ -86,9 +66,17 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 		case "model", "max_tokens", "configs", "default_config", "mcp_server_name", "tools":
 			// Of kinds that are noted as a whole.
 		default:
-			d.notes.dropped("tools[].", key)
+			if c.Kind() != rawjson.Null {
+				d.notes.dropped("tools[].", key)
+			}
 		}
-	}
+	}, "type", &t.kind, "name", &t.name, "description", &t.description, "input_schema", &t.schema, "input_examples", &t.examples,
+		"display_width_px", &t.width, "display_height_px", &t.height, "allowed_callers", func() {
+			t.remote = true
+			for range c.Array() {
+				t.remote = t.remote && string(c.Bytes()) != "direct"
+			}
+		})
 }
 
 // declare adds a function of the client's.
@@ -121,16 +109,7 @@ func serverTool(kind string) string {
 func (d *decoder) toolChange(b *block) {
 	d.inside(b.tool, "tool", func(c *rawjson.Cursor) {
 		var kind, name string
-		for key := range c.Object() {
-			switch string(key) {
-			case "type":
-				kind = c.String()
-			case "name":
-				name = c.String()
-			case "definition":
-				d.tool(c)
-			}
-		}
+		c.Read(nil, "type", &kind, "name", &name, "definition", func() { d.tool(c) })
 		switch {
 		case kind == "tool_definition":
 		case kind != "tool_reference":
@@ -147,19 +126,11 @@ func (d *decoder) toolChange(b *block) {
 type choice struct{ kind, name string }
 
 func (d *decoder) toolChoice(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		switch string(key) {
-		case "type":
-			d.choice.kind = c.String()
-		case "name":
-			d.choice.name = c.String()
-		case "disable_parallel_tool_use":
-			if c.Bool() {
-				d.notes.add(perigee.NoteDropped, "tool_choice.disable_parallel_tool_use")
-			}
-		default:
-			d.notes.dropped("tool_choice.", key)
-		}
+	serial := false
+	c.Read(func(key []byte) { d.notes.dropped("tool_choice.", key) },
+		"type", &d.choice.kind, "name", &d.choice.name, "disable_parallel_tool_use", &serial)
+	if serial {
+		d.notes.add(perigee.NoteDropped, "tool_choice.disable_parallel_tool_use")
 	}
 }
 

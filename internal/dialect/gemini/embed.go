@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"strconv"
-
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -22,7 +20,7 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 	}
 	if other != "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is %s, but the URL names %s", place, other, ModelID(model)).
-			WithNext("ask each model by a URL of its own")
+			WithHint("send one request per model")
 	}
 	origin.Dialect = perigee.DialectGemini
 	return &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}, nil
@@ -31,24 +29,17 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 // EncodeEmbed writes the body of batchEmbedContents.
 func EncodeEmbed(req *perigee.EmbedRequest) []byte {
 	w := writer{}
-	w.open()
-	w.key("requests")
-	w.list(len(req.Inputs), func(i int) {
+	w.Object()
+	w.list("requests", len(req.Inputs), func(i int) {
 		in := &req.Inputs[i]
-		w.open()
-		w.text("model", "models/"+req.Model)
-		w.key("content")
+		w.Object().Key("model").String("models/" + req.Model).Key("content")
 		w.content(&in.Content)
 		w.text("taskType", in.TaskType)
 		w.text("title", in.Title)
-		if in.Dimensions > 0 {
-			w.int("outputDimensionality", &in.Dimensions)
-		}
-		w.fields(in.Extra)
-		w.close()
+		w.count("outputDimensionality", in.Dimensions)
+		w.end(in.Extra)
 	})
-	w.close()
-	return w.buf
+	return w.EndObject().Buf
 }
 
 // EstimateEmbed is about how many tokens the body of embedContent or batchEmbedContents has.
@@ -81,29 +72,15 @@ func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error
 		return nil, 0, err
 	}
 	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		switch string(key) {
-		case "embedding":
-			vectors = append(vectors, decodeVector(c))
-		case "embeddings":
-			for range c.Array() {
-				vectors = append(vectors, decodeVector(c))
-			}
-		case "usageMetadata":
-			tokens = embedUsage(c)
-		}
-	}
+	c.Read(nil, "embedding", func() { vectors = append(vectors, decodeVector(c)) }, "embeddings", each(c, &vectors, decodeVector),
+		"usageMetadata", func() { tokens = embedUsage(c) })
 	return vectors, tokens, c.Err()
 }
 
 // EmbedTokens is how many tokens the provider names in an answer that was checked before; 0: it names none.
 func EmbedTokens(body []byte) (tokens int64) {
 	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		if string(key) == "usageMetadata" {
-			tokens = embedUsage(c)
-		}
-	}
+	c.Read(nil, "usageMetadata", func() { tokens = embedUsage(c) })
 	return tokens
 }
 
@@ -116,13 +93,7 @@ func embedUsage(c *rawjson.Cursor) int64 {
 
 func decodeVector(c *rawjson.Cursor) []float32 {
 	var v []float32
-	for key := range c.Object() {
-		if string(key) == "values" {
-			for range c.Array() {
-				v = append(v, float32(c.Float64()))
-			}
-		}
-	}
+	c.Read(nil, "values", each(c, &v, func(c *rawjson.Cursor) float32 { return float32(c.Float64()) }))
 	return v
 }
 
@@ -132,23 +103,20 @@ func EncodeEmbeddings(e *perigee.Embeddings, batch bool) []byte {
 		return e.Raw
 	}
 	w := writer{}
-	w.open()
+	w.Object()
 	if batch {
-		w.key("embeddings")
-		w.list(len(e.Vectors), func(i int) { w.vector(e.Vectors[i]) })
+		w.list("embeddings", len(e.Vectors), func(i int) { w.vector(e.Vectors[i]) })
 	} else {
-		w.key("embedding")
+		w.Key("embedding")
 		w.vector(e.Vectors[0])
 	}
-	w.close()
-	return w.buf
+	return w.EndObject().Buf
 }
 
 func (w *writer) vector(v []float32) {
-	w.open()
-	w.key("values")
-	w.list(len(v), func(i int) { w.buf = strconv.AppendFloat(w.buf, float64(v[i]), 'g', -1, 32) })
-	w.close()
+	w.Object()
+	w.list("values", len(v), func(i int) { w.Float(float64(v[i]), 32) })
+	w.EndObject()
 }
 
 // DecodeTokenCount reads the provider's answer to countTokens.
@@ -158,14 +126,7 @@ func DecodeTokenCount(body []byte) (*perigee.TokenCount, error) {
 	}
 	count := &perigee.TokenCount{}
 	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		switch camel(key) {
-		case "totalTokens":
-			count.Total = c.Int64()
-		case "cachedContentTokenCount":
-			count.Cached = c.Int64()
-		}
-	}
+	read(c, nil, "totalTokens", &count.Total, "cachedContentTokenCount", &count.Cached)
 	return count, c.Err()
 }
 
@@ -175,26 +136,16 @@ func EncodeTokenCount(count *perigee.TokenCount) []byte {
 		return count.Raw
 	}
 	w := writer{}
-	w.open()
-	w.int("totalTokens", &count.Total)
-	if count.Cached > 0 {
-		w.int("cachedContentTokenCount", &count.Cached)
-	}
-	w.close()
-	return w.buf
+	w.Object().Key("totalTokens").Int(count.Total)
+	w.count("cachedContentTokenCount", count.Cached)
+	return w.EndObject().Buf
 }
 
 // EncodeCountRequest writes the body of countTokens for a prompt that came in another dialect. Only the
 // wrapped form counts the system instruction and the tools as well.
 func EncodeCountRequest(p *perigee.Prompt, model string) []byte {
-	inner := EncodeRequest(p)
-	w := writer{}
-	w.open()
-	w.key("generateContentRequest")
-	w.buf = append(w.buf, `{"model":`...)
-	w.value("models/" + model)
-	w.buf = append(w.buf, ',')
-	w.buf = append(w.buf, inner[1:]...)
-	w.close()
-	return w.buf
+	request := EncodeRequest(p)
+	var w rawjson.Writer
+	w.Object().Key("generateContentRequest").Object().Key("model").String("models/" + model)
+	return w.Elements(request[1:]).EndObject().Buf
 }

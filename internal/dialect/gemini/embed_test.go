@@ -25,7 +25,7 @@ func TestBatchIsBounded(t *testing.T) {
 		_, rewriteErr := RewriteModel(body, "gemini-embedding-001")
 		runtime.ReadMemStats(&after)
 		for _, err := range []error{err, rewriteErr} {
-			if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, "at most 100 requests") || e.Next == "" {
+			if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, "at most 100 requests") || e.Hint == "" {
 				t.Errorf("%.40s: %v", body, err)
 			}
 		}

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"strconv"
-
 	"perigee"
 	"perigee/internal/rawjson"
 )
@@ -15,252 +13,226 @@ func EncodeRequest(p *perigee.Prompt) []byte {
 
 // AppendRequest appends to dst what EncodeRequest returns.
 func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
-	w := writer{buf: dst}
-	w.open()
+	w := writer{}
+	w.Buf = dst
+	w.Object()
 	if p.System != nil {
-		w.key("systemInstruction")
+		w.Key("systemInstruction")
 		w.content(p.System)
 	}
-	w.key("contents")
-	w.list(len(p.Contents), func(i int) { w.content(&p.Contents[i]) })
+	w.list("contents", len(p.Contents), func(i int) { w.content(&p.Contents[i]) })
 	if len(p.Tools) > 0 {
-		w.key("tools")
 		w.tools(p.Tools)
 	}
 	if p.ToolConfig != nil {
-		w.key("toolConfig")
 		w.toolConfig(p.ToolConfig)
 	}
 	w.generation(&p.Generation)
-	w.fields(p.Extra)
-	w.close()
-	return w.buf
+	w.end(p.Extra)
+	return w.Buf
 }
 
-// RequestSize guesses how long a prompt is when it is written, so that it is written into one piece of memory. Escapes make
-// texts of code about a sixteenth longer.
+// countedSize is from which size on escapes are counted. A buffer that turns out too small is copied into a larger one, which is
+// cheaper than counting where prompts are small, and takes too much memory where they are large.
+const countedSize = 2 << 20
+
+// RequestSize is about how long a prompt is when it is written, so that it is written into one piece of memory.
 func RequestSize(p *perigee.Prompt) int {
+	if size := promptSize(p, guessedSize); size < countedSize {
+		return size
+	}
+	return promptSize(p, rawjson.QuotedSize)
+}
+
+// guessedSize is how long a text is when it is written: escapes make texts of code about a sixteenth longer.
+func guessedSize(text string) int { return len(text) * 17 / 16 }
+
+func promptSize(p *perigee.Prompt, quoted func(string) int) int {
 	size := 1024
 	for i := range p.Contents {
-		size += contentSize(&p.Contents[i])
+		size += 64 + partsSize(p.Contents[i].Parts, quoted)
 	}
 	if p.System != nil {
-		size += contentSize(p.System)
+		size += 64 + partsSize(p.System.Parts, quoted)
 	}
 	for _, t := range p.Tools {
 		size += len(t.Config) + 64
 		if t.Function != nil {
-			size += len(t.Function.Name) + len(t.Function.Description)*17/16 + len(t.Function.Parameters) + 64
+			size += len(t.Function.Name) + quoted(t.Function.Description) + len(t.Function.Parameters) + 64
 		}
 	}
 	return size
 }
 
-func contentSize(c *perigee.Content) int { return 64 + partsSize(c.Parts) }
-
-func partsSize(parts []perigee.Part) int {
+func partsSize(parts []perigee.Part, quoted func(string) int) int {
 	size := 0
 	for i := range parts {
 		part := &parts[i]
-		size += 64 + len(part.Text)*17/16 + len(part.Signature)
+		size += 64 + quoted(part.Text) + len(part.Signature)
 		switch part.Kind {
 		case perigee.PartBlob:
 			size += len(part.Blob.Data)
 		case perigee.PartCall:
 			size += len(part.Call.Args) + len(part.Call.Name) + len(part.Call.ID)
 		case perigee.PartResponse:
-			size += len(part.Response.Response) + len(part.Response.Output) + len(part.Response.Name) + len(part.Response.ID) + partsSize(part.Response.Media)
+			r := part.Response
+			size += len(r.Response) + len(r.Output) + len(r.Name) + len(r.ID) + partsSize(r.Media, quoted)
 		}
 	}
 	return size
 }
 
-// A writer writes JSON objects member by member.
-type writer struct {
-	buf   []byte
-	comma bool // a member was written before in the open object
-}
+// A writer writes the objects of this dialect. Members without a value are left out.
+type writer struct{ rawjson.Writer }
 
-func (w *writer) open() {
-	w.buf = append(w.buf, '{')
-	w.comma = false
-}
-
-func (w *writer) close() {
-	w.buf = append(w.buf, '}')
-	w.comma = true
-}
-
-func (w *writer) key(name string) {
-	if w.comma {
-		w.buf = append(w.buf, ',')
-	}
-	w.buf = rawjson.AppendString(w.buf, name)
-	w.buf = append(w.buf, ':')
-	w.comma = true
-}
-
-func (w *writer) list(n int, item func(i int)) {
-	w.buf = append(w.buf, '[')
+func (w *writer) list(name string, n int, item func(i int)) {
+	w.Key(name).Array()
 	for i := range n {
-		if i > 0 {
-			w.buf = append(w.buf, ',')
-		}
 		item(i)
 	}
-	w.buf = append(w.buf, ']')
-	w.comma = true
+	w.EndArray()
 }
-
-func (w *writer) value(s string) { w.buf = rawjson.AppendString(w.buf, s) }
 
 func (w *writer) text(name, s string) {
 	if s != "" {
-		w.key(name)
-		w.value(s)
+		w.Key(name).String(s)
 	}
 }
 
 func (w *writer) raw(name string, v []byte) {
 	if v != nil {
-		w.key(name)
-		w.buf = append(w.buf, v...)
+		w.Key(name).Raw(v)
 	}
 }
 
 func (w *writer) int(name string, v *int64) {
 	if v != nil {
-		w.key(name)
-		w.buf = strconv.AppendInt(w.buf, *v, 10)
+		w.Key(name).Int(*v)
+	}
+}
+
+// count is int for a number that is 0 where it is not known.
+func (w *writer) count(name string, n int64) {
+	if n > 0 {
+		w.Key(name).Int(n)
 	}
 }
 
 func (w *writer) float(name string, v *float64) {
 	if v != nil {
-		w.key(name)
-		w.buf = strconv.AppendFloat(w.buf, *v, 'g', -1, 64)
+		w.Key(name).Float(*v, 64)
 	}
 }
 
 func (w *writer) bool(name string, v *bool) {
 	if v != nil {
-		w.key(name)
-		w.buf = strconv.AppendBool(w.buf, *v)
+		w.Key(name).Bool(*v)
 	}
 }
 
 func (w *writer) strings(name string, list []string) {
 	if list != nil {
-		w.key(name)
-		w.list(len(list), func(i int) { w.value(list[i]) })
+		w.list(name, len(list), func(i int) { w.String(list[i]) })
 	}
 }
 
-func (w *writer) fields(fields perigee.Fields) {
+// extra writes members without a word in package perigee.
+func (w *writer) extra(fields perigee.Fields) {
 	for _, f := range fields {
-		w.raw(f.Name, f.Value)
+		if f.Value != nil {
+			w.AnyKey(f.Name).Raw(f.Value)
+		}
 	}
+}
+
+// end ends an object with such members.
+func (w *writer) end(fields perigee.Fields) {
+	w.extra(fields)
+	w.EndObject()
 }
 
 func (w *writer) content(c *perigee.Content) {
-	w.open()
+	w.Object()
 	w.text("role", c.Role)
-	w.key("parts")
-	w.list(len(c.Parts), func(i int) { w.part(&c.Parts[i]) })
-	w.fields(c.Extra)
-	w.close()
+	w.list("parts", len(c.Parts), func(i int) { w.part(&c.Parts[i]) })
+	w.end(c.Extra)
 }
 
 func (w *writer) part(p *perigee.Part) {
-	w.open()
+	w.Object()
 	if p.Thought {
-		w.bool("thought", &p.Thought)
+		w.Members(`"thought":true`)
 	}
 	switch p.Kind {
 	case perigee.PartText:
-		w.key("text")
-		w.value(p.Text)
+		w.Key("text").String(p.Text)
 	case perigee.PartBlob:
-		w.key("inlineData")
-		w.open()
+		w.Key("inlineData").Object()
 		w.text("mimeType", p.Blob.MIME)
 		w.text("data", p.Blob.Data)
-		w.fields(p.Blob.Extra)
-		w.close()
+		w.end(p.Blob.Extra)
 	case perigee.PartFile:
-		w.key("fileData")
-		w.open()
+		w.Key("fileData").Object()
 		w.text("mimeType", p.File.MIME)
 		w.text("fileUri", p.File.URI)
-		w.fields(p.File.Extra)
-		w.close()
+		w.end(p.File.Extra)
 	case perigee.PartCall:
-		w.key("functionCall")
-		w.call(p.Call)
+		w.Key("functionCall").Object()
+		w.text("id", p.Call.ID)
+		w.text("name", p.Call.Name)
+		w.raw("args", p.Call.Args)
+		w.end(p.Call.Extra)
 	case perigee.PartResponse:
-		w.key("functionResponse")
-		w.open()
-		w.text("id", p.Response.ID)
-		w.text("name", p.Response.Name)
-		if output := p.Response.Output; output != nil {
-			w.key("response")
-			w.open()
-			w.raw("output", output)
-			w.close()
-		} else {
-			w.raw("response", p.Response.Response)
-		}
-		if media := p.Response.Media; len(media) > 0 {
-			w.key("parts")
-			w.list(len(media), func(i int) { w.part(&media[i]) })
-		}
-		w.fields(p.Response.Extra)
-		w.close()
+		w.response(p.Response)
 	case perigee.PartOther: // its members are in Extra
 	}
 	w.text("thoughtSignature", p.Signature)
-	w.fields(p.Extra)
-	w.close()
+	w.end(p.Extra)
 }
 
-func (w *writer) call(call *perigee.FunctionCall) {
-	w.open()
-	w.text("id", call.ID)
-	w.text("name", call.Name)
-	w.raw("args", call.Args)
-	w.fields(call.Extra)
-	w.close()
+func (w *writer) response(r *perigee.FunctionResponse) {
+	w.Key("functionResponse").Object()
+	w.text("id", r.ID)
+	w.text("name", r.Name)
+	if r.Output != nil {
+		w.Key("response").Object().Key("output").Raw(r.Output).EndObject()
+	} else {
+		w.raw("response", r.Response)
+	}
+	if len(r.Media) > 0 {
+		w.list("parts", len(r.Media), func(i int) { w.part(&r.Media[i]) })
+	}
+	w.end(r.Extra)
 }
 
-// tools writes all functions as one tool, where the provider wants them, and each built-in one by itself.
+// tools writes all functions as one tool, where the provider wants them, after the built-in ones, of which each is a tool.
 func (w *writer) tools(tools []perigee.Tool) {
-	var functions []*perigee.Function
-	var builtins []perigee.Tool
+	functions := 0
+	w.Key("tools").Array()
 	for _, t := range tools {
-		if t.Function != nil {
-			functions = append(functions, t.Function)
-		} else {
-			builtins = append(builtins, t)
+		switch {
+		case t.Function != nil:
+			functions++
+		case t.Config != nil:
+			w.Object().AnyKey(t.Builtin).Raw(t.Config).EndObject()
+		default:
+			w.Object().EndObject()
 		}
 	}
-	n := len(builtins)
-	if len(functions) > 0 {
-		n++
-	}
-	w.list(n, func(i int) {
-		w.open()
-		if i < len(builtins) {
-			w.raw(builtins[i].Builtin, builtins[i].Config)
-		} else {
-			w.key("functionDeclarations")
-			w.list(len(functions), func(i int) { w.function(functions[i]) })
+	if functions > 0 {
+		w.Object().Key("functionDeclarations").Array()
+		for _, t := range tools {
+			if t.Function != nil {
+				w.function(t.Function)
+			}
 		}
-		w.close()
-	})
+		w.EndArray().EndObject()
+	}
+	w.EndArray()
 }
 
 func (w *writer) function(f *perigee.Function) {
-	w.open()
+	w.Object()
 	w.text("name", f.Name)
 	w.text("description", f.Description)
 	if f.JSONSchema {
@@ -268,29 +240,24 @@ func (w *writer) function(f *perigee.Function) {
 	} else {
 		w.raw("parameters", f.Parameters)
 	}
-	w.fields(f.Extra)
-	w.close()
+	w.end(f.Extra)
 }
 
 func (w *writer) toolConfig(t *perigee.ToolConfig) {
-	w.open()
+	w.Key("toolConfig").Object()
 	if t.Mode != "" || t.Allowed != nil || t.Calling != nil {
-		w.key("functionCallingConfig")
-		w.open()
+		w.Key("functionCallingConfig").Object()
 		w.text("mode", t.Mode)
 		w.strings("allowedFunctionNames", t.Allowed)
-		w.fields(t.Calling)
-		w.close()
+		w.end(t.Calling)
 	}
-	w.fields(t.Extra)
-	w.close()
+	w.end(t.Extra)
 }
 
 func (w *writer) generation(g *perigee.Generation) {
-	at, comma := len(w.buf), w.comma
-	w.key("generationConfig")
-	w.open()
-	empty := len(w.buf)
+	before := w.Writer
+	w.Key("generationConfig").Object()
+	empty := len(w.Buf)
 	w.float("temperature", g.Temperature)
 	w.float("topP", g.TopP)
 	w.float("topK", g.TopK)
@@ -304,23 +271,20 @@ func (w *writer) generation(g *perigee.Generation) {
 	w.raw("responseSchema", g.ResponseSchema)
 	w.raw("responseJsonSchema", g.ResponseJSON)
 	w.strings("responseModalities", g.Modalities)
-	if t := g.Thinking; t != nil {
-		w.key("thinkingConfig")
-		w.thinking(t)
+	if g.Thinking != nil {
+		w.Key("thinkingConfig")
+		w.thinking(g.Thinking)
 	}
-	w.fields(g.Extra)
-	if len(w.buf) == empty {
-		w.buf, w.comma = w.buf[:at], comma // nothing was touched
-		return
+	w.end(g.Extra)
+	if len(w.Buf) == empty+1 {
+		w.Writer = before // it has no members
 	}
-	w.close()
 }
 
 func (w *writer) thinking(t *perigee.Thinking) {
-	w.open()
+	w.Object()
 	w.bool("includeThoughts", t.Include)
 	w.int("thinkingBudget", t.Budget)
 	w.text("thinkingLevel", t.Level)
-	w.fields(t.Extra)
-	w.close()
+	w.end(t.Extra)
 }

@@ -28,16 +28,13 @@ func (e *encoder) encode(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventFinish:
 		e.finishes = append(e.finishes, *ev)
 		return dst
-	case perigee.EventNote:
-		return dst
 	}
-	w := writer{buf: dst}
-	w.open()
-	w.key("candidates")
-	w.list(1, func(int) { w.candidate(ev.Candidate, eventParts(ev), nil, metadataOf(ev)) })
-	e.tail(&w, nil)
-	w.close()
-	return w.buf
+	w := writer{}
+	w.Buf = dst
+	w.Object().Key("candidates").Array()
+	w.candidate(ev.Candidate, eventParts(ev), nil, metadataOf(ev))
+	w.EndArray()
+	return e.tail(&w, nil)
 }
 
 // close appends the last chunk, if one is due.
@@ -45,25 +42,25 @@ func (e *encoder) close(dst []byte) []byte {
 	if len(e.finishes) == 0 && e.usage == nil {
 		return dst
 	}
-	w := writer{buf: dst}
-	w.open()
+	w := writer{}
+	w.Buf = dst
+	w.Object()
 	if i := slices.IndexFunc(e.finishes, func(ev perigee.Event) bool { return ev.Finish.Blocked }); i >= 0 {
 		w.blocked(e.finishes[i].Finish)
 	} else {
-		w.key("candidates")
-		w.list(len(e.finishes), func(i int) {
+		w.list("candidates", len(e.finishes), func(i int) {
 			w.candidate(e.finishes[i].Candidate, nil, e.finishes[i].Finish, nil)
 		})
 	}
-	e.tail(&w, e.usage)
-	w.close()
-	return w.buf
+	return e.tail(&w, e.usage)
 }
 
-func (e *encoder) tail(w *writer, usage *perigee.Usage) {
+// tail ends a chunk.
+func (e *encoder) tail(w *writer, usage *perigee.Usage) []byte {
 	w.usage(usage)
 	w.text("modelVersion", e.model)
 	w.text("responseId", e.id)
+	return w.EndObject().Buf
 }
 
 // A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that do not
@@ -96,7 +93,6 @@ func (c *Collector) Add(ev *perigee.Event) {
 		c.candidate(ev.Candidate).finish = ev.Finish
 	case perigee.EventGrounding, perigee.EventLogprobs:
 		c.candidate(ev.Candidate).describe(ev)
-	case perigee.EventNote:
 	default:
 		c.candidate(ev.Candidate).add(ev)
 	}
@@ -112,7 +108,7 @@ func (c *Collector) candidate(index int) *collected {
 	return &c.candidates[len(c.candidates)-1]
 }
 
-// add joins deltas of one kind into one part, and gives a lone seal to the part before it.
+// add joins deltas of one kind into one part, and gives a lone signature to the part before it.
 func (c *collected) add(ev *perigee.Event) {
 	var last *perigee.Part
 	if n := len(c.parts); n > 0 {
@@ -157,20 +153,17 @@ func (c *Collector) Bytes() []byte {
 		return c.frame
 	}
 	w := writer{}
-	w.open()
+	w.Object()
 	if i := slices.IndexFunc(c.candidates, func(k collected) bool { return k.finish != nil && k.finish.Blocked }); i >= 0 {
 		w.blocked(c.candidates[i].finish)
 	} else {
-		w.key("candidates")
-		w.list(len(c.candidates), func(i int) {
+		w.list("candidates", len(c.candidates), func(i int) {
 			k := &c.candidates[i]
 			k.settle()
 			w.candidate(k.index, k.parts, k.finish, k.metadata)
 		})
 	}
-	c.encoder.tail(&w, c.encoder.usage)
-	w.close()
-	return w.buf
+	return c.encoder.tail(&w, c.encoder.usage)
 }
 
 // metadataOf returns what an event says about a candidate beside its content.
@@ -207,41 +200,29 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 
 // blocked says why there is no answer.
 func (w *writer) blocked(finish *perigee.Finish) {
-	w.key("promptFeedback")
-	w.open()
+	w.Key("promptFeedback").Object()
 	w.text("blockReason", finish.Reason)
-	w.close()
+	w.EndObject()
 }
 
 func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Finish, metadata perigee.Fields) {
-	w.open()
-	w.key("content")
+	w.Object().Key("content")
 	w.content(&perigee.Content{Role: perigee.RoleModel, Parts: parts})
 	if finish != nil {
 		w.text("finishReason", finish.Reason)
 		w.text("finishMessage", finish.Message)
 	}
-	w.fields(metadata)
-	i := int64(index)
-	w.int("index", &i)
-	w.close()
+	w.extra(metadata)
+	w.Key("index").Int(int64(index)).EndObject()
 }
 
 func (w *writer) usage(u *perigee.Usage) {
 	if u == nil {
 		return
 	}
-	candidates, total := u.Output-u.Thinking, u.Total()
-	w.key("usageMetadata")
-	w.open()
-	w.int("promptTokenCount", &u.Input)
-	w.int("candidatesTokenCount", &candidates)
-	w.int("totalTokenCount", &total)
-	if u.Cached > 0 {
-		w.int("cachedContentTokenCount", &u.Cached)
-	}
-	if u.Thinking > 0 {
-		w.int("thoughtsTokenCount", &u.Thinking)
-	}
-	w.close()
+	w.Key("usageMetadata").Object().Key("promptTokenCount").Int(u.Input)
+	w.Key("candidatesTokenCount").Int(u.Output - u.Thinking).Key("totalTokenCount").Int(u.Total())
+	w.count("cachedContentTokenCount", u.Cached)
+	w.count("thoughtsTokenCount", u.Thinking)
+	w.EndObject()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/providererr"
 	"perigee/internal/rawjson"
 )
 
@@ -44,72 +45,35 @@ func rpcName(status int, class perigee.Class) string {
 // details stay; the class stands in an ErrorInfo of our domain beside them.
 func EncodeError(status int, err *perigee.Error) []byte {
 	w := writer{}
-	w.open()
-	w.key("error")
-	w.open()
-	code := int64(status)
-	w.int("code", &code)
+	w.Object().Key("error").Object().Key("code").Int(int64(status))
 	w.text("message", err.Error())
 	w.text("status", rpcName(status, err.Class))
-	w.key("details")
-	w.list(len(err.Details)+1, func(i int) {
-		if i < len(err.Details) {
-			w.buf = append(w.buf, err.Details[i]...)
-			return
-		}
-		w.open()
-		w.text("@type", "type.googleapis.com/google.rpc.ErrorInfo")
-		w.text("reason", strings.ToUpper(string(err.Class)))
-		w.text("domain", "perigee")
-		w.close()
-	})
-	w.close()
-	w.close()
-	return w.buf
-}
-
-// classOfStatus judges a provider's answer by its HTTP status alone.
-func classOfStatus(status int) perigee.Class {
-	switch {
-	case status == 401:
-		return perigee.ClassUnauthenticated
-	case status == 403:
-		return perigee.ClassForbidden
-	case status == 404:
-		return perigee.ClassNotFound
-	case status == 429:
-		return perigee.ClassRateLimited
-	case status == 499:
-		return perigee.ClassCanceled
-	case status == 501:
-		return perigee.ClassUnimplemented
-	case status == 529:
-		return perigee.ClassCapacity
-	case status >= 400 && status < 500:
-		return perigee.ClassInvalid
+	w.Key("details").Array()
+	for _, detail := range err.Details {
+		w.Raw(detail)
 	}
-	return perigee.ClassUnavailable
+	w.Object().Members(`"@type":"type.googleapis.com/google.rpc.ErrorInfo"`)
+	w.text("reason", strings.ToUpper(string(err.Class)))
+	return w.Members(`"domain":"perigee"`).EndObject().EndArray().EndObject().EndObject().Buf
 }
 
 // DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a list of
-// one. What is not even JSON (a proxy's HTML) becomes an error that says so. status is the HTTP status of
-// the answer, 0 when the error came inside a stream; it is read from the error then.
+// one. What is not JSON (a proxy's HTML) becomes an error that says so. status is the HTTP status of the
+// answer, 0 when the error came inside a stream; it is read from the error then.
 func DecodeError(status int, body []byte) *perigee.Error {
-	e := &perigee.Error{Status: status}
-	var reasons []string
+	e := &perigee.Error{}
+	e.Class, e.Status = providererr.ClassOf(status, body)
 	if rawjson.Check(body) == nil {
-		reasons = decodeStatus(rawjson.NewCursor(body), e)
+		decodeStatus(rawjson.NewCursor(body), e)
 	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("the provider answered with status %d and did not explain it", status)
 	}
-	e.Class = classOfStatus(e.Status)
-	refine(e, reasons)
 	return e
 }
 
-// CheckAnswer looks whether an answer in one piece, which came with status 200, is one at all: JSON, and not
-// the report of an error.
+// CheckAnswer returns an error if an answer in one piece, which came with status 200, is not JSON or is itself an
+// error.
 func CheckAnswer(body []byte) error {
 	if err := rawjson.Check(body); err != nil {
 		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}
@@ -123,13 +87,14 @@ func CheckAnswer(body []byte) error {
 	return nil
 }
 
-// decodeStatus fills e from a Status and returns the reasons that its details name.
-func decodeStatus(c *rawjson.Cursor, e *perigee.Error) (reasons []string) {
+// decodeStatus takes message, details and delay of a Status, untouched.
+func decodeStatus(c *rawjson.Cursor, e *perigee.Error) {
 	if c.Kind() == rawjson.Array {
 		for range c.Array() {
-			return decodeStatus(c, e)
+			decodeStatus(c, e)
+			return
 		}
-		return nil
+		return
 	}
 	for key := range c.Object() {
 		switch string(key) {
@@ -137,13 +102,7 @@ func decodeStatus(c *rawjson.Cursor, e *perigee.Error) (reasons []string) {
 			if c.Kind() == rawjson.String {
 				e.Message = c.String()
 			} else {
-				reasons = decodeStatus(c, e)
-			}
-		case "code":
-			if c.Kind() == rawjson.Number {
-				if code := int(c.Int64()); e.Status == 0 {
-					e.Status = code
-				}
+				decodeStatus(c, e)
 			}
 		case "message":
 			e.Message = c.String()
@@ -151,52 +110,19 @@ func decodeStatus(c *rawjson.Cursor, e *perigee.Error) (reasons []string) {
 			for range c.Array() {
 				raw := c.Raw()
 				e.Details = append(e.Details, json.RawMessage(append([]byte(nil), raw...)))
-				if r := decodeDetail(rawjson.NewCursor(raw), e); r != "" {
-					reasons = append(reasons, r)
-				}
+				decodeDelay(rawjson.NewCursor(raw), e)
 			}
 		}
 	}
-	return reasons
 }
 
-// decodeDetail takes the reason and the delay out of one detail.
-func decodeDetail(c *rawjson.Cursor, e *perigee.Error) (reason string) {
+// decodeDelay takes the delay of a RetryInfo.
+func decodeDelay(c *rawjson.Cursor, e *perigee.Error) {
 	for key := range c.Object() {
-		switch string(key) {
-		case "reason":
-			reason = c.String()
-		case "retryDelay":
+		if string(key) == "retryDelay" {
 			if d, err := time.ParseDuration(c.String()); err == nil && d > 0 {
 				e.Retry = d
 			}
-		case "violations": // of a QuotaFailure
-			for range c.Array() {
-				for key := range c.Object() {
-					if string(key) == "quotaId" && strings.Contains(c.String(), "PerDay") {
-						reason = "QUOTA_EXHAUSTED"
-					}
-				}
-			}
 		}
-	}
-	return reason
-}
-
-// refine corrects the class by the reasons, which say more than the status.
-func refine(e *perigee.Error, reasons []string) {
-	for _, reason := range reasons {
-		switch reason {
-		case "API_KEY_INVALID", "API_KEY_EXPIRED":
-			e.Class = perigee.ClassUnauthenticated
-		case "QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE":
-			e.Class = perigee.ClassExhausted
-		case "MODEL_CAPACITY_EXHAUSTED":
-			e.Class = perigee.ClassCapacity
-		}
-	}
-	// The official API says "the model is overloaded" in the message only.
-	if e.Status == 503 && strings.Contains(strings.ToLower(e.Message), "overloaded") {
-		e.Class = perigee.ClassCapacity
 	}
 }

@@ -5,26 +5,21 @@ import (
 	"perigee/internal/rawjson"
 )
 
+// each reads the elements of an array with decode.
+func each[T any](c *rawjson.Cursor, list *[]T, decode func(c *rawjson.Cursor) T) func() {
+	return func() {
+		for range c.Array() {
+			*list = append(*list, decode(c))
+		}
+	}
+}
+
 // decodeGrounding reads groundingMetadata. It stands beside the answer, so what is wrong in it is left out and fails nothing.
 func decodeGrounding(raw []byte) *perigee.Grounding {
 	g := &perigee.Grounding{}
 	c := rawjson.NewCursor(raw)
-	for key := range c.Object() {
-		switch camel(key) {
-		case "webSearchQueries":
-			for range c.Array() {
-				g.Queries = append(g.Queries, c.String())
-			}
-		case "groundingChunks":
-			for range c.Array() {
-				g.Sources = append(g.Sources, decodeSource(c))
-			}
-		case "groundingSupports":
-			for range c.Array() {
-				g.Supports = append(g.Supports, decodeSupport(c))
-			}
-		}
-	}
+	read(c, nil, "webSearchQueries", each(c, &g.Queries, (*rawjson.Cursor).String),
+		"groundingChunks", each(c, &g.Sources, decodeSource), "groundingSupports", each(c, &g.Supports, decodeSupport))
 	return g
 }
 
@@ -33,16 +28,8 @@ func decodeGrounding(raw []byte) *perigee.Grounding {
 func decodeSource(c *rawjson.Cursor) perigee.Source {
 	var s perigee.Source
 	for range c.Object() {
-		if c.Kind() != rawjson.Object {
-			continue
-		}
-		for key := range c.Object() {
-			switch string(key) {
-			case "uri":
-				s.URL = c.String()
-			case "title":
-				s.Title = c.String()
-			}
+		if c.Kind() == rawjson.Object {
+			c.Read(nil, "uri", &s.URL, "title", &s.Title)
 		}
 	}
 	return s
@@ -50,25 +37,9 @@ func decodeSource(c *rawjson.Cursor) perigee.Source {
 
 func decodeSupport(c *rawjson.Cursor) perigee.Support {
 	var s perigee.Support
-	for key := range c.Object() {
-		switch camel(key) {
-		case "segment":
-			for key := range c.Object() {
-				switch camel(key) {
-				case "startIndex":
-					s.Start = int(c.Int64())
-				case "endIndex":
-					s.End = int(c.Int64())
-				case "text":
-					s.Text = c.String()
-				}
-			}
-		case "groundingChunkIndices":
-			for range c.Array() {
-				s.Sources = append(s.Sources, c.Int64())
-			}
-		}
-	}
+	read(c, nil, "groundingChunkIndices", each(c, &s.Sources, (*rawjson.Cursor).Int64), "segment", func() {
+		read(c, nil, "startIndex", &s.Start, "endIndex", &s.End, "text", &s.Text)
+	})
 	return s
 }
 
@@ -76,38 +47,16 @@ func decodeSupport(c *rawjson.Cursor) perigee.Support {
 func decodeLogprobs(raw []byte) *perigee.Logprobs {
 	l := &perigee.Logprobs{}
 	c := rawjson.NewCursor(raw)
-	for key := range c.Object() {
-		switch camel(key) {
-		case "chosenCandidates":
-			l.Chosen = decodeTokens(c)
-		case "topCandidates":
-			for range c.Array() {
-				var tokens []perigee.Token
-				for key := range c.Object() {
-					if string(key) == "candidates" {
-						tokens = decodeTokens(c)
-					}
-				}
-				l.Top = append(l.Top, tokens)
-			}
-		}
+	top := func(c *rawjson.Cursor) (tokens []perigee.Token) {
+		c.Read(nil, "candidates", each(c, &tokens, decodeToken))
+		return tokens
 	}
+	read(c, nil, "chosenCandidates", each(c, &l.Chosen, decodeToken), "topCandidates", each(c, &l.Top, top))
 	return l
 }
 
-func decodeTokens(c *rawjson.Cursor) []perigee.Token {
-	var tokens []perigee.Token
-	for range c.Array() {
-		var t perigee.Token
-		for key := range c.Object() {
-			switch camel(key) {
-			case "token":
-				t.Text = c.String()
-			case "logProbability":
-				t.Logprob = c.Float64()
-			}
-		}
-		tokens = append(tokens, t)
-	}
-	return tokens
+func decodeToken(c *rawjson.Cursor) perigee.Token {
+	var t perigee.Token
+	read(c, nil, "token", &t.Text, "logProbability", &t.Logprob)
+	return t
 }

@@ -70,10 +70,10 @@ func TestFinishKinds(t *testing.T) {
 		"STOP": perigee.FinishDone, "": perigee.FinishDone, "SOMETHING_NEW": perigee.FinishDone, "FINISH_REASON_UNSPECIFIED": perigee.FinishDone,
 		"MAX_TOKENS": perigee.FinishLength, "OTHER": perigee.FinishUnexplained,
 		"SAFETY": perigee.FinishFiltered, "RECITATION": perigee.FinishFiltered, "IMAGE_RECITATION": perigee.FinishFiltered, "JAILBREAK": perigee.FinishFiltered,
-		"MALFORMED_FUNCTION_CALL": perigee.FinishMishap, "MISSING_THOUGHT_SIGNATURE": perigee.FinishMishap,
+		"MALFORMED_FUNCTION_CALL": perigee.FinishMalformed, "MISSING_THOUGHT_SIGNATURE": perigee.FinishMalformed,
 	} {
 		got := FinishOf(reason)
-		if got.Kind != want || got.Reason != reason || (got.Trouble != "") != (want == perigee.FinishMishap) {
+		if got.Kind != want || got.Reason != reason || (got.Trouble != "") != (want == perigee.FinishMalformed) {
 			t.Errorf("%s is %+v", reason, got)
 		}
 	}

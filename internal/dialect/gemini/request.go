@@ -2,7 +2,9 @@ package gemini
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -32,7 +34,7 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 	body := origin.Body
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
 		if err := count.Err(len(body)); err != nil { // the bytes could go on as they are
-			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithNext("join small parts and contents, or send less")
+			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("join small parts and contents, or send less")
 		}
 		return DecodePrompt(body)
 	})
@@ -42,7 +44,7 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 			return nil, invalidMembers(err)
 		}
 		if other != "" {
-			req.Notes = append(req.Notes, perigee.Note{Action: perigee.NoteMapped, Subject: "model " + other + " in the body to the one in the URL"})
+			req.Note(perigee.Note{Action: perigee.NoteMapped, Subject: "model " + other + " in the body to the one in the URL"})
 		}
 	}
 	return req, nil
@@ -64,7 +66,7 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, 
 		if known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
 			wrong = fmt.Errorf("%s: want %v, found %v", m.Name, want, m.Kind)
 		}
-		// Names with escapes in them are not worth a table: who writes those gets the slower way.
+		// Names with escapes are rare and take the slower path.
 		namesModel = namesModel || field == "model" || field == "generateContentRequest" || bytes.IndexByte(m.Name, '\\') >= 0
 	})
 	if kind := rawjson.NewCursor(body).Kind(); err == nil && kind != rawjson.Object {
@@ -123,6 +125,9 @@ func decodePrompt(c *rawjson.Cursor, p *perigee.Prompt) {
 
 // keep reads the next value into fields under the name it came with.
 func keep(fields perigee.Fields, name string, c *rawjson.Cursor) perigee.Fields {
+	if len(fields) == cap(fields) {
+		fields = slices.Grow(fields, len(fields)+1) // doubled: append would leave five times a long list as garbage
+	}
 	return append(fields, perigee.Field{Name: name, Value: c.Raw()})
 }
 
@@ -176,81 +181,44 @@ func decodePart(c *rawjson.Cursor) perigee.Part {
 	return part
 }
 
-func decodeBlob(c *rawjson.Cursor) *perigee.Blob {
-	b := &perigee.Blob{}
+// read reads an object into variables as Cursor.Read does, by the lowerCamel names of its members. The rest goes to extra.
+func read(c *rawjson.Cursor, extra *perigee.Fields, into ...any) {
 	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "mimeType":
-			b.MIME = c.String()
-		case "data":
-			b.Data = c.String()
-		default:
-			b.Extra = keep(b.Extra, name, c)
+		name := camel(key)
+		if v := rawjson.Named(name, into); v != nil {
+			c.Into(v)
+		} else if extra != nil {
+			*extra = keep(*extra, name, c)
 		}
 	}
+}
+
+func decodeBlob(c *rawjson.Cursor) *perigee.Blob {
+	b := &perigee.Blob{}
+	read(c, &b.Extra, "mimeType", &b.MIME, "data", &b.Data)
 	return b
 }
 
 func decodeFile(c *rawjson.Cursor) *perigee.File {
 	f := &perigee.File{}
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "mimeType":
-			f.MIME = c.String()
-		case "fileUri":
-			f.URI = c.String()
-		default:
-			f.Extra = keep(f.Extra, name, c)
-		}
-	}
+	read(c, &f.Extra, "mimeType", &f.MIME, "fileUri", &f.URI)
 	return f
 }
 
 func decodeCall(c *rawjson.Cursor) *perigee.FunctionCall {
 	call := &perigee.FunctionCall{}
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "id":
-			call.ID = c.String()
-		case "name":
-			call.Name = c.String()
-		case "args":
-			call.Args = present(c)
-		default:
-			call.Extra = keep(call.Extra, name, c)
-		}
-	}
+	read(c, &call.Extra, "id", &call.ID, "name", &call.Name, "args", &call.Args)
 	return call
 }
 
 func decodeResponsePart(c *rawjson.Cursor) *perigee.FunctionResponse {
 	r := &perigee.FunctionResponse{}
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "id":
-			r.ID = c.String()
-		case "name":
-			r.Name = c.String()
-		case "response":
-			r.Response = present(c)
-		case "parts":
-			for range c.List() {
-				r.Media = append(rawjson.Reserve(c, r.Media), decodePart(c))
-			}
-		default:
-			r.Extra = keep(r.Extra, name, c)
+	read(c, &r.Extra, "id", &r.ID, "name", &r.Name, "response", &r.Response, "parts", func() {
+		for range c.List() {
+			r.Media = append(rawjson.Reserve(c, r.Media), decodePart(c))
 		}
-	}
+	})
 	return r
-}
-
-// present is Raw, with null as absent.
-func present(c *rawjson.Cursor) []byte {
-	if c.Kind() == rawjson.Null {
-		c.Skip()
-		return nil
-	}
-	return c.Raw()
 }
 
 func decodeTools(c *rawjson.Cursor) []perigee.Tool {
@@ -272,42 +240,19 @@ func decodeTools(c *rawjson.Cursor) []perigee.Tool {
 
 func decodeFunction(c *rawjson.Cursor) *perigee.Function {
 	f := &perigee.Function{}
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "name":
-			f.Name = c.String()
-		case "description":
-			f.Description = c.String()
-		case "parameters":
-			f.Parameters = present(c)
-		case "parametersJsonSchema":
-			f.Parameters, f.JSONSchema = present(c), true
-		default:
-			f.Extra = keep(f.Extra, name, c)
-		}
+	var schema json.RawMessage
+	read(c, &f.Extra, "name", &f.Name, "description", &f.Description, "parameters", &f.Parameters, "parametersJsonSchema", &schema)
+	if schema != nil {
+		f.Parameters, f.JSONSchema = schema, true
 	}
 	return f
 }
 
 func decodeToolConfig(c *rawjson.Cursor) *perigee.ToolConfig {
 	t := &perigee.ToolConfig{}
-	for key := range c.Object() {
-		switch name := camel(key); name {
-		case "functionCallingConfig":
-			for key := range c.Object() {
-				switch name := camel(key); name {
-				case "mode":
-					t.Mode = c.String()
-				case "allowedFunctionNames":
-					t.Allowed = decodeStrings(c)
-				default:
-					t.Calling = keep(t.Calling, name, c)
-				}
-			}
-		default:
-			t.Extra = keep(t.Extra, name, c)
-		}
-	}
+	read(c, &t.Extra, "functionCallingConfig", func() {
+		read(c, &t.Calling, "mode", &t.Mode, "allowedFunctionNames", func() { t.Allowed = decodeStrings(c) })
+	})
 	return t
 }
 
@@ -320,63 +265,25 @@ func decodeStrings(c *rawjson.Cursor) []string {
 }
 
 func decodeGeneration(c *rawjson.Cursor, g *perigee.Generation) {
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
-		switch name := camel(key); name {
-		case "temperature":
-			g.Temperature = ptr(c.Float64())
-		case "topP":
-			g.TopP = ptr(c.Float64())
-		case "topK":
-			g.TopK = ptr(c.Float64())
-		case "maxOutputTokens":
-			g.MaxOutputTokens = ptr(c.Int64())
-		case "candidateCount":
-			g.Candidates = ptr(c.Int64())
-		case "seed":
-			g.Seed = ptr(c.Int64())
-		case "presencePenalty":
-			g.PresencePenalty = ptr(c.Float64())
-		case "frequencyPenalty":
-			g.FrequencyPenalty = ptr(c.Float64())
-		case "stopSequences":
-			g.Stop = decodeStrings(c)
-		case "responseMimeType":
-			g.ResponseMIME = c.String()
-		case "responseSchema":
-			g.ResponseSchema = c.Raw()
-		case "responseJsonSchema":
-			g.ResponseJSON = c.Raw()
-		case "responseModalities":
-			g.Modalities = decodeStrings(c)
-		case "thinkingConfig":
-			g.Thinking = decodeThinking(c)
-		default:
-			g.Extra = keep(g.Extra, name, c)
-		}
-	}
+	read(c, &g.Extra,
+		"temperature", &g.Temperature, "topP", &g.TopP, "topK", &g.TopK,
+		"maxOutputTokens", &g.MaxOutputTokens, "candidateCount", &g.Candidates, "seed", &g.Seed,
+		"presencePenalty", &g.PresencePenalty, "frequencyPenalty", &g.FrequencyPenalty,
+		"stopSequences", func() { g.Stop = decodeStrings(c) },
+		"responseMimeType", &g.ResponseMIME, "responseSchema", &g.ResponseSchema, "responseJsonSchema", &g.ResponseJSON,
+		"responseModalities", func() { g.Modalities = decodeStrings(c) },
+		"thinkingConfig", func() { g.Thinking = decodeThinking(c) })
+	g.Extra = present(g.Extra)
 }
 
 func decodeThinking(c *rawjson.Cursor) *perigee.Thinking {
 	t := &perigee.Thinking{}
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
-		switch name := camel(key); name {
-		case "includeThoughts":
-			t.Include = ptr(c.Bool())
-		case "thinkingBudget":
-			t.Budget = ptr(c.Int64())
-		case "thinkingLevel":
-			t.Level = c.String()
-		default:
-			t.Extra = keep(t.Extra, name, c)
-		}
-	}
+	read(c, &t.Extra, "includeThoughts", &t.Include, "thinkingBudget", &t.Budget, "thinkingLevel", &t.Level)
+	t.Extra = present(t.Extra)
 	return t
 }
 
-func ptr[T any](v T) *T { return &v }
+// present leaves out members that are null.
+func present(fields perigee.Fields) perigee.Fields {
+	return slices.DeleteFunc(fields, func(f perigee.Field) bool { return string(f.Value) == "null" })
+}

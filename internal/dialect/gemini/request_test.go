@@ -112,7 +112,7 @@ func TestEncodeKeepsEverything(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"nothing":           {``, "the text ends"},
+		"nothing":           {``, "the text is empty"},
 		"a list":            {`[]`, "want an object"},
 		"a text":            {`"x"`, "want an object"},
 		"cut short":         {`{"contents":[`, "the text ends"},

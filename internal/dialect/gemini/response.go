@@ -11,8 +11,8 @@ import (
 // A Decoder turns the chunks of one answer into events. It looks at every byte of a chunk once to see that it is JSON, and
 // reads only what is asked for. Its zero value is ready.
 type Decoder struct {
-	// Outline leaves out what the answer says and tells only of its start, usage and finish: enough for those who
-	// watch a stream whose frames go on as they are.
+	// Outline skips content and decodes only start, usage and finish: enough to observe a stream whose frames are forwarded
+	// unchanged.
 	Outline bool
 	// Envelope is the member of an object in which the provider wraps chunks. One that comes without is taken as it is.
 	Envelope string
@@ -57,8 +57,8 @@ func (d *Decoder) check(chunk []byte) error {
 	return rawjson.Check(chunk)
 }
 
-// isNotable tells the members without which a chunk is nothing but content and running totals, in both spellings. Who
-// writes a name with escapes is read, to be sure.
+// isNotable reports whether a chunk has members beside content and running totals, in both spellings. A name with escapes counts
+// as notable.
 func isNotable(name []byte) bool {
 	switch string(name) {
 	case "finishReason", "finish_reason", "promptFeedback", "prompt_feedback", "error":
@@ -72,7 +72,7 @@ func isNotable(name []byte) bool {
 // that reports an error, gives that error; the events before it still count.
 func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]perigee.Event, error) {
 	if err := d.check(chunk); err != nil {
-		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON: " + err.Error(), Cause: err}
+		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent something that is not JSON: %w", err)
 	}
 	r := &d.chunk
 	*r = response{outline: d.Outline, events: events}
@@ -96,7 +96,7 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]per
 	}
 	r.read(c)
 	if err := c.Err(); err != nil {
-		return events, &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer of unknown shape: " + err.Error(), Cause: err}
+		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent an answer of unknown shape: %w", err)
 	}
 	if r.failure != nil {
 		return events, r.failure
@@ -149,8 +149,8 @@ func (r *response) read(c *rawjson.Cursor) {
 				}
 			}
 		case "error":
-			if raw := present(c); raw != nil {
-				r.failure = DecodeError(0, raw)
+			if c.Kind() != rawjson.Null {
+				r.failure = DecodeError(0, c.Raw())
 			}
 		}
 	}
@@ -189,11 +189,14 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		case "finishMessage":
 			message = c.String()
 		case "groundingMetadata":
-			if raw := present(c); raw != nil && !r.outline {
-				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding, Grounding: decodeGrounding(raw), Raw: slices.Clone(raw)})
+			if c.Kind() != rawjson.Null && !r.outline {
+				raw := c.Raw()
+				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding,
+					Grounding: decodeGrounding(raw), Raw: slices.Clone(raw)})
 			}
 		case "logprobsResult":
-			if raw := present(c); raw != nil && !r.outline {
+			if c.Kind() != rawjson.Null && !r.outline {
+				raw := c.Raw()
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Logprobs: decodeLogprobs(raw), Raw: slices.Clone(raw)})
 			}
 		}
@@ -208,7 +211,7 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 	}
 }
 
-// part turns one part into an event. An empty text with a seal is a seal for the block before it; an
+// part turns one part into an event. An empty text with a signature is a signature for the block before it; an
 // empty text without one says nothing.
 func (r *response) part(c *rawjson.Cursor) {
 	p := decodePart(c)
@@ -245,7 +248,7 @@ func (r *response) part(c *rawjson.Cursor) {
 	default:
 		w := writer{}
 		w.part(&p)
-		e.Kind, e.Raw = perigee.EventPart, w.buf
+		e.Kind, e.Raw = perigee.EventPart, w.Buf
 	}
 	r.events = append(r.events, e)
 }
@@ -262,22 +265,8 @@ func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
 		return nil
 	}
 	var prompt, candidates, thoughts, tools, total, cached int64
-	for key := range c.Object() {
-		switch camel(key) {
-		case "promptTokenCount":
-			prompt = c.Int64()
-		case "candidatesTokenCount":
-			candidates = c.Int64()
-		case "thoughtsTokenCount":
-			thoughts = c.Int64()
-		case "toolUsePromptTokenCount":
-			tools = c.Int64()
-		case "totalTokenCount":
-			total = c.Int64()
-		case "cachedContentTokenCount":
-			cached = c.Int64()
-		}
-	}
+	read(c, nil, "promptTokenCount", &prompt, "candidatesTokenCount", &candidates, "thoughtsTokenCount", &thoughts,
+		"toolUsePromptTokenCount", &tools, "totalTokenCount", &total, "cachedContentTokenCount", &cached)
 	// No answer has a trillion tokens. What says so would spoil every sum that it is part of.
 	for _, n := range []*int64{&prompt, &candidates, &thoughts, &tools, &total, &cached} {
 		*n = min(max(*n, 0), 1<<40)

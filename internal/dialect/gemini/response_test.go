@@ -147,7 +147,6 @@ func answer() []perigee.Event {
 		{Kind: perigee.EventThinking, Text: "an"},
 		{Kind: perigee.EventSignature, Signature: "s1"},
 		{Kind: perigee.EventText, Text: "Hel"},
-		{Kind: perigee.EventNote, Note: &perigee.Note{Action: "dropped", Subject: "x"}},
 		{Kind: perigee.EventText, Text: "lo <&>"},
 		{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: "c", Name: "read", Args: json.RawMessage(`{"a":1}`)}, Signature: "s2"},
 		{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aA=="}},

@@ -69,7 +69,7 @@ func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 // invalidMembers is the error for what modelMembers returned.
 func invalidMembers(err error) *perigee.Error {
 	if errors.Is(err, errBatch) {
-		return perigee.Errorf(perigee.ClassInvalid, "%w", err).WithNext("split it into several batches")
+		return perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("split it into several batches")
 	}
 	return invalidBody(err)
 }
@@ -88,10 +88,10 @@ func modelOf(c *rawjson.Cursor, at string, visit func(c *rawjson.Cursor, at stri
 
 // SetThinking returns body with another thinkingConfig, and everything else as it came.
 func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
-	w := writer{}
+	w, outer := writer{}, rawjson.Writer{}
 	w.thinking(thinking)
-	config := w.buf
-	alone := append(append([]byte(`{"thinkingConfig":`), config...), '}')
+	config := w.Buf
+	alone := outer.Object().Key("thinkingConfig").Raw(config).EndObject().Buf
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
 		if camel(key) != "generationConfig" {
@@ -115,11 +115,11 @@ func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
 	return insertMember(body, outside, "generationConfig", alone)
 }
 
-// insertMember puts a member before all others of the object that begins at a place.
+// insertMember inserts a member at the beginning of the object that starts at an offset.
 func insertMember(body []byte, at int, name string, value []byte) []byte {
 	member := append([]byte(`"`+name+`":`), value...)
 	for range rawjson.NewCursor(body[at:]).Object() {
-		member = append(member, ',') // there are others
+		member = append(member, ',') // the object is not empty
 		break
 	}
 	return rawjson.Splice(body, rawjson.Edit{Start: at + 1, End: at + 1, New: member})

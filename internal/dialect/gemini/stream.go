@@ -53,8 +53,8 @@ func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 }
 
 // RepeatError appends the error of Fail a second time, without framing, where events were asked for. @google/genai before 2.0,
-// @google/generative-ai and what is built on them take an event without candidates for an empty chunk, and the end that follows for
-// the end of the answer. They throw the error that a read consists of, and fail on bytes left over at the end; sent a moment
+// @google/generative-ai and what is built on them take an event without candidates for an empty chunk, and the end that follows
+// for the end of the answer. They throw the error that a read consists of, and fail on bytes left over at the end; sent a moment
 // later, the object is such a read. To readers of event streams the line is an unknown field, which they ignore.
 func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte {
 	if !s.SSE {
@@ -63,8 +63,8 @@ func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte 
 	return append(dst, EncodeError(status, err)...)
 }
 
-// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the array. An event stream has comments
-// for this, but Google's libraries take them, and blank lines, for a broken answer.
+// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the array. An event stream has
+// comments for this, but Google's libraries take them, and blank lines, for a broken answer.
 func (s *Stream) Idle(dst []byte) []byte {
 	if s.SSE {
 		return sse.AppendEvent(dst, "", []byte("{}"), true)

@@ -88,9 +88,11 @@ func Type(name, fallback string) string {
 var types = map[string]string{
 	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
 	"heic": "image/heic", "heif": "image/heif", "bmp": "image/bmp", "avif": "image/avif",
-	"pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html", "json": "application/json",
+	"pdf": "application/pdf", "txt": "text/plain", "md": "text/markdown", "csv": "text/csv",
+	"html": "text/html", "json": "application/json",
 	"mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm", "mpeg": "video/mpeg",
-	"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg", "opus": "audio/opus", "aac": "audio/aac", "aiff": "audio/aiff", "m4a": "audio/mp4",
+	"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "ogg": "audio/ogg",
+	"opus": "audio/opus", "aac": "audio/aac", "aiff": "audio/aiff", "m4a": "audio/mp4",
 }
 
 // AudioType is the type of a sound in a format as OpenAI names it.

@@ -24,9 +24,20 @@ func Arguments(text []byte) (args json.RawMessage, repaired bool) {
 
 // Wrap returns an object with one member. The name needs no escapes.
 func Wrap(name string, value []byte) json.RawMessage {
-	b := make([]byte, 0, len(name)+len(value)+5)
-	b = append(append(append(b, `{"`...), name...), `":`...)
-	return append(append(b, value...), '}')
+	w := rawjson.Writer{Buf: make([]byte, 0, len(name)+len(value)+5)}
+	return w.Object().Key(name).Raw(value).EndObject().Buf
+}
+
+// FreeText is the schema of a tool that takes free text, as a function with one string: input. A grammar for the text can only be
+// asked for.
+func FreeText(syntax, definition string) json.RawMessage {
+	about := "The input of the tool, as plain text."
+	if definition != "" {
+		about += " It must match this " + syntax + " grammar:\n" + definition
+	}
+	w := rawjson.Writer{}
+	w.Lit(`{"type":"object","properties":{"input":{"type":"string","description":`).String(about)
+	return w.Lit(`}},"required":["input"]}`).Buf
 }
 
 // Unwrap undoes Wrap for a value that is a string. Of arguments that have another form, the text is the value.

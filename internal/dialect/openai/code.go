@@ -26,14 +26,7 @@ func CodeText(part json.RawMessage) string {
 
 // ReadPair reads two strings out of an object. What it lacks is empty.
 func ReadPair(c *rawjson.Cursor, first, second string) (a, b string) {
-	for key := range c.Object() {
-		switch string(key) {
-		case first:
-			a = c.String()
-		case second:
-			b = c.String()
-		}
-	}
+	c.Read(nil, first, &a, second, &b)
 	return a, b
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"perigee"
@@ -67,7 +66,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, notes.List...)
+	origin.Note(notes.List...)
 	req.Origin = origin
 	return req, packed, nil
 }
@@ -92,7 +91,7 @@ func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 			continue // only counted, for the message
 		}
 		if kind := c.Kind(); kind == rawjson.Number || kind == rawjson.Array {
-			return nil, Wrong("input", "tokens cannot be turned back into text here").WithNext("send the text itself")
+			return nil, Wrong("input", "arrays of tokens are not supported").WithHint("send the text itself")
 		}
 		text := c.String()
 		if text == "" && c.Err() == nil {
@@ -102,58 +101,58 @@ func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	}
 	if count > maxInputs {
 		return nil, refusedInput("input", "array_above_max_length",
-			fmt.Sprintf("array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxInputs, count)).
-			WithNext("split it into several requests")
+			fmt.Sprintf("array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+				maxInputs, count)).
+			WithHint("split it into several requests")
 	}
 	if count == 0 && c.Err() == nil {
-		return nil, refusedInput("input", "empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead.").
-			WithNext("send at least one text")
+		return nil, refusedInput("input", "empty_array",
+			"empty array. Expected an array with minimum length 1, but got an empty array instead.").
+			WithHint("send at least one text")
 	}
 	return texts, nil
 }
 
 func emptyInput(param string) *perigee.Error {
-	return refusedInput(param, "empty_string", "empty string. Expected a string with minimum length 1, but got an empty string instead.").
-		WithNext("leave empty texts out")
+	return refusedInput(param, "empty_string",
+		"empty string. Expected a string with minimum length 1, but got an empty string instead.").
+		WithHint("leave empty texts out")
 }
 
 // refusedInput is an error in the words of the official API, which some clients compare.
 func refusedInput(param, code, problem string) *perigee.Error {
-	return &perigee.Error{Class: perigee.ClassInvalid, Message: "Invalid '" + param + "': " + problem, Cause: &perigee.Fault{Param: param, Code: code}}
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: "Invalid '" + param + "': " + problem,
+		Cause: &perigee.Fault{Param: param, Code: code}}
 }
 
 // EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of little-endian 32-bit
 // numbers when packed is set.
 func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
-	dst := append(make([]byte, 0, embeddingsSize(e, packed)), `{"object":"list","data":[`...)
+	w := rawjson.Writer{Buf: make([]byte, 0, embeddingsSize(e, packed))}
+	w.Object().Members(`"object":"list"`).Key("data").Array()
 	var raw []byte
 	for i, vector := range e.Vectors {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"object":"embedding","index":`...)
-		dst = strconv.AppendInt(dst, int64(i), 10)
-		dst = append(dst, `,"embedding":`...)
+		w.Object().Members(`"object":"embedding"`).Key("index").Int(int64(i)).Key("embedding")
 		if packed {
 			raw = raw[:0]
 			for _, v := range vector {
 				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 			}
-			dst = append(dst, '"')
-			dst = base64.StdEncoding.AppendEncode(dst, raw)
-			dst = append(dst, '"')
+			w.Lit(`"`)
+			w.Buf = base64.StdEncoding.AppendEncode(w.Buf, raw)
+			w.Lit(`"`)
 		} else {
-			dst = appendVector(dst, vector)
+			w.Array()
+			for _, v := range vector {
+				w.Float(float64(v), 32)
+			}
+			w.EndArray()
 		}
-		dst = append(dst, '}')
+		w.EndObject()
 	}
-	dst = append(dst, `],"model":`...)
-	dst = rawjson.AppendString(dst, e.Model)
-	dst = append(dst, `,"usage":{"prompt_tokens":`...)
-	dst = strconv.AppendInt(dst, e.Usage.Input, 10)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, e.Usage.Total(), 10)
-	return append(dst, "}}"...)
+	w.EndArray().Key("model").String(e.Model).Key("usage").Object()
+	w.Key("prompt_tokens").Int(e.Usage.Input).Key("total_tokens").Int(e.Usage.Total())
+	return w.EndObject().EndObject().Buf
 }
 
 // embeddingsSize is about how long the answer is: a number has up to nine digits, and four bytes are less than six characters of
@@ -167,15 +166,4 @@ func embeddingsSize(e *perigee.Embeddings, packed bool) int {
 		size += 64 + len(vector)*number
 	}
 	return size
-}
-
-func appendVector(dst []byte, vector []float32) []byte {
-	dst = append(dst, '[')
-	for i, v := range vector {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
-	}
-	return append(dst, ']')
 }

@@ -23,8 +23,8 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in code
-// the API's own name for the problem where it has one, else the class.
+// EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in
+// code the API's own name for the problem where it has one, else the class.
 func EncodeError(status int, err *perigee.Error) []byte {
 	return Wrap("error", ErrorObject(status, err))
 }

@@ -6,11 +6,12 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest"
 )
 
 // Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
 func FuzzDecodeEmbeddings(f *testing.F) {
-	for _, rule := range EmbeddingsRules() {
+	for _, rule := range perigeetest.FieldRules(f, "embeddings_rules.tsv") {
 		f.Add([]byte(rule.Example))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -28,7 +29,7 @@ func FuzzDecodeEmbeddings(f *testing.F) {
 }
 
 func FuzzDecodeImages(f *testing.F) {
-	for _, rule := range ImagesRules() {
+	for _, rule := range perigeetest.FieldRules(f, "images_rules.tsv") {
 		f.Add([]byte(rule.Example))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

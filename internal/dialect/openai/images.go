@@ -51,7 +51,7 @@ func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, d.notes.List...)
+	origin.Note(d.notes.List...)
 	req := perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
 	return &ImagesRequest{req, int(d.count), d.links}, nil
 }
@@ -134,14 +134,15 @@ func (d *imageDecoder) size(size string) {
 	if off(best) > 0.01 {
 		d.notes.Mapped(fmt.Sprintf("size %dx%d to %d:%d", width, height, best.width, best.height))
 	}
-	d.config = fmt.Appendf(nil, `{"aspectRatio":"%d:%d"`, best.width, best.height)
+	var config rawjson.Writer
+	config.Object().Key("aspectRatio").String(fmt.Sprintf("%d:%d", best.width, best.height))
 	switch longest := max(width, height); {
 	case longest > 3000:
-		d.config = append(d.config, `,"imageSize":"4K"`...)
+		config.Members(`"imageSize":"4K"`)
 	case longest > 1800:
-		d.config = append(d.config, `,"imageSize":"2K"`...)
+		config.Members(`"imageSize":"2K"`)
 	}
-	d.config = append(d.config, '}')
+	d.config = config.EndObject().Buf
 }
 
 // Images gathers the pictures of one or more answers.
@@ -150,7 +151,7 @@ type Images struct {
 	// Save keeps a picture and returns where the client gets it; nil: the picture itself stands in the answer.
 	Save func(blob *perigee.Blob) (url string)
 
-	data   []byte // the items of data
+	data   rawjson.Writer // the elements of data
 	count  int
 	text   string // what the model said instead
 	finish perigee.Finish
@@ -178,17 +179,11 @@ func (w *Images) Add(ev *perigee.Event) {
 		if ev.Thought { // a draft
 			return
 		}
-		if w.count > 0 {
-			w.data = append(w.data, ',')
-		}
 		if w.Save != nil {
-			w.data = append(w.data, `{"url":`...)
-			w.data = rawjson.AppendString(w.data, w.Save(ev.Blob))
+			w.data.Object().Key("url").String(w.Save(ev.Blob)).EndObject()
 		} else {
-			w.data = append(w.data, `{"b64_json":`...)
-			w.data = rawjson.AppendString(w.data, ev.Blob.Data)
+			w.data.Object().Key("b64_json").String(ev.Blob.Data).EndObject()
 		}
-		w.data = append(w.data, '}')
 		w.count++
 	}
 }
@@ -206,24 +201,18 @@ func (w *Images) Err() error {
 	case w.count > 0:
 		return nil
 	case w.finish.Kind == perigee.FinishFiltered:
-		return Invalid("the model did not draw this: %s", w.finish.Reason).WithNext("ask for something else")
+		return Invalid("the model did not generate this image: %s", w.finish.Reason).WithHint("change the prompt")
 	case w.text != "":
-		return Invalid("the model answered in words: %s", Brief(w.text)).WithNext("ask a model that draws")
+		return Invalid("the model answered with text: %s", Brief(w.text)).WithHint("use an image model")
 	}
-	return perigee.Errorf(perigee.ClassUnavailable, "the model drew nothing").WithNext("try again")
+	return perigee.Errorf(perigee.ClassUnavailable, "the model generated no image").WithHint("try again")
 }
 
 // Bytes returns the whole answer.
 func (w *Images) Bytes() []byte {
 	w.next()
-	dst := strconv.AppendInt([]byte(`{"created":`), w.Created, 10)
-	dst = append(dst, `,"data":[`...)
-	dst = append(dst, w.data...)
-	dst = append(dst, `],"usage":{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, w.usage.Input, 10)
-	dst = append(dst, `,"output_tokens":`...)
-	dst = strconv.AppendInt(dst, w.usage.Output, 10)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, w.usage.Total(), 10)
-	return append(dst, "}}"...)
+	out := rawjson.Writer{Buf: make([]byte, 0, len(w.data.Buf)+256)}
+	out.Object().Key("created").Int(w.Created).Key("data").Array().Elements(w.data.Buf).EndArray()
+	out.Key("usage").Object().Key("input_tokens").Int(w.usage.Input).Key("output_tokens").Int(w.usage.Output)
+	return out.Key("total_tokens").Int(w.usage.Total()).EndObject().EndObject().Buf
 }

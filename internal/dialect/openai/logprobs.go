@@ -2,7 +2,6 @@ package openai
 
 import (
 	"math"
-	"strconv"
 
 	"perigee"
 	"perigee/internal/rawjson"
@@ -11,44 +10,29 @@ import (
 // NoLogprobs says that probabilities were asked for, and none came.
 var NoLogprobs = perigee.Note{Action: perigee.NoteDropped, Subject: "logprobs"}
 
-// AppendLogprobs appends the items of logprobs.content, without brackets.
-func AppendLogprobs(dst []byte, l *perigee.Logprobs) []byte {
+// WriteLogprobs writes the elements of logprobs.content.
+func WriteLogprobs(w *rawjson.Writer, l *perigee.Logprobs) {
 	for i, t := range l.Chosen {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '{')
-		dst = appendToken(dst, t)
-		dst = append(dst, `,"top_logprobs":[`...)
+		writeToken(w, t)
+		w.Key("top_logprobs").Array()
 		if i < len(l.Top) {
-			for j, alternative := range l.Top[i] {
-				if j > 0 {
-					dst = append(dst, ',')
-				}
-				dst = append(dst, '{')
-				dst = appendToken(dst, alternative)
-				dst = append(dst, '}')
+			for _, alternative := range l.Top[i] {
+				writeToken(w, alternative)
+				w.EndObject()
 			}
 		}
-		dst = append(dst, "]}"...)
+		w.EndArray().EndObject()
 	}
-	return dst
 }
 
-func appendToken(dst []byte, t perigee.Token) []byte {
+// writeToken writes the beginning of a token's object.
+func writeToken(w *rawjson.Writer, t perigee.Token) {
 	if math.IsInf(t.Logprob, 0) || math.IsNaN(t.Logprob) {
 		t.Logprob = -9999 // what this API gives for next to impossible
 	}
-	dst = append(dst, `"token":`...)
-	dst = rawjson.AppendString(dst, t.Text)
-	dst = append(dst, `,"logprob":`...)
-	dst = strconv.AppendFloat(dst, t.Logprob, 'g', -1, 64)
-	dst = append(dst, `,"bytes":[`...)
+	w.Object().Key("token").String(t.Text).Key("logprob").Float(t.Logprob, 64).Key("bytes").Array()
 	for i := range len(t.Text) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendUint(dst, uint64(t.Text[i]), 10)
+		w.Int(int64(t.Text[i]))
 	}
-	return append(dst, ']')
+	w.EndArray()
 }

@@ -19,7 +19,8 @@ type model struct {
 }
 
 func modelOf(m *perigee.Model) model {
-	shown := model{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName, ContextLength: m.Context, MaxOutputTokens: m.Output}
+	shown := model{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName,
+		ContextLength: m.Context, MaxOutputTokens: m.Output}
 	if !m.Created.IsZero() {
 		shown.Created = m.Created.Unix()
 	}

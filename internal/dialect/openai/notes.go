@@ -42,6 +42,20 @@ func (n *Notes) Unknown(path string, key []byte) {
 	}
 }
 
+// Rest notes each member that it is called with as Unknown does, for Cursor.Read.
+func (n *Notes) Rest(path string) func(key []byte) {
+	return func(key []byte) { n.Unknown(path, key) }
+}
+
+// RestPresent is Rest for objects in which a null is as good as absent.
+func (n *Notes) RestPresent(c *rawjson.Cursor, path string) func(key []byte) {
+	return func(key []byte) {
+		if c.Kind() != rawjson.Null {
+			n.Unknown(path, key)
+		}
+	}
+}
+
 // Brief cuts what a client wrote to a length that fits into a message.
 func Brief(s string) string { return perigee.Clip(s, 60) }
 
@@ -52,7 +66,8 @@ func Invalid(format string, args ...any) *perigee.Error {
 
 // Wrong is an error about one field, which clients find in param.
 func Wrong(param, format string, args ...any) *perigee.Error {
-	return &perigee.Error{Class: perigee.ClassInvalid, Message: param + ": " + fmt.Sprintf(format, args...), Cause: &perigee.Fault{Param: param}}
+	message := param + ": " + fmt.Sprintf(format, args...)
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: message, Cause: &perigee.Fault{Param: param}}
 }
 
 // CheckBody validates a body as JSON, and refuses one that is cut into more pieces than its size allows.
@@ -69,7 +84,7 @@ func CheckBody(body []byte) error {
 
 // TooManyPieces is the error for a body that is cut into more pieces than its size allows.
 func TooManyPieces(err error) error {
-	return Invalid("%w", err).WithNext("join small messages and parts, or send less")
+	return Invalid("%w", err).WithHint("join small messages and parts, or send less")
 }
 
 // InvalidBody says what is wrong with a body as JSON, or with the type of something in it.

@@ -64,15 +64,14 @@ func anyUsage(t *rapid.T) perigee.Usage {
 	return u
 }
 
-// events are the answer as an upstream tells it, with usage and notes wherever they may come.
+// events are the answer as an upstream tells it, with usage wherever it may come.
 func (a *answer) events(t *rapid.T) []perigee.Event {
 	list := []perigee.Event{{Kind: perigee.EventStart, Upstream: "u", Model: "m", ResponseID: "r"}}
 	for i := range a.stretches {
 		s := &a.stretches[i]
 		if rapid.IntRange(0, 3).Draw(t, "aside") == 0 {
 			early := anyUsage(t)
-			list = append(list, perigee.Event{Kind: perigee.EventUsage, Usage: &early},
-				perigee.Event{Kind: perigee.EventNote, Note: &perigee.Note{Action: perigee.NoteDropped, Subject: "x"}})
+			list = append(list, perigee.Event{Kind: perigee.EventUsage, Usage: &early})
 		}
 		for _, piece := range s.pieces {
 			list = append(list, perigee.Event{Kind: s.kind, Text: piece, Thought: s.kind == perigee.EventThinking})

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A conversation is what an agent and a model said to each other, in nobody's dialect.
+// A conversation is what an agent and a model said to each other, independent of any dialect.
 type conversation struct {
 	system   []string
 	rounds   []round

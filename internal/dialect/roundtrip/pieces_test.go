@@ -86,7 +86,7 @@ func TestManyPiecesAreRefused(t *testing.T) {
 		body := repeated(p.before, p.element, p.after, 300_000)
 		used, err := decodeCounted(p.dialect, body)
 		e := perigee.AsError(err)
-		if e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, "list elements") || e.Next == "" {
+		if e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, "list elements") || e.Hint == "" {
 			t.Errorf("%s %s: %v", p.dialect, p.element, err)
 		}
 		if used > 1<<20 {

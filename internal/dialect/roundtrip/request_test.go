@@ -93,9 +93,9 @@ func decode(t *rapid.T, d *dialect, body []byte) *perigee.Prompt {
 		t.Fatalf("%v in %s", err, body)
 	}
 	// All of this can be carried over, so nothing may have been lost. Only Anthropic's API demands a limit.
-	for _, n := range req.Notes {
+	for _, n := range req.Log.Notes() {
 		if d.name != "anthropic" || !strings.HasPrefix(n.Subject, "max_tokens ") || prompt.Generation.MaxOutputTokens != nil {
-			t.Fatalf("%v about %s", req.Notes, body)
+			t.Fatalf("%v about %s", req.Log.Notes(), body)
 		}
 	}
 	return prompt

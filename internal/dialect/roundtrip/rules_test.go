@@ -9,6 +9,7 @@ import (
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/perigeetest"
 )
 
 // Each table of the OpenAI dialect tells the truth about its decoder.
@@ -17,33 +18,33 @@ func TestRulesHold(t *testing.T) {
 		rules  []perigee.FieldRule
 		decode func(perigee.Origin) ([]perigee.Note, error)
 	}{
-		"chat": {chat.Rules(), func(o perigee.Origin) ([]perigee.Note, error) {
+		"chat": {perigeetest.FieldRules(t, "../openai/chat/rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, err := chat.DecodeRequest(o)
 			if err != nil {
 				return nil, err
 			}
-			return req.Notes, nil
+			return req.Log.Notes(), nil
 		}},
-		"responses": {responses.Rules(), func(o perigee.Origin) ([]perigee.Note, error) {
+		"responses": {perigeetest.FieldRules(t, "../openai/responses/rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, err := responses.DecodeRequest(o, storedExample)
 			if err != nil {
 				return nil, err
 			}
-			return req.Notes, nil
+			return req.Log.Notes(), nil
 		}},
-		"embeddings": {openai.EmbeddingsRules(), func(o perigee.Origin) ([]perigee.Note, error) {
+		"embeddings": {perigeetest.FieldRules(t, "../openai/embeddings_rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, _, err := openai.DecodeEmbeddings(o)
 			if err != nil {
 				return nil, err
 			}
-			return req.Notes, nil
+			return req.Log.Notes(), nil
 		}},
-		"images": {openai.ImagesRules(), func(o perigee.Origin) ([]perigee.Note, error) {
+		"images": {perigeetest.FieldRules(t, "../openai/images_rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, err := openai.DecodeImages(o)
 			if err != nil {
 				return nil, err
 			}
-			return req.Notes, nil
+			return req.Log.Notes(), nil
 		}},
 	}
 	for api, d := range decoders {

@@ -1,6 +1,6 @@
-// Package search follows the searches behind an answer while the provider tells of them, for the dialects that tell their clients:
-// which of them are new, and what the whole answer rests on. It writes nothing itself, and knows no dialect. The encoders of the
-// OpenAI and Anthropic dialects use it.
+// Package search follows the searches behind an answer while the provider tells of them, for the dialects that tell their
+// clients: which of them are new, and what the whole answer rests on. It writes nothing itself, and knows no dialect. The
+// encoders of the OpenAI and Anthropic dialects use it.
 package search
 
 import (
@@ -17,7 +17,7 @@ type Trail struct {
 }
 
 // Add takes what the provider says. Some say the same again with every piece of an answer, and each time more of it: then the
-// later word stands for the earlier one. Others tell of each search once.
+// later word stands for the earlier one. Some models report each search once.
 func (t *Trail) Add(g *perigee.Grounding) {
 	if g == nil {
 		return

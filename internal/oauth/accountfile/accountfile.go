@@ -1,7 +1,7 @@
 // Package accountfile reads and writes the files in which accounts travel: the five formats that are imported, told apart by what
 // is in them, and the one that is exported.
 //
-// It asks nobody whether what it reads is true, and stores nothing; whose a refresh token is of which a file does not say it is
+// It does not verify what it reads, and stores nothing; whose a refresh token is of which a file does not say it is
 // asked by oauth. The daemon calls it, for the commands and for the admin routes.
 package accountfile
 
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/oauth/vscdb"
+	"perigee/internal/vscdb"
 )
 
 // The formats that are read. Files are told apart by what is in them, not by their names.
@@ -29,30 +29,13 @@ const (
 
 // An Import is what a file has to say.
 type Import struct {
-	Format   string
-	Accounts []Imported // those that can be used, in the order of the file, each person once
-	Active   string     // the email of the account that was in use; may be empty
-	Lines    []Line     // one for each entry of the file
-}
-
-// Imported is an account from a file.
-type Imported struct {
-	Email     string // in lower case; empty: the file does not say, see oauth.Client.Identify
-	Refresh   perigee.Secret
-	ProjectID string // empty: to be discovered
-	Enabled   bool
-	State     string // perigee.AccountUntested, or what the file knows for or against it
-	Reason    string
-	Added     time.Time // zero: the file does not say
-	Cooldowns []perigee.Cooldown
-}
-
-// SignIn is the account as a store takes it.
-func (i Imported) SignIn(upstream string) perigee.SignIn {
-	return perigee.SignIn{
-		Account: perigee.Account{Email: i.Email, Upstream: upstream, Enabled: i.Enabled, ProjectID: i.ProjectID, State: i.State, Cooldowns: i.Cooldowns},
-		Refresh: i.Refresh, Reason: i.Reason, Added: i.Added,
-	}
+	Format string
+	// Accounts are those that can be used, in the order of the file, each person once. They have no upstream. An account without
+	// an email is one of which the file does not say whose it is, see oauth.Client.Identify; its state is
+	// perigee.AccountUntested, or what the file knows for or against it.
+	Accounts []perigee.SignIn
+	Active   string // the email of the account that was in use; may be empty
+	Lines    []Line // one for each entry of the file
 }
 
 // A Line reports on one entry of a file.
@@ -75,12 +58,12 @@ func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*I
 	list, err := readAny(ctx, path, now)
 	if err != nil {
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
-			return nil, perigee.Errorf(e.Class, "import %s: %s", path, e.Message).WithNext("%s", e.Next)
+			return nil, perigee.Errorf(e.Class, "import %s: %s", path, e.Message).WithHint("%s", e.Hint)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, perigee.Errorf(perigee.ClassInvalid, "import %s: %w", path, err).WithNext("check the path and that the file can be read")
+		return nil, perigee.Errorf(perigee.ClassInvalid, "import %s: %w", path, err).WithHint("check the path and that the file can be read")
 	}
 	return list, list.judge(path, partial)
 }
@@ -123,19 +106,19 @@ func Parse(data []byte, now time.Time) (*Import, error) {
 	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
 		return nil, unusable("it is empty")
 	case data[0] != '[' && data[0] != '{':
-		return nil, unknownFormat("it is not JSON, nor a database of the IDE")
+		return nil, unknownFormat("it is neither JSON nor a database of the IDE")
 	}
 	return parseJSON(data, now)
 }
 
 func unusable(format string, args ...any) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, format, args...).
-		WithNext("export the accounts again with the program that wrote the file")
+		WithHint("export the accounts again with the program that wrote the file")
 }
 
 // unknownFormat is the error about a file that is something else. Its next step is several lines, one for each format.
 func unknownFormat(problem string) *perigee.Error {
-	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithNext("%s", `export the accounts again as one of these:
+	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithHint("%s", `perigee reads these formats:
   a list:                      [{"email": "ada@example.com", "refresh_token": "…"}]
   one account:                 {"email": "ada@example.com", "refresh_token": "…"}
   an export of perigee:        {"accounts": [{"email": "ada@example.com", "refresh_token": "…"}], "active": "ada@example.com"}
@@ -155,7 +138,7 @@ func (i *Import) judge(path string, partial bool) error {
 	switch {
 	case len(i.Lines) == 0:
 		return perigee.Errorf(perigee.ClassInvalid, "import %s: there are no accounts in it", path).
-			WithNext("sign in with `perigee login`, or export them again")
+			WithHint("sign in with `perigee login`, or export them again")
 	case problems == 0 || partial && len(i.Accounts) > 0:
 		return nil
 	}
@@ -165,7 +148,7 @@ func (i *Import) judge(path string, partial bool) error {
 		err.Message = fmt.Sprintf("import %s: the only account in it cannot be used", path)
 	}
 	if len(i.Lines) == problems {
-		return err.WithNext("sign in with `perigee login`")
+		return err.WithHint("sign in with `perigee login`")
 	}
-	return err.WithNext("put them right, or import the others with --partial")
+	return err.WithHint("correct them, or import the rest with --partial")
 }

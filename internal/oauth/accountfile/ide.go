@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/oauth"
-	"perigee/internal/oauth/vscdb"
+	"perigee/internal/vscdb"
 )
 
 // Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older versions have one message
@@ -36,7 +36,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		return nil, unwrapPath(err)
 	case err != nil:
 		return nil, perigee.Errorf(perigee.ClassInvalid, "it cannot be read as a database of the IDE: %v", err).
-			WithNext("close the IDE and try again, or sign in with `perigee login`")
+			WithHint("close the IDE and try again, or sign in with `perigee login`")
 	}
 	list := &Import{Format: FormatIDE}
 	var entries []entry
@@ -52,8 +52,8 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 			line.Problem = "it has no refresh token: the IDE is signed out"
 		default:
 			line.Nameless = line.Email == ""
-			entries = append(entries, entry{line: len(list.Lines), Imported: Imported{Email: line.Email,
-				Refresh: perigee.NewSecret(refresh), Enabled: true, State: perigee.AccountUntested}})
+			account := perigee.Account{Email: line.Email, Enabled: true, State: perigee.AccountUntested}
+			entries = append(entries, entry{line: len(list.Lines), SignIn: perigee.SignIn{Account: account, Refresh: perigee.NewSecret(refresh)}})
 		}
 		list.Lines = append(list.Lines, line)
 	}

@@ -36,7 +36,7 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 	}
 	if kind, ok := top.text("type"); ok {
 		if kind != "antigravity" {
-			return nil, unusable("it is a credential for something else than Antigravity")
+			return nil, unusable("it is a credential for a service other than Antigravity")
 		}
 		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")), now)
 	}
@@ -45,12 +45,12 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")), now)
 	}
 	if !ok || accounts[0] != '[' {
-		return nil, unknownFormat("it is none of the formats that perigee knows")
+		return nil, unknownFormat("its format is unknown")
 	}
 	format := FormatAccounts
 	if version, ok := top["version"]; ok {
 		if !slices.Contains([]string{"1", "2", "3", "4"}, string(version)) {
-			return nil, unusable("it is of a version that perigee does not know")
+			return nil, unusable("perigee does not support its version")
 		}
 		format = FormatOpenCode
 	}
@@ -63,7 +63,7 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 
 // An entry is an account with its place in the file.
 type entry struct {
-	Imported
+	perigee.SignIn
 	line int
 	used time.Time // when it was used last
 }
@@ -106,7 +106,7 @@ func (i *Import) take(entries []entry) {
 			line.Nameless, line.Note = false, "the same account as "+i.Lines[newest[e.names()[lost]].line].Where+", which is newer"
 			continue
 		}
-		i.Accounts = append(i.Accounts, e.Imported)
+		i.Accounts = append(i.Accounts, e.SignIn)
 	}
 }
 
@@ -151,7 +151,7 @@ func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) 
 	e.Added, e.used = m.moment("addedAt", "added_at", "created_at"), m.moment("lastUsed", "last_used")
 	unkept := e.readLimits(m, now)
 	if fingerprint := m["fingerprint"]; len(fingerprint) > len("{}") && fingerprint[0] == '{' {
-		unkept = append(unkept, "its device fingerprint, as perigee pretends to be nobody")
+		unkept = append(unkept, "its device fingerprint, because perigee imitates no device")
 	}
 	return "", notKept(unkept)
 }
@@ -169,7 +169,7 @@ func (e *entry) readProject(m members, packed string) {
 func (e *entry) readState(m members) {
 	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files say neither
 	e.State = perigee.AccountUntested
-	if m.is("tested", true) { // nobody else writes that: somebody has just signed in
+	if m.is("tested", true) { // only Document writes that, after a sign-in
 		e.State = perigee.AccountReady
 	}
 	if state, _ := m.text("state"); state == perigee.AccountBanned { // what Document writes
@@ -179,7 +179,7 @@ func (e *entry) readState(m members) {
 	if m.is("verificationRequired", true) {
 		e.State = perigee.AccountVerification
 		reason, _ := m.text("verificationRequiredReason")
-		e.Reason = cmp.Or(oneLine(reason), "the provider wants the owner of this account to verify it")
+		e.Reason = cmp.Or(oneLine(reason), "the provider requires the owner of this account to verify it")
 		if link, _ := m.text("verificationUrl"); isLink(link) && !strings.Contains(e.Reason, link) {
 			e.Reason += " (" + link + ")"
 		}
@@ -269,5 +269,5 @@ func (m members) active(accounts json.RawMessage) string {
 	return ""
 }
 
-// folded is a name in lower case; whether anybody has it is seen elsewhere.
+// folded is a name in lower case; whether there is such an account is checked elsewhere.
 func folded(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

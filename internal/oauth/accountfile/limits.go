@@ -10,7 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
 // limitNames are the names under which the OpenCode plugin notes until when an account has used something up, and what that
@@ -22,20 +22,17 @@ var limitNames = map[string]perigee.Cooldown{
 	"claude":             {Family: "claude", Pool: account.PoolAntigravity},
 }
 
-// readLimits takes over what the account has used up and for how long, and says what of it has no place here. What is over
-// is nobody's business.
+// readLimits takes over what the account has used up and for how long, and says what of it has no place here. Limits that
+// are over are dropped.
 func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	keep := func(c perigee.Cooldown) {
 		if c.Until.After(now) {
-			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(verdict.MaxDelay)}, time.Time.Compare) // no window is longer
+			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(providererr.MaxDelay)}, time.Time.Compare) // no window is longer
 			e.Cooldowns = append(e.Cooldowns, c)
 		}
 	}
-	var own []struct {
-		Family, Pool, Reason string
-		Until                time.Time
-	}
-	_ = json.Unmarshal(m["cooldowns"], &own) // written by Document, or by nobody
+	var own []perigee.Cooldown
+	_ = json.Unmarshal(m["cooldowns"], &own) // only Document writes them
 	for _, c := range own {
 		keep(perigee.Cooldown{Family: oneLine(c.Family), Pool: oneLine(c.Pool), Until: c.Until.UTC(), Reason: oneLine(c.Reason)})
 	}
@@ -43,7 +40,7 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	_ = json.Unmarshal(m["rateLimitResetTimes"], &limits)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		c, known := limitNames[name]
-		c.Until, c.Reason = limits.moment(name), string(verdict.KindQuota)
+		c.Until, c.Reason = limits.moment(name), string(providererr.KindQuota)
 		switch {
 		case known:
 			keep(c)
@@ -54,7 +51,7 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	if m.is("isRateLimited", true) { // the first version counted everything together
 		for _, name := range []string{"gemini-antigravity", "claude"} {
 			c := limitNames[name]
-			c.Until, c.Reason = m.moment("rateLimitResetTime"), string(verdict.KindQuota)
+			c.Until, c.Reason = m.moment("rateLimitResetTime"), string(providererr.KindQuota)
 			keep(c)
 		}
 	}

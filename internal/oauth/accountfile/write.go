@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ownfile"
+	"perigee/internal/atomicfile"
 )
 
 // A document is accounts on their way from one perigee to another, or from a command to where they are kept: FormatAccounts,
@@ -26,14 +26,7 @@ type documentAccount struct {
 	State        string             `json:"state,omitempty"` // of an account that the provider has disabled
 	Reason       string             `json:"reason,omitempty"`
 	Tested       bool               `json:"tested,omitempty"` // it has just been signed in
-	Cooldowns    []documentCooldown `json:"cooldowns,omitempty"`
-}
-
-type documentCooldown struct {
-	Family string    `json:"family"`
-	Pool   string    `json:"pool"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
+	Cooldowns    []perigee.Cooldown `json:"cooldowns,omitempty"`
 }
 
 // Document writes accounts as Parse reads them. Those that are ready are taken to have been tested just now. active may be
@@ -65,7 +58,8 @@ func documented(s perigee.SignIn) documentAccount {
 		a.State, a.Reason = s.State, s.Reason
 	}
 	for _, c := range s.Cooldowns {
-		a.Cooldowns = append(a.Cooldowns, documentCooldown{c.Family, c.Pool, c.Until.UTC(), c.Reason})
+		c.Until = c.Until.UTC()
+		a.Cooldowns = append(a.Cooldowns, c)
 	}
 	return a
 }
@@ -90,24 +84,24 @@ func Export(path string, list []perigee.SignIn, opts ExportOptions) (skipped []s
 			continue
 		}
 		if s.State == perigee.AccountReady {
-			s.State = perigee.AccountUntested // whoever reads it has to find out anew
+			s.State = perigee.AccountUntested // the reader has to test it anew
 		}
 		kept, emails = append(kept, s), append(emails, s.Email)
 	}
 	if len(kept) == 0 {
-		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithNext("sign in with `perigee login`")
+		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithHint("sign in with `perigee login`")
 	}
 	if opts.Before != nil {
 		if err := opts.Before(emails); err != nil {
 			return nil, err
 		}
 	}
-	write := ownfile.WriteNew
+	write := atomicfile.Create
 	if opts.Replace {
-		write = ownfile.WriteWhole
+		write = atomicfile.Write
 	}
 	if err := write(path, Document(kept, opts.Active)); err != nil {
-		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithNext("choose a place that can be written to")
+		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithHint("choose a place that can be written to")
 	}
 	return skipped, nil
 }

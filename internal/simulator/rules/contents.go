@@ -162,7 +162,7 @@ func checkResponseRole(r *request) *Refusal {
 
 func checkMedia(r *request) *Refusal {
 	if r.in.Model.ID == "" {
-		return nil // the gateway counts tokens without being told for whom
+		return nil // the gateway counts tokens without a model
 	}
 	if r.in.Model.Images {
 		return nil

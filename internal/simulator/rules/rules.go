@@ -1,7 +1,7 @@
 // Package rules is the judging half of the simulator: given the body of a content request it decides whether the
 // real provider would refuse it, and with which words.
 //
-// It is pure: no network, no clock, no accounts. Whatever depends on who asks (sign-in, project, quota, faults)
+// It is pure: no network, no clock, no accounts. Whatever depends on the caller (sign-in, project, quota, faults)
 // belongs to package simulator, which is the only caller: it runs [CheckEnvelope], then its own checks, then [Check],
 // and lets its model answer from the [Parsed] request.
 //

@@ -75,7 +75,7 @@ func checkSentinels(r *request) *Refusal {
 	return nil
 }
 
-// issued asks the owner of the signatures. Nobody there means that none was issued.
+// issued asks the issuer of signatures. Without one, none was issued.
 func (r *request) issued(signature string) (Family, bool) {
 	if r.in.Verify == nil {
 		return "", false

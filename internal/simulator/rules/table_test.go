@@ -52,7 +52,7 @@ func TestEveryRuleRefusesItsFailingExampleOnly(t *testing.T) {
 func TestFailingExamplesPassWithoutTheirRule(t *testing.T) {
 	for _, rule := range Table() {
 		if rule.check == nil || strings.HasPrefix(rule.Name, "request.") {
-			continue // what the front end cannot read, nobody can judge
+			continue // the front end cannot read it, so no rule can judge it
 		}
 		r := read(rule.Fail.Input())
 		for _, other := range Table() {
@@ -122,7 +122,7 @@ func TestEverySwitchOfRequestsMatters(t *testing.T) {
 	}
 }
 
-// Who reads about a switch learns what it does, and may set it to what it is.
+// Every switch is described, and can be set to its own value.
 func TestEverySwitchIsExplained(t *testing.T) {
 	for _, s := range SwitchList() {
 		if s.Name == "" || s.About == "" || len(s.Values) < 2 || !slices.Contains(s.Values, s.Default) {

@@ -7,57 +7,59 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/prepare"
+	"perigee/internal/hold"
+	"perigee/internal/providererr"
+	"perigee/internal/redact"
 	"perigee/internal/sse"
 	"perigee/internal/upstream/wire"
-	"perigee/internal/verdict"
 )
 
-// An answer is one stream of the provider's on its way to the caller. As long as it says nothing it is held back, so
-// that something else can be tried.
+// An answer is one stream of the provider on its way to the caller. It is held back while it has no content, so that another
+// attempt can be made.
 type answer struct {
 	call        *call
 	relay       wire.Relay
-	back        prepare.Back
-	search      *prepare.Search // calls of this tool are ours to answer
-	frames      bool            // the caller speaks this dialect and gets the provider's own chunks
+	undo        adapt.Undo
+	search      *adapt.Search // perigee answers calls of this tool
+	frames      bool          // the caller speaks this dialect and gets the provider's own chunks
 	acceptEmpty bool
-	token       perigee.Secret // that is asked with, which an error may repeat
+	token       perigee.Secret // of the request, which an error may repeat
 
 	decoder  dialect.Decoder
 	events   []perigee.Event
 	start    perigee.Event
-	usage    *perigee.Usage  // the last that was said
-	held     []perigee.Event // what is shown when the answer turns out to be one
-	weight   int             // of what is held, about, in bytes
-	text     string          // of an answer that may be a refusal in the model's words
-	thoughts []string        // what each candidate has thought so far in one go, where chunks may repeat it
+	usage    *perigee.Usage // the last one
+	held     hold.Events    // until the answer has content
+	text     string         // of an answer that may be a refusal in the model's words
+	thoughts [8]string      // what each candidate has thought so far in one go, where chunks may repeat it
 	step     step
 	kept     perigee.Tally // of step
-	useless  error         // why the answer, which has ended, is none; what it cost may follow
+	useless  error         // why the attempt failed although the answer has ended; its usage may follow
 }
 
 func newAnswer(c *call, m *message) *answer {
-	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Back.Needed() && m.Search == nil
+	frames := c.req.Dialect == perigee.DialectGemini && c.req.Stream && !m.Undo.Needed() && m.Search == nil
 	relay := wire.NewRelay(&c.req.Origin, func(ev perigee.Event, _ error) bool { return c.send(ev) })
-	return &answer{call: c, relay: relay, back: m.Back, search: m.Search, frames: frames, decoder: newDecoder()}
+	return &answer{call: c, relay: relay, undo: m.Undo, search: m.Search, frames: frames, decoder: newDecoder()}
 }
 
-// reset forgets an attempt that came to nothing.
+// reset forgets a failed attempt.
 func (a *answer) reset() {
 	a.kept.Drop(&a.call.req.Origin)
-	*a = answer{call: a.call, relay: a.relay, back: a.back, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
+	*a = answer{call: a.call, relay: a.relay, undo: a.undo, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
 	if a.call.spent != (perigee.Usage{}) {
 		a.frames = false // the provider's own chunks name only what this attempt costs
 	}
 }
 
 // newDecoder reads chunks in the gateway's envelope.
-func newDecoder() dialect.Decoder { return dialect.Decoder{Envelope: "response"} }
+func newDecoder() dialect.Decoder { return dialect.Decoder{Envelope: cloudcode.ResponseMember} }
 
-func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
-	err := a.relay.Stream(r, dog, a.call.upstream.opts.Idle, a)
+func (a *answer) stream(r *sse.Reader, watchdog *wire.Watchdog) error {
+	err := a.relay.Stream(r, watchdog, a.call.upstream.opts.Idle, a)
 	if a.useless != nil {
 		return a.useless
 	}
@@ -68,14 +70,14 @@ func (a *answer) stream(r *sse.Reader, dog *wire.Watchdog) error {
 func (a *answer) Chunk(data []byte, more bool) error {
 	events, err := a.decoder.Decode(a.events[:0], data, more)
 	if err != nil {
-		if v, ok := verdict.ClassifyStreamError(withoutToken(data, a.token), a.call.upstream.opts.Now()); ok {
-			return &verdictError{v}
+		if v, ok := providererr.ClassifyStreamError(redact.New(a.token).Bytes(data), a.call.upstream.opts.Now()); ok {
+			return &diagnosisError{v}
 		}
 		return err
 	}
 	a.events = events
 	if a.frames && a.useless == nil && !startsOnly(events) {
-		a.show(perigee.Event{Kind: perigee.EventFrame, Frame: a.decoder.Chunk(), More: more || len(events) > 0}, says(events))
+		a.emit(perigee.Event{Kind: perigee.EventFrame, Frame: a.decoder.Chunk(), More: more || len(events) > 0}, hasContent(events))
 	}
 	for i := range events {
 		if a.call.left {
@@ -96,8 +98,8 @@ func (a *answer) Chunk(data []byte, more bool) error {
 // roundFactor is what a byte of a round counts that may end with a search: it is kept, and sent once more.
 const roundFactor = 2
 
-// says reports whether events have something in them that a client would show, or could not do without.
-func says(events []perigee.Event) bool {
+// hasContent says whether events have content that a client shows or needs.
+func hasContent(events []perigee.Event) bool {
 	return slices.ContainsFunc(events, func(ev perigee.Event) bool {
 		switch ev.Kind {
 		case perigee.EventStart, perigee.EventUsage, perigee.EventFinish, perigee.EventSignature:
@@ -118,7 +120,7 @@ func (a *answer) event(ev perigee.Event) {
 		}
 		return
 	}
-	a.back.Event(&ev)
+	a.undo.Event(&ev)
 	switch ev.Kind {
 	case perigee.EventStart:
 		ev.Upstream, ev.Account = a.call.upstream.opts.Name, a.call.account
@@ -126,10 +128,8 @@ func (a *answer) event(ev perigee.Event) {
 		return
 	case perigee.EventUsage:
 		a.usage = ev.Usage
-		total := *ev.Usage
-		add(&total, a.call.spent)
-		ev.Usage = &total
-		a.show(ev, false)
+		ev.Usage = new(ev.Usage.Plus(a.call.spent))
+		a.emit(ev, false)
 		return
 	case perigee.EventFinish:
 		a.finished(ev)
@@ -143,7 +143,7 @@ func (a *answer) event(ev perigee.Event) {
 		}
 	}
 	if ev.Kind != perigee.EventThinking && ev.Kind != perigee.EventSignature {
-		clear(a.thoughts) // what comes after this is another thought
+		a.thoughts = [8]string{} // what comes after this is another thought
 	}
 	if a.search != nil {
 		if !a.step.take(&ev, a.search.Name) {
@@ -155,55 +155,47 @@ func (a *answer) event(ev perigee.Event) {
 	}
 	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
 		a.text += ev.Text
-		if verdict.MayRefuse(a.text) {
+		if providererr.MayRefuse(a.text) {
 			a.hold(ev)
 			return
 		}
 	}
-	a.show(ev, ev.Kind != perigee.EventSignature)
+	a.emit(ev, ev.Kind != perigee.EventSignature)
 }
 
-// show passes an event on. As long as nothing has been said it is held back. Who gets chunks hears of their content as
-// well, for those who watch.
-func (a *answer) show(ev perigee.Event, says bool) {
-	if !a.call.begun && !says {
+// emit passes an event on. It is held back while the answer has no content. Callers that get chunks get their content as events,
+// too, which the recorder and package thoughtsig read.
+func (a *answer) emit(ev perigee.Event, content bool) {
+	if !a.call.begun && !content {
 		a.hold(ev)
 		return
 	}
-	a.begin()
+	a.flushHeld()
 	a.relay.Send(ev)
 }
 
-// maxHeld is how many bytes are held back. A stream that has gone on for so long is shown, whatever comes of it.
+// maxHeld is how many bytes are held back. A longer stream is emitted in any case.
 const maxHeld = 256 << 10
 
 func (a *answer) hold(ev perigee.Event) {
-	ev.Frame = slices.Clone(ev.Frame)
 	ev.More = true
-	if n := len(a.held); n > 0 && ev.Kind == perigee.EventUsage && a.held[n-1].Kind == perigee.EventUsage {
-		a.held[n-1] = ev // what was said last counts
-		return
-	}
-	a.held = append(a.held, ev)
-	if a.weight += 256 + len(ev.Frame) + len(ev.Text) + len(ev.Signature); a.weight > maxHeld {
-		a.begin()
+	_ = a.held.Add(ev) // which cannot fail, since so little is not counted against the memory budget
+	if a.held.Size() > maxHeld {
+		a.flushHeld()
 	}
 }
 
-// begin shows what was held back. From here on the call cannot be tried again.
-func (a *answer) begin() {
+// flushHeld emits what was held back. From here on the call cannot be tried again.
+func (a *answer) flushHeld() {
 	if a.call.begun {
 		return
 	}
 	a.call.begun = true
-	if a.call.loan != nil {
-		a.call.loan.Answering()
+	if a.call.lease != nil {
+		a.call.lease.Answering()
 	}
 	for _, note := range a.call.pending {
-		if !a.call.said[note] {
-			a.call.said[note] = true
-			a.relay.Send(perigee.Event{Kind: perigee.EventNote, Note: &note, More: true})
-		}
+		a.call.note(note)
 	}
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
@@ -211,17 +203,17 @@ func (a *answer) begin() {
 	if a.call.spent != (perigee.Usage{}) {
 		a.relay.Send(perigee.Event{Kind: perigee.EventUsage, Usage: new(a.call.spent), More: true}) // the last round may not say what it costs
 	}
-	for _, ev := range append(a.call.found, a.held...) {
+	for _, ev := range append(a.call.searchResults, a.held.Take()...) {
 		a.relay.Send(ev)
 	}
-	a.call.found, a.held = nil, nil
+	a.call.searchResults = nil
 }
 
-// finished takes the end of an answer. One that said nothing for no reason is none.
+// finished handles the end of an answer. An empty answer without a reason counts as a failed attempt.
 func (a *answer) finished(ev perigee.Event) {
 	if !a.call.begun {
-		if v, refused := verdict.ClassifyText(a.text); refused && a.text != "" {
-			a.useless = &verdictError{v}
+		if v, refused := providererr.ClassifyText(a.text); refused && a.text != "" {
+			a.useless = &diagnosisError{v}
 			return
 		}
 		if a.text == "" && !a.step.searches() && !a.acceptEmpty && forNoReason(ev.Finish.Reason) {
@@ -230,17 +222,17 @@ func (a *answer) finished(ev perigee.Event) {
 		}
 	}
 	if a.step.searches() {
-		return // we answer the model's question ourselves, and the answer goes on
+		return // perigee answers the calls, and the answer goes on
 	}
-	a.begin()
+	a.flushHeld()
 	a.relay.Send(ev)
 }
 
 // errEmpty is an answer without anything in it.
-var errEmpty = &verdictError{verdict.Verdict{Kind: kindEmpty, Blame: verdict.ScopeNobody,
-	Error: &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer without anything in it", Next: "try again", Cause: perigee.ErrNoAnswer}}}
+var errEmpty = &diagnosisError{providererr.Diagnosis{Kind: kindEmpty, Scope: providererr.ScopeNone,
+	Error: &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer without anything in it", Hint: "try again", Cause: perigee.ErrNoAnswer}}}
 
-// forNoReason says whether a finish reason does not explain why there is no answer.
+// forNoReason says whether a finish reason does not explain an empty answer.
 func forNoReason(reason string) bool {
 	switch strings.ToUpper(reason) {
 	case "STOP", "OTHER", "FINISH_REASON_UNSPECIFIED", "UNKNOWN", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "":
@@ -249,7 +241,7 @@ func forNoReason(reason string) bool {
 	return false
 }
 
-// End judges a stream that came to its end: one that never said why it stopped was cut short.
+// End returns an error for a stream without a finish reason, which was cut short.
 func (a *answer) End() error {
 	switch {
 	case a.decoder.Finished():
@@ -257,37 +249,26 @@ func (a *answer) End() error {
 	case !a.call.begun && a.text == "":
 		return errEmpty
 	}
-	return &perigee.Error{Class: perigee.ClassUnavailable, Cause: io.ErrUnexpectedEOF, Next: "try again",
+	return &perigee.Error{Class: perigee.ClassUnavailable, Cause: io.ErrUnexpectedEOF, Hint: "try again",
 		Message: fmt.Sprintf("upstream %s: connection lost: the answer ended before it was finished", a.call.upstream.opts.Name)}
 }
 
-// repeats is the shortest thought that a chunk is believed to repeat: shorter ones may begin alike by chance.
+// repeats is the length from which on a thought that begins like the one before is taken for a repetition.
 const repeats = 24
 
-// unrepeated returns what is new in a piece of thinking. Some models send all of it again with every chunk.
+// unrepeated returns the new text in a piece of thinking. Some models send all of it again with every chunk.
 func (a *answer) unrepeated(candidate int, text string) string {
-	if candidate < 0 || candidate >= 8 {
+	if candidate < 0 || candidate >= len(a.thoughts) {
 		return text
 	}
-	for len(a.thoughts) <= candidate {
-		a.thoughts = append(a.thoughts, "")
+	before := &a.thoughts[candidate]
+	if len(*before) < repeats {
+		*before += text
+		return text
 	}
-	before := a.thoughts[candidate]
-	if len(before) >= repeats {
-		if fresh, ok := strings.CutPrefix(text, before); ok {
-			a.thoughts[candidate] = text
-			return fresh
-		}
+	fresh, again := strings.CutPrefix(text, *before)
+	if again {
+		*before = text
 	}
-	if len(before) < repeats {
-		a.thoughts[candidate] = before + text
-	}
-	return text
-}
-
-func add(total *perigee.Usage, more perigee.Usage) {
-	total.Input += more.Input
-	total.Cached += more.Cached
-	total.Output += more.Output
-	total.Thinking += more.Thinking
+	return fresh
 }

@@ -1,15 +1,16 @@
-// Package antigravity is the upstream for the Antigravity gateway with the user's own Google sign-in. It speaks a private
-// interface, and is off until the owner of the configuration has accepted what the provider's terms say about that.
+// Package antigravity is the upstream for the Antigravity gateway with the user's own Google sign-in. The gateway's API is
+// private, and the upstream is off until the owner of the configuration has accepted the risk of the provider's terms.
 //
-// A call borrows an account, is prepared for the model's family, goes to the first endpoint that will have it, and
-// comes back as events. What the provider refuses for a reason that can be mended is mended and sent once more. All
-// of that happens before the first byte of an answer reaches the client, and never after.
+// A call leases an account, adapts the prompt to the model's family, sends it to one endpoint after the other, and returns
+// the answer as events. A request that the provider refuses for a reason that can be repaired is repaired and sent again,
+// but only before the client has received anything.
 //
-// The package does not choose accounts and keeps no tokens: it borrows and says how it went. What an
-// error means is for package verdict to say, and what a prompt must look like for package prepare.
+// The package does not choose accounts and keeps no tokens: it leases them and reports results. Package providererr
+// classifies errors, and package adapt decides what a prompt must look like.
 package antigravity
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -28,19 +29,21 @@ import (
 // older ones with 404.
 const DefaultClientVersion = "2.9.1"
 
-// UserAgent says truthfully who calls: the token that the gateway goes by, the platform, and our own name.
+// UserAgent names the program that calls: the token that the gateway requires, the platform, and perigee.
 func UserAgent(clientVersion, version string) string {
-	if clientVersion == "" {
-		clientVersion = DefaultClientVersion
-	}
-	return "antigravity/" + clientVersion + " " + runtime.GOOS + "/" + runtime.GOARCH + " perigee/" + version
+	return "antigravity/" + cmp.Or(clientVersion, DefaultClientVersion) + " " + runtime.GOOS + "/" + runtime.GOARCH + " perigee/" + version
+}
+
+// An AccountPool chooses the accounts that calls are made with; *account.Pool is one.
+type AccountPool interface {
+	Acquire(req account.Request) account.Acquisition
 }
 
 // Options say how to reach the gateway. Zero values mean defaults.
 type Options struct {
 	Name            string // as the configuration calls it
 	Endpoints       []string
-	Accounts        account.Lender
+	Accounts        AccountPool
 	UserAgent       string
 	KeepThinking    bool
 	SessionRecovery bool
@@ -71,9 +74,7 @@ func New(opts Options) *Upstream {
 	for i, endpoint := range opts.Endpoints {
 		opts.Endpoints[i] = strings.TrimSuffix(endpoint, "/")
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -90,7 +91,10 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// Stream asks the model. The gateway is always asked for a stream; who wants one answer collects it.
+// EncodesEveryRequest marks an upstream that passes no request on as it came, also not one in the Gemini dialect.
+func (u *Upstream) EncodesEveryRequest() {}
+
+// Stream asks the model. The gateway is always asked for a stream; callers that want one answer collect it.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		c := newCall(u, req, yield)

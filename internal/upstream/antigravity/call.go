@@ -11,14 +11,15 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt"
+	"perigee/internal/cloudcode"
+	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
+	"perigee/internal/providererr"
 	"perigee/internal/upstream/wire"
-	"perigee/internal/verdict"
 )
 
-// A call is one request on its way through accounts, endpoints and repairs, until it is answered or nothing is left to
-// try.
+// A call is one request with its attempts at accounts, endpoints and repairs, until it is answered or none is left.
 type call struct {
 	upstream *Upstream
 	req      *perigee.Request
@@ -26,17 +27,17 @@ type call struct {
 	session  string
 	yield    func(perigee.Event, error) bool
 
-	left     bool          // the caller went away
-	begun    bool          // the caller has got something of an answer: from here on nothing is tried again
-	attempts int           // how often the provider was asked, for searches, too
-	searches int           // how often it was asked to search
-	account  string        // who was asked last
-	loan     account.Loan  // with which it was; nil: not yet
-	spent    perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
-	retries  *perigee.RetryBudget
-	found    []perigee.Event // where searches have found something, until the answer begins
-	said     map[perigee.Note]bool
-	pending  []perigee.Note // to be said when the answer begins
+	left          bool          // the caller went away
+	begun         bool          // the caller has got something of an answer: from here on nothing is tried again
+	attempts      int           // how often the provider was asked, for searches, too
+	searches      int           // how often it was asked to search
+	account       string        // the last account used
+	lease         account.Lease // of that account; nil: none yet
+	spent         perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
+	retries       *perigee.RetryBudget
+	searchResults []perigee.Event // the sources of searches, until the answer begins
+	said          map[perigee.Note]bool
+	pending       []perigee.Note // sent when the answer begins
 }
 
 func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
@@ -44,17 +45,17 @@ func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error)
 		retries: cmp.Or(req.Retries, new(perigee.RetryBudget))}
 }
 
-// A message is a prepared request, written.
+// A message is an adapted request and its encoding.
 type message struct {
-	prepare.Prepared
-	options prepare.AntigravityOptions
+	adapt.Adapted
+	options adapt.AntigravityOptions
 	kind    string
 	body    []byte
 }
 
-// giveBack drops the body, which has been sent.
+// giveBack recycles the body after it was sent.
 func (m *message) giveBack() {
-	wire.GiveBack(m.body)
+	wire.Recycle(m.body)
 	m.body = nil
 }
 
@@ -65,9 +66,9 @@ func (c *call) run(ctx context.Context) error {
 		return err
 	}
 	if c.spec.Family != models.Image {
-		c.session = sessionID(c.req.Client, prompt)
+		c.session = cloudcode.SessionID(c.req.Client, prompt)
 	}
-	r := recovery{call: c, prompt: prompt, options: prepare.AntigravityOptions{
+	r := recovery{call: c, prompt: prompt, options: adapt.AntigravityOptions{
 		KeepThinking: c.upstream.opts.KeepThinking,
 		WithoutTools: c.upstream.quarantine.among(prompt.Tools, c.spec.Family, c.req.Client.Key),
 		Schemas:      c.upstream.schemas,
@@ -84,7 +85,7 @@ func (c *call) run(ctx context.Context) error {
 		prompt, r.prompt, m.Prompt = nil, nil, nil
 	})
 	for {
-		if err := c.req.Object(m.Notes); err != nil {
+		if err := c.req.RefuseIfStrict(m.Notes); err != nil {
 			return err
 		}
 		if c.pending = nil; r.guessed {
@@ -104,10 +105,10 @@ func (c *call) run(ctx context.Context) error {
 		if v == nil || c.left {
 			return nil
 		}
-		if c.begun || !r.mend(v) {
+		if c.begun || !r.repair(v) {
 			return c.explain(v)
 		}
-		c.found = nil // the conversation begins anew, and so do its searches
+		c.searchResults = nil // the conversation begins anew, and so do its searches
 		refused := m.body
 		for m = c.message(prompt, r.options); bytes.Equal(m.body, refused); m = c.message(prompt, r.options) {
 			if !r.goFurther(v) {
@@ -118,18 +119,18 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// hopeless returns the error for a prompt that the gateway would refuse whatever is prepared of it.
+// hopeless returns the error for a prompt that the gateway refuses however it is adapted.
 func (u *Upstream) hopeless(req *perigee.Request, prompt, prepared *perigee.Prompt) error {
 	var e *perigee.Error
-	if i := prepare.UnknownRole(prompt.Contents); i >= 0 {
+	if i := adapt.UnknownRole(prompt.Contents); i >= 0 {
 		e = perigee.Errorf(perigee.ClassInvalid, "contents[%d].role: want user or model, found %q", i, perigee.Clip(prompt.Contents[i].Role, 40)).
-			WithNext("name the role of that content user or model")
+			WithHint("name the role of that content user or model")
 	} else if len(prepared.Contents) == 0 {
 		what := "the conversation has no message"
 		if req.Dialect == perigee.DialectGemini {
 			what = "contents is missing or empty"
 		}
-		e = perigee.Errorf(perigee.ClassInvalid, "%s", what).WithNext("send at least one message of the user's")
+		e = perigee.Errorf(perigee.ClassInvalid, "%s", what).WithHint("send at least one message of the user's")
 	}
 	if e == nil {
 		return nil
@@ -138,20 +139,34 @@ func (u *Upstream) hopeless(req *perigee.Request, prompt, prepared *perigee.Prom
 	return e
 }
 
-// message prepares a prompt and writes it.
-func (c *call) message(p *perigee.Prompt, options prepare.AntigravityOptions) message {
-	m := message{Prepared: prepare.ForAntigravity(p, c.spec, options), options: options, kind: requestType(c.spec)}
+// message adapts a prompt and encodes it.
+func (c *call) message(p *perigee.Prompt, options adapt.AntigravityOptions) message {
+	m := message{Adapted: adapt.ForAntigravity(p, c.spec, options), options: options, kind: requestType(c.spec)}
 	m.body = encode(m.Prompt, c.session)
 	return m
 }
 
-// note tells the caller what was changed, each thing once.
+// requestType is the type of a request to a model.
+func requestType(spec models.Spec) string {
+	if spec.Family == models.Image {
+		return cloudcode.TypeImage
+	}
+	return cloudcode.TypeAgent
+}
+
+// encode writes an adapted prompt into a buffer of package wire. Requests for pictures and searches have no session.
+func encode(p *perigee.Prompt, session string) []byte {
+	p = cloudcode.WithSession(p, session)
+	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
+}
+
+// note logs what was changed, each thing once.
 func (c *call) note(note perigee.Note) {
-	if c.said[note] || c.left {
+	if c.said[note] {
 		return
 	}
 	c.said[note] = true
-	c.send(perigee.Event{Kind: perigee.EventNote, Note: &note})
+	c.req.Log.Note(note)
 }
 
 func (c *call) send(ev perigee.Event) bool {
@@ -162,94 +177,93 @@ func (c *call) send(ev perigee.Event) bool {
 }
 
 const (
-	// maxLoans bounds how many accounts one call tries. Who has more of them in trouble has other worries than this call.
-	maxLoans = 20
+	// maxLeases bounds how many accounts one call tries.
+	maxLeases = 20
 	// maxAttempts bounds how often one call asks the provider, whatever each attempt is for. No call that can still be
 	// answered comes near it.
 	maxAttempts = 100
 )
 
-// ask sends a message with one account after the other until one of them is answered. It returns nil for an answer, and
-// otherwise what went wrong last.
-func (c *call) ask(ctx context.Context, m *message, out *answer) *verdict.Verdict {
-	borrowing := c.upstream.opts.Accounts.Borrow(c.want())
-	accounts := map[string]bool{} // to ask one again after a pause costs no other; who lends it bounds the waiting
-	var v *verdict.Verdict
+// ask sends a message with one account after the other until one is answered. It returns nil for an answer, and otherwise
+// the last error.
+func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Diagnosis {
+	acquisition := c.upstream.opts.Accounts.Acquire(c.want())
+	accounts := map[string]bool{} // an account that is asked again after a pause counts once; the pool bounds the waiting
+	var v *providererr.Diagnosis
 	for {
-		loan, err := borrowing.Next(ctx)
+		lease, err := acquisition.Next(ctx)
 		if err != nil {
-			return nobodyLeft(v, c.failed(ctx, err), causeOf(err))
+			return exhausted(v, c.failed(ctx, err), causeOf(err))
 		}
-		c.account, c.loan = loan.Email(), loan
+		c.account, c.lease = lease.Account().Email, lease
 		accounts[c.account] = true
 		began := c.upstream.opts.Now()
-		v = c.borrowed(ctx, loan, m, out)
+		v = c.sendLeased(ctx, lease, m, out)
 		took := c.upstream.opts.Now().Sub(began)
-		c.step(loan, v, took)
-		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLoans {
+		c.step(lease, v, took)
+		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLeases {
 			return v
 		}
 		c.upstream.opts.Logger.Info("trying another account", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
 	}
 }
 
-// want is what the call borrows accounts for.
-func (c *call) want() account.Want {
-	return account.Want{Model: c.req.Model, Family: c.spec.Family, Session: c.session, Witness: c}
+// want describes the accounts that can serve the call.
+func (c *call) want() account.Request {
+	return account.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c}
 }
 
-// step keeps for the record whom the call has asked, why, and what came of it. That the only account has answered at once goes
-// without saying.
-func (c *call) step(loan account.Loan, v *verdict.Verdict, took time.Duration) {
-	step := perigee.Step{Upstream: c.upstream.opts.Name, Account: loan.Email(), Why: loan.Why(), Took: took}
+// step records the account that was asked, the reason, and the outcome. An only account that answers at once is not recorded.
+func (c *call) step(lease account.Lease, v *providererr.Diagnosis, took time.Duration) {
+	a := lease.Account()
+	step := perigee.Attempt{Upstream: c.upstream.opts.Name, Account: a.Email, Why: a.Why, Took: took}
 	if v != nil {
 		step.Class, step.Error = v.Error.Class, v.Error.Message
-	} else if step.Why == account.WhyOnly && c.req.Steps.Len() == 0 {
+	} else if step.Why == account.WhyOnly && len(c.req.Log.Attempts()) == 0 {
 		return
 	}
-	c.req.Steps.Add(step)
+	c.req.Log.AddAttempt(step)
 }
 
-// WithoutToken keeps for the record that the call was to ask an account for which there was no access token.
-func (c *call) WithoutToken(loan account.Loan, err error, took time.Duration) {
-	c.account = loan.Email()
-	clerk{c.upstream.opts.Name, c.req.Steps}.WithoutToken(loan, err, took)
+// TokenFailed records an account that the pool chose and that had no access token.
+func (c *call) TokenFailed(lease account.Lease, err error, took time.Duration) {
+	c.account = lease.Account().Email
+	tokenFailureRecorder{c.upstream.opts.Name, c.req.Log}.TokenFailed(lease, err, took)
 }
 
-// A clerk writes down the accounts that an upstream could not ask.
-type clerk struct {
+// A tokenFailureRecorder adds a step to the trace for each account without an access token.
+type tokenFailureRecorder struct {
 	upstream string
-	steps    *perigee.Steps
+	log      *perigee.CallLog
 }
 
-func (c clerk) WithoutToken(loan account.Loan, err error, took time.Duration) {
-	e := perigee.AsError(err)
-	c.steps.Add(perigee.Step{Upstream: c.upstream, Account: loan.Email(), Why: loan.Why(), Class: e.Class, Error: e.Message, Took: took})
+func (c tokenFailureRecorder) TokenFailed(lease account.Lease, err error, took time.Duration) {
+	a, e := lease.Account(), perigee.AsError(err)
+	c.log.AddAttempt(perigee.Attempt{Upstream: c.upstream, Account: a.Email, Why: a.Why, Class: e.Class, Error: e.Message, Took: took})
 }
 
-// borrowed sends a message with an account and gives the account back, also when whoever reads the answer panics.
-func (c *call) borrowed(ctx context.Context, loan account.Loan, m *message, out *answer) (v *verdict.Verdict) {
-	v = &verdict.Verdict{Kind: kindCanceled, Blame: verdict.ScopeNobody, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
-	defer func() { loan.Done(v) }()
-	v = c.askWith(ctx, loan, m, out)
+// sendLeased sends a message with a leased account and ends the lease, also after a panic in the reader of the answer.
+func (c *call) sendLeased(ctx context.Context, lease account.Lease, m *message, out *answer) (v *providererr.Diagnosis) {
+	v = &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
+	defer func() { lease.Done(v) }()
+	v = c.askWith(ctx, lease, m, out)
 	return v
 }
 
-// nobodyLeft is why there is no account for a call, which may have lost some on its way. Cause, class and advice are about
-// all accounts; what the last of them was told is added when it is about the same. Where it names a time it is not, as that is
-// when this one account will be back.
-func nobodyLeft(last, nobody *verdict.Verdict, cause verdict.Kind) *verdict.Verdict {
+// exhausted is the error when no account is left: none is the pool's, about all accounts, and last is that of the last account
+// tried, which is added when both have the same cause. Where last names a time it is not added, since that is about one account.
+func exhausted(last, none *providererr.Diagnosis, cause providererr.Kind) *providererr.Diagnosis {
 	switch {
 	case last == nil:
-		return nobody
-	case nobody.Kind != kindCanceled && (last.Blame == verdict.ScopeProvider || last.Blame == verdict.ScopeNetwork):
-		return last // that there is no other to ask says nothing about the others
-	case cause == "" && nobody.Kind == kindNoAccount && nobody.Error.Cause == nil:
-		return last // nobody says more than that there is no other
-	case nobody.Kind == kindCanceled || !sameCause(last.Kind, cause):
-		return nobody
+		return none
+	case none.Kind != kindCanceled && (last.Scope == providererr.ScopeProvider || last.Scope == providererr.ScopeNetwork):
+		return last // that no other account is available says nothing about the provider
+	case cause == "" && none.Kind == kindNoAccount && none.Error.Cause == nil:
+		return last // the pool says only that there is no other account
+	case none.Kind == kindCanceled || !sameCause(last.Kind, cause):
+		return none
 	}
-	e := *nobody.Error
+	e := *none.Error
 	if last.Delay == 0 {
 		e.Message += " (" + strings.TrimRight(last.Error.Message, ".") + ")"
 	}
@@ -257,78 +271,76 @@ func nobodyLeft(last, nobody *verdict.Verdict, cause verdict.Kind) *verdict.Verd
 		e.Details = last.Error.Details // programs find the time there
 	}
 	e.Status = last.Error.Status
-	if last.Link != "" || last.Kind == verdict.KindNotFound || e.Next == "" {
-		e.Next = last.Error.Next // it knows more
+	if last.Link != "" || last.Kind == providererr.KindNotFound || e.Hint == "" {
+		e.Hint = last.Error.Hint // it knows more
 	}
-	joined := *nobody
+	joined := *none
 	joined.Error, joined.Link = &e, last.Link
 	return &joined
 }
 
-// sameTime is how far apart the time that the provider names and the time after which an account is lent again may be:
-// who lends it adds a little.
+// sameTime is how much the provider's delay and the pool's may differ and still mean the same time: the pool adds a little.
 const sameTime = 2 * time.Second
 
-// causeOf is what an error of a lender is about; empty: it does not say.
-func causeOf(err error) verdict.Kind {
+// causeOf is the cause of an error of the pool; empty: unknown.
+func causeOf(err error) providererr.Kind {
 	if short, ok := errors.AsType[*account.Shortage](err); ok {
 		return short.Kind
 	}
-	v, _ := verdict.Of(err)
+	v, _ := providererr.Of(err)
 	return v.Kind
 }
 
-func sameCause(last, cause verdict.Kind) bool {
-	if last == verdict.KindIneligible {
-		last = verdict.KindBan // who lends accounts does not tell them apart
+func sameCause(last, cause providererr.Kind) bool {
+	if last == providererr.KindIneligible {
+		last = providererr.KindBan // the pool does not distinguish them
 	}
 	return last == cause
 }
 
-// belongsToAccount says whether another account, or the same one later, may be answered. Who lends accounts knows when.
-func belongsToAccount(v *verdict.Verdict) bool {
-	switch v.Blame {
-	case verdict.ScopeAccount, verdict.ScopeAccountFamily, verdict.ScopeAccountModel, verdict.ScopeProvider, verdict.ScopeNetwork:
+// belongsToAccount says whether another account, or the same one later, may be answered. The pool decides which.
+func belongsToAccount(v *providererr.Diagnosis) bool {
+	switch v.Scope {
+	case providererr.ScopeAccount, providererr.ScopeAccountFamily, providererr.ScopeAccountModel, providererr.ScopeProvider, providererr.ScopeNetwork:
 		return true
 	}
 	return false
 }
 
-// tooLate says whether the provider took so long to fail that the call is not worth another try: who made it would rather
-// know.
-func tooLate(v *verdict.Verdict, took time.Duration) bool {
-	return took > patience && (v.Blame == verdict.ScopeProvider || v.Blame == verdict.ScopeNetwork)
+// tooLate says whether the provider took so long to fail that the client should rather get the error than another attempt.
+func tooLate(v *providererr.Diagnosis, took time.Duration) bool {
+	return took > patience && (v.Scope == providererr.ScopeProvider || v.Scope == providererr.ScopeNetwork)
 }
 
-// patience is how long all endpoints together may take to fail before a call is given up.
+// patience is how long all endpoints together may take to fail before no other account is tried.
 const patience = 30 * time.Second
 
-// emptyPause is how long to wait before an answer that says nothing is asked for again.
+// emptyPause is the wait before the retry after an empty answer.
 const emptyPause = 250 * time.Millisecond
 
-// askWith sends a message with one account. A token that ran out early is renewed, and an answer that says nothing asked
-// for again, as far as the call's retries go; a project that the provider does not take is looked up.
-func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *answer) *verdict.Verdict {
+// askWith sends a message with one account. It renews a refused token once, looks a refused project up once, and retries an
+// empty answer as far as the call's retry budget goes.
+func (c *call) askWith(ctx context.Context, lease account.Lease, m *message, out *answer) *providererr.Diagnosis {
 	for renewed, moved := false, false; ; {
-		token, err := loan.Token(ctx)
+		token, err := lease.Token(ctx)
 		if err != nil {
 			return c.withoutToken(ctx, err)
 		}
-		project := loan.Project()
+		project := lease.Account().Project
 		out.acceptEmpty = !c.retries.Left()
 		began := c.upstream.opts.Now()
-		v := c.askHosts(ctx, loan, token, m, out)
+		v := c.askHosts(ctx, lease, token, m, out)
 		switch {
 		case v == nil || c.begun || c.left:
 			return v
-		case v.Kind == verdict.KindUnauthenticated && !renewed:
-			loan.Refused(token)
+		case v.Kind == providererr.KindUnauthenticated && !renewed:
+			lease.Refused(token)
 			renewed = true
-		case !moved && findsProject(ctx, loan, v, project):
+		case !moved && findsProject(ctx, lease, v, project):
 			moved = true
 		case v.Kind == kindEmpty && c.retries.Take():
-			c.step(loan, v, c.upstream.opts.Now().Sub(began)) // it was paid for
-			if !pause(ctx, emptyPause) {
+			c.step(lease, v, c.upstream.opts.Now().Sub(began)) // it was paid for
+			if !perigee.Pause(ctx, emptyPause) {
 				return v
 			}
 		default:
@@ -337,17 +349,21 @@ func (c *call) askWith(ctx context.Context, loan account.Loan, m *message, out *
 	}
 }
 
-// askHosts sends a message to one endpoint after the other. What the first of them says counts, unless it says nothing.
-func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Secret, m *message, out *answer) (first *verdict.Verdict) {
-	for _, host := range c.upstream.hosts.content(loan.CLI()) {
+// askHosts sends a message to one endpoint after the other. The error is that of the first endpoint that was reached.
+func (c *call) askHosts(ctx context.Context, lease account.Lease, token perigee.Secret, m *message, out *answer) (first *providererr.Diagnosis) {
+	leased := lease.Account()
+	for _, host := range c.upstream.hosts.content(leased.CLI) {
 		if c.attempts++; c.attempts > maxAttempts {
 			return tooOften(first)
 		}
-		e := envelope{project: loan.Project(), model: c.req.Model, kind: m.kind, cli: loan.CLI()}
-		if m.kind != typeSearch {
-			e.requestID = requestID(c.req.ID, c.attempts)
+		e := cloudcode.Envelope{Project: leased.Project, Model: c.req.Model, Type: m.kind, CLI: leased.CLI}
+		if m.kind != cloudcode.TypeSearch {
+			e.RequestID = cloudcode.RequestID(c.req.ID, c.attempts)
 		}
-		v := c.askHost(ctx, host, token, e, m, out)
+		before, after := e.Wrap()
+		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log)
+		body.ReleaseWith(c.req, m.giveBack)
+		v := c.askHost(ctx, host, token, body, out)
 		if v == nil || c.begun || c.left || !v.NextHost || ctx.Err() != nil {
 			return v
 		}
@@ -358,88 +374,76 @@ func (c *call) askHosts(ctx context.Context, loan account.Loan, token perigee.Se
 	return everywhere(first)
 }
 
-// everywhere is the verdict about trouble that all endpoints were in. Whether the provider is in it with everybody, another
-// account has to show.
-func everywhere(v *verdict.Verdict) *verdict.Verdict {
-	if v == nil || v.Blame != verdict.ScopeHost {
+// everywhere widens the scope of an error that all endpoints answered with. Another account shows whether it is about the
+// account.
+func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
+	if v == nil || v.Scope != providererr.ScopeHost {
 		return v
 	}
 	all := *v
 	switch v.Kind {
-	case verdict.KindUnavailable, verdict.KindOther, verdict.KindForbidden:
-		all.Blame = verdict.ScopeProvider
+	case providererr.KindUnavailable, providererr.KindOther, providererr.KindForbidden:
+		all.Scope = providererr.ScopeProvider
 	case kindUnreachable:
-		all.Blame = verdict.ScopeProvider
+		all.Scope = providererr.ScopeProvider
 		if neverReached(v.Error) {
-			all.Blame = verdict.ScopeNetwork
+			all.Scope = providererr.ScopeNetwork
 		}
 	}
 	return &all
 }
 
-// neverReached says whether there was not even a connection.
+// neverReached says whether no connection was made.
 func neverReached(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// tooOften ends a call that has asked the provider so often that asking once more would help nobody.
-func tooOften(last *verdict.Verdict) *verdict.Verdict {
+// tooOften ends a call that has asked the provider too often.
+func tooOften(last *providererr.Diagnosis) *providererr.Diagnosis {
 	if last != nil {
 		v := *last
-		v.Blame = verdict.ScopeNobody
+		v.Scope = providererr.ScopeNone
 		return &v
 	}
-	return &verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeNobody,
-		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider was asked %d times for one answer and gave none", maxAttempts).WithNext("try again later")}
+	return &providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeNone,
+		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider gave no answer in %d attempts", maxAttempts).WithHint("try again later")}
 }
 
-// What package verdict has no word for, because no provider said it.
+// Kinds of errors that do not come from the provider, and that package providererr therefore does not have.
 const (
-	kindUnreachable verdict.Kind = "unreachable" // the endpoint could not be reached, or broke off
-	kindEmpty       verdict.Kind = "empty"       // an answer without anything in it
-	kindCanceled    verdict.Kind = "canceled"    // nobody waits any more
-	kindNoAccount   verdict.Kind = "no_account"  // nobody can be asked
+	kindUnreachable providererr.Kind = "unreachable" // the endpoint could not be reached, or broke off
+	kindEmpty       providererr.Kind = "empty"       // an answer without anything in it
+	kindCanceled    providererr.Kind = "canceled"    // the caller has left
+	kindNoAccount   providererr.Kind = "no_account"  // no account can be asked
 )
 
-// failed is the verdict about trouble that no answer of the provider's told of.
-func (c *call) failed(ctx context.Context, err error) *verdict.Verdict {
-	if v, ok := verdict.Of(err); ok {
-		return &v // a copy: who takes the account back may correct it
+// failed is the diagnosis of an error that is no answer of the provider.
+func (c *call) failed(ctx context.Context, err error) *providererr.Diagnosis {
+	if v, ok := providererr.Of(err); ok {
+		return &v // a copy: the pool may correct it
 	}
 	e := c.upstream.trouble(ctx, err)
-	v := &verdict.Verdict{Kind: kindNoAccount, Blame: verdict.ScopeNobody, Error: e, Delay: e.Retry}
+	v := &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: e, Delay: e.Retry}
 	switch {
 	case e.Class == perigee.ClassCanceled:
 		v.Kind = kindCanceled
 	case causeOf(err) == "" && e.Cause != nil && e.Class == perigee.ClassUnavailable:
-		v.Kind, v.Blame, v.NextHost = kindUnreachable, verdict.ScopeHost, true
+		v.Kind, v.Scope, v.NextHost = kindUnreachable, providererr.ScopeHost, true
 	}
 	return v
 }
 
-// withoutToken is the verdict about an account whose token had to be renewed in the middle of a call, and could not be.
-func (c *call) withoutToken(ctx context.Context, err error) *verdict.Verdict {
+// withoutToken is the diagnosis of an account whose token could not be renewed during a call.
+func (c *call) withoutToken(ctx context.Context, err error) *providererr.Diagnosis {
 	if ctx.Err() != nil {
 		return c.failed(ctx, err)
 	}
-	v := account.WithoutToken(err)
+	v := account.TokenFailure(err)
 	return &v
 }
 
-// A verdictError carries a verdict through code that knows errors only.
-type verdictError struct{ verdict.Verdict }
+// A diagnosisError carries a diagnosis through code that knows errors only.
+type diagnosisError struct{ providererr.Diagnosis }
 
-func (v *verdictError) Error() string { return v.Verdict.Error.Error() }
-
-// pause waits, and says whether it waited to the end.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func (v *diagnosisError) Error() string { return v.Diagnosis.Error.Error() }

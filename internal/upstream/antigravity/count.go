@@ -5,54 +5,41 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt"
+	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
 	"perigee/internal/rawjson"
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models
-// would: for those of others that is an estimate.
+// would: for other models that is an estimate.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
 		return nil, err
 	}
 	spec := models.Of(req.Model)
-	prepared := prepare.ForAntigravity(prompt, spec, prepare.AntigravityOptions{KeepThinking: u.opts.KeepThinking, Schemas: u.schemas})
+	prepared := adapt.ForAntigravity(prompt, spec, adapt.AntigravityOptions{KeepThinking: u.opts.KeepThinking, Schemas: u.schemas})
 	if err := u.hopeless(req, prompt, prepared.Prompt); err != nil {
 		return nil, err
 	}
 	counted := *prepared.Prompt
 	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
 	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)
-	raw, err := u.control(ctx, req.Steps, "countTokens", func(account.Loan) []byte { return append(request, '}') })
+	raw, err := u.control(ctx, req.Log, "countTokens", func(account.Lease) []byte { return append(request, '}') })
 	if err != nil {
 		return nil, err
 	}
-	inner := unwrap(raw)
-	if err := rawjson.Check(inner); err != nil {
-		return nil, perigee.Errorf(perigee.ClassUnavailable, "upstream %s sent a count that cannot be read: %w", u.opts.Name, err)
+	var count *perigee.TokenCount
+	inner := cloudcode.Unwrap(raw)
+	if err = rawjson.Check(inner); err == nil {
+		count, err = dialect.DecodeTokenCount(inner)
 	}
-	count, err := dialect.DecodeTokenCount(inner)
 	if err != nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "upstream %s sent a count that cannot be read: %w", u.opts.Name, err)
 	}
 	count.Upstream, count.Model = u.opts.Name, req.Model
 	count.Estimate = spec.Family == models.Claude || spec.Family == models.GPTOSS
 	return count, nil
-}
-
-// unwrap takes an answer out of the gateway's envelope; some come without one.
-func unwrap(data []byte) []byte {
-	c := rawjson.NewCursor(data)
-	if c.Kind() != rawjson.Object {
-		return data
-	}
-	for key := range c.Object() {
-		if string(key) == "response" && c.Kind() == rawjson.Object {
-			return c.Raw()
-		}
-	}
-	return data
 }

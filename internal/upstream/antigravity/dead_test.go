@@ -18,6 +18,7 @@ import (
 
 // All calls are answered although the connection to the gateway died, and the one that waited on it has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
+	perigeetest.Slow(t)
 	provider, err := simulator.New(simulator.Options{Seed: t.Name(), Switches: rules.StrictSwitches()})
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +42,12 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 			relay.Stall()
 		}
 		req := prompt(t, "gemini-3-flash", user("[[text: hello]]"))
-		req.Steps = &perigee.Steps{}
-		if heard := strings.Join(listen(u.Stream(t.Context(), req)), "; "); !strings.Contains(heard, "text hello; finish STOP") {
+		req.Log = &perigee.CallLog{}
+		if heard := strings.Join(listen(req, u.Stream(t.Context(), req)), "; "); !strings.Contains(heard, "text hello; finish STOP") {
 			t.Fatalf("call %d: %s", i, heard)
 		}
 		said := ""
-		for _, s := range req.Steps.All() {
+		for _, s := range req.Log.Attempts() {
 			said += fmt.Sprintf("%s %s %s; ", s.Account, s.Class, s.Error)
 		}
 		if lost := strings.HasPrefix(said, "ada@example.com unavailable upstream gravity cannot be reached or broke off: http2: client connection lost; ada@example.com  ; "); lost != (i == 1) {

@@ -9,30 +9,30 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
-	"perigee/internal/verdict"
 )
 
 // What all endpoints are in trouble with may be about the account; what is about the model, or the network, is not.
 func TestTroubleOfAllEndpoints(t *testing.T) {
 	dial := fmt.Errorf("post: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	for _, c := range []struct {
-		kind  verdict.Kind
+		kind  providererr.Kind
 		cause error
-		blame verdict.Scope
-		want  verdict.Scope
+		scope providererr.Scope
+		want  providererr.Scope
 	}{
-		{verdict.KindUnavailable, nil, verdict.ScopeHost, verdict.ScopeProvider},
-		{verdict.KindOther, nil, verdict.ScopeHost, verdict.ScopeProvider},
-		{verdict.KindForbidden, nil, verdict.ScopeHost, verdict.ScopeProvider},
-		{kindUnreachable, errors.New("reset"), verdict.ScopeHost, verdict.ScopeProvider},
-		{kindUnreachable, dial, verdict.ScopeHost, verdict.ScopeNetwork},
-		{verdict.KindEndpoint, nil, verdict.ScopeHost, verdict.ScopeHost},
-		{verdict.KindCapacity, nil, verdict.ScopeModel, verdict.ScopeModel},
-		{verdict.KindNotFound, nil, verdict.ScopeAccountModel, verdict.ScopeAccountModel},
+		{providererr.KindUnavailable, nil, providererr.ScopeHost, providererr.ScopeProvider},
+		{providererr.KindOther, nil, providererr.ScopeHost, providererr.ScopeProvider},
+		{providererr.KindForbidden, nil, providererr.ScopeHost, providererr.ScopeProvider},
+		{kindUnreachable, errors.New("reset"), providererr.ScopeHost, providererr.ScopeProvider},
+		{kindUnreachable, dial, providererr.ScopeHost, providererr.ScopeNetwork},
+		{providererr.KindEndpoint, nil, providererr.ScopeHost, providererr.ScopeHost},
+		{providererr.KindCapacity, nil, providererr.ScopeModel, providererr.ScopeModel},
+		{providererr.KindNotFound, nil, providererr.ScopeAccountModel, providererr.ScopeAccountModel},
 	} {
-		v := &verdict.Verdict{Kind: c.kind, Blame: c.blame, Error: &perigee.Error{Class: perigee.ClassUnavailable, Cause: c.cause}}
-		if got := everywhere(v).Blame; got != c.want || v.Blame != c.blame {
+		v := &providererr.Diagnosis{Kind: c.kind, Scope: c.scope, Error: &perigee.Error{Class: perigee.ClassUnavailable, Cause: c.cause}}
+		if got := everywhere(v).Scope; got != c.want || v.Scope != c.scope {
 			t.Errorf("%s: %s, want %s", c.kind, got, c.want)
 		}
 	}
@@ -41,28 +41,28 @@ func TestTroubleOfAllEndpoints(t *testing.T) {
 	}
 }
 
-// Who lends accounts is asked for another one after a server error, and not after a want of capacity.
+// The pool is asked for another account after a server error, and not after a lack of capacity.
 func TestServerErrorsAskForAnotherAccount(t *testing.T) {
-	for do, want := range map[string][]verdict.Kind{
-		"internal_500": {verdict.KindUnavailable, ""},
+	for do, want := range map[string][]providererr.Kind{
+		"internal_500": {providererr.KindUnavailable, ""},
 		"reset":        {kindUnreachable, ""},
-		"forbidden":    {verdict.KindForbidden, ""},
-		"capacity":     {verdict.KindCapacity},
+		"forbidden":    {providererr.KindForbidden, ""},
+		"capacity":     {providererr.KindCapacity},
 	} {
 		r := newRig(t, nil, simulator.Fault{When: simulator.When{Path: "streamGenerateContent"}, Do: do, Times: 3}) // once at each endpoint
 		r.lender.most = 1
 		heard := r.hear(prompt(t, "gemini-3-flash", user("[[text: hello]]")))
-		if !slices.Equal(r.lender.verdicts, want) || (heard == hello) != (len(want) == 2) {
-			t.Errorf("%s: %q, heard %s", do, r.lender.verdicts, heard)
+		if !slices.Equal(r.lender.diagnoses, want) || (heard == hello) != (len(want) == 2) {
+			t.Errorf("%s: %q, heard %s", do, r.lender.diagnoses, heard)
 		}
 	}
 }
 
 func TestTroubleThatTookLongIsNotTriedAgain(t *testing.T) {
-	for blame, want := range map[verdict.Scope]bool{verdict.ScopeProvider: true, verdict.ScopeNetwork: true, verdict.ScopeAccountFamily: false} {
-		v := &verdict.Verdict{Blame: blame}
+	for scope, want := range map[providererr.Scope]bool{providererr.ScopeProvider: true, providererr.ScopeNetwork: true, providererr.ScopeAccountFamily: false} {
+		v := &providererr.Diagnosis{Scope: scope}
 		if tooLate(v, patience) || tooLate(v, patience+time.Second) != want {
-			t.Errorf("%s", blame)
+			t.Errorf("%s", scope)
 		}
 	}
 }

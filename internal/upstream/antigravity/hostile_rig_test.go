@@ -45,7 +45,7 @@ func asking(t *testing.T, answer func(attempt int, body string) *http.Response) 
 
 func hear(t *testing.T, u *Upstream, req *perigee.Request) string {
 	t.Helper()
-	return strings.Join(listen(u.Stream(t.Context(), req)), "; ")
+	return strings.Join(listen(req, u.Stream(t.Context(), req)), "; ")
 }
 
 func reply(status int, contentType, body string) *http.Response {
@@ -99,8 +99,8 @@ const canSearch = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],` +
 
 func isSearch(body string) bool { return strings.Contains(body, `"requestType":"web_search"`) }
 
-// A failing lender has nobody to lend, and says why.
+// A failing lender has no account to lend, and says why.
 type failing struct{ err error }
 
-func (f failing) Borrow(account.Want) account.Borrowing      { return f }
-func (f failing) Next(context.Context) (account.Loan, error) { return nil, f.err }
+func (f failing) Acquire(account.Request) account.Acquisition { return f }
+func (f failing) Next(context.Context) (account.Lease, error) { return nil, f.err }

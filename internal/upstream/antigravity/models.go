@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/models"
 	"perigee/internal/rawjson"
 )
 
@@ -16,7 +15,7 @@ func hidden(id string) bool {
 	return strings.HasPrefix(id, "chat_") || strings.HasPrefix(id, "tab_")
 }
 
-// Models asks the gateway which models the account has.
+// Models asks the gateway which models the account has. Routing completes what the gateway does not say about them.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	raw, err := u.control(ctx, nil, "fetchAvailableModels", projectAlone)
 	if err != nil {
@@ -29,18 +28,18 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	return list, nil
 }
 
-// control makes a call that asks no model, with whichever account is at hand. Steps gets those that could not be asked; it may
+// control makes a call that asks no model, with whichever account is at hand. The log gets those that could not be asked; it may
 // be nil.
-func (u *Upstream) control(ctx context.Context, steps *perigee.Steps, method string, request func(account.Loan) []byte) ([]byte, error) {
-	loan, err := u.opts.Accounts.Borrow(account.Want{Witness: clerk{u.opts.Name, steps}}).Next(ctx)
+func (u *Upstream) control(ctx context.Context, log *perigee.CallLog, method string, request func(account.Lease) []byte) ([]byte, error) {
+	lease, err := u.opts.Accounts.Acquire(account.Request{OnTokenFailure: tokenFailureRecorder{u.opts.Name, log}}).Next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	raw, v := u.callFor(ctx, loan, method, request)
-	loan.Done(v)
+	raw, v := u.callFor(ctx, lease, method, request)
+	lease.Done(v)
 	if v != nil {
 		e := *v.Error
-		e.Upstream, e.Account = u.opts.Name, loan.Email()
+		e.Upstream, e.Account = u.opts.Name, lease.Account().Email
 		return nil, &e
 	}
 	return raw, nil
@@ -60,7 +59,7 @@ func decodeModels(raw []byte, upstream string) ([]perigee.Model, error) {
 			m := perigee.Model{ID: string(id), Upstream: upstream, Methods: []string{"generateContent", "streamGenerateContent", "countTokens"}}
 			readModel(c, &m)
 			if !hidden(m.ID) {
-				list = append(list, complete(m))
+				list = append(list, m)
 			}
 		}
 	}
@@ -81,23 +80,4 @@ func readModel(c *rawjson.Cursor, m *perigee.Model) {
 			m.Thinking = c.Bool()
 		}
 	}
-}
-
-// complete adds what we know of a model and the gateway does not say.
-func complete(m perigee.Model) perigee.Model {
-	spec, ok := models.Lookup(m.ID)
-	if !ok {
-		return m
-	}
-	if m.DisplayName == "" {
-		m.DisplayName = spec.Name
-	}
-	if m.Context == 0 {
-		m.Context = spec.Context
-	}
-	if m.Output == 0 {
-		m.Output = spec.Output
-	}
-	m.Thinking = m.Thinking || spec.Thinking.Possible()
-	return m
 }

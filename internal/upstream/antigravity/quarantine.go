@@ -11,10 +11,10 @@ import (
 
 	"perigee"
 	"perigee/internal/models"
-	"perigee/internal/verdict"
+	"perigee/internal/providererr"
 )
 
-// A quarantine remembers the tools whose schemas the provider refused, so that not every request has to find out again.
+// A quarantine remembers the tools whose schemas the provider refused, so that later requests are not refused for them.
 type quarantine struct {
 	now func() time.Time
 
@@ -29,7 +29,7 @@ const (
 	maxQuarantine  = 1000
 )
 
-// digestOf tells tools apart, and who sends them: nobody loses a tool because of what another has made the provider refuse.
+// digestOf identifies a tool and its client: a client must not lose a tool because of what another client sent.
 func digestOf(f *perigee.Function, family models.Family, key string) schemaDigest {
 	h := sha256.New()
 	h.Write([]byte(key + "\x00" + string(family) + "\x00" + f.Name + "\x00"))
@@ -53,37 +53,21 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family, key strin
 	if len(q.bad) == 0 {
 		return nil
 	}
-	var names map[string]bool
-	now := q.now()
+	names := map[string]bool{}
 	for i := range tools {
-		f := tools[i].Function
-		if f == nil {
-			continue
+		if f := tools[i].Function; f != nil && !q.now().After(q.bad[digestOf(f, family, key)]) {
+			names[f.Name] = true
 		}
-		digest := digestOf(f, family, key)
-		until, found := q.bad[digest]
-		switch {
-		case !found:
-			continue
-		case now.After(until):
-			delete(q.bad, digest)
-			continue
-		}
-		if names == nil {
-			names = map[string]bool{}
-		}
-		names[f.Name] = true
 	}
 	return names
 }
 
-// maxGuesses is how many tools are left out, one at a time, where the provider does not say which one it means.
+// maxGuesses is how many tools are left out, one at a time, where the provider does not name the tool.
 const maxGuesses = 3
 
-// culprit finds the function whose schema the provider refuses: by what it says, or else by guessing, the largest schema first, as
-// that is what providers find too complex. Nothing is asked only to find out: each guess is tried with the client's own
-// request, which is refused at no cost or is answered.
-func (r *recovery) culprit(v *verdict.Verdict) (bad *perigee.Function, guessed bool) {
+// culprit finds the function whose schema the provider refuses: the one that the error names, or else a guess, largest schema
+// first. A guess is tried with the client's own request, which is refused at no cost or answered.
+func (r *recovery) culprit(v *providererr.Diagnosis) (bad *perigee.Function, guessed bool) {
 	functions := r.sent()
 	if i, ok := toolIndex(v.Error.Message); ok && i < len(functions) {
 		return functions[i], false
@@ -109,7 +93,7 @@ func (r *recovery) sent() (functions []*perigee.Function) {
 	return functions
 }
 
-// toolIndexes are the ways in which the provider says which tool it means.
+// toolIndexes matches the ways in which the provider names a tool.
 var toolIndexes = regexp.MustCompile(`(?:tools\.(\d+)\.(?:custom|input_schema)|function_?[dD]eclarations\[(\d+)\])`)
 
 func toolIndex(message string) (int, bool) {

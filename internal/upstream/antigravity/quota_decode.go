@@ -11,14 +11,14 @@ import (
 	"perigee/internal/account"
 )
 
-// A gauge is how the gateway says what is left. A fraction that is missing is zero, which its encoding leaves out; but
-// without a time of reset nothing was said at all.
+// A gauge is a remaining quota as the gateway encodes it. A missing fraction is zero, since the encoding omits zeros; without
+// a reset time as well, the gateway has not reported anything.
 type gauge struct {
 	RemainingFraction float64 `json:"remainingFraction"`
 	ResetTime         string  `json:"resetTime"`
 }
 
-// read returns what is left and when it is whole again; not ok when the gateway did not say.
+// read returns the remaining fraction and when it is reset; not ok: the gateway did not report them.
 func (g *gauge) read() (remaining float64, reset time.Time, ok bool) {
 	if g == nil || g.ResetTime == "" && g.RemainingFraction == 0 {
 		return 0, time.Time{}, false
@@ -27,7 +27,7 @@ func (g *gauge) read() (remaining float64, reset time.Time, ok bool) {
 	return min(max(g.RemainingFraction, 0), 1), reset.UTC(), true
 }
 
-// decodeModelQuota reads the quota out of a list of models. Those of which nothing is said are left out.
+// decodeModelQuota reads the quota of each model in a list of models. Models without one are left out.
 func decodeModelQuota(raw []byte) ([]perigee.QuotaRow, error) {
 	var list struct {
 		Models map[string]struct {
@@ -49,7 +49,7 @@ func decodeModelQuota(raw []byte) ([]perigee.QuotaRow, error) {
 // windowLengths are the windows that the gateway has been seen to count in.
 var windowLengths = map[string]time.Duration{"5h": 5 * time.Hour, "weekly": 7 * 24 * time.Hour}
 
-// addWindows gives the rows the windows of their group. A summary that makes no sense adds nothing.
+// addWindows gives the rows the windows of their group. A summary that cannot be read adds nothing.
 func addWindows(rows []perigee.QuotaRow, raw []byte) {
 	var summary struct {
 		Groups []struct {
@@ -79,8 +79,8 @@ func addWindows(rows []perigee.QuotaRow, raw []byte) {
 		slices.SortStableFunc(list, func(a, b perigee.QuotaWindow) int { return cmp.Compare(a.Length, b.Length) })
 	}
 	for i := range rows {
-		rows[i].Windows = windows[quotaGroup(rows[i].Model)]
-		// The two answers are of different moments, and the later one may know of less.
+		rows[i].Windows = windows[quotaGroupOf(rows[i].Model).summary]
+		// The summary is the later answer, and may report less.
 		for _, w := range rows[i].Windows {
 			if w.Remaining < rows[i].Remaining {
 				rows[i].Remaining, rows[i].ResetsAt = w.Remaining, w.ResetsAt
@@ -89,7 +89,7 @@ func addWindows(rows []perigee.QuotaRow, raw []byte) {
 	}
 }
 
-// decodeCLIQuota reads what is left in the pool of the command-line tool; nothing of what makes no sense.
+// decodeCLIQuota reads the quota in the pool of the command-line tool; an answer that cannot be read has none.
 func decodeCLIQuota(raw []byte) []perigee.QuotaRow {
 	var list struct {
 		Buckets []struct {

@@ -4,60 +4,60 @@ import (
 	"maps"
 
 	"perigee"
-	"perigee/internal/prepare"
-	"perigee/internal/verdict"
+	"perigee/internal/adapt"
+	"perigee/internal/providererr"
 )
 
-// A recovery mends what the provider refuses. Each call is mended once; only the search for tools whose schemas the
-// provider cannot read may take a few attempts more, because it knows each time what is wrong.
+// A recovery repairs requests that the provider refuses. Each call is repaired once; tools whose schemas the provider refuses
+// may be left out one by one, up to maxDropped.
 type recovery struct {
-	call    *call
-	prompt  *perigee.Prompt
-	options prepare.AntigravityOptions
-	mended  bool
-	dropped []*perigee.Function // tools that are left out
-	guesses []*perigee.Function // those that were left out on suspicion, one after the other; the last one may still be
-	guessed bool                // the last one is
+	call     *call
+	prompt   *perigee.Prompt
+	options  adapt.AntigravityOptions
+	repaired bool
+	dropped  []*perigee.Function // tools that are left out
+	guesses  []*perigee.Function // tools that were left out as a guess, one at a time
+	guessed  bool                // the last of dropped is a guess
 }
 
-// repairs is what each refusal can be answered with.
-var repairs = map[verdict.Kind]prepare.Repair{
-	verdict.KindToolPairing:      prepare.RepairPairing,
-	verdict.KindThinkingOrder:    prepare.RepairThinkingOrder,
-	verdict.KindBadSignature:     prepare.RepairSignatures,
-	verdict.KindThinkingDisabled: prepare.RepairThinkingOff,
-	verdict.KindThinkingBudget:   prepare.RepairThinkingOff,
-	verdict.KindSchemaKeyword:    prepare.RepairSchemas,
+// repairs has the repair for each kind of refusal.
+var repairs = map[providererr.Kind]adapt.Repair{
+	providererr.KindToolPairing:      adapt.RepairPairing,
+	providererr.KindThinkingOrder:    adapt.RepairThinkingOrder,
+	providererr.KindBadSignature:     adapt.RepairSignatures,
+	providererr.KindThinkingDisabled: adapt.RepairThinkingOff,
+	providererr.KindThinkingBudget:   adapt.RepairThinkingOff,
+	providererr.KindSchemaKeyword:    adapt.RepairSchemas,
 }
 
-// maxDropped is how many tools a call may do without.
+// maxDropped is how many tools of a call may be left out.
 const maxDropped = 3
 
-// mend changes the options so that the request may be accepted, and says whether it found a way.
-func (r *recovery) mend(v *verdict.Verdict) bool {
+// repair changes the options so that the request may be accepted, and says whether it found a way.
+func (r *recovery) repair(v *providererr.Diagnosis) bool {
 	if !r.call.upstream.opts.SessionRecovery || r.call.req.Strict {
-		return false // who wants nothing changed wants to know what the provider said
+		return false // a strict request gets the error of the provider
 	}
 	repair, known := repairs[v.Kind]
 	switch {
 	case !known:
 		return false
-	case !r.mended:
-		r.mended = true
+	case !r.repaired:
+		r.repaired = true
 		r.options.Repair = repair
 		return true
-	case v.Kind == verdict.KindSchemaKeyword && len(r.dropped) < maxDropped:
+	case v.Kind == providererr.KindSchemaKeyword && len(r.dropped) < maxDropped:
 		return r.leaveOut(v)
 	}
 	return false
 }
 
-// goFurther adds to a repair that changed nothing: preparing had done the same already. What is left to try then is to
-// do without the tool that is refused, or without thinking.
-func (r *recovery) goFurther(v *verdict.Verdict) bool {
-	const all = prepare.RepairSignatures | prepare.RepairThinkingOff
+// goFurther extends a repair that changed nothing, because the first attempt had done the same: it leaves out the refused
+// tool, or all thinking.
+func (r *recovery) goFurther(v *providererr.Diagnosis) bool {
+	const all = adapt.RepairSignatures | adapt.RepairThinkingOff
 	switch {
-	case v.Kind == verdict.KindSchemaKeyword:
+	case v.Kind == providererr.KindSchemaKeyword:
 		return len(r.dropped) < maxDropped && r.leaveOut(v)
 	case r.options.Repair&all == all:
 		return false
@@ -66,9 +66,8 @@ func (r *recovery) goFurther(v *verdict.Verdict) bool {
 	return true
 }
 
-// leaveOut finds the tool that the provider refuses and does without it. A tool that was left out on suspicion without success is
-// put back for the next suspicion.
-func (r *recovery) leaveOut(v *verdict.Verdict) bool {
+// leaveOut finds the tool that the provider refuses and leaves it out. A wrong guess is put back before the next one.
+func (r *recovery) leaveOut(v *providererr.Diagnosis) bool {
 	bad, guessed := r.culprit(v)
 	if bad == nil {
 		return false
@@ -92,8 +91,7 @@ func (r *recovery) leaveOut(v *verdict.Verdict) bool {
 	return true
 }
 
-// confirm makes calls that come do without the tools, too, now that the provider has answered without them. Where it
-// has not, they were not what it refused.
+// confirm leaves the tools out of later calls, too, now that the provider has answered without them.
 func (r *recovery) confirm() {
 	for _, f := range r.dropped {
 		r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", f.Name)

@@ -15,7 +15,7 @@ const (
 		`"generationConfig":{"maxOutputTokens":20000,"thinkingConfig":{"thinkingBudget":8000,"includeThoughts":true}}}`
 )
 
-// The refusals that are mended, each with what the caller is told. The provider refuses the first attempt whatever it
+// The refusals that are repaired, each with what the caller is told. The provider refuses the first attempt whatever it
 // is, so that what is seen is the second.
 func TestKnownRefusalsAreMendedOnce(t *testing.T) {
 	for _, c := range []struct{ refusal, note string }{
@@ -41,9 +41,9 @@ func TestKnownRefusalsAreMendedOnce(t *testing.T) {
 					})
 				})
 				heard := r.hear(prompt(t, "claude-opus-4-6-thinking", loop))
-				mended := strings.Contains(heard, c.note) && strings.HasSuffix(heard, "finish STOP")
+				repaired := strings.Contains(heard, c.note) && strings.HasSuffix(heard, "finish STOP")
 				refused := strings.Contains(heard, "error invalid") && attempts == 1
-				if recovery && (!mended || bodies[0][150:] == bodies[1][150:]) || !recovery && !refused {
+				if recovery && (!repaired || bodies[0][150:] == bodies[1][150:]) || !recovery && !refused {
 					t.Errorf("recovery %v: %d attempts, heard %s\n%s", recovery, attempts, heard, strings.Join(bodies, "\n"))
 				}
 			}
@@ -163,7 +163,7 @@ func TestSearchBesideFunctions(t *testing.T) {
 func TestRefusalAsAnAnswer(t *testing.T) {
 	r := newRig(t, nil)
 	heard := r.hear(prompt(t, "gemini-3-flash", user("[[text: This version of Antigravity is no longer supported. Please update.]] [[chunks: 5]]")))
-	if heard != "error identity_refused: the provider no longer takes this client version" {
+	if heard != "error identity_refused: the provider no longer accepts this client version" {
 		t.Errorf("heard %s", heard)
 	}
 	heard = r.hear(prompt(t, "gemini-3-flash", user("[[text: This version is fine]] [[chunks: 5]]")))

@@ -16,9 +16,9 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
-	"perigee/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,56 +75,55 @@ func access(t *testing.T, transport http.RoundTripper) perigee.Secret {
 
 // A lender has one account, lends it as often as it is asked to, and keeps what it was told.
 type lender struct {
-	mu       sync.Mutex
-	token    perigee.Secret
-	refused  int
-	lent     int
-	most     int // how often one call may borrow; 0: once
-	verdicts []verdict.Kind
+	mu        sync.Mutex
+	token     perigee.Secret
+	refused   int
+	lent      int
+	most      int // how many leases one call may have after its first; 0: once
+	diagnoses []providererr.Kind
 }
 
-func (l *lender) Borrow(account.Want) account.Borrowing { return &borrowing{lender: l} }
+func (l *lender) Acquire(account.Request) account.Acquisition { return &acquisition{lender: l} }
 
-type borrowing struct {
+type acquisition struct {
 	*lender
 	times int
 }
 
-func (b *borrowing) Next(context.Context) (account.Loan, error) {
+func (b *acquisition) Next(context.Context) (account.Lease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.times++; b.times > b.most+1 {
 		return nil, perigee.Errorf(perigee.ClassRateLimited, "no account is left")
 	}
 	b.lent++
-	return (*loan)(b.lender), nil
+	return (*lease)(b.lender), nil
 }
 
-type loan lender
+type lease lender
 
-func (l *loan) Email() string                                 { return "ada@example.com" }
-func (l *loan) Project() string                               { return "sim-project-ada" }
-func (l *loan) Why() string                                   { return "the only one" }
-func (l *loan) CLI() bool                                     { return false }
-func (l *loan) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
-func (l *loan) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
+func (l *lease) Account() account.Leased {
+	return account.Leased{Email: "ada@example.com", Project: "sim-project-ada", Why: "the only one"}
+}
+func (l *lease) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
+func (l *lease) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
 
-func (l *loan) Answering() {}
+func (l *lease) Answering() {}
 
-func (l *loan) Done(v *verdict.Verdict) {
+func (l *lease) Done(v *providererr.Diagnosis) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v == nil {
-		l.verdicts = append(l.verdicts, "")
+		l.diagnoses = append(l.diagnoses, "")
 		return
 	}
-	l.verdicts = append(l.verdicts, v.Kind)
+	l.diagnoses = append(l.diagnoses, v.Kind)
 }
 
 // prompt makes a request from a body in the Gemini dialect, as a client of another dialect would have asked it.
 func prompt(t *testing.T, model, body string) *perigee.Request {
 	t.Helper()
-	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call-1", Body: []byte(body)}, model, true)
+	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call-1", Body: []byte(body), Log: &perigee.CallLog{}}, model, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +139,17 @@ func user(text string) string {
 // hear makes a call and writes down what came, one word for each kind of event.
 func (r *rig) hear(req *perigee.Request) string {
 	r.t.Helper()
-	return strings.Join(listen(r.Stream(r.t.Context(), req)), "; ")
+	return strings.Join(listen(req, r.Stream(r.t.Context(), req)), "; ")
 }
 
-func listen(stream func(func(perigee.Event, error) bool)) (heard []string) {
+func listen(req *perigee.Request, stream func(func(perigee.Event, error) bool)) (heard []string) {
 	say := func(format string, args ...any) { heard = append(heard, fmt.Sprintf(format, args...)) }
+	noted := len(req.Log.Notes())
 	for ev, err := range stream {
+		for _, note := range req.Log.Notes()[noted:] {
+			say("%v", note)
+			noted++
+		}
 		if err != nil {
 			e := perigee.AsError(err)
 			say("error %s: %s", e.Class, strings.SplitN(e.Message, ":", 2)[0])
@@ -170,8 +174,6 @@ func listen(stream func(func(perigee.Event, error) bool)) (heard []string) {
 			say("signature")
 		case perigee.EventCall:
 			say("call %s %s", ev.Call.Name, ev.Call.Args)
-		case perigee.EventNote:
-			say("%v", ev.Note)
 		case perigee.EventGrounding:
 			say("grounding")
 		case perigee.EventFinish:

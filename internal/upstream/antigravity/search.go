@@ -6,33 +6,35 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/cloudcode"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
+	"perigee/internal/providererr"
 	"perigee/internal/rawjson"
-	"perigee/internal/verdict"
 )
 
-// The gateway does not let a model search the web and call the client's functions in the same request. So the model gets
-// a function for searching, and when it calls that one we ask a searching model ourselves and let the first one go on.
+// The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a
+// function for searching. When the model calls it, perigee asks a model that can search, and continues the conversation with
+// the result.
 
 const (
 	// maxRounds is how often a model may search before it has to answer.
 	maxRounds = 8
 	// maxSearches is how many searches are made for one call, however many the model wants at once.
 	maxSearches = 16
-	// maxFound is how much of what a search says is read.
+	// maxFound is how many bytes of the answer to a search are read.
 	maxFound = 256 << 10
-	// searchModel is asked to search where the provider does not name another one.
+	// searchModel makes the searches.
 	searchModel = "gemini-2.5-flash"
 )
 
-// A step is what the model has said in one round, as it has to be sent back when the round ends with a search.
+// A step has the parts of one round of the model. They are sent back when the round ends with a search.
 type step struct {
 	parts    []perigee.Part
 	text     []byte // of the last part, as long as it may go on
 	searched []*perigee.FunctionCall
-	others   bool // functions of the client's were called, too
-	hidden   bool // what came last was a search, which the client does not see
+	others   bool // functions of the client were called, too
+	hidden   bool // the last part is a call of the search, which the client does not see
 }
 
 // searches says whether the round is over for the model but not for the client: nothing but searches is open.
@@ -56,7 +58,7 @@ func (s *step) take(ev *perigee.Event, search string) bool {
 		if n := len(s.parts); n > 0 && s.parts[n-1].Signature == "" {
 			s.parts[n-1].Signature = ev.Signature
 		}
-		return !s.hidden // a seal belongs to what came before it
+		return !s.hidden // a signature belongs to the part before it
 	case perigee.EventCall:
 		s.hidden = ev.Call.Name == search
 		if !s.hidden {
@@ -71,7 +73,7 @@ func (s *step) take(ev *perigee.Event, search string) bool {
 	return true
 }
 
-// open says whether the last part is a text that goes on: a seal ends it.
+// open says whether the last part is a text that may go on: a signature ends it.
 func (s *step) open(thought bool) bool {
 	if len(s.parts) == 0 {
 		return false
@@ -89,14 +91,14 @@ func (s *step) close() {
 }
 
 // converse asks the model, and goes on as long as it wants to search.
-func (c *call) converse(ctx context.Context, m *message) *verdict.Verdict {
+func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis {
 	for round := 1; ; round++ {
 		out := newAnswer(c, m)
 		if v := c.ask(ctx, m, out); v != nil || c.left {
 			return v
 		}
 		if out.usage != nil {
-			add(&c.spent, *out.usage)
+			c.spent = c.spent.Plus(*out.usage)
 		}
 		if out.step.others && len(out.step.searched) > 0 {
 			c.late(perigee.Note{Action: perigee.NoteDropped, Subject: "search beside other tool calls"})
@@ -105,38 +107,38 @@ func (c *call) converse(ctx context.Context, m *message) *verdict.Verdict {
 			return nil
 		}
 		if round == maxRounds {
-			return &verdict.Verdict{Kind: verdict.KindOther, Blame: verdict.ScopeRequest,
-				Error: perigee.Errorf(perigee.ClassUnavailable, "the model did nothing but search, %d times", maxRounds).WithNext("ask again, or without search")}
+			return &providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeRequest,
+				Error: perigee.Errorf(perigee.ClassUnavailable, "the model only searched, %d times", maxRounds).WithHint("try again, or without search")}
 		}
 		next, v := c.searched(ctx, m, &out.step)
 		if v != nil || c.left {
 			return v
 		}
-		m = &message{Prepared: next, options: m.options, kind: m.kind, body: encode(next.Prompt, c.session)}
+		m = &message{Adapted: next, options: m.options, kind: m.kind, body: encode(next.Prompt, c.session)}
 	}
 }
 
-// late notes what came up while the answer was written.
+// late adds a note after the answer has begun.
 func (c *call) late(n perigee.Note) {
-	if c.req.Late != nil {
-		c.req.Late.Add(n)
+	if c.req.Dialect != perigee.DialectGemini { // its clients get the provider's own words
+		c.req.Log.NoteOnce(n)
 	}
 }
 
-// enough is what the model is told when it wants to search once more than it may.
+// enough is the result of a search beyond maxSearches.
 var enough = textMember("error", "no more searches can be made for this answer: answer with what was found")
 
-// searched returns the message with what the model said and what its searches found.
-func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepared, *verdict.Verdict) {
+// searched returns the prompt with the parts of the round and the results of its searches.
+func (c *call) searched(ctx context.Context, m *message, s *step) (adapt.Adapted, *providererr.Diagnosis) {
 	s.close()
 	var results []perigee.Part
 	for _, call := range s.searched {
 		found := enough
 		if c.searches < maxSearches {
 			c.searches++
-			var v *verdict.Verdict
+			var v *providererr.Diagnosis
 			if found, v = c.find(ctx, call.Args, m.Search); v != nil {
-				return prepare.Prepared{}, v
+				return adapt.Adapted{}, v
 			}
 		}
 		results = append(results, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{
@@ -146,9 +148,9 @@ func (c *call) searched(ctx context.Context, m *message, s *step) (prepare.Prepa
 	return m.Searched(c.spec, m.options, s.parts, results), nil
 }
 
-// find makes one search. What it found goes to the model as the function's result; where it was found goes to the
-// client. A search that fails tells the model so, and does not fail the call.
-func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.Search) (json.RawMessage, *verdict.Verdict) {
+// find makes one search. Its text is the function's result for the model, its sources go to the client. An error becomes the
+// function's result and does not fail the call.
+func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Search) (json.RawMessage, *providererr.Diagnosis) {
 	query, urls := readQuery(args)
 	inner := &finding{}
 	sub := &call{
@@ -156,15 +158,15 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client, Memory: c.req.Memory}, searchModel, true, nil),
 		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
-	prompt := prepare.SearchPrompt(query, urls, search)
-	m := message{Prepared: prepare.ForAntigravity(prompt, sub.spec, prepare.AntigravityOptions{}), kind: typeSearch}
+	prompt := adapt.SearchPrompt(query, urls, search)
+	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: cloudcode.TypeSearch}
 	m.body = encode(m.Prompt, "")
 	out := newAnswer(sub, &m)
 	v := sub.ask(ctx, &m, out)
 	c.attempts = sub.attempts
-	add(&c.spent, sub.spent)
+	c.spent = c.spent.Plus(sub.spent)
 	if (v == nil || sub.begun) && out.usage != nil {
-		add(&c.spent, *out.usage)
+		c.spent = c.spent.Plus(*out.usage)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -174,19 +176,19 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *prepare.S
 		return textMember("error", "the search failed: "+v.Error.Message), nil
 	}
 	if inner.grounding != nil {
-		c.show(withoutSupports(inner.grounding))
+		c.emitResults(withoutSupports(inner.grounding))
 	}
 	return textMember("result", inner.text.String()), nil
 }
 
-// show passes on where a search has found something, as soon as there is an answer to show it with.
-func (c *call) show(ev perigee.Event) {
+// emitResults passes the sources of a search on, as soon as the answer has begun.
+func (c *call) emitResults(ev perigee.Event) {
 	if c.begun {
 		c.send(ev)
 		return
 	}
 	ev.More = true
-	c.found = append(c.found, ev)
+	c.searchResults = append(c.searchResults, ev)
 }
 
 // A finding is the answer to a search.
@@ -206,26 +208,19 @@ func (f *finding) take(ev perigee.Event, _ error) bool {
 	return true
 }
 
-// readQuery reads the arguments of the function that prepare declared. A model may get them wrong; then all of them
+// readQuery reads the arguments of the function that adapt declared. A model may get them wrong; then all of them
 // are the query.
 func readQuery(args json.RawMessage) (query string, urls []string) {
-	if rawjson.Check(args) != nil {
-		return string(args), nil
+	var found struct {
+		Query any
+		URLs  any
 	}
-	c := rawjson.NewCursor(args)
-	if c.Kind() != rawjson.Object {
-		return string(args), nil
-	}
-	for key := range c.Object() {
-		switch {
-		case string(key) == "query" && c.Kind() == rawjson.String:
-			query = c.String()
-		case string(key) == "urls" && c.Kind() == rawjson.Array:
-			for range c.Array() {
-				if c.Kind() == rawjson.String {
-					urls = append(urls, c.String())
-				}
-			}
+	_ = json.Unmarshal(args, &found) // which finds nothing then
+	query, _ = found.Query.(string)
+	list, _ := found.URLs.([]any)
+	for _, v := range list {
+		if url, ok := v.(string); ok {
+			urls = append(urls, url)
 		}
 	}
 	if query == "" && len(urls) == 0 {
@@ -234,7 +229,7 @@ func readQuery(args json.RawMessage) (query string, urls []string) {
 	return query, urls
 }
 
-// withoutSupports leaves out which words of the search's answer each source is for: the client sees other words.
+// withoutSupports leaves out which words of the answer to a search each source is for: the client sees other words.
 func withoutSupports(found *perigee.Event) perigee.Event {
 	sources := *found.Grounding
 	sources.Supports = nil
@@ -242,24 +237,18 @@ func withoutSupports(found *perigee.Event) perigee.Event {
 }
 
 func dropSupports(metadata json.RawMessage) json.RawMessage {
+	var w rawjson.Writer
+	w.Object()
 	c := rawjson.NewCursor(metadata)
-	out := []byte{'{'}
 	for key := range c.Object() {
-		name := string(key)
-		value := c.Raw()
-		if name == "groundingSupports" || name == "grounding_supports" {
-			continue
+		if name := string(key); name != "groundingSupports" && name != "grounding_supports" {
+			w.AnyKey(name).Raw(c.Raw())
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = rawjson.AppendString(out, name)
-		out = append(append(out, ':'), value...)
 	}
-	return append(out, '}')
+	return w.EndObject().Buf
 }
 
+// textMember is an object with one string.
 func textMember(name, text string) json.RawMessage {
-	out := append([]byte(`{"`), name...)
-	return append(rawjson.AppendString(append(out, `":`...), text), '}')
+	return new(rawjson.Writer).Object().Key(name).String(text).EndObject().Buf
 }

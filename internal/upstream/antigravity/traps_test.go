@@ -41,7 +41,7 @@ func TestOutdatedClientIsToldWhatToChange(t *testing.T) {
 	}
 }
 
-// Trap 56: nothing is asked that nobody asked for.
+// Trap 56: no requests without a request of a client.
 func TestNothingIsAskedUnasked(t *testing.T) {
 	r := newRig(t, nil)
 	r.hear(prompt(t, "claude-opus-4-6-thinking", user("[[text: hello]]")))

@@ -2,8 +2,8 @@ package gemini
 
 import (
 	"perigee"
+	"perigee/internal/adapt"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/prepare"
 	"perigee/internal/upstream/wire"
 )
 
@@ -12,7 +12,7 @@ type answer struct {
 	relay    wire.Relay
 	upstream string
 	frames   bool // the caller speaks this dialect and wants the provider's own chunks
-	back     prepare.Back
+	undo     adapt.Undo
 	decoder  dialect.Decoder
 	events   []perigee.Event // of the last chunk, for their place in memory
 	begun    bool            // something has come
@@ -39,7 +39,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		}
 	}
 	for i := range events {
-		a.back.Event(&events[i])
+		a.undo.Event(&events[i])
 		events[i].More = more || i < len(events)-1
 		if !a.relay.Send(events[i]) {
 			return nil
@@ -48,7 +48,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	return nil
 }
 
-// End judges a response that came to its end: one that never said why it stopped was cut short.
+// End returns an error for a response without a finish reason, which was cut short.
 func (a *answer) End() error {
 	if a.decoder.Finished() {
 		return nil

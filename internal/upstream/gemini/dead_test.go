@@ -39,6 +39,7 @@ func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *per
 
 // All calls are answered although the connection to the provider died, and the one that waited on it has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
+	perigeetest.Slow(t)
 	u, relay := deadRig(t, true, time.Minute)
 	if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
 		t.Fatal(text, err)
@@ -46,12 +47,12 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 	relay.Stall()
 	for i := range 20 {
 		req := request(t, i%2 == 0)
-		req.Steps = &perigee.Steps{}
+		req.Log = &perigee.CallLog{}
 		if text, err := ask(t.Context(), u, req); text != "ok" || err != nil {
 			t.Fatalf("call %d: %q, %v", i, text, err)
 		}
 		said := ""
-		for _, s := range req.Steps.All() {
+		for _, s := range req.Log.Attempts() {
 			said += fmt.Sprintf("%s: %s %s; ", s.Why, s.Class, s.Error)
 		}
 		want := ""
@@ -69,6 +70,7 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 
 // Where nothing tells a dead connection from a silent provider, only one call times out.
 func TestFirstByteTimeoutLeavesTheConnection(t *testing.T) {
+	perigeetest.Slow(t)
 	for _, http2 := range []bool{false, true} {
 		u, relay := deadRig(t, http2, 2*time.Second) // HTTP/2 would know after six
 		if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/upstream/wire"
 )
 
-// Embed asks the API for vectors. Usage is what the API names, or an estimate. An error has the usage of the requests that were
-// answered before it, and of one that was given up while the API worked on it.
+// Embed asks the API for vectors. Usage is what the API reports, or an estimate. An error has the usage of the requests before
+// it, and of one that was canceled while the API worked on it.
 func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	if req.Dialect == perigee.DialectGemini {
 		return u.embedVerbatim(ctx, req)
@@ -20,7 +20,7 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	for inputs := range slices.Chunk(req.Inputs, perigee.MaxEmbedBatch) {
 		part := *req
 		part.Inputs = inputs
-		vectors, err := u.embed(ctx, &part, "batchEmbedContents", dialect.EncodeEmbed(&part), part.EstimateTokens, e)
+		vectors, err := u.embed(ctx, &part, "batchEmbedContents", dialect.EncodeEmbed(&part), e)
 		if err != nil {
 			return nil, err
 		}
@@ -43,13 +43,20 @@ func (u *Upstream) embedVerbatim(ctx context.Context, req *perigee.EmbedRequest)
 		return nil, err
 	}
 	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
-	_, err = u.embed(ctx, req, method, body, func() int64 { return dialect.EstimateEmbed(req.Body) }, e)
+	_, err = u.embed(ctx, req, method, body, e)
 	return e, err
 }
 
-// embed makes one request, and adds what it cost to e. Raw is the last answer of a request in the API's own dialect, which is passed
-// on without its vectors being read.
-func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method string, body []byte, estimate func() int64, e *perigee.Embeddings) ([][]float32, error) {
+// embed makes one request, and adds its cost to e. An answer in the API's own dialect becomes e.Raw, and its vectors are not
+// read.
+func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method string, body []byte, e *perigee.Embeddings) ([][]float32, error) {
+	verbatim := req.Dialect == perigee.DialectGemini
+	estimate := func() int64 {
+		if verbatim {
+			return dialect.EstimateEmbed(req.Body)
+		}
+		return req.EstimateTokens()
+	}
 	raw, err := u.call(ctx, &req.Origin, req.Model, method, wire.NewBody(body))
 	if err != nil {
 		if ctx.Err() != nil {
@@ -59,7 +66,7 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 	}
 	var vectors [][]float32
 	var tokens int64
-	if req.Dialect == perigee.DialectGemini {
+	if verbatim {
 		e.Raw, tokens = raw, dialect.EmbedTokens(raw)
 	} else if vectors, tokens, err = u.vectors(ctx, req, raw); err != nil {
 		e.Usage.Input += estimate()
@@ -72,8 +79,8 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 	return vectors, nil
 }
 
-// vectorFactor is what an answer with vectors counts beside its own bytes: numbers of four bytes and more become eight each, and text
-// again for the client.
+// vectorFactor is what an answer with vectors counts beside its own bytes: numbers of four bytes and more become eight each,
+// and text again for the client.
 const vectorFactor = 3
 
 // vectors reads an answer, within the memory budget of the call.
@@ -87,7 +94,7 @@ func (u *Upstream) vectors(ctx context.Context, req *perigee.EmbedRequest, raw [
 	return vectors, tokens, nil
 }
 
-// charged is an error with what was spent before it.
+// charged is an error with the usage before it.
 func charged(usage perigee.Usage, err error) error {
 	if usage == (perigee.Usage{}) {
 		return err

@@ -1,13 +1,12 @@
-// Package gemini is the upstream for the official Gemini API with one or more API keys. A request that came
-// in the Gemini dialect goes on as the bytes it came in; any other is written anew from its prompt, after
-// package prepare has made it one that the API accepts.
+// Package gemini is the upstream for the official Gemini API with one or more API keys. A request in the Gemini dialect is
+// sent as it came; any other is encoded anew from its prompt, after package adapt has adapted that to the API.
 //
-// It classifies what goes wrong but decides nothing: whether to try elsewhere is routing's business. The
-// one exception is its own keys, which nobody else knows: a key that is refused or used up gives way to the
-// next before anything was answered.
+// Failover between upstreams is up to routing. Only a rejected or exhausted API key is replaced by the next one here, before
+// anything was answered.
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -17,17 +16,17 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
 	"perigee/internal/sse"
 	"perigee/internal/upstream/wire"
 )
 
-// DefaultURL is where the official API lives.
+// DefaultURL is the address of the official API.
 const DefaultURL = "https://generativelanguage.googleapis.com"
 
-// An answer that is not streamed and an error's explanation are read whole, up to these sizes.
+// Answers in one piece, lists and errors are read up to these sizes.
 const (
 	maxAnswer = 256 << 20
 	maxList   = 16 << 20
@@ -56,13 +55,8 @@ type Upstream struct {
 
 // New returns an upstream. It connects when it is first asked.
 func New(opts Options) *Upstream {
-	if opts.URL == "" {
-		opts.URL = DefaultURL
-	}
-	opts.URL = strings.TrimSuffix(opts.URL, "/")
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.URL = strings.TrimSuffix(cmp.Or(opts.URL, DefaultURL), "/")
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -75,7 +69,7 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// Unusable says why no call can succeed, as far as that is known without one; empty: calls can.
+// Unusable is why calls cannot succeed, as far as that is known without one; empty: they can.
 func (u *Upstream) Unusable() string {
 	if u.keys.allRejected(u.opts.Now()) {
 		return "the provider rejects its API keys"
@@ -83,8 +77,8 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
-// Stream asks the model. Callers that stream get the provider's stream, others its one answer, each as a
-// frame when they speak its dialect.
+// Stream asks the model for a stream, or for one answer if the caller does not stream. Callers in the Gemini dialect get the
+// provider's chunks as frames.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		method := "generateContent"
@@ -104,32 +98,27 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// ask sends a message and passes the answer on. The error it returns is for the caller to yield; nil also means that
-// the caller has left.
+// ask sends a message and passes the answer on. The caller yields the error; nil also means that the client has left.
 func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string, m *message, yield func(perigee.Event, error) bool) error {
-	for i := range m.notes {
-		if !yield(perigee.Event{Kind: perigee.EventNote, Note: &m.notes[i]}, nil) {
-			return nil
-		}
-	}
-	outgoing := wire.NewBody(m.body)
+	req.Log.Note(m.notes...)
+	outgoing := wire.NewBody(m.body).ShowTo(req.Log)
 	outgoing.ReleaseWith(req, m.giveBack)
 	defer outgoing.Wait()
-	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
-	defer dog.Stop()
-	t := trail{upstream: u, steps: req.Steps}
+	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
+	defer watchdog.Stop()
+	t := trail{upstream: u, log: req.Log}
 	resp, err := u.post(ctx, req.Model, method, outgoing, &t)
 	if err != nil {
 		return u.explain(ctx, req.Model, err)
 	}
 	defer resp.Body.Close()
 
-	// The provider's own chunks are no use to a client that knows its tools by other names.
-	frames := req.Dialect == perigee.DialectGemini && !m.back.Needed()
-	out := answer{relay: wire.NewRelay(&req.Origin, yield), upstream: u.opts.Name, frames: frames, back: m.back, decoder: dialect.Decoder{Outline: frames}}
-	// An error that comes with a good status comes in one piece, whatever was asked for.
+	// The provider's own chunks have the wrong names of tools that were renamed.
+	frames := req.Dialect == perigee.DialectGemini && !m.undo.Needed()
+	out := answer{relay: wire.NewRelay(&req.Origin, yield), upstream: u.opts.Name, frames: frames, undo: m.undo, decoder: dialect.Decoder{Outline: frames}}
+	// An error with status 200 comes in one piece, also where a stream was requested.
 	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
-		err = out.relay.Stream(sse.NewReader(resp.Body), dog, u.opts.Idle, &out)
+		err = out.relay.Stream(sse.NewReader(resp.Body), watchdog, u.opts.Idle, &out)
 	} else {
 		err = out.relay.Whole(resp.Body, maxAnswer, &out)
 	}
@@ -142,23 +131,21 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 	return nil
 }
 
-// A message is what is sent to the provider, what has to be undone in its answer, and what the client should
-// know about it.
+// A message is the body for the provider, what has to be undone in its answer, and notes for the client.
 type message struct {
-	body  []byte
-	room  []byte // of package wire, where the body is
-	back  prepare.Back
-	notes []perigee.Note
+	body   []byte
+	buffer []byte // of package wire, where the body is
+	undo   adapt.Undo
+	notes  []perigee.Note
 }
 
-// giveBack drops the body, which has been sent.
+// giveBack recycles the body after it was sent.
 func (m *message) giveBack() {
-	wire.GiveBack(m.room)
-	m.body, m.room = nil, nil
+	wire.Recycle(m.buffer)
+	m.body, m.buffer = nil, nil
 }
 
-// message returns what to send: the client's own bytes if they are in this dialect, the prompt written anew
-// otherwise.
+// message returns what to send: the client's own bytes if possible, the adapted prompt otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if asItCame(req) {
 		m.body, err = ownBytes(req)
@@ -168,15 +155,15 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	if err != nil {
 		return m, err
 	}
-	prompt, m.back, m.notes = prepare.ForGemini(prompt, models.Of(req.Model))
-	if err := req.Object(m.notes); err != nil {
+	prompt, m.undo, m.notes = adapt.ForGemini(prompt, models.Of(req.Model))
+	if err := req.RefuseIfStrict(m.notes); err != nil {
 		return m, err
 	}
 	if method == "countTokens" {
 		m.body = dialect.EncodeCountRequest(prompt, req.Model)
 	} else {
-		m.room = dialect.AppendRequest(wire.Room(dialect.RequestSize(prompt)), prompt)
-		m.body = m.room
+		m.buffer = dialect.AppendRequest(wire.Buffer(dialect.RequestSize(prompt)), prompt)
+		m.body = m.buffer
 	}
 	return m, nil
 }
@@ -187,8 +174,7 @@ func asItCame(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
-// ownBytes are the client's bytes with the edits that they need: they name the model that is asked, and as much thinking as its
-// name says.
+// ownBytes are the client's bytes with the model that is asked, and the thinking that its name asks for.
 func ownBytes(req *perigee.Request) ([]byte, error) {
 	body := req.Body
 	if req.Thinking != nil {
@@ -196,7 +182,7 @@ func ownBytes(req *perigee.Request) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		fitted, _, _ := prepare.ForGemini(prompt, models.Of(req.Model))
+		fitted, _, _ := adapt.ForGemini(prompt, models.Of(req.Model))
 		if fitted.Generation.Thinking != nil {
 			body = dialect.SetThinking(body, fitted.Generation.Thinking)
 		}
@@ -232,7 +218,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	var all []perigee.Model
 	page := ""
-	for range 100 { // more pages than this is a provider that pages in circles
+	for range 100 { // a provider with more pages repeats them
 		target := u.opts.URL + "/v1beta/models?pageSize=1000"
 		if page != "" {
 			target += "&pageToken=" + url.QueryEscape(page)

@@ -86,7 +86,7 @@ func TestReusesOneHTTP2Connection(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for ends the call before the key has left the house.
+// An untrusted certificate ends the call before the key is sent.
 func TestRefusesAnUnknownCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
 	server.Config.ErrorLog = nil
@@ -167,17 +167,17 @@ func TestKeyring(t *testing.T) {
 	if got := order(); got != "abc" {
 		t.Errorf("at first: %s", got)
 	}
-	if !ring.blame(ring.keys[0], &perigee.Error{Class: perigee.ClassRateLimited, Retry: 10 * time.Second}, now) {
+	if !ring.coolDown(ring.keys[0], &perigee.Error{Class: perigee.ClassRateLimited, Retry: 10 * time.Second}, now) {
 		t.Error("a rate limit is the key's own")
 	}
-	if ring.blame(ring.keys[1], &perigee.Error{Class: perigee.ClassInvalid}, now) {
+	if ring.coolDown(ring.keys[1], &perigee.Error{Class: perigee.ClassInvalid}, now) {
 		t.Error("an invalid request is not the key's fault")
 	}
 	if got := order(); got != "bc" {
 		t.Errorf("a rests: %s", got)
 	}
-	ring.blame(ring.keys[1], &perigee.Error{Class: perigee.ClassExhausted}, now)
-	ring.blame(ring.keys[2], &perigee.Error{Class: perigee.ClassForbidden}, now)
+	ring.coolDown(ring.keys[1], &perigee.Error{Class: perigee.ClassExhausted}, now)
+	ring.coolDown(ring.keys[2], &perigee.Error{Class: perigee.ClassForbidden}, now)
 	if got := order(); got != "a" {
 		t.Errorf("all rest, a the shortest: %s", got)
 	}

@@ -1,56 +1,51 @@
 package gemini
 
 import (
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"perigee"
+	"perigee/internal/redact"
 )
 
-// A keyring chooses among API keys: always the first that is not cooling, because the provider's prompt
-// cache belongs to the key's project.
+// A keyring chooses among API keys: always the first that has no cooldown, because the provider's prompt cache belongs to the
+// key's project.
 type keyring struct {
-	mu   sync.Mutex
-	keys []*key
+	mu     sync.Mutex
+	keys   []*key
+	secret *redact.Redactor // of the keys: some providers repeat the key that they refuse
 }
 
 type key struct {
 	number int // its place in the configuration, from 1: what logs may say of it
 	secret perigee.Secret
-	until  time.Time // resting until then
+	until  time.Time // end of its cooldown
 
 	rejected atomic.Bool // the provider's last word about the key was that it is not valid
 }
 
 func newKeyring(secrets []perigee.Secret) *keyring {
 	ring := &keyring{}
+	var long []perigee.Secret
 	for i, secret := range secrets {
 		ring.keys = append(ring.keys, &key{number: i + 1, secret: secret})
+		if len(secret.Reveal()) >= minRedacted {
+			long = append(long, secret)
+		}
 	}
+	ring.secret = redact.New(long...)
 	if len(ring.keys) == 0 { // the simulator takes calls without one
 		ring.keys = []*key{{number: 1}}
 	}
 	return ring
 }
 
-// minRedacted is how long a key must be to be looked for in texts: shorter ones are words.
+// minRedacted is how long a key must be to be replaced in what the provider says: shorter ones are words.
 const minRedacted = 12
 
-// redact takes the keys out of what the provider said. Some repeat the key that they refuse, and what they say
-// goes to clients, into the record and into the log.
-func (r *keyring) redact(text string) string {
-	for _, k := range r.keys {
-		if secret := k.secret.Reveal(); len(secret) >= minRedacted {
-			text = strings.ReplaceAll(text, secret, k.secret.String())
-		}
-	}
-	return text
-}
-
-// order returns the keys to try: the rested ones as configured, then the resting ones, soonest first, since
-// a refusal that says when it ends is a better answer than none.
+// order returns the keys to try: those without a cooldown as configured, or else the one whose cooldown ends first, since its
+// refusal names the delay.
 func (r *keyring) order(now time.Time) []*key {
 	if len(r.keys) == 1 {
 		return r.keys
@@ -73,11 +68,11 @@ func (r *keyring) order(now time.Time) []*key {
 	return order
 }
 
-// maxRest is after how long a key is tried again in any case: providers have been wrong about it.
+// maxRest is the longest cooldown of a key: providers have named wrong delays.
 const maxRest = time.Hour
 
-// blame says whether an error is the key's own, and lets that key rest for a while.
-func (r *keyring) blame(k *key, err *perigee.Error, now time.Time) bool {
+// coolDown starts the cooldown of a key after an error that is about the key, and says whether it is.
+func (r *keyring) coolDown(k *key, err *perigee.Error, now time.Time) bool {
 	var rest time.Duration
 	switch err.Class {
 	case perigee.ClassRateLimited:

@@ -34,20 +34,20 @@ func asked(t *testing.T, translated bool, body string, refuse func(n int, body s
 	defer server.Close()
 	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	defer u.Close()
-	req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(body)}, "gemini-3-flash-preview", false)
+	req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(body), Log: &perigee.CallLog{}}, "gemini-3-flash-preview", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if translated {
 		req.Dialect = perigee.DialectOpenAIChat
 	}
-	for ev, failed := range u.Stream(t.Context(), req) {
+	for _, failed := range u.Stream(t.Context(), req) {
 		if failed != nil {
 			err = failed
 		}
-		if ev.Kind == perigee.EventNote {
-			notes += ev.Note.String() + "; "
-		}
+	}
+	for _, note := range req.Log.Notes() {
+		notes += note.String() + "; "
 	}
 	return sent, notes, err
 }

@@ -6,20 +6,20 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/providererr"
 	"perigee/internal/upstream/wire"
 )
 
 // call makes a call that is answered in one piece.
 func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, method string, body *wire.Body) ([]byte, error) {
-	defer body.Wait()
-	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
-	defer dog.Stop()
-	t := trail{upstream: u, steps: origin.Steps}
+	defer body.ShowTo(origin.Log).Wait()
+	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
+	defer watchdog.Stop()
+	t := trail{upstream: u, log: origin.Log}
 	resp, err := u.post(ctx, model, method, body, &t)
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
@@ -30,8 +30,8 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, meth
 }
 
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
-	ctx, dog := wire.Watch(ctx, u.opts.FirstByte)
-	defer dog.Stop()
+	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
+	defer watchdog.Stop()
 	resp, err := u.do(ctx, http.MethodGet, target, nil, &trail{upstream: u})
 	if err != nil {
 		return nil, u.explain(ctx, "", err)
@@ -58,24 +58,14 @@ func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Bo
 // shortDelay is the longest that a rate limit is waited for with the same key: agents would notice more.
 const shortDelay = 3 * time.Second
 
-// waitFor waits as long as an error says when it names a moment only, and says whether it waited to the end.
+// waitFor waits for the end of a rate limit of at most shortDelay, and says whether it did.
 func waitFor(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*perigee.Error](err)
-	if !ok || e.Status != http.StatusTooManyRequests || e.Retry <= 0 || e.Retry > shortDelay {
-		return false
-	}
-	timer := time.NewTimer(e.Retry)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay && perigee.Pause(ctx, e.Retry)
 }
 
-// do sends a request with one key after the other until one of them is good. A rate limit of a moment is waited for, once for all
-// keys together. The response it returns has status 200; the trail ends with its answer.
+// do sends a request with one key after the other until one is accepted. A rate limit of at most shortDelay is waited for, once
+// for all keys together. The response has status 200; the caller ends the trail.
 func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Body, t *trail) (*http.Response, error) {
 	var last error
 	waited := false
@@ -97,35 +87,38 @@ func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Bod
 		}
 		last, now = err, u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
-		if !ok || !u.keys.blame(key, refused, now) {
+		if !ok || !u.keys.coolDown(key, refused, now) || len(u.keys.keys) == 1 {
 			t.ends(u.explain(ctx, "", err))
 			return nil, err
 		}
-		if len(u.keys.keys) == 1 {
-			t.ends(u.explain(ctx, "", err))
-			return nil, err
-		}
-		t.gaveWay(u.explain(ctx, "", err))
-		u.opts.Logger.Warn("key gave way to the next", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
+		t.failed(u.explain(ctx, "", err))
+		u.opts.Logger.Warn("trying the next key", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
 	}
 	return nil, last
 }
 
-func (u *Upstream) try(ctx context.Context, method, target string, body *wire.Body, key *key) (*http.Response, error) {
+// request makes a request with a key. Headers are made from scratch: nothing of the inbound client leaks.
+func (u *Upstream) request(ctx context.Context, method, target string, key *key) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
 	}
-	// Headers are made from scratch: nothing of the inbound client leaks.
-	if body != nil {
-		body.Attach(req)
+	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if u.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", u.opts.UserAgent)
 	}
 	req.Header.Set("X-Goog-Api-Key", key.secret.Reveal())
-	resp, err := u.client.Do(req)
+	return req, nil
+}
+
+func (u *Upstream) try(ctx context.Context, method, target string, body *wire.Body, key *key) (*http.Response, error) {
+	req, err := u.request(ctx, method, target, key)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := body.Do(u.client, req)
 	if err != nil {
 		return nil, err
 	}
@@ -136,21 +129,7 @@ func (u *Upstream) try(ctx context.Context, method, target string, body *wire.Bo
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	e := dialect.DecodeError(resp.StatusCode, explanation)
 	if e.Retry == 0 {
-		e.Retry = retryAfter(resp.Header.Get("Retry-After"), u.opts.Now())
+		e.Retry = providererr.RetryAfter(resp.Header, u.opts.Now())
 	}
 	return nil, e
-}
-
-// longestRest is the most that a provider's word about when to come back is believed.
-const longestRest = 30 * 24 * time.Hour
-
-// retryAfter reads the header in both its forms.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, int(longestRest/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return at.Sub(now)
-	}
-	return 0
 }

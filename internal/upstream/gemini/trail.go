@@ -7,35 +7,34 @@ import (
 	"perigee"
 )
 
-// A trail keeps for the record which keys a call has tried, by their places in the configuration. As long as the first of them is
-// good, on the connection that it was sent on, there is nothing to tell.
+// A trail records which keys a call has tried, by their places in the configuration. A call that the first key answers on the
+// first connection has no entry.
 type trail struct {
 	upstream *Upstream
-	steps    *perigee.Steps
+	log      *perigee.CallLog
 	number   int  // of the key that is tried
 	resent   bool // once more, on a new connection
 	began    time.Time
 	lost     int // how many tries have failed
 }
 
-// tries begins to ask with a key.
+// tries begins an attempt with a key.
 func (t *trail) tries(k *key, now time.Time) { t.number, t.resent, t.began = k.number, false, now }
 
-// resends says that a connection was lost before anything was received, and that the request is sent once more.
+// resends records that a connection was lost before anything was received; the request is sent once more.
 func (t *trail) resends(err error) {
-	t.lost++
-	t.add(err)
+	t.failed(err)
 	t.resent, t.began = true, t.upstream.opts.Now()
 	t.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", t.upstream.opts.Name, "error", err)
 }
 
-// gaveWay says that a key was refused or is used up.
-func (t *trail) gaveWay(err error) {
+// failed records an attempt that another one follows.
+func (t *trail) failed(err error) {
 	t.lost++
 	t.add(err)
 }
 
-// ends says what came of the key that did not give way; a nil err is an answer.
+// ends records the last attempt, unless it is the only one; a nil err is an answer.
 func (t *trail) ends(err error) {
 	if t.lost > 0 {
 		t.add(err)
@@ -43,7 +42,7 @@ func (t *trail) ends(err error) {
 }
 
 func (t *trail) add(err error) {
-	step := perigee.Step{Upstream: t.upstream.opts.Name, Why: fmt.Sprintf("key %d of %d", t.number, len(t.upstream.keys.keys)),
+	step := perigee.Attempt{Upstream: t.upstream.opts.Name, Why: fmt.Sprintf("key %d of %d", t.number, len(t.upstream.keys.keys)),
 		Took: t.upstream.opts.Now().Sub(t.began)}
 	if t.resent {
 		step.Why = "sent again on a new connection"
@@ -51,5 +50,5 @@ func (t *trail) add(err error) {
 	if e := perigee.AsError(err); e != nil {
 		step.Class, step.Error = e.Class, e.Message
 	}
-	t.steps.Add(step)
+	t.log.AddAttempt(step)
 }

@@ -64,15 +64,15 @@ func TestKeysThatGaveWayAreSteps(t *testing.T) {
 			}
 			u := New(Options{Name: "s", URL: "https://provider.example", Keys: secrets, Transport: test.says})
 			defer u.Close()
-			var steps *perigee.Steps
+			var log *perigee.CallLog
 			for range test.calls {
-				steps = &perigee.Steps{}
+				log = &perigee.CallLog{}
 				req := request(t, true)
-				req.Steps = steps
+				req.Log = log
 				_, _ = ask(t.Context(), u, req)
 			}
 			var got []string
-			for _, s := range steps.All() {
+			for _, s := range log.Attempts() {
 				if s.Upstream != "s" || s.Account != "" {
 					t.Errorf("%+v", s)
 				}
@@ -85,7 +85,7 @@ func TestKeysThatGaveWayAreSteps(t *testing.T) {
 	}
 }
 
-// Who has one key asks the provider each time: it knows best when there is quota again.
+// With one key the provider is asked each time: it knows best when there is quota again.
 func TestTheOnlyKeyIsAskedAlthoughItWasUsedUp(t *testing.T) {
 	says := byKey{"the-only-key": quotaError}
 	u := New(Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("the-only-key")}, Transport: says})

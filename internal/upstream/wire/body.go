@@ -12,9 +12,10 @@ import (
 )
 
 // A Body is the body of a call on its way to the provider, in pieces that need not be put together. The transport may go
-// on reading it after it has returned the response, so whoever owns the bytes waits until all readers are closed.
+// on reading it after it has returned the response, so the owner of the bytes waits until all readers are closed.
 type Body struct {
 	size    int64
+	tap     perigee.Tap // nil: none
 	readers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -24,13 +25,53 @@ type Body struct {
 	idle   func() // called when the last reader is closed; nil: nothing is
 }
 
-// NewBody returns a body of these pieces, which nobody may change before Wait has returned.
+// NewBody returns a body of these pieces, which must not change before Wait has returned.
 func NewBody(pieces ...[]byte) *Body {
 	b := &Body{pieces: pieces}
 	for _, p := range pieces {
 		b.size += int64(len(p))
 	}
 	return b
+}
+
+// ShowTo has the tap of a call, if it has one, get the bytes that are sent and those of the answer.
+func (b *Body) ShowTo(log *perigee.CallLog) *Body {
+	b.tap = log.Tap()
+	return b
+}
+
+// Do sends a request with the body, which may be nil.
+func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error) {
+	if b == nil {
+		return client.Do(req)
+	}
+	b.Attach(req)
+	if b.tap == nil {
+		return client.Do(req)
+	}
+	b.tap.Body(perigee.TapProviderRequest, b.pieces...)
+	resp, err := client.Do(req)
+	if err == nil {
+		if tap, ok := b.tap.(perigee.AttemptTap); ok {
+			tap.ProviderStatus(resp.StatusCode)
+		}
+		resp.Body = &tappedAnswer{resp.Body, b.tap}
+	}
+	return resp, err
+}
+
+// A tappedAnswer shows what is read of an answer.
+type tappedAnswer struct {
+	io.ReadCloser
+	tap perigee.Tap
+}
+
+func (a *tappedAnswer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if n > 0 {
+		a.tap.Body(perigee.TapProviderAnswer, p[:n])
+	}
+	return n, err
 }
 
 // Attach makes the bytes the body of a request. The transport may open it more than once: it sends a request again
@@ -65,9 +106,9 @@ func (b *Body) closed() {
 	b.readers.Done()
 }
 
-// ReleaseWith drops the bytes when the request that they were made of is released: the response has begun by then, but net/http refers
-// to the body for as long as it lasts. What the transport is still reading is kept until it has read it. Then free is called, but not
-// for a body that Wait has ended before.
+// ReleaseWith drops the bytes when the request that they were made of is released: the response has begun by then, but
+// net/http refers to the body for as long as it lasts. What the transport is still reading is kept until it has read it. Then
+// free is called, but not for a body that Wait has ended before.
 func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 	req.OnRelease(func() {
 		b.mu.Lock()
@@ -146,8 +187,8 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// advance counts what was read. Behind the last byte the bytes are not needed any more, although HTTP/2 closes a body only with its
-// stream.
+// advance counts what was read. Behind the last byte the bytes are not needed any more, although HTTP/2 closes a body only
+// with its stream.
 func (r *bodyReader) advance(n int64) {
 	if r.left -= n; r.left == 0 {
 		r.end()

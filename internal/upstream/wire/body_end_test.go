@@ -38,8 +38,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// HTTP/2 closes the body of a call that ends early from one goroutine while another reads it. What is read after that belongs to
-// somebody else already.
+// HTTP/2 closes the body of a call that ends early from one goroutine while another reads it. The memory is in use by
+// another call by then.
 func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	body := NewBody([]byte("a question"))
 	r := body.reader()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// connectTimeout is how long a TCP connection may take, and then again what has to happen on it before it can carry a request: the
-// handshake of a proxy and of TLS.
+// connectTimeout is how long a TCP connection may take, and then again what has to happen on it before it can carry a
+// request: the handshake of a proxy and of TLS.
 const connectTimeout = 10 * time.Second
 
-// A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport takes the
-// deadline away when it hands a connection to a request.
+// A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport
+// takes the deadline away when it hands a connection to a request.
 type connector struct {
 	dialer    net.Dialer
 	handshake time.Duration
@@ -56,6 +56,7 @@ func newConn(made net.Conn) *conn {
 
 func (c *conn) Write(p []byte) (int, error) {
 	c.acks.wrote()
+	defer c.acks.wrote() // a check may have come before the bytes did
 	return c.Conn.Write(p)
 }
 
@@ -64,6 +65,7 @@ func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {
 			c.acks.wrote()
+			defer c.acks.wrote()
 			return body.WriteTo(c.Conn) // all of it is in memory: there is nothing to copy
 		}
 	}

@@ -13,8 +13,8 @@ func setSocketOptions(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
 }
 
-// An ackCheck ends a connection whose peer has acknowledged nothing for ackTimeout. The kernel's own TCP_USER_TIMEOUT does not tell a
-// peer that is gone from one that has a full buffer, such as a server that thinks before it reads a large body.
+// An ackCheck ends a connection whose peer has acknowledged nothing for ackTimeout. The kernel's own TCP_USER_TIMEOUT does
+// not tell a peer that is gone from one that has a full buffer, such as a server that thinks before it reads a large body.
 type ackCheck struct {
 	conn    net.Conn
 	raw     syscall.RawConn
@@ -24,6 +24,10 @@ type ackCheck struct {
 	acked   uint64      // bytes in all, at the last check
 	since   time.Time   // when what is pending was written, or some of it was acknowledged
 }
+
+// maxProbes is how many probes of a connection that cannot send may go unanswered. Those of a peer with a full buffer are answered one by
+// one. Where the local address is gone nothing can be sent at all, and the kernel sends keep-alives only when nothing is to be sent.
+const maxProbes = 2
 
 // ackInterval is how often a connection is checked that has something to be acknowledged.
 const ackInterval = time.Second
@@ -71,8 +75,11 @@ func (a *ackCheck) check() {
 	if info.Bytes_acked != a.acked {
 		a.acked, a.since = info.Bytes_acked, time.Now()
 	}
+	if info.Unacked == 0 && info.Notsent_bytes > 0 && info.Probes < maxProbes {
+		a.since = time.Now() // the peer has a full buffer, and says so
+	}
 	switch {
-	case info.Unacked == 0:
+	case info.Unacked == 0 && info.Notsent_bytes == 0:
 		if a.pending.Store(false); a.again.Load() {
 			a.start()
 		}

@@ -93,6 +93,7 @@ func together(t *testing.T, cases map[string]func() error) {
 
 // A request on a connection that has died is answered on another, and so are all later ones.
 func TestDeadConnection(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	stall := func(r *perigeetest.Relay) bool { r.Stall(); return true }
 	cases := map[string]func() error{}
@@ -133,6 +134,7 @@ func TestDeadConnection(t *testing.T) {
 
 // A server that reads a body late, so that the kernel cannot send it, is not taken for dead.
 func TestServerThatReadsLateIsWaitedFor(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const size = 20 << 20
 	server := newRawServer(t, func(int, net.Conn) bool { time.Sleep(ackTimeout + 3*time.Second); return true })
@@ -143,6 +145,7 @@ func TestServerThatReadsLateIsWaitedFor(t *testing.T) {
 
 // A connection that dies under its first request is no different.
 func TestDeadNewConnection(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	cases := map[string]func() error{}
 	for _, protocol := range protocols {
@@ -172,6 +175,7 @@ func TestDeadNewConnection(t *testing.T) {
 
 // Connections that died at once while they were idle cost no more than one request its time.
 func TestManyDeadConnections(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	cases := map[string]func() error{}
 	for _, protocol := range protocols {
@@ -212,6 +216,7 @@ func TestManyDeadConnections(t *testing.T) {
 // A provider that is silent for longer than a dead connection would be waited for is not cut off, neither before the head of its
 // answer nor after it.
 func TestSilentProviderIsWaitedFor(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	cases := map[string]func() error{}
 	for _, protocol := range protocols {

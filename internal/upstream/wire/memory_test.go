@@ -95,10 +95,10 @@ func TestStreamsWithLongEventsStayWithinTheBudget(t *testing.T) {
 		origin, budget := leased(t, 64*mb)
 		relay := NewRelay(origin, func(perigee.Event, error) bool { return true })
 		answer := &swallow{}
-		_, dog := Watch(context.Background(), time.Hour)
+		_, watchdog := Watch(context.Background(), time.Hour)
 		src := io.MultiReader(strings.NewReader("data: "), &counted{left: test.size}, strings.NewReader("\n\ndata: x\n\n"))
-		err := relay.Stream(sse.NewReader(src), dog, time.Hour, answer)
-		dog.Stop()
+		err := relay.Stream(sse.NewReader(src), watchdog, time.Hour, answer)
+		watchdog.Stop()
 		if test.fits && (err != nil || answer.chunks != 2) || !test.fits && (!errors.Is(err, perigee.ErrNoMemory) || answer.chunks != 0) {
 			t.Errorf("%d bytes: %d chunks, %v", test.size, answer.chunks, err)
 		}

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/names"
+	"perigee/internal/netguard"
+	"perigee/internal/redact"
 )
 
 // NoProxy is the setting for connections that go through no proxy, whatever the environment says.
@@ -35,7 +36,7 @@ func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	}
 	t.Configure(func(t *http.Transport) {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
-			if names.IsLoopback(req.URL.Hostname()) {
+			if netguard.IsLoopback(req.URL.Hostname()) {
 				return nil, nil
 			}
 			return proxy, nil
@@ -47,8 +48,8 @@ func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 // maxPhrase bounds what a proxy may say about its refusal, which is free text of its own.
 const maxPhrase = 100
 
-// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and without the credentials that it was
-// sent, which some repeat.
+// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and without the credentials that
+// it was sent, which some repeat.
 func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
@@ -60,10 +61,6 @@ func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answe
 	}
 	_, encoded, _ := strings.Cut(sent.Header.Get("Proxy-Authorization"), " ")
 	password, _ := proxy.User.Password()
-	for _, secret := range []string{encoded, password} {
-		if secret != "" {
-			phrase = strings.ReplaceAll(phrase, secret, "[redacted]")
-		}
-	}
+	phrase = redact.New(perigee.NewSecret(encoded), perigee.NewSecret(password)).Text(phrase)
 	return fmt.Errorf("%s (%q)", refusal, perigee.Clip(phrase, maxPhrase))
 }

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/perigeetest"
+
 	"perigee"
 )
 
@@ -264,8 +266,8 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 					t.Errorf("%s: %v", target, err)
 					continue
 				}
-				if e := Trouble(ctx, "s", "url", err); e.Ours != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
-					t.Errorf("%s: got %q and %q", target, e.Ours, e.Message)
+				if e := Trouble(ctx, "s", "url", err); e.Public != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
+					t.Errorf("%s: got %q and %q", target, e.Public, e.Message)
 				}
 			}
 		})
@@ -274,6 +276,7 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 
 // The time-out of the handshake ends with it: a provider may be silent for longer behind a proxy, too.
 func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const handshake = 3 * time.Second
 	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -308,6 +311,7 @@ func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
 // A connection that was dialed for a request that was then sent on another one has carried nothing when it is used: the time-out of its
 // handshake ends then, too.
 func TestHandshakeTimeoutEndsWithAKeptConnection(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const handshake = 2 * time.Second
 	held, late := make(chan struct{}), atomic.Int32{}

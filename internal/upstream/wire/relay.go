@@ -13,7 +13,7 @@ import (
 type Answer interface {
 	// Chunk takes one chunk, whose bytes are its own until it returns. More says that the next one is at hand.
 	Chunk(data []byte, more bool) error
-	// End judges an answer that has come to its end: it may have been cut short.
+	// End checks an answer that has come to its end: it may have been cut short.
 	End() error
 }
 
@@ -34,7 +34,7 @@ func NewRelay(origin *perigee.Origin, yield func(perigee.Event, error) bool) Rel
 // Left says whether the caller went away.
 func (r *Relay) Left() bool { return r.left }
 
-// Send passes an event on, and says whether the caller is still there. Who has left gets nothing more.
+// Send passes an event on, and says whether the caller is still there. A caller that has left gets no more events.
 func (r *Relay) Send(ev perigee.Event) bool {
 	if !r.left {
 		r.owed = ev.More
@@ -44,8 +44,8 @@ func (r *Relay) Send(ev perigee.Event) bool {
 }
 
 // Stream reads a stream of chunks to its end, or until the caller leaves. The provider may be quiet between two of them for
-// as long as idle says. The wait for the first one was begun by whoever set the dog to watch.
-func (r *Relay) Stream(src *sse.Reader, dog *Watchdog, idle time.Duration, answer Answer) error {
+// as long as idle says. The wait for the first one began when the watchdog was started.
+func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, answer Answer) error {
 	buffer := int64(0)
 	src.Reserve = func(bytes int64) error {
 		if bytes < 0 {
@@ -58,7 +58,7 @@ func (r *Relay) Stream(src *sse.Reader, dog *Watchdog, idle time.Duration, answe
 	}
 	defer func() { r.origin.Unreserve(buffer) }()
 	for {
-		dog.Busy(false)
+		watchdog.Busy(false)
 		ev, err := src.Next()
 		if err == io.EOF {
 			return answer.End()
@@ -66,18 +66,18 @@ func (r *Relay) Stream(src *sse.Reader, dog *Watchdog, idle time.Duration, answe
 		if err != nil {
 			return err
 		}
-		dog.Busy(true)
+		watchdog.Busy(true)
 		more := src.Ready()
 		keepAlive := string(ev.Data) == "{}" // of a gateway in between; counts as little as a comment
 		if !more && !keepAlive {             // with more at hand there is nothing to wait for
-			dog.Reset(idle, ErrIdle)
+			watchdog.Reset(idle, ErrIdle)
 		}
 		if len(ev.Data) > 0 && !keepAlive && string(ev.Data) != "[DONE]" {
 			if err := r.chunk(answer, ev.Data, more); err != nil || r.left {
 				return err
 			}
 		}
-		if r.owed && !more && !r.Send(perigee.Event{Kind: perigee.EventNothing}) {
+		if r.owed && !more && !r.Send(perigee.Event{Kind: perigee.EventFlush}) {
 			return nil
 		}
 	}
@@ -96,8 +96,9 @@ func (r *Relay) Whole(src io.Reader, limit int64, answer Answer) error {
 	return answer.End()
 }
 
-// What a large chunk counts while it is decoded, beside the buffer that it is in: its content once more, encoded for the client or
-// held back, and an event for each JSON object in it. An answer may consist of nothing but empty parts, 11 bytes each.
+// What a large chunk counts while it is decoded, beside the buffer that it is in: its content once more, encoded for the
+// client or held back, and an event for each JSON object in it. An answer may consist of nothing but empty parts, 11 bytes
+// each.
 const (
 	largeChunk = 64 << 10
 	pieceSize  = 512 // of an event, in a slice that grows
@@ -116,8 +117,8 @@ func (r *Relay) chunk(answer Answer, data []byte, more bool) error {
 	return answer.Chunk(data, more)
 }
 
-// ReadAll reads what a provider says in one piece. More than limit bytes, which should be whole MiB, are an error. The memory stays
-// reserved for origin, which may be nil.
+// ReadAll reads what a provider says in one piece. More than limit bytes, which should be whole MiB, are an error. The memory
+// stays reserved for origin, which may be nil.
 func ReadAll(src io.Reader, limit int64, origin *perigee.Origin) ([]byte, error) {
 	body, reserved, err := readAll(src, limit, origin)
 	if err != nil {

@@ -65,7 +65,7 @@ type listener struct {
 
 func (l *listener) hear(ev perigee.Event, _ error) bool {
 	word := ev.Text
-	if ev.Kind == perigee.EventNothing {
+	if ev.Kind == perigee.EventFlush {
 		word = "NOTHING"
 	}
 	if ev.More {
@@ -113,9 +113,9 @@ func TestRelayPassesAStreamOn(t *testing.T) {
 			}
 			l := listener{leaves: c.leaves}
 			w := words{relay: NewRelay(nil, l.hear)}
-			ctx, dog := Watch(t.Context(), 0)
-			defer dog.Stop()
-			err := w.relay.Stream(sse.NewReader(io.MultiReader(pieces...)), dog, time.Hour, &w)
+			ctx, watchdog := Watch(t.Context(), 0)
+			defer watchdog.Stop()
+			err := w.relay.Stream(sse.NewReader(io.MultiReader(pieces...)), watchdog, time.Hour, &w)
 			if ctx.Err() != nil {
 				t.Error("the watchdog barked")
 			}
@@ -126,15 +126,15 @@ func TestRelayPassesAStreamOn(t *testing.T) {
 	}
 }
 
-// A connection that breaks is no end to be judged, and what came before it was passed on.
+// A connection that breaks is not the end of an answer, and what came before it was passed on.
 func TestRelayReportsABrokenStream(t *testing.T) {
 	broken := errors.New("connection reset")
 	body := io.MultiReader(strings.NewReader("data: stop\n\ndata: half of"), failing{broken})
 	l := listener{}
 	w := words{relay: NewRelay(nil, l.hear)}
-	_, dog := Watch(t.Context(), 0)
-	defer dog.Stop()
-	err := w.relay.Stream(sse.NewReader(body), dog, 0, &w)
+	_, watchdog := Watch(t.Context(), 0)
+	defer watchdog.Stop()
+	err := w.relay.Stream(sse.NewReader(body), watchdog, 0, &w)
 	if err != broken || w.ended != 0 || strings.Join(l.heard, " ") != "stop" {
 		t.Errorf("%v; ended %d times; heard %q", err, w.ended, l.heard)
 	}
@@ -144,7 +144,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// Who has left is told nothing more, whatever an answer sends.
+// A caller that has left gets no more events, whatever an answer sends.
 func TestRelaySendsNothingToWhoHasLeft(t *testing.T) {
 	l := listener{leaves: 1}
 	r := NewRelay(nil, l.hear)
@@ -163,8 +163,8 @@ func TestRelaySendsNothingToWhoHasLeft(t *testing.T) {
 func TestRelayGivesUpASilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, idle = time.Minute, 10 * time.Second
-		ctx, dog := Watch(t.Context(), first)
-		defer dog.Stop()
+		ctx, watchdog := Watch(t.Context(), first)
+		defer watchdog.Stop()
 		body, provider := io.Pipe()
 		go func() {
 			time.Sleep(first - time.Second)
@@ -182,7 +182,7 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 			}
 			return true
 		})}
-		err := w.relay.Stream(sse.NewReader(body), dog, idle, &w)
+		err := w.relay.Stream(sse.NewReader(body), watchdog, idle, &w)
 		if !errors.Is(err, context.Canceled) || context.Cause(ctx) != ErrIdle || w.ended != 0 {
 			t.Errorf("%v because of %v; ended %d times", err, context.Cause(ctx), w.ended)
 		}
@@ -197,8 +197,8 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first = time.Minute
-		ctx, dog := Watch(t.Context(), first)
-		defer dog.Stop()
+		ctx, watchdog := Watch(t.Context(), first)
+		defer watchdog.Stop()
 		body, provider := io.Pipe()
 		go func() {
 			for ctx.Err() == nil {
@@ -212,7 +212,7 @@ func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
 		}()
 		start := time.Now()
 		w := words{relay: NewRelay(nil, func(perigee.Event, error) bool { return true })}
-		err := w.relay.Stream(sse.NewReader(body), dog, time.Hour, &w)
+		err := w.relay.Stream(sse.NewReader(body), watchdog, time.Hour, &w)
 		if waited := time.Since(start); err == nil || context.Cause(ctx) != ErrFirstByte || waited != first {
 			t.Errorf("%v because of %v after %v", err, context.Cause(ctx), waited)
 		}
@@ -267,12 +267,12 @@ func (c *counting) End() error { return nil }
 // BenchmarkRelay reads a stream of twenty chunks that have arrived at once.
 func BenchmarkRelay(b *testing.B) {
 	stream := bytes.Repeat([]byte(`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a few words"}]}}]}`+"\r\n\r\n"), 20)
-	_, dog := Watch(b.Context(), time.Hour)
-	defer dog.Stop()
+	_, watchdog := Watch(b.Context(), time.Hour)
+	defer watchdog.Stop()
 	b.ReportAllocs()
 	for b.Loop() {
 		c := &counting{relay: NewRelay(nil, func(perigee.Event, error) bool { return true })}
-		if err := c.relay.Stream(sse.NewReader(bytes.NewReader(stream)), dog, time.Hour, c); err != nil || c.n != 20 {
+		if err := c.relay.Stream(sse.NewReader(bytes.NewReader(stream)), watchdog, time.Hour, c); err != nil || c.n != 20 {
 			b.Fatal(c.n, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// RoundTrip sends a request. When its connection turns out to be dead before anything was received, the request is sent once more on a
-// new connection. When nothing was received because its time is over, later requests use new connections.
+// RoundTrip sends a request. When its connection turns out to be dead before anything was received, the request is sent once
+// more on a new connection. When nothing was received because its time is over, later requests use new connections.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := &attempt{}
 	used := t.current.Load()
@@ -72,8 +72,8 @@ func rewind(req *http.Request) (again *http.Request, ok bool) {
 	return again, true
 }
 
-// An attempt is one request on its way. net/http may move it from one connection to the next before anything is sent; what is noted
-// here is about the last.
+// An attempt is one request on its way. net/http may move it from one connection to the next before anything is sent; what is
+// noted here is about the last.
 type attempt struct {
 	connected atomic.Bool // it has a connection
 	reused    atomic.Bool // which has carried other requests before
@@ -104,8 +104,8 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 	}))
 }
 
-// connectionLost says whether an attempt that received nothing failed with its connection. A new connection that the server closes at
-// once does not count: the request may be the reason. One that has died in silence does.
+// connectionLost says whether an attempt that received nothing failed with its connection. A new connection that the server
+// closes at once does not count: the request may be the reason. One that has died in silence does.
 func (a *attempt) connectionLost(err error) bool {
 	if stream := (streamError{}); errors.As(err, &stream) {
 		return false // the server refuses this request, on a connection that works

@@ -132,7 +132,7 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
-// A connection that the server closes under a request, after others, costs nothing: the request is sent once more.
+// A reused connection that the server closes under a request costs nothing: the request is sent once more.
 func TestClosedUnderRequest(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package wire is what every upstream needs that asks its provider over HTTP: connections that are kept, bodies whose
-// bytes are not given up too early, a watchdog for providers that fall silent, and a relay that passes on what they
-// answer, chunk by chunk. What a chunk says it does not know; upstream packages call it, and tell it.
+// Package wire is what upstreams over HTTP have in common: connections that are kept and checked, request bodies in pooled
+// buffers, a watchdog for providers that fall silent, and a relay that passes answers on, chunk by chunk. Upstream packages
+// decode the chunks.
 package wire
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse, many to one host, and leaves bodies as
-// they are: a compressed event stream arrives in lumps.
+// A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse, many to one host, and leaves
+// bodies as they are: a compressed event stream arrives in lumps.
 //
-// Connections are checked while requests wait on them (see health.go). A request whose connection turns out to be dead before anything
-// was received is sent once more on a new one (see resend.go).
+// Connections are checked while requests wait on them (see health.go). A request whose connection turns out to be dead before
+// anything was received is sent once more on a new one (see resend.go).
 type Transport struct {
 	current atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted
 }
@@ -45,8 +45,8 @@ func (t *Transport) Configure(change func(*http.Transport)) { change(t.current.L
 // CloseIdleConnections closes the connections that no request uses.
 func (t *Transport) CloseIdleConnections() { t.current.Load().CloseIdleConnections() }
 
-// renew makes later requests use new connections, unless that has happened since old was current. Requests that wait on connections of
-// old keep them; each of these connections is closed when its last request has ended.
+// renew makes later requests use new connections, unless that has happened since old was current. Requests that wait on
+// connections of old keep them; each of these connections is closed when its last request has ended.
 func (t *Transport) renew(old *http.Transport) {
 	if t.current.CompareAndSwap(old, old.Clone()) {
 		old.CloseIdleConnections()
@@ -61,7 +61,7 @@ func NewClient(transport http.RoundTripper) *http.Client {
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, _ []*http.Request) error {
 		if next.Body != nil {
-			_ = next.Body.Close() // opened for a request that is never sent, and nobody else closes it
+			_ = next.Body.Close() // opened for a request that is never sent
 		}
 		return http.ErrUseLastResponse
 	}}

@@ -12,8 +12,8 @@ import (
 	"perigee"
 )
 
-// Trouble says what went wrong with a call where the provider did not: it was quiet for too long, nobody waits for it any
-// more, or it cannot be reached. Setting is what the configuration calls its address.
+// Trouble is the error of a call that failed without an answer of the provider: a time-out, a caller that left, or a lost
+// connection. Setting is the configuration key of the provider's address.
 func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.Error {
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
 	cause := context.Cause(ctx)
@@ -21,25 +21,25 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 	case errors.Is(cause, ErrFirstByte), errors.Is(cause, ErrIdle):
 		e.Status = http.StatusGatewayTimeout
 		e.Message = fmt.Sprintf("upstream %s timed out: %v", upstream, cause)
-		e.Next = "try again, or allow more time"
+		e.Hint = "try again, or allow more time"
 	case cause != nil:
 		e.Class = perigee.ClassCanceled
 		e.Message = "the call was canceled"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		e.Class = perigee.ClassCapacity
 		e.Message = fmt.Sprintf("no connection to upstream %s: perigee has no file descriptor left (%v)", upstream, err)
-		e.Next = "raise ulimit -n or LimitNOFILE, or lower limits.connections"
-		e.Ours = fmt.Sprintf("upstream %s: perigee is overloaded", upstream)
+		e.Hint = "raise ulimit -n or LimitNOFILE, or lower limits.connections"
+		e.Public = fmt.Sprintf("upstream %s: perigee is overloaded", upstream)
 	default:
 		if address, ok := errors.AsType[*url.Error](err); ok {
 			err = address.Err // net/http puts the address around it; the upstream's name says it better
 		}
 		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", upstream, err)
-		e.Next = fmt.Sprintf("check its %s and the network, or try again", setting)
+		e.Hint = fmt.Sprintf("check its %s and the network, or try again", setting)
 		// Go's own words name addresses and ports of this machine, and some agents retry only what they recognise as transient.
-		e.Ours = fmt.Sprintf("upstream %s: connection lost", upstream)
+		e.Public = fmt.Sprintf("upstream %s: connection lost", upstream)
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			e.Ours = fmt.Sprintf("upstream %s cannot be reached: server error", upstream)
+			e.Public = fmt.Sprintf("upstream %s cannot be reached: server error", upstream)
 		}
 	}
 	return e

@@ -14,7 +14,7 @@ import (
 	"perigee"
 )
 
-func TestTroubleSaysWhoIsToBlame(t *testing.T) {
+func TestTroubleNamesTheCause(t *testing.T) {
 	refused := errors.New("connection refused")
 	for _, c := range []struct {
 		name   string
@@ -60,8 +60,8 @@ func TestClientsSeeNoAddresses(t *testing.T) {
 		"upstream u cannot be reached: server error": &url.Error{Op: "Post", URL: "x", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED}},
 	} {
 		e := Trouble(t.Context(), "u", "url", err)
-		if e.Ours != want || !strings.Contains(e.Message, "127.0.0.1:8401") || !errors.Is(e, err) {
-			t.Errorf("got %q, for the record %q", e.Ours, e.Message)
+		if e.Public != want || !strings.Contains(e.Message, "127.0.0.1:8401") || !errors.Is(e, err) {
+			t.Errorf("got %q, for the record %q", e.Public, e.Message)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest"
 )
 
 // uplink passes connections on to a server, with so many bytes a second in that direction and a small buffer.
@@ -53,6 +55,7 @@ func uplink(t *testing.T, server string, rate int) (address string) {
 // A large body on a slow uplink does not delay pings so long that the connection is taken for dead. The server has a large window and
 // reads late, so it sends nothing that would make pings unnecessary.
 func TestSlowUplinkIsNotDead(t *testing.T) {
+	perigeetest.Slow(t)
 	t.Parallel()
 	const size, rate = 3 << 19, 256 << 10
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

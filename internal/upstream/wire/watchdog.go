@@ -13,8 +13,8 @@ var (
 	ErrIdle      = errors.New("no sign of life within limits.idle")
 )
 
-// A Watchdog cancels a call when the provider has been quiet for too long. While the caller is busy with what it got,
-// the provider is not to blame.
+// A Watchdog cancels a call when the provider has been quiet for too long. The time in which the
+// caller handles an event does not count.
 type Watchdog struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -22,8 +22,8 @@ type Watchdog struct {
 	busy   atomic.Bool
 }
 
-// Watch returns a context for a call, and a dog that cancels it with ErrFirstByte after firstByte, unless that is 0 or the dog
-// is reset before. Who makes the call stops the dog, which ends the context.
+// Watch returns a context for a call, and a watchdog that cancels it with ErrFirstByte after firstByte, unless that is 0 or the
+// watchdog is reset before. The caller stops the watchdog, which ends the context.
 func Watch(ctx context.Context, firstByte time.Duration) (context.Context, *Watchdog) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &Watchdog{cancel: cancel}

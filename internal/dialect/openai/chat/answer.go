@@ -2,7 +2,6 @@ package chat
 
 import (
 	"slices"
-	"strconv"
 
 	"perigee"
 	"perigee/internal/dialect/media"
@@ -16,28 +15,21 @@ type Answer struct {
 	Created int64  // Unix time
 	Model   string // as the client asked for it; what really answers replaces it
 	Style   Style
-	Late    *perigee.LateNotes // takes what comes up while the answer is written; nil: nobody wants to know
+	Log     *perigee.CallLog // collects notes while the answer is written; nil: they are discarded
 }
 
-// missed notes that a choice has ended without the probabilities that were asked for. Some models have none, and nobody knows
-// before.
+// missed adds a note when a choice has ended without the requested log probabilities. Some models have none, which only the end
+// of the answer shows.
 func (a *Answer) missed(c *choice) {
 	if a.Style.Logprobs && c.worded && !c.probed {
-		a.Late.Add(openai.NoLogprobs)
+		a.Log.NoteOnce(openai.NoLogprobs)
 		a.Style.Logprobs = false // which is said once
 	}
 }
 
-// appendHead appends the members that open every object of this API.
-func (a *Answer) appendHead(dst []byte, object string) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = rawjson.AppendString(dst, a.ID)
-	dst = append(dst, `,"object":"`...)
-	dst = append(dst, object...)
-	dst = append(dst, `","created":`...)
-	dst = strconv.AppendInt(dst, a.Created, 10)
-	dst = append(dst, `,"model":`...)
-	return rawjson.AppendString(dst, a.Model)
+// head begins an object of this API with the members that all of them have.
+func (a *Answer) head(w *rawjson.Writer, object string) *rawjson.Writer {
+	return w.Object().Key("id").String(a.ID).Key("object").String(object).Key("created").Int(a.Created).Key("model").String(a.Model)
 }
 
 // A toolCall is a call in an answer and the provider's signature over it.
@@ -46,105 +38,72 @@ type toolCall struct {
 	signature string
 }
 
-// appendCall appends one of tool_calls; in a stream it has an index.
-func (s *Style) appendCall(dst []byte, call toolCall, index int) []byte {
-	dst = append(dst, '{')
+// writeCall writes one of tool_calls; in a stream it has an index.
+func (s *Style) writeCall(w *rawjson.Writer, call toolCall, index int) {
+	w.Object()
 	if index >= 0 {
-		dst = append(dst, `"index":`...)
-		dst = strconv.AppendInt(dst, int64(index), 10)
-		dst = append(dst, ',')
+		w.Key("index").Int(int64(index))
 	}
-	dst = append(dst, `"id":`...)
-	dst = rawjson.AppendString(dst, call.ID)
+	w.Key("id").String(call.ID)
 	if slices.Contains(s.Custom, call.Name) {
-		dst = append(dst, `,"type":"custom","custom":{"name":`...)
-		dst = rawjson.AppendString(dst, call.Name)
-		dst = append(dst, `,"input":`...)
-		dst = rawjson.AppendString(dst, openai.Unwrap("input", call.Args))
-		dst = append(dst, '}')
+		w.Members(`"type":"custom"`).Key("custom").Object().Key("name").String(call.Name)
+		w.Key("input").String(openai.Unwrap("input", call.Args)).EndObject()
 	} else {
-		dst = append(dst, `,"type":"function","function":`...)
-		dst = appendFunctionCall(dst, call.FunctionCall)
+		w.Members(`"type":"function"`).Key("function")
+		writeFunctionCall(w, call.FunctionCall)
 	}
-	if call.signature != "" {
-		dst = append(dst, ',')
-		dst = appendSeals(dst, seals{text: call.signature})
-	}
-	return append(dst, '}')
+	writeSignatures(w, signatures{text: call.signature})
+	w.EndObject()
 }
 
-// appendFunctionCall appends the name and the arguments, which this dialect wants as a text.
-func appendFunctionCall(dst []byte, call *perigee.FunctionCall) []byte {
+// writeFunctionCall writes the name and the arguments, which this dialect wants as a text.
+func writeFunctionCall(w *rawjson.Writer, call *perigee.FunctionCall) {
 	args := string(call.Args)
 	if args == "" {
 		args = "{}"
 	}
-	dst = append(dst, `{"name":`...)
-	dst = rawjson.AppendString(dst, call.Name)
-	dst = append(dst, `,"arguments":`...)
-	dst = rawjson.AppendString(dst, args)
-	return append(dst, '}')
+	w.Object().Key("name").String(call.Name).Key("arguments").String(args).EndObject()
 }
 
-// appendSeals appends the member extra_content, from which the decoder reads signatures back.
-func appendSeals(dst []byte, s seals) []byte {
-	dst = append(dst, `"extra_content":{"google":{`...)
+// writeSignatures writes the member extra_content, from which the decoder reads signatures back, if there are any.
+func writeSignatures(w *rawjson.Writer, s signatures) {
+	if s == (signatures{}) {
+		return
+	}
+	w.Key("extra_content").Object().Key("google").Object()
 	if s.text != "" {
-		dst = append(dst, `"thought_signature":`...)
-		dst = rawjson.AppendString(dst, s.text)
+		w.Key("thought_signature").String(s.text)
 	}
 	if s.reasoning != "" {
-		if s.text != "" {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"reasoning_signature":`...)
-		dst = rawjson.AppendString(dst, s.reasoning)
+		w.Key("reasoning_signature").String(s.reasoning)
 	}
-	return append(dst, "}}"...)
+	w.EndObject().EndObject()
 }
 
-// appendImage appends one of images, a member that several vendors have added to this API.
-func appendImage(dst []byte, blob *perigee.Blob, index int) []byte {
-	dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
-	dst = rawjson.AppendString(dst, media.URL(blob))
-	dst = append(dst, `},"index":`...)
-	dst = strconv.AppendInt(dst, int64(index), 10)
-	return append(dst, '}')
+// writeImage writes one of images, a member that several vendors have added to this API.
+func writeImage(w *rawjson.Writer, blob *perigee.Blob, index int) {
+	w.Object().Members(`"type":"image_url"`).Key("image_url").Object().Key("url").String(media.URL(blob)).EndObject()
+	w.Key("index").Int(int64(index)).EndObject()
 }
 
-// appendAnnotations appends the list of sources.
-func appendAnnotations(dst []byte, list []openai.Citation) []byte {
-	dst = append(dst, '[')
-	for i, c := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"type":"url_citation","url_citation":{"start_index":`...)
-		dst = strconv.AppendInt(dst, int64(c.Start), 10)
-		dst = append(dst, `,"end_index":`...)
-		dst = strconv.AppendInt(dst, int64(c.End), 10)
-		dst = append(dst, `,"url":`...)
-		dst = rawjson.AppendString(dst, c.URL)
-		dst = append(dst, `,"title":`...)
-		dst = rawjson.AppendString(dst, c.Title)
-		dst = append(dst, "}}"...)
+// writeAnnotations writes the list of sources.
+func writeAnnotations(w *rawjson.Writer, list []openai.Citation) {
+	w.Key("annotations").Array()
+	for _, c := range list {
+		w.Object().Members(`"type":"url_citation"`).Key("url_citation").Object()
+		w.Key("start_index").Int(int64(c.Start)).Key("end_index").Int(int64(c.End))
+		w.Key("url").String(c.URL).Key("title").String(c.Title).EndObject().EndObject()
 	}
-	return append(dst, ']')
+	w.EndArray()
 }
 
-// appendUsage appends a usage object.
-func appendUsage(dst []byte, u perigee.Usage) []byte {
-	dst = append(dst, `{"prompt_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Input, 10)
-	dst = append(dst, `,"completion_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Output, 10)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Total(), 10)
-	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Cached, 10)
-	dst = append(dst, `,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Thinking, 10)
-	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+// writeUsage writes the member usage.
+func writeUsage(w *rawjson.Writer, u perigee.Usage) {
+	w.Key("usage").Object().Key("prompt_tokens").Int(u.Input).Key("completion_tokens").Int(u.Output)
+	w.Key("total_tokens").Int(u.Total())
+	w.Key("prompt_tokens_details").Object().Key("cached_tokens").Int(u.Cached).Members(`"audio_tokens":0`).EndObject()
+	w.Key("completion_tokens_details").Object().Key("reasoning_tokens").Int(u.Thinking)
+	w.Members(`"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0`).EndObject().EndObject()
 }
 
 // refusal is why there is no answer, where one was withheld; empty: there is one.

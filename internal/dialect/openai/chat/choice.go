@@ -9,23 +9,24 @@ import (
 
 // A choice is what is known of one of the answers while it comes.
 type choice struct {
-	index     int
-	begun     bool // there was content
-	worded    bool // there was text
-	probed    bool // there were probabilities
-	last      perigee.EventKind
-	callCount int
-	images    int
-	seals     seals
-	trail     search.Trail
-	text      rawjson.Text // what the sources refer to
-	finish    perigee.Finish
+	index      int
+	head       string // of each chunk of a stream, once there is one
+	begun      bool   // there was content
+	worded     bool   // there was text
+	probed     bool   // there were probabilities
+	last       perigee.EventKind
+	callCount  int
+	images     int
+	signatures signatures
+	trail      search.Trail
+	text       rawjson.Text // what the sources refer to
+	finish     perigee.Finish
 
 	// What a whole answer gathers and a stream has sent.
 	reasoning rawjson.Text
 	calls     []toolCall
-	pictures  []byte // the items of images
-	logprobs  []byte // the items of logprobs.content
+	pictures  rawjson.Writer // the elements of images
+	logprobs  rawjson.Writer // the elements of logprobs.content
 }
 
 // choices are the choices of an answer, in the order in which they began.
@@ -49,7 +50,7 @@ type content struct {
 	reasoning string
 	call      *perigee.FunctionCall
 	image     *perigee.Blob
-	seals     bool   // the seals of the choice have changed
+	signed    bool   // the signatures of the choice have changed
 	signature string // of the call, or of the call before
 	logprobs  *perigee.Logprobs
 }
@@ -98,19 +99,19 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 	}
 	c.begun, c.last = true, kind
 	c.worded = c.worded || add.text != ""
-	add.seals = c.seal(kind, ev.Signature)
+	add.signed = c.sign(kind, ev.Signature)
 	return add, true
 }
 
-// seal keeps a signature that belongs to the text or to the thinking.
-func (c *choice) seal(kind perigee.EventKind, signature string) bool {
+// sign keeps a signature that belongs to the text or to the thinking.
+func (c *choice) sign(kind perigee.EventKind, signature string) bool {
 	switch {
 	case signature == "" || kind == perigee.EventCall:
 		return false
 	case kind == perigee.EventThinking:
-		c.seals.reasoning = signature
+		c.signatures.reasoning = signature
 	default:
-		c.seals.text = signature
+		c.signatures.text = signature
 	}
 	return true
 }

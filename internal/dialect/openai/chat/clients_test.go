@@ -39,7 +39,7 @@ func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusa
 }
 
 // sealed returns the prompt with a signature on the first call of each turn, which clients of this API lose and
-// others restore.
+// perigee restores.
 func sealed(p *perigee.Prompt) *perigee.Prompt {
 	copied := *p
 	copied.Contents = slices.Clone(p.Contents)
@@ -64,8 +64,8 @@ func TestRequestsOfRealClientsPass(t *testing.T) {
 	for _, file := range archive.Files {
 		t.Run(file.Name, func(t *testing.T) {
 			req, prompt := decode(t, string(file.Data))
-			if len(req.Notes) > 0 {
-				t.Errorf("notes: %v", req.Notes)
+			if len(req.Log.Notes()) > 0 {
+				t.Errorf("notes: %v", req.Log.Notes())
 			}
 			if body := gemini.EncodeRequest(prompt); !json.Valid(body) {
 				t.Errorf("not JSON: %s", body)

@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"strconv"
-
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
@@ -21,7 +19,7 @@ func NewCollector(answer Answer) *Collector { return &Collector{answer: answer} 
 // Add takes the next event.
 func (w *Collector) Add(ev *perigee.Event) {
 	switch ev.Kind {
-	case perigee.EventFrame, perigee.EventNote:
+	case perigee.EventFrame:
 		return
 	case perigee.EventStart:
 		if ev.Model != "" {
@@ -58,23 +56,13 @@ func (c *choice) add(add *content) {
 	case add.call != nil:
 		c.calls = append(c.calls, toolCall{add.call, add.signature})
 		c.callCount++
-	case add.signature != "" && len(c.calls) > 0: // a seal that came after its call
+	case add.signature != "" && len(c.calls) > 0: // a signature that came after its call
 		c.calls[len(c.calls)-1].signature = add.signature
 	case add.image != nil:
-		if c.images > 0 {
-			c.pictures = append(c.pictures, ',')
-		}
-		c.pictures = appendImage(c.pictures, add.image, c.images)
+		writeImage(&c.pictures, add.image, c.images)
 		c.images++
 	case add.logprobs != nil:
-		before := len(c.logprobs)
-		if before > 0 {
-			c.logprobs = append(c.logprobs, ',')
-		}
-		after := len(c.logprobs)
-		if c.logprobs = openai.AppendLogprobs(c.logprobs, add.logprobs); len(c.logprobs) == after {
-			c.logprobs = c.logprobs[:before]
-		}
+		openai.WriteLogprobs(&c.logprobs, add.logprobs)
 	}
 }
 
@@ -94,79 +82,60 @@ func (w *Collector) Bytes() []byte {
 	}
 	size := 1024
 	for _, c := range w.choices {
-		size += (c.text.Len()+c.reasoning.Len())*17/16 + len(c.pictures) + len(c.logprobs)
+		size += (c.text.Len()+c.reasoning.Len())*17/16 + len(c.pictures.Buf) + len(c.logprobs.Buf)
 	}
-	dst := w.answer.appendHead(make([]byte, 0, size), "chat.completion")
-	dst = append(dst, `,"choices":[`...)
-	for i, c := range w.choices {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"index":`...)
-		dst = strconv.AppendInt(dst, int64(c.index), 10)
-		dst = append(dst, `,"message":`...)
-		dst = w.message(dst, c)
-		if len(c.logprobs) > 0 {
-			dst = append(dst, `,"logprobs":{"content":[`...)
-			dst = append(append(dst, c.logprobs...), `],"refusal":null}`...)
+	out := &rawjson.Writer{Buf: make([]byte, 0, size)}
+	w.answer.head(out, "chat.completion").Key("choices").Array()
+	for _, c := range w.choices {
+		out.Object().Key("index").Int(int64(c.index))
+		w.message(out, c)
+		out.Key("logprobs")
+		if len(c.logprobs.Buf) > 0 {
+			out.Object().Key("content").Array().Elements(c.logprobs.Buf).EndArray().Members(`"refusal":null`).EndObject()
 		} else {
-			dst = append(dst, `,"logprobs":null`...)
+			out.Null()
 		}
-		dst = append(dst, `,"finish_reason":"`...)
-		dst = append(append(dst, w.answer.Style.finishReason(c)...), `"}`...)
+		out.Key("finish_reason").String(w.answer.Style.finishReason(c)).EndObject()
 	}
-	dst = append(dst, `],"usage":`...)
-	return append(appendUsage(dst, w.usage), '}')
+	out.EndArray()
+	writeUsage(out, w.usage)
+	return out.EndObject().Buf
 }
 
-func (w *Collector) message(dst []byte, c *choice) []byte {
-	dst = append(dst, `{"role":"assistant","content":`...)
+func (w *Collector) message(out *rawjson.Writer, c *choice) {
+	out.Key("message").Object().Members(`"role":"assistant"`).Key("content")
 	refusal := c.refusal()
 	if c.text.Len() == 0 && len(c.calls) > 0 || refusal != "" {
-		dst = append(dst, "null"...)
+		out.Null()
 	} else {
-		dst = c.text.AppendTo(dst)
+		out.Text(&c.text)
 	}
-	dst = append(dst, `,"refusal":`...)
-	if refusal == "" {
-		dst = append(dst, "null"...)
-	} else {
-		dst = rawjson.AppendString(dst, refusal)
-	}
-	dst = append(dst, `,"annotations":`...)
-	dst = appendAnnotations(dst, c.citations())
+	out.Key("refusal").StringOrNull(refusal)
+	writeAnnotations(out, c.citations())
 	if c.reasoning.Len() > 0 {
-		dst = append(dst, `,"reasoning_content":`...)
-		dst = c.reasoning.AppendTo(dst)
+		out.Key("reasoning_content").Text(&c.reasoning)
 	}
-	if len(c.pictures) > 0 {
-		dst = append(dst, `,"images":[`...)
-		dst = append(append(dst, c.pictures...), ']')
+	if c.images > 0 {
+		out.Key("images").Array().Elements(c.pictures.Buf).EndArray()
 	}
-	dst = w.calls(dst, c.calls)
-	if c.seals != (seals{}) {
-		dst = appendSeals(append(dst, ','), c.seals)
-	}
-	return append(dst, '}')
+	w.calls(out, c.calls)
+	writeSignatures(out, c.signatures)
+	out.EndObject()
 }
 
-// calls writes the calls as the request expects them. Who asked with functions gets the first as function_call.
-func (w *Collector) calls(dst []byte, calls []toolCall) []byte {
+// calls writes the calls as the request expects them. A request with functions gets the first one as function_call.
+func (w *Collector) calls(out *rawjson.Writer, calls []toolCall) {
 	if w.answer.Style.Functions && len(calls) > 0 {
-		dst = append(dst, `,"function_call":`...)
-		dst = appendFunctionCall(dst, calls[0].FunctionCall)
+		out.Key("function_call")
+		writeFunctionCall(out, calls[0].FunctionCall)
 		calls = calls[1:]
 	}
-	for i, call := range calls {
-		if i == 0 {
-			dst = append(dst, `,"tool_calls":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = w.answer.Style.appendCall(dst, call, -1)
+	if len(calls) == 0 {
+		return
 	}
-	if len(calls) > 0 {
-		dst = append(dst, ']')
+	out.Key("tool_calls").Array()
+	for _, call := range calls {
+		w.answer.Style.writeCall(out, call, -1)
 	}
-	return dst
+	out.EndArray()
 }

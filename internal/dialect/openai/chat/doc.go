@@ -5,6 +5,6 @@
 // them refuse is mended where they are known. What it shares with the other APIs of the vendor is in package openai.
 //
 // The files: request.go reads the envelope, options.go, reasoning.go and tools.go what belongs to it; messages.go and parts.go
-// read the conversation, talk.go and round.go give it the form that the models know; choice.go follows one answer while it comes,
+// read the conversation, talk.go gives it the form that the models know; choice.go follows one answer while it comes,
 // stream.go and collect.go write it with what answer.go has for both.
 package chat

@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest"
 )
 
 // Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
@@ -22,7 +23,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			}
 		}
 	}
-	for _, rule := range Rules() {
+	for _, rule := range perigeetest.FieldRules(f, "rules.tsv") {
 		f.Add([]byte(rule.Example))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -47,8 +48,8 @@ func FuzzDecodeRequest(f *testing.F) {
 		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) {
 			t.Errorf("%s becomes %s", body, sent)
 		}
-		if len(req.Notes) > 50 {
-			t.Errorf("%d notes", len(req.Notes))
+		if len(req.Log.Notes()) > 50 {
+			t.Errorf("%d notes", len(req.Log.Notes()))
 		}
 	})
 }

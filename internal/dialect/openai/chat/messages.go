@@ -10,21 +10,21 @@ import (
 
 // A message is one of messages while it is read: role and content may come in any order.
 type message struct {
-	role      string
-	name      string
-	text      string         // content that is a string
-	quoted    []byte         // the same of a tool's answer, or before the role is known, as it stands in the body
-	parts     []perigee.Part // content that is a list
-	images    []perigee.Part // of an answer that came from here
-	refusal   string
-	calls     []perigee.Part
-	answers   []byte // tool_call_id
-	reasoning string
-	seals     seals
+	role       string
+	name       string
+	text       string         // content that is a string
+	quoted     []byte         // the same of a tool's answer, or before the role is known, as it stands in the body
+	parts      []perigee.Part // content that is a list
+	images     []perigee.Part // of an answer that came from here
+	refusal    string
+	calls      []perigee.Part
+	answers    []byte // tool_call_id
+	reasoning  string
+	signatures signatures
 }
 
-// seals are the provider's signatures over an assistant message.
-type seals struct {
+// signatures are the provider's signatures over an assistant message.
+type signatures struct {
 	text      string // extra_content.google.thought_signature
 	reasoning string // extra_content.google.reasoning_signature
 }
@@ -47,7 +47,7 @@ func (d *decoder) message(i int) {
 	case "system", "developer":
 		d.talk.instruct(&m)
 	case "user":
-		d.talk.user(&m)
+		d.talk.User(m.said(0))
 	case "assistant":
 		d.talk.assistant(&m)
 	case "tool", "function":
@@ -82,7 +82,7 @@ func (d *decoder) messageField(i int, name string, m *message) {
 			m.reasoning = text
 		}
 	case "extra_content":
-		m.seals = d.seals("messages[].")
+		m.signatures = d.signatures("messages[].")
 	case "refusal":
 		if m.refusal = d.c.String(); m.refusal != "" {
 			d.notes.Mapped("messages[].refusal")
@@ -109,24 +109,15 @@ func readRole(c *rawjson.Cursor) string {
 	return string(raw)
 }
 
-// seals reads extra_content, where the provider's own OpenAI-compatible API keeps signatures.
-func (d *decoder) seals(path string) seals {
-	var s seals
+// signatures reads extra_content, where the provider's own OpenAI-compatible API keeps signatures.
+func (d *decoder) signatures(path string) signatures {
+	var s signatures
 	for key := range d.c.Object() {
 		if string(key) != "google" {
 			d.notes.Unknown(path+"extra_content.", key)
 			continue
 		}
-		for key := range d.c.Object() {
-			switch string(key) {
-			case "thought_signature":
-				s.text = d.c.String()
-			case "reasoning_signature":
-				s.reasoning = d.c.String()
-			default:
-				d.notes.Unknown(path+"extra_content.google.", key)
-			}
-		}
+		d.c.Read(d.notes.Rest(path+"extra_content.google."), "thought_signature", &s.text, "reasoning_signature", &s.reasoning)
 	}
 	return s
 }
@@ -147,7 +138,7 @@ func (d *decoder) toolCall(i, j int, m *message) {
 		case "custom":
 			part.Call = d.calledCustom()
 		case "extra_content":
-			part.Signature = d.seals("messages[].tool_calls[].").text
+			part.Signature = d.signatures("messages[].tool_calls[].").text
 		case "type", "index": // the members tell which type; the index is left over from a stream
 		default:
 			d.notes.Unknown("messages[].tool_calls[].", key)

@@ -122,26 +122,11 @@ func (d *decoder) format(name string) bool {
 func (d *decoder) responseFormat() {
 	var kind string
 	var schema json.RawMessage
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "type":
-			kind = d.c.String()
-		case "json_schema":
-			for key := range d.c.Object() {
-				switch string(key) {
-				case "schema":
-					schema = openai.OfKind(d.c, rawjson.Object)
-				case "name", "strict": // names the schema for the vendor's cache; the provider is always strict
-				case "description":
-					d.notes.Dropped("response_format.json_schema.description")
-				default:
-					d.notes.Unknown("response_format.json_schema.", key)
-				}
-			}
-		default:
-			d.notes.Unknown("response_format.", key)
-		}
-	}
+	ignored := func() {} // a name for the vendor's cache; the provider is always strict
+	d.c.Read(d.notes.Rest("response_format."), "type", &kind, "json_schema", func() {
+		d.c.Read(d.notes.Rest("response_format.json_schema."), "schema", func() { schema = openai.OfKind(d.c, rawjson.Object) },
+			"name", ignored, "strict", ignored)
+	})
 	g := &d.prompt.Generation
 	switch kind {
 	case "text":

@@ -18,7 +18,7 @@ func TestOptions(t *testing.T) {
 	}
 	declare := `,"tools":[{"type":"function","function":{"name":"read"}}]`
 	thinking := func(members string) string { return config(`"thinkingConfig":{` + members + `}`) }
-	plain := turns(geminiHi)
+	plain := turnsOf(geminiHi)
 	for name, c := range map[string]struct{ more, want, notes string }{
 		"nulls":                      {`,"temperature":null,"tools":null,"stop":null,"response_format":null,"novelty":null`, plain, ""},
 		"unknown":                    {`,"novelty":1`, plain, "dropped novelty"},
@@ -108,7 +108,7 @@ func TestEnvelope(t *testing.T) {
 	if req.ID != "1" || req.Model != "m" || !req.Stream || !req.Style.Usage || req.Dialect != perigee.DialectOpenAIChat || req.Client.Session != "s-1" {
 		t.Errorf("got %+v", req.Origin)
 	}
-	if got := noteText(req.Notes); got != "dropped stream_options.novel" {
+	if got := noteText(req.Log.Notes()); got != "dropped stream_options.novel" {
 		t.Errorf("notes %q", got)
 	}
 }

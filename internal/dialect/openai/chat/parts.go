@@ -93,29 +93,9 @@ func (d *decoder) partField(key []byte, p *part) {
 	case "image_url", "video_url":
 		d.mediaField(string(key), p)
 	case "input_audio":
-		for key := range d.c.Object() {
-			switch string(key) {
-			case "data":
-				p.data = d.c.String()
-			case "format":
-				p.format = d.c.String()
-			default:
-				d.notes.Unknown("messages[].content[].input_audio.", key)
-			}
-		}
+		d.c.Read(d.notes.Rest("messages[].content[].input_audio."), "data", &p.data, "format", &p.format)
 	case "file":
-		for key := range d.c.Object() {
-			switch string(key) {
-			case "file_data":
-				p.data = d.c.String()
-			case "filename":
-				p.filename = d.c.String()
-			case "file_id":
-				p.fileID = d.c.String()
-			default:
-				d.notes.Unknown("messages[].content[].file.", key)
-			}
-		}
+		d.c.Read(d.notes.Rest("messages[].content[].file."), "file_data", &p.data, "filename", &p.filename, "file_id", &p.fileID)
 	case "cache_control": // a hint; the provider caches by itself
 	case "index": // of images in an answer that came from here
 	default:
@@ -130,16 +110,7 @@ func (d *decoder) mediaField(name string, p *part) {
 		return
 	}
 	detail := ""
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "url":
-			p.url = d.c.String()
-		case "detail":
-			detail = d.c.String()
-		default:
-			d.notes.Unknown("messages[].content[]."+name+".", key)
-		}
-	}
+	d.c.Read(d.notes.Rest("messages[].content[]."+name+"."), "url", &p.url, "detail", &detail)
 	if name == "image_url" {
 		d.detail.Take(detail, "messages[].content[].image_url.detail", &d.notes)
 	}
@@ -157,7 +128,7 @@ func (d *decoder) medium(p *part) (perigee.Part, error) {
 	case p.kind == "input_audio":
 		return perigee.Part{}, openai.Invalid("want data and format")
 	case p.fileID != "" && p.data == "":
-		return perigee.Part{}, openai.Invalid("file_id names a file that perigee does not have").WithNext("send it as file_data")
+		return perigee.Part{}, openai.Invalid("file_id names a file that perigee does not have").WithHint("send it as file_data")
 	case p.data == "":
 		return perigee.Part{}, openai.Invalid("want file_data")
 	}

@@ -77,25 +77,14 @@ func (d *decoder) reasoningObject() *perigee.Thinking {
 	var t *perigee.Thinking
 	var budget *int64
 	include := true
-	for key := range d.c.Object() {
-		if d.c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "effort":
-			t = d.effort("reasoning.effort", d.c.String())
-		case "max_tokens":
-			budget = new(d.c.Int64())
-		case "exclude":
-			include = !d.c.Bool()
-		case "enabled":
+	d.c.Read(d.notes.RestPresent(d.c, "reasoning."), "max_tokens", &budget,
+		"effort", func() { t = d.effort("reasoning.effort", d.c.String()) },
+		"exclude", func() { include = !d.c.Bool() },
+		"enabled", func() {
 			if !d.c.Bool() {
 				budget = new(int64(0))
 			}
-		default:
-			d.notes.Unknown("reasoning.", key)
-		}
-	}
+		})
 	if budget != nil || t == nil {
 		t = &perigee.Thinking{Budget: budget}
 	}
@@ -128,21 +117,11 @@ func (d *decoder) thinkingObject() *perigee.Thinking {
 
 // google reads what the provider's own OpenAI-compatible API takes as extra_body.google.
 func (d *decoder) google() {
-	for key := range d.c.Object() {
-		if d.c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "thinking_config", "thinkingConfig":
-			d.think(rankGoogle, "google.thinking_config", d.thinkingConfig())
-		case "cached_content", "cachedContent":
-			d.extra("cachedContent", d.c.Raw())
-		case "safety_settings", "safetySettings":
-			d.extra("safetySettings", d.c.Raw())
-		default:
-			d.notes.Unknown("google.", key)
-		}
-	}
+	config := func() { d.think(rankGoogle, "google.thinking_config", d.thinkingConfig()) }
+	cached := func() { d.extra("cachedContent", d.c.Raw()) }
+	safety := func() { d.extra("safetySettings", d.c.Raw()) }
+	d.c.Read(d.notes.RestPresent(d.c, "google."), "thinking_config", config, "thinkingConfig", config,
+		"cached_content", cached, "cachedContent", cached, "safety_settings", safety, "safetySettings", safety)
 }
 
 func (d *decoder) extra(name string, value json.RawMessage) {
@@ -153,20 +132,7 @@ func (d *decoder) extra(name string, value json.RawMessage) {
 
 func (d *decoder) thinkingConfig() *perigee.Thinking {
 	t := &perigee.Thinking{}
-	for key := range d.c.Object() {
-		if d.c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "include_thoughts", "includeThoughts":
-			t.Include = new(d.c.Bool())
-		case "thinking_budget", "thinkingBudget":
-			t.Budget = new(d.c.Int64())
-		case "thinking_level", "thinkingLevel":
-			t.Level = d.c.String()
-		default:
-			d.notes.Unknown("google.thinking_config.", key)
-		}
-	}
+	d.c.Read(d.notes.RestPresent(d.c, "google.thinking_config."), "include_thoughts", &t.Include, "includeThoughts", &t.Include,
+		"thinking_budget", &t.Budget, "thinkingBudget", &t.Budget, "thinking_level", &t.Level, "thinkingLevel", &t.Level)
 	return t
 }

@@ -17,7 +17,7 @@ type Request struct {
 
 // A Style is what a request decides about the form of its answer.
 type Style struct {
-	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in the others
+	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in all before it
 	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
 	Custom    []string // tools that are custom ones to the client and functions to the model
 	Cite      bool     // the answer may come with sources
@@ -34,7 +34,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		return nil, openai.InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &decoder{c: c}
-	d.talk.notes, d.talk.prompt = &d.notes, &d.prompt
+	d.talk.notes, d.talk.prompt, d.talk.Missing = &d.notes, &d.prompt, d.talk.missing
 	for key := range c.Object() {
 		d.field(key)
 	}
@@ -46,7 +46,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		return nil, d.err
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Notes = append(origin.Notes, d.notes.List...)
+	origin.Note(d.notes.List...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
@@ -55,8 +55,8 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	return &Request{Request: req, Style: d.style}, nil
 }
 
-// A decoder is a body while it is read. The members may come in any order, so what depends on others is
-// worked out in finish.
+// A decoder is a body while it is read. The members may come in any order, so what depends on several of
+// them is worked out in finish.
 type decoder struct {
 	c      *rawjson.Cursor
 	notes  openai.Notes
@@ -102,23 +102,16 @@ func (d *decoder) basic(name string) bool {
 		d.model = strings.TrimPrefix(d.c.String(), "models/")
 	case "messages":
 		for i := range d.c.Array() {
-			d.prompt.Contents = rawjson.Reserve(d.c, d.prompt.Contents)
+			d.talk.Contents = rawjson.Reserve(d.c, d.talk.Contents)
 			d.message(i)
 		}
 		d.talk.end()
 	case "stream":
 		d.stream = d.c.Bool()
 	case "stream_options":
-		for key := range d.c.Object() {
-			switch string(key) {
-			case "include_usage":
-				d.style.Usage = d.c.Bool()
-			case "include_obfuscation": // padding against eavesdroppers, which TLS to loopback does not need
-			default:
-				d.notes.Unknown("stream_options.", key)
-			}
-		}
-	case "extra_body": // SDKs merge it into the body; who writes HTTP by hand may not know that
+		padding := func() {} // against eavesdroppers, which TLS to loopback does not need
+		d.c.Read(d.notes.Rest("stream_options."), "include_usage", &d.style.Usage, "include_obfuscation", padding)
+	case "extra_body": // SDKs merge it into the body; hand-written clients may not
 		for key := range d.c.Object() {
 			d.field(key)
 		}

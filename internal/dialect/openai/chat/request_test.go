@@ -43,7 +43,7 @@ func answered(id, name, text string) string {
 	return `{"functionResponse":{"id":"` + id + `","name":"` + name + `","response":{"output":"` + text + `"}}}`
 }
 
-func turns(list ...string) string { return `{"contents":[` + strings.Join(list, ",") + `]}` }
+func turnsOf(list ...string) string { return `{"contents":[` + strings.Join(list, ",") + `]}` }
 
 func modelTurn(parts ...string) string {
 	return `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`
@@ -55,9 +55,9 @@ func userTurn(parts ...string) string {
 // What the model is sent for a conversation, and what the client is told about it.
 func TestConversation(t *testing.T) {
 	for name, c := range map[string]struct{ body, want, notes string }{
-		"a text": {talking(userHi), turns(geminiHi), ""},
+		"a text": {talking(userHi), turnsOf(geminiHi), ""},
 		"the role after the content": {
-			talking(`{"content":"hi","role":"user"}`), turns(geminiHi), ""},
+			talking(`{"content":"hi","role":"user"}`), turnsOf(geminiHi), ""},
 		"system and developer, in order": {
 			talking(`{"role":"system","content":"a"}`, `{"role":"developer","content":[{"type":"text","text":"b"}]}`, userHi),
 			`{"systemInstruction":{"parts":[{"text":"a"},{"text":"b"}]},"contents":[` + geminiHi + `]}`, ""},
@@ -68,36 +68,36 @@ func TestConversation(t *testing.T) {
 		"nothing but a system message": {
 			talking(`{"role":"system","content":"a"}`), `{"systemInstruction":{"parts":[{"text":"a"}]},"contents":[]}`, ""},
 		"an image in a system message": {
-			talking(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`, userHi), turns(geminiHi),
+			talking(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`, userHi), turnsOf(geminiHi),
 			"dropped messages[].content[] of role system that is not text"},
-		"an empty message": {talking(userHi, `{"role":"assistant","content":""}`, `{"role":"user","content":[]}`), turns(geminiHi), ""},
+		"an empty message": {talking(userHi, `{"role":"assistant","content":""}`, `{"role":"user","content":[]}`), turnsOf(geminiHi), ""},
 		"the model begins": {
 			talking(`{"role":"assistant","content":"yes?"}`, userHi),
-			turns(userTurn(`{"text":"(The conversation begins here.)"}`), modelTurn(`{"text":"yes?"}`), geminiHi),
+			turnsOf(userTurn(`{"text":"(The conversation begins here.)"}`), modelTurn(`{"text":"yes?"}`), geminiHi),
 			"repaired messages that begin with role assistant"},
-		"a named user":    {talking(`{"role":"user","name":"bob","content":"hi"}`), turns(geminiHi), "dropped messages[].name"},
-		"a list of texts": {talking(`{"role":"user","content":["a","",{"type":"text","text":"b"}]}`), turns(userTurn(`{"text":"a"},{"text":"b"}`)), ""},
+		"a named user":    {talking(`{"role":"user","name":"bob","content":"hi"}`), turnsOf(geminiHi), "dropped messages[].name"},
+		"a list of texts": {talking(`{"role":"user","content":["a","",{"type":"text","text":"b"}]}`), turnsOf(userTurn(`{"text":"a"},{"text":"b"}`)), ""},
 		"a refusal": {
 			talking(userHi, `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, `{"role":"assistant","content":null,"refusal":"never"}`),
-			turns(geminiHi, modelTurn(`{"text":"no"}`), modelTurn(`{"text":"never"}`)),
+			turnsOf(geminiHi, modelTurn(`{"text":"no"}`), modelTurn(`{"text":"never"}`)),
 			"mapped messages[].content[].refusal; mapped messages[].refusal"},
 		"thinking with its seal": {
 			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a","extra_content":{"google":{"thought_signature":"dA==","reasoning_signature":"cg=="}}}`),
-			turns(geminiHi, modelTurn(`{"thought":true,"text":"a","thoughtSignature":"cg=="}`, `{"text":"b","thoughtSignature":"dA=="}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"thought":true,"text":"a","thoughtSignature":"cg=="}`, `{"text":"b","thoughtSignature":"dA=="}`)), ""},
 		"thinking without a seal": {
 			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a"}`, `{"role":"assistant","content":"c","reasoning":"a"}`),
-			turns(geminiHi, modelTurn(`{"text":"b"}`), modelTurn(`{"text":"c"}`)), "dropped messages[].reasoning_content"},
+			turnsOf(geminiHi, modelTurn(`{"text":"b"}`), modelTurn(`{"text":"c"}`)), "dropped messages[].reasoning_content"},
 		"a seal without text": {
 			talking(userHi, `{"role":"assistant","content":null,"extra_content":{"google":{"thought_signature":"dA=="}}}`),
-			turns(geminiHi, modelTurn(`{"text":"","thoughtSignature":"dA=="}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"text":"","thoughtSignature":"dA=="}`)), ""},
 		"a sealed call": {
 			talking(userHi, calling(`{"id":"c1","type":"function","index":0,"function":{"name":"f","arguments":"{\"a\": 1}"},"extra_content":{"google":{"thought_signature":"cw=="}}}`)),
-			turns(geminiHi, modelTurn(`{"functionCall":{"id":"c1","name":"f","args":{"a": 1}},"thoughtSignature":"cw=="}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"id":"c1","name":"f","args":{"a": 1}},"thoughtSignature":"cw=="}`)), ""},
 		"the model's pictures": {
 			talking(userHi, `{"role":"assistant","content":"look","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"},"index":0}],"annotations":[]}`),
-			turns(geminiHi, modelTurn(`{"text":"look"}`, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"text":"look"}`, `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`)), ""},
 		"unknown members": {
-			talking(`{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}],"weight":1}`), turns(geminiHi),
+			talking(`{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}],"weight":1}`), turnsOf(geminiHi),
 			"dropped messages[].weight"},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, c.body, c.want, c.notes) })
@@ -110,7 +110,7 @@ func check(t *testing.T, body, want, notes string) {
 	if got := string(gemini.EncodeRequest(prompt)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := noteText(req.Notes); got != notes {
+	if got := noteText(req.Log.Notes()); got != notes {
 		t.Errorf("notes %q, want %q", got, notes)
 	}
 }
@@ -130,68 +130,68 @@ func TestToolResults(t *testing.T) {
 	rf, rg := answered("1", "f", "a"), answered("2", "g", "b")
 	for name, c := range map[string]struct{ body, want, notes string }{
 		"in order": {
-			talking(userHi, calls, answering("1", "a"), answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
+			talking(userHi, calls, answering("1", "a"), answering("2", "b")), turnsOf(geminiHi, turn, userTurn(rf, rg)), ""},
 		"out of order": {
-			talking(userHi, calls, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg)), ""},
+			talking(userHi, calls, answering("2", "b"), answering("1", "a")), turnsOf(geminiHi, turn, userTurn(rf, rg)), ""},
 		"with the user in between": {
-			talking(userHi, calls, answering("2", "b"), userHi, answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
+			talking(userHi, calls, answering("2", "b"), userHi, answering("1", "a")), turnsOf(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
 		"after the user": {
-			talking(userHi, calls, userHi, answering("2", "b"), answering("1", "a")), turns(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
+			talking(userHi, calls, userHi, answering("2", "b"), answering("1", "a")), turnsOf(geminiHi, turn, userTurn(rf, rg), geminiHi), ""},
 		"calls in two messages": {
 			talking(userHi, calling(callOf("1", "f")), calling(callOf("2", "g")), answering("1", "a"), answering("2", "b")),
-			turns(geminiHi, modelTurn(f), modelTurn(g), userTurn(rf, rg)), ""},
+			turnsOf(geminiHi, modelTurn(f), modelTurn(g), userTurn(rf, rg)), ""},
 		"the same id in each turn": {
 			talking(userHi, calling(callOf("1", "f")), answering("1", "a"), calling(callOf("1", "g")), answering("1", "b")),
-			turns(geminiHi, modelTurn(f), userTurn(rf), modelTurn(called("1", "g")), userTurn(answered("1", "g", "b"))), ""},
+			turnsOf(geminiHi, modelTurn(f), userTurn(rf), modelTurn(called("1", "g")), userTurn(answered("1", "g", "b"))), ""},
 		"the same id twice in a turn": {
 			talking(userHi, calling(callOf("1", "f"), callOf("1", "f")), answering("1", "a"), answering("1", "b")),
-			turns(geminiHi, modelTurn(f, f), userTurn(rf, answered("1", "f", "b"))), ""},
-		"calls that are still open": {talking(userHi, calls), turns(geminiHi, turn), ""},
+			turnsOf(geminiHi, modelTurn(f, f), userTurn(rf, answered("1", "f", "b"))), ""},
+		"calls that are still open": {talking(userHi, calls), turnsOf(geminiHi, turn), ""},
 		"a call without a result": {
 			talking(userHi, calls, answering("2", "b"), `{"role":"assistant","content":"x"}`),
-			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"error":"the tool gave no result"}}}`, rg), modelTurn(`{"text":"x"}`)),
+			turnsOf(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"error":"the tool gave no result"}}}`, rg), modelTurn(`{"text":"x"}`)),
 			"repaired messages[].tool_calls[] without a result"},
 		"a result without a call": {
-			talking(userHi, answering("9", "a")), turns(geminiHi, userTurn(`{"text":"Result of the tool call 9:"},{"text":"a"}`)),
+			talking(userHi, answering("9", "a")), turnsOf(geminiHi, userTurn(`{"text":"Result of the tool call 9:"},{"text":"a"}`)),
 			"mapped messages[].tool_call_id without its call"},
 		"two results for a call": {
 			talking(userHi, calling(callOf("1", "f")), answering("1", "a"), answering("1", "b")),
-			turns(geminiHi, modelTurn(f), userTurn(rf), userTurn(`{"text":"Result of the tool call 1:"},{"text":"b"}`)),
+			turnsOf(geminiHi, modelTurn(f), userTurn(rf), userTurn(`{"text":"Result of the tool call 1:"},{"text":"b"}`)),
 			"mapped messages[].tool_call_id without its call"},
 		"a result without an id": {
-			talking(userHi, calls, `{"role":"tool","content":"a"}`, answering("2", "b")), turns(geminiHi, turn, userTurn(rf, rg)),
+			talking(userHi, calls, `{"role":"tool","content":"a"}`, answering("2", "b")), turnsOf(geminiHi, turn, userTurn(rf, rg)),
 			"repaired messages[].tool_call_id"},
 		"a result with another id and the right name": {
 			talking(userHi, calls, answering("1", "a"), `{"role":"tool","tool_call_id":"x","name":"g","content":"b"}`),
-			turns(geminiHi, turn, userTurn(rf, rg)), "repaired messages[].tool_call_id"},
+			turnsOf(geminiHi, turn, userTurn(rf, rg)), "repaired messages[].tool_call_id"},
 		"functions": {
 			talking(userHi, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":"a"}`),
-			turns(geminiHi, modelTurn(`{"functionCall":{"name":"f","args":{}}}`), userTurn(`{"functionResponse":{"name":"f","response":{"output":"a"}}}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"name":"f","args":{}}}`), userTurn(`{"functionResponse":{"name":"f","response":{"output":"a"}}}`)), ""},
 		"JSON stays text": {
 			talking(userHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":"{\"a\":1}"}`),
-			turns(geminiHi, modelTurn(f), userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"{\"a\":1}"}}}`)), ""},
+			turnsOf(geminiHi, modelTurn(f), userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"{\"a\":1}"}}}`)), ""},
 		"nothing": {
 			talking(userHi, calling(callOf("1", "f")), `{"role":"tool","tool_call_id":"1","content":null}`),
-			turns(geminiHi, modelTurn(f), userTurn(answered("1", "f", ""))), ""},
+			turnsOf(geminiHi, modelTurn(f), userTurn(answered("1", "f", ""))), ""},
 		"parts and pictures": {
 			talking(userHi, calls, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]}`, answering("2", "b")),
-			turns(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"a\nb"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}`, rg)), ""},
+			turnsOf(geminiHi, turn, userTurn(`{"functionResponse":{"id":"1","name":"f","response":{"output":"a\nb"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}`, rg)), ""},
 		"malformed arguments": {
 			talking(userHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": "}}`)),
-			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"{\"a\": "}}}`)),
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"{\"a\": "}}}`)),
 			"repaired messages[].tool_calls[].function.arguments"},
 		"arguments that are no object": {
 			talking(userHi, calling(`{"id":"1","type":"function","function":{"name":"f","arguments":"[1]"}}`)),
-			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"[1]"}}}`)),
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"arguments":"[1]"}}}`)),
 			"repaired messages[].tool_calls[].function.arguments"},
 		"arguments that are not a text": {
 			talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":{"a":1}}}`)),
-			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"a":1}}}`)), ""},
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"a":1}}}`)), ""},
 		"no arguments": {
-			talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":""}}`, `{"id":"2","function":{"name":"g"}}`)), turns(geminiHi, turn), ""},
+			talking(userHi, calling(`{"id":"1","function":{"name":"f","arguments":""}}`, `{"id":"2","function":{"name":"g"}}`)), turnsOf(geminiHi, turn), ""},
 		"a custom tool": {
 			talking(userHi, calling(`{"id":"1","type":"custom","custom":{"name":"f","input":"a \"b\""}}`), answering("1", "a")),
-			turns(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"input":"a \"b\""}}}`), userTurn(rf)), ""},
+			turnsOf(geminiHi, modelTurn(`{"functionCall":{"id":"1","name":"f","args":{"input":"a \"b\""}}}`), userTurn(rf)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check(t, c.body, c.want, c.notes)
@@ -221,14 +221,14 @@ func TestMedia(t *testing.T) {
 		"file, base64 unnamed": {`{"file":{"file_data":"AAAA"},"type":"file"}`, `{"inlineData":{"mimeType":"application/pdf","data":"AAAA"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			check(t, talking(`{"role":"user","content":[`+c.part+`]}`), turns(userTurn(c.want)), "")
+			check(t, talking(`{"role":"user","content":[`+c.part+`]}`), turnsOf(userTurn(c.want)), "")
 		})
 	}
 }
 
 func TestRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"nothing":                {``, "the text ends"},
+		"nothing":                {``, "the text is empty"},
 		"null":                   {`null`, "want an object, found null"},
 		"a list":                 {`[]`, "want an object"},
 		"a key twice":            {`{"model":"a","model":"b"}`, "duplicate key"},

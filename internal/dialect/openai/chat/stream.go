@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"strconv"
-
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/rawjson"
@@ -13,7 +11,7 @@ import (
 // all content is out, because usage and sources may follow the provider's reason to stop.
 type Stream struct {
 	answer  Answer
-	head    []byte // of each chunk, once the model is known
+	begun   bool // the model is known to the client
 	choices choices
 	usage   perigee.Usage
 }
@@ -27,10 +25,10 @@ func (s *Stream) ContentType() string { return "text/event-stream" }
 // Encode appends what an event adds to the answer, which may be nothing.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	switch ev.Kind {
-	case perigee.EventFrame, perigee.EventNote:
+	case perigee.EventFrame:
 		return dst
 	case perigee.EventStart:
-		if ev.Model != "" && s.head == nil {
+		if ev.Model != "" && !s.begun {
 			s.answer.Model = ev.Model
 		}
 		return dst
@@ -57,91 +55,95 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if !ok {
 		return dst
 	}
+	w := rawjson.Writer{Buf: dst}
 	if first && c.begun {
-		dst = s.role(dst, c)
+		s.role(&w, c)
 	}
-	return s.delta(dst, c, &add)
+	s.delta(&w, c, &add)
+	return w.Buf
 }
 
 // open begins a chunk, up to the members of the delta.
-func (s *Stream) open(dst []byte, c *choice) []byte {
-	dst = s.prefix(dst)
-	dst = append(dst, `[{"index":`...)
-	dst = strconv.AppendInt(dst, int64(c.index), 10)
-	return append(dst, `,"delta":{`...)
+func (s *Stream) open(w *rawjson.Writer, c *choice) *rawjson.Writer {
+	if c.head == "" {
+		s.begun = true
+		c.head = string(s.begin(&rawjson.Writer{}).Object().Key("index").Int(int64(c.index)).Key("delta").Object().Buf)
+	}
+	return w.Lit(c.head)
 }
 
-func (s *Stream) prefix(dst []byte) []byte {
-	if s.head == nil {
-		s.head = append(s.answer.appendHead([]byte("data: "), "chat.completion.chunk"), `,"choices":`...)
-	}
-	return append(dst, s.head...)
+// begin begins a chunk, up to its choices.
+func (s *Stream) begin(w *rawjson.Writer) *rawjson.Writer {
+	return s.answer.head(w.Lit("data: "), "chat.completion.chunk").Key("choices").Array()
 }
 
 // close ends a chunk after the members of the delta.
-func (s *Stream) close(dst []byte) []byte {
-	return s.end(append(dst, `},"logprobs":null,"finish_reason":null}]`...))
-}
-
-func (s *Stream) end(dst []byte) []byte {
+func (s *Stream) close(w *rawjson.Writer) {
+	const rest = `},"logprobs":null,"finish_reason":null}]`
 	if s.answer.Style.Usage {
-		dst = append(dst, `,"usage":null`...)
+		w.Lit(rest + `,"usage":null}` + "\n\n")
+	} else {
+		w.Lit(rest + "}\n\n")
 	}
-	return append(dst, "}\n\n"...)
 }
 
-func (s *Stream) role(dst []byte, c *choice) []byte {
-	return s.close(append(s.open(dst, c), `"role":"assistant","content":""`...))
+// end ends a chunk after its choices.
+func (s *Stream) end(w *rawjson.Writer) {
+	if s.answer.Style.Usage {
+		w.Members(`"usage":null`)
+	}
+	w.Lit("}\n\n")
+}
+
+func (s *Stream) role(w *rawjson.Writer, c *choice) {
+	s.close(s.open(w, c).Members(`"role":"assistant","content":""`))
 }
 
 // delta writes the chunk for one piece of content.
-func (s *Stream) delta(dst []byte, c *choice, add *content) []byte {
-	if add.logprobs != nil {
-		dst = append(s.open(dst, c), `},"logprobs":{"content":[`...)
-		dst = openai.AppendLogprobs(dst, add.logprobs)
-		return s.end(append(dst, `],"refusal":null},"finish_reason":null}]`...))
-	}
-	dst = s.open(dst, c)
-	body := len(dst)
+func (s *Stream) delta(w *rawjson.Writer, c *choice, add *content) {
+	s.open(w, c)
 	switch {
+	case add.logprobs != nil:
+		w.EndObject().Key("logprobs").Object().Key("content").Array()
+		openai.WriteLogprobs(w, add.logprobs)
+		s.end(w.Lit(`],"refusal":null},"finish_reason":null}]`))
+		return
 	case add.call != nil:
-		dst = s.call(dst, c, toolCall{add.call, add.signature})
-	case add.signature != "": // a seal that came after its call
-		dst = append(dst, `"tool_calls":[{"index":`...)
-		dst = strconv.AppendInt(dst, int64(max(c.callCount-1, 0)), 10)
-		dst = append(dst, ',')
-		dst = append(appendSeals(dst, seals{text: add.signature}), "}]"...)
+		s.call(w, c, toolCall{add.call, add.signature})
+	case add.signature != "": // it came after its call
+		w.Key("tool_calls").Array().Object().Key("index").Int(int64(max(c.callCount-1, 0)))
+		writeSignatures(w, signatures{text: add.signature})
+		w.EndObject().EndArray()
 	case add.reasoning != "":
-		dst = append(dst, `"reasoning_content":`...)
-		dst = rawjson.AppendString(dst, add.reasoning)
+		w.Key("reasoning_content").String(add.reasoning)
 	case add.image != nil:
-		dst = append(dst, `"images":[`...)
-		dst = append(appendImage(dst, add.image, c.images), ']')
+		w.Key("images").Array()
+		writeImage(w, add.image, c.images)
+		w.EndArray()
 		c.images++
 	case add.text != "":
 		if s.answer.Style.Cite {
 			c.text.Add(add.text)
 		}
-		dst = append(dst, `"content":`...)
-		dst = rawjson.AppendString(dst, add.text)
+		w.Lit(`"content":`).String(add.text)
 	}
-	if add.seals {
-		if len(dst) > body {
-			dst = append(dst, ',')
-		}
-		dst = appendSeals(dst, c.seals)
+	if add.signed {
+		writeSignatures(w, c.signatures)
 	}
-	return s.close(dst)
+	s.close(w)
 }
 
-// call writes a call, whole. Who asked with functions expects one function_call; more than one does not fit there.
-func (s *Stream) call(dst []byte, c *choice, call toolCall) []byte {
+// call writes a call, whole. A request with functions expects one function_call; more than one does not fit there.
+func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 	c.callCount++
 	if s.answer.Style.Functions && c.callCount == 1 {
-		return appendFunctionCall(append(dst, `"function_call":`...), call.FunctionCall)
+		w.Key("function_call")
+		writeFunctionCall(w, call.FunctionCall)
+		return
 	}
-	dst = append(dst, `"tool_calls":[`...)
-	return append(s.answer.Style.appendCall(dst, call, c.callCount-1), ']')
+	w.Key("tool_calls").Array()
+	s.answer.Style.writeCall(w, call, c.callCount-1)
+	w.EndArray()
 }
 
 // End appends the ends of all choices, the usage if it was asked for, and the mark behind the last event.
@@ -149,27 +151,28 @@ func (s *Stream) End(dst []byte) []byte {
 	if len(s.choices) == 0 {
 		s.choices.at(0)
 	}
+	w := &rawjson.Writer{Buf: dst}
 	for _, c := range s.choices {
 		reason := s.answer.Style.finishReason(c)
 		if !c.begun {
-			dst = s.role(dst, c)
+			s.role(w, c)
 		}
 		if refusal := c.refusal(); refusal != "" {
-			dst = append(s.open(dst, c), `"refusal":`...)
-			dst = s.close(rawjson.AppendString(dst, refusal))
+			s.close(s.open(w, c).Key("refusal").String(refusal))
 		}
 		if list := c.citations(); len(list) > 0 {
-			dst = append(s.open(dst, c), `"annotations":`...)
-			dst = s.close(appendAnnotations(dst, list))
+			s.open(w, c)
+			writeAnnotations(w, list)
+			s.close(w)
 		}
-		dst = append(s.open(dst, c), `},"logprobs":null,"finish_reason":"`...)
-		dst = s.end(append(append(dst, reason...), `"}]`...))
+		s.open(w, c).EndObject().Members(`"logprobs":null`).Key("finish_reason").String(reason).EndObject().EndArray()
+		s.end(w)
 	}
 	if s.answer.Style.Usage {
-		dst = append(s.prefix(dst), `[],"usage":`...)
-		dst = append(appendUsage(dst, s.usage), "}\n\n"...)
+		writeUsage(s.begin(w).EndArray(), s.usage)
+		w.Lit("}\n\n")
 	}
-	return append(dst, "data: [DONE]\n\n"...)
+	return w.Lit("data: [DONE]\n\n").Buf
 }
 
 // Fail appends an error. There is no [DONE] after it: the answer is not done.

@@ -2,22 +2,25 @@ package chat
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/turns"
 	"perigee/internal/rawjson"
 )
 
 // A talk turns messages, in order, into contents. The two forms differ most around tools: here each result is a
 // message of its own, there the results of a turn are one content, right after the calls and in their order.
 type talk struct {
+	turns.Builder
 	notes  *openai.Notes
 	prompt *perigee.Prompt
 	seen   int // messages so far
-	round  round
 }
+
+// missing notes a call that got an error for a result, because the provider wants one for each.
+func (t *talk) missing() { t.notes.Repaired("messages[].tool_calls[] without a result") }
 
 // said returns the content of a message as parts, with room for more of them.
 func (m *message) said(more int) []perigee.Part {
@@ -34,16 +37,9 @@ func (m *message) said(more int) []perigee.Part {
 	return parts
 }
 
-// add appends a turn, unless it is empty.
-func (t *talk) add(role string, parts []perigee.Part) {
-	if len(parts) > 0 {
-		t.prompt.Contents = append(t.prompt.Contents, perigee.Content{Role: role, Parts: parts})
-	}
-}
-
 // instruct adds a system message to the one system instruction there is, wherever it stood.
 func (t *talk) instruct(m *message) {
-	if len(t.prompt.Contents) > 0 {
+	if t.Begun() {
 		t.notes.Mapped("messages[].role " + m.role + " inside the conversation")
 	}
 	for _, part := range m.said(0) {
@@ -58,42 +54,30 @@ func (t *talk) instruct(m *message) {
 	}
 }
 
-func (t *talk) user(m *message) {
-	t.round.reserve(t.prompt)
-	t.add(perigee.RoleUser, m.said(0))
-}
-
 // assistant adds an answer of the model's: what it thought, what it said, what it called.
 func (t *talk) assistant(m *message) {
-	if t.round.at > 0 {
-		t.round.settle(t.prompt, t.notes)
-	}
 	parts := m.said(len(m.images) + len(m.calls))
 	if m.refusal != "" {
 		parts = append(parts, perigee.Part{Text: m.refusal})
 	}
-	if m.seals.text != "" {
-		parts = seal(parts, m.seals.text)
+	if m.signatures.text != "" {
+		parts = sign(parts, m.signatures.text)
 	}
 	switch {
 	case m.reasoning == "":
-	case m.seals.reasoning == "": // the provider refuses thoughts that it did not seal, or forgets them
+	case m.signatures.reasoning == "": // the provider refuses unsigned thoughts, or forgets them
 		t.notes.Dropped("messages[].reasoning_content")
 	default:
-		thought := perigee.Part{Text: m.reasoning, Thought: true, Signature: m.seals.reasoning}
+		thought := perigee.Part{Text: m.reasoning, Thought: true, Signature: m.signatures.reasoning}
 		parts = append([]perigee.Part{thought}, parts...)
 	}
 	parts = append(parts, m.images...)
 	parts = append(parts, m.calls...)
-	t.add(perigee.RoleModel, parts)
-	t.round.calls = slices.Grow(t.round.calls, len(m.calls))
-	for i := range m.calls {
-		t.round.calls = append(t.round.calls, m.calls[i].Call)
-	}
+	t.Model(parts)
 }
 
-// seal puts a signature on the last text. One that came without text stands on an empty one, as it did when it came.
-func seal(parts []perigee.Part, signature string) []perigee.Part {
+// sign puts a signature on the last text. One that came without text stands on an empty one, as it did when it came.
+func sign(parts []perigee.Part, signature string) []perigee.Part {
 	for i := len(parts) - 1; i >= 0; i-- {
 		if parts[i].Kind == perigee.PartText {
 			parts[i].Signature = signature
@@ -106,48 +90,48 @@ func seal(parts []perigee.Part, signature string) []perigee.Part {
 // result adds what a tool answered. A result whose call is not there would end the conversation with an error, so
 // it becomes what the user says.
 func (t *talk) result(m *message) {
-	t.round.reserve(t.prompt)
-	i, exact := t.round.find(m.answers, m.name)
-	if i < 0 {
+	match := t.Take(m.answers, m.name)
+	if match.Call == nil {
 		t.notes.Mapped("messages[].tool_call_id without its call")
 		text := "Result of the tool call " + strings.TrimSpace(m.name+" "+string(m.answers)) + ":"
-		t.add(perigee.RoleUser, append([]perigee.Part{{Text: text}}, m.said(0)...))
+		t.User(append([]perigee.Part{{Text: text}}, m.said(0)...))
 		return
 	}
-	if !exact {
+	if !match.Exact {
 		t.notes.Repaired("messages[].tool_call_id")
 	}
-	call := t.round.calls[i]
-	response := &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Output: m.quoted}
+	response := &perigee.FunctionResponse{ID: match.Call.ID, Name: match.Call.Name, Output: m.quoted}
 	if m.quoted == nil {
 		response.Output, response.Media = toolOutput(m)
 	}
-	t.round.answer(i, response)
+	t.Result(match, response)
 }
 
 // toolOutput writes the texts of a tool's answer that is a list as a JSON string, and returns what is not text beside it.
 func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
-	var texts []string
+	size := 0
+	for _, part := range m.parts {
+		size += rawjson.QuotedSize(part.Text)
+	}
+	joined := rawjson.NewJoined(size)
 	for _, part := range m.parts {
 		if part.Kind == perigee.PartText {
-			texts = append(texts, part.Text)
+			joined.Add(part.Text)
 		} else {
 			media = append(media, part)
 		}
 	}
-	return rawjson.AppendString(nil, strings.Join(texts, "\n")), media
+	return joined.JSON(), media
 }
 
-// end settles what is still open and mends what the provider would refuse: a conversation that the model begins. One of nothing
-// but instructions is mended by those who know the provider.
+// end closes the conversation and mends what the provider would refuse: a conversation that the model begins. One of nothing
+// but instructions is repaired by the adapters of providers.
 func (t *talk) end() {
-	if t.round.at > 0 {
-		t.round.settle(t.prompt, t.notes)
-	}
-	switch p := t.prompt; {
-	case len(p.Contents) > 0 && p.Contents[0].Role == perigee.RoleModel:
+	t.Close()
+	if len(t.Contents) > 0 && t.Contents[0].Role == perigee.RoleModel {
 		t.notes.Repaired("messages that begin with role assistant")
 		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "(The conversation begins here.)"}}}
-		p.Contents = append([]perigee.Content{opening}, p.Contents...)
+		t.Contents = append([]perigee.Content{opening}, t.Contents...)
 	}
+	t.prompt.Contents = t.Contents
 }

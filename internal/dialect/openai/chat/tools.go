@@ -101,21 +101,9 @@ func (d *decoder) builtin(name string, config json.RawMessage) {
 // what the provider does anyway.
 func (d *decoder) function(path string) *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "name":
-			f.Name = d.c.String()
-		case "description":
-			f.Description = d.c.String()
-		case "parameters":
-			if d.c.Kind() != rawjson.Null {
-				f.Parameters = d.c.Raw()
-			}
-		case "strict", "cache_control":
-		default:
-			d.notes.Unknown(path, key)
-		}
-	}
+	ignored := func() {}
+	d.c.Read(d.notes.Rest(path), "name", &f.Name, "description", &f.Description, "parameters", &f.Parameters,
+		"strict", ignored, "cache_control", ignored)
 	return f
 }
 
@@ -123,34 +111,12 @@ func (d *decoder) function(path string) *perigee.Function {
 // the text becomes part of the parameter's description.
 func (d *decoder) customTool() *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
-	about := "The input of the tool, as plain text."
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "name":
-			f.Name = d.c.String()
-		case "description":
-			f.Description = d.c.String()
-		case "format":
-			if syntax, definition := d.grammar(); definition != "" {
-				about += " It must match this " + syntax + " grammar:\n" + definition
-			}
-		default:
-			d.notes.Unknown("tools[].custom.", key)
-		}
-	}
-	f.Parameters = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string","description":`)
-	f.Parameters = rawjson.AppendString(f.Parameters, about)
-	f.Parameters = append(f.Parameters, `}},"required":["input"]}`...)
+	var syntax, definition string
+	d.c.Read(d.notes.Rest("tools[].custom."), "name", &f.Name, "description", &f.Description, "format", func() {
+		d.c.Read(nil, "grammar", func() { syntax, definition = openai.ReadPair(d.c, "syntax", "definition") })
+	})
+	f.Parameters = openai.FreeText(syntax, definition)
 	return f
-}
-
-func (d *decoder) grammar() (syntax, definition string) {
-	for key := range d.c.Object() {
-		if string(key) == "grammar" {
-			syntax, definition = openai.ReadPair(d.c, "syntax", "definition")
-		}
-	}
-	return syntax, definition
 }
 
 // A toolChoice is what tool_choice asks for.
@@ -203,27 +169,14 @@ func (d *decoder) toolChoice(field string) {
 // allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model free to answer
 // in words and limits what it may call.
 func (d *decoder) allowedTools(choice *toolChoice) {
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "mode":
-			if d.c.String() != "required" {
-				choice.mode = perigee.ToolModeValidated
-			}
-		case "tools":
-			for range d.c.Array() {
-				for key := range d.c.Object() {
-					switch string(key) {
-					case "type":
-					case "function", "custom":
-						choice.allowed = append(choice.allowed, d.toolName())
-					default:
-						d.notes.Unknown("tool_choice.allowed_tools.tools[].", key)
-					}
-				}
-			}
-		default:
-			d.notes.Unknown("tool_choice.allowed_tools.", key)
+	mode, add := "required", func() { choice.allowed = append(choice.allowed, d.toolName()) }
+	d.c.Read(d.notes.Rest("tool_choice.allowed_tools."), "mode", &mode, "tools", func() {
+		for range d.c.Array() {
+			d.c.Read(d.notes.Rest("tool_choice.allowed_tools.tools[]."), "type", func() {}, "function", add, "custom", add)
 		}
+	})
+	if mode != "required" {
+		choice.mode = perigee.ToolModeValidated
 	}
 }
 

@@ -15,22 +15,22 @@ import (
 )
 
 // A carrier is what a reasoning item takes along in its encrypted_content, so that a client that sends the
-// item back keeps the model's tool loop whole: the thinking as the provider gave it, with its seals, and the seals of
+// item back keeps the model's tool loop whole: the thinking as the provider gave it, with its signatures, and the signatures of
 // the calls that followed. It is not secret from the client, which has been shown all of it.
 type carrier struct {
 	thoughts []thought
-	calls    []seal
+	calls    []callSignature
 }
 
-// A thought is a stretch of thinking and the provider's seal on it, which may be empty. The text of one that is written is in
-// pieces.
+// A thought is a stretch of thinking and the provider's signature on it, which may be empty. The text of one that is written is
+// in pieces.
 type thought struct {
 	text, signature string
 	pieces          rope
 }
 
-// A seal is the provider's seal on a call.
-type seal struct{ callID, signature string }
+// A callSignature is the provider's signature of a call.
+type callSignature struct{ callID, signature string }
 
 // carrierMark begins every carrier: what it is, and the version of its form.
 const carrierMark = "pgr\x01"
@@ -45,8 +45,8 @@ func (c *carrier) encode() string {
 	return text.String()
 }
 
-// write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before them, and so have texts. It fails
-// only where w does.
+// write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before them, and so have texts. It
+// fails only where w does.
 func (c *carrier) write(w io.Writer) {
 	encoder := base64.NewEncoder(base64.StdEncoding, w)
 	sum := sha256.New()
@@ -100,7 +100,7 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 		c.thoughts = append(c.thoughts, thought{text: r.text(), signature: r.text()})
 	}
 	for range r.count() {
-		c.calls = append(c.calls, seal{r.text(), r.text()})
+		c.calls = append(c.calls, callSignature{r.text(), r.text()})
 	}
 	return c, !r.bad && len(r.rest) == 0
 }
@@ -138,11 +138,11 @@ func (r *carrierReader) text() string {
 	return s
 }
 
-// reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the summary, which a
-// cache behind us may know the seal of. A carrier of somebody else's means nothing to our models.
+// reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the summary,
+// for which package thoughtsig may know the signature. A carrier of another provider is dropped.
 func (d *decoder) reasoningItem(i int, item *inputItem) {
-	if item.sealed != nil {
-		carrier, ok := decodeCarrier(d.textOf(i, "encrypted_content", item.sealed))
+	if item.encrypted != nil {
+		carrier, ok := decodeCarrier(d.textOf(i, "encrypted_content", item.encrypted))
 		if !ok {
 			d.notes.Dropped("input[].encrypted_content")
 			return
@@ -154,15 +154,15 @@ func (d *decoder) reasoningItem(i int, item *inputItem) {
 	if isEmptyList(thoughts) {
 		thoughts = item.body
 	}
-	var text []byte
+	var text rawjson.Text
 	d.nested(i, "summary", thoughts, func(c *rawjson.Cursor) {
 		for range c.Array() {
 			_, more := openai.ReadPair(c, "type", "text")
-			text = append(text, more...)
+			text.Add(more)
 		}
 	})
-	if len(text) > 0 {
-		d.turns.model(perigee.Part{Kind: perigee.PartText, Text: string(text), Thought: true})
+	if text.Len() > 0 {
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: text.String(), Thought: true})
 	}
 }
 
@@ -175,12 +175,12 @@ func isEmptyList(raw json.RawMessage) bool {
 
 func (d *decoder) restore(c *carrier) {
 	for _, t := range c.thoughts {
-		d.turns.model(perigee.Part{Kind: perigee.PartText, Text: t.text, Signature: t.signature, Thought: true})
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: t.text, Signature: t.signature, Thought: true})
 	}
-	if d.seals == nil && len(c.calls) > 0 {
-		d.seals = map[string]string{}
+	if d.signatures == nil && len(c.calls) > 0 {
+		d.signatures = map[string]string{}
 	}
 	for _, s := range c.calls {
-		d.seals[s.callID] = s.signature
+		d.signatures[s.callID] = s.signature
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"perigee"
+	"perigee/internal/adapt"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/models"
-	"perigee/internal/prepare"
 	"perigee/internal/simulator/rules"
 )
 
@@ -40,7 +40,7 @@ func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusa
 	if i < 0 {
 		t.Fatalf("no model %s", model)
 	}
-	prepared, _, _ := prepare.ForGemini(prompt, models.Of(model))
+	prepared, _, _ := adapt.ForGemini(prompt, models.Of(model))
 	_, refusal := rules.Check(rules.Input{Surface: rules.V1Beta, Model: table[i], Body: gemini.EncodeRequest(prepared),
 		Switches: rules.StrictSwitches(), Verify: func(string) (rules.Family, bool) { return table[i].Family, true }})
 	return refusal
@@ -60,7 +60,7 @@ func TestRequestsOfRealClientsPass(t *testing.T) {
 		t.Run(body.Name, func(t *testing.T) {
 			req, prompt := decode(t, string(body.Data))
 			var notes strings.Builder
-			for _, n := range req.Notes {
+			for _, n := range req.Log.Notes() {
 				notes.WriteString(n.String() + "\n")
 			}
 			if *update {

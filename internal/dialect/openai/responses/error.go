@@ -17,7 +17,8 @@ func invalidBody(param string, err error) *perigee.Error {
 	if param == "" {
 		return &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + what, Cause: err}
 	}
-	return &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + param + ": " + what, Cause: &perigee.Fault{Param: param}}
+	return &perigee.Error{Class: perigee.ClassInvalid, Message: "invalid request body: " + param + ": " + what,
+		Cause: &perigee.Fault{Param: param}}
 }
 
 func joinPath(base, path string) string {

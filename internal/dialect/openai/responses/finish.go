@@ -16,7 +16,7 @@ func (a *answer) finish(f *perigee.Finish, calls, items int) {
 		a.status, a.incomplete = statusIncomplete, "max_output_tokens"
 	case f.Kind == perigee.FinishFiltered:
 		a.status, a.incomplete = statusIncomplete, contentFilter
-	case f.Kind == perigee.FinishMishap: // an agent should try again, rather than take this for the answer
+	case f.Kind == perigee.FinishMalformed: // an agent should try again, rather than take this for the answer
 		a.status, a.errorCode, a.errorText = statusFailed, "server_error", f.Trouble
 		if f.Message != "" {
 			a.errorText += ": " + f.Message

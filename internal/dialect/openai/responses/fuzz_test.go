@@ -8,10 +8,11 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest"
 )
 
 func FuzzDecodeRequest(f *testing.F) {
-	for _, rule := range Rules() {
+	for _, rule := range perigeetest.FieldRules(f, "rules.tsv") {
 		f.Add([]byte(rule.Example))
 	}
 	if archive, err := txtar.ParseFile("testdata/clients.txtar"); err == nil {
@@ -86,8 +87,6 @@ func FuzzStream(f *testing.F) {
 				ev.Logprobs = &perigee.Logprobs{Chosen: []perigee.Token{{Text: piece, Logprob: -float64(i)}}[:i%2], Top: [][]perigee.Token{{{Text: raw}}}}
 			case perigee.EventUsage:
 				ev.Usage = &perigee.Usage{Input: int64(b)}
-			case perigee.EventNote:
-				ev.Note = &perigee.Note{}
 			case perigee.EventFinish:
 				ev.Finish = &perigee.Finish{Kind: perigee.FinishKind(b % 7), Reason: text, Message: piece}
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // What is stored of an item is the same whether its bytes are taken as they came or read again, but for spaces.
@@ -42,7 +43,7 @@ func TestItemsAreStoredAsTheyCame(t *testing.T) {
 		if len(r.given) != 2 {
 			t.Fatalf("%s: %d items were kept", test.item, len(r.given))
 		}
-		if asItCame := (&writer{buf: []byte("[")}).givenItem(&r.given[0], "c", 0); asItCame != test.asItCame {
+		if asItCame := r.given[0].write(new(rawjson.Writer).Array(), "c", 0); asItCame != test.asItCame {
 			t.Errorf("%s is stored as it came: %v", test.item, asItCame)
 		}
 		r.given = nil

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ type inputItem struct {
 	body      json.RawMessage // content, arguments, input, action …: what the item is about
 	output    json.RawMessage
 	summary   json.RawMessage
-	sealed    json.RawMessage // encrypted_content
+	encrypted json.RawMessage // encrypted_content
 	tools     json.RawMessage
 	other     []string // members that no item has
 
@@ -38,12 +39,12 @@ func (d *decoder) items(c *rawjson.Cursor) {
 			return
 		}
 		from := c.Offset()
-		d.turns.reserve(c)
+		d.turns.Reserve(c)
 		if d.keeping {
 			d.out.given = rawjson.Reserve(c, d.out.given)
 		}
 		if c.Kind() == rawjson.String { // a list of plain questions
-			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: c.String()})
+			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: c.String()})
 			d.keepItem(from, c.Offset(), &inputItem{apart: true})
 			continue
 		}
@@ -72,7 +73,8 @@ func (d *decoder) items(c *rawjson.Cursor) {
 func (d *decoder) keepItem(from, to int, item *inputItem) {
 	if d.keeping {
 		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.said
-		d.out.given = append(d.out.given, givenItem{raw: d.out.input[from:to:to], kind: item.kind, id: item.id, status: item.status, apart: apart})
+		d.out.given = append(d.out.given,
+			givenItem{raw: d.out.input[from:to:to], kind: item.kind, id: item.id, status: item.status, apart: apart})
 	}
 }
 
@@ -109,7 +111,7 @@ func (item *inputItem) find(key []byte, c *rawjson.Cursor) {
 	case "summary":
 		item.summary = c.Raw()
 	case "encrypted_content":
-		item.sealed = c.Raw()
+		item.encrypted = c.Raw()
 	case "tools":
 		item.tools = c.Raw()
 	case "status":
@@ -164,7 +166,7 @@ func (d *decoder) item(i int, item *inputItem) {
 		d.toolSearchOutput(i, item)
 	case "image_generation_call":
 		if data := d.textOf(i, "result", item.body); len(data) > 0 {
-			d.turns.model(perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: string(data)}})
+			d.turns.ModelPart(perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: string(data)}})
 		}
 	default:
 		known = d.hostedItem(i, item)
@@ -257,11 +259,12 @@ func (d *decoder) mayTalk(i int, role string) bool {
 	switch role {
 	case "user", "assistant":
 	case "system", "developer":
-		if d.turns.begun() {
+		if d.turns.Begun() {
 			d.notes.Mapped("input[].role " + role)
 		}
 	default:
-		d.refuse(openai.Wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).WithNext("use user, assistant, system or developer"))
+		d.refuse(openai.Wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).
+			WithHint("use user, assistant, system or developer"))
 		return false
 	}
 	return true
@@ -271,9 +274,9 @@ func (d *decoder) mayTalk(i int, role string) bool {
 func (d *decoder) say(role string, p perigee.Part) {
 	switch role {
 	case "user":
-		d.turns.user(p)
+		d.turns.UserPart(p)
 	case "assistant":
-		d.turns.model(p)
+		d.turns.ModelPart(p)
 	default:
 		d.instructPart(p)
 	}
@@ -283,7 +286,7 @@ func (d *decoder) say(role string, p perigee.Part) {
 func (d *decoder) instructPart(p perigee.Part) {
 	if p.Kind != perigee.PartText {
 		d.notes.Mapped("input[].role")
-		d.turns.user(p)
+		d.turns.UserPart(p)
 		return
 	}
 	d.instruct(p.Text)
@@ -305,16 +308,16 @@ func (d *decoder) nameOf(item *inputItem) string {
 	return flatName(string(item.namespace), string(item.name))
 }
 
-// call adds a call to the model's turn, under the name that the model knows and with the seal that came back for it.
+// call adds a call to the model's turn, under the name that the model knows and with the signature that came back for it.
 func (d *decoder) call(item *inputItem, name string, args json.RawMessage) {
 	id := string(item.callID)
 	if id == "" {
 		id = string(item.id)
 	}
-	d.turns.call(perigee.Part{
+	d.turns.ModelPart(perigee.Part{
 		Kind:      perigee.PartCall,
 		Call:      &perigee.FunctionCall{ID: id, Name: name, Args: args},
-		Signature: d.seals[id],
+		Signature: d.signatures[id],
 	})
 }
 
@@ -344,18 +347,16 @@ func (d *decoder) toolOutput(i int, item *inputItem) {
 // answer adds a tool's answer, a JSON string, to the user's turn.
 func (d *decoder) answer(item *inputItem, text json.RawMessage, media []perigee.Part) {
 	r := &perigee.FunctionResponse{Output: text, Media: media}
-	if call := d.turns.calls[string(item.callID)]; call != nil {
-		r.ID, r.Name = call.ID, call.Name
+	match := d.turns.Take(item.callID, "")
+	if match.Call != nil {
+		r.ID, r.Name = match.Call.ID, match.Call.Name
 	} else {
 		r.ID = string(item.callID)
 	}
 	if r.Name == "" {
-		r.Name = d.nameOf(item)
+		r.Name = cmp.Or(d.nameOf(item), r.ID)
 	}
-	if r.Name == "" {
-		r.Name = r.ID
-	}
-	d.turns.answer(perigee.Part{Kind: perigee.PartResponse, Response: r})
+	d.turns.Result(match, r)
 }
 
 // toolSearchOutput adds the tools that a search has found to those that the model may call.

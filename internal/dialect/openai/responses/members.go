@@ -34,7 +34,7 @@ func membersOf(body []byte) ([]member, rawjson.Count, error) {
 	case err != nil:
 		return nil, count, invalidBody("", err)
 	case len(list) > maxMembers:
-		return nil, count, openai.Invalid("the body has more than %d members", maxMembers).WithNext("send only those that the API has")
+		return nil, count, openai.Invalid("the body has more than %d members", maxMembers).WithHint("send only members that the API defines")
 	}
 	return list, count, nil
 }

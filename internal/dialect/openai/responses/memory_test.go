@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest"
+
 	"perigee"
+	"perigee/internal/rawjson"
 )
 
 // allocated is how many bytes f allocates, from the first to the last.
@@ -36,6 +39,7 @@ func tell(kind perigee.EventKind, text string, n int, take func(ev *perigee.Even
 // All events and the response at the end repeat the text. They are written from the one copy that is kept of it: allocations are
 // counted from the beginning, so whatever is garbage meanwhile counts, too.
 func TestStreamKeepsTextOnce(t *testing.T) {
+	perigeetest.Slow(t)
 	if raceEnabled {
 		t.Skip("the race detector allocates for itself")
 	}
@@ -115,7 +119,7 @@ func TestStreamInPieces(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Errorf("socket %v, %s: %d bytes (%x) in pieces, %d (%x) without", socket, options, len(got), crc32.ChecksumIEEE(got), len(want), crc32.ChecksumIEEE(want))
 			}
-			if !socket && most > 8*spillSize {
+			if !socket && most > 8*rawjson.FlushSize {
 				t.Errorf("a piece has %d bytes", most)
 			}
 		}

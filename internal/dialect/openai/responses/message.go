@@ -32,7 +32,7 @@ func DecodeMessage(message []byte) (*Message, error) {
 	var members []rawjson.Member
 	_, err := rawjson.CheckMembers(message, func(member rawjson.Member) { members = append(members, member) })
 	if err == nil && rawjson.NewCursor(message).Kind() != rawjson.Object {
-		return m, openai.Invalid("a message is an object with a type").WithNext("send type: %s", createEvent)
+		return m, openai.Invalid("a message is an object with a type").WithHint("send type: %s", createEvent)
 	}
 	if err != nil {
 		return m, openai.Invalid("invalid message: %w", err)
@@ -53,7 +53,8 @@ func DecodeMessage(message []byte) (*Message, error) {
 		return m, err
 	}
 	if kind != createEvent {
-		return m, openai.Invalid("messages of type %q are not understood here", openai.Brief(kind)).WithNext("perigee understands %s", createEvent)
+		return m, openai.Invalid("messages of type %q are not understood here", openai.Brief(kind)).
+			WithHint("perigee understands %s", createEvent)
 	}
 	dropLastComma(message)
 	return m, nil
@@ -109,31 +110,26 @@ var (
 		Message: "stream_id is not 1 to 256 letters, digits, underscores, hyphens and periods",
 		Cause:   &perigee.Fault{Param: "stream_id", Code: "invalid_stream_id"}}
 	ErrTooManyStreams = &perigee.Error{Class: perigee.ClassInvalid,
-		Message: "this socket has 32 streams with names already", Next: "use one of them, or open another socket",
+		Message: "this socket has 32 streams with names already", Hint: "use one of them, or open another socket",
 		Cause: &perigee.Fault{Param: "stream_id", Code: "websocket_stream_limit_reached"}}
 	ErrSocketTooOld = &perigee.Error{Class: perigee.ClassInvalid,
-		Message: "this socket has been open for 60 minutes", Next: "open another one",
+		Message: "this socket has been open for 60 minutes", Hint: "open another one",
 		Cause: &perigee.Fault{Code: "websocket_connection_limit_reached"}}
 )
 
 // EncodeErrorMessage writes an error as a message: with what an answer to POST would have had as its status and its headers.
 func EncodeErrorMessage(status int, err *perigee.Error, headers map[string]string, stream string) []byte {
-	w := writer{}
-	w.lit(`{"type":"error","status":`)
-	w.int(int64(status))
-	w.lit(`,"error":`)
-	w.raw(openai.ErrorObject(status, err))
+	var w rawjson.Writer
+	w.Object().Members(`"type":"error"`).Key("status").Int(int64(status)).Key("error").Raw(openai.ErrorObject(status, err))
 	if len(headers) > 0 {
-		w.lit(`,"headers":{`)
+		w.Key("headers").Object()
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			w.member(name, rawjson.AppendString(nil, headers[name]))
+			w.AnyKey(name).String(headers[name])
 		}
-		w.lit(`}`)
+		w.EndObject()
 	}
 	if stream != "" {
-		w.lit(`,"stream_id":`)
-		w.str(stream)
+		w.Key("stream_id").String(stream)
 	}
-	w.lit(`}`)
-	return w.buf
+	return w.EndObject().Buf
 }

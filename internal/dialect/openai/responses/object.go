@@ -4,69 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"perigee"
 	"perigee/internal/rawjson"
 )
-
-// A writer appends JSON. With flush it hands on what it has whenever that is spillSize or more, and goes on with the buffer that it
-// gets for it.
-type writer struct {
-	buf   []byte
-	flush func(buf []byte) []byte
-}
-
-const spillSize = 64 << 10
-
-func (w *writer) lit(s string) { w.buf = append(w.buf, s...) }
-func (w *writer) int(n int64)  { w.buf = strconv.AppendInt(w.buf, n, 10) }
-
-func (w *writer) spill() {
-	if w.flush != nil && len(w.buf) >= spillSize {
-		w.buf = w.flush(w.buf)
-	}
-}
-
-func (w *writer) raw(b []byte) {
-	for w.flush != nil && len(b) > spillSize {
-		w.buf = append(w.buf, b[:spillSize]...)
-		b = b[spillSize:]
-		w.spill()
-	}
-	w.buf = append(w.buf, b...)
-	w.spill()
-}
-
-func (w *writer) str(s string) {
-	if w.flush == nil || len(s) <= spillSize {
-		w.buf = rawjson.AppendString(w.buf, s)
-		w.spill()
-		return
-	}
-	w.lit(`"`)
-	for len(s) > 0 {
-		n := min(len(s), spillSize)
-		for n < len(s) && n > spillSize-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		w.buf = rawjson.AppendInner(w.buf, s[:n])
-		s = s[n:]
-		w.spill()
-	}
-	w.lit(`"`)
-}
-
-func (w *writer) rope(r *rope) {
-	if w.flush == nil {
-		w.buf = slices.Grow(w.buf, r.size)
-	}
-	for _, piece := range r.pieces {
-		w.raw(piece)
-	}
-}
 
 // echoes are the members of a response that repeat the request, and what they say when it did not. They stand
 // in the order of the API's own examples.
@@ -128,7 +70,8 @@ func oneLine(raw json.RawMessage) json.RawMessage {
 // fill returns an object with its own members, and those of two that it lacks.
 func fill(raw json.RawMessage, first, firstValue, second, secondValue string) json.RawMessage {
 	c := rawjson.NewCursor(raw)
-	w := writer{buf: []byte("{")}
+	w := rawjson.Writer{}
+	w.Object()
 	for key := range c.Object() {
 		switch string(key) {
 		case first:
@@ -136,29 +79,18 @@ func fill(raw json.RawMessage, first, firstValue, second, secondValue string) js
 		case second:
 			secondValue = ""
 		}
-		w.member(string(key), c.Raw())
+		w.AnyKey(string(key)).Raw(c.Raw())
 	}
 	if c.Err() != nil {
 		return raw // the decoder says what is wrong with it
 	}
 	if firstValue != "" {
-		w.member(first, []byte(firstValue))
+		w.Key(first).Members(firstValue)
 	}
 	if secondValue != "" {
-		w.member(second, []byte(secondValue))
+		w.Key(second).Members(secondValue)
 	}
-	w.lit("}")
-	return w.buf
-}
-
-// member appends a member to the object that is open.
-func (w *writer) member(name string, value []byte) {
-	if w.buf[len(w.buf)-1] != '{' {
-		w.lit(",")
-	}
-	w.str(name)
-	w.lit(":")
-	w.raw(value)
+	return w.EndObject().Buf
 }
 
 // A status is how an answer stands.
@@ -201,84 +133,57 @@ func (r *Request) objectSize(output *rope) int {
 }
 
 // object appends the response with the items of output, which come without brackets; nil: there are none.
-func (r *Request) object(w *writer, a *answer, output *rope) {
-	if w.flush == nil {
-		w.buf = slices.Grow(w.buf, r.objectSize(output))
+func (r *Request) object(w *rawjson.Writer, a *answer, output *rope) {
+	if w.Flush == nil {
+		w.Buf = slices.Grow(w.Buf, r.objectSize(output))
 	}
-	w.lit(`{"id":`)
-	w.str(a.id)
-	w.lit(`,"object":"response","created_at":`)
-	w.int(a.created.Unix())
-	w.lit(`,"status":`)
-	w.str(string(a.status))
-	w.lit(`,"background":`)
-	w.buf = strconv.AppendBool(w.buf, r.Background)
-	w.lit(`,"completed_at":`)
+	w.Object().Key("id").String(a.id).Members(`"object":"response"`).Key("created_at").Int(a.created.Unix())
+	w.Key("status").String(string(a.status)).Key("background").Bool(r.Background).Key("completed_at")
 	if a.completed.IsZero() {
-		w.lit(`null`)
+		w.Null()
 	} else {
-		w.int(a.completed.Unix())
+		w.Int(a.completed.Unix())
 	}
-	w.problem(a)
-	w.lit(`,"model":`)
-	w.str(a.model)
-	w.lit(`,"output":[`)
+	a.problem(w)
+	w.Key("model").String(a.model).Key("output").Array()
 	if output != nil {
-		w.rope(output)
+		w.Elements(output.pieces...)
 	}
-	w.lit(`],"service_tier":"default","store":`)
-	w.buf = strconv.AppendBool(w.buf, r.Store && !a.lost)
-	w.lit(`,"truncation":"disabled"`)
+	w.EndArray().Members(`"service_tier":"default"`).Key("store").Bool(r.Store && !a.lost).Members(`"truncation":"disabled"`)
 	for i := range echoes {
-		value := r.echo[i]
-		if value == nil {
-			value = json.RawMessage(echoes[i].absent)
+		w.Key(echoes[i].name)
+		if value := r.echo[i]; value != nil {
+			w.Raw(value)
+		} else {
+			w.Members(echoes[i].absent)
 		}
-		w.lit(`,"`)
-		w.lit(echoes[i].name)
-		w.lit(`":`)
-		w.raw(value)
 	}
-	w.usage(a.usage)
-	w.lit(`}`)
+	writeUsage(w.Key("usage"), a.usage)
+	w.EndObject()
 }
 
-func (w *writer) problem(a *answer) {
-	w.lit(`,"error":`)
+func (a *answer) problem(w *rawjson.Writer) {
+	w.Key("error")
 	if a.errorCode == "" {
-		w.lit(`null`)
+		w.Null()
 	} else {
-		w.lit(`{"code":`)
-		w.str(a.errorCode)
-		w.lit(`,"message":`)
-		w.str(a.errorText)
-		w.lit(`}`)
+		w.Object().Key("code").String(a.errorCode).Key("message").String(a.errorText).EndObject()
 	}
-	w.lit(`,"incomplete_details":`)
+	w.Key("incomplete_details")
 	if a.incomplete == "" {
-		w.lit(`null`)
+		w.Null()
 	} else {
-		w.lit(`{"reason":`)
-		w.str(a.incomplete)
-		w.lit(`}`)
+		w.Object().Key("reason").String(a.incomplete).EndObject()
 	}
 }
 
-func (w *writer) usage(u *perigee.Usage) {
-	w.lit(`,"usage":`)
+func writeUsage(w *rawjson.Writer, u *perigee.Usage) {
 	if u == nil {
-		w.lit(`null`)
+		w.Null()
 		return
 	}
-	w.lit(`{"input_tokens":`)
-	w.int(u.Input)
-	w.lit(`,"input_tokens_details":{"cached_tokens":`)
-	w.int(u.Cached)
-	w.lit(`,"cache_write_tokens":0},"output_tokens":`)
-	w.int(u.Output)
-	w.lit(`,"output_tokens_details":{"reasoning_tokens":`)
-	w.int(u.Thinking)
-	w.lit(`},"total_tokens":`)
-	w.int(u.Total())
-	w.lit(`}`)
+	w.Object().Key("input_tokens").Int(u.Input)
+	w.Key("input_tokens_details").Object().Key("cached_tokens").Int(u.Cached).Members(`"cache_write_tokens":0`).EndObject()
+	w.Key("output_tokens").Int(u.Output).Key("output_tokens_details").Object().Key("reasoning_tokens").Int(u.Thinking).EndObject()
+	w.Key("total_tokens").Int(u.Total()).EndObject()
 }

@@ -96,20 +96,12 @@ func (d *decoder) text(c *rawjson.Cursor) {
 func (d *decoder) format(c *rawjson.Cursor) {
 	var kind string
 	var schema json.RawMessage
-	for key := range c.Object() {
-		switch string(key) {
-		case "type":
-			kind = c.String()
-		case "schema":
-			schema = openai.OfKind(c, rawjson.Object)
-		case "name", "strict": // a label, and a promise that the provider makes anyway
-		case "description":
-			if c.String() != "" {
-				d.notes.Dropped("text.format.description")
-			}
-		default:
-			d.notes.Unknown("text.format.", key)
-		}
+	var about string
+	ignored := func() {} // a label, and a promise that the provider makes anyway
+	c.Read(d.notes.Rest("text.format."), "type", &kind, "schema", func() { schema = openai.OfKind(c, rawjson.Object) },
+		"name", ignored, "strict", ignored, "description", &about)
+	if about != "" {
+		d.notes.Dropped("text.format.description")
 	}
 	switch kind {
 	case "json_schema":
@@ -121,7 +113,7 @@ func (d *decoder) format(c *rawjson.Cursor) {
 		d.prompt.Generation.ResponseMIME = "application/json"
 	case "text", "":
 	default:
-		d.refuse(openai.Wrong("text.format", "there is no text format %q", kind).WithNext("use text, json_object or json_schema"))
+		d.refuse(openai.Wrong("text.format", "there is no text format %q", kind).WithHint("use text, json_object or json_schema"))
 	}
 }
 
@@ -153,16 +145,18 @@ func (d *decoder) include(c *rawjson.Cursor) {
 	for range c.Array() {
 		switch v := c.Bytes(); string(v) {
 		case "reasoning.encrypted_content":
-			d.out.showSeals, d.thinking = true, true
+			d.out.showSignatures, d.thinking = true, true
 		case "message.output_text.logprobs":
 			d.logprobs = true
 		case "web_search_call.action.sources":
 			d.out.showSources = true
 		case "message.input_image.image_url", "computer_call_output.output.image_url": // always there
-		case "file_search_call.results", "web_search_call.results", "code_interpreter_call.outputs": // of tools that only the vendor has
+		case "file_search_call.results", "web_search_call.results", "code_interpreter_call.outputs":
+			// They are of tools that only the vendor has.
 			d.notes.Unknown("include ", v)
 		default:
-			d.refuse(openai.Wrong("include", "there is nothing to include under %q", openai.Brief(string(v))).WithNext("use %s", strings.Join(included, ", ")))
+			d.refuse(openai.Wrong("include", "there is nothing to include under %q", openai.Brief(string(v))).
+				WithHint("use %s", strings.Join(included, ", ")))
 		}
 	}
 }
@@ -170,7 +164,8 @@ func (d *decoder) include(c *rawjson.Cursor) {
 // included are the values of include that the API has.
 var included = []string{
 	"reasoning.encrypted_content", "message.output_text.logprobs", "web_search_call.action.sources", "web_search_call.results",
-	"message.input_image.image_url", "computer_call_output.output.image_url", "file_search_call.results", "code_interpreter_call.outputs",
+	"message.input_image.image_url", "computer_call_output.output.image_url",
+	"file_search_call.results", "code_interpreter_call.outputs",
 }
 
 // What the API takes as metadata.
@@ -205,7 +200,7 @@ func (d *decoder) generation() {
 	case d.effort == "none":
 		g.Thinking = &perigee.Thinking{Budget: new(int64(0))}
 	case d.thinking:
-		// Thinking that nobody reads is still carried: without it a tool loop cannot go on with some models.
+		// Thinking is requested even if the client does not show it: without it a tool loop cannot go on with some models.
 		g.Thinking = &perigee.Thinking{Include: new(true), Level: d.effort}
 	}
 	if d.logprobs || d.topLogprobs > 0 {

@@ -15,51 +15,47 @@ func (s *Stream) newID(prefix string) string {
 	return prefix + "_" + s.call + "_" + strconv.Itoa(s.items)
 }
 
-// where appends the members that say which item an event is about.
-func (s *Stream) where() {
-	s.w.lit(`,"item_id":`)
-	s.w.str(s.id)
-	s.w.lit(`,"output_index":`)
-	s.w.int(int64(s.items))
+// about sends an event about the item that is open.
+func (s *Stream) about(name string, write func(w *rawjson.Writer)) {
+	s.tell(name, func(w *rawjson.Writer) { write(w.Key("item_id").String(s.id).Key("output_index").Int(int64(s.items))) })
+}
+
+// steps sends events that say nothing but how far an item is.
+func (s *Stream) steps(name string, steps ...string) {
+	for _, step := range steps {
+		s.about(name+step, func(*rawjson.Writer) {})
+	}
+}
+
+// edge sends the event with which an item begins or ends.
+func (s *Stream) edge(name string, item func(w *rawjson.Writer)) {
+	s.tell(name, func(w *rawjson.Writer) { item(w.Key("output_index").Int(int64(s.items)).Key("item")) })
 }
 
 // added announces the item that begins now.
-func (s *Stream) added(write func(w *writer)) {
-	if s.event("response.output_item.added") {
-		s.w.lit(`,"output_index":`)
-		s.w.int(int64(s.items))
-		s.w.lit(`,"item":`)
-		write(&s.w)
-		s.send()
-	}
-}
+func (s *Stream) added(write func(w *rawjson.Writer)) { s.edge("response.output_item.added", write) }
 
-// step sends an event that says nothing but how far an item is.
-func (s *Stream) step(name string) {
-	if s.event(name) {
-		s.where()
-		s.send()
+// head begins an item; status: it has one.
+func (s *Stream) head(w *rawjson.Writer, kind string, status status) *rawjson.Writer {
+	w.Object().Key("id").String(s.id).Key("type").String(kind)
+	if status != "" {
+		w.Key("status").String(string(status))
 	}
+	return w
 }
 
 // done ends an item: the client gets it whole, and it is part of the answer from now on.
-func (s *Stream) done(write func(w *writer)) {
-	var w writer
+func (s *Stream) done(write func(w *rawjson.Writer)) {
+	var w rawjson.Writer
 	write(&w)
 	var item rope
-	item.raw(w.buf)
+	item.raw(w.Buf)
 	s.doneItem(&item)
 }
 
 func (s *Stream) doneItem(item *rope) {
 	s.output.add(item, s.spoken)
-	if s.event("response.output_item.done") {
-		s.w.lit(`,"output_index":`)
-		s.w.int(int64(s.items))
-		s.w.lit(`,"item":`)
-		s.w.rope(item)
-		s.send()
-	}
+	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(item.pieces...) })
 	if s.keepsApart() && s.open != reasoningItem {
 		s.kept.add(item, s.spoken)
 	}
@@ -102,13 +98,9 @@ func (s *Stream) addText(text string) {
 	if s.req.searches {
 		s.plain.WriteString(text)
 	}
-	if s.event("response.output_text.delta") {
-		s.where()
-		s.w.lit(`,"content_index":0,"delta":"`)
-		s.w.raw(delta)
-		s.w.lit(`","logprobs":[]`)
-		s.send()
-	}
+	s.about("response.output_text.delta", func(w *rawjson.Writer) {
+		w.Members(`"content_index":0`).Key("delta").Quoted(delta).Members(`"logprobs":[]`)
+	})
 }
 
 func (s *Stream) openMessage() {
@@ -116,52 +108,40 @@ func (s *Stream) openMessage() {
 	s.open, s.id = messageItem, s.newID("msg")
 	s.text = rope{}
 	s.plain.Reset()
-	s.added(func(w *writer) {
-		w.lit(`{"id":`)
-		w.str(s.id)
-		w.lit(`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
+	s.added(s.emptyMessage)
+	s.about("response.content_part.added", func(w *rawjson.Writer) {
+		w.Members(`"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`)
 	})
-	if s.event("response.content_part.added") {
-		s.where()
-		s.w.lit(`,"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`)
-		s.send()
-	}
+}
+
+// emptyMessage writes a message in which nothing was said yet.
+func (s *Stream) emptyMessage(w *rawjson.Writer) {
+	s.head(w, "message", statusInProgress).Members(`"content":[],"role":"assistant"`).EndObject()
 }
 
 func (s *Stream) closeMessage() {
 	annotations := s.annotate()
-	if s.event("response.output_text.done") {
-		s.where()
-		s.w.lit(`,"content_index":0,"text":"`)
-		s.w.rope(&s.text)
-		s.w.lit(`","logprobs":[`)
-		s.w.raw(s.logprobs)
-		s.w.lit(`]`)
-		s.send()
-	}
+	s.about("response.output_text.done", func(w *rawjson.Writer) {
+		w.Members(`"content_index":0`).Key("text").Quoted(s.text.pieces...).Key("logprobs").Array().Elements(s.logprobs.Buf).EndArray()
+	})
 	var part rope
 	part.lit(`{"type":"output_text","annotations":[`)
 	part.raw(annotations)
 	part.lit(`],"logprobs":[`)
-	part.raw(s.logprobs)
+	part.raw(s.logprobs.Buf)
 	part.lit(`],"text":"`)
 	part.add(&s.text)
 	part.lit(`"}`)
-	if s.event("response.content_part.done") {
-		s.where()
-		s.w.lit(`,"content_index":0,"part":`)
-		s.w.rope(&part)
-		s.send()
-	}
-	head := writer{buf: []byte(`{"id":`)}
-	head.str(s.id)
-	head.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
+	s.about("response.content_part.done", func(w *rawjson.Writer) {
+		w.Members(`"content_index":0`).Key("part").Raw(part.pieces...)
+	})
+	var head rawjson.Writer
 	var item rope
-	item.raw(head.buf)
+	item.raw(s.head(&head, "message", s.itemStatus()).Key("content").Array().Buf)
 	item.add(&part)
 	item.lit(`],"role":"assistant"}`)
 	s.doneItem(&item)
-	s.text, s.logprobs = rope{}, nil
+	s.text, s.logprobs = rope{}, rawjson.Writer{}
 }
 
 // itemStatus is how the item stands that is closed now: one that the end of the answer has cut is not whole.
@@ -177,38 +157,24 @@ func (s *Stream) itemStatus() status {
 func (s *Stream) addRefusal(why string) {
 	s.speak()
 	s.id = s.newID("msg")
-	part := func(w *writer, text string) {
-		w.lit(`{"type":"refusal","refusal":`)
-		w.str(text)
-		w.lit(`}`)
+	part := func(w *rawjson.Writer, text string) {
+		w.Object().Members(`"type":"refusal"`).Key("refusal").String(text).EndObject()
 	}
-	s.added(func(w *writer) {
-		w.lit(`{"id":`)
-		w.str(s.id)
-		w.lit(`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
-	})
+	s.added(s.emptyMessage)
 	for _, step := range []struct {
 		event, member string
-		value         func(w *writer)
+		value         func(w *rawjson.Writer)
 	}{
-		{"response.content_part.added", "part", func(w *writer) { part(w, "") }},
-		{"response.refusal.delta", "delta", func(w *writer) { w.str(why) }},
-		{"response.refusal.done", "refusal", func(w *writer) { w.str(why) }},
-		{"response.content_part.done", "part", func(w *writer) { part(w, why) }},
+		{"response.content_part.added", "part", func(w *rawjson.Writer) { part(w, "") }},
+		{"response.refusal.delta", "delta", func(w *rawjson.Writer) { w.String(why) }},
+		{"response.refusal.done", "refusal", func(w *rawjson.Writer) { w.String(why) }},
+		{"response.content_part.done", "part", func(w *rawjson.Writer) { part(w, why) }},
 	} {
-		if s.event(step.event) {
-			s.where()
-			s.w.lit(`,"content_index":0,"` + step.member + `":`)
-			step.value(&s.w)
-			s.send()
-		}
+		s.about(step.event, func(w *rawjson.Writer) { step.value(w.Members(`"content_index":0`).Key(step.member)) })
 	}
-	s.done(func(w *writer) {
-		w.lit(`{"id":`)
-		w.str(s.id)
-		w.lit(`,"type":"message","status":"` + string(s.itemStatus()) + `","content":[`)
-		part(w, why)
-		w.lit(`],"role":"assistant"}`)
+	s.done(func(w *rawjson.Writer) {
+		part(s.head(w, "message", s.itemStatus()).Key("content").Array(), why)
+		w.EndArray().Members(`"role":"assistant"`).EndObject()
 	})
 }
 
@@ -217,14 +183,7 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 		return
 	}
 	s.probed = true
-	before := len(s.logprobs)
-	if before > 0 {
-		s.logprobs = append(s.logprobs, ',')
-	}
-	from := len(s.logprobs)
-	if s.logprobs = openai.AppendLogprobs(s.logprobs, l); len(s.logprobs) == from {
-		s.logprobs = s.logprobs[:before]
-	}
+	openai.WriteLogprobs(&s.logprobs, l)
 }
 
 // A toolCall is a call in the client's words.
@@ -239,7 +198,7 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 		return
 	}
 	s.calls++
-	s.carrySeal(call.ID, signature)
+	s.carrySignature(call.ID, signature)
 	s.speak()
 	c := toolCall{tool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
 	if c.text == "" {
@@ -260,55 +219,35 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 }
 
 func (s *Stream) writeCall(c *toolCall, kind, member, event string) {
-	item := func(status status, text string) func(w *writer) {
-		return func(w *writer) {
-			w.lit(`{"id":`)
-			w.str(s.id)
-			w.lit(`,"type":"` + kind + `","status":"` + string(status) + `","` + member + `":`)
-			w.str(text)
-			w.lit(`,"call_id":`)
-			w.str(c.callID)
-			w.lit(`,"name":`)
-			w.str(c.name)
+	item := func(status status, text string) func(w *rawjson.Writer) {
+		return func(w *rawjson.Writer) {
+			s.head(w, kind, status).Key(member).String(text).Key("call_id").String(c.callID).Key("name").String(c.name)
 			if c.namespace != "" && c.namespace != defaultNamespace {
-				w.lit(`,"namespace":`)
-				w.str(c.namespace)
+				w.Key("namespace").String(c.namespace)
 			}
-			w.lit(`}`)
+			w.EndObject()
 		}
 	}
 	s.added(item(statusInProgress, ""))
-	if s.event(event + ".delta") {
-		s.where()
-		s.w.lit(`,"delta":`)
-		s.w.str(c.text)
-		s.send()
-	}
-	if s.event(event + ".done") {
-		s.where()
+	s.about(event+".delta", func(w *rawjson.Writer) { w.Key("delta").String(c.text) })
+	s.about(event+".done", func(w *rawjson.Writer) {
 		if kind == "function_call" {
-			s.w.lit(`,"name":`)
-			s.w.str(c.name)
+			w.Key("name").String(c.name)
 		}
-		s.w.lit(`,"` + member + `":`)
-		s.w.str(c.text)
-		s.send()
-	}
+		w.Key(member).String(c.text)
+	})
 	s.done(item(statusCompleted, c.text))
 }
 
 func (s *Stream) writeToolSearch(c *toolCall) {
-	item := func(status status, arguments string) func(w *writer) {
-		return func(w *writer) {
-			w.lit(`{"id":`)
-			w.str(s.id)
-			w.lit(`,"type":"tool_search_call","status":"` + string(status) + `","execution":"client","call_id":`)
-			w.str(c.callID)
-			w.lit(`,"arguments":` + arguments + `}`)
+	item := func(status status, arguments json.RawMessage) func(w *rawjson.Writer) {
+		return func(w *rawjson.Writer) {
+			s.head(w, "tool_search_call", status).Members(`"execution":"client"`).Key("call_id").String(c.callID)
+			w.Key("arguments").Raw(arguments).EndObject()
 		}
 	}
-	s.added(item(statusInProgress, "{}"))
-	s.done(item(statusCompleted, string(oneLine(json.RawMessage(c.text)))))
+	s.added(item(statusInProgress, openai.EmptyArgs))
+	s.done(item(statusCompleted, oneLine(json.RawMessage(c.text))))
 }
 
 // addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What belongs to the
@@ -321,24 +260,12 @@ func (s *Stream) addBlob(ev *perigee.Event) {
 	s.speak()
 	s.id = s.newID("ig")
 	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
-	item := func(status status, data string) func(w *writer) {
-		return func(w *writer) {
-			w.lit(`{"id":`)
-			w.str(s.id)
-			w.lit(`,"type":"image_generation_call","status":"` + string(status) + `","output_format":`)
-			w.str(format)
-			w.lit(`,"result":`)
-			if data == "" {
-				w.lit(`null`)
-			} else {
-				w.str(data)
-			}
-			w.lit(`}`)
+	item := func(status status, data string) func(w *rawjson.Writer) {
+		return func(w *rawjson.Writer) {
+			s.head(w, "image_generation_call", status).Key("output_format").String(format).Key("result").StringOrNull(data).EndObject()
 		}
 	}
 	s.added(item(statusInProgress, ""))
-	s.step("response.image_generation_call.in_progress")
-	s.step("response.image_generation_call.generating")
-	s.step("response.image_generation_call.completed")
+	s.steps("response.image_generation_call.", "in_progress", "generating", "completed")
 	s.done(item(statusCompleted, ev.Blob.Data))
 }

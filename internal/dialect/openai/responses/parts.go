@@ -39,22 +39,23 @@ func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []per
 	if c.Kind() != rawjson.Array {
 		return rawjson.AppendString(nil, string(c.Raw())), nil
 	}
-	at := *c // an array of something else is kept as it is written
-	if raw := at.Raw(); !isContent(raw) {
+	at := *c
+	raw := at.Raw()
+	if !isContent(raw) { // then it is kept as it is written
 		c.Skip()
 		return rawjson.AppendString(nil, string(raw)), nil
 	}
-	var texts []string
+	joined := rawjson.NewJoined(len(raw))
 	for range c.Array() {
 		switch p, ok := d.part(c); {
 		case !ok:
 		case p.Kind == perigee.PartText:
-			texts = append(texts, p.Text)
+			joined.Add(p.Text)
 		default:
 			media = append(media, p)
 		}
 	}
-	return rawjson.AppendString(nil, strings.Join(texts, "\n")), media
+	return joined.JSON(), media
 }
 
 // isContent says whether an array has parts of content in it, by its first element.
@@ -122,7 +123,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	var err error
 	switch {
 	case p.fileID != "":
-		d.refuse(openai.Wrong("input[].content[].file_id", "perigee keeps no files").WithNext("send the data itself, or a URL"))
+		d.refuse(openai.Wrong("input[].content[].file_id", "perigee does not store files").WithHint("send the data itself, or a URL"))
 		return part, false
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
 		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
@@ -133,7 +134,8 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	case p.kind == "input_file" && strings.HasPrefix(p.fileData, "data:"):
 		part, err = media.Part(p.fileData, media.Type(p.filename, "application/pdf"))
 	case p.kind == "input_file" && p.fileData != "":
-		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.Type(p.filename, "application/pdf"), Data: p.fileData}}
+		mime := media.Type(p.filename, "application/pdf")
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.fileData}}
 	case p.kind == "input_file":
 		err = fmt.Errorf("want file_data or file_url")
 	case p.kind == "input_audio":

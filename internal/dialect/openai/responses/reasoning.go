@@ -1,6 +1,8 @@
 package responses
 
-// addThinking adds to the thinking. A seal ends a stretch: what comes after it is another.
+import "perigee/internal/rawjson"
+
+// addThinking adds to the thinking. A signature ends a stretch: what comes after it is another.
 func (s *Stream) addThinking(text, signature string) {
 	if s.open != reasoningItem {
 		s.closeItem()
@@ -14,21 +16,14 @@ func (s *Stream) addThinking(text, signature string) {
 	s.thought.str(text)
 	if s.req.showSummary && text != "" {
 		delta := s.escape(text)
-		if s.event("response.reasoning_summary_text.delta") {
-			s.where()
-			s.summaryIndex()
-			s.w.lit(`,"delta":"`)
-			s.w.raw(delta)
-			s.w.lit(`"`)
-			s.send()
-		}
+		s.summary("response.reasoning_summary_text.delta", func(w *rawjson.Writer) { w.Key("delta").Quoted(delta) })
 	}
 	s.carrier.thoughts[len(s.carrier.thoughts)-1].signature = signature
 }
 
-// seal gives a seal that came by itself to the thinking before it. The seals of texts are not for this API: it has
-// no place for them, and nobody asks for them back.
-func (s *Stream) seal(signature string) {
+// sign adds a thought signature that came by itself to the thinking before it. Signatures of texts are dropped: this API has no
+// field for them.
+func (s *Stream) sign(signature string) {
 	if n := len(s.carrier.thoughts); s.open == reasoningItem && n > 0 {
 		s.carrier.thoughts[n-1].signature = signature
 	}
@@ -38,24 +33,19 @@ func (s *Stream) openReasoning() {
 	s.open, s.id = reasoningItem, s.newID("rs")
 	s.text, s.parts, s.thought, s.count = rope{}, rope{}, rope{}, 0
 	s.carrier = carrier{}
-	s.added(func(w *writer) {
-		w.lit(`{"id":`)
-		w.str(s.id)
-		w.lit(`,"type":"reasoning","summary":[]}`)
-	})
+	s.added(func(w *rawjson.Writer) { s.head(w, "reasoning", "").Members(`"summary":[]`).EndObject() })
 }
 
-func (s *Stream) summaryIndex() {
-	s.w.lit(`,"summary_index":`)
-	s.w.int(s.count)
+// summary sends an event about the open part of the summary.
+func (s *Stream) summary(name string, write func(w *rawjson.Writer)) {
+	s.about(name, func(w *rawjson.Writer) { write(w.Key("summary_index").Int(s.count)) })
 }
 
 func (s *Stream) openSummary() {
-	if s.req.showSummary && s.event("response.reasoning_summary_part.added") {
-		s.where()
-		s.summaryIndex()
-		s.w.lit(`,"part":{"type":"summary_text","text":""}`)
-		s.send()
+	if s.req.showSummary {
+		s.summary("response.reasoning_summary_part.added", func(w *rawjson.Writer) {
+			w.Members(`"part":{"type":"summary_text","text":""}`)
+		})
 	}
 }
 
@@ -69,26 +59,13 @@ func (s *Stream) closeThought() {
 	if !s.req.showSummary {
 		return
 	}
-	if s.event("response.reasoning_summary_text.done") {
-		s.where()
-		s.summaryIndex()
-		s.w.lit(`,"text":"`)
-		s.w.rope(&s.text)
-		s.w.lit(`"`)
-		s.send()
-	}
+	s.summary("response.reasoning_summary_text.done", func(w *rawjson.Writer) { w.Key("text").Quoted(s.text.pieces...) })
 	var part rope
 	part.lit(`{"type":"summary_text","text":"`)
 	part.add(&s.text)
 	part.lit(`"}`)
 	s.parts.item(&part)
-	if s.event("response.reasoning_summary_part.done") {
-		s.where()
-		s.summaryIndex()
-		s.w.lit(`,"part":`)
-		s.w.rope(&part)
-		s.send()
-	}
+	s.summary("response.reasoning_summary_part.done", func(w *rawjson.Writer) { w.Key("part").Raw(part.pieces...) })
 	s.count++
 	s.text = rope{}
 }
@@ -98,23 +75,21 @@ func (s *Stream) closeReasoning() {
 	if s.keepsApart() {
 		s.kept.add(s.reasoningItem(true), s.spoken)
 	}
-	s.doneItem(s.reasoningItem(s.req.showSeals))
+	s.doneItem(s.reasoningItem(s.req.showSignatures))
 	s.carrier, s.parts = carrier{}, rope{}
 }
 
-// reasoningItem is the open item, with what the next turn needs if sealed is set.
-func (s *Stream) reasoningItem(sealed bool) *rope {
-	head := writer{buf: []byte(`{"id":`)}
-	head.str(s.id)
-	head.lit(`,"type":"reasoning","summary":[`)
+// reasoningItem is the open item, with what the next turn needs if signed is set.
+func (s *Stream) reasoningItem(signed bool) *rope {
+	var head rawjson.Writer
 	var item rope
-	item.raw(head.buf)
+	item.raw(s.head(&head, "reasoning", "").Key("summary").Array().Buf)
 	item.add(&s.parts)
 	item.lit(`]`)
 	if s.answer.status == statusFailed || s.answer.status == statusCancelled {
 		item.lit(`,"status":"incomplete"`)
 	}
-	if sealed {
+	if signed {
 		item.lit(`,"encrypted_content":"`)
 		s.carrier.write(&item)
 		item.lit(`"`)
@@ -123,38 +98,34 @@ func (s *Stream) reasoningItem(sealed bool) *rope {
 	return &item
 }
 
-// carrySeal makes room for the seal of a call in a reasoning item before it: the one that is open, or one of its own,
-// which a client that did not ask for seals does not see.
-func (s *Stream) carrySeal(callID, signature string) {
+// carrySignature makes room for the signature of a call in a reasoning item before it: the one that is open, or one of its own,
+// which a client that did not ask for signatures does not see.
+func (s *Stream) carrySignature(callID, signature string) {
 	if signature == "" {
 		s.closeItem()
 		return
 	}
 	if s.open != reasoningItem {
 		s.closeItem()
-		if !s.req.showSeals {
-			s.keepSeal(callID, signature)
+		if !s.req.showSignatures {
+			s.keepSignature(callID, signature)
 			return
 		}
 		s.openReasoning()
 	}
-	s.carrier.calls = append(s.carrier.calls, seal{callID, signature})
+	s.carrier.calls = append(s.carrier.calls, callSignature{callID, signature})
 	s.closeItem()
 }
 
-// keepSeal keeps the seal of a call for the next turn only.
-func (s *Stream) keepSeal(callID, signature string) {
+// keepSignature keeps the signature of a call for the next turn only.
+func (s *Stream) keepSignature(callID, signature string) {
 	if !s.keepsApart() {
 		return
 	}
-	carrier := carrier{calls: []seal{{callID, signature}}}
-	var w writer
-	w.lit(`{"id":`)
-	w.str(s.newID("rs") + "k")
-	w.lit(`,"type":"reasoning","summary":[],"encrypted_content":`)
-	w.str(carrier.encode())
-	w.lit(`}`)
+	carrier := carrier{calls: []callSignature{{callID, signature}}}
+	var w rawjson.Writer
+	w.Object().Key("id").String(s.newID("rs") + "k").Members(`"type":"reasoning","summary":[]`)
 	var item rope
-	item.raw(w.buf)
+	item.raw(w.Key("encrypted_content").String(carrier.encode()).EndObject().Buf)
 	s.kept.add(&item, s.spoken)
 }

@@ -36,16 +36,18 @@ const maxRecalled = 64 << 20
 // recall counts what a request brings back from the store, each item once.
 func (d *decoder) recall(id string, size int) error {
 	if d.recalled[id] {
-		return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Item with id '%s' is referenced twice.", openai.Brief(id)),
-			Next: "reference each item once", Cause: &perigee.Fault{Param: "input"}}
+		return &perigee.Error{Class: perigee.ClassInvalid,
+			Message: fmt.Sprintf("Item with id '%s' is referenced twice.", openai.Brief(id)),
+			Hint:    "reference each item once", Cause: &perigee.Fault{Param: "input"}}
 	}
 	if d.recalled == nil {
 		d.recalled = map[string]bool{}
 	}
 	d.recalled[id] = true
 	if d.recalledSize += size; d.recalledSize > maxRecalled {
-		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413, Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
-			Next: "start a new one with a summary of it", Cause: &perigee.Fault{Param: "input"}}
+		return &perigee.Error{Class: perigee.ClassInvalid, Status: 413,
+			Message: fmt.Sprintf("The stored conversation is larger than %d MiB.", maxRecalled>>20),
+			Hint:    "start a new one with a summary of it", Cause: &perigee.Fault{Param: "input"}}
 	}
 	return nil
 }
@@ -61,7 +63,7 @@ func (d *decoder) findItem(id string) (json.RawMessage, error) {
 		return raw, nil
 	}
 	missing := &perigee.Error{Class: perigee.ClassNotFound, Message: fmt.Sprintf("Item with id '%s' not found.", openai.Brief(id)),
-		Next: "send the item itself, or leave store: false out of the request that made it", Cause: &perigee.Fault{Param: "input"}}
+		Hint: "send the item itself, or remove store: false of the request that made it", Cause: &perigee.Fault{Param: "input"}}
 	response := responseOf(id)
 	if response == "" || d.find == nil {
 		return nil, missing

@@ -6,6 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/dialect/turns"
 	"perigee/internal/rawjson"
 )
 
@@ -19,19 +20,19 @@ type Request struct {
 	Store      bool
 	Background bool
 
-	previous    string
-	earlier     [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
-	input       json.RawMessage    // as it came: a string or an array
-	given       []givenItem        // its items, where it is an array and to be stored
-	items       json.RawMessage    // what InputItems returns, once KeepItems has made it
-	references  []json.RawMessage  // what the item_references of input stand for, in their order
-	echo        [len(echoes)]json.RawMessage
-	tools       *toolSet
-	showSummary bool // the client wants to read the thinking
-	showSeals   bool // the client wants the thinking back in a form that it can send again
-	showSources bool // of a web search
-	searches    bool // the model may search the web
-	logprobs    bool // the client wants to know how likely the words were
+	previous       string
+	earlier        [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
+	input          json.RawMessage    // as it came: a string or an array
+	given          []givenItem        // its items, where it is an array and to be stored
+	items          json.RawMessage    // what InputItems returns, once KeepItems has made it
+	references     []json.RawMessage  // what the item_references of input stand for, in their order
+	echo           [len(echoes)]json.RawMessage
+	tools          *toolSet
+	showSummary    bool // the client wants to read the thinking
+	showSignatures bool // the client wants the thinking back in a form that it can send again
+	showSources    bool // of a web search
+	searches       bool // the model may search the web
+	logprobs       bool // the client wants to know how likely the words were
 }
 
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
@@ -67,7 +68,7 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	origin.Notes = append(origin.Notes, d.notes.List...)
+	origin.Note(d.notes.List...)
 	prompt := d.prompt
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	return d.out, nil
@@ -98,9 +99,9 @@ type decoder struct {
 
 	keeping bool // what is read now is the request's own input, and to be stored
 
-	turns turns
-	seals map[string]string // call id to signature, from the reasoning items
-	known itemIndex         // stored items that were looked at
+	turns      turns.Builder
+	signatures map[string]string // call id to signature, from the reasoning items
+	known      itemIndex         // stored items that were looked at
 }
 
 // field reads one member of the body. What has a place of its own in the order (tools before the conversation that
@@ -138,7 +139,8 @@ func (d *decoder) field(m *member) error {
 	case "prompt_cache_key":
 		d.session = c.String()
 	case "conversation", "prompt":
-		d.refuse(openai.Wrong(string(m.name), "perigee keeps no %ss", m.name).WithNext("send the whole input, or go on with previous_response_id"))
+		d.refuse(openai.Wrong(string(m.name), "perigee keeps no %ss", m.name).
+			WithHint("send the whole input, or go on with previous_response_id"))
 	default:
 		if !d.knob(c, m.name) && !d.option(c, m.name) {
 			d.notes.Unknown("", m.name)
@@ -147,14 +149,18 @@ func (d *decoder) field(m *member) error {
 	return c.Err()
 }
 
+// usualTurn is how much agents send for each turn, or more.
+const usualTurn = 2 << 10
+
 // conversation reads what field kept, in the order in which it builds on each other.
 func (d *decoder) conversation() error {
 	if d.out.Background && !d.out.Store {
-		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").WithNext("leave store: false out"))
+		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").
+			WithHint("remove store: false"))
 	}
 	// A client that has nothing stored can go on only with what it is given.
-	d.out.showSeals = d.out.showSeals || !d.out.Store
-	d.turns = newTurns(len(d.out.input))
+	d.out.showSignatures = d.out.showSignatures || !d.out.Store
+	d.turns = turns.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
 	d.generation()
 	d.instruct(d.instructions)
 	if d.rawTools != nil {
@@ -169,7 +175,8 @@ func (d *decoder) conversation() error {
 	if d.err != nil {
 		return d.err
 	}
-	d.prompt.Contents = d.turns.close()
+	d.turns.Close()
+	d.prompt.Contents = d.turns.Contents
 	d.detail.Apply(&d.prompt.Generation)
 	d.prompt.Tools = d.out.tools.declared
 	d.toolChoice()
@@ -220,9 +227,10 @@ func (d *decoder) earlierTurns() error {
 }
 
 func (d *decoder) findResponse(id string) (*perigee.StoredResponse, error) {
-	missing := &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
-		Next:  "send the whole input instead",
-		Cause: &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
+	missing := &perigee.Error{Class: perigee.ClassInvalid,
+		Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
+		Hint:    "send the whole input instead",
+		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 	if d.find == nil {
 		return nil, missing
 	}
@@ -241,7 +249,7 @@ func (d *decoder) ownInput() error {
 	switch c.Kind() {
 	case rawjson.String:
 		if text := c.String(); text != "" {
-			d.turns.user(perigee.Part{Kind: perigee.PartText, Text: text})
+			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: text})
 		}
 	default:
 		d.keeping = d.out.Store

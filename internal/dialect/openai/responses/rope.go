@@ -14,7 +14,8 @@ const (
 	largePiece = 256 << 10
 )
 
-// room returns the last piece if it has room for n more bytes, or a new one at the end. The caller appends to it and gives it to fill.
+// room returns the last piece if it has room for n more bytes, or a new one at the end. The caller appends to it and gives it to
+// fill.
 func (r *rope) room(n int) []byte {
 	if last := len(r.pieces) - 1; last >= 0 && cap(r.pieces[last])-len(r.pieces[last]) >= n {
 		return r.pieces[last]

@@ -1,8 +1,11 @@
 package responses
 
 import (
+	"bytes"
+
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/rawjson"
 )
 
 // annotate gives the sources of the open message as annotations of its text.
@@ -10,31 +13,17 @@ func (s *Stream) annotate() []byte {
 	if !s.req.searches {
 		return nil
 	}
-	var list writer
+	var list rawjson.Writer
 	for i, c := range openai.Citations(s.plain.String(), s.trail.All()) {
-		if i > 0 {
-			list.lit(",")
-		}
-		from := len(list.buf)
-		list.lit(`{"type":"url_citation","start_index":`)
-		list.int(int64(c.Start))
-		list.lit(`,"end_index":`)
-		list.int(int64(c.End))
-		list.lit(`,"url":`)
-		list.str(c.URL)
-		list.lit(`,"title":`)
-		list.str(c.Title)
-		list.lit(`}`)
-		if s.event("response.output_text.annotation.added") {
-			s.where()
-			s.w.lit(`,"content_index":0,"annotation_index":`)
-			s.w.int(int64(i))
-			s.w.lit(`,"annotation":`)
-			s.w.raw(list.buf[from:])
-			s.send()
-		}
+		from := len(list.Buf)
+		list.Object().Members(`"type":"url_citation"`).Key("start_index").Int(int64(c.Start)).Key("end_index").Int(int64(c.End))
+		list.Key("url").String(c.URL).Key("title").String(c.Title).EndObject()
+		s.about("response.output_text.annotation.added", func(w *rawjson.Writer) {
+			w.Members(`"content_index":0`).Key("annotation_index").Int(int64(i))
+			w.Key("annotation").Raw(bytes.TrimPrefix(list.Buf[from:], []byte(",")))
+		})
 	}
-	return list.buf
+	return list.Buf
 }
 
 // searchesFirst puts the searches of a whole answer where this API has them, before the message that rests on them, however late
@@ -62,45 +51,35 @@ func (s *Stream) addSearches() {
 
 func (s *Stream) addSearch(found *perigee.Grounding) {
 	s.id = s.newID("ws")
-	item := func(status status) func(w *writer) {
-		return func(w *writer) {
-			w.lit(`{"id":`)
-			w.str(s.id)
-			w.lit(`,"type":"web_search_call","status":"` + string(status) + `"`)
+	item := func(status status) func(w *rawjson.Writer) {
+		return func(w *rawjson.Writer) {
+			s.head(w, "web_search_call", status)
 			if status == statusCompleted {
 				s.action(w, found)
 			}
-			w.lit(`}`)
+			w.EndObject()
 		}
 	}
 	s.added(item(statusInProgress))
-	s.step("response.web_search_call.in_progress")
-	s.step("response.web_search_call.searching")
-	s.step("response.web_search_call.completed")
+	s.steps("response.web_search_call.", "in_progress", "searching", "completed")
 	s.done(item(statusCompleted))
 }
 
-// action appends what was searched for and, for who wants to know it, what was found.
-func (s *Stream) action(w *writer, found *perigee.Grounding) {
-	w.lit(`,"action":{"type":"search","query":`)
-	w.str(found.Queries[0])
-	w.lit(`,"queries":[`)
+// action writes the queries and, if the client asked for them, the results.
+func (s *Stream) action(w *rawjson.Writer, found *perigee.Grounding) {
+	w.Key("action").Object().Members(`"type":"search"`).Key("query").String(found.Queries[0]).Key("queries").Array()
 	for _, q := range found.Queries {
-		w.comma()
-		w.str(q)
+		w.String(q)
 	}
-	w.lit(`]`)
+	w.EndArray()
 	if s.req.showSources {
-		w.lit(`,"sources":[`)
+		w.Key("sources").Array()
 		for _, source := range found.Sources {
 			if source.URL != "" {
-				w.comma()
-				w.lit(`{"type":"url","url":`)
-				w.str(source.URL)
-				w.lit(`}`)
+				w.Object().Members(`"type":"url"`).Key("url").String(source.URL).EndObject()
 			}
 		}
-		w.lit(`]`)
+		w.EndArray()
 	}
-	w.lit(`}`)
+	w.EndObject()
 }

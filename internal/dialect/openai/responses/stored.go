@@ -3,7 +3,6 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -53,29 +52,28 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	}
 	// Most items come without an id and get one, and plain questions all that makes a message of them.
 	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input) + len(r.given)*(itemExtra+len(call)) + 1024
-	w := writer{buf: append(make([]byte, 0, size), '[')}
+	w := rawjson.Writer{Buf: make([]byte, 0, size)}
+	w.Array()
 	for _, items := range r.earlier {
-		w.elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
+		w.Elements(bytes.TrimSuffix(bytes.TrimPrefix(items, []byte("[")), []byte("]")))
 	}
 	c := rawjson.NewCursor(r.input)
 	references := r.references
 	switch {
 	case r.given != nil:
 		for i := range r.given {
-			if g := &r.given[i]; !w.givenItem(g, call, i) {
-				references = w.inputItem(rawjson.NewCursor(g.raw), call, i, references)
+			if g := &r.given[i]; !g.write(&w, call, i) {
+				references = writeItem(&w, rawjson.NewCursor(g.raw), itemName{call, i}, references)
 			}
 		}
 	case c.Kind() == rawjson.String:
-		w.comma()
-		w.message(call, 0, c.Raw())
+		writeQuestion(&w, itemName{call, 0}, c.Raw())
 	default:
 		for i := range c.Array() {
-			references = w.inputItem(c, call, i, references)
+			references = writeItem(&w, c, itemName{call, i}, references)
 		}
 	}
-	w.lit("]")
-	return w.buf
+	return w.EndArray().Buf
 }
 
 // KeepItems makes what InputItems returns, and drops what that was made of.
@@ -85,8 +83,8 @@ func (r *Request) KeepItems(call string) {
 	r.items = items
 }
 
-// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was decoded from may then be used for
-// something else. InputItems must not be called after it.
+// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was decoded from may then be used
+// for something else. InputItems must not be called after it.
 func (r *Request) Detach() {
 	for i, value := range r.echo {
 		r.echo[i] = bytes.Clone(value)
@@ -94,28 +92,10 @@ func (r *Request) Detach() {
 	r.input, r.given, r.earlier, r.references, r.tools.declared = nil, nil, [2]json.RawMessage{}, nil, nil
 }
 
-// comma appends what separates elements of the array that is open.
-func (w *writer) comma() {
-	if w.buf[len(w.buf)-1] != '[' {
-		w.lit(",")
-	}
-}
-
-// elements appends one or more elements to the array that is open.
-func (w *writer) elements(list []byte) {
-	if len(list) > 0 {
-		w.comma()
-		w.raw(list)
-	}
-}
-
-// message appends a plain question as the item that it stands for.
-func (w *writer) message(call string, i int, text json.RawMessage) {
-	w.lit(`{"id":"`)
-	w.itemName("message", call, i)
-	w.lit(`","type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`)
-	w.raw(text)
-	w.lit(`}]}`)
+// writeQuestion writes a plain question as the item that it stands for.
+func writeQuestion(w *rawjson.Writer, name itemName, text json.RawMessage) {
+	name.write(w.Object(), "message")
+	w.Lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`).Raw(text).Lit(`}]}`)
 }
 
 // A givenItem is an item of a request's input: its bytes as they came, and what of it has to be known to store it.
@@ -127,9 +107,9 @@ type givenItem struct {
 	apart  bool // it has to be read again
 }
 
-// givenItem appends an item as inputItem does, but without reading it, if it begins as clients write items: with its type,
-// or with its id and its type. Otherwise it appends nothing.
-func (w *writer) givenItem(g *givenItem, call string, i int) bool {
+// write writes an item as writeItem does, but without reading it, if it begins as clients write items: with its type, or with
+// its id and its type. Otherwise it writes nothing.
+func (g *givenItem) write(w *rawjson.Writer, call string, i int) bool {
 	if g.apart {
 		return false
 	}
@@ -144,20 +124,17 @@ func (w *writer) givenItem(g *givenItem, call string, i int) bool {
 	if !ok {
 		return false
 	}
-	w.comma()
-	w.lit(`{"id":"`)
+	w.Object()
 	if g.id == nil {
-		w.itemName(g.kind, call, i)
+		itemName{call, i}.write(w, g.kind)
 	} else {
-		w.raw(g.id)
+		w.Key("id").Quoted(g.id)
 	}
-	w.lit(`","type":"`)
-	w.lit(g.kind)
-	w.lit(`"`)
+	w.Lit(`,"type":"`).Lit(g.kind).Lit(`"`)
 	if g.kind == "message" && !g.status {
-		w.lit(`,"status":"completed"`)
+		w.Members(`"status":"completed"`)
 	}
-	w.raw(rest)
+	w.Buf = append(w.Buf, rest...) // the rest of the object
 	return true
 }
 
@@ -172,71 +149,65 @@ func cutAll(text []byte, parts ...string) (rest []byte, ok bool) {
 	return text, true
 }
 
-// itemName appends the id of an item that came without one, which needs no escapes.
-func (w *writer) itemName(kind, call string, i int) {
-	w.lit(idPrefix(kind))
-	w.lit("_")
-	w.lit(call)
-	w.lit("_i")
-	w.int(int64(i))
+// An itemName is what the id of an item that came without one is made of: the call and the place in its input. It needs no
+// escapes.
+type itemName struct {
+	call string
+	i    int
 }
 
-// inputItem appends the next item of c with an id and a type. A reference becomes what it stands for; the rest of
-// the references is returned.
-func (w *writer) inputItem(c *rawjson.Cursor, call string, i int, references []json.RawMessage) []json.RawMessage {
-	w.comma()
+// write writes the member id of an item of a type.
+func (n itemName) write(w *rawjson.Writer, kind string) {
+	w.Lit(`"id":"`).Lit(idPrefix(kind)).Lit("_").Lit(n.call).Lit("_i").Int(int64(n.i)).Lit(`"`)
+}
+
+// writeItem writes the next item of c with an id and a type. A reference becomes what it stands for; the rest of the references
+// is returned.
+func writeItem(w *rawjson.Writer, c *rawjson.Cursor, name itemName, references []json.RawMessage) []json.RawMessage {
 	if c.Kind() == rawjson.String {
-		w.message(call, i, c.Raw())
+		writeQuestion(w, name, c.Raw())
 		return references
 	}
 	at := *c
 	item := readItem(&at)
 	if item.kind == "item_reference" && len(references) > 0 {
 		c.Skip()
-		w.raw(references[0])
+		w.Raw(references[0])
 		return references[1:]
 	}
 	if item.kind == "" {
 		item.kind = "message"
 	}
-	w.lit(`{"id":`)
+	w.Object()
 	if len(item.id) > 0 {
-		w.str(string(item.id))
+		w.Key("id").String(string(item.id))
 	} else {
-		w.lit(`"`)
-		w.itemName(item.kind, call, i)
-		w.lit(`"`)
+		name.write(w, item.kind)
 	}
-	w.lit(`,"type":`)
-	w.str(item.kind)
+	w.Key("type").String(item.kind)
 	if item.kind == "message" && !item.status {
-		w.lit(`,"status":"completed"`)
+		w.Members(`"status":"completed"`)
 	}
 	for key := range c.Object() {
 		if name := string(key); name != "id" && name != "type" && (name != "status" || item.status) {
-			w.lit(",")
-			w.str(name)
-			w.lit(":")
-			w.itemMember(name, &item, c)
+			writeItemMember(w.AnyKey(name), name, &item, c)
 		}
 	}
-	w.lit("}")
+	w.EndObject()
 	return references
 }
 
-// itemMember appends the value of a member. The content of a message is always an array of parts.
-func (w *writer) itemMember(name string, item *inputItem, c *rawjson.Cursor) {
+// writeItemMember writes the value of a member. The content of a message is always an array of parts.
+func writeItemMember(w *rawjson.Writer, name string, item *inputItem, c *rawjson.Cursor) {
 	if item.kind != "message" || name != "content" || c.Kind() != rawjson.String {
-		w.raw(c.Raw())
+		w.Raw(c.Raw())
 		return
 	}
 	kind := "input_text"
 	if item.role == "assistant" {
 		kind = "output_text"
 	}
-	w.lit(`[{"type":"` + kind + `","text":`)
-	w.raw(c.Raw())
-	w.lit(`}]`)
+	w.Array().Object().Key("type").String(kind).Key("text").Raw(c.Raw()).EndObject().EndArray()
 }
 
 var idPrefixes = map[string]string{
@@ -276,36 +247,23 @@ func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	if more {
 		list = list[:q.Limit]
 	}
-	w := writer{}
-	w.lit(`{"object":"list","data":[`)
+	first, last := "", ""
+	if len(list) > 0 {
+		first, last = itemID(list[0]), itemID(list[len(list)-1])
+	}
+	var w rawjson.Writer
+	w.Object().Members(`"object":"list"`).Key("data").Array()
 	for _, item := range list {
-		w.elements(item)
+		w.Raw(item)
 	}
-	w.lit(`],"first_id":`)
-	w.endID(list, 0)
-	w.lit(`,"last_id":`)
-	w.endID(list, len(list)-1)
-	w.lit(`,"has_more":`)
-	w.lit(fmt.Sprint(more))
-	w.lit(`}`)
-	return w.buf, true
-}
-
-func (w *writer) endID(list []json.RawMessage, i int) {
-	if len(list) == 0 {
-		w.lit(`null`)
-		return
-	}
-	w.str(itemID(list[i]))
+	w.EndArray().Key("first_id").StringOrNull(first).Key("last_id").StringOrNull(last)
+	return w.Key("has_more").Bool(more).EndObject().Buf, true
 }
 
 // Deleted says that a response is no more.
 func Deleted(id string) []byte {
-	w := writer{}
-	w.lit(`{"id":`)
-	w.str(id)
-	w.lit(`,"object":"response","deleted":true}`)
-	return w.buf
+	var w rawjson.Writer
+	return w.Object().Key("id").String(id).Members(`"object":"response","deleted":true`).EndObject().Buf
 }
 
 // A State is what the keeper of responses has to know of one.
@@ -318,19 +276,13 @@ type State struct {
 func StateOf(response json.RawMessage) State {
 	var s State
 	c := rawjson.NewCursor(response)
-	for key := range c.Object() {
-		switch string(key) {
-		case "status":
-			status := status(c.String())
-			s.Pending = status == statusQueued || status == statusInProgress
-		case "background":
-			s.Background = c.Bool()
-		}
-	}
+	var is string
+	c.Read(nil, "status", &is, "background", &s.Background)
+	s.Pending = status(is) == statusQueued || status(is) == statusInProgress
 	return s
 }
 
-// CutOff returns a response that nobody works on any more as what it is: failed.
+// CutOff returns an abandoned response with the status failed.
 func CutOff(response json.RawMessage) json.RawMessage {
 	return withMembers(response, map[string]string{
 		"status": `"failed"`,

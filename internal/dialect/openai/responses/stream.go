@@ -9,6 +9,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/search"
+	"perigee/internal/rawjson"
 )
 
 // A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
@@ -21,14 +22,14 @@ type Stream struct {
 	req    *Request
 	call   string
 	now    func() time.Time
-	quiet  bool // nobody listens: only the whole is wanted
+	quiet  bool // no events are written: only the whole response is wanted
 	answer answer
 
-	w       writer
+	w       rawjson.Writer
 	flush   func(buf []byte) []byte // nil: what is appended stays with the caller until the method returns
 	frames  framing
-	from    int   // where the open event began in w
 	number  int64 // of the next event
+	skip    int64 // events with smaller numbers are not written: the client has them
 	started bool
 
 	output itemList // the finished items as the client sees them
@@ -40,10 +41,10 @@ type Stream struct {
 	id       string          // of the open item
 	text     rope            // of the open part, escaped
 	plain    strings.Builder // the same, not escaped, where sources may refer to it
-	logprobs []byte
-	thought  rope  // the stretch of thinking that goes on, not escaped
-	parts    rope  // finished parts of the open item
-	count    int64 // of parts
+	logprobs rawjson.Writer  // the elements of logprobs
+	thought  rope            // the stretch of thinking that goes on, not escaped
+	parts    rope            // finished parts of the open item
+	count    int64           // of parts
 	carrier  carrier
 
 	worded bool // there was text
@@ -100,12 +101,12 @@ func (r *Request) NewMessages(call string, created time.Time, now func() time.Ti
 	return s
 }
 
-// SetFlush has long events handed on in pieces while they are appended, so that they need no memory of their own. f gets what has been
-// appended so far, and returns the buffer to go on with, which may be the same. Nil ends that.
+// SetFlush has long events handed on in pieces while they are appended, so that they need no memory of their own. f gets what has
+// been appended so far, and returns the buffer to go on with, which may be the same. Nil ends that.
 func (s *Stream) SetFlush(f func(buf []byte) []byte) {
 	s.flush = f
 	if s.frames.cuttable() {
-		s.w.flush = f
+		s.w.Flush = f
 	}
 }
 
@@ -117,7 +118,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if ev.Candidate != 0 {
 		return dst // this API has one answer
 	}
-	s.w.buf = dst
+	s.w.Buf = dst
 	switch ev.Kind {
 	case perigee.EventStart:
 		if ev.Model != "" {
@@ -131,7 +132,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.start()
 		s.addThinking(ev.Text, ev.Signature)
 	case perigee.EventSignature:
-		s.seal(ev.Signature)
+		s.sign(ev.Signature)
 	case perigee.EventCall:
 		s.start()
 		s.addCall(ev.Call, ev.Signature)
@@ -153,8 +154,8 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.answer.usage = ev.Usage
 	case perigee.EventFinish:
 		s.finish = ev.Finish
-		if s.req.logprobs && s.worded && !s.probed { // some models have none, and nobody knows before
-			s.req.Late.Add(openai.NoLogprobs)
+		if s.req.logprobs && s.worded && !s.probed { // some models have none, which only the end shows
+			s.req.Log.NoteOnce(openai.NoLogprobs)
 			s.probed = true // which is said once
 		}
 	}
@@ -163,8 +164,8 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 
 // release gives the buffer back to the caller.
 func (s *Stream) release() []byte {
-	dst := s.w.buf
-	s.w.buf = nil
+	dst := s.w.Buf
+	s.w.Buf = nil
 	return dst
 }
 
@@ -177,44 +178,35 @@ func (s *Stream) start() {
 	if s.quiet {
 		return
 	}
-	if s.w.flush == nil {
-		s.w.buf = slices.Grow(s.w.buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
+	if s.w.Flush == nil {
+		s.w.Buf = slices.Grow(s.w.Buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
 	}
 	for _, name := range []string{"response.created", "response.in_progress"} {
-		s.event(name)
-		s.w.lit(`,"response":`)
-		s.req.object(&s.w, &s.answer, nil)
-		s.send()
+		s.tell(name, func(w *rawjson.Writer) { s.req.object(w.Key("response"), &s.answer, nil) })
 	}
 }
 
-// event begins an event, unless nobody listens.
-func (s *Stream) event(name string) bool {
+// tell sends an event with the members that write writes, unless the stream is quiet or the client has it.
+func (s *Stream) tell(name string, write func(w *rawjson.Writer)) {
 	if s.quiet {
-		return false
+		return
 	}
-	s.from = len(s.w.buf)
-	s.w.buf = s.frames.begin(s.w.buf, name)
-	s.w.lit(`{"type":"`)
-	s.w.lit(name)
-	s.w.lit(`","sequence_number":`)
-	s.w.int(s.number)
-	s.number++
-	return true
-}
-
-// send ends the event.
-func (s *Stream) send() {
-	s.w.lit("}")
-	s.w.buf = s.frames.end(s.w.buf, s.from)
-	if s.flush != nil && len(s.w.buf) >= spillSize {
-		s.w.buf = s.flush(s.w.buf)
+	number := s.number
+	if s.number++; number < s.skip {
+		return
+	}
+	from := len(s.w.Buf)
+	s.w.Buf = s.frames.begin(s.w.Buf, name)
+	write(s.w.Lit(`{"type":"`).Lit(name).Lit(`","sequence_number":`).Int(number))
+	s.w.Buf = s.frames.end(s.w.EndObject().Buf, from)
+	if s.flush != nil && len(s.w.Buf) >= rawjson.FlushSize {
+		s.w.Buf = s.flush(s.w.Buf)
 	}
 }
 
 // End appends what closes the answer.
 func (s *Stream) End(dst []byte) []byte {
-	s.w.buf = dst
+	s.w.Buf = dst
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
 	s.closeItem()
@@ -233,7 +225,7 @@ func (s *Stream) End(dst []byte) []byte {
 // Fail appends an error and closes the answer: as the error of the stream, for clients that read it as one, and as
 // the failure of the response, for those that follow the response.
 func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
-	s.w.buf = dst
+	s.w.Buf = dst
 	s.start()
 	s.streamError(err)
 	s.answer.status = statusFailed
@@ -249,14 +241,9 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 
 // streamError appends an error as that of the stream.
 func (s *Stream) streamError(err *perigee.Error) {
-	if s.event("error") {
-		s.w.lit(`,"code":`)
-		s.w.str(failureCode(err))
-		s.w.lit(`,"message":`)
-		s.w.str(err.Error())
-		s.w.lit(`,"param":null`)
-		s.send()
-	}
+	s.tell("error", func(w *rawjson.Writer) {
+		w.Key("code").String(failureCode(err)).Key("message").String(err.Error()).Members(`"param":null`)
+	})
 }
 
 // closeCut ends the item that was open when the answer broke off. The client has what was sent of it, and finds it in the
@@ -280,17 +267,13 @@ func (s *Stream) conclude() {
 			s.object(output)
 		}
 	}
-	if s.quiet {
-		return
-	}
-	s.event(endEvent(s.answer.status))
-	s.w.lit(`,"response":`)
-	if s.final != nil {
-		s.w.raw(s.final)
-	} else {
-		s.req.object(&s.w, &s.answer, output)
-	}
-	s.send()
+	s.tell(endEvent(s.answer.status), func(w *rawjson.Writer) {
+		if w.Key("response"); s.final != nil {
+			w.Raw(s.final)
+		} else {
+			s.req.object(w, &s.answer, output)
+		}
+	})
 }
 
 // endEvent is the event with which a response ends.
@@ -309,9 +292,9 @@ func (s *Stream) store() bool {
 
 // object makes the whole response.
 func (s *Stream) object(output *rope) {
-	var w writer
+	var w rawjson.Writer
 	s.req.object(&w, &s.answer, output)
-	s.final = w.buf
+	s.final = w.Buf
 }
 
 // Idle appends a sign of life that means nothing.
@@ -330,14 +313,12 @@ func (s *Stream) Stored() (response, output json.RawMessage) {
 		list = &s.kept
 	}
 	items := list.all()
-	w := writer{buf: append(make([]byte, 0, items.size+2), '[')}
-	w.rope(items)
-	w.lit("]")
-	return s.final, w.buf
+	w := rawjson.Writer{Buf: make([]byte, 0, items.size+2)}
+	return s.final, w.Array().Elements(items.pieces...).EndArray().Buf
 }
 
-// keepsApart says whether the next turn needs seals that the client does not want.
-func (s *Stream) keepsApart() bool { return s.req.Store && !s.req.showSeals }
+// keepsApart says whether the next turn needs signatures that the client does not want.
+func (s *Stream) keepsApart() bool { return s.req.Store && !s.req.showSignatures }
 
 // A Collector makes one whole response out of a stream of events.
 type Collector struct{ Stream }
@@ -363,12 +344,10 @@ func (c *Collector) Bytes() []byte {
 // Waiting returns the response as it is before anything has happened: what the client is told at once, and what it
 // finds when it asks again.
 func (c *Collector) Waiting() (queued, begun json.RawMessage) {
-	before := c.answer
-	var w writer
-	c.req.object(&w, &before, nil)
-	begun = w.buf
-	before.status = statusQueued
-	w = writer{}
-	c.req.object(&w, &before, nil)
-	return w.buf, begun
+	waiting := c.answer
+	var before, after rawjson.Writer
+	c.req.object(&after, &waiting, nil)
+	waiting.status = statusQueued
+	c.req.object(&before, &waiting, nil)
+	return before.Buf, after.Buf
 }

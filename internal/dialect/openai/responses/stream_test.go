@@ -161,7 +161,7 @@ func finishEvent(reason string) perigee.Event {
 	return perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(reason))}
 }
 
-// The thinking and the seals that go out in an answer are in the prompt again when the client sends the answer's
+// The thinking and the signatures that go out in an answer are in the prompt again when the client sends the answer's
 // items back.
 func TestSealsComeBack(t *testing.T) {
 	req, _ := decode(t, `{"input":"hi","store":false,"reasoning":{"summary":"auto"}}`)
@@ -195,7 +195,7 @@ func TestSealsComeBack(t *testing.T) {
 }
 
 func TestChangedCarrierIsDropped(t *testing.T) {
-	carrier := carrier{thoughts: []thought{{text: "hm", signature: "seal"}}, calls: []seal{{"c1", "seal"}}}
+	carrier := carrier{thoughts: []thought{{text: "hm", signature: "seal"}}, calls: []callSignature{{"c1", "seal"}}}
 	whole := carrier.encode()
 	back, ok := decodeCarrier([]byte(whole))
 	if !ok || fmt.Sprint(*back) != fmt.Sprint(carrier) {
@@ -249,7 +249,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// An answer in the making that fails is told twice: to who reads the stream and to who follows the response.
+// A failure is reported twice: as an event of the stream and in the response object.
 func TestFailure(t *testing.T) {
 	tests := []struct{ class, status, code string }{
 		{"rate_limited", "failed", "rate_limit_exceeded"},
@@ -343,7 +343,7 @@ func kinds(items []any) string {
 	return strings.Join(list, " ")
 }
 
-// Who has a part of the events gets the rest, and always the end.
+// A client that has some of the events gets the rest, and always the last one.
 func TestReplayFromTheMiddle(t *testing.T) {
 	req, _ := decode(t, `{"input":"hi"}`)
 	s := req.NewStream("call-1", now(), now)

@@ -146,35 +146,17 @@ type declaration struct {
 
 func readDeclaration(c *rawjson.Cursor) declaration {
 	var t declaration
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
+	ignored := func() {} // the provider keeps to schemas anyway, and every tool is shown at once
+	c.Read(func(key []byte) {
+		if c.Kind() == rawjson.Null || string(key) == "external_web_access" && c.Bool() {
+			return
 		}
-		switch string(key) {
-		case "type":
-			t.kind = word(c)
-		case "name":
-			t.name = c.String()
-		case "description":
-			t.description = c.String()
-		case "execution":
-			t.execution = c.String()
-		case "parameters":
-			t.parameters = openai.OfKind(c, rawjson.Object)
-		case "format":
-			t.format = openai.OfKind(c, rawjson.Object)
-		case "tools":
-			t.tools = openai.OfKind(c, rawjson.Array)
-		case "strict", "defer_loading":
-			// The provider keeps to schemas anyway, and every tool is shown at once.
-		case "external_web_access":
-			if !c.Bool() {
-				t.other = append(t.other, string(key))
-			}
-		default:
-			t.other = append(t.other, string(key))
-		}
-	}
+		t.other = append(t.other, string(key))
+	}, "type", func() { t.kind = word(c) }, "name", &t.name, "description", &t.description, "execution", &t.execution,
+		"parameters", func() { t.parameters = openai.OfKind(c, rawjson.Object) },
+		"format", func() { t.format = openai.OfKind(c, rawjson.Object) },
+		"tools", func() { t.tools = openai.OfKind(c, rawjson.Array) },
+		"strict", ignored, "defer_loading", ignored)
 	return t
 }
 
@@ -257,18 +239,13 @@ func (d *decoder) webSearch() {
 	}
 }
 
-// freeText declares a tool that takes free text as a function with one string. A grammar for the text can
-// only be asked for.
+// freeText declares a tool that takes free text.
 func freeText(t *declaration) *perigee.Function {
-	about := "The input of the tool, as plain text."
+	var syntax, definition string
 	if t.format != nil {
-		c := rawjson.NewCursor(t.format)
-		if syntax, definition := openai.ReadPair(c, "syntax", "definition"); definition != "" {
-			about += " It must match this " + syntax + " grammar:\n" + definition
-		}
+		syntax, definition = openai.ReadPair(rawjson.NewCursor(t.format), "syntax", "definition")
 	}
-	schema := rawjson.AppendString([]byte(`{"type":"object","properties":{"input":{"type":"string","description":`), about)
-	schema = append(schema, `}},"required":["input"]}`...)
+	schema := openai.FreeText(syntax, definition)
 	return &perigee.Function{Name: t.name, Description: t.description, Parameters: schema, JSONSchema: true}
 }
 
@@ -288,28 +265,15 @@ func (d *decoder) toolChoice() {
 		case "validated":
 			d.choose(perigee.ToolModeValidated, nil)
 		default:
-			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).WithNext("use auto, none, required, validated or an object"))
+			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).
+				WithHint("use auto, none, required, validated or an object"))
 		}
 		return
 	}
 	var kind, name, namespace, mode string
 	var allowed []string
-	for key := range c.Object() {
-		switch string(key) {
-		case "type":
-			kind = c.String()
-		case "name":
-			name = c.String()
-		case "namespace":
-			namespace = c.String()
-		case "mode":
-			mode = c.String()
-		case "tools":
-			allowed = d.allowedTools(c)
-		default:
-			d.notes.Unknown("tool_choice.", key)
-		}
-	}
+	c.Read(d.notes.Rest("tool_choice."), "type", &kind, "name", &name, "namespace", &namespace, "mode", &mode,
+		"tools", func() { allowed = d.allowedTools(c) })
 	if err := c.Err(); err != nil {
 		d.err = invalidBody("tool_choice", err)
 		return
@@ -324,7 +288,7 @@ func (d *decoder) toolChoice() {
 		d.notes.Unknown("tool_choice", []byte("["+kind+"]")) // tools of the vendor's, and the search that the model decides about
 	default:
 		d.refuse(openai.Wrong("tool_choice.type", "there is no choice of type %q", openai.Brief(kind)).
-			WithNext("use function, custom, allowed_tools or the type of a tool of the vendor's"))
+			WithHint("use function, custom, allowed_tools or the type of a tool of the vendor's"))
 	}
 }
 
@@ -341,16 +305,7 @@ func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
 	for range c.Array() {
 		var t tool
 		var kind string
-		for key := range c.Object() {
-			switch string(key) {
-			case "type":
-				kind = c.String()
-			case "name":
-				t.name = c.String()
-			case "namespace":
-				t.namespace = c.String()
-			}
-		}
+		c.Read(nil, "type", &kind, "name", &t.name, "namespace", &t.namespace)
 		if kind != "function" && kind != "custom" {
 			d.notes.Unknown("tool_choice.tools", []byte("["+openai.Brief(kind)+"]"))
 			continue
@@ -360,7 +315,7 @@ func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
 	return allowed
 }
 
-// allow limits the model to some of the tools. One that may also answer in words is not told of the others.
+// allow limits the model to some of the tools. If it may also answer with text, the remaining tools are not declared.
 func (d *decoder) allow(mode string, allowed []string) {
 	if mode == "required" {
 		d.choose(perigee.ToolModeAny, allowed)

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/command/doctorcmd"
+	"perigee/internal/daemon"
+	"perigee/internal/hostglob"
+	"perigee/internal/truststore"
+	"perigee/internal/truststore/install"
+)
+
+// machine is where commands look for trust stores. Tests replace it.
+var machine = truststore.Host
+
+func caCommand(ctx context.Context, env *cli.Env, args []string) error {
+	return install.Command(ctx, env, args, func() (*install.CA, error) {
+		loaded, err := command.Load(env, command.NoSecrets)
+		if err != nil {
+			return nil, err
+		}
+		hosts, err := hostglob.Parse(loaded.Config.Interception.Hosts)
+		if err != nil {
+			return nil, cli.Usagef("interception.hosts: %v", err)
+		}
+		dir, err := filepath.Abs(filepath.Join(loaded.Config.DataDir, "ca"))
+		return &install.CA{Dir: dir, Hosts: hosts, Machine: machine(), Running: daemon.Running(ctx, loaded.Config)}, err
+	})
+}
+
+func doctorCommand(ctx context.Context, env *cli.Env, args []string) error {
+	return doctorcmd.Run(ctx, env, args, machine())
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
+	"perigee/internal/command"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/langserver"
+	"perigee/internal/langserver/probe"
+	"perigee/internal/terminal"
+)
+
+func langserverCommand(ctx context.Context, env *cli.Env, args []string) error {
+	switch word, err := env.Subcommand(args); {
+	case err != nil:
+		return err
+	case word == "run":
+		return runLangserver(ctx, env, args[1:])
+	case word == "status":
+		return langserverStatus(ctx, env, args[1:])
+	}
+	return probeLangserver(ctx, env, args[1:])
+}
+
+// probeLangserver prints what is known about the program of a language server: the one that is named, or the one that the
+// configuration names, or the one of an installed IDE.
+func probeLangserver(ctx context.Context, env *cli.Env, args []string) error {
+	binary := env.Flags.String("binary", "", "")
+	if _, err := env.Parse(args, 0); err != nil {
+		return err
+	}
+	upstream := config.Upstream{Binary: *binary}
+	if *binary == "" {
+		loaded, err := command.Load(env, command.NoSecrets)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(loaded.Config.Upstreams, runsLangserver); i >= 0 {
+			upstream = loaded.Config.Upstreams[i]
+		}
+	}
+	command, err := daemon.LangserverCommand(upstream)
+	if err != nil {
+		return fmt.Errorf("langserver probe: %w", err)
+	}
+	found, err := probe.Options{Command: command, Env: upstream.Env, Version: upstream.Version}.Probe(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("langserver probe: %w", err)
+	case env.JSON:
+		return cli.WriteJSON(env, found)
+	}
+	for _, row := range [][2]string{{"path", found.Path}, {"sha256", found.SHA256}, {"version", report.OrDash(found.Version)},
+		{"profile", found.Profile}, {"flags", strings.Join(found.Flags, " ")}} {
+		const indent = 9
+		lines := []string{terminal.Printable(row[1])}
+		if width := env.Width(); width > 2*indent {
+			lines = terminal.Fold(lines[0], width-indent)
+		}
+		fmt.Fprintf(env.Stdout, "%-*s%s\n", indent, row[0], strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	}
+	return nil
+}
+
+// runsLangserver reports whether perigee starts a language server for an upstream.
+func runsLangserver(u config.Upstream) bool { return u.Kind == config.KindLangserver && !u.Attach }
+
+// runLangserver runs a language server in the foreground, without the gateway, until a signal ends it.
+func runLangserver(ctx context.Context, env *cli.Env, args []string) error {
+	name := env.Flags.String("upstream", "", "")
+	if _, err := env.Parse(args, 0); err != nil {
+		return err
+	}
+	if env.JSON {
+		return cli.Usagef("langserver run: --json is for probe and status")
+	}
+	loaded, err := command.Load(env, command.ExceptUpstreams)
+	if err != nil {
+		return err
+	}
+	upstream, err := chooseLangserver(loaded.Config, *name)
+	if err != nil {
+		return err
+	}
+	out := newReporter(env, loaded.Config)
+	for _, warning := range loaded.Warnings {
+		out.report(slog.LevelWarn, warning.String())
+	}
+	options := command.DaemonOptions(env, loaded)
+	options.Logger, options.LogLevel = out.logger, out.level
+	err = daemon.RunLangserver(ctx, options, upstream, func(s langserver.Status) {
+		fmt.Fprintf(env.Stdout, "ready pid=%d http=%d https=%d\n", s.PID, s.HTTPPort, s.HTTPSPort)
+	})
+	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
+		out.report(slog.LevelInfo, "stopped")
+		return nil
+	}
+	return err
+}
+
+// chooseLangserver returns the name of the upstream to run: the named one, or the only one.
+func chooseLangserver(cfg *config.Config, name string) (string, error) {
+	var known []string
+	for _, u := range cfg.Upstreams {
+		if runsLangserver(u) {
+			known = append(known, u.Name)
+		}
+	}
+	switch {
+	case slices.Contains(known, name):
+		return name, nil
+	case len(known) == 0:
+		return "", cli.Usagef("langserver run: no upstream of kind langserver is configured; add one under upstreams, without attach")
+	case name == "" && len(known) == 1:
+		return known[0], nil
+	case name == "":
+		return "", cli.Usagef("langserver run: several upstreams have a language server; choose one with --upstream: %s", strings.Join(known, ", "))
+	}
+	if err := command.KnownUpstream(cfg, name); err != nil {
+		return "", err
+	}
+	return "", cli.Usagef("langserver run: the upstream %s runs no language server; --upstream takes %s", name, strings.Join(known, ", "))
+}
+
+func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {
+	if _, err := env.Parse(args, 0); err != nil {
+		return err
+	}
+	loaded, err := command.Load(env, command.NoSecrets)
+	if err != nil {
+		return err
+	}
+	rows, err := daemon.Langservers(ctx, loaded.Config)
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return fmt.Errorf("%w; language servers run with perigee serve", err)
+	}
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		env.Say("the daemon has no upstream of kind langserver")
+	}
+	now := time.Now()
+	heads := []string{"UPSTREAM", "STATE", "FOR", "PID", "HTTP", "HTTPS", "VERSION", "PROFILE", "ACCOUNT", "RESTARTS", "MEMORY", "LAST EXIT"}
+	return cli.List(env, rows, heads, func(r perigee.LangserverRow) []any {
+		memory := "-"
+		if r.Memory > 0 {
+			memory = terminal.Size(r.Memory)
+		}
+		return []any{r.Upstream, r.State, terminal.Span(now.Sub(r.Since)), orDashZero(r.PID), orDashZero(r.HTTPPort), orDashZero(r.HTTPSPort),
+			report.OrDash(r.Version), report.OrDash(r.Profile), report.OrDash(r.Account), r.Restarts, memory, report.OrDash(r.LastExit)}
+	})
+}
+
+// orDashZero stands for a number that is not known.
+func orDashZero(n int) any {
+	if n == 0 {
+		return "-"
+	}
+	return n
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/daemon"
+	"perigee/internal/daemon/owner"
+	"perigee/internal/mcpserver/backend"
+	mcpcommand "perigee/internal/mcpserver/command"
+)
+
+func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
+	return mcpcommand.Command(ctx, env, args, func() (*mcpcommand.Settings, error) {
+		loaded, err := command.Load(env, command.NoSecrets)
+		if err != nil {
+			return nil, err
+		}
+		out := newReporter(env, loaded.Config)
+		if out.level.Level() == slog.LevelInfo {
+			out.level.Set(slog.LevelWarn) // clients show what is on stderr
+		}
+		options := func() (daemon.Options, error) {
+			loaded, err := command.Load(env, command.ExceptUpstreams)
+			return daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, err
+		}
+		o := owner.New(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
+		m := loaded.Config.MCP
+		return &mcpcommand.Settings{
+			Roots: backend.Existing(m.Roots), Write: m.Write, Private: backend.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,
+			Close: o.Close,
+		}, nil
+	})
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/mitm/standalone"
+)
+
+func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
+	return standalone.Command(ctx, env, args, func() (*standalone.Settings, error) {
+		loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
+		if err != nil {
+			return nil, err
+		}
+		out := newReporter(env, loaded.Config)
+		for _, warning := range loaded.Warnings {
+			out.report(slog.LevelWarn, warning.String())
+		}
+		i := loaded.Config.Interception
+		return &standalone.Settings{
+			Listen: i.Listen, Hosts: i.Hosts, UpstreamCA: i.UpstreamCA, UpstreamProxy: i.UpstreamProxy,
+			DataDir: loaded.Config.DataDir, Version: programVersion(), Logger: out.logger,
+		}, nil
+	})
+}

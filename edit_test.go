@@ -1,0 +1,60 @@
+package perigee_test
+
+import (
+	"reflect"
+	"testing"
+
+	"perigee"
+)
+
+func twoTurns() *perigee.Prompt {
+	return &perigee.Prompt{Contents: []perigee.Content{
+		{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "a"}, {Text: "b"}}},
+		{Role: perigee.RoleModel, Parts: []perigee.Part{{Text: "c"}}},
+	}}
+}
+
+func TestEditorLeavesTheOriginalAsItIs(t *testing.T) {
+	p := twoTurns()
+	e := p.Edit()
+	e.Generation.Stop = []string{"END"}
+	e.Part(0, 1).Text = "x"
+	e.Part(0, 0).Text = "y"
+	e.Content(1).Role = "other"
+	if !reflect.DeepEqual(p, twoTurns()) {
+		t.Errorf("the original became %+v", p)
+	}
+	if got := e.Contents; got[0].Parts[0].Text != "y" || got[0].Parts[1].Text != "x" || got[1].Role != "other" ||
+		e.Generation.Stop == nil {
+		t.Errorf("got %+v", e.Prompt)
+	}
+	if &e.Contents[1].Parts[0] != &p.Contents[1].Parts[0] {
+		t.Error("parts were copied that did not change")
+	}
+}
+
+func TestEditPartsCopiesOnlyWhatChanges(t *testing.T) {
+	parts := twoTurns().Contents[0].Parts
+	if same := perigee.EditParts(parts, func(*perigee.Part) bool { return true }); &same[0] != &parts[0] {
+		t.Error("parts were copied although nothing changed")
+	}
+	for name, edit := range map[string]func(*perigee.Part) bool{
+		"b Y": func(p *perigee.Part) bool { p.Text = map[string]string{"a": "b", "b": "Y"}[p.Text]; return true },
+		"a":   func(p *perigee.Part) bool { return p.Text == "a" },
+		"b":   func(p *perigee.Part) bool { return p.Text == "b" },
+		"":    func(*perigee.Part) bool { return false },
+	} {
+		got := ""
+		for i, p := range perigee.EditParts(parts, edit) {
+			if got += p.Text; i == 0 && name == "b Y" {
+				got += " "
+			}
+		}
+		if got != name {
+			t.Errorf("got %q, want %q", got, name)
+		}
+	}
+	if parts[0].Text != "a" || parts[1].Text != "b" {
+		t.Errorf("the list given became %+v", parts)
+	}
+}

@@ -1,0 +1,68 @@
+package cause
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/providererr"
+	"perigee/internal/steadyclock"
+)
+
+// A Tally is how many accounts one cause keeps from being leased.
+type Tally struct {
+	Kind   providererr.Kind
+	Count  int
+	First  steadyclock.Instant // when the first of them is back, or probed; 0: it is not
+	Probed bool                // it is probed, although it may have to cool down for longer
+}
+
+// Tallies has one Tally for each cause.
+type Tallies []Tally
+
+// Add adds the accounts of a Tally.
+func (list *Tallies) Add(t Tally) {
+	i := slices.IndexFunc(*list, func(other Tally) bool { return other.Kind == t.Kind })
+	if i < 0 {
+		*list = append(*list, t)
+		return
+	}
+	sum := &(*list)[i]
+	sum.Count += t.Count
+	if t.First > 0 && (sum.First == 0 || t.First < sum.First) {
+		sum.First, sum.Probed = t.First, t.Probed
+	}
+}
+
+// Decisive is what an error is about: the cause that ends first, or else the one that is easiest to remove. There must be a
+// Tally.
+func (list Tallies) Decisive() Tally {
+	return slices.MinFunc(list, func(x, y Tally) int {
+		if (x.First == 0) != (y.First == 0) {
+			return cmp.Compare(y.First, x.First)
+		}
+		return cmp.Or(cmp.Compare(x.First, y.First), Ease(x.Kind)-Ease(y.Kind))
+	})
+}
+
+// Message says that no account is usable for a model, and what the accounts wait for.
+func (list Tallies) Message(model string, now steadyclock.Instant) string {
+	parts, total := make([]string, len(list)), 0
+	for i, t := range list {
+		total += t.Count
+		parts[i] = fmt.Sprintf("%d %s", t.Count, cmp.Or(Of(t.Kind).Many, "cooling down ("+string(t.Kind)+")"))
+		if t.First > now {
+			when := "back"
+			if t.Probed {
+				when = "asked again"
+			}
+			parts[i] += fmt.Sprintf(" (%s in %s)", when, (t.First - now + time.Second - 1).Truncate(time.Second))
+		}
+	}
+	if model != "" {
+		model = " for " + model
+	}
+	return fmt.Sprintf("no account is usable%s; of %d: %s", model, total, strings.Join(parts, ", "))
+}

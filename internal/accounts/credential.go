@@ -1,0 +1,83 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"perigee"
+	"perigee/internal/providererr"
+)
+
+// A Choice is an account for a service that uses one account at a time until something changes, in contrast to calls, which lease an
+// account each.
+type Choice struct {
+	Email     string
+	Preferred bool
+	Usable    bool   // it is enabled and the provider accepts it
+	Cooling   bool   // calls would use other accounts for now
+	Why       string // it is not usable
+}
+
+// Choices lists the accounts in the order in which the pool would choose them for a call.
+func (r *Roster) Choices() []Choice {
+	status, preferred := r.status(), r.preferred()
+	var list []Choice
+	for _, row := range r.pool.Explain("") {
+		a, known := status[row.Email]
+		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) { // there is a row for each pool
+			continue
+		}
+		c := Choice{Email: row.Email, Preferred: row.Email == preferred, Usable: a.Enabled && perigee.UsableState(a.State), Cooling: !row.Usable}
+		switch {
+		case !a.Enabled:
+			c.Why = "it is disabled"
+		case !c.Usable:
+			c.Why = cmp.Or(a.Reason, stateWords(a.State))
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// A Credential is an access token of an account with the project that it is for. At Renew, the next Credential of the account
+// begins to replace the token; Refreshed is published when there is a new one.
+type Credential struct {
+	Email, Project string
+	Access         perigee.Secret
+	Expiry, Renew  time.Time
+}
+
+// Credential returns what an account of the roster is used with. It waits for a refresh of the token and for finding the project if
+// these are necessary.
+func (r *Roster) Credential(ctx context.Context, email string) (c Credential, err error) {
+	s := r.find(email)
+	if s == nil {
+		return c, errNoAccount
+	}
+	for range 3 { // the token may be replaced meanwhile
+		access, err := s.Token(ctx)
+		if v, ok := providererr.Of(err); ok {
+			r.pool.Report(s, v)
+		}
+		if err != nil {
+			return c, err
+		}
+		if left, ahead := s.tokens.Left(access); left > 0 {
+			now := r.now()
+			return Credential{email, s.SignIn().ProjectID, access, now.Add(left), now.Add(left - ahead)}, nil
+		}
+	}
+	return c, perigee.Errorf(perigee.ClassUnavailable, "the access token of %s changes faster than it can be read", email)
+}
+
+// RefuseToken says that the provider did not accept an access token of an account. The next Credential has another one.
+func (r *Roster) RefuseToken(email string, access perigee.Secret) {
+	if s := r.find(email); s != nil {
+		s.Refused(access)
+	}
+}
+
+// find returns the source of an account, or nil.
+func (r *Roster) find(email string) *Source { return byEmail(r.all())[email] }

@@ -1,0 +1,83 @@
+package accounts
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"perigee"
+)
+
+func TestChoicesFollowThePool(t *testing.T) {
+	d := newRig(t, ada, "bob@example.com", "eve@example.com")
+	emails := func() (list []string) {
+		for _, c := range d.Choices() {
+			list = append(list, c.Email)
+		}
+		return list
+	}
+	if got := emails(); !slices.Equal(got, []string{ada, "bob@example.com", "eve@example.com"}) {
+		t.Errorf("got %q", got)
+	}
+	lease := d.lend()
+	lease.Done(banned())
+	d.stops.running.Wait()
+	got := d.Choices()
+	if len(got) != 3 || got[0].Email != "bob@example.com" || !got[0].Usable || got[0].Cooling {
+		t.Errorf("got %+v", got)
+	}
+	last := got[2]
+	if last.Email != ada || last.Usable || last.Why == "" {
+		t.Errorf("got %+v", last)
+	}
+}
+
+func TestCredentialsAreRefreshedAheadOfTheirEnd(t *testing.T) {
+	d := newRig(t, ada)
+	var s subscriber
+	d.feed.Subscribe(s.deliver)
+	first, err := d.Credential(t.Context(), ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wants(t, ada, Refreshed)
+	if left := first.Expiry.Sub(d.now()); first.Email != ada || first.Project != "p" || first.Access.IsZero() || left < 50*time.Minute || left > time.Hour {
+		t.Errorf("got %+v, which lasts %v", first, left)
+	}
+	if ahead := first.Expiry.Sub(first.Renew); ahead < 5*time.Minute || ahead > 6*time.Minute {
+		t.Errorf("it is renewed %v before its end", ahead)
+	}
+	d.passed += first.Renew.Sub(d.now()) + time.Second
+	if same, err := d.Credential(t.Context(), ada); err != nil || same.Access != first.Access {
+		t.Errorf("got %+v, %v", same, err)
+	}
+	s.wants(t, ada, Refreshed, Refreshed)
+	second, err := d.Credential(t.Context(), ada)
+	if err != nil || second.Access == first.Access || !second.Expiry.After(first.Expiry) {
+		t.Errorf("got %+v, %v", second, err)
+	}
+	d.RefuseToken(ada, first.Access) // an old one
+	if same, err := d.Credential(t.Context(), ada); err != nil || same.Access != second.Access {
+		t.Errorf("got %+v, %v", same, err)
+	}
+	d.RefuseToken(ada, second.Access)
+	if third, err := d.Credential(t.Context(), ada); err != nil || third.Access == second.Access {
+		t.Errorf("got %+v, %v", third, err)
+	}
+	if _, err := d.Credential(t.Context(), "bob@example.com"); err == nil {
+		t.Error("there is no such account")
+	}
+}
+
+// A credential that the provider refuses stops the account, as a call would.
+func TestRefusedCredentialStopsTheAccount(t *testing.T) {
+	d := newRig(t, ada)
+	d.remove(ada)
+	d.add(ada, "sim-refresh-unknown/revoked")
+	if _, err := d.Credential(t.Context(), ada); perigee.AsError(err).Class != perigee.ClassUnauthenticated {
+		t.Errorf("got %v", err)
+	}
+	if got := d.Choices(); len(got) != 1 || got[0].Usable {
+		t.Errorf("got %+v", got)
+	}
+}

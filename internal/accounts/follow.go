@@ -1,0 +1,39 @@
+package accounts
+
+import (
+	"context"
+
+	"perigee"
+)
+
+// Follow updates the pool with what other replicas have changed in the store. Unlike load it keeps the access tokens of accounts whose
+// refresh token another replica has rotated: replacing them, too, would have the replicas refresh in turns for ever.
+func (r *Roster) Follow(ctx context.Context) error {
+	before, nobody := r.preferred(), len(r.all()) == 0
+	if err := r.loadWith(ctx, (*Source).follow); err != nil {
+		return err
+	}
+	if after := r.preferred(); after != "" && after != before && !nobody {
+		return r.pool.Use(after) // preferred through another replica
+	}
+	return nil
+}
+
+// preferred is the address of the preferred account; empty: there is none.
+func (r *Roster) preferred() string {
+	for _, s := range r.all() {
+		if signIn := s.SignIn(); signIn.Preferred {
+			return signIn.Email
+		}
+	}
+	return ""
+}
+
+// follow takes over what has changed about the account, its refresh token included.
+func (s *Source) follow(signIn perigee.SignIn) *Source {
+	s.tokens.Adopt(signIn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = signIn
+	return s
+}

@@ -1,0 +1,144 @@
+// Package adapt makes a prompt acceptable to the provider that it is sent to: legal names, thinking within the limits of the
+// model, calls paired with their results, thought signatures where they are required. What a client of another API could not
+// know, or got wrong, is repaired here instead of being rejected by the provider.
+//
+// ForGemini adapts to the official API, ForAntigravity to the gateway behind Antigravity, which accepts less and serves Claude,
+// too. Both walk through the prompt in the same way; where the gateway needs something else, adapter.gateway decides. A Repair
+// says what a provider rejected nevertheless, so that the second attempt differs from the first.
+//
+// The package is pure, never changes the prompt that it is given, and takes time linear in it. It reads no wire format:
+// dialects have decoded the prompt, and the upstream encodes the result. Which schemas are acceptable is up to package schema.
+package adapt
+
+import (
+	"encoding/json"
+
+	"perigee"
+	"perigee/internal/adapt/toolname"
+	"perigee/internal/models"
+	"perigee/internal/schema"
+)
+
+// AntigravityOptions are the owner's settings, and what was learned from the provider.
+type AntigravityOptions struct {
+	// KeepThinking sends all signed thoughts back to Claude. Without it they are sent only where Claude requires them: at the
+	// beginning of a turn whose tools have just answered.
+	KeepThinking bool
+	// WithoutTools are functions, by the client's names, that are left out because the provider rejects their schemas.
+	WithoutTools map[string]bool
+	// Repair is what to do about a rejection by the provider. The zero value is nothing.
+	Repair Repair
+	// Schemas caches adapted schemas of tools. Nil: each schema is adapted anew.
+	Schemas *schema.Cache
+}
+
+// Adapted is a prompt that the gateway accepts, and what belongs to it.
+type Adapted struct {
+	Prompt *perigee.Prompt
+	Undo   Undo           // what has to be undone in the answer
+	Notes  []perigee.Note // what was changed that the client could miss
+	Search *Search        // not nil: the model searches by calling a function, and the caller answers it
+}
+
+// ForAntigravity returns the prompt as the Antigravity gateway accepts it from a client of any dialect, for all families of
+// models that it serves. p stays as it is; the result shares with it whatever did not change.
+func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions) Adapted {
+	a := &adapter{gateway: true, spec: spec, prompt: *p, opts: opts}
+	a.names = toolname.Map{NoPunctuation: a.claude(), FoldCase: true}
+	if a.claude() && spec.Output == 0 {
+		a.spec.Output = claudeOutput
+	}
+	opts.Repair.note(&a.notes)
+	a.prompt.Extra = a.known(p.Extra, "", requestMembers)
+	a.adapt()
+	a.interleave()
+	a.thinkAloud()
+	return Adapted{Prompt: &a.prompt, Undo: a.undo, Notes: a.notes.list, Search: a.search}
+}
+
+// claudeOutput is the output limit of a Claude whose own is unknown: all models of that family at the gateway have it.
+const claudeOutput = 64000
+
+// ForGemini returns the prompt as the official Gemini API accepts it from a client of any dialect, what has to be undone
+// in the answer, and what was changed that the client could miss. p stays as it is; the result shares with it whatever
+// did not change.
+func ForGemini(p *perigee.Prompt, spec models.Spec) (*perigee.Prompt, Undo, []perigee.Note) {
+	return RepairForGemini(p, spec, 0)
+}
+
+// RepairForGemini is ForGemini after a rejection by the provider. This API needs RepairSignatures only; the other repairs
+// change nothing.
+func RepairForGemini(p *perigee.Prompt, spec models.Spec, repair Repair) (*perigee.Prompt, Undo, []perigee.Note) {
+	a := &adapter{spec: spec, prompt: *p, opts: AntigravityOptions{Repair: repair & RepairSignatures}}
+	a.adapt()
+	repair.note(&a.notes)
+	return &a.prompt, Undo{names: a.names.Renamed()}, a.notes.list
+}
+
+// An adapter adapts one prompt.
+type adapter struct {
+	gateway bool // to the Antigravity gateway, otherwise to the official API
+	spec    models.Spec
+	opts    AntigravityOptions
+	prompt  perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
+	names   toolname.Map
+	notes   notes
+	undo    Undo
+	search  *Search
+	grown   int // by how many bytes adapting has made schemas longer
+}
+
+func (a *adapter) adapt() {
+	a.system()
+	a.tools()
+	a.generation()
+	a.contents()
+}
+
+// claude says whether the model is one of Claude's, which have a backend with rules of its own.
+func (a *adapter) claude() bool { return a.spec.Family == models.Claude }
+
+// native says whether the model is Google's own, which knows the provider's tools and thought signatures.
+func (a *adapter) native() bool {
+	switch a.spec.Family {
+	case models.Gemini, models.Gemini2, models.Image:
+		return true
+	}
+	return false
+}
+
+func (a *adapter) draws() bool { return a.spec.Family == models.Image }
+
+func (a *adapter) repairs(r Repair) bool { return a.opts.Repair&r != 0 }
+
+// Undo reverts in an answer what was adapted in the request. Its zero value reverts nothing.
+type Undo struct {
+	names   map[string]string          // the provider's names of functions to the client's
+	fillers map[string]json.RawMessage // adapted schemas with placeholders, by the provider's name of the function
+	object  bool                       // a call always has arguments
+}
+
+// Needed says whether the provider's own chunks would be wrong for a client of the same dialect.
+func (u Undo) Needed() bool { return len(u.names) > 0 || len(u.fillers) > 0 }
+
+// Event gives a function call the name that the client declared, and the arguments that the client's schema asks for. What
+// the event points at is replaced, not changed.
+func (u Undo) Event(ev *perigee.Event) {
+	if ev.Kind != perigee.EventCall || ev.Call == nil {
+		return
+	}
+	call := *ev.Call
+	name, renamed := u.names[call.Name]
+	if cleaned := u.fillers[call.Name]; cleaned != nil {
+		call.Args = schema.TakeOutPlaceholder(call.Args, cleaned)
+	}
+	if u.object && !isObject(call.Args) {
+		call.Args = object(call.Args, "input")
+	}
+	if renamed {
+		call.Name = name
+	}
+	if renamed || len(call.Args) != len(ev.Call.Args) {
+		ev.Call = &call
+	}
+}

@@ -1,0 +1,156 @@
+package adapt
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+const jsonMIME = "application/json"
+
+// generation keeps the settings within what the provider and the model have.
+func (a *adapter) generation() {
+	gen := &a.prompt.Generation
+	gen.Extra = a.known(gen.Extra, "generationConfig.", generationMembers)
+	if a.gateway {
+		a.numbers(gen)
+		a.words(gen)
+		a.drawing(gen)
+		a.answerSchema(gen)
+	}
+	if n, most := gen.MaxOutputTokens, a.spec.Output; n != nil && most > 0 && *n > most {
+		a.notes.add(perigee.NoteMapped, fmt.Sprintf("max output tokens %d to %d", *n, most))
+		gen.MaxOutputTokens = &most
+	}
+	if (gen.ResponseSchema != nil || gen.ResponseJSON != nil) && gen.ResponseMIME == "" {
+		gen.ResponseMIME = jsonMIME // without which the schema is ignored
+	}
+	if !a.gateway && a.draws() && gen.Candidates != nil && *gen.Candidates > 1 {
+		a.notes.add(perigee.NoteDropped, "further candidates for an image model")
+		gen.Candidates = nil
+	}
+	a.think(gen)
+}
+
+// withoutJSON drops the response format where the model cannot have one.
+func (a *adapter) withoutJSON(where string) {
+	gen := &a.prompt.Generation
+	if gen.ResponseMIME != jsonMIME && gen.ResponseSchema == nil && gen.ResponseJSON == nil {
+		return
+	}
+	a.notes.add(perigee.NoteDropped, "response format "+where)
+	gen.ResponseMIME, gen.ResponseSchema, gen.ResponseJSON = "", nil, nil
+}
+
+// numbers drops those that do not fit the gateway's fields.
+func (a *adapter) numbers(gen *perigee.Generation) {
+	if n := gen.MaxOutputTokens; n != nil && *n < 1 {
+		a.notes.add(perigee.NoteDropped, fmt.Sprintf("max output tokens %d", *n))
+		gen.MaxOutputTokens = nil
+	} else if n != nil && *n > math.MaxInt32 && a.spec.Output == 0 {
+		gen.MaxOutputTokens = nil // as good as no limit
+	}
+	if n := gen.Seed; n != nil && (*n < math.MinInt32 || *n > math.MaxInt32) {
+		a.notes.add(perigee.NoteDropped, fmt.Sprintf("seed %d", *n))
+		gen.Seed = nil
+	}
+	if n := gen.Candidates; n != nil && *n != 1 {
+		if *n > 1 {
+			a.notes.add(perigee.NoteDropped, "candidates after 1") // the gateway gives one in any case
+		}
+		gen.Candidates = new(int64(1))
+	}
+}
+
+// words drops empty stop sequences, and kinds of answers that the model does not give.
+func (a *adapter) words(gen *perigee.Generation) {
+	if gen.ResponseMIME == undefined {
+		gen.ResponseMIME = ""
+	}
+	gen.Stop = withoutWords(gen.Stop, func(s string) bool {
+		return s == undefined || s == "" || a.claude() && strings.TrimSpace(s) == ""
+	})
+	gen.Modalities = withoutWords(gen.Modalities, func(m string) bool {
+		if strings.EqualFold(m, "TEXT") || a.draws() && strings.EqualFold(m, "IMAGE") {
+			return false
+		}
+		if m != undefined {
+			a.notes.add(perigee.NoteDropped, "response modality "+clip(m))
+		}
+		return true
+	})
+}
+
+// withoutWords returns a copy of the list without the words that drop selects; nil: none is left.
+func withoutWords(list []string, drop func(string) bool) (kept []string) {
+	for _, word := range list {
+		if !drop(word) {
+			kept = append(kept, word)
+		}
+	}
+	return kept
+}
+
+const imageConfig = "imageConfig"
+
+// drawing keeps the settings of a picture that the model has, and drops them for models that do not draw.
+func (a *adapter) drawing(gen *perigee.Generation) {
+	if a.draws() {
+		gen.ResponseMIME = ""
+	}
+	for i, f := range gen.Extra {
+		if f.Name != imageConfig {
+			continue
+		}
+		if gen.Extra[i].Value = a.imageConfig(f.Value); gen.Extra[i].Value == nil { // known has copied the fields
+			gen.Extra = slices.Delete(gen.Extra, i, i+1)
+		}
+		return
+	}
+}
+
+var (
+	aspectRatios = []string{"1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"}
+	imageSizes   = []string{"1K", "2K", "4K"}
+)
+
+// imageConfig returns the settings of a picture without those that the model does not have; nil: nothing is left.
+func (a *adapter) imageConfig(raw json.RawMessage) []byte {
+	if !a.draws() {
+		a.notes.add(perigee.NoteDropped, "generationConfig."+imageConfig)
+		return nil
+	}
+	if !isObject(raw) {
+		return nil
+	}
+	w, empty := new(rawjson.Writer).Object(), true
+	keep := func(name, value string, legal []string) {
+		if !slices.Contains(legal, value) {
+			a.notes.add(perigee.NoteDropped, imageConfig+"."+name+" "+clip(value))
+			return
+		}
+		w.Key(name).String(value)
+		empty = false
+	}
+	c := rawjson.NewCursor(raw)
+	for key := range c.Object() {
+		name := string(key)
+		switch text := c.Kind() == rawjson.String; {
+		case text && (name == "aspectRatio" || name == "aspect_ratio"):
+			keep("aspectRatio", c.String(), aspectRatios)
+		case text && (name == "imageSize" || name == "image_size"):
+			keep("imageSize", strings.ToUpper(c.String()), imageSizes)
+		default:
+			a.notes.add(perigee.NoteDropped, imageConfig+"."+clip(name))
+		}
+	}
+	if empty {
+		return nil
+	}
+	return w.EndObject().Buf
+}

@@ -1,0 +1,192 @@
+// Package toolname gives functions names that the provider accepts, and translates between them and the names that the client
+// uses.
+package toolname
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"perigee"
+)
+
+const maxName = 64
+
+// A Map translates the names of one prompt. A legal name stays; an illegal one is replaced by a legal one that no other function
+// has. The zero value changes no name.
+type Map struct {
+	NoPunctuation bool // dots and colons are not legal
+	FoldCase      bool // declared names must differ by more than their case
+
+	there map[string]string // the client's to the provider's, for the names that differ; nil: there is none
+	back  map[string]string
+	more  bool // there are illegal names that are in neither map
+}
+
+// Legal reports whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
+// dashes, at most 64 altogether.
+func Legal(name string) bool {
+	for i := range len(name) {
+		if !legalAt(name[i], i == 0) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxName
+}
+
+func legalAt(c byte, first bool) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+		return true
+	case c >= '0' && c <= '9', c == '.', c == ':', c == '-':
+		return !first
+	}
+	return false
+}
+
+// legal says whether a name can stay as it is.
+func (n *Map) legal(name string) bool {
+	return Legal(name) && (!n.NoPunctuation || !strings.ContainsAny(name, ".:"))
+}
+
+// key is the part of a name in which two of them must differ.
+func (n *Map) key(name string) string {
+	if n.FoldCase {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// Wire returns the name that the provider knows.
+func (n *Map) Wire(name string) string {
+	if other, ok := n.there[name]; ok {
+		return other
+	}
+	if n.more && !n.legal(name) {
+		return n.replacement(name, nil)
+	}
+	return name
+}
+
+// Client returns the client's name of a function that the provider knows as wire.
+func (n *Map) Client(wire string) string {
+	if name, ok := n.back[wire]; ok {
+		return name
+	}
+	return wire
+}
+
+// Renamed returns the client's names by those that replaced them; nil: every name stayed.
+func (n *Map) Renamed() map[string]string { return n.back }
+
+// maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in conversations of very many
+// tools, get a replacement each time they are met.
+const maxRenamed = 4096
+
+// Collect finds replacements for all illegal names in the prompt, and returns the replaced names in order. Declared functions come first, so that their names do not
+// depend on the conversation; a declared name that differs from an earlier one only in case counts as illegal.
+func (n *Map) Collect(p *perigee.Prompt) (illegal []string) {
+	seen := map[string]bool{}
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			illegal = append(illegal, name)
+		}
+	}
+	if n.FoldCase {
+		first := make(map[string]string, len(p.Tools)) // by key
+		for i := range p.Tools {
+			f := p.Tools[i].Function
+			if f == nil || !n.legal(f.Name) {
+				continue
+			}
+			key := n.key(f.Name)
+			if other, ok := first[key]; !ok {
+				first[key] = f.Name
+			} else if other != f.Name {
+				add(f.Name)
+			}
+		}
+	}
+	Each(p, func(name string) {
+		switch {
+		case n.legal(name):
+		case len(illegal) < maxRenamed:
+			add(name)
+		default:
+			n.more = n.more || !seen[name]
+		}
+	})
+	if len(illegal) == 0 {
+		return nil
+	}
+	taken := map[string]bool{}
+	Each(p, func(name string) {
+		if n.legal(name) {
+			taken[n.key(name)] = true
+		}
+	})
+	n.there, n.back = map[string]string{}, map[string]string{}
+	for _, name := range illegal {
+		other := n.replacement(name, taken)
+		taken[n.key(other)] = true
+		n.there[name], n.back[other] = other, name
+	}
+	return illegal
+}
+
+// Each calls visit with the name of each function that the prompt declares, allows, calls or has a result of.
+func Each(p *perigee.Prompt, visit func(string)) {
+	for i := range p.Tools {
+		if f := p.Tools[i].Function; f != nil && f.Name != "" {
+			visit(f.Name)
+		}
+	}
+	if p.ToolConfig != nil {
+		for _, name := range p.ToolConfig.Allowed {
+			visit(name)
+		}
+	}
+	for i := range p.Contents {
+		for j := range p.Contents[i].Parts {
+			switch part := &p.Contents[i].Parts[j]; {
+			case part.Call != nil:
+				visit(part.Call.Name)
+			case part.Response != nil:
+				visit(part.Response.Name)
+			}
+		}
+	}
+}
+
+// replacement makes a legal name that resembles the illegal one. Where that is taken, a digest of the illegal name is added, so
+// that the same name always gets the same replacement.
+func (n *Map) replacement(name string, taken map[string]bool) string {
+	b := make([]byte, 0, maxName)
+	if name == "" || !legalAt(name[0], true) && legalAt(name[0], false) {
+		b = append(b, '_')
+	}
+	for i := 0; i < len(name) && len(b) < maxName; i++ {
+		c := name[i]
+		if !legalAt(c, false) || n.NoPunctuation && (c == '.' || c == ':') {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	if len(name) <= maxName && !taken[n.key(string(b))] {
+		return string(b)
+	}
+	sum := sha256.Sum256([]byte(name))
+	digest := hex.EncodeToString(sum[:6])
+	for i := 0; ; i++ {
+		tail := "_" + digest
+		if i > 0 {
+			tail += strconv.Itoa(i)
+		}
+		candidate := string(b[:min(len(b), maxName-len(tail))]) + tail
+		if !taken[n.key(candidate)] {
+			return candidate
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package ask
+
+import (
+	"encoding/json"
+
+	"perigee"
+	"perigee/internal/record"
+)
+
+// A call is the record of an ask.
+type call struct {
+	observation *record.Observation
+	started     bool // the source has said which upstream and model answer
+	finished    bool // the source has said how the answer ended
+	spent       bool // the source has said what it cost
+
+	prompt string
+	log    *perigee.CallLog
+}
+
+// begin records an ask as open, and has the request collect what its source says about it.
+func (s *Service) begin(r *Request) *call {
+	origin := &perigee.Origin{ID: r.ID, Dialect: perigee.DialectMCP, Client: r.Client, Log: r.Log, Body: r.body()}
+	c := &call{prompt: r.Prompt, observation: s.opts.Record.Begin(record.Operation{Name: perigee.OperationGenerate, Model: r.Model, Stream: true}, origin)}
+	r.Log, c.log = origin.Log, origin.Log
+	r.Observe = func(e *perigee.Event) {
+		c.started = c.started || e.Kind == perigee.EventStart
+		c.finished = c.finished || e.Kind == perigee.EventFinish
+		c.spent = c.spent || e.Kind == perigee.EventUsage && e.Usage != nil
+		c.observation.Observe(e)
+	}
+	return c
+}
+
+// body is what the client has asked, for the trace of the call.
+func (r *Request) body() []byte {
+	asked := *r
+	asked.ID, asked.Client = "", perigee.Client{}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil // there is no text that cannot be written
+	}
+	return body
+}
+
+// conclude records how the ask ended.
+func (c *call) conclude(answer *Answer, err error) {
+	if err != nil {
+		c.observation.Fail(err)
+		return
+	}
+	c.complete(answer)
+	switch {
+	case answer.Status == Failed:
+		c.observation.Fail(answer.Error.err())
+	case answer.Status == Cancelled:
+		c.observation.Fail(perigee.Errorf(perigee.ClassCanceled, "the ask was cancelled"))
+	case !c.finished:
+		c.observation.Observe(&perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: string(answer.Status)}})
+	}
+}
+
+// complete records what the source has not said by events.
+func (c *call) complete(answer *Answer) {
+	if !c.started {
+		c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: answer.Source, Model: answer.Model})
+		if answer.Text != "" {
+			c.observation.Observe(&perigee.Event{Kind: perigee.EventText, Text: answer.Text})
+		}
+	}
+	usage := answer.Usage
+	if usage == nil && !c.spent && answer.Text != "" { // tokens that are not reported count for the limits of a key, too
+		usage = &perigee.Usage{Input: perigee.EstimateTokens(len(c.prompt), 0), Output: perigee.EstimateTokens(len(answer.Text), 0)}
+		c.log.Note(perigee.EstimatedUsage)
+	}
+	if usage != nil {
+		c.observation.Observe(&perigee.Event{Kind: perigee.EventUsage, Usage: usage})
+	}
+}
+
+// err is the failure as an error; nil: an error that has no text.
+func (f *Failure) err() *perigee.Error {
+	if f == nil {
+		return perigee.Errorf(perigee.ClassInternal, "the ask failed without a reason")
+	}
+	return &perigee.Error{Class: f.Class, Message: f.Message, Hint: f.Hint, Public: f.Public}
+}

@@ -1,0 +1,74 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// A limited is the context of an ask with its time limits. It ends with the cause ErrTimeout.
+type limited struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	idle   time.Duration // 0: progress does not matter
+
+	mu    sync.Mutex
+	timer *time.Timer
+	end   time.Time // at the latest
+	last  Progress
+}
+
+// limit bounds an ask: by its own total, or by the time without progress and a total.
+func (s *Service) limit(ctx context.Context, total time.Duration) (*limited, func()) {
+	l := &limited{}
+	l.Context, l.cancel = context.WithCancelCause(ctx)
+	first := total
+	if total == 0 {
+		total = setting(s.opts.Max, defaultMax)
+		l.idle = setting(s.opts.Idle, defaultIdle)
+		first = min(l.idle, total)
+	}
+	l.end = time.Now().Add(total)
+	l.timer = time.AfterFunc(first, func() { l.cancel(ErrTimeout) })
+	return l, func() {
+		l.timer.Stop()
+		l.cancel(context.Canceled)
+	}
+}
+
+func setting(get func() time.Duration, otherwise time.Duration) time.Duration {
+	if get != nil {
+		if d := get(); d > 0 {
+			return d
+		}
+	}
+	return otherwise
+}
+
+// progress reports whether p differs from the last progress, and gives the ask more time if it does.
+func (l *limited) progress(p Progress) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p == l.last {
+		return false
+	}
+	l.last = p
+	if l.idle > 0 && l.timer.Stop() {
+		l.timer.Reset(min(l.idle, time.Until(l.end)))
+	}
+	return true
+}
+
+// explain returns the error of an ask whose prompt was not handed over. One that is out of time says so.
+func (l *limited) explain(err error) error {
+	if errors.Is(context.Cause(l), ErrTimeout) && l.Err() != nil {
+		e := perigee.Errorf(perigee.ClassUnavailable, "the ask was out of time before the prompt was handed over: %s", perigee.AsError(err).Message).
+			WithHint("ask again with a longer timeout_seconds")
+		e.Cause = errors.Join(ErrTimeout, err)
+		return e
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/record"
+)
+
+// The default time limits.
+const (
+	defaultIdle = 50 * time.Second // below the 60 s after which several MCP clients give up
+	defaultMax  = 10 * time.Minute
+)
+
+// A Source is an Asker of a Service.
+type Source struct {
+	Name  string // as the configuration calls it: ide, langserver, model
+	Asker Asker  // nil: the source is skipped, and Why says why
+	Why   string
+	Hint  string // what to do so that it is no longer skipped
+}
+
+// A Holder is an Asker that knows which conversations are its own. Has may report true for a conversation that Ask does not find.
+type Holder interface {
+	Has(ctx context.Context, conversation string) (bool, error)
+}
+
+// A Recorder records calls. *record.Recorder is one.
+type Recorder interface {
+	Begin(op record.Operation, origin *perigee.Origin) *record.Observation
+}
+
+// Options configure a Service.
+type Options struct {
+	// Sources returns the sources in the order in which they are tried. It is called for each ask.
+	Sources func() []Source
+
+	// Idle returns how long an ask without a Timeout may go on without progress, and Max how long in all. Nil or 0: 50 s and 10 min.
+	Idle, Max func() time.Duration
+
+	// Resolve returns the model that a name stands for, by aliases. Nil: each name stands for itself.
+	Resolve func(model string) string
+
+	// Record records each ask as a call. Sources must not record asks themselves. Nil: asks are not recorded.
+	Record Recorder
+	NewID  func() string // of calls whose Request has no ID; nil: perigee.NewCallID
+}
+
+// A Service is an Asker that has the first of its sources answer that does not decline. It bounds the time of asks, checks models
+// against the client's key, and records each ask as one call of the dialect mcp.
+type Service struct {
+	opts   Options
+	owners owners
+}
+
+// NewService returns a Service.
+func NewService(opts Options) *Service {
+	if opts.NewID == nil {
+		opts.NewID = newCallID
+	}
+	s := &Service{opts: opts}
+	s.owners.keys.MaxEntries = maxOwned
+	return s
+}
+
+func newCallID() string { return perigee.NewCallID(time.Now()) }
+
+// Ask has a source answer. The answer names the sources before it that were skipped.
+func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
+	r.ID = cmp.Or(r.ID, s.opts.NewID())
+	if s.opts.Record == nil {
+		return s.owned(ctx, r, progress)
+	}
+	c := s.begin(&r)
+	defer c.observation.End(ctx)
+	answer, err := s.owned(ctx, r, progress)
+	c.conclude(&answer, err)
+	return answer, err
+}
+
+// owned has a source answer, and keeps which key began the conversation.
+func (s *Service) owned(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
+	answer, err := s.ask(ctx, r, progress)
+	if err == nil && r.Conversation == "" {
+		s.owners.add(answer.Conversation, r.Client.Key)
+	}
+	return answer, err
+}
+
+func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
+	if err := s.check(&r); err != nil {
+		return Answer{}, err
+	}
+	limit, stop := s.limit(ctx, r.Timeout)
+	defer stop()
+	watch := func(p Progress) {
+		if limit.progress(p) && progress != nil {
+			progress(p)
+		}
+	}
+	if r.Conversation != "" {
+		if !s.owners.allow(r.Conversation, r.Client.Key) {
+			return Answer{}, unknownConversation(r.Conversation)
+		}
+		return s.resume(limit, r, watch)
+	}
+	return s.first(limit, r, watch)
+}
+
+// check refuses requests that no source can answer.
+func (s *Service) check(r *Request) error {
+	switch {
+	case r.Conversation == "" && r.Decision != nil:
+		return perigee.Errorf(perigee.ClassInvalid, "a decision needs a conversation").
+			WithHint("give the conversation of the answer that said what the agent waits for")
+	case r.Conversation == "" && strings.TrimSpace(r.Prompt) == "":
+		return perigee.Errorf(perigee.ClassInvalid, "the prompt is empty").WithHint("write what is to be answered")
+	case r.Prompt != "" && r.Decision != nil:
+		return perigee.Errorf(perigee.ClassInvalid, "an ask has a prompt or a decision, not both").
+			WithHint("give the decision first, and ask again when the agent has ended")
+	case r.Timeout < 0:
+		return perigee.Errorf(perigee.ClassInvalid, "the time limit is negative")
+	case r.Model != "" && !r.Allows(r.Model) && (s.opts.Resolve == nil || !r.Allows(s.opts.Resolve(r.Model))):
+		return r.Forbidden(r.Model)
+	}
+	return nil
+}
+
+// first has the first source answer that does not decline.
+func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answer, error) {
+	var refused refusals
+	for _, source := range s.opts.Sources() {
+		if source.Asker == nil {
+			refused.add(source.Name, &perigee.Error{Class: perigee.ClassUnavailable, Message: source.Why, Hint: source.Hint})
+			continue
+		}
+		answer, err := source.Asker.Ask(ctx, r, progress)
+		if errors.Is(err, ErrDeclined) && ctx.Err() == nil {
+			refused.add(source.Name, perigee.AsError(err))
+			continue
+		}
+		if err != nil {
+			return Answer{}, refused.after(ctx.explain(err))
+		}
+		answer.Source = cmp.Or(answer.Source, source.Name)
+		answer.Skipped = append(slices.Clone(refused.skipped), answer.Skipped...)
+		return answer, nil
+	}
+	return Answer{}, refused.error()
+}
+
+// resume has the source answer that has the conversation.
+func (s *Service) resume(ctx *limited, r Request, progress func(Progress)) (Answer, error) {
+	var trouble refusals
+	for _, source := range s.opts.Sources() {
+		holder, ok := source.Asker.(Holder)
+		if !ok {
+			continue
+		}
+		has, err := holder.Has(ctx, r.Conversation)
+		switch {
+		case ctx.Err() != nil:
+			return Answer{}, ctx.explain(ctx.Err())
+		case err != nil:
+			trouble.add(source.Name, perigee.AsError(err))
+		case has:
+			answer, err := source.Asker.Ask(ctx, r, progress)
+			if err != nil {
+				return Answer{}, ctx.explain(err)
+			}
+			answer.Source = cmp.Or(answer.Source, source.Name)
+			return answer, nil
+		}
+	}
+	id := perigee.Clip(r.Conversation, 100)
+	if len(trouble.skipped) > 0 {
+		e := trouble.error()
+		unknown := "conversation " + id + " was not found, and not every source could be asked: "
+		e.Message = unknown + trouble.list()
+		if trouble.private() {
+			e.Public = unknown + trouble.public()
+		}
+		return Answer{}, e
+	}
+	return Answer{}, unknownConversation(r.Conversation)
+}
+
+func unknownConversation(id string) error {
+	return perigee.Errorf(perigee.ClassNotFound, "no source has the conversation %s", perigee.Clip(id, 100)).
+		WithHint("leave conversation out to start a new one; those of models are kept for 24 hours, " +
+			"and a key continues only those that it began, with an agent until perigee is restarted")
+}
+
+// refusals are the sources that have not answered.
+type refusals struct {
+	skipped []Skipped
+	classes []perigee.Class
+	hints   []string
+}
+
+func (r *refusals) add(source string, e *perigee.Error) {
+	r.skipped = append(r.skipped, Skipped{Source: source, Reason: e.Message, Public: e.Public})
+	r.classes = append(r.classes, e.Class)
+	if e.Hint != "" && !slices.Contains(r.hints, e.Hint) {
+		r.hints = append(r.hints, e.Hint)
+	}
+}
+
+// after adds the sources that were skipped before to an error.
+func (r *refusals) after(err error) error {
+	if len(r.skipped) == 0 {
+		return err
+	}
+	e := *perigee.AsError(err)
+	if e.Public != "" || r.private() {
+		e.Public = cmp.Or(e.Public, e.Error()) + " (skipped: " + r.public() + ")"
+	}
+	e.Message += " (skipped: " + r.list() + ")"
+	return &e
+}
+
+func (r *refusals) list() string { return list(r.skipped) }
+
+// public is the list for clients that may not see details of this machine.
+func (r *refusals) public() string { return list(Answer{Skipped: r.skipped}.ForClient().Skipped) }
+
+// private reports whether a reason is not for such clients.
+func (r *refusals) private() bool {
+	return slices.ContainsFunc(r.skipped, func(s Skipped) bool { return s.Public != "" })
+}
+
+func list(skipped []Skipped) string {
+	texts := make([]string, len(skipped))
+	for i, s := range skipped {
+		texts[i] = s.Source + ": " + s.Reason
+	}
+	return strings.Join(texts, "; ")
+}
+
+// error names all sources. Its class is that of all of them, or else unavailable.
+func (r *refusals) error() *perigee.Error {
+	if len(r.skipped) == 0 {
+		return perigee.Errorf(perigee.ClassUnavailable, "there is no source that could answer").
+			WithHint("set mcp.ask in the configuration, for example to [ide, langserver, model]")
+	}
+	e := perigee.Errorf(perigee.ClassUnavailable, "the prompt was not handed over: %s", r.list())
+	if r.private() {
+		e.Public = "the prompt was not handed over: " + r.public()
+	}
+	if len(slices.Compact(slices.Clone(r.classes))) == 1 {
+		e.Class = r.classes[0]
+	}
+	e.Hint = strings.Join(r.hints, "; or ")
+	if e.Hint == "" {
+		e.Hint = "`perigee bridge list` shows the open windows, `perigee langserver status` the language servers, `perigee models` the models"
+	}
+	e.Cause = ErrDeclined
+	return e
+}

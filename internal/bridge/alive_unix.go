@@ -1,0 +1,13 @@
+//go:build unix
+
+package bridge
+
+import (
+	"errors"
+	"syscall"
+)
+
+// alive reports whether there is a process. One of another user cannot be signalled, but is there.
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

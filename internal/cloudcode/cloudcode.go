@@ -1,0 +1,109 @@
+// Package cloudcode is the framing of Google's private Cloud Code API (v1internal), which serves Antigravity: the envelope
+// around a request, the ids that it carries, and the envelope around an answer. Inside the envelopes is the Gemini dialect.
+//
+// The package is pure. It knows neither endpoints nor accounts.
+package cloudcode
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// The types of requests that the API distinguishes.
+const (
+	TypeAgent  = "agent"
+	TypeImage  = "image_gen"
+	TypeSearch = "web_search"
+)
+
+// ResponseMember is the member of an answer, or of a chunk of a stream, that holds the answer of the model.
+const ResponseMember = "response"
+
+// An Envelope is the object around a request.
+type Envelope struct {
+	Project   string
+	Model     string
+	Type      string
+	RequestID string // empty: none is sent
+	CLI       bool   // the plainer form: project, model and request only
+}
+
+// Wrap returns the bytes before and after the request. Equal requests give equal bytes except for the request id, which is in
+// the bytes before.
+func (e Envelope) Wrap() (before, after []byte) {
+	w := rawjson.Writer{Buf: make([]byte, 0, 256)}
+	w.Object().Key("project").String(e.Project).Key("model").String(e.Model)
+	if !e.CLI {
+		w.Members(`"userAgent":"antigravity"`).Key("requestType").String(e.Type)
+		if e.RequestID != "" {
+			w.Key("requestId").String(e.RequestID)
+		}
+	}
+	return w.Key("request").Buf, []byte{'}'}
+}
+
+// Unwrap takes an answer out of its envelope; some come without one.
+func Unwrap(data []byte) []byte {
+	c := rawjson.NewCursor(data)
+	if c.Kind() != rawjson.Object {
+		return data
+	}
+	for key := range c.Object() {
+		if string(key) == ResponseMember && c.Kind() == rawjson.Object {
+			return c.Raw()
+		}
+	}
+	return data
+}
+
+// RequestID identifies one attempt of a call, in the form of a UUID. It is derived from the id of the call, so that the logs of
+// both sides can be compared.
+func RequestID(call string, attempt int) string {
+	sum := sha256.Sum256([]byte("request " + strconv.Itoa(attempt) + " " + call))
+	sum[6] = sum[6]&0x0F | 0x40
+	sum[8] = sum[8]&0x3F | 0x80
+	h := hex.EncodeToString(sum[:16])
+	return "agent-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// SessionID identifies a conversation, so that the API finds its prompt cache. It is the same for all turns: it is derived from
+// the session that the client names, or else from the user's first text.
+func SessionID(client perigee.Client, p *perigee.Prompt) string {
+	from := client.Session
+	if from == "" {
+		from = firstText(p)
+	}
+	sum := sha256.Sum256([]byte("session " + client.Key + "\x00" + from))
+	return "-" + strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>1, 10)
+}
+
+// firstText is the first text of the user.
+func firstText(p *perigee.Prompt) string {
+	for i := range p.Contents {
+		if p.Contents[i].Role == perigee.RoleModel {
+			continue
+		}
+		for j := range p.Contents[i].Parts {
+			if part := &p.Contents[i].Parts[j]; part.Kind == perigee.PartText && part.Text != "" {
+				return part.Text
+			}
+		}
+	}
+	return ""
+}
+
+// WithSession returns the prompt with a session id, unless the client has set one.
+func WithSession(p *perigee.Prompt, session string) *perigee.Prompt {
+	if session == "" || p.Extra.Get("sessionId") != nil {
+		return p
+	}
+	e := p.Edit()
+	field := perigee.Field{Name: "sessionId", Value: rawjson.AppendString(nil, session)}
+	e.Extra = append(e.Extra[:len(e.Extra):len(e.Extra)], field)
+	return e.Prompt
+}

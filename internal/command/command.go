@@ -1,0 +1,117 @@
+// Package command is what the commands of perigee share: configuration, the running daemon, the store, usage errors.
+package command
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/sqlstore"
+	"perigee/internal/terminal"
+)
+
+// DaemonOptions are the options with which commands use package daemon. Its warnings are printed as messages.
+func DaemonOptions(env *cli.Env, loaded *config.Loaded) daemon.Options {
+	return daemon.Options{
+		Loaded: loaded, Version: env.Program.Version,
+		Logger: slog.New(terminal.NewSentenceHandler(func(sentence string) { env.Say("%s", sentence) })),
+	}
+}
+
+// Load reads the configuration. Secrets of keys that spare reports need not exist.
+func Load(env *cli.Env, spare func(key string) bool) (*config.Loaded, error) {
+	return config.Load(config.Sources{Path: env.Config, Spare: spare})
+}
+
+// NoSecrets is a spare function for commands that use no secret, so that they work in a shell that has none.
+func NoSecrets(string) bool { return true }
+
+// Connect returns a handle on the running daemon or, if none runs, on the store and the upstreams. Only the latter needs
+// secrets, except those that spare reports.
+func Connect(ctx context.Context, env *cli.Env, loaded *config.Loaded, spare func(key string) bool) (*daemon.Handle, error) {
+	if !daemon.Running(ctx, loaded.Config) {
+		var err error
+		if loaded, err = Load(env, spare); err != nil {
+			return nil, err
+		}
+	}
+	return daemon.Connect(ctx, DaemonOptions(env, loaded))
+}
+
+// ExceptSignIn spares all secrets but those of the OAuth client and of proxies.
+func ExceptSignIn(key string) bool {
+	return !strings.HasSuffix(key, ".oauth.client_secret") && !strings.HasSuffix(key, "proxy")
+}
+
+// ExceptUpstreams spares all secrets but those of upstreams.
+func ExceptUpstreams(key string) bool { return !strings.HasPrefix(key, "upstreams[") }
+
+// ReadRecorded gets a path from the running daemon, which knows calls that are not on disk yet. If none runs it reads the
+// store. A store that does not exist yet yields nothing.
+func ReadRecorded[T any](
+	ctx context.Context, env *cli.Env, cfg *config.Config, path string, read func(*sqlstore.Store) (T, error),
+) (found T, err error) {
+	if found, err = daemon.Ask[T](ctx, cfg, path); !errors.Is(err, daemon.ErrNotRunning) {
+		return found, err
+	}
+	options := daemon.StoreOptions(cfg)
+	options.ReadOnly = true
+	store, err := sqlstore.Open(ctx, options)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		if _, missing := os.Stat(cfg.DataDir); errors.Is(missing, fs.ErrNotExist) && cfg.Store.URL.IsZero() {
+			env.Say("the data directory %s does not exist", cfg.DataDir)
+		}
+		env.Say("%v", err)
+		return found, nil
+	}
+	if err != nil {
+		return found, err
+	}
+	defer store.Close()
+	return read(store)
+}
+
+// Misused turns an error of class invalid into a usage error, for commands whose only input is the command line and the
+// configuration.
+func Misused(err error) error {
+	if e, ok := errors.AsType[*perigee.Error](err); ok && e.Class == perigee.ClassInvalid {
+		return cli.Usagef("%s", err)
+	}
+	return err
+}
+
+// Parameters are the parameters of a query to the daemon, without the empty ones.
+func Parameters(values map[string]string) url.Values {
+	query := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+// Timestamp is a time as a parameter, empty for the zero time.
+func Timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}
+
+// StateText is the state of an account inside a sentence.
+func StateText(state string) string {
+	if state == perigee.AccountVerification {
+		return "to be verified"
+	}
+	return strings.ReplaceAll(state, "_", " ")
+}

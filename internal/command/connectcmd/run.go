@@ -1,0 +1,195 @@
+package connectcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/config"
+	"perigee/internal/connect"
+	"perigee/internal/connect/lease"
+	"perigee/internal/simulator"
+	"perigee/internal/terminal"
+)
+
+// Run starts a client whose environment points at perigee. It starts a daemon if none is running; that one ends with the last
+// client that was started this way.
+func Run(ctx context.Context, env *cli.Env, args []string) error {
+	var clientArgs []string
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, clientArgs = args[:at], args[at+1:]
+	}
+	model := env.Flags.String("model", "", "")
+	key := env.Flags.String("key", "", "")
+	daemon := env.Flags.Bool(backgroundFlag, false, "")
+	names, err := env.Parse(args, 1)
+	switch {
+	case err != nil:
+		return err
+	case *daemon:
+		return background(ctx, env)
+	case len(names) == 0:
+		return cli.Usagef("run: name a client: %s", strings.Join(runnable(), ", "))
+	}
+	c, err := connect.Find(names[0])
+	if err != nil {
+		return cli.Usagef("run: %v", err)
+	}
+	if c.Program == "" {
+		return perigee.Errorf(perigee.ClassUnimplemented, "%s cannot be started by perigee", c.Title).WithHint("perigee connect %s says what it needs", c.Name)
+	}
+	src := sources(env)
+	loaded, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	secret, _, err := chooseKey("run", loaded.Config, *key)
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath(c.Program)
+	if err != nil {
+		return perigee.Errorf(perigee.ClassNotFound, "%s is not installed: there is no program %s on PATH", c.Title, c.Program).
+			WithHint("install it: %s", c.Install)
+	}
+	leases := leaseDir(loaded.Config)
+	give, err := leases.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer give()
+	status, err := reachDaemon(ctx, env, loaded, leases)
+	if err != nil {
+		return err
+	}
+	target := connect.Target{Key: secret, Model: chooseModel(ctx, env, loaded, c, *model)}
+	if target.URL, err = address(loaded.Config, status.Listen); err != nil {
+		return err
+	}
+	if status.Simulated {
+		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
+	}
+	return start(env, c, program, target, clientArgs)
+}
+
+func leaseDir(cfg *config.Config) lease.Dir { return lease.Dir(filepath.Join(cfg.DataDir, "run")) }
+
+// sources are those of perigee serve.
+func sources(env *cli.Env) config.Sources {
+	return config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models()}
+}
+
+func runnable() []string {
+	var names []string
+	for _, c := range connect.Clients() {
+		if c.Program != "" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// start runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.
+func start(env *cli.Env, c *connect.Client, program string, target connect.Target, args []string) error {
+	machine, err := thisMachine()
+	if err != nil {
+		return err
+	}
+	launch, err := c.Launch(machine, target)
+	if err != nil {
+		return err
+	}
+	if launch.Warning != "" {
+		env.Say("%s", launch.Warning)
+	}
+	dir, remove, err := privateFiles(launch)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	inDir := func(text string) string { return strings.ReplaceAll(text, "{dir}", dir) }
+	var cmdArgs, cmdEnv []string
+	for _, arg := range launch.Args {
+		cmdArgs = append(cmdArgs, inDir(arg))
+	}
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); !slices.Contains(launch.Unset, name) {
+			cmdEnv = append(cmdEnv, variable)
+		}
+	}
+	for _, variable := range launch.Env {
+		if name, value, _ := strings.Cut(variable, "="); len(launch.Files) > 0 && strings.HasPrefix(value, "{dir}") {
+			variable = name + "=" + inDir(value)
+		}
+		cmdEnv = append(cmdEnv, variable)
+	}
+	cmd := exec.Command(program, append(cmdArgs, args...)...)
+	cmd.Env = cmdEnv
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
+	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
+		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)
+	}
+	return err
+}
+
+// wait starts a command and passes signals on until it ends.
+func wait(cmd *exec.Cmd) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	atTerminal := terminal.Is(cmd.Stdin)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if !atTerminal || !fromTerminal(s) {
+				_ = cmd.Process.Signal(s) // it may have ended
+			}
+		case err := <-ended:
+			if cmd.ProcessState == nil {
+				return err
+			}
+			if code := exitStatus(cmd.ProcessState); code != 0 {
+				return &command.ExitStatus{Code: code}
+			}
+			return nil
+		}
+	}
+}
+
+// privateFiles makes a new directory that only this user can read, with the files of a launch.
+func privateFiles(launch connect.Launch) (dir string, remove func(), err error) {
+	if len(launch.Files) == 0 {
+		return "", func() {}, nil
+	}
+	if dir, err = os.MkdirTemp("", "perigee-run-"); err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	for name, data := range launch.Files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600))
+	}
+	for name, target := range launch.Links {
+		err = errors.Join(err, os.Symlink(target, filepath.Join(dir, filepath.FromSlash(name))))
+	}
+	if err != nil {
+		remove()
+		return "", nil, fmt.Errorf("write settings for the client: %w", err)
+	}
+	return dir, remove, nil
+}

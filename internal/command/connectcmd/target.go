@@ -1,0 +1,109 @@
+package connectcmd
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/config"
+	"perigee/internal/connect"
+	"perigee/internal/daemon"
+	"perigee/internal/match"
+)
+
+// exceptKeys spares all secrets but those of client keys.
+func exceptKeys(key string) bool { return !strings.HasPrefix(key, "keys[") }
+
+// address returns the base URL of perigee: where the daemon listens, or else where it is configured to.
+func address(cfg *config.Config, listens string) (string, error) {
+	if listens == "" {
+		scheme := "http://"
+		if cfg.TLS.Cert != "" {
+			scheme = "https://"
+		}
+		listens = scheme + cfg.Listen
+	}
+	u, err := url.Parse(listens)
+	if err != nil || u.Host == "" {
+		return "", perigee.Errorf(perigee.ClassInvalid, "perigee listens on %s, which clients cannot use", listens).
+			WithHint("set listen in the configuration to an address such as 127.0.0.1:8741")
+	}
+	host, port := u.Hostname(), u.Port()
+	if port == "0" {
+		return "", perigee.Errorf(perigee.ClassUnavailable, "the port of perigee is not known: listen is %s, and no daemon is running", cfg.Listen).
+			WithHint("start perigee serve first, or configure a port")
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, port), nil
+}
+
+// chooseKey returns a configured key: the named one, or the first. Without configured keys it is zero.
+func chooseKey(name string, cfg *config.Config, wanted string) (perigee.Secret, string, error) {
+	var names []string
+	for _, k := range cfg.Keys {
+		if wanted == "" || k.Name == wanted {
+			return k.Secret, k.Name, nil
+		}
+		names = append(names, k.Name)
+	}
+	switch near := match.Nearest(wanted, names, 1); {
+	case wanted == "":
+		return perigee.Secret{}, "", nil
+	case len(names) == 0:
+		return perigee.Secret{}, "", cli.Usagef("%s: there are no keys in the configuration; leave out --key", name)
+	case len(near) > 0:
+		return perigee.Secret{}, "", cli.Usagef("%s: no key is named %q; did you mean %s?", name, wanted, near[0])
+	default:
+		return perigee.Secret{}, "", cli.Usagef("%s: no key is named %q; the keys are %s", name, wanted, strings.Join(names, ", "))
+	}
+}
+
+// variableOf returns the environment variable that a secret was read from, or an empty name.
+func variableOf(loaded *config.Loaded, secret perigee.Secret) string {
+	for _, name := range loaded.Variables {
+		if secret.Equal(os.Getenv(name)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// chooseModel returns the model for a client: the wanted one, the configured default, the client's own if perigee has it, or the
+// first that perigee has. Without a daemon it is not known what perigee has.
+func chooseModel(ctx context.Context, env *cli.Env, loaded *config.Loaded, c *connect.Client, wanted string) string {
+	if wanted == "" {
+		wanted = loaded.Config.Models.Default
+	}
+	if wanted != "" || !daemon.Running(ctx, loaded.Config) {
+		return wanted
+	}
+	handle, err := daemon.Connect(ctx, command.DaemonOptions(env, loaded))
+	if err != nil {
+		return ""
+	}
+	defer handle.Close()
+	list, err := handle.Models(ctx, "")
+	if err != nil {
+		return ""
+	}
+	has := func(wanted string) func(perigee.ModelRow) bool {
+		return func(r perigee.ModelRow) bool { return r.ID == wanted }
+	}
+	gemini := func(r perigee.ModelRow) bool {
+		return strings.HasPrefix(r.ID, "gemini-") && !strings.Contains(r.ID, "embedding")
+	}
+	for _, suits := range []func(perigee.ModelRow) bool{has(c.Model), has("gemini-3-flash"), gemini} {
+		if at := slices.IndexFunc(list.Rows, suits); at >= 0 {
+			return list.Rows[at].ID
+		}
+	}
+	return ""
+}

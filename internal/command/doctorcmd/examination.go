@@ -1,0 +1,238 @@
+package doctorcmd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/bridge"
+	"perigee/internal/cli"
+	"perigee/internal/command"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/daemon/remote"
+	"perigee/internal/datadir"
+	"perigee/internal/doctor"
+	"perigee/internal/hostglob"
+	"perigee/internal/redact"
+	"perigee/internal/redirect"
+	"perigee/internal/simulator"
+	"perigee/internal/truststore"
+	"perigee/internal/truststore/install"
+	"perigee/internal/upstream/wire"
+)
+
+// An examination is one run of the command.
+type examination struct {
+	env     *cli.Env
+	machine truststore.Machine
+	offline bool
+	limit   time.Duration
+
+	loaded *config.Loaded // never nil: what could be read of the configuration, or else defaults
+	valid  bool           // the configuration has no problems
+	daemon doctor.Daemon
+	remote *remote.Client // nil: no daemon is running
+}
+
+// run runs all checks. What asks providers comes after what looks at this machine: without a daemon, accounts are asked about only
+// if data directory and database are in order, because opening the database for writing changes permissions and its schema.
+func (e *examination) run(ctx context.Context) []doctor.Result {
+	progress := e.env.Progress(ctx)
+	defer progress.Close()
+	waiting := func(names []string) { progress.Update("waiting for %s", strings.Join(names, ", ")) }
+	progress.Step("checking this machine")
+	results := []doctor.Result{e.readConfig(ctx)}
+	e.reachDaemon(ctx)
+	results = append(results, doctor.Run(ctx, e.local(), e.limit, waiting)...)
+	progress.Step("asking upstreams and accounts")
+	checks, end := e.sources(ctx, results)
+	defer end()
+	results = append(results, doctor.Run(ctx, checks, e.limit, waiting)...)
+	secrets := redact.New(e.loaded.Config.Secrets()...)
+	for i := range results {
+		results[i].Detail = e.env.Hint(clean(secrets, results[i].Detail))
+		results[i].Fix = e.env.Hint(secrets.Text(results[i].Fix))
+	}
+	return doctor.Sorted(results)
+}
+
+// clean removes secrets from a text, also those that only their form shows. "NAME=…" stays, which is how commands leave a value to
+// the reader.
+func clean(known *redact.Redactor, text string) string {
+	const left, kept = "=…", "\x00"
+	text = redact.Credentials(strings.ReplaceAll(known.Text(text), left, kept))
+	return strings.ReplaceAll(text, kept, left)
+}
+
+// readConfig reads the configuration. With problems, the other checks use the values that could be read, or defaults.
+func (e *examination) readConfig(ctx context.Context) doctor.Result {
+	ctx, cancel := context.WithTimeout(ctx, e.limit)
+	defer cancel()
+	src := config.Sources{Path: e.env.Config, Models: simulator.Models()}
+	loaded, borrowed, problems := command.Inspect(ctx, e.env, src)
+	e.loaded, e.valid = loaded, problems == nil
+	if loaded == nil {
+		e.loaded = defaults()
+	} else if cfg := loaded.Config; cfg.DataDir == "" || cfg.Listen == "" {
+		preset := defaults().Config
+		if cfg.DataDir == "" {
+			cfg.DataDir = preset.DataDir
+		}
+		if cfg.Listen == "" {
+			cfg.Listen = preset.Listen
+		}
+	}
+	if dir, err := filepath.Abs(e.loaded.Config.DataDir); err == nil {
+		e.loaded.Config.DataDir = dir // so that fixes work in any directory
+	}
+	return doctor.Config(loaded, problems, borrowed)
+}
+
+// defaults is the configuration of the environment alone, or the preset one if that has problems, too.
+func defaults() *config.Loaded {
+	src := config.Sources{ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }, Spare: command.NoSecrets}
+	for _, isUsed := range []func(name string) bool{
+		func(name string) bool { return name != config.EnvFile },
+		func(name string) bool { return !strings.HasPrefix(name, "PERIGEE_") },
+	} {
+		src.Env = func(name string) (string, bool) {
+			if !isUsed(name) {
+				return "", false
+			}
+			return os.LookupEnv(name)
+		}
+		if loaded, err := config.Load(src); err == nil {
+			return loaded
+		}
+	}
+	return &config.Loaded{Config: &config.Config{}}
+}
+
+// reachDaemon asks the daemon of the data directory what it works with.
+func (e *examination) reachDaemon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, e.limit)
+	defer cancel()
+	cfg := e.loaded.Config
+	status, err := daemon.Status(ctx, cfg)
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return
+	}
+	e.daemon.PID = datadir.Holder(cfg.DataDir)
+	if err != nil {
+		e.daemon.Err = err
+		return
+	}
+	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))
+}
+
+// local are the checks of this machine.
+func (e *examination) local() []doctor.Check {
+	cfg := e.loaded.Config
+	home, _ := os.UserHomeDir()
+	one := func(name string, run func(ctx context.Context) doctor.Result) doctor.Check {
+		return doctor.Check{Name: name, Run: func(ctx context.Context) []doctor.Result { return []doctor.Result{run(ctx)} }}
+	}
+	checks := []doctor.Check{
+		one(doctor.NameDataDir, func(ctx context.Context) doctor.Result { return doctor.DataDir(ctx, cfg.DataDir) }),
+		one(doctor.NameDisk, func(ctx context.Context) doctor.Result {
+			return doctor.DiskSpace(ctx, cfg.DataDir, int64(cfg.Traces.Keep), nil)
+		}),
+		one(doctor.NameStore, func(ctx context.Context) doctor.Result {
+			return doctor.Store(ctx, daemon.StoreOptions(cfg), e.offline)
+		}),
+		one(doctor.NameClock, e.clock),
+		one(doctor.NameListen, func(ctx context.Context) doctor.Result { return doctor.Listen(ctx, cfg.Listen, e.daemon) }),
+		{Name: doctor.NameService, Run: func(ctx context.Context) []doctor.Result {
+			return doctor.HostService(home, e.offline).Check(ctx, e.remote != nil)
+		}},
+		{Name: doctor.NameProxy, Run: func(ctx context.Context) []doctor.Result {
+			return doctor.CheckProxies(ctx, doctor.Proxies(e.loaded), e.offline)
+		}},
+		one(doctor.NameLangserver, e.langservers),
+		one(doctor.NameCA, e.ca),
+		one(doctor.NameRedirect, e.redirect),
+		one(doctor.NameBridge, func(ctx context.Context) doctor.Result {
+			dir, err := bridge.Dir()
+			if err != nil {
+				return doctor.Result{Check: doctor.NameBridge, Status: doctor.OK, Detail: err.Error()}
+			}
+			return doctor.Bridge(ctx, dir, e.env.Program.Version, e.offline)
+		}),
+		{Name: doctor.NameClient + "*", Run: e.clients},
+	}
+	if e.remote != nil {
+		path := e.loaded.Path
+		if path != "" {
+			path, _ = filepath.Abs(path)
+		}
+		checks = append(checks, one(doctor.NameDaemon, func(context.Context) doctor.Result {
+			return doctor.Version(e.env.Program.Version, path, e.daemon)
+		}))
+	}
+	return checks
+}
+
+// clock compares the clock with the first upstream that is on the network.
+func (e *examination) clock(ctx context.Context) doctor.Result {
+	c := doctor.Clock{DataDir: e.loaded.Config.DataDir}
+	for _, u := range e.loaded.Config.Upstreams {
+		if address := doctor.UpstreamOf(u, e.loaded).URL; address != "" && !e.offline {
+			transport, err := wire.NewProxyTransport(u.Proxy)
+			if err != nil {
+				continue
+			}
+			transport.Configure(func(t *http.Transport) { t.DisableKeepAlives = true })
+			c.URL, c.Client = address, wire.NewClient(transport)
+			break
+		}
+	}
+	return c.Check(ctx)
+}
+
+func (e *examination) langservers(ctx context.Context) doctor.Result {
+	cfg := e.loaded.Config
+	var rows []perigee.LangserverRow
+	if e.remote != nil {
+		rows, _ = daemon.Langservers(ctx, cfg)
+	}
+	var list []doctor.Langserver
+	for _, u := range cfg.Upstreams {
+		if u.Kind != config.KindLangserver {
+			continue
+		}
+		l := doctor.Langserver{Upstream: u, Config: e.loaded.Path, Cache: filepath.Join(cfg.DataDir, "langserver", "probes")}
+		l.Command, l.Err = daemon.LangserverCommand(u)
+		if i := slices.IndexFunc(rows, func(r perigee.LangserverRow) bool { return r.Upstream == u.Name }); i >= 0 {
+			l.Row = &rows[i]
+		}
+		list = append(list, l)
+	}
+	return doctor.Langservers(list)
+}
+
+func (e *examination) ca(ctx context.Context) doctor.Result {
+	cfg := e.loaded.Config
+	hosts, _ := hostglob.Parse(cfg.Interception.Hosts) // a problem of the configuration
+	dir, err := filepath.Abs(filepath.Join(cfg.DataDir, "ca"))
+	if err != nil {
+		dir = filepath.Join(cfg.DataDir, "ca")
+	}
+	return doctor.CA(ctx, install.CA{Dir: dir, Hosts: hosts, Machine: e.machine, Running: e.remote != nil}, time.Now())
+}
+
+func (e *examination) redirect(ctx context.Context) doctor.Result {
+	status, err := redirect.Installed(ctx)
+	wanted := slices.ContainsFunc(e.loaded.Config.Upstreams, func(u config.Upstream) bool { return u.Intercept == "transparent" })
+	return doctor.Redirect{Status: status, Err: err, Wanted: wanted, Running: e.remote != nil}.Check()
+}
+
+// discard is for what package daemon logs while it is asked.
+var discard = slog.New(slog.DiscardHandler)

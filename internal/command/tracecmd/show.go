@@ -1,0 +1,52 @@
+package tracecmd
+
+import (
+	"context"
+	"path/filepath"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
+	"perigee/internal/config"
+	"perigee/internal/redact"
+	"perigee/internal/terminal"
+	"perigee/internal/trace"
+	"perigee/internal/trace/replay"
+	"perigee/internal/trace/story"
+)
+
+// tracesDir is where the trace directories are.
+func tracesDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "traces") }
+
+// tell prints a call: from its trace directory if that is there, and otherwise what the database has.
+func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trace) error {
+	directory, err := replay.Open(ctx, tracesDir(cfg), &t.TraceRow)
+	if err != nil {
+		directory = nil
+		if perigee.AsError(err).Class != perigee.ClassNotFound {
+			env.Say("%v", err)
+		}
+	}
+	if env.JSON {
+		return cli.WriteJSON(env, detailed(t, directory))
+	}
+	s := story.Story{Call: *t, Trace: directory, Redact: redact.New(cfg.Secrets()...).Text, Width: env.Width(),
+		Palette: terminal.PaletteOf(env.Stdout), Zone: report.Zone()}
+	return s.Write(env.Stdout)
+}
+
+// A details is a call as JSON, with where its files are.
+type details struct {
+	perigee.Trace
+	Directory string   `json:"directory"` // empty: there is none
+	Files     []string `json:"files"`
+	ReplayOf  string   `json:"replay_of,omitempty"`
+}
+
+func detailed(t *perigee.Trace, directory *trace.Trace) details {
+	d := details{Trace: *t, Files: []string{}}
+	if directory != nil {
+		d.Directory, d.Files, d.ReplayOf, d.Bodies = directory.Dir, directory.Files(), directory.Meta.ReplayOf, directory.Meta.Bodies
+	}
+	return d
+}

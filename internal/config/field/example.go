@@ -1,0 +1,60 @@
+package field
+
+import (
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// NodeKind is the kind of node that values of a type are written as.
+func NodeKind(t reflect.Type) yaml.Kind {
+	switch {
+	case IsMapping(t), t.Kind() == reflect.Map:
+		return yaml.MappingNode
+	case t.Kind() == reflect.Slice:
+		return yaml.SequenceNode
+	}
+	return yaml.ScalarNode
+}
+
+// HintForKind says how a value is written that was given as a node of another kind.
+func HintForKind(t reflect.Type, node *yaml.Node) string {
+	list := t.Kind() == reflect.Slice
+	switch example := exampleItem(ElemOf(t)); {
+	case list && node.Kind == yaml.MappingNode:
+		return "begin each item with -"
+	case list && node.Kind == yaml.ScalarNode && example != "":
+		return "write each item as - " + example
+	case list && node.Kind == yaml.ScalarNode:
+		return "put it in [ ]"
+	case IsMapping(t) && node.Kind == yaml.ScalarNode && example != "":
+		return "write it as " + example
+	}
+	return ""
+}
+
+// exampleItem is a mapping with its required keys, "" if it has none.
+func exampleItem(t reflect.Type) string {
+	var parts []string
+	for _, f := range Of(t) {
+		if f.Required {
+			parts = append(parts, f.Name+": "+ExampleOf(f))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// ExampleOf is a value for a required
+func ExampleOf(f *Field) string {
+	switch {
+	case f.Type.Kind() == reflect.Slice:
+		return "[" + f.Example + "]"
+	case f.Example != "":
+		return f.Example
+	}
+	return f.Enum[0]
+}

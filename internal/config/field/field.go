@@ -1,0 +1,204 @@
+// Package field describes the keys of a configuration by the tags of its structs: names, types, defaults, bounds, allowed values.
+// It reads single values and visits all values of a configuration. It does not know which keys there are.
+package field
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Field is a key of a mapping, as its struct field and the tags describe it. Decoding, defaults and validation use these
+// descriptions; the schema, the example file and the manual are generated from them and from the comments of the fields.
+type Field struct {
+	Index    int
+	Name     string // in the file
+	Path     string // "Limits.FirstByte"
+	Type     reflect.Type
+	Scalar   *Scalar           // type of the value, or of the items of a list or map; nil: mappings
+	Preset   *string           // the default as text; nil: none
+	presets  map[string]string // defaults of kinds for which it differs
+	Enum     []string
+	Kinds    []string // of upstreams; empty: all
+	Format   string   // for value.Check
+	Optional bool     // an empty text is accepted whatever the format
+	Min, Max string
+	Required bool
+	Example  string
+	Unused   bool // this version does not use the field
+}
+
+// Of lists the fields of a struct in order, and is nil for other types. The result must not be changed.
+func Of(t reflect.Type) []*Field {
+	if !IsMapping(t) {
+		return nil
+	}
+	if list, ok := known.Load(t); ok {
+		return list.([]*Field)
+	}
+	var list []*Field
+	for i := range t.NumField() {
+		list = append(list, readTags(t, i))
+	}
+	kept, _ := known.LoadOrStore(t, list)
+	return kept.([]*Field)
+}
+
+// known are the fields of structs by type. Tags are read once: a file may have thousands of the same structs.
+var known sync.Map
+
+// All are the fields of a struct and of all structs in it, by type.
+func All(root reflect.Type) map[reflect.Type][]*Field {
+	all := make(map[reflect.Type][]*Field)
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		all[t] = Of(t)
+		for _, f := range all[t] {
+			if elem := ElemOf(f.Type); IsMapping(elem) {
+				add(elem)
+			}
+		}
+	}
+	add(root)
+	return all
+}
+
+func readTags(t reflect.Type, index int) *Field {
+	sf := t.Field(index)
+	list := func(tag string) []string {
+		return strings.FieldsFunc(sf.Tag.Get(tag), func(r rune) bool { return r == ',' })
+	}
+	f := &Field{
+		Index: index, Name: sf.Tag.Get("yaml"), Path: t.Name() + "." + sf.Name, Type: sf.Type,
+		Enum: list("enum"), Kinds: list("kinds"), Format: sf.Tag.Get("format"), Min: sf.Tag.Get("min"), Max: sf.Tag.Get("max"),
+		Required: sf.Tag.Get("required") == "true", Example: sf.Tag.Get("example"), Unused: sf.Tag.Get("later") == "*",
+	}
+	if preset, ok := sf.Tag.Lookup("default"); ok {
+		f.Preset = &preset
+	}
+	for _, preset := range list("kind_default") {
+		kind, text, _ := strings.Cut(preset, "=")
+		if f.presets == nil {
+			f.presets = make(map[string]string)
+		}
+		f.presets[kind] = text
+	}
+	f.Format, f.Optional = strings.CutSuffix(f.Format, "?")
+	f.Scalar = Scalars[ElemOf(f.Type)]
+	return f
+}
+
+// Belongs reports whether upstreams of a kind have the field.
+func (f *Field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
+
+// PresetFor is the default for upstreams of a kind; nil: none.
+func (f *Field) PresetFor(kind string) *string {
+	if preset, ok := f.presets[kind]; ok {
+		return &preset
+	}
+	return f.Preset
+}
+
+// Find returns the field with a name, or nil.
+func Find(fields []*Field, name string) *Field {
+	if i := slices.IndexFunc(fields, func(f *Field) bool { return f.Name == name }); i >= 0 {
+		return fields[i]
+	}
+	return nil
+}
+
+// IsMapping reports whether values of type t are mappings with known keys.
+func IsMapping(t reflect.Type) bool { return t.Kind() == reflect.Struct && Scalars[t] == nil }
+
+// ElemOf is the type of the items of a list or map, and t itself for other types.
+func ElemOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		return t.Elem()
+	}
+	return t
+}
+
+// A Setting is a value in a configuration.
+type Setting struct {
+	Key    string // "upstreams[0].keys[1]"
+	Field  *Field // for an item of a list or map: the field of the list or map
+	Value  reflect.Value
+	Item   bool   // of a list or map
+	Unused bool   // this version does not use it
+	Kind   string // of the upstream whose field it is
+}
+
+// Walk visits everything in the struct that c points to in the order of the file, mappings and lists before their contents. Where
+// visit returns false, the contents are skipped. Of a mapping with a kind, Walk visits the fields of that kind.
+func Walk(c any, visit func(Setting) bool) {
+	walkFields(reflect.ValueOf(c).Elem(), "", false, visit)
+}
+
+func walkFields(v reflect.Value, key string, unused bool, visit func(Setting) bool) {
+	kind := ""
+	if f := Find(Of(v.Type()), "kind"); f != nil {
+		kind = v.Field(f.Index).String()
+	}
+	for _, f := range Of(v.Type()) {
+		if f.Belongs(kind) {
+			walkValue(Setting{Key: Join(key, f.Name), Field: f, Value: v.Field(f.Index), Unused: unused || f.Unused, Kind: kind}, visit)
+		}
+	}
+}
+
+func walkValue(s Setting, visit func(Setting) bool) {
+	if !visit(s) {
+		return
+	}
+	item := s
+	item.Item = true
+	switch {
+	case IsMapping(s.Value.Type()):
+		walkFields(s.Value, s.Key, s.Unused, visit)
+	case s.Value.Kind() == reflect.Slice:
+		for i := range s.Value.Len() {
+			item.Key, item.Value = ItemKey(s.Key, i), s.Value.Index(i)
+			walkValue(item, visit)
+		}
+	case s.Value.Kind() == reflect.Map:
+		entries := s.Value.Interface().(map[string]string)
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			item.Key, item.Value = Join(s.Key, name), reflect.ValueOf(entries[name])
+			walkValue(item, visit)
+		}
+	}
+}
+
+// Leaves lists the single values outside lists and maps, which the environment and flags can set.
+func Leaves(c any) []Setting {
+	var list []Setting
+	Walk(c, func(s Setting) bool {
+		if Scalars[s.Value.Type()] != nil {
+			list = append(list, s)
+		}
+		return IsMapping(s.Value.Type())
+	})
+	return list
+}
+
+// Env is the environment variable of a setting.
+func (s Setting) Env() string {
+	return "PERIGEE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+}
+
+// Join adds a name to a key.
+func Join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// ItemKey is the key of an item of a list.
+func ItemKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
+
+// Parent takes the last part off a key: "a.b[0]", "a.b", "a".
+func Parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }

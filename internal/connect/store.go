@@ -1,0 +1,312 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/atomicfile"
+	"perigee/internal/connect/edit"
+)
+
+// A Store keeps what the files of clients were like before connect, one file for each client.
+type Store struct {
+	Dir string // <data_dir>/connect
+}
+
+// A kept is what is stored of a client.
+type kept struct {
+	Client string     `json:"client"`
+	URL    string     `json:"url"`
+	Model  string     `json:"model"`
+	Files  []keptFile `json:"files"`
+}
+
+// A keptFile is a settings file before connect, and what connect made of it.
+type keptFile struct {
+	Path     string         `json:"path"`
+	Target   string         `json:"target"` // after links
+	Root     string         `json:"root"`
+	Format   edit.Format    `json:"format"`
+	Existed  bool           `json:"existed"`
+	Mode     fs.FileMode    `json:"mode"`
+	Original []byte         `json:"original"`
+	Made     []string       `json:"made,omitempty"` // directories, outermost first
+	Written  []string       `json:"written"`        // SHA-256 of what connect has written, by every run since the original
+	Edited   bool           `json:"edited"`         // it was changed between two runs: the original is not to be restored
+	NewMode  fs.FileMode    `json:"new_mode"`
+	Set      []edit.Setting `json:"set"`
+	Undo     *edit.Undo     `json:"undo"`
+}
+
+// lockTime is how long a run waits for another one.
+const lockTime = 15 * time.Second
+
+// Lock waits until no other process changes settings. Closing what it returns gives the lock up.
+func (s Store) Lock(ctx context.Context) (release func(), err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	held, err := atomicfile.Lock(ctx, filepath.Join(s.Dir, "lock"), lockTime)
+	if errors.Is(err, atomicfile.ErrHeld) {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another perigee connect is running").WithHint("run this again when it has ended")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = held.Close() }, nil
+}
+
+func (s Store) path(client string) string { return filepath.Join(s.Dir, client+".json") }
+
+// load returns what is stored of a client; nothing is stored of one that is not connected.
+func (s Store) load(client string) (*kept, error) {
+	data, err := os.ReadFile(s.path(client))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &kept{Client: client}, nil
+	}
+	k := new(kept)
+	if err == nil {
+		err = json.Unmarshal(data, k)
+	}
+	for i := range k.Files {
+		if err == nil {
+			err = k.Files[i].check()
+		}
+	}
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassInternal, "the backup of %s cannot be read: %w", client, err).
+			WithHint("%s has it; without that file, connect and undo do not know what was there", s.path(client))
+	}
+	return k, nil
+}
+
+// check returns an error if something is missing that connect has written, or a directory is not one above the file.
+func (f *keptFile) check() error {
+	if !filepath.IsAbs(f.Path) || !filepath.IsAbs(f.Target) || !filepath.IsAbs(f.Root) || f.Undo == nil {
+		return errors.New("it is not complete")
+	}
+	for _, dir := range f.Made {
+		if !strings.HasPrefix(f.Target, filepath.Clean(dir)+string(filepath.Separator)) {
+			return fmt.Errorf("%s is not a directory above %s", dir, f.Target)
+		}
+	}
+	return nil
+}
+
+func (s Store) save(k *kept) error {
+	data, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(s.path(k.Client), append(data, '\n'))
+}
+
+func sum(data []byte) string {
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:])
+}
+
+// keep adds a change. If the file is kept already, its first original stays.
+func (k *kept) keep(c *Change) {
+	f := keptFile{
+		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
+		Made: missingDirs(c.found.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
+	}
+	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == f.Target })
+	if at < 0 {
+		k.Files = append(k.Files, f)
+		return
+	}
+	old := &k.Files[at]
+	ours := c.Exists && slices.Contains(old.Written, sum(c.Before))
+	untouched := c.Exists == old.Existed && bytes.Equal(c.Before, old.Original) // an earlier run was killed
+	old.Edited = old.Edited || !ours && !untouched
+	old.Written = append(old.Written, f.Written...)
+	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, old.Undo.Merge(f.Undo)
+	if !c.Exists {
+		for _, dir := range f.Made {
+			if !slices.Contains(old.Made, dir) {
+				old.Made = append(old.Made, dir)
+			}
+		}
+	}
+}
+
+// withoutStale returns the content of a file without what an earlier run has set and this one does not: the way to a key, or
+// another model.
+func (k *kept) withoutStale(f File, on found) ([]byte, error) {
+	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
+	if at < 0 || !on.exists {
+		return on.data, nil
+	}
+	old := k.Files[at]
+	has := func(settings []edit.Setting, path edit.Path) bool {
+		return slices.ContainsFunc(settings, func(s edit.Setting) bool { return slices.Equal(s.Path, path) })
+	}
+	stale := &edit.Undo{Made: old.Undo.Made, Empty: old.Undo.Empty}
+	for _, was := range old.Undo.Was {
+		if has(old.Set, was.Path) && !has(f.Set, was.Path) {
+			stale.Was = append(stale.Was, was)
+		}
+	}
+	if len(stale.Was) == 0 {
+		return on.data, nil
+	}
+	data, err := edit.Revert(f.Format, on.data, stale)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return data, nil
+}
+
+// An Outcome is what Undo did with a file.
+type Outcome struct {
+	Path   string
+	Result string // one of the constants below
+}
+
+// The results of Undo.
+const (
+	Restored  = "restored"
+	Removed   = "removed"
+	TakenOut  = "changed since connect; only the settings of perigee were taken out"
+	Untouched = "has no settings of perigee"
+)
+
+// Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was changed since loses the
+// settings of perigee only.
+func (s Store) Undo(client string) ([]Outcome, error) {
+	k, err := s.load(client)
+	if err != nil {
+		return nil, err
+	}
+	if len(k.Files) == 0 {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "%s was not connected by perigee", client).WithHint("perigee connect lists the clients that are")
+	}
+	type revert struct {
+		file keptFile
+		now  found
+		data []byte
+	}
+	var reverts []revert
+	for _, f := range k.Files { // before anything is changed
+		now, err := look(f.Path, f.Root)
+		if err == nil && now.target != f.Target {
+			err = fmt.Errorf("%s is now another file than it was", f.Path)
+		}
+		if err != nil {
+			return nil, perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err)
+		}
+		r := revert{file: f, now: now}
+		if now.exists && !f.asWritten(now.data) && !f.asOriginal(now.data) {
+			if r.data, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
+				return nil, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and the settings of perigee cannot be taken out: %v", f.Path, err).
+					WithHint("remove them by hand; perigee connect %s --print shows them", client)
+			}
+		}
+		reverts = append(reverts, r)
+	}
+	var outcomes []Outcome
+	for _, r := range reverts {
+		result, err := r.file.restore(r.now, r.data)
+		if err != nil {
+			return outcomes, err
+		}
+		outcomes = append(outcomes, Outcome{Path: r.file.Path, Result: result})
+	}
+	return outcomes, os.Remove(s.path(client))
+}
+
+// AsWritten reports whether the files of a client are as connect has written them.
+func (s Store) AsWritten(client string) bool {
+	k, err := s.load(client)
+	if err != nil || len(k.Files) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(k.Files, func(f keptFile) bool {
+		data, err := os.ReadFile(f.Target)
+		return err != nil || !f.asWritten(data)
+	})
+}
+
+// Adopt takes the files of a client as written by connect: the client itself has added to them when connect has started it.
+func (s Store) Adopt(client string) error {
+	k, err := s.load(client)
+	if err != nil {
+		return err
+	}
+	for i := range k.Files {
+		data, err := os.ReadFile(k.Files[i].Target)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(k.Files[i].Written, sum(data)) {
+			k.Files[i].Written = append(k.Files[i].Written, sum(data))
+		}
+	}
+	return s.save(k)
+}
+
+// asWritten reports whether a content is what connect has written, so that the original can be restored.
+func (f *keptFile) asWritten(data []byte) bool {
+	return !f.Edited && slices.Contains(f.Written, sum(data))
+}
+
+// asOriginal reports whether a content is the original: connect was killed before it has written, or undo after it.
+func (f *keptFile) asOriginal(data []byte) bool { return f.Existed && bytes.Equal(data, f.Original) }
+
+// restore puts a file back. reverted is its content without the settings, if it was changed since.
+func (f *keptFile) restore(now found, reverted []byte) (string, error) {
+	mode := now.mode
+	if mode == f.NewMode && f.Existed {
+		mode = f.Mode
+	}
+	switch {
+	case !now.exists:
+		f.removeDirs()
+		return Untouched, nil
+	case f.asOriginal(now.data) && mode == now.mode:
+		return Untouched, nil
+	case f.asOriginal(now.data), f.asWritten(now.data) && f.Existed:
+		return Restored, atomicfile.Replace(f.Target, f.Original, mode)
+	case f.asWritten(now.data), !f.Existed && isBlank(reverted):
+		if err := os.Remove(f.Target); err != nil {
+			return "", err
+		}
+		f.removeDirs()
+		return Removed, nil
+	case bytes.Equal(reverted, now.data) && mode == now.mode:
+		return Untouched, nil
+	}
+	return TakenOut, atomicfile.Replace(f.Target, reverted, mode)
+}
+
+// isBlank reports whether a file has nothing in it.
+func isBlank(data []byte) bool {
+	text := bytes.Join(bytes.Fields(data), nil)
+	return len(text) == 0 || string(text) == "{}"
+}
+
+// removeDirs removes the directories that connect has made, as far as nothing else is in them.
+func (f *keptFile) removeDirs() {
+	for _, dir := range slices.Backward(f.Made) {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}

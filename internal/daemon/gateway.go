@@ -1,0 +1,275 @@
+package daemon
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/headless"
+	"perigee/internal/route"
+	"perigee/internal/simulator"
+	"perigee/internal/sqlstore"
+	"perigee/internal/stopseq"
+	"perigee/internal/thoughtsig"
+)
+
+// SimulatorName is what the built-in upstream is called.
+const SimulatorName = "simulator"
+
+// A gateway is the routing that is in force, which a new configuration replaces while calls go on. It is the
+// Upstream that everything in front of routing sees.
+type gateway struct {
+	opts       Options
+	signatures *thoughtsig.Memory // of all upstreams, also of those to come
+	accounts   accountsOpener
+	brief      bool // for one command: nothing goes on in the background
+	current    atomic.Pointer[routing]
+	switching  sync.Mutex // held while current is replaced, and while a call begins
+
+	base     context.Context // ends with close
+	cancel   context.CancelFunc
+	retiring sync.WaitGroup // upstreams that are no longer in force and are being ended
+
+	// The simulator is one for all routings, so that a reload does not cut its streams.
+	simulator func() (*simulator.Server, error)
+	closeSim  func()
+
+	interception      *headless.Interception         // of language servers
+	standInCloud      func() (url string, err error) // of stand-ins of language servers
+	closeStandInCloud func()
+}
+
+// An accountsOpener returns the store of accounts, which it opens when it is first called.
+type accountsOpener = func(context.Context) (*sqlstore.Accounts, error)
+
+// A routing is the upstreams of one configuration and the way to them.
+type routing struct {
+	router  *route.Router
+	entries []*upstreamEntry
+	builtin bool // the simulator answers because nothing else is configured
+}
+
+// newGateway builds the upstreams, which asks a store that may be far away: it ends with ctx. store is called when one of
+// them needs sign-ins.
+func newGateway(ctx context.Context, cfg *config.Config, opts Options, store accountsOpener, brief bool) (*gateway, error) {
+	g := &gateway{opts: opts, accounts: store, brief: brief, closeSim: func() {}, signatures: thoughtsig.NewMemory(thoughtsig.Options{
+		Shared: !cfg.Store.URL.IsZero(), Now: opts.Now, Logger: opts.Logger,
+	})}
+	g.base, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	g.interception = headless.NewInterception(headless.InterceptionOptions{
+		Interception: cfg.Interception, DataDir: cfg.DataDir, Logger: opts.Logger, Now: opts.Now,
+	})
+	g.simulator = sync.OnceValues(func() (*simulator.Server, error) {
+		sim, err := simulator.New(simulator.Options{Now: opts.Now, Logger: opts.Logger, CallLevel: slog.LevelDebug, Seed: "perigee"})
+		if err == nil {
+			g.closeSim = func() { _ = sim.Close() }
+		}
+		return sim, err
+	})
+	g.standInCloud = sync.OnceValues(func() (url string, err error) {
+		url, g.closeStandInCloud, err = simulator.Listen(simulator.Options{
+			Now: opts.Now, Logger: opts.Logger, CallLevel: slog.LevelDebug, Seed: "perigee", AnyToken: true,
+		})
+		return url, err
+	})
+	return g, g.rebuild(ctx, cfg)
+}
+
+// rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they are, with their
+// connections and what they know of their keys.
+func (g *gateway) rebuild(ctx context.Context, cfg *config.Config) error {
+	old := g.current.Load()
+	if old == nil {
+		old = &routing{}
+	}
+	next, err := g.newRouting(ctx, cfg, old)
+	if err != nil {
+		return err
+	}
+	g.switching.Lock()
+	g.current.Store(next)
+	g.switching.Unlock()
+	for _, e := range next.entries {
+		if u, ok := e.upstream.(accountFollower); ok {
+			u.AccountsInForce()
+		}
+	}
+	g.retireExcept(old, next)
+	return nil
+}
+
+// acquire returns the routing in force for one call. None of its upstreams is closed until release is called, not even one that
+// the call reaches late, in a failover.
+func (g *gateway) acquire() (r *routing, release func()) {
+	g.switching.Lock()
+	defer g.switching.Unlock()
+	r = g.current.Load()
+	for _, e := range r.entries {
+		e.calls.Add(1)
+	}
+	return r, func() {
+		for _, e := range r.entries {
+			e.calls.Done()
+		}
+	}
+}
+
+// newRouting builds the upstreams that old does not have. After an error those that it has built are ended.
+func (g *gateway) newRouting(ctx context.Context, cfg *config.Config, old *routing) (_ *routing, err error) {
+	upstreams := cfg.Upstreams
+	r := &routing{builtin: g.opts.Simulate || len(upstreams) == 0}
+	defer func() {
+		if err != nil {
+			g.retireExcept(r, old)
+		}
+	}()
+	rules := cfg.Models.Routes
+	if r.builtin {
+		upstreams = []config.Upstream{{Name: SimulatorName, Kind: config.KindSimulator}}
+		rules = nil // they name upstreams that are not asked
+	}
+	options := route.Options{
+		Default: cfg.Models.Default, Fallback: cfg.Models.Fallback, Aliases: cfg.Models.Aliases, Logger: g.opts.Logger, Now: g.opts.Now,
+	}
+	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle} // no upstream needs the other limits
+	fresh, err := g.newEntries(ctx, r, old, upstreams, limits)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range fresh { // after all were built, since one may use the accounts of another
+		if err := e.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range r.entries {
+		u := e.config
+		keep := g.signatures.Around
+		if _, ok := e.upstream.(requestEncoder); ok {
+			keep = g.signatures.AroundAll
+		}
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: stopseq.Around(keep(e.upstream))})
+	}
+	for _, rule := range rules {
+		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})
+	}
+	r.router, err = route.New(options)
+	return r, err
+}
+
+// newEntries fills a routing with upstreams, and returns those that old does not have.
+func (g *gateway) newEntries(ctx context.Context, r, old *routing, list []config.Upstream, limits config.Limits) (
+	fresh []*upstreamEntry, err error) {
+	for _, u := range list {
+		e := old.find(u, limits)
+		if e == nil {
+			if e, err = g.newEntry(ctx, u, limits); err != nil {
+				return nil, err
+			}
+			e.built = r
+			fresh = append(fresh, e)
+		}
+		r.entries = append(r.entries, e)
+	}
+	return fresh, nil
+}
+
+// A ConfigError is a configuration that holds but cannot do what is asked of it.
+type ConfigError struct{ message string }
+
+func (e *ConfigError) Error() string { return e.message }
+
+func (r *routing) find(u config.Upstream, limits config.Limits) *upstreamEntry {
+	for _, e := range r.entries {
+		if reflect.DeepEqual(e.config, u) && reflect.DeepEqual(e.limits, limits) {
+			return e
+		}
+	}
+	return nil
+}
+
+// retireExcept ends the upstreams that another routing does not go on using, in the background: open calls are not disturbed.
+func (g *gateway) retireExcept(r, other *routing) {
+	for _, e := range r.entries {
+		if !slices.Contains(other.entries, e) {
+			g.retiring.Go(func() { g.end(g.base, e) })
+		}
+	}
+}
+
+// end ends an upstream and logs what did not work.
+func (g *gateway) end(ctx context.Context, e *upstreamEntry) {
+	if err := e.end(ctx); err != nil {
+		g.opts.Logger.Warn("upstream not closed cleanly", "upstream", e.config.Name, "error", err)
+	}
+}
+
+// close ends all upstreams. Draining has until ctx ends.
+func (g *gateway) close(ctx context.Context) {
+	g.cancel()
+	if r := g.current.Load(); r != nil {
+		for _, e := range r.entries {
+			g.end(ctx, e)
+		}
+	}
+	g.retiring.Wait()
+	if err := g.interception.Close(ctx); err != nil {
+		g.opts.Logger.Warn("intercepting proxy not closed cleanly", "error", err)
+	}
+	g.closeSim()
+	if g.closeStandInCloud != nil {
+		g.closeStandInCloud()
+	}
+}
+
+func (g *gateway) simulated() bool { return g.current.Load().builtin }
+
+// Model is what a client's name for a model stands for now.
+func (g *gateway) Model(name string) string { return g.current.Load().router.Model(name) }
+
+// Upstreams names the upstreams that are asked for a model now, in order.
+func (g *gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
+
+// Missing is the error about a model that no upstream has.
+func (g *gateway) Missing(ctx context.Context, name string) (unsure bool, err error) {
+	r, release := g.acquire()
+	defer release()
+	return r.router.Missing(ctx, name)
+}
+
+func (g *gateway) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		r, release := g.acquire()
+		defer release()
+		r.router.Stream(ctx, req)(yield)
+	}
+}
+
+func (g *gateway) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	r, release := g.acquire()
+	defer release()
+	return r.router.CountTokens(ctx, req)
+}
+
+func (g *gateway) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+	r, release := g.acquire()
+	defer release()
+	return r.router.Embed(ctx, req)
+}
+
+func (g *gateway) Models(ctx context.Context) ([]perigee.Model, error) {
+	r, release := g.acquire()
+	defer release()
+	return r.router.Models(ctx)
+}
+
+func (g *gateway) SendRaw(ctx context.Context, req *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
+	r, release := g.acquire()
+	defer release()
+	return r.router.SendRaw(ctx, req, answer)
+}

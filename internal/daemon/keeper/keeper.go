@@ -1,0 +1,72 @@
+// Package keeper looks after what a daemon, or a data directory without one, keeps: it reports sizes, compacts the database and
+// removes what is old.
+package keeper
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/datadir"
+	"perigee/internal/httpapi"
+	"perigee/internal/httpapi/admin"
+	"perigee/internal/imagestore"
+	"perigee/internal/sqlstore"
+	"perigee/internal/thoughtsig"
+	"perigee/internal/trace"
+)
+
+// A Keeper is the store of a daemon, or of a data directory without one.
+type Keeper struct {
+	Config func() *config.Config // in force
+	Store  *sqlstore.Store
+	Images *imagestore.Store
+	Online bool // a daemon uses the store
+}
+
+var _ admin.StoreKeeper = Keeper{}
+
+// Offline is the Keeper of a data directory that no daemon uses.
+func Offline(cfg *config.Config, store *sqlstore.Store) Keeper {
+	return Keeper{Config: func() *config.Config { return cfg }, Store: store, Images: imagestore.New(imagestore.Options{Dir: ImageDir(cfg)})}
+}
+
+// ImageDir is where pictures that models draw are kept.
+func ImageDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.ImagesName) }
+
+// TraceDir is where the trace directories of calls are.
+func TraceDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.TracesName) }
+
+// StoreReport adds what the database does not know of.
+func (k Keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
+	report, err := k.Store.Report(ctx)
+	if err != nil {
+		return report, err
+	}
+	keep := map[string]time.Duration{
+		"calls": k.Config().Retention.Calls, "responses": httpapi.ResponseLife, "signatures": thoughtsig.DefaultKeep,
+	}
+	for i := range report.Rows {
+		if age, ok := keep[report.Rows[i].What]; ok {
+			report.Rows[i].Keep = int64(age / time.Second)
+		}
+	}
+	images, bytes := k.Images.Size()
+	maxImages, maxBytes, age := k.Images.Limits()
+	report.Rows = append(report.Rows, perigee.StoreRow{
+		What: "images", Count: int64(images), Bytes: bytes, Counted: bytes,
+		MaxCount: int64(maxImages), MaxBytes: maxBytes, Keep: int64(age / time.Second),
+	})
+	calls, bytes := trace.Size(TraceDir(k.Config()))
+	report.Rows = append(report.Rows, perigee.StoreRow{
+		What: "traces", Count: calls, Bytes: bytes, Counted: bytes, MaxBytes: int64(k.Config().Traces.Keep),
+	})
+	return report, nil
+}
+
+// CompactStore gives the free space of the database back.
+func (k Keeper) CompactStore(ctx context.Context) (perigee.StoreCompacted, error) {
+	return k.Store.Compact(ctx, k.Online)
+}

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"os"
+
+	"perigee"
+	"perigee/internal/ask/relay"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/mcpserver"
+	"perigee/internal/mcpserver/backend"
+	"perigee/internal/record"
+)
+
+// fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address only.
+const fixturesVariable = "PERIGEE_MCP_FIXTURES"
+
+// newMCP returns the MCP server of the daemon and the paths of asks.
+func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
+	asks := d.gateway.newAsks(d.config, d.store, d.recorder)
+	d.mcp = mcpserver.New(mcpserver.Options{
+		Backend: &backend.Backend{
+			Asker: asks,
+			Open:  func(context.Context) (perigee.Control, func(), error) { return d.control, func() {}, nil },
+			Spent: recorded.Usage,
+			Failed: func(ctx context.Context, key string, all bool) (perigee.Trace, bool, error) {
+				return backend.LastFailure(ctx, recorded, key, all)
+			},
+		},
+		Version: d.opts.Version, Logger: d.opts.Logger, Now: d.opts.Now, Files: backend.Files(d.loaded.Load, d.opts.Logger),
+		ReadOnly: func() bool { m := d.loaded.Load().Config.MCP; return !m.Write || !m.HTTPWrite },
+		Fixtures: os.Getenv(fixturesVariable) == "1" && d.loopback(d.opts.Loaded.Config.Listen),
+	})
+	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := mount.CallOf(r)
+		d.mcp.ServeHTTP(w, r.WithContext(mcpserver.WithCaller(r.Context(), mcpserver.Caller{
+			Key: call.Key, AllowsModel: call.AllowsModel, Trusted: call.Trusted, HostChecked: true, Admit: call.Admit, Client: perigee.Client{Key: call.Key},
+		})))
+	})
+	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, relay.Point(asks)}
+}
+
+// An mcpService ends the sessions of MCP clients, whose event streams would keep the server open.
+type mcpService struct{ *mcpserver.Server }
+
+// Start does nothing: clients reach the server through the API.
+func (mcpService) Start(context.Context, func(error)) error { return nil }
+
+// Close ends what is open.
+func (s mcpService) Close(context.Context) error { return s.Server.Close() }

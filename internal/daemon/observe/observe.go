@@ -1,0 +1,118 @@
+// Package observe puts together what follows the calls of a daemon: live views, traces, metrics, telemetry and the dashboard.
+// The daemon gives it its parts as functions, and gets back watchers for the recorder and paths for the server.
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/audit"
+	"perigee/internal/config"
+	"perigee/internal/dashboard"
+	"perigee/internal/dashboard/session"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/httpapi/pages"
+	"perigee/internal/live"
+	"perigee/internal/metrics"
+	"perigee/internal/record"
+	"perigee/internal/secrets"
+	"perigee/internal/telemetry"
+	"perigee/internal/trace"
+)
+
+// Options are the parts of a daemon that observers show. The functions are called after the daemon has started.
+type Options struct {
+	Loaded  func() *config.Loaded // the configuration in force
+	Version string
+	Now     func() time.Time
+	Logger  *slog.Logger // its warnings are shown if it is from Capture
+
+	Control     func() perigee.Control
+	Recorded    func() record.Reader
+	Status      func() perigee.DaemonStatus
+	Langservers func() []perigee.LangserverRow
+	Audit       func() *audit.Log
+	Secrets     func() []secrets.Named // of accounts and processes, which are in memory
+	Owner       func() http.Handler    // the server as the owner sees it, for replays
+	Unready     func() []pages.Unready // why calls cannot be answered now
+	Store       func(ctx context.Context) (perigee.StoreReport, error)
+
+	Accounts  func() []metrics.Accounts
+	Extserver func() map[string]map[string]int64 // requests by method and code
+	Memory    func() (reserved, limit int64)
+}
+
+// Observers follow the calls of a daemon. Close them after the last call.
+type Observers struct {
+	opts      Options
+	live      *live.Hub
+	metrics   *metrics.Metrics
+	secrets   *secrets.Collector
+	recent    atomic.Pointer[recent] // of secrets
+	traces    *trace.Store
+	sessions  *session.Store
+	dashboard *dashboard.Dashboard
+	telemetry *telemetry.Telemetry
+	drained   context.Context // ends replays of the dashboard
+	drain     context.CancelFunc
+	replays   sync.WaitGroup
+}
+
+// New returns the observers of a daemon that is about to start.
+func New(opts Options) *Observers {
+	o := &Observers{opts: opts}
+	o.drained, o.drain = context.WithCancel(context.Background())
+	o.live = live.New(live.Options{Now: opts.Now, Frame: frameText})
+	o.metrics = o.newMetrics()
+	o.sessions = session.New(opts.Now, func() { o.recent.Store(nil) })
+	o.secrets = o.newSecrets()
+	o.traces = o.newTraces()
+	o.dashboard = o.newDashboard()
+	o.telemetry = telemetry.New(telemetry.Options{Version: opts.Version, Now: opts.Now, Logger: opts.Logger, Target: o.target})
+	o.applyTelemetry(opts.Loaded().Config)
+	return o
+}
+
+// Watch is for record.Options.
+func (o *Observers) Watch() []func(*perigee.Call, *perigee.Origin) perigee.Watcher {
+	return []func(*perigee.Call, *perigee.Origin) perigee.Watcher{o.live.Watch, o.traces.Watch, o.telemetry.Watch}
+}
+
+// Observe is for record.Options.
+func (o *Observers) Observe(call *perigee.Call) { o.metrics.Observe(call) }
+
+// Unrecorded is for httpapi.Options.
+func (o *Observers) Unrecorded(dialect perigee.Dialect, class perigee.Class) {
+	o.metrics.Refused(dialect, class)
+}
+
+// Points are the paths of the observers.
+func (o *Observers) Points() []mount.Point {
+	return slices.Concat(o.newReplays().Points(), o.dashboard.Points(), []mount.Point{o.newTail(), o.newBundles(), o.metrics.Point()})
+}
+
+// Apply puts a changed configuration in force.
+func (o *Observers) Apply(cfg *config.Config) {
+	o.traces.SetLimits(int64(cfg.Traces.Keep), cfg.Traces.Bodies)
+	o.applyTelemetry(cfg)
+}
+
+// Drain ends the streams of live views, which would keep the server open, and the replays of the dashboard, which the server does
+// not know of.
+func (o *Observers) Drain() {
+	o.live.Stop()
+	o.drain()
+	o.replays.Wait()
+}
+
+// Close waits until what was observed is written, at most until ctx ends.
+func (o *Observers) Close(ctx context.Context) error {
+	return errors.Join(o.traces.Close(ctx), o.telemetry.Close(ctx))
+}

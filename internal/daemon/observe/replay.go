@@ -1,0 +1,35 @@
+package observe
+
+import (
+	"context"
+	"path/filepath"
+
+	"perigee"
+	"perigee/internal/datadir"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/record"
+	"perigee/internal/trace/replay"
+	"perigee/internal/trace/tail"
+)
+
+// traceDir is where traces are.
+func (o *Observers) traceDir() string {
+	return filepath.Join(o.opts.Loaded().Config.DataDir, datadir.TracesName)
+}
+
+// newReplays returns what sends recorded calls again.
+func (o *Observers) newReplays() *replay.Service {
+	return replay.New(replay.Options{
+		Dir: o.traceDir, Handler: o.opts.Owner,
+		Calls:    func() perigee.CallReader { return o.Calls(o.opts.Recorded()) },
+		Recorder: func() *record.Recorder { return o.opts.Recorded().Recorder },
+		NewID:    func() string { return perigee.NewCallID(o.opts.Now()) },
+		Audit:    func() replay.AuditLog { return o.opts.Audit() },
+	})
+}
+
+// newTail returns the path at which calls are followed.
+func (o *Observers) newTail() mount.Point {
+	return tail.Point(tail.Options{Hub: o.live, Redactor: o.secrets.Redactor,
+		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.opts.Audit().Record(ctx, e) }})
+}

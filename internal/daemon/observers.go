@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+
+	"perigee"
+	"perigee/internal/audit"
+	"perigee/internal/daemon/keeper"
+	"perigee/internal/daemon/observe"
+	"perigee/internal/metrics"
+	"perigee/internal/record"
+	"perigee/internal/secrets"
+)
+
+// recorded reads what is recorded, with costs.
+func (d *Daemon) recorded() record.Reader {
+	return record.Reader{Recorder: d.recorder, Store: d.prices.Reader(d.store)}
+}
+
+// newObservers returns what follows calls. It is made before the parts that it shows.
+func (d *Daemon) newObservers() *observe.Observers {
+	return observe.New(observe.Options{
+		Loaded: d.loaded.Load, Version: d.opts.Version, Now: d.opts.Now, Logger: d.opts.Logger,
+		Recorded: d.recorded, Status: d.status, Langservers: d.gateway.langservers, Secrets: d.secrets, Unready: d.unready,
+		Control: func() perigee.Control { return d.control },
+		Audit:   func() *audit.Log { return d.audit },
+		Owner:   func() http.Handler { return d.api.Trusted() },
+		Store: func(ctx context.Context) (perigee.StoreReport, error) {
+			return keeper.Offline(d.config(), d.store).StoreReport(ctx)
+		},
+		Accounts:  d.gateway.countAccounts,
+		Extserver: d.gateway.extserverRequests,
+		Memory:    func() (reserved, limit int64) { return d.memory.Used(), d.memory.Size() },
+	})
+}
+
+// countAccounts counts the accounts of the upstreams that are in force.
+func (g *gateway) countAccounts() (list []metrics.Accounts) {
+	for _, r := range g.rosters() {
+		n := r.Count()
+		list = append(list, metrics.Accounts{Upstream: r.Upstream(), States: n.States, Disabled: n.Disabled, Cooling: n.Cooling})
+	}
+	return list
+}
+
+// extserverRequests adds up the requests to the Extension Servers of all language servers, by method and code.
+func (g *gateway) extserverRequests() map[string]map[string]int64 {
+	sum := map[string]map[string]int64{}
+	for _, e := range g.current.Load().entries {
+		u, ok := e.upstream.(interface {
+			Requests() map[string]map[string]int64
+		})
+		if !ok {
+			continue
+		}
+		for method, codes := range u.Requests() {
+			if sum[method] == nil {
+				sum[method] = map[string]int64{}
+			}
+			for code, n := range codes {
+				sum[method][code] += n
+			}
+		}
+	}
+	return sum
+}
+
+// secrets returns the tokens of accounts, processes and windows, and the secrets of OAuth clients that were found.
+func (d *Daemon) secrets() []secrets.Named {
+	list := secrets.All("secret of an installed OAuth client", d.opts.installed.Secrets()...)
+	for _, e := range d.gateway.current.Load().entries {
+		if e.roster != nil {
+			list = append(list, secrets.OfAccounts(e.config.Name, e.roster)...)
+		}
+		list = append(list, secrets.OfUpstream(e.config.Name, e.upstream)...)
+	}
+	return list
+}

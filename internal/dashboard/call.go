@@ -1,0 +1,265 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/dashboard/view"
+	"perigee/internal/httpapi/admin"
+	"perigee/internal/httpapi/mount"
+)
+
+// Bounds of what the page about a call shows of its trace. Files have their whole content.
+const (
+	maxRead = 16 << 20  // bytes of a file that are looked at
+	maxFile = 256 << 20 // of a file that is sent
+)
+
+// A callPage tells the story of a call.
+type callPage struct {
+	Call      perigee.Call
+	Status    string
+	Steps     []step
+	Tries     []try
+	Scale     string // the whole time, for the axis of Tries
+	Request   view.Conversation
+	Answer    view.Answer
+	Advice    *view.Advice
+	Files     []traceFile
+	ReplayOf  string
+	CanReplay bool
+	Gone      bool // there is no trace directory
+	Open      bool
+}
+
+// A step is a moment of the story.
+type step struct {
+	At          time.Duration
+	Title, Text string
+	Tone        string
+}
+
+// A try is an attempt, with its place in the time of the call in percent.
+type try struct {
+	perigee.Attempt
+	X, Width string
+	FirstX   string // where its first byte is; empty: unknown
+	Status   int
+	Tone     string
+	ends     time.Duration // from the beginning of the call
+}
+
+// A traceFile is a file of the trace directory.
+type traceFile struct {
+	Name  string
+	Bytes int64
+}
+
+// call shows the story of a call, or a file of its trace.
+func (v *visit) call() error {
+	name, file, wantsFile := strings.Cut(mount.Wildcard(v.r), "/files/")
+	found, err := v.find(name)
+	if err != nil {
+		return err
+	}
+	if wantsFile {
+		return v.file(found.ID, file)
+	}
+	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID}, nil)
+	c := v.clean(*found)
+	page := callPage{Call: c, Status: statusOf(&c), Open: c.Outcome == perigee.OutcomeOpen}
+	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
+		page.Advice = view.AdviceOn(&c)
+	}
+	page.Tries, page.Scale = tries(&c, meta{})
+	v.readTrace(&page)
+	page.Steps = steps(&page)
+	return v.render(200, "call", "Call "+view.ShortID(c.ID), "calls", page)
+}
+
+// find returns a call by its id, a prefix of it, or last. A call that is open may not be stored yet.
+func (v *visit) find(name string) (*perigee.Call, error) {
+	if v.opts.Calls == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+	}
+	return admin.FindCall(v.ctx, v.opts.Calls, name)
+}
+
+// readTrace adds what the trace directory has.
+func (v *visit) readTrace(page *callPage) {
+	if v.opts.Trace == nil {
+		page.Gone = true
+		return
+	}
+	t, err := v.opts.Trace(page.Call.ID)
+	if err != nil {
+		page.Gone = true
+		if perigee.AsError(err).Class != perigee.ClassNotFound {
+			v.opts.Logger.Warn("a trace cannot be read", "call", page.Call.ID, "error", err)
+		}
+		return
+	}
+	var m meta
+	for _, name := range t.Files() {
+		text, err := t.Read(name)
+		if err != nil {
+			continue
+		}
+		page.Files = append(page.Files, traceFile{name, int64(len(text))})
+		if len(text) > maxRead {
+			continue
+		}
+		switch name {
+		case "meta.json":
+			if json.Unmarshal(text, &m) == nil {
+				page.ReplayOf = m.ReplayOf
+				page.Tries, page.Scale = tries(&page.Call, m)
+			}
+		case "client_request.json":
+			page.Request = view.ReadConversation(text, v.opts.Redact)
+		case "events.jsonl":
+			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
+		}
+	}
+	if v.opts.Replayable != nil && v.opts.Replay != nil {
+		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
+	}
+}
+
+// file sends a file of a trace as text.
+func (v *visit) file(id, name string) error {
+	missing := perigee.Errorf(perigee.ClassNotFound, "this call has no file %q", mount.Shorten(name)).
+		WithHint("traces.keep bounds how long files are kept")
+	if v.opts.Trace == nil {
+		return missing
+	}
+	t, err := v.opts.Trace(id)
+	if err != nil || !slices.Contains(t.Files(), name) {
+		return missing
+	}
+	text, err := t.Read(name)
+	if err != nil {
+		return err
+	}
+	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: id, Detail: name}, nil)
+	setHeaders(v.w.Header())
+	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	v.w.WriteHeader(http.StatusOK)
+	if v.r.Method != http.MethodHead {
+		_, _ = v.w.Write([]byte(v.opts.Redact(string(text[:min(len(text), maxFile)])))) // a client that is gone cannot be told
+	}
+	return nil
+}
+
+// replay sends the call again and shows the new one.
+func (v *visit) replay() error {
+	name, ok := strings.CutSuffix(mount.Wildcard(v.r), "/replay")
+	if !ok {
+		return v.missing()
+	}
+	found, err := v.find(name)
+	if err != nil {
+		return err
+	}
+	if v.opts.Replay == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be sent again here").WithHint("use perigee trace replay %s", found.ID)
+	}
+	id, err := v.opts.Replay(v.ctx, found.ID)
+	if err != nil {
+		v.session.SetNotice("The call was not sent again: " + v.opts.Redact(err.Error()))
+		return v.redirect("/dashboard/calls/" + found.ID)
+	}
+	if id == "" {
+		v.session.SetNotice("The call is being sent again, and appears here when it begins.")
+		return v.redirect("/")
+	}
+	v.session.SetNotice("The call was sent again. This is the new one.")
+	return v.redirect("/dashboard/calls/" + id)
+}
+
+// A meta is what the page needs of meta.json.
+type meta struct {
+	ReplayOf string `json:"replay_of"`
+	Tries    []struct {
+		Status      int     `json:"status"`
+		StartedMS   float64 `json:"started_ms"`
+		FirstByteMS float64 `json:"first_byte_ms"`
+	} `json:"tries"`
+}
+
+// tries returns the attempts of a call on the axis of its time. Without the times of a trace they follow each other.
+func tries(c *perigee.Call, m meta) (list []try, scale string) {
+	total := c.Duration
+	var sum time.Duration
+	for _, a := range c.Attempts {
+		sum += a.Took
+	}
+	if total = max(total, sum); total <= 0 {
+		total = time.Millisecond
+	}
+	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
+	var at time.Duration
+	for i, a := range c.Attempts {
+		t := try{Attempt: a, Tone: "ok"}
+		if a.Class != "" {
+			t.Tone = "bad"
+		}
+		if len(m.Tries) == len(c.Attempts) {
+			at = time.Duration(m.Tries[i].StartedMS * float64(time.Millisecond))
+			t.Status = m.Tries[i].Status
+			if first := m.Tries[i].FirstByteMS; first > 0 {
+				t.FirstX = view.Number(percentOf(time.Duration(first*float64(time.Millisecond)))) + "%"
+			}
+		}
+		t.ends = at + a.Took
+		x := percentOf(at)
+		t.X, t.Width = view.Number(x)+"%", view.Number(min(max(percentOf(a.Took), 0.6), 100-x))+"%"
+		at += a.Took
+		list = append(list, t)
+	}
+	return list, view.Duration(total)
+}
+
+// steps tells a call in order.
+func steps(p *callPage) (list []step) {
+	c := &p.Call
+	asked := c.ModelAsked
+	if asked == "" {
+		asked = "no model"
+	}
+	who := c.Client.Name
+	if who == "" {
+		who = "A client"
+	}
+	list = append(list, step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
+	for _, t := range p.Tries {
+		if t.Class == "" {
+			continue
+		}
+		list = append(list, step{At: t.ends, Title: strings.TrimSpace(t.Upstream+" "+t.Account) + " did not answer", Text: t.Error, Tone: "bad"})
+	}
+	if c.FirstByte > 0 {
+		from := c.Upstream
+		if c.Model != "" {
+			from += " with " + c.Model
+		}
+		list = append(list, step{At: c.FirstByte, Title: "First byte from " + from})
+	}
+	switch c.Outcome {
+	case perigee.OutcomeDone:
+		list = append(list, step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
+	case perigee.OutcomeFailed:
+		list = append(list, step{At: c.Duration, Title: "Failed", Text: c.Error, Tone: "bad"})
+	case perigee.OutcomeCutOff:
+		list = append(list, step{At: c.Duration, Title: "Cut off in the middle", Text: c.Error, Tone: "bad"})
+	case perigee.OutcomeCanceled:
+		list = append(list, step{At: c.Duration, Title: "The client left", Text: c.Error, Tone: "warn"})
+	}
+	slices.SortStableFunc(list, func(a, b step) int { return cmp.Compare(a.At, b.At) })
+	return list
+}

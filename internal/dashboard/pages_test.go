@@ -1,0 +1,317 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/xml"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"perigee"
+	"perigee/internal/live"
+)
+
+// payloads break out of each context of HTML that a template may put them in.
+const payload = `"'><script>alert(1)</script><img src=x onerror=alert(1)>` + "`" + `</title></textarea></svg>{{.}}javascript:alert(1)`
+
+// Everything that clients, providers and files say is text on every page, whatever it says.
+func TestHostileTexts(t *testing.T) {
+	rig := newRig(t, func(r *rig, o *Options) {
+		c := r.calls[0]
+		c.Client = perigee.Client{Name: payload, Version: payload, Key: payload, Session: payload}
+		c.Model, c.ModelAsked, c.Upstream, c.Account, c.Error, c.Finish = payload, payload+"2", payload, payload, payload, payload
+		c.Class, c.Outcome, c.Dialect, c.Operation = payload, perigee.OutcomeFailed, payload, payload
+		c.Notes = []string{payload}
+		c.Attempts = []perigee.Attempt{{Upstream: payload, Account: payload, Why: payload, Class: payload, Error: payload, Took: 1}}
+		r.calls = []perigee.Call{c}
+		r.accounts = []perigee.AccountRow{{Email: payload, Upstream: payload, State: payload, Reason: payload, ProjectID: payload,
+			Cooldowns: []perigee.Cooldown{{Family: payload, Pool: payload, Reason: payload, Until: rigNow.Add(1e9)}}}}
+		quoted := strings.ReplaceAll(payload, `"`, `\"`)
+		r.files = map[string]string{
+			"client_request.json": `{"system":"` + quoted + `","messages":[{"role":"` + quoted + `","content":"` + quoted + `"}],"tools":[{"name":"` + quoted + `"}]}`,
+			"events.jsonl":        `{"ms":1,"kind":"text","text":"` + quoted + `"}` + "\n" + `{"ms":2,"kind":"thinking","text":"` + quoted + `"}` + "\n" + `{"ms":3,"kind":"call","name":"` + quoted + `"}`,
+			"meta.json":           `{"replay_of":"` + quoted + `"}`, payload: payload,
+		}
+		o.Windows = func(context.Context) ([]Window, error) {
+			return []Window{{payload, payload, payload, []string{payload}}}, nil
+		}
+		o.Langservers = func() []perigee.LangserverRow {
+			return []perigee.LangserverRow{{Upstream: payload, State: payload, LastExit: payload}}
+		}
+		o.Warnings = func() []Warning { return []Warning{{rigNow, payload, payload}} }
+		o.Unready = func() []string { return []string{payload} }
+	})
+	w := rig.hub.Watch(&rig.calls[0], nil)
+	w.Event(&perigee.Event{Kind: perigee.EventText, Text: payload})
+	w.Event(&perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: payload}})
+	b := rig.signIn(t)
+	id := rig.calls[0].ID
+	seen := 0
+	for _, path := range []string{"/", "/dashboard/calls", "/dashboard/calls/" + id, "/dashboard/accounts", "/dashboard/usage", "/dashboard/models",
+		"/dashboard/system", "/dashboard/config", "/dashboard/calls?model=" + url.QueryEscape(payload), "/dashboard/calls/" + url.PathEscape(payload),
+		"/dashboard/" + url.PathEscape(payload), "/dashboard/calls?since=" + url.QueryEscape(payload), "/dashboard/calls/" + id + "/files/" + url.PathEscape("x"+payload)} {
+		answer := b.do("GET", path, nil)
+		if answer.StatusCode >= 500 {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+		for _, bad := range []string{"<script>", "<img", "onerror=alert(1)>", `href="javascript:`, "</title></textarea>"} {
+			if strings.Contains(answer.text, bad) {
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
+		seen += strings.Count(answer.text, "&lt;script&gt;")
+		checkMarkup(t, path, answer.text)
+	}
+	if seen < 30 {
+		t.Errorf("the texts are shown %d times only", seen)
+	}
+	file := b.do("GET", "/dashboard/calls/"+id+"/files/"+url.PathEscape(payload), nil)
+	if file.text != payload || file.Header.Get("Content-Type") != "text/plain; charset=utf-8" || file.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a file: %s %v\n%s", file.Status, file.Header, file.text)
+	}
+}
+
+var (
+	inline = regexp.MustCompile(`(?i)\s(style|on[a-z]+)=|<style|<script(>| [^s])|href="https?:|src="https?:`)
+	quoted = regexp.MustCompile(`\s[a-z-]+="[^"]*"`) // attributes
+	ids    = regexp.MustCompile(`\sid="([^"]*)"`)
+)
+
+// checkMarkup checks that a page is well-formed, has nothing that the policy forbids, and each id once.
+func checkMarkup(t *testing.T, path, page string) {
+	t.Helper()
+	for _, tag := range regexp.MustCompile(`<[a-zA-Z][^>]*>`).FindAllString(page, -1) {
+		for _, attribute := range quoted.FindAllString(tag, -1) {
+			if name, _, _ := strings.Cut(attribute, "="); inline.MatchString(name+"=") || inline.MatchString(attribute[1:]) && strings.Contains(" href src", name) {
+				t.Errorf("%s: %s", path, attribute)
+			}
+		}
+		if found := inline.FindString(quoted.ReplaceAllString(tag, "")); found != "" && !strings.HasPrefix(tag, "<script src=") {
+			t.Errorf("%s: %q in %s", path, found, tag)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range ids.FindAllStringSubmatch(page, -1) {
+		if seen[m[1]] {
+			t.Errorf("%s: two elements have the id %s", path, m[1])
+		}
+		seen[m[1]] = true
+	}
+	decoder := xml.NewDecoder(strings.NewReader(page))
+	decoder.Strict, decoder.AutoClose, decoder.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	for {
+		if _, err := decoder.Token(); err != nil {
+			if err.Error() != "EOF" {
+				t.Errorf("%s: %v", path, err)
+			}
+			return
+		}
+	}
+}
+
+func TestPagesAreWellFormedAndAccessible(t *testing.T) {
+	rig := newRig(t, func(r *rig, _ *Options) { r.files["meta.json"] = "{}" })
+	b := rig.signIn(t)
+	for _, path := range allPages {
+		page := b.do("GET", path, nil)
+		if page.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+			continue
+		}
+		checkMarkup(t, path, page.text)
+		for _, want := range []string{`<html lang="en">`, `<a class="skip" href="#main">`, `<nav aria-label="Dashboard"`, `<main id="main"`,
+			`name="viewport"`, `<h1>`} {
+			if strings.Count(page.text, want) != 1 {
+				t.Errorf("%s has %d of %s", path, strings.Count(page.text, want), want)
+			}
+		}
+		if tables := strings.Count(page.text, "<table"); tables != strings.Count(page.text, "<caption") {
+			t.Errorf("%s: a table has no caption", path)
+		}
+		for _, button := range regexp.MustCompile(`(?s)<button[^>]*>.*?</button>`).FindAllString(page.text, -1) {
+			if !strings.Contains(button, "aria-label=") && regexp.MustCompile(`(?s)<[^>]*>`).ReplaceAllString(button, "") == "" {
+				t.Errorf("%s: a button has no name: %s", path, button)
+			}
+		}
+	}
+}
+
+func TestCallsAreFilteredAndPaged(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signIn(t)
+	first := b.get("/dashboard/calls")
+	if n := strings.Count(first, `<tr id="call-`); n != pageRows {
+		t.Errorf("%d rows", n)
+	}
+	older := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(first)
+	if older == nil {
+		t.Fatal("there is no next page")
+	}
+	second := b.get(older[1])
+	if strings.Contains(second, rig.calls[pageRows-1].ID) || !strings.Contains(second, rig.calls[pageRows].ID) {
+		t.Error("the next page does not follow the first")
+	}
+	errors := b.get("/dashboard/calls?errors=true&since=24h")
+	if strings.Contains(errors, `class="pill ok"`) || !strings.Contains(errors, `class="pill bad">429`) || !strings.Contains(errors, `checked`) ||
+		!strings.Contains(errors, `<option value="24h" selected>`) {
+		t.Error("errors are not filtered")
+	}
+	if none := b.get("/dashboard/calls?model=nothing"); !strings.Contains(none, "No call matches") {
+		t.Error("an empty list says nothing")
+	}
+	if answer := b.do("GET", "/dashboard/calls?since=yesterday", nil); answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a wrong time: %s", answer.Status)
+	}
+}
+
+func TestTheStoryOfACall(t *testing.T) {
+	rig := newRig(t, func(r *rig, _ *Options) {
+		r.files = map[string]string{
+			"client_request.json": `{"contents":[{"role":"user","parts":[{"text":"the question"},{"inlineData":{"data":"AAAA"}}]},{"parts":[{"functionCall":{"name":"look","args":{"at":"stars"}}}]}],
+				"tools":[{"functionDeclarations":[{"name":"look"}]}]}`,
+			"events.jsonl": `{"ms":5,"kind":"text","text":"the "}` + "\n" + `{"ms":9,"kind":"text","text":"answer"}` + "\nbroken\n" + `{"ms":12,"kind":"text","text":"."}`,
+			"meta.json":    `{"replay_of":"01OTHER","tries":[{"status":429,"started_ms":1,"first_byte_ms":20},{"status":200,"started_ms":21,"first_byte_ms":80}]}`,
+		}
+	})
+	b := rig.signIn(t)
+	failed := rig.calls[1]
+	page := b.get("/dashboard/calls/" + failed.ID)
+	for _, want := range []string{failed.Error, "Wait for the reset", "perigee quota", "the question", "[inlineData]", "→ look {&#34;at&#34;:&#34;stars&#34;}", "the answer.",
+		"01OTHER", "RESOURCE_EXHAUSTED", "dropped logprobs", "events.jsonl", "Send again", "<polyline", "perigee trace show " + failed.ID} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if got := b.do("GET", "/dashboard/calls/"+failed.ID+"/files/events.jsonl", nil); !strings.HasPrefix(got.text, `{"ms":5`) {
+		t.Errorf("the file: %s", got.text)
+	}
+	if got := b.do("GET", "/dashboard/calls/"+failed.ID+"/files/"+url.PathEscape("../../secret"), nil); got.StatusCode != http.StatusNotFound {
+		t.Errorf("another file: %s", got.Status)
+	}
+	var read []string
+	for _, e := range rig.audited {
+		if e.Action == perigee.AuditTraceRead {
+			read = append(read, e.Object+" "+e.Detail)
+		}
+	}
+	if strings.Join(read, "; ") != failed.ID+" ; "+failed.ID+" events.jsonl" {
+		t.Errorf("audited %q", read)
+	}
+}
+
+func TestReplaying(t *testing.T) {
+	rig := newRig(t, func(r *rig, _ *Options) { r.files["meta.json"] = "{}" })
+	b := rig.signIn(t)
+	form := url.Values{"token": {b.token()}}
+	answer := b.do("POST", "/dashboard/calls/"+rig.calls[5].ID+"/replay", form)
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/dashboard/calls/"+rig.calls[0].ID || len(rig.replayed) != 1 {
+		t.Errorf("%s %v", answer.Status, answer.Header)
+	}
+	if page := b.get(answer.Header.Get("Location")); !strings.Contains(page, "The call was sent again.") {
+		t.Error("the page does not say so")
+	}
+	if answer = b.do("POST", "/dashboard/calls/"+failingReplay+"/replay", form); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("%s", answer.Status)
+	}
+	if page := b.get(answer.Header.Get("Location")); !strings.Contains(page, "the upstream is gone") {
+		t.Error("the page does not say why it was not sent")
+	}
+	if answer := b.do("POST", "/dashboard/calls/unknown/replay", form); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("%s", answer.Status)
+	}
+}
+
+func TestAccountsAreChanged(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signIn(t)
+	form := url.Values{"token": {b.token()}, "upstream": {"antigravity"}}
+	for _, test := range []struct{ act, want string }{{"disable", "is disabled"}, {"enable", "is enabled"}, {"use", "is used first"}} {
+		answer := b.do("POST", "/dashboard/accounts/grace%40example.com/"+test.act, form)
+		if page := b.get("/dashboard/accounts"); answer.StatusCode != http.StatusSeeOther || !strings.Contains(page, "grace@example.com "+test.want) {
+			t.Errorf("%s: %s", test.act, answer.Status)
+		}
+	}
+	if row := rig.accounts[1]; !row.Enabled || !row.Preferred || row.Cooldowns != nil {
+		t.Errorf("got %+v", row)
+	}
+	for path, want := range map[string]int{"/dashboard/accounts/nobody@example.com/use": 404, "/dashboard/accounts/grace@example.com/remove": 404} {
+		if answer := b.do("POST", path, form); answer.StatusCode != want {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+	}
+	page := b.get("/dashboard/accounts")
+	for _, want := range []string{"Google asks the owner to verify", "runs out at", "31% left", ">2 h</time>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// Each client has its commands, and what can be set by hand for the address of the browser.
+func TestClientsAreSetUp(t *testing.T) {
+	rig := newRig(t)
+	page := rig.signIn(t).get("/dashboard/setup")
+	for _, want := range []string{"perigee run claude-code", "perigee connect codex", "perigee run copilot-cli", "ANTHROPIC_BASE_URL", rig.server.URL + "/v1",
+		"YOUR_KEY", "~/.gemini/.env", `id="client-vscode"`, `id="client-zed"`, `id="client-aider"`, "<code>laptop</code>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, c := range Clients("http://127.0.0.1:8741", false) {
+		for _, s := range c.Settings {
+			if strings.Contains(s.Value, keyPlaceholder) || !strings.Contains(s.Value, "127.0.0.1:8741") && s.Name == "Settings" {
+				t.Errorf("%s: %s", c.Name, s.Value)
+			}
+		}
+	}
+}
+
+// Secrets are replaced in all texts, and are never in the configuration.
+func TestSecretsAreNotShown(t *testing.T) {
+	const secret = "canary-secret+value/1=="
+	rig := newRig(t, func(r *rig, o *Options) {
+		o.Redact = func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
+		c := &r.calls[0]
+		c.Error, c.ModelAsked, c.Client.Name, c.Client.Session, c.Notes = "no "+secret, secret, secret, secret, []string{secret}
+		c.Class, c.Outcome = perigee.ClassInvalid, perigee.OutcomeFailed
+		c.Attempts = []perigee.Attempt{{Error: secret, Why: secret}}
+		r.accounts[0].Reason, r.accounts[1].Cooldowns[0].Reason = secret, secret
+		r.files = map[string]string{"client_request.json": `{"messages":[{"role":"` + secret + `","content":"` + secret + `"}],"tools":[{"name":"` + secret + `"}]}`,
+			"events.jsonl": `{"kind":"text","text":"canary-sec"}` + "\n" + `{"kind":"text","text":"ret+value/1=="}`, "x.txt": secret}
+		o.Warnings = func() []Warning { return []Warning{{rigNow, "WARN", secret}} }
+		o.Unready = func() []string { return []string{secret} }
+	})
+	w := rig.hub.Watch(&rig.calls[0], nil)
+	w.Event(&perigee.Event{Kind: perigee.EventText, Text: "it is " + secret})
+	b := rig.signIn(t)
+	for _, path := range append(allPages, "/dashboard/calls/"+rig.calls[0].ID, "/dashboard/calls/"+rig.calls[0].ID+"/files/x.txt") {
+		page := b.do("GET", path, nil).text
+		for _, bad := range []string{"canary-secret", "client-secret-value", "gemini-secret-value", b.cookie.Value} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%s has %s", path, bad)
+			}
+		}
+	}
+	if page := b.get("/dashboard/config"); !strings.Contains(page, "[env:GEMINI_API_KEY]") || !strings.Contains(page, "perigee.yaml:") {
+		t.Error("the configuration has no origins")
+	}
+}
+
+func TestEmptyPagesSayWhatToDo(t *testing.T) {
+	rig := newRig(t, func(r *rig, o *Options) {
+		r.calls, r.accounts = nil, nil
+		*o = Options{Sessions: o.Sessions, Status: o.Status, Calls: r, Usage: r, Now: o.Now}
+		o.Live = live.New(live.Options{})
+	})
+	b := rig.signIn(t)
+	for path, want := range map[string]string{"/": "perigee run claude-code", "/dashboard/calls": "No call yet", "/dashboard/accounts": "perigee login",
+		"/dashboard/usage": "Nothing was used", "/dashboard/models": "No upstream has said", "/dashboard/setup": "perigee connect", "/dashboard/system": "Language servers"} {
+		if page := b.get(path); !strings.Contains(page, want) {
+			t.Errorf("%s: no %q in\n%s", path, want, page)
+		}
+	}
+	if answer := b.do("GET", "/dashboard/config", nil); answer.StatusCode != http.StatusNotImplemented {
+		t.Errorf("%s", answer.Status)
+	}
+}

@@ -1,0 +1,243 @@
+// Package turns lays the messages of a conversation out as the contents of a prompt: it joins messages of one role where the
+// dialect does, pairs the results of tools with their calls, and puts the results of a turn right behind its calls and in their
+// order, which is where the provider wants them. The decoders of the OpenAI and Anthropic dialects use it. It is pure, and knows
+// no dialect.
+package turns
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// A Builder builds contents, out of messages or out of single parts. Its zero value is ready.
+type Builder struct {
+	Contents []perigee.Content
+	// JoinAfterCalls makes one content of what the user says after a turn with calls, or with a result, with the results first.
+	// Without it the results of a turn are a content, and so is each message.
+	JoinAfterCalls bool
+	// Missing makes results match strictly: each call has one result, and a call without one gets an error for it, about which
+	// Missing is called. Without it the pairs are left as they came.
+	Missing func()
+
+	calls  []*perigee.FunctionCall // of the whole conversation
+	answer []bool                  // by call: there is a result
+	round  int                     // the calls from here on are of turns whose results come now
+	next   int                     // the calls between round and next have results
+	due    bool                    // the model's last message has calls
+	index  map[key][]int           // the calls of the round by id and by name, once results come out of order
+	latest map[string]int          // by id: the last call of calls[:known]
+	known  int
+
+	spoken  []perigee.Part // the model's open turn, if it comes in parts
+	user    int            // the index of the user's open turn plus 1; 0: none is open
+	results []result       // of that turn
+	said    []perigee.Part // in that turn
+}
+
+// A key is a call's id or its name.
+type key struct{ id, name string }
+
+type result struct {
+	order    int
+	response *perigee.FunctionResponse
+}
+
+// stray is the order of a result whose call is not of this turn.
+const stray = math.MaxInt
+
+// A Match is the call that a result is for.
+type Match struct {
+	Call  *perigee.FunctionCall // nil: there is none
+	Exact bool                  // by its id, or by its name where the result has no id
+	order int
+}
+
+// Reserve makes room for the messages that are left of a long list.
+func (b *Builder) Reserve(c *rawjson.Cursor) {
+	b.Contents = rawjson.Reserve(c, b.Contents)
+	b.spoken, b.results, b.said = rawjson.Reserve(c, b.spoken), rawjson.Reserve(c, b.results), rawjson.Reserve(c, b.said)
+}
+
+// Begun says whether anything was said yet.
+func (b *Builder) Begun() bool { return len(b.Contents) > 0 || len(b.spoken) > 0 || b.user > 0 }
+
+// Model adds a message of the model's, and keeps its parts.
+func (b *Builder) Model(parts []perigee.Part) {
+	b.closeUser()
+	b.due = false
+	for i := range parts {
+		b.call(&parts[i])
+	}
+	b.add(perigee.RoleModel, parts)
+}
+
+// ModelPart adds to the turn of the model.
+func (b *Builder) ModelPart(p perigee.Part) {
+	b.closeUser()
+	b.call(&p)
+	b.spoken = append(b.spoken, p)
+}
+
+func (b *Builder) call(p *perigee.Part) {
+	if p.Kind == perigee.PartCall {
+		b.calls, b.due = append(b.calls, p.Call), true
+	}
+}
+
+// User adds a message of the user's. Its parts are kept, or copied where messages are joined.
+func (b *Builder) User(parts []perigee.Part) {
+	joins := b.JoinAfterCalls && (b.due || b.user > 0)
+	if joins && len(parts) > 0 || !b.JoinAfterCalls && len(b.calls) > b.round {
+		b.openUser()
+	}
+	if joins {
+		b.said = append(b.said, parts...)
+	} else {
+		b.add(perigee.RoleUser, parts)
+	}
+}
+
+// UserPart adds to the turn of the user.
+func (b *Builder) UserPart(p perigee.Part) {
+	b.openUser()
+	b.said = append(b.said, p)
+}
+
+// Result adds what a tool returned.
+func (b *Builder) Result(m Match, r *perigee.FunctionResponse) {
+	b.openUser()
+	b.results = append(b.results, result{m.order, r})
+}
+
+// Close ends the conversation.
+func (b *Builder) Close() {
+	b.closeUser()
+	b.closeModel()
+}
+
+func (b *Builder) add(role string, parts []perigee.Part) {
+	if len(parts) > 0 {
+		b.Contents = append(b.Contents, perigee.Content{Role: role, Parts: parts})
+	}
+}
+
+func (b *Builder) closeModel() {
+	b.add(perigee.RoleModel, slices.Clone(b.spoken))
+	b.spoken = b.spoken[:0]
+}
+
+// openUser gives the user's turn its place right behind the model's.
+func (b *Builder) openUser() {
+	if b.user == 0 {
+		b.closeModel()
+		b.Contents = append(b.Contents, perigee.Content{Role: perigee.RoleUser})
+		b.user = len(b.Contents)
+	}
+}
+
+// closeUser fills the user's open turn. What was said in it may stand in contents behind it.
+func (b *Builder) closeUser() {
+	if b.user == 0 {
+		return
+	}
+	if b.Missing != nil {
+		b.answerMissing()
+	}
+	byCall := func(a, b result) int { return a.order - b.order }
+	if !slices.IsSortedFunc(b.results, byCall) {
+		slices.SortStableFunc(b.results, byCall)
+	}
+	parts := make([]perigee.Part, 0, len(b.results)+len(b.said))
+	for i := range b.results {
+		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: b.results[i].response})
+	}
+	b.Contents[b.user-1].Parts = append(parts, b.said...)
+	b.user, b.results, b.said = 0, b.results[:0], b.said[:0]
+	b.round, b.next, b.index = len(b.calls), len(b.calls), nil
+}
+
+func (b *Builder) answerMissing() {
+	for i := b.round; i < len(b.calls); i++ {
+		if call := b.calls[i]; !b.answered(i) {
+			b.Missing()
+			b.Result(Match{order: i}, &perigee.FunctionResponse{ID: call.ID, Name: call.Name,
+				Response: json.RawMessage(`{"error":"the tool gave no result"}`)})
+		}
+	}
+}
+
+func (b *Builder) answered(i int) bool { return i < len(b.answer) && b.answer[i] }
+
+// Take finds the call that a result with this id is for, or with this name where there is no id, and counts it as answered: the
+// first such call of the turn without a result, else, unless Missing is set, the latest of the conversation.
+func (b *Builder) Take(id []byte, name string) Match {
+	i, exact := b.find(id, name)
+	if i >= 0 {
+		b.answer = append(b.answer, make([]bool, len(b.calls)-len(b.answer))...)
+		b.answer[i] = true
+		return Match{b.calls[i], exact, i}
+	}
+	if b.Missing != nil {
+		return Match{order: stray}
+	}
+	if b.latest == nil {
+		b.latest = make(map[string]int, len(b.calls))
+	}
+	for ; b.known < len(b.calls); b.known++ {
+		b.latest[b.calls[b.known].ID] = b.known
+	}
+	if i, ok := b.latest[string(id)]; ok {
+		return Match{b.calls[i], true, stray}
+	}
+	return Match{order: stray}
+}
+
+// find returns the first call of the round that has no result; -1: there is none.
+func (b *Builder) find(id []byte, name string) (i int, exact bool) {
+	for b.next < len(b.calls) && b.answered(b.next) {
+		b.next++
+	}
+	if b.next == len(b.calls) {
+		return -1, false
+	}
+	call := b.calls[b.next]
+	switch {
+	case len(id) == 0 && name == "" && b.Missing != nil:
+		return b.next, false
+	case len(id) == 0 && name != "" && call.Name == name, (len(id) > 0 || name == "") && call.ID == string(id):
+		return b.next, true
+	}
+	if b.index == nil {
+		b.index = make(map[key][]int, 2*(len(b.calls)-b.round))
+		for i, call := range b.calls[b.round:] {
+			b.index[key{id: call.ID}] = append(b.index[key{id: call.ID}], b.round+i)
+			b.index[key{name: call.Name}] = append(b.index[key{name: call.Name}], b.round+i)
+		}
+	}
+	if len(id) > 0 {
+		if i := b.open(key{id: string(id)}); i >= 0 {
+			return i, true
+		}
+	}
+	if name == "" {
+		return -1, false
+	}
+	return b.open(key{name: name}), len(id) == 0
+}
+
+// open returns the first call under the key that has no result.
+func (b *Builder) open(k key) int {
+	list := b.index[k]
+	for len(list) > 0 && b.answered(list[0]) {
+		list = list[1:]
+	}
+	b.index[k] = list
+	if len(list) == 0 {
+		return -1
+	}
+	return list[0]
+}

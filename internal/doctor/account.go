@@ -1,0 +1,179 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/sqlstore"
+	"perigee/internal/terminal"
+)
+
+// lowQuota is the fraction of a quota below which an account gets a warning.
+const lowQuota = 0.1
+
+// Accounts is where accounts are listed and asked about.
+type Accounts struct {
+	List   func(ctx context.Context) ([]perigee.AccountRow, error)
+	Quota  func(ctx context.Context) (perigee.QuotaList, error) // refreshes the access token of each account; nil: not asked
+	Reason string                                               // why Quota is nil: "--offline"
+	Now    func() time.Time                                     // nil: time.Now
+}
+
+// Check reports each account: whether it may be used, whether the provider accepts it, and what it has left. Asking for quota
+// costs no tokens.
+func (a Accounts) Check(ctx context.Context) []Result {
+	rows, err := a.List(ctx)
+	if err != nil {
+		return []Result{fail(NameAccount+"*", "perigee account list", "accounts cannot be listed: %v", err)}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var quota perigee.QuotaList
+	if a.Quota != nil {
+		if quota, err = a.Quota(ctx); err == nil {
+			if again, failed := a.List(ctx); failed == nil { // an answer may have changed the state of an account
+				rows = again
+			}
+		}
+	}
+	var results []Result
+	for _, row := range rows {
+		result := stateOf(row)
+		if result.Status == OK {
+			switch {
+			case a.Quota == nil:
+				result.Detail += "; not tested because of " + a.Reason
+			case err != nil && ctx.Err() != nil:
+				result = warn(result.Check, "perigee doctor --timeout 5m", "%s; its sign-in could not be tested in time", result.Detail)
+			case err != nil:
+				result = warn(result.Check, "perigee quota --account "+command(row.Email), "%s; its sign-in could not be tested: %v", result.Detail, err)
+			default:
+				result = a.left(row, rows, quota, result)
+			}
+		}
+		results = append(results, result)
+	}
+	return results
+}
+
+// stateOf reports what is stored about an account.
+func stateOf(row perigee.AccountRow) Result {
+	name, upstream := NameAccount+row.Email, command(row.Upstream)
+	reason := ""
+	if row.Reason != "" {
+		reason = ": " + row.Reason
+	}
+	login := "perigee login --upstream " + upstream
+	remove := "perigee account remove " + command(row.Email)
+	enable := "perigee account enable " + command(row.Email)
+	switch {
+	case row.Unopened:
+		return fail(name, login, "its refresh token cannot be decrypted%s", reason)
+	case row.State == perigee.AccountSignedOut:
+		return fail(name, login, "signed out%s", reason)
+	case row.State == perigee.AccountVerification:
+		return fail(name, enable, "the provider requires its owner to verify it%s", reason)
+	case row.State == perigee.AccountBanned:
+		return fail(name, remove, "the provider has disabled it%s", reason)
+	case row.State == perigee.AccountMisnamed:
+		return fail(name, remove+" && "+login, "its refresh token belongs to another account%s", reason)
+	case !row.Enabled:
+		return warn(name, enable, "disabled")
+	}
+	for _, c := range row.Cooldowns {
+		return warn(name, "perigee account use "+command(row.Email), "not used for %s until %s: %s",
+			c.Family, c.Until.UTC().Format(time.RFC3339), c.Reason)
+	}
+	return ok(name, "%s, of the upstream %s", cmp.Or(row.State, perigee.AccountReady), row.Upstream)
+}
+
+// left reports what the provider says about an account that may be used.
+func (a Accounts) left(row perigee.AccountRow, all []perigee.AccountRow, quota perigee.QuotaList, result Result) Result {
+	for _, p := range quota.Problems {
+		if p.Email == row.Email && p.Upstream == row.Upstream {
+			return fail(result.Check, "perigee login --upstream "+command(row.Upstream), "%s", p.Why)
+		}
+	}
+	now := time.Now
+	if a.Now != nil {
+		now = a.Now
+	}
+	groups := make(map[string]perigee.QuotaRow) // the scarcest model of each group
+	for _, q := range quota.Rows {
+		if q.Account != row.Email || q.Upstream != row.Upstream {
+			continue
+		}
+		group := cmp.Or(q.Group, q.Model)
+		if known, found := groups[group]; !found || q.Remaining < known.Remaining {
+			groups[group] = q
+		}
+	}
+	var low, fine []string
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		q := groups[group]
+		text := fmt.Sprintf("%s %s", group, terminal.Percent(q.Remaining))
+		if q.Remaining >= lowQuota {
+			fine = append(fine, text)
+			continue
+		}
+		if !q.ResetsAt.IsZero() {
+			text += fmt.Sprintf(" until %s (in %s)", q.ResetsAt.UTC().Format(time.RFC3339), terminal.Span(q.ResetsAt.Sub(now())))
+		}
+		low = append(low, text)
+	}
+	switch {
+	case len(low) > 0:
+		return warn(result.Check, another(row, all), "little quota is left: %s", strings.Join(low, ", "))
+	case len(fine) > 0:
+		result.Detail += "; left: " + strings.Join(fine, ", ")
+	}
+	return result
+}
+
+// another is the command that has another account used, or adds one.
+func another(row perigee.AccountRow, all []perigee.AccountRow) string {
+	for _, r := range all {
+		if r.Upstream == row.Upstream && r.Email != row.Email && stateOf(r).Status == OK {
+			return "perigee account use " + command(r.Email)
+		}
+	}
+	return "perigee login --upstream " + command(row.Upstream)
+}
+
+// StoredAccounts lists the accounts in the database without changing it. Whether their refresh tokens can be decrypted is not
+// checked. A database that does not exist has none.
+func StoredAccounts(ctx context.Context, options sqlstore.Options) ([]perigee.AccountRow, error) {
+	options.ReadOnly = true
+	store, err := sqlstore.Open(ctx, options)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Close() }()
+	stored, err := store.Accounts(unopened{}).SignIns(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]perigee.AccountRow, len(stored))
+	for i, s := range stored {
+		rows[i] = perigee.AccountRow{Email: s.Email, Upstream: s.Upstream, Enabled: s.Enabled, Preferred: s.Preferred,
+			ProjectID: s.ProjectID, State: s.State, Reason: s.Reason, Cooldowns: s.Cooldowns}
+	}
+	return rows, nil
+}
+
+// unopened is a sealer that leaves secrets sealed.
+type unopened struct{}
+
+func (unopened) Seal(perigee.Secret, ...string) (string, error) { return "", errors.ErrUnsupported }
+func (unopened) Open(string, ...string) (perigee.Secret, error) { return perigee.Secret{}, nil }

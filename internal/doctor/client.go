@@ -1,0 +1,72 @@
+package doctor
+
+import (
+	"net/url"
+	"strings"
+
+	"perigee/internal/netguard"
+)
+
+// A Client is a coding agent or editor on this machine, and what its settings say.
+type Client struct {
+	Name      string // as in perigee connect NAME
+	File      string // the settings file; empty: none
+	Connected bool   // its settings point at this perigee
+	Changed   bool   // perigee connect has set it up, and its settings are different now
+	Address   string // in its settings; empty: none
+	Perigee   string // the address of this perigee; empty: unknown, because no daemon is running
+	RunOnly   bool   // it has no settings for this, and is started with perigee run
+	// Overrides are what counts before the settings: "the environment variable NAME", a path, or "KEY in PATH".
+	Overrides []string
+}
+
+// Check reports whether the client reaches this perigee. A client that is not set up for perigee is OK. No program is executed.
+func (c Client) Check() Result {
+	name := NameClient + c.Name
+	connect := "perigee connect " + command(c.Name)
+	switch {
+	case c.RunOnly:
+		return ok(name, "perigee run %s starts it with perigee", c.Name)
+	case c.Connected && c.Perigee != "" && c.Address != "" && !sameHost(c.Address, c.Perigee):
+		return warn(name, connect, "connected to %s, but perigee listens on %s", c.Address, c.Perigee)
+	case c.Changed:
+		return warn(name, connect, "%s was changed after perigee connect", c.File)
+	case c.Connected && len(c.Overrides) > 0:
+		return warn(name, overrideFix(c.Overrides[0]), "%s is connected, but overridden by %s", c.File, strings.Join(c.Overrides, ", "))
+	case c.Connected:
+		return ok(name, "connected, %s", c.File)
+	case c.Perigee != "" && isLoopback(c.Address) && !sameHost(c.Address, c.Perigee):
+		return warn(name, connect, "%s points at %s, but perigee listens on %s", c.File, c.Address, c.Perigee)
+	}
+	return ok(name, "not connected; perigee connect %s writes its settings", c.Name)
+}
+
+// overrideFix is the command that removes an override, or opens its file.
+func overrideFix(override string) string {
+	if name, isVariable := strings.CutPrefix(override, "the environment variable "); isVariable {
+		return "unset " + name
+	}
+	if _, path, found := strings.Cut(override, " in "); found {
+		return edit(path, 0)
+	}
+	return edit(override, 0)
+}
+
+// sameHost reports whether two addresses have the same port on the same machine.
+func sameHost(a, b string) bool {
+	one, err := url.Parse(a)
+	if err != nil {
+		return false
+	}
+	two, err := url.Parse(b)
+	if err != nil {
+		return false
+	}
+	local := netguard.IsLoopback(one.Hostname()) && netguard.IsLoopback(two.Hostname())
+	return one.Port() == two.Port() && (local || one.Hostname() == two.Hostname())
+}
+
+func isLoopback(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && netguard.IsLoopback(u.Hostname())
+}

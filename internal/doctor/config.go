@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/config"
+)
+
+// Config reports the problems and warnings of a configuration. loaded and err are from config.Inspect. borrowed are variables that
+// are not set here and that the running daemon has.
+func Config(loaded *config.Loaded, err error, borrowed []string) Result {
+	if problems, isList := errors.AsType[*config.Problems](err); isList {
+		return fail(NameConfig, configFix(problems.List[0], loaded), "%s", several(problems.List, problems.More))
+	}
+	if err != nil {
+		return fail(NameConfig, "perigee config check", "%v", err)
+	}
+	if len(loaded.Warnings) > 0 {
+		return warn(NameConfig, configFix(loaded.Warnings[0], loaded), "%s", several(loaded.Warnings, 0))
+	}
+	where := cmp.Or(loaded.Path, "there is no file at "+loaded.Searched+", so defaults apply")
+	if loaded.KeyVariable != "" {
+		where += ", with the API key in " + loaded.KeyVariable
+	}
+	for _, name := range borrowed {
+		where += "; " + name + " is not set in this shell, but the daemon has it"
+	}
+	return ok(NameConfig, "%s%s", where, soonExpired(loaded.Config, time.Now()))
+}
+
+// shownProblems is how many problems a detail has.
+const shownProblems = 3
+
+func several(list []config.Problem, more int) string {
+	var lines []string
+	for _, p := range list[:min(len(list), shownProblems)] {
+		lines = append(lines, p.String())
+	}
+	text := strings.Join(lines, "; ")
+	if more += len(list) - len(lines); more > 0 {
+		text += fmt.Sprintf("; and %d more, see perigee config check", more)
+	}
+	return text
+}
+
+// Commands that problems suggest: export NAME=… for a variable that is not set, chmod for a file that other users can read.
+var suggested = regexp.MustCompile(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
+
+// configFix is the command for a problem: what the problem suggests itself, or else to edit the file or to unset the variable.
+func configFix(p config.Problem, loaded *config.Loaded) string {
+	for _, text := range []string{p.Hint, p.Message} {
+		if found := suggested.FindString(text); found != "" {
+			found, _, _ = strings.Cut(found, " in the shell")
+			return found
+		}
+	}
+	if name, isVariable := strings.CutPrefix(p.Source, "environment "); isVariable {
+		return "unset " + name
+	}
+	path := p.Source
+	if p.Line == 0 && loaded != nil && (path == "" || path == "default") {
+		path = loaded.Path
+	}
+	if path == "" || strings.HasPrefix(path, "flag ") {
+		return "perigee config init"
+	}
+	return edit(path, p.Line)
+}
+
+// expiresSoon is how long before its end a key is mentioned.
+const expiresSoon = 7 * 24 * time.Hour
+
+// soonExpired mentions client keys that will expire.
+func soonExpired(cfg *config.Config, now time.Time) string {
+	var names []string
+	for _, k := range cfg.Keys {
+		if !k.Expires.IsZero() && k.Expires.After(now) && k.Expires.Before(now.Add(expiresSoon)) {
+			names = append(names, k.Name+" on "+k.Expires.UTC().Format(time.DateOnly))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "; keys that expire soon: " + strings.Join(names, ", ")
+}

@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"perigee/internal/datadir"
+)
+
+// maxWalked bounds the entries of the data directory that are looked at. Traces can be many.
+const maxWalked = 50_000
+
+// DataDir checks the owner of the data directory, that only the owner can read what is in it, and that files can be created. What a
+// language server has in its home is not checked: its own umask decides there.
+func DataDir(ctx context.Context, dir string) Result {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := datadir.CheckWritable(dir); err != nil {
+			return fail(NameDataDir, command("mkdir", "-p", "-m", "700", dir), "%s does not exist and cannot be created: %v", dir, err)
+		}
+		return ok(NameDataDir, "%s does not exist yet; perigee creates it when it is needed", dir)
+	}
+	switch {
+	case err != nil:
+		return fail(NameDataDir, command("ls", "-ld", dir), "%v", err)
+	case !info.IsDir():
+		return fail(NameDataDir, command("mv", dir, dir+".old"), "%s is not a directory", dir)
+	case !datadir.Owned(info):
+		return fail(NameDataDir, `sudo chown -R "$(id -u)" `+command(dir), "%s belongs to another user", dir)
+	}
+	if err := datadir.CheckWritable(dir); err != nil {
+		return fail(NameDataDir, command("chmod", "700", dir), "%v", err)
+	}
+	if runtime.GOOS != "windows" {
+		open, err := openToUsers(ctx, dir)
+		switch {
+		case len(open) > 0:
+			fix := command("chmod", "go=", open[0].path)
+			if len(open) > 1 {
+				fix = command("chmod", "-R", "go=", dir)
+			}
+			return fail(NameDataDir, fix, "other users can read %s", openNames(open))
+		case err != nil:
+			return warn(NameDataDir, command("ls", "-lR", dir), "the permissions could not be checked: %v", err)
+		}
+	}
+	if network := networkFilesystem(dir); network != "" {
+		return warn(NameDataDir, "export PERIGEE_DATA_DIR=/var/tmp/perigee-\"$(id -u)\"",
+			"%s is on a network filesystem (%s), where SQLite can damage its database; use a local directory", dir, network)
+	}
+	return ok(NameDataDir, "%s, private to its owner", dir)
+}
+
+// An openFile is a file or directory that more users than its owner can access.
+type openFile struct {
+	path string
+	mode fs.FileMode
+}
+
+// openNames names the first files.
+func openNames(list []openFile) string {
+	const most = 3
+	var names []string
+	for _, f := range list[:min(len(list), most)] {
+		names = append(names, fmt.Sprintf("%s (mode %#o)", f.path, f.mode.Perm()))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(list) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// openToUsers lists what other users can access. Links are not followed, since their targets are not in the directory. In a directory
+// that is private, files of other names than perigee's are not looked at: they may be meant as they are.
+func openToUsers(ctx context.Context, dir string) (open []openFile, err error) {
+	walked := 0
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if walked++; walked > maxWalked {
+			return fs.SkipAll
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+			return nil
+		case err != nil:
+			return err
+		}
+		below, _ := filepath.Rel(dir, path)
+		first, _, _ := strings.Cut(filepath.ToSlash(below), "/")
+		switch {
+		case entry.IsDir() && entry.Name() == "home" && first == "langserver":
+			return fs.SkipDir
+		case below != "." && !datadir.Ours(first):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.Type()&(fs.ModeSymlink|fs.ModeSocket) != 0:
+			return nil
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			open = append(open, openFile{path, info.Mode()})
+		}
+		return nil
+	})
+	return open, err
+}

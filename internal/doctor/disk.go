@@ -1,0 +1,74 @@
+package doctor
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"perigee/internal/datadir"
+	"perigee/internal/terminal"
+)
+
+// The free space that perigee needs besides what is configured.
+const (
+	leastFree  = 32 << 20 // below it, calls can soon not be recorded
+	spareSpace = 64 << 20 // for the database and its log to grow
+)
+
+// A Disk is what is known of the disk that a directory is on.
+type Disk struct {
+	Free      int64 // bytes that may still be written
+	Files     int64 // files that may still be created; meaningful if HasLimits
+	HasLimits bool  // the filesystem limits the number of files
+}
+
+// DiskSpace checks the free space for the data directory against what traces may still take. free reads the disk; nil: that of
+// this machine.
+func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (Disk, bool)) Result {
+	if free == nil {
+		free = diskOf
+	}
+	existing := dir
+	for {
+		if _, err := os.Stat(existing); err == nil || filepath.Dir(existing) == existing {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	disk, known := free(existing)
+	if !known {
+		return ok(NameDisk, "the free space of %s is not known on this system", existing)
+	}
+	used := sizeOf(ctx, filepath.Join(dir, "traces"))
+	need := spareSpace + max(0, keep-used)
+	if info, err := os.Stat(filepath.Join(dir, datadir.StoreName)); err == nil {
+		need += info.Size() / 10
+	}
+	fix := "du -xh -d 2 " + command(existing) + " | sort -h | tail"
+	switch {
+	case disk.Free < leastFree:
+		return fail(NameDisk, fix, "%s free for %s; below %s, calls, traces and accounts can no longer be stored",
+			terminal.Size(disk.Free), dir, terminal.Size(leastFree))
+	case disk.HasLimits && disk.Files < 1000:
+		return fail(NameDisk, fix, "only %d more files can be created on the disk of %s", disk.Files, dir)
+	case disk.Free < need:
+		return warn(NameDisk, fix, "%s free for %s; traces (traces.keep) and the database may need %s more",
+			terminal.Size(disk.Free), dir, terminal.Size(need))
+	}
+	return ok(NameDisk, "%s free", terminal.Size(disk.Free))
+}
+
+// sizeOf adds up the files below a directory, as far as ctx allows.
+func sizeOf(ctx context.Context, dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return fs.SkipAll
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}

@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+)
+
+// edit is a command that opens a file at a line in the user's editor; line 0 is anywhere. Without a file it writes one.
+func edit(path string, line int) string {
+	if path == "" {
+		return "perigee config init"
+	}
+	path = absolute(path)
+	switch {
+	case runtime.GOOS == "windows":
+		return command("notepad", path)
+	case line > 0:
+		return fmt.Sprintf(`"${EDITOR:-vi}" +%d %s`, line, command(path))
+	}
+	return `"${EDITOR:-vi}" ` + command(path)
+}
+
+// absolute makes a path usable in any directory.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"perigee"
+)
+
+// A Daemon is what was learned from the socket of the data directory.
+type Daemon struct {
+	Status *perigee.DaemonStatus // nil: no daemon was reached
+	Err    error                 // of one that runs and cannot be asked
+	PID    int                   // 0: unknown
+}
+
+// restart is a command that ends the daemon, so that it can be started again.
+func (d Daemon) restart() string {
+	if d.PID == 0 {
+		return "perigee serve"
+	}
+	if runtime.GOOS == "windows" {
+		return fmt.Sprintf("taskkill /pid %d && perigee serve", d.PID)
+	}
+	return fmt.Sprintf("kill %d && perigee serve", d.PID)
+}
+
+// Listen checks that the daemon accepts connections or, if none runs, whether it could listen at its address.
+func Listen(ctx context.Context, address string, d Daemon) Result {
+	switch {
+	case d.Err != nil:
+		return fail(NameListen, d.restart(), "%v", d.Err)
+	case d.Status != nil:
+		return listening(ctx, address, d)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err == nil {
+		_ = listener.Close()
+		return warn(NameListen, "perigee serve", "no daemon is running; %s is free", address)
+	}
+	const elsewhere = "perigee serve --listen 127.0.0.1:0"
+	_, port, _ := net.SplitHostPort(address)
+	_, noName := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		owner := portOwner(port)
+		if owner.name == "systemd" {
+			return warn(NameListen, "systemctl start perigee.service", "no daemon is running; systemd listens at %s and starts it with the first call", address)
+		}
+		return fail(NameListen, elsewhere, "no daemon uses this data directory, and %s has port %s", owner, port)
+	case errors.Is(err, syscall.EADDRNOTAVAIL), noName:
+		return fail(NameListen, "perigee serve --listen "+command("127.0.0.1:"+port), "%s is no address of this machine", address)
+	case errors.Is(err, fs.ErrPermission):
+		return fail(NameListen, elsewhere, "this user may not listen on port %s", port)
+	}
+	return fail(NameListen, elsewhere, "%v", err)
+}
+
+// listening connects to the address that the daemon says it has.
+func listening(ctx context.Context, configured string, d Daemon) Result {
+	said := d.Status.Listen
+	network, target := "tcp", said
+	if u, err := url.Parse(said); err == nil && u.Host != "" {
+		target = u.Host
+	}
+	if path, isSocket := strings.CutPrefix(said, "unix:"); isSocket {
+		network, target = "unix", path
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, reachable(target))
+	if err != nil {
+		return fail(NameListen, d.restart(), "a daemon is running, but %s cannot be reached: %v", said, err)
+	}
+	_ = conn.Close()
+	more := ""
+	if _, port, err := net.SplitHostPort(configured); err == nil && network == "tcp" && port != "0" && !strings.HasSuffix(target, ":"+port) {
+		more = "; the configuration says " + configured
+	}
+	return ok(NameListen, "listening on %s%s", said, more)
+}
+
+// reachable is an address to connect to: that of this machine if the daemon listens on all addresses.
+func reachable(target string) string {
+	host, port, err := net.SplitHostPort(target)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return target
+}
+
+// An owner is the process that listens on a port. The zero value is an unknown one.
+type owner struct {
+	pid  int
+	name string
+}
+
+func (o owner) String() string {
+	if o.pid == 0 {
+		return "another program"
+	}
+	return fmt.Sprintf("%s (process %s)", o.name, strconv.Itoa(o.pid))
+}
+
+// Version compares the program of the running daemon with this one.
+func Version(version, configPath string, d Daemon) Result {
+	switch {
+	case d.Status.Version != version:
+		return warn(NameDaemon, d.restart(), "the daemon is perigee %s, and this command is %s", d.Status.Version, version)
+	case configPath != "" && d.Status.Configuration != configPath:
+		running := "no configuration file"
+		if d.Status.Configuration != "" {
+			running = d.Status.Configuration
+		}
+		return warn(NameDaemon, d.restart(), "the daemon runs with %s, and this command reads %s", running, configPath)
+	}
+	return ok(NameDaemon, "perigee %s%s", version, processOf(d))
+}
+
+func processOf(d Daemon) string {
+	if d.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", process %d", d.PID)
+}

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// portOwner finds the process that listens on a TCP port. That of another user is found only by root.
+func portOwner(port string) owner {
+	inodes := make(map[string]bool)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		for _, inode := range listeners(table, port) {
+			inodes["socket:["+inode+"]"] = true
+		}
+	}
+	if len(inodes) == 0 {
+		return owner{}
+	}
+	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, path := range descriptors {
+		if target, err := os.Readlink(path); err == nil && inodes[target] {
+			dir := filepath.Dir(filepath.Dir(path))
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+			return owner{pid, strings.TrimSpace(string(name))}
+		}
+	}
+	return owner{}
+}
+
+// listeners returns the inodes of the sockets in a table of the kernel that listen on a port.
+func listeners(table, port string) (inodes []string) {
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil
+	}
+	file, err := os.Open(table)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	const listen = "0A" // TCP_LISTEN
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 || fields[3] != listen {
+			continue
+		}
+		_, local, _ := strings.Cut(fields[1], ":")
+		if n, err := strconv.ParseUint(local, 16, 16); err == nil && int(n) == number {
+			inodes = append(inodes, fields[9])
+		}
+	}
+	return inodes
+}

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"perigee"
+	"perigee/internal/sqlstore"
+	"perigee/internal/terminal"
+)
+
+// Store opens the database read-only and checks its integrity. With offline, PostgreSQL is not asked.
+func Store(ctx context.Context, options sqlstore.Options, offline bool) Result {
+	if offline && !options.URL.IsZero() {
+		return ok(NameStore, "PostgreSQL, which is not asked because of --offline")
+	}
+	options.ReadOnly = true
+	store, err := sqlstore.Open(ctx, options)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		return ok(NameStore, "there is no database yet; perigee creates it when it is needed")
+	}
+	if err != nil {
+		return brokenStore(ctx, options, err)
+	}
+	defer func() { _ = store.Close() }()
+	if err := store.CheckIntegrity(ctx); err != nil {
+		return brokenStore(ctx, options, err)
+	}
+	report, err := store.Report(ctx)
+	if err != nil {
+		return brokenStore(ctx, options, err)
+	}
+	return ok(NameStore, "%s, %s, not damaged", report.Database, terminal.Size(report.Bytes))
+}
+
+func brokenStore(ctx context.Context, options sqlstore.Options, err error) Result {
+	dir := filepath.Dir(options.Path)
+	switch {
+	case ctx.Err() != nil:
+		return warn(NameStore, "perigee doctor --timeout 5m", "the database could not be checked in time")
+	case errors.Is(err, sqlstore.ErrOlder):
+		return warn(NameStore, "perigee serve", "%v", err)
+	case errors.Is(err, sqlstore.ErrNewer) && options.URL.IsZero():
+		return fail(NameStore, command("export", "PERIGEE_DATA_DIR="+dir+"-old"), "%v", err)
+	case errors.Is(err, sqlstore.ErrDamaged):
+		return fail(NameStore, command("mkdir", dir+"/damaged")+" && mv "+command(options.Path)+"* "+command(dir+"/damaged/"), "%v", err)
+	}
+	return fail(NameStore, "perigee store", "%v", err)
+}

@@ -1,0 +1,184 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/terminal"
+)
+
+// An Upstream is a source to be checked.
+type Upstream struct {
+	Name, Kind string
+	URL        string // where it is; empty: on this machine
+	Config     string // the configuration file; empty: none
+	Variable   string // the variable that has the API key, if there is no configuration file
+	Builtin    bool   // it is the simulator that answers because nothing is configured
+}
+
+// UpstreamOf describes an upstream of a configuration.
+func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
+	return Upstream{Name: u.Name, Kind: u.Kind, URL: addressOf(u), Config: loaded.Path, Variable: loaded.KeyVariable}
+}
+
+// addressOf is the base URL of the provider of an upstream, or "".
+func addressOf(u config.Upstream) string {
+	switch {
+	case u.Kind == config.KindGemini:
+		return u.URL
+	case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
+		return u.Endpoints[len(u.Endpoints)-1] // the one that lists of models are asked for first
+	case u.Kind == config.KindLangserver:
+		return u.CloudURL
+	}
+	return ""
+}
+
+// Skipped is the result for an upstream that is not asked, and need not be.
+func (u Upstream) Skipped(reason string) Result {
+	return ok(NameUpstream+u.Name, "kind %s; not asked: %s", u.Kind, reason)
+}
+
+// Blocked is the result for an upstream that cannot be asked before something else is fixed.
+func (u Upstream) Blocked(fix, reason string) Result {
+	return warn(NameUpstream+u.Name, fix, "not asked: %s", reason)
+}
+
+// NoAccount is the result for an upstream without an account.
+func (u Upstream) NoAccount() Result {
+	return fail(NameUpstream+u.Name, u.signIn(), "no account is signed in")
+}
+
+// Check has an upstream list its models, which costs no tokens. list asks the daemon or, without one, the provider.
+func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
+	name := NameUpstream + u.Name
+	if u.Builtin {
+		return warn(name, "perigee config init", "no upstream is configured, so the built-in simulator answers")
+	}
+	began := time.Now()
+	found, err := list(ctx, u.Name)
+	if err == nil && len(found.Problems) > 0 {
+		err = perigee.Errorf(perigee.ClassUnavailable, "%s", found.Problems[0].Why)
+	}
+	if err != nil {
+		return u.failed(ctx, err)
+	}
+	return ok(name, "kind %s, %d models, answered in %s", u.Kind, len(found.Rows), terminal.Duration(time.Since(began)))
+}
+
+func (u Upstream) failed(ctx context.Context, err error) Result {
+	name := NameUpstream + u.Name
+	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		return fail(name, u.look(), "it did not answer in time")
+	}
+	switch e := perigee.AsError(err); e.Class {
+	case perigee.ClassUnauthenticated, perigee.ClassForbidden, perigee.ClassInvalid:
+		return fail(name, u.signIn(), "%s", e.Message)
+	case perigee.ClassVerification:
+		return fail(name, "perigee account list", "%s", e.Message)
+	case perigee.ClassExhausted, perigee.ClassRateLimited, perigee.ClassCapacity:
+		return warn(name, "perigee quota", "%s", e.Message)
+	default:
+		return fail(name, u.look(), "%s", e.Message)
+	}
+}
+
+// signIn is the command for a credential that is missing or refused.
+func (u Upstream) signIn() string {
+	switch {
+	case u.Kind == config.KindAntigravity || u.Kind == config.KindLangserver:
+		return "perigee login --upstream " + command(u.Name)
+	case u.Variable != "":
+		return "export " + u.Variable + "=…"
+	}
+	return edit(u.Config, 0)
+}
+
+// look is the command that shows why an upstream cannot be reached.
+func (u Upstream) look() string {
+	switch {
+	case u.Kind == config.KindLangserver:
+		return "perigee langserver status"
+	case u.Kind == config.KindIDE:
+		return "perigee bridge list"
+	case u.URL != "":
+		return "curl -sSIv " + command(u.URL)
+	}
+	return "perigee models --upstream " + command(u.Name)
+}
+
+// A Proxy is a proxy that connections to providers go through.
+type Proxy struct {
+	Source string // "/path/config.yaml:12", "environment PERIGEE_PROXY", "environment"
+	URL    *url.URL
+	Fix    string // for one that cannot be reached
+}
+
+// Proxies lists the proxies of a configuration, and that of the environment if an upstream uses it.
+func Proxies(loaded *config.Loaded) (list []Proxy) {
+	add := func(p Proxy) {
+		if p.URL != nil && p.URL.Host != "" && !slices.ContainsFunc(list, func(known Proxy) bool { return known.URL.Host == p.URL.Host }) {
+			list = append(list, p)
+		}
+	}
+	for i, u := range loaded.Config.Upstreams {
+		switch set := u.Proxy.Reveal(); {
+		case set == "none":
+		case set != "":
+			origin := loaded.Origins[fmt.Sprintf("upstreams[%d].proxy", i)]
+			proxy, _ := url.Parse(set)
+			add(Proxy{Source: origin.String(), URL: proxy, Fix: editOrigin(origin)})
+		case addressOf(u) != "":
+			if req, err := http.NewRequest(http.MethodGet, addressOf(u), nil); err == nil {
+				proxy, _ := http.ProxyFromEnvironment(req)
+				add(Proxy{Source: "environment", URL: proxy, Fix: "unset HTTPS_PROXY https_proxy"})
+			}
+		}
+	}
+	return list
+}
+
+func editOrigin(origin config.Origin) string {
+	if name, isVariable := strings.CutPrefix(origin.Source, "environment "); isVariable {
+		return "unset " + name
+	}
+	return edit(origin.Source, origin.Line)
+}
+
+// CheckProxies connects to each proxy. With offline it only names them. Without a proxy there is no result.
+func CheckProxies(ctx context.Context, list []Proxy, offline bool) []Result {
+	var results []Result
+	for _, p := range list {
+		address := p.URL.Host
+		if p.URL.Port() == "" {
+			address = net.JoinHostPort(p.URL.Hostname(), map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[p.URL.Scheme])
+			if p.URL.Scheme == "http" {
+				address = net.JoinHostPort(p.URL.Hostname(), "80")
+			}
+		}
+		if offline {
+			results = append(results, ok(NameProxy, "%s://%s (%s); not reached because of --offline", p.URL.Scheme, p.URL.Host, p.Source))
+			continue
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			results = append(results, fail(NameProxy, p.Fix, "%s://%s (%s) cannot be reached: %v", p.URL.Scheme, p.URL.Host, p.Source, err))
+			continue
+		}
+		_ = conn.Close()
+		results = append(results, ok(NameProxy, "%s://%s (%s)", p.URL.Scheme, p.URL.Host, p.Source))
+	}
+	if len(results) == 0 {
+		return nil
+	}
+	return []Result{merge(NameProxy, results)}
+}

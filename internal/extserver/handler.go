@@ -1,0 +1,181 @@
+package extserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	pb "perigee/gen/exa/extension_server_pb"
+	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
+	"perigee/internal/connectframe"
+	"perigee/internal/netguard"
+)
+
+const (
+	servicePath = "/" + extensionserverpbconnect.ExtensionServerServiceName + "/"
+	csrfHeader  = "X-Codeium-Csrf-Token"
+	otherMethod = "other"
+
+	streamPrefix = "application/connect+" // of the content types of streams
+
+	refusedBody = time.Second // for the body of a request that is refused: a caller without a token must not hold a connection
+)
+
+// A front checks requests and hands them to the handler of their form.
+type front struct {
+	*Server
+	methods map[string]bool         // of the protocol
+	connect http.Handler            // every method, in either form
+	unary   map[string]http.Handler // the unary form of streaming methods, by path
+
+	mu      sync.Mutex
+	unknown map[string]bool // methods that were logged
+}
+
+func (s *Server) handler() http.Handler {
+	service := newService(s)
+	options := []connect.HandlerOption{
+		connect.WithReadMaxBytes(maxBody),
+		connect.WithCompressMinBytes(math.MaxInt32), // answers stay on this machine
+		connect.WithInterceptors(watch{}),
+	}
+	_, methods := extensionserverpbconnect.NewExtensionServerServiceHandler(service, options...)
+	const (
+		subscribe = extensionserverpbconnect.ExtensionServerServiceSubscribeToUnifiedStateSyncTopicProcedure
+		execute   = extensionserverpbconnect.ExtensionServerServiceExecuteCommandProcedure
+	)
+	unary := map[string]http.Handler{
+		subscribe: connect.NewUnaryHandler(subscribe, service.snapshot, options...),
+		execute:   connect.NewUnaryHandler(execute, service.executeUnary, options...),
+	}
+	streams := func(path string) bool { return unary[path] != nil }
+	return &front{
+		Server:  s,
+		methods: methodNames(),
+		connect: connectframe.EitherForm(connectframe.AcceptBare(methods, maxBody), streams, maxBody),
+		unary:   unary,
+		unknown: map[string]bool{},
+	}
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer f.open.begin()()
+	c := &call{ResponseWriter: w, controller: http.NewResponseController(w)}
+	defer c.over()
+	defer context.AfterFunc(f.closing, c.endSoon)()
+
+	method := strings.TrimPrefix(r.URL.Path, servicePath)
+	counted := method
+	if !f.methods[method] {
+		counted = otherMethod
+	}
+	if status, text := f.refusal(r); status != 0 {
+		f.calls.add(counted, strconv.Itoa(status))
+		_ = c.controller.SetReadDeadline(time.Now().Add(refusedBody))
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Content-Type", "text/plain")
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", http.MethodPost)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+		return
+	}
+	streaming := strings.HasPrefix(mediaType(r), streamPrefix)
+	handler := f.connect
+	if !f.methods[method] {
+		handler = http.HandlerFunc(f.serveUnknown)
+	} else if unary := f.unary[r.URL.Path]; unary != nil && !streaming {
+		handler = unary
+	}
+	handler.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+	f.calls.add(counted, c.result(streaming))
+}
+
+// methodName is what a method of a service can be called.
+var methodName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+
+// refusal is the HTTP status and the text for a request that does not reach a method; 0: it does.
+func (f *front) refusal(r *http.Request) (int, string) {
+	method, ours := strings.CutPrefix(r.URL.Path, servicePath)
+	switch {
+	case !f.csrf.Equal(r.Header.Get(csrfHeader)):
+		return http.StatusForbidden, "Invalid CSRF token"
+	case !f.peer(r):
+		return http.StatusForbidden, "only processes of the user that runs perigee can call this server"
+	case !netguard.IsLoopback(hostName(r.Host)):
+		return http.StatusForbidden, "the Host header must name this machine"
+	case len(r.Header.Values("Origin")) > 0:
+		return http.StatusForbidden, "web pages cannot call this server"
+	case r.Method != http.MethodPost:
+		return http.StatusMethodNotAllowed, "use POST"
+	case !ours || !methodName.MatchString(method):
+		return http.StatusNotFound, "the path is " + servicePath + "METHOD"
+	}
+	switch mediaType(r) {
+	case "application/proto", "application/json", "application/connect+proto", "application/connect+json":
+		return 0, ""
+	}
+	return http.StatusUnsupportedMediaType, "the content type is application/proto, application/json, " +
+		"application/connect+proto or application/connect+json"
+}
+
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+func mediaType(r *http.Request) string {
+	name, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(name))
+}
+
+// serveUnknown answers a method that the protocol does not have: later language servers may have more. Each is logged once.
+func (f *front) serveUnknown(w http.ResponseWriter, r *http.Request) {
+	length, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxBody+1))
+	kind := mediaType(r)
+	f.logUnknown(strings.TrimPrefix(r.URL.Path, servicePath), kind, length)
+	if err == nil && length > maxBody {
+		_ = connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeResourceExhausted, errors.New("the request is too large")))
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	switch {
+	case strings.HasPrefix(kind, streamPrefix):
+		_, _ = w.Write(connectframe.EndFrame(nil))
+	case kind == "application/json":
+		_, _ = io.WriteString(w, "{}")
+	}
+}
+
+func (f *front) logUnknown(method, contentType string, length int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unknown[method] || len(f.unknown) >= 256 {
+		return
+	}
+	f.unknown[method] = true
+	f.opts.Logger.Info("language server called an unknown method", "method", method, "content_type", contentType, "length", length)
+}
+
+// methodNames are the methods of the protocol.
+func methodNames() map[string]bool {
+	methods := pb.File_exa_extension_server_pb_extension_server_proto.Services().ByName("ExtensionServerService").Methods()
+	names := make(map[string]bool, methods.Len())
+	for i := range methods.Len() {
+		names[string(methods.Get(i).Name())] = true
+	}
+	return names
+}

@@ -1,0 +1,48 @@
+package extserver
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"perigee/internal/peeruser"
+)
+
+// The CSRF token is an argument of the language server, and every user of a machine can read the arguments of every process. So a
+// caller has to be a process of the user that runs perigee or the language server, too, where the system tells whose a connection is.
+
+type peerKey struct{}
+
+// A peer is the process at the other end of a connection.
+type peer struct {
+	conn net.Conn
+	once sync.Once
+	own  bool
+}
+
+// withPeer adds the peer of a connection.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, &peer{conn: conn})
+}
+
+// newPeerCheck returns a function that reports whether a request is from a process of this user, of root, or of one of the further
+// users. It looks once per connection.
+func newPeerCheck(ctx context.Context, further []int, logger *slog.Logger) func(*http.Request) bool {
+	check := peeruser.NewCheck(ctx, further...)
+	var warned sync.Once
+	return func(r *http.Request) bool {
+		p, ok := r.Context().Value(peerKey{}).(*peer)
+		if !ok {
+			return false
+		}
+		p.once.Do(func() { p.own = check.Own(p.conn) })
+		if !p.own {
+			warned.Do(func() {
+				logger.Warn("Extension Server called by another user", "hint", "hide the arguments of processes: mount /proc with hidepid=2")
+			})
+		}
+		return p.own
+	}
+}

@@ -1,0 +1,177 @@
+// Package extserver is the Extension Server that the language server of the IDE calls: it hands out the access token and the
+// settings as topics, and answers everything that is about windows of an IDE as one without windows would.
+//
+// Every method can be called as a unary call and as a server stream. Calls need the server's CSRF token. What the language
+// server may do with the workspace is up to Options.
+package extserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/connlimit"
+	"perigee/internal/extserver/topics"
+)
+
+// Limits of the server.
+const (
+	maxBody        = 16 << 20 // of a request, also decompressed
+	maxHead        = 32 << 10
+	maxConnections = 1280 // a subscription takes one, with HTTP/1.1
+	keepAlive      = 15 * time.Second
+	endTimeout     = time.Second // for the last frame of a stream whose reader is slow
+)
+
+// A Token is an access token of the account that the language server works with.
+type Token struct {
+	Access perigee.Secret
+	Expiry time.Time // zero: unknown
+}
+
+// Ports is where the language server listens, and the CSRF token that it asks for, if it said so.
+type Ports struct {
+	HTTP, HTTPS, LSP int
+	CSRF             perigee.Secret
+}
+
+// Options configure a Server.
+type Options struct {
+	Workspace    string // directory to which edits and commands are confined; empty: there are none
+	AllowEdit    bool   // WriteCascadeEdit and SaveDocument, inside Workspace
+	AllowCommand bool   // ExecuteCommand, starting inside Workspace
+	Home         string // HOME of commands; empty: Workspace
+	Users        []int  // users whose processes may call, beside that of perigee and root
+
+	// Started is called with the ports of each language server that has started. It must not wait.
+	Started func(Ports)
+
+	KeepAlive time.Duration // pause between keep-alive messages of a subscription; 0: 15 s
+	Logger    *slog.Logger  // nil: nothing is logged
+	Now       func() time.Time
+}
+
+// A Server is an Extension Server. It outlives language servers, which find it at the same port with the same token.
+type Server struct {
+	opts   Options
+	topics *topics.Store
+	calls  counter
+	http   *http.Server
+
+	closing context.Context // done when streams are to end
+	stop    context.CancelFunc
+	open    openCalls
+	served  chan struct{} // closed when the listener is
+
+	// Set by Start.
+	port int
+	csrf perigee.Secret
+	peer func(*http.Request) bool // whether the caller is a process of this user
+	root *os.Root                 // nil: the language server may not touch the workspace
+
+	mu    sync.Mutex
+	token Token
+}
+
+// New returns a server that Start starts.
+func New(opts Options) *Server {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Started == nil {
+		opts.Started = func(Ports) {}
+	}
+	if opts.KeepAlive <= 0 {
+		opts.KeepAlive = keepAlive
+	}
+	s := &Server{opts: opts, topics: topics.New(topics.DefaultLimits), served: make(chan struct{})}
+	s.closing, s.stop = context.WithCancel(context.Background())
+	for row, value := range policy() {
+		s.topics.Set(row.topic, row.key, value)
+	}
+	return s
+}
+
+// Start listens on a random port of 127.0.0.1, with a new token. The server runs until Close, also when ctx is done.
+func (s *Server) Start(ctx context.Context) error {
+	if s.opts.Workspace != "" && (s.opts.AllowEdit || s.opts.AllowCommand) {
+		root, err := os.OpenRoot(s.opts.Workspace)
+		if err != nil {
+			return fmt.Errorf("workspace of the language server: %w", err)
+		}
+		s.root = root
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return errors.Join(fmt.Errorf("extension server: %w", err), s.closeRoot())
+	}
+	s.port = listener.Addr().(*net.TCPAddr).Port
+	s.csrf = perigee.NewSecret(rand.Text())
+
+	s.peer = newPeerCheck(ctx, s.opts.Users, s.opts.Logger)
+
+	limiter := connlimit.New(s.opts.Logger)
+	limiter.Apply(maxConnections, 32*maxConnections*maxHead/4)
+	s.http = &http.Server{
+		Handler:           limiter.Handler(s.handler()),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    maxHead,
+		ConnState:         limiter.ConnState,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(limiter.ConnContext(ctx, c), c) },
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(limiter.Listener(listener)) // ends with Close
+	}()
+	return nil
+}
+
+// Port is where the server listens; 0 before Start.
+func (s *Server) Port() int { return s.port }
+
+// CSRF is the token that calls need.
+func (s *Server) CSRF() perigee.Secret { return s.csrf }
+
+// Requests counts the calls that have ended, by method and code: "ok", a code of Connect, or the HTTP status of a call that was
+// refused before it reached its method. Methods that the protocol does not have count as "other".
+func (s *Server) Requests() map[string]map[string]int64 { return s.calls.all() }
+
+// Close ends streams with an end frame, then the listener and its connections. It waits until ctx is done.
+func (s *Server) Close(ctx context.Context) error {
+	s.stop()
+	s.topics.Close()
+	if s.http == nil {
+		return nil
+	}
+	select {
+	case <-s.open.none():
+	case <-ctx.Done():
+	}
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	<-s.served
+	<-s.open.none() // every call ends with its connection
+	return errors.Join(err, s.closeRoot())
+}
+
+func (s *Server) closeRoot() error {
+	if s.root == nil {
+		return nil
+	}
+	return s.root.Close()
+}

@@ -1,0 +1,7 @@
+package filetool
+
+// SetPage sets the number of entries on a page of a listing.
+func (t *Tools) SetPage(entries int) { t.page = entries }
+
+// ReservedOnWindows is tested on every system.
+var ReservedOnWindows = reservedOnWindows

@@ -1,0 +1,142 @@
+package filetool
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	linkedFilesAge = 5 * time.Second // how long the files in forbidden directories are remembered
+	maxLinkedFiles = 20_000          // how many of them are looked at
+)
+
+// A guard says what is forbidden during one access. Files are compared by device and inode, so that links, hard links and other
+// spellings of a path make no difference, and by name in their directory, so that what is not there yet cannot be created.
+type guard struct {
+	shared  *shared
+	entries []guarded
+}
+
+type guarded struct {
+	info   fs.FileInfo // nil if there is nothing
+	parent fs.FileInfo // the nearest directory above that exists
+	rest   []string    // the path from there
+}
+
+func (t *Tools) newGuard() *guard {
+	g := &guard{shared: t.shared}
+	for _, path := range t.shared.forbidden {
+		e := guarded{}
+		e.info, _ = os.Stat(path)
+		for dir, last := filepath.Dir(path), path; last != dir; dir, last = filepath.Dir(dir), dir {
+			e.rest = append(e.rest, filepath.Base(last))
+			if info, err := os.Stat(dir); err == nil {
+				e.parent = info
+				break
+			}
+		}
+		slices.Reverse(e.rest)
+		g.entries = append(g.entries, e)
+	}
+	return g
+}
+
+// covers reports whether a file or directory is forbidden itself. What is in a forbidden directory is reached through it only, or
+// by a hard link.
+func (g *guard) covers(info fs.FileInfo) bool {
+	for _, e := range g.entries {
+		if e.info != nil && os.SameFile(e.info, info) {
+			return true
+		}
+	}
+	return len(g.entries) > 0 && info.Mode().IsRegular() && mayHaveLinks(info) && g.shared.linked.contains(info, g.shared.forbidden)
+}
+
+// coversName reports whether a path that starts in dir is, or leads through, a forbidden name.
+func (g *guard) coversName(dir fs.FileInfo, parts []string) bool {
+	for _, e := range g.entries {
+		if e.parent == nil || len(e.rest) == 0 || len(parts) < len(e.rest) || !os.SameFile(e.parent, dir) {
+			continue
+		}
+		if slices.EqualFunc(e.rest, parts[:len(e.rest)], strings.EqualFold) {
+			return true
+		}
+	}
+	return false
+}
+
+// linkedFiles are the files in forbidden directories that have a second name, which may be anywhere.
+type linkedFiles struct {
+	mu    sync.Mutex
+	taken time.Time
+	files []fs.FileInfo
+}
+
+func (l *linkedFiles) contains(info fs.FileInfo, forbidden []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken.IsZero() || time.Since(l.taken) > linkedFilesAge {
+		l.files, l.taken = findLinked(forbidden), time.Now()
+	}
+	return slices.ContainsFunc(l.files, func(file fs.FileInfo) bool { return os.SameFile(file, info) })
+}
+
+func findLinked(paths []string) (files []fs.FileInfo) {
+	seen := 0
+	for _, path := range paths {
+		_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
+			if seen++; seen > maxLinkedFiles {
+				return fs.SkipAll
+			}
+			if err != nil || !entry.Type().IsRegular() {
+				return nil // what cannot be read is left out
+			}
+			if info, err := entry.Info(); err == nil && mayHaveLinks(info) {
+				files = append(files, info)
+			}
+			return nil
+		})
+	}
+	return files
+}
+
+// locks has one lock per path, for writes.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+type lock struct {
+	mu    sync.Mutex
+	users int
+}
+
+// lock waits until no other write has the key, and returns the function that gives it back.
+func (l *locks) lock(key string) (unlock func()) {
+	l.mu.Lock()
+	if l.held == nil {
+		l.held = map[string]*lock{}
+	}
+	one := l.held[key]
+	if one == nil {
+		one = &lock{}
+		l.held[key] = one
+	}
+	one.users++
+	l.mu.Unlock()
+
+	one.mu.Lock()
+	return func() {
+		one.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(l.held, key)
+		}
+	}
+}

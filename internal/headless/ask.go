@@ -1,0 +1,66 @@
+package headless
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"perigee/internal/ask"
+	"perigee/internal/ask/agent"
+	"perigee/internal/langserver/lsclient"
+)
+
+// askSource is what answers of a language server name as their source.
+const askSource = "langserver"
+
+// newAgent returns the agent of a language server that perigee runs. It works in the directory of the language server only, and
+// changes files only if the configuration allows that.
+func newAgent(opts Options, server *Server) *agent.Agent {
+	return agent.New(server.Client(), agent.Options{
+		Source: askSource, Upstream: opts.Upstream.Name, Workspaces: []string{server.workspace()}, Track: true,
+		Models:   &lsclient.Catalogue{Client: server.Client(), Cloud: opts.Models},
+		ReadOnly: !slices.Contains(opts.Upstream.Allow, "edit"), Logger: opts.Logger,
+	})
+}
+
+// Ask has the agent of the language server answer, and keeps the process from being restarted meanwhile. An ask that comes before the
+// language server is ready waits for it.
+func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	if err := u.server.Wait(ctx); err != nil {
+		return ask.Answer{}, ask.Decline(err)
+	}
+	defer u.server.Begin()()
+	return u.agent.Ask(ctx, r, progress)
+}
+
+// Has reports whether the language server has a conversation.
+func (u *Upstream) Has(ctx context.Context, conversation string) (bool, error) {
+	if strings.HasPrefix(conversation, ask.ModelConversation) || u.server.Wait(ctx) != nil {
+		return false, ctx.Err()
+	}
+	return u.agent.Has(ctx, conversation)
+}
+
+// Ask has the agent of the IDE answer.
+func (a *Attached) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	if err := a.wait(ctx); err != nil {
+		return ask.Answer{}, ask.Decline(err)
+	}
+	return a.agent.Ask(ctx, r, progress)
+}
+
+// Has reports whether the language server of the IDE has a conversation.
+func (a *Attached) Has(ctx context.Context, conversation string) (bool, error) {
+	if strings.HasPrefix(conversation, ask.ModelConversation) || a.wait(ctx) != nil {
+		return false, nil
+	}
+	return a.agent.Has(ctx, conversation)
+}
+
+// Ask says that there is no language server.
+func (n NotRunning) Ask(context.Context, ask.Request, func(ask.Progress)) (ask.Answer, error) {
+	return ask.Answer{}, ask.Decline(n.err())
+}
+
+// Has finds no conversation.
+func (n NotRunning) Has(context.Context, string) (bool, error) { return false, nil }

@@ -1,0 +1,55 @@
+package headless
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"perigee"
+	"perigee/internal/ask"
+	"perigee/internal/langserver"
+)
+
+// The agent of the language server answers asks with its own prompt and tools, while calls of clients are carried without them.
+func TestTheAgentAnswersAsks(t *testing.T) {
+	r := signedIn(t, nil)
+	var both sync.WaitGroup
+	both.Go(func() {
+		events, err := r.call(t.Context(), "gemini-3-flash", perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: carried]]")}})
+		if err != nil || written(events) != "carried" {
+			t.Errorf("carried: %+v, %v", events, err)
+		}
+	})
+	answer, err := r.upstream.Ask(t.Context(), ask.Request{Prompt: "[[text: from the agent]]"}, func(ask.Progress) {})
+	both.Wait()
+	if err != nil || answer.Text != "from the agent" || answer.Status != ask.Done || answer.Source != "langserver" {
+		t.Fatalf("asked: %+v, %v", answer, err)
+	}
+	if has, err := r.upstream.Has(t.Context(), answer.Conversation); !has || err != nil {
+		t.Errorf("the conversation is there: %v, %v", has, err)
+	}
+	native, foreign := 0, 0
+	for _, e := range r.agentRequests() {
+		switch body := string(e.Request.Contents[len(e.Request.Contents)-1]); {
+		case strings.Contains(body, "from the agent") && len(e.Request.Tools) > 0:
+			native++
+		case strings.Contains(body, "carried") && len(e.Request.Tools) == 0:
+			foreign++
+		}
+	}
+	if native != 1 || foreign != 1 {
+		t.Errorf("%d requests of the agent with its tools, %d carried ones without", native, foreign)
+	}
+}
+
+// Without an account or a process, asks are declined, so that another source is tried.
+func TestAsksAreDeclinedWithoutALanguageServer(t *testing.T) {
+	r := newRig(t, nil)
+	r.wants("stopped", func(s langserver.Status) bool { return s.State == langserver.Stopped })
+	for name, asker := range map[string]ask.Asker{"no account": r.upstream, "no daemon": NotRunning{Upstream: "headless"}} {
+		if _, err := asker.Ask(t.Context(), ask.Request{Prompt: "hello"}, nil); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package headless
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/langserver"
+)
+
+// An attached upstream finds the language server of its workspace, asks it, and leaves it running.
+func TestAttachToARunningLanguageServer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes are found on Linux only")
+	}
+	name := filepath.Join(t.TempDir(), "language_server_linux_x64")
+	if err := os.Symlink(os.Args[0], name); err != nil {
+		t.Fatal(err)
+	}
+	workspace := t.TempDir()
+	attached := NewAttached(Options{
+		Upstream: config.Upstream{Name: "desk", Kind: config.KindLangserver, Attach: true, Workspace: workspace, Concurrency: 1},
+		Logger:   testLogger(t), Now: time.Now,
+	})
+	if _, err := attached.Models(t.Context()); perigee.AsError(err).Class != perigee.ClassUnavailable {
+		t.Errorf("without a language server: %v", err)
+	}
+	if status := attached.Status(); status.State != langserver.Stopped || status.LastExit == "" {
+		t.Errorf("without a language server: %+v", status)
+	}
+
+	r := newRig(t, func(o *Options) {
+		o.StandIn[0], o.Upstream.Workspace = name, workspace
+	})
+	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
+	r.CheckAccount()
+	process := r.wants("a process", ready)
+
+	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
+		return &perigee.Prompt{Contents: []perigee.Content{
+			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "[[text: from the IDE]]"}}},
+		}}, nil
+	})
+	var text strings.Builder
+	for event, err := range attached.Stream(t.Context(), request) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Kind == perigee.EventText {
+			text.WriteString(event.Text)
+		}
+	}
+	if text.String() != "from the IDE" {
+		t.Errorf("got %q", text.String())
+	}
+	if status := attached.Status(); status.State != langserver.Ready || status.PID != process.PID {
+		t.Errorf("with a language server: %+v", status)
+	}
+	if err := attached.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if status := r.Status(); status.State != langserver.Ready || status.PID != process.PID {
+		t.Errorf("afterwards: %+v", status)
+	}
+}

@@ -1,0 +1,390 @@
+// Package headless puts the parts of a language server without an IDE together: the account that it is signed in with, the
+// Extension Server that it calls, the supervised process, and the upstream that answers calls.
+package headless
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/accounts"
+	"perigee/internal/config"
+	"perigee/internal/extserver"
+	"perigee/internal/intercept"
+	"perigee/internal/langserver"
+	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/signin"
+	"perigee/internal/runas"
+)
+
+// StandIn is the value of binary that runs the built-in stand-in in place of a language server.
+const StandIn = "simulator"
+
+// Options describe a language server.
+type Options struct {
+	Upstream config.Upstream
+	DataDir  string
+	StandIn  []string // command of the stand-in
+
+	AccountsOf string // name of the upstream that has the accounts
+	Accounts   func() signin.Accounts
+	Feed       *accounts.Feed
+
+	Cloud  string                                         // URL that calls of the language server go to; empty: the one that it asks
+	Models func(context.Context) ([]perigee.Model, error) // of the cloud; nil: they are not known
+
+	Transport    http.RoundTripper // to the cloud; it must not decompress
+	Interception *Interception     // the proxy of the modes proxy and transparent
+	Telemetry    string            // as in the configuration
+	FirstByte    time.Duration     // how long the cloud may take to begin an answer; 0: forever
+	Idle         time.Duration     // how long an answer may pause; 0: forever
+	Logger       *slog.Logger
+	Now          func() time.Time
+}
+
+// DefaultCloud is where a language server sends its calls.
+const DefaultCloud = "https://daily-cloudcode-pa.googleapis.com"
+
+// A Server is one language server that perigee runs.
+type Server struct {
+	opts      Options
+	dir       string // has everything of this language server
+	created   time.Time
+	extension *extserver.Server
+	carried   *intercept.Calls    // that the language server carries to the cloud
+	cloud     *intercept.Endpoint // the address of the cloud that the language server knows; nil: it knows the cloud's own
+	handler   *intercept.Handler  // of the intercepting proxy; nil: it is not used
+	user      *runas.User         // that the process runs as; nil: as perigee
+	signIn    *signin.SignIn
+	client    *lsclient.Client
+	calls     atomic.Int64 // that are running
+
+	base    context.Context // done at Close
+	cancel  context.CancelFunc
+	working sync.WaitGroup
+
+	turn    sync.Mutex // held while a credential is applied: to the Extension Server, to the process, at its start
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{}          // closed and replaced when something changes while there is no process
+	process *langserver.Supervisor // nil: not started yet
+	launch  *launch                // the last attempt to start it
+	account signin.Credential
+	recent  []signin.Credential // tokens that calls may still have, the newest last
+}
+
+// recentTokens is how many tokens the projects of calls are known for.
+const recentTokens = 8
+
+// A launch finds and probes the binary, and starts the supervisor. It is repeated after a failure, by a call, once a minute.
+type launch struct {
+	done  chan struct{} // closed at its end
+	err   *perigee.Error
+	since time.Time
+}
+
+// retryLaunch is how long a failed launch is not repeated.
+const retryLaunch = time.Minute
+
+// New returns a server that Start starts.
+func New(opts Options) *Server {
+	for _, path := range []*string{&opts.DataDir, &opts.Upstream.Workspace} { // the process has another working directory
+		if whole, err := filepath.Abs(*path); err == nil && *path != "" {
+			*path = whole
+		}
+	}
+	s := &Server{opts: opts, dir: filepath.Join(opts.DataDir, "langserver", opts.Upstream.Name), carried: intercept.NewCalls()}
+	if s.proxied() {
+		s.carried = opts.Interception.calls
+	}
+	s.changed, s.created = make(chan struct{}), opts.Now()
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.client = lsclient.New(lsclient.Options{Endpoint: s.endpoint, Version: opts.Upstream.Version, Logger: opts.Logger})
+	s.signIn = signin.New(signin.Options{
+		Name: opts.AccountsOf, Accounts: opts.Accounts, Feed: opts.Feed, Email: opts.Upstream.Account,
+		Changed: s.signedIn, Now: opts.Now, Logger: opts.Logger,
+	})
+	return s
+}
+
+// Client calls the language server. Its calls wait until there is one.
+func (s *Server) Client() *lsclient.Client { return s.client }
+
+// Start opens the way to the cloud and the Extension Server, and signs in. The process follows in the background as soon as there is an
+// account.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.intercept(ctx); err != nil {
+		return err
+	}
+	if err := s.extend(ctx); err != nil {
+		return errors.Join(err, s.leave())
+	}
+	s.signIn.Start()
+	return nil
+}
+
+// extend opens the Extension Server.
+func (s *Server) extend(ctx context.Context) error {
+	u, users := s.opts.Upstream, []int(nil)
+	if s.user != nil {
+		users = []int{s.user.UID} // whose directories the supervisor makes
+	} else {
+		for _, dir := range []string{s.home(), s.workspace()} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return fmt.Errorf("directory of the language server: %w", err)
+			}
+		}
+	}
+	s.extension = extserver.New(extserver.Options{
+		Workspace: s.workspace(), AllowEdit: slices.Contains(u.Allow, "edit"), AllowCommand: slices.Contains(u.Allow, "command"), Home: s.home(),
+		Users: users, Started: s.reported, Logger: s.opts.Logger, Now: s.opts.Now,
+	})
+	return s.extension.Start(ctx)
+}
+
+// intercept opens the way on which the calls of the language server to its cloud are seen.
+func (s *Server) intercept(ctx context.Context) error {
+	opts := intercept.Options{
+		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, LocalTelemetry: s.opts.Telemetry == "local",
+		Logger: s.opts.Logger.With("upstream", s.opts.Upstream.Name),
+	}
+	if !s.proxied() {
+		opts.Cloud = cmp.Or(opts.Cloud, DefaultCloud)
+	} else if opts.Cloud == "" {
+		if err := s.opts.Interception.passOn(&opts); err != nil {
+			return err
+		}
+	}
+	handler, err := intercept.New(opts)
+	if err != nil {
+		return err
+	}
+	if !s.proxied() {
+		s.cloud, err = intercept.Listen(ctx, handler)
+		return err
+	}
+	s.handler = handler
+	s.user, err = s.opts.Interception.use(ctx, s.opts.Upstream.Intercept, handler)
+	return err
+}
+
+// leave ends what intercept has begun.
+func (s *Server) leave() error {
+	if s.handler != nil {
+		s.opts.Interception.release(s.handler)
+	}
+	if s.cloud != nil {
+		return s.cloud.Close()
+	}
+	return nil
+}
+
+// proxied reports whether the language server calls its cloud through the intercepting proxy.
+func (s *Server) proxied() bool {
+	return s.opts.Upstream.Intercept == modeProxy || s.opts.Upstream.Intercept == modeTransparent
+}
+
+// projectOf returns the project of the account that has an access token; empty: unknown.
+func (s *Server) projectOf(token string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range slices.Backward(s.recent) {
+		if c.Access.Equal(token) {
+			return c.Project
+		}
+	}
+	return ""
+}
+
+// home is the home directory of the process. Another user cannot enter those of perigee.
+func (s *Server) home() string {
+	if s.user != nil {
+		return filepath.Join(s.user.Home, "perigee", s.opts.Upstream.Name)
+	}
+	return filepath.Join(s.dir, "home")
+}
+
+func (s *Server) workspace() string {
+	own := filepath.Join(s.dir, "workspace")
+	if s.user != nil {
+		own = filepath.Join(s.home(), "workspace")
+	}
+	return cmp.Or(s.opts.Upstream.Workspace, own)
+}
+
+// CheckAccount chooses the account again, after the accounts in force have changed.
+func (s *Server) CheckAccount() { s.signIn.Check() }
+
+// Account returns when the account of the language server is known, or why there is none.
+func (s *Server) Account(ctx context.Context) error {
+	_, err := s.signIn.Current(ctx)
+	return err
+}
+
+// Close stops the process, then the Extension Server that it uses.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.signIn.Close()
+	s.working.Wait()
+	var errs []error
+	if process := s.supervisor(); process != nil {
+		errs = append(errs, process.Stop(ctx))
+	}
+	if s.extension != nil {
+		errs = append(errs, s.extension.Close(ctx))
+	}
+	return errors.Join(append(errs, s.leave())...)
+}
+
+func (s *Server) supervisor() *langserver.Supervisor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// signedIn hands a new token to the language server, and starts it with the first one. Another account takes effect with the next
+// call; only if its project is not known, the process is started again when it is idle, to learn it. Without an account the process
+// is stopped.
+func (s *Server) signedIn(change signin.Change) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	defer s.announce()
+	s.mu.Lock()
+	before := s.account
+	s.account = change.Credential
+	if change.Email != "" {
+		s.recent = append(s.recent, change.Credential)
+		s.recent = s.recent[max(0, len(s.recent)-recentTokens):]
+	}
+	process := s.process
+	s.mu.Unlock()
+	if change.Email == "" {
+		s.extension.SetToken(extserver.Token{})
+		if process != nil {
+			s.keepToken(process, change.Credential)
+			_ = process.Stop(s.base)
+		}
+		return
+	}
+	s.extension.SetToken(extserver.Token{Access: change.Access, Expiry: change.Expiry})
+	switch {
+	case process == nil:
+		s.begin(s.base)
+	case before.Email == "":
+		s.keepToken(process, change.Credential)
+		if err := process.Start(s.base); err != nil {
+			s.opts.Logger.Warn("language server not started", "upstream", s.opts.Upstream.Name, "error", err)
+		}
+	default:
+		s.keepToken(process, change.Credential)
+		if change.Account && change.Project == "" {
+			process.RestartIdle("the account is " + change.Email + " now")
+		}
+	}
+}
+
+// keepToken writes the token file of a language server that reads one, and hides the token in what it prints.
+func (s *Server) keepToken(process *langserver.Supervisor, c signin.Credential) {
+	process.HideToken(c.Access)
+	if process.Status().Profile != probe.Hub {
+		return
+	}
+	if err := process.SetToken(c.Access, c.Expiry); err != nil {
+		s.opts.Logger.Warn("token of the language server not written", "upstream", s.opts.Upstream.Name, "error", err)
+	}
+}
+
+// reported passes on the ports that the process told to the Extension Server.
+func (s *Server) reported(ports extserver.Ports) {
+	if process := s.supervisor(); process != nil {
+		process.Reported(langserver.Endpoint{HTTP: ports.HTTP, HTTPS: ports.HTTPS, CSRF: ports.CSRF})
+	}
+}
+
+// Changed returns a channel that is closed when Status changes next.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		return s.process.Changed()
+	}
+	return s.changed
+}
+
+func (s *Server) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// begin starts a launch, unless one is running.
+func (s *Server) begin(ctx context.Context) *launch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.process != nil || s.launch != nil && s.launch.running() {
+		return s.launch
+	}
+	l := &launch{done: make(chan struct{}), since: s.opts.Now()}
+	s.launch = l
+	s.working.Go(func() {
+		defer s.announce()
+		defer close(l.done)
+		if err := s.run(ctx); err != nil {
+			l.err = err
+			s.opts.Logger.Warn("language server not started", "upstream", s.opts.Upstream.Name, "error", err)
+		}
+	})
+	return l
+}
+
+func (l *launch) running() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// run finds and probes the binary, and starts the supervisor.
+func (s *Server) run(ctx context.Context) *perigee.Error {
+	options, err := s.supervise(ctx)
+	if err != nil {
+		failed := perigee.Errorf(perigee.ClassUnavailable, "the language server of %s cannot be started: %v", s.opts.Upstream.Name, err)
+		failed.Upstream = s.opts.Upstream.Name
+		return failed.WithHint("run perigee langserver probe for more")
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	process := langserver.New(options)
+	s.mu.Lock()
+	s.process = process
+	account := s.account
+	s.mu.Unlock()
+	s.keepToken(process, account)
+	if account.Email == "" {
+		return nil // the account is gone; the next one starts the process
+	}
+	if err := process.Start(ctx); err != nil {
+		s.mu.Lock()
+		s.process = nil
+		s.mu.Unlock()
+		return perigee.AsError(err)
+	}
+	return nil
+}

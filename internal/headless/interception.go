@@ -1,0 +1,281 @@
+package headless
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+
+	"perigee/internal/config"
+	"perigee/internal/hostglob"
+	"perigee/internal/intercept"
+	"perigee/internal/mitm"
+	"perigee/internal/mitm/authority"
+	"perigee/internal/peeruser"
+	"perigee/internal/redirect"
+	"perigee/internal/runas"
+	"perigee/internal/upstream/wire"
+)
+
+// InterceptionOptions describe the proxy between language servers and their clouds.
+type InterceptionOptions struct {
+	config.Interception
+	DataDir string
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// The values of intercept that need the proxy.
+const (
+	modeProxy       = "proxy"
+	modeTransparent = "transparent"
+)
+
+// NewTransport returns the way to the cloud: through upstream_proxy, or else the proxy of the upstream, with the further roots of
+// upstream_ca.
+func NewTransport(settings config.Interception, proxy perigee.Secret) (http.RoundTripper, error) {
+	if !settings.UpstreamProxy.IsZero() {
+		proxy = settings.UpstreamProxy
+	}
+	transport, err := wire.NewProxyTransport(proxy)
+	if err != nil || settings.UpstreamCA == "" {
+		return transport, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(settings.UpstreamCA)
+	if err != nil {
+		return nil, fmt.Errorf("interception.upstream_ca: %w", err)
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("interception.upstream_ca: %s has no certificate in PEM format", settings.UpstreamCA)
+	}
+	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
+	return transport, nil
+}
+
+// An Interception is the proxy through which a language server reaches its cloud in the modes proxy and transparent. The first language
+// server that needs it opens it, and it stays open: one that takes the place of another in a reload uses it, too. What it intercepts goes
+// to the handler of the language server that was started last. The waiting calls are those of all of them: the one before has calls until
+// the new one is in use, and goes on if the reload fails.
+type Interception struct {
+	opts    InterceptionOptions
+	calls   *intercept.Calls
+	handler atomic.Pointer[intercept.Handler] // the last of users
+	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	users   []*intercept.Handler // of the language servers that have not been closed
+	proxy   *mitm.Proxy          // nil: not open
+	mode    string
+	user    *runas.User // of the language server in transparent mode
+	address string      // of the listener
+	bundle  string      // file with the certificates that clients of the proxy need
+}
+
+// NewInterception returns a proxy that is not open yet.
+func NewInterception(opts InterceptionOptions) *Interception {
+	return &Interception{opts: opts, calls: intercept.NewCalls()}
+}
+
+// use has a handler get what is intercepted from now on, and returns the user that a language server in transparent mode runs as. It opens
+// the proxy if it is not open yet.
+func (i *Interception) use(ctx context.Context, mode string, handler *intercept.Handler) (*runas.User, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.proxy != nil && i.mode != mode {
+		return nil, &SetupError{fmt.Sprintf("intercept: %s needs a restart, since the proxy is open for intercept: %s", mode, i.mode)}
+	}
+	if i.proxy == nil {
+		if err := i.open(ctx, mode); err != nil {
+			return nil, err
+		}
+	}
+	i.users = append(i.users, handler)
+	i.handler.Store(handler)
+	return i.user, nil
+}
+
+// release has the handler before get what is intercepted, if this one did.
+func (i *Interception) release(handler *intercept.Handler) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.users = slices.DeleteFunc(i.users, func(h *intercept.Handler) bool { return h == handler })
+	if len(i.users) == 0 {
+		i.handler.Store(nil)
+		return
+	}
+	i.handler.Store(i.users[len(i.users)-1])
+}
+
+// open opens the proxy for a mode.
+func (i *Interception) open(ctx context.Context, mode string) error {
+	addresses := []string{i.opts.Listen}
+	if mode == modeTransparent {
+		var err error
+		if addresses, i.user, err = redirected(ctx); err != nil {
+			return err
+		}
+	}
+	proxy, err := i.newProxy()
+	if err != nil {
+		return err
+	}
+	serve := proxy.Serve
+	if mode == modeTransparent {
+		serve = proxy.ServeTransparent
+	}
+	check := peeruser.NewCheck(ctx)
+	for n, address := range addresses {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		switch {
+		case err != nil && n > 0:
+			i.opts.Logger.Warn("connections over IPv6 are not intercepted", "address", address, "error", err)
+			continue
+		case err != nil:
+			change := "change interception.listen"
+			if mode == modeTransparent {
+				change = "install the redirect with another --port"
+			}
+			return fmt.Errorf("the intercepting proxy cannot listen: %w; end the program that uses the port, or %s", err, change)
+		case n == 0:
+			i.address = l.Addr().String()
+		}
+		if mode == modeProxy { // of redirected connections the system does not tell
+			l = check.Listener(l, func() { i.opts.Logger.Warn("intercepting proxy: connection of another user refused") })
+		}
+		i.serving.Go(func() { _ = serve(l) }) // ends with Close
+	}
+	i.proxy, i.mode = proxy, mode
+	i.opts.Logger.Info("intercepting", "address", i.address, "mode", mode, "hosts", i.opts.Hosts)
+	return nil
+}
+
+// A SetupError says what is missing on this machine.
+type SetupError struct{ message string }
+
+func (e *SetupError) Error() string { return e.message }
+
+// redirected returns the addresses that connections are redirected to, one for each version of IP, and the user whose they are.
+func redirected(ctx context.Context) ([]string, *runas.User, error) {
+	installed, err := redirect.Installed(ctx)
+	switch {
+	case err == nil && installed.Problem != "":
+		err = errors.New(installed.Problem)
+	case err == nil && !installed.Installed:
+		err = errors.New("no redirect is installed; run perigee redirect install --user perigee-ls as root")
+	}
+	if err != nil {
+		return nil, nil, &SetupError{"intercept: transparent: " + err.Error()}
+	}
+	user, err := runas.Lookup(installed.User)
+	if err == nil {
+		err = user.Check(ctx)
+	}
+	if err != nil {
+		return nil, nil, &SetupError{"intercept: transparent: " + err.Error()}
+	}
+	port := strconv.Itoa(installed.Port)
+	return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, user, nil
+}
+
+// newProxy opens the certificate authority and makes the proxy.
+func (i *Interception) newProxy() (*mitm.Proxy, error) {
+	hosts, err := hostglob.Parse(i.opts.Hosts)
+	if err != nil {
+		return nil, fmt.Errorf("interception.hosts: %w", err)
+	}
+	ca, made, err := authority.Open(filepath.Join(i.opts.DataDir, "ca"), hosts, i.opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		i.opts.Logger.Info("certificate authority created; programs that trusted an earlier one must trust this one", "file", ca.Info().Path)
+	}
+	if i.bundle, err = ca.WriteBundle(); err != nil {
+		return nil, err
+	}
+	transport, err := i.transport()
+	if err != nil {
+		return nil, err
+	}
+	dial, err := mitm.Dialer(transport)
+	if err != nil {
+		return nil, err
+	}
+	return mitm.New(mitm.Options{
+		Authority: ca, Hosts: hosts, Handler: http.HandlerFunc(i.serve), Dial: dial, Logger: i.opts.Logger,
+		Plain: mitm.NewForwarder(mitm.ForwarderOptions{Transport: transport, Logger: i.opts.Logger}),
+	}), nil
+}
+
+// transport describes the way to the servers that clients of the proxy call.
+func (i *Interception) transport() (opts mitm.TransportOptions, err error) {
+	opts.CAFile = i.opts.UpstreamCA
+	if address := i.opts.UpstreamProxy.Reveal(); address != "" && address != wire.NoProxy {
+		if opts.Proxy, err = url.Parse(address); err != nil {
+			err = errors.New("interception.upstream_proxy cannot be read") // the cause would repeat the password
+		}
+	}
+	return opts, err
+}
+
+// passOn has what a handler gets go to the hosts that were asked, at the addresses to which the connections were made.
+func (i *Interception) passOn(opts *intercept.Options) error {
+	transport, err := i.transport()
+	if err != nil {
+		return err
+	}
+	if opts.Transport, err = mitm.NewTransport(transport); err != nil {
+		return fmt.Errorf("interception: %w", err)
+	}
+	opts.Next = mitm.NewForwarder(mitm.ForwarderOptions{Transport: transport, Logger: opts.Logger})
+	return nil
+}
+
+// serve passes an intercepted request to the handler of the language server.
+func (i *Interception) serve(w http.ResponseWriter, r *http.Request) {
+	handler := i.handler.Load()
+	if handler == nil {
+		http.Error(w, "no language server is running", http.StatusServiceUnavailable)
+		return
+	}
+	handler.ServeHTTP(w, r)
+}
+
+// variables are those with which a program uses the proxy and trusts it.
+func (i *Interception) variables() map[string]string {
+	v := map[string]string{"SSL_CERT_FILE": i.bundle}
+	if i.mode == modeProxy {
+		v["HTTPS_PROXY"], v["HTTP_PROXY"] = "http://"+i.address, "http://"+i.address
+	}
+	return v
+}
+
+// Close ends the proxy if it is open, after the requests that are open if ctx lasts as long.
+func (i *Interception) Close(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.proxy == nil {
+		return nil
+	}
+	err := i.proxy.Shutdown(ctx)
+	i.serving.Wait()
+	return err
+}

@@ -1,0 +1,177 @@
+package headless
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/langserver"
+	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/probe"
+)
+
+// standInSettings is the environment variable of the stand-in.
+const standInSettings = "PERIGEE_STANDIN"
+
+// supervise probes the binary and returns the options of its supervisor.
+func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
+	u := s.opts.Upstream
+	command, env, err := s.command()
+	if err != nil {
+		return langserver.Options{}, err
+	}
+	inspect := func(ctx context.Context) (probe.Result, error) {
+		found, err := probe.Options{Command: command, Env: env, Version: u.Version, Cache: filepath.Join(s.opts.DataDir, "langserver", "probes")}.Probe(ctx)
+		if err == nil && u.Profile != "auto" && found.Profile != u.Profile {
+			err = fmt.Errorf("it is a language server of profile %s, not %s; set profile: auto", found.Profile, u.Profile)
+		}
+		return found, err
+	}
+	found, err := inspect(ctx)
+	if err != nil {
+		return langserver.Options{}, err
+	}
+	at := func(e langserver.Endpoint) *lsclient.Client {
+		return lsclient.New(lsclient.Options{
+			Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}), Logger: s.opts.Logger,
+		})
+	}
+	endpoint, variables := DefaultCloud, map[string]string(nil)
+	if s.proxied() {
+		variables = s.opts.Interception.variables()
+	} else {
+		endpoint = s.cloud.URL()
+	}
+	return langserver.Options{
+		Name: u.Name, User: s.user, LockDir: s.dir, Command: command, Probe: found, Reprobe: inspect, Home: s.home(), Workspace: s.workspace(),
+		Extension:     langserver.Extension{Port: s.extension.Port(), CSRF: s.extension.CSRF()},
+		CloudEndpoint: endpoint, Variables: variables, Args: u.Args, Env: env, StartTimeout: u.StartTimeout, Memory: int64(u.Memory),
+		Ready: func(ctx context.Context, e langserver.Endpoint) error {
+			return at(e).Ready(ctx, s.Status().Profile == probe.Classic)
+		},
+		Heartbeat: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Heartbeat(ctx) },
+		Exit:      func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
+		Busy:      func() bool { return s.calls.Load() > 0 },
+		Logger:    s.opts.Logger, Now: s.opts.Now,
+	}, nil
+}
+
+// command returns the command of the language server and what its environment has beside the usual variables. The stand-in is of the
+// profile that is configured.
+func (s *Server) command() (command []string, env map[string]string, err error) {
+	u := s.opts.Upstream
+	if u.Binary != StandIn {
+		path, err := probe.Find(u.Binary)
+		return []string{path}, u.Env, err
+	}
+	env = maps.Clone(u.Env)
+	if u.Profile == probe.Hub && !strings.Contains(env[standInSettings], "generation=") {
+		if env == nil {
+			env = map[string]string{}
+		}
+		env[standInSettings] = strings.TrimSpace(env[standInSettings] + " generation=hub")
+	}
+	return s.opts.StandIn, env, nil
+}
+
+// Wait returns when the language server can answer, or why it cannot.
+func (s *Server) Wait(ctx context.Context) error {
+	_, err := s.endpoint(ctx, false)
+	return err
+}
+
+// endpoint returns where the language server answers, and waits for it. stale: the last endpoint does not work.
+func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
+	if _, err := s.signIn.Current(ctx); err != nil {
+		return lsclient.Endpoint{}, err
+	}
+	process, err := s.launched(ctx)
+	if err != nil {
+		return lsclient.Endpoint{}, err
+	}
+	wait := process.Wait
+	if stale {
+		wait = process.Recheck
+	}
+	e, err := wait(ctx)
+	return lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}, err
+}
+
+// launched returns the supervisor, and waits for a launch.
+func (s *Server) launched(ctx context.Context) (*langserver.Supervisor, error) {
+	s.mu.Lock()
+	l, process := s.launch, s.process
+	s.mu.Unlock()
+	if process != nil && (l == nil || !l.running()) { // one that is being launched is not started yet
+		return process, nil
+	}
+	if l == nil || !l.running() && s.opts.Now().Sub(l.since) >= retryLaunch {
+		l = s.begin(s.base)
+	}
+	if l == nil {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server of %s is being stopped", s.opts.Upstream.Name)
+	}
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if l.err != nil {
+		failed := *l.err
+		failed.Retry = max(retryLaunch-s.opts.Now().Sub(l.since), time.Second)
+		return nil, &failed
+	}
+	return s.supervisor(), nil
+}
+
+// Begin notes that a call is running, and the function that it returns that it has ended: the process is not restarted meanwhile.
+func (s *Server) Begin() (end func()) {
+	s.calls.Add(1)
+	return func() {
+		s.calls.Add(-1)
+		if process := s.supervisor(); process != nil {
+			process.CallEnded()
+		}
+	}
+}
+
+// refused says how a call with an account failed. If the account was the reason, another one is chosen, if there is one.
+func (s *Server) refused(email string, err *perigee.Error) {
+	switch err.Class {
+	case perigee.ClassRateLimited, perigee.ClassExhausted, perigee.ClassUnauthenticated, perigee.ClassVerification:
+		s.signIn.Refused(email, err.Class, s.opts.Now().Add(err.Retry))
+	}
+}
+
+// Status describes the language server.
+func (s *Server) Status() langserver.Status {
+	s.mu.Lock()
+	process, l, account := s.process, s.launch, s.account.Email
+	s.mu.Unlock()
+	if process != nil {
+		status := process.Status()
+		status.Account = account
+		return status
+	}
+	status := langserver.Status{Upstream: s.opts.Upstream.Name, State: langserver.Stopped, Since: s.created, Account: account}
+	switch {
+	case l == nil:
+	case l.running():
+		status.State, status.Since = langserver.Starting, l.since
+	case l.err != nil:
+		status.State, status.Since, status.LastExit = langserver.Failed, l.since, l.err.Message
+	}
+	return status
+}
+
+// Requests counts the calls of the Extension Server, by method and code.
+func (s *Server) Requests() map[string]map[string]int64 {
+	if s.extension == nil {
+		return nil
+	}
+	return s.extension.Requests()
+}

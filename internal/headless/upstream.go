@@ -1,0 +1,115 @@
+package headless
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"perigee"
+	"perigee/internal/ask/agent"
+	"perigee/internal/langserver"
+	"perigee/internal/upstream/antigravity"
+	conversation "perigee/internal/upstream/langserver"
+)
+
+// An Upstream answers calls from a language server that perigee runs.
+type Upstream struct {
+	*conversation.Upstream
+	server  *Server
+	carrier *conversation.Carrier
+	agent   *agent.Agent
+}
+
+// NewUpstream returns the upstream of a language server.
+func NewUpstream(opts Options) *Upstream {
+	u, server := opts.Upstream, New(opts)
+	client := conversation.NewClient(server.Client(), conversation.ClientOptions{
+		ReadOnly: !slices.Contains(u.Allow, "edit"), AnyModel: true, Cloud: opts.Models,
+	})
+	carrier := conversation.NewCarrier(conversation.CarrierOptions{Name: u.Name, Client: client, Calls: server.carried, Logger: opts.Logger})
+	return &Upstream{server: server, carrier: carrier, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
+		Name: u.Name, Client: client, Wait: server.Wait,
+		Gateway: antigravity.New(antigravity.Options{
+			Name: u.Name, Endpoints: []string{cmp.Or(opts.Cloud, DefaultCloud)}, Accounts: pool{server}, SessionRecovery: true,
+			FirstByte: opts.FirstByte, Idle: opts.Idle, Transport: carrier, Logger: opts.Logger, Now: opts.Now,
+		}),
+		Concurrency: u.Concurrency, Depth: u.Queue.Depth, Timeout: u.Queue.Timeout, Logger: opts.Logger,
+	})}
+}
+
+// Start opens the Extension Server. The process follows in the background.
+func (u *Upstream) Start(ctx context.Context) error { return u.server.Start(ctx) }
+
+// Close ends the process.
+func (u *Upstream) Close(ctx context.Context) error {
+	return errors.Join(u.Upstream.Close(ctx), u.carrier.Close(ctx), u.server.Close(ctx))
+}
+
+// EncodesEveryRequest marks an upstream that passes no request on as it came.
+func (u *Upstream) EncodesEveryRequest() {}
+
+// Stream keeps the process from being restarted meanwhile.
+func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		defer u.server.Begin()()
+		u.Upstream.Stream(ctx, req)(yield)
+	}
+}
+
+// AccountsInForce has the language server look for its account again.
+func (u *Upstream) AccountsInForce() { u.server.CheckAccount() }
+
+// Status describes the language server.
+func (u *Upstream) Status() langserver.Status { return u.server.Status() }
+
+// Secrets returns the tokens that the language server has, for a redactor.
+func (u *Upstream) Secrets() []perigee.Secret {
+	if process := u.server.supervisor(); process != nil {
+		return process.Secrets()
+	}
+	return nil
+}
+
+// Requests counts the calls of the Extension Server, by method and code.
+func (u *Upstream) Requests() map[string]map[string]int64 { return u.server.Requests() }
+
+// Unusable says why calls fail; empty: they may succeed. A process that failed a minute ago is started again by the next call.
+func (u *Upstream) Unusable() string {
+	status := u.Status()
+	switch {
+	case status.State == langserver.Failed && u.server.opts.Now().Sub(status.Since) < retryLaunch:
+		return "the language server failed: " + status.LastExit
+	case status.State == langserver.Stopped && status.Account == "":
+		return "no account is signed in"
+	}
+	return ""
+}
+
+// Run calls ready each time that the language server can answer. It returns when ctx ends, when there is no account, or when the
+// language server has failed.
+func (u *Upstream) Run(ctx context.Context, ready func(langserver.Status)) error {
+	if err := u.server.Account(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	pid := 0
+	for {
+		changed, status := u.server.Changed(), u.server.Status()
+		switch {
+		case status.State == langserver.Failed && u.server.supervisor() == nil:
+			return errors.New(status.LastExit) // it was not started; this names the next step
+		case status.State == langserver.Failed:
+			return fmt.Errorf("the language server failed: %s; %s", status.LastExit, langserver.Advice(status.LastExit))
+		case status.State == langserver.Ready && status.PID != pid:
+			pid = status.PID
+			ready(status)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package clientkey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"perigee"
+)
+
+// daySpent is what is known about what a key has spent on a day. The lock of the keyUse guards it.
+type daySpent struct {
+	day   time.Time     // its first moment, in UTC; zero: nothing is known
+	read  perigee.Spent // what was in the store when it was asked,
+	saved perigee.Spent // with at least so much of it by this process
+	asked time.Time     // when that was, or when the store last failed; zero: not on this day
+	query *spentQuery
+}
+
+// A spentQuery is a question to the store that is under way.
+type spentQuery struct {
+	done chan struct{} // closed when there is an answer
+	err  error
+}
+
+// A SpentCounter returns what calls of a key that began on a UTC day have cost in this process, and what of that the store has.
+type SpentCounter func(key string, day time.Time) (ended, saved perigee.Spent)
+
+// spentFresh is how long a reading of what was spent today is believed.
+const spentFresh = 2 * time.Second
+
+// nothing is an amount of dollars that is the error of adding up costs, and no cost.
+const nothing = 1e-9
+
+// CheckBudget refuses a key that has used its tokens or dollars of the day. The day is UTC's, as in the usage list. Calls of
+// models without a price add nothing to the dollars.
+func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, spent SpentCounter, now time.Time) error {
+	if k.TokensPerDay == 0 && k.CostPerDay == 0 || stored == nil {
+		return nil
+	}
+	midnight := now.UTC().Truncate(24 * time.Hour)
+	today, err := k.spentSince(ctx, midnight, stored, spent, now)
+	if err != nil {
+		return err
+	}
+	var budget, setting string
+	switch {
+	case k.TokensPerDay > 0 && today.Tokens >= k.TokensPerDay:
+		budget, setting = fmt.Sprintf("%d tokens", k.TokensPerDay), "tokens_per_day"
+	case k.CostPerDay > 0 && today.USD >= k.CostPerDay-nothing:
+		budget, setting = fmt.Sprintf("$%.2f", k.CostPerDay), "cost_per_day"
+	default:
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassExhausted, "the key %s has used its %s for today", k.Name, budget).
+		WithHint("wait until tomorrow (UTC), or raise its %s", setting)
+	e.Retry = midnight.Add(24 * time.Hour).Sub(now)
+	return e
+}
+
+// spentSince is what a key has spent since midnight: what the store had a moment ago, and what this process has spent and the
+// store did not have then. One call at a time asks the store, without the lock, as every call of the key needs that, also to
+// end. Further calls use what is known, or wait for the answer where nothing is.
+//
+// A store that does not answer within countPatience is not waited for: what is known counts on, and grows with what this process
+// spends. A process that was already running when the day began knows that nothing was spent then.
+func (k *Guarded) spentSince(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter,
+	now time.Time) (perigee.Spent, error) {
+	u := k.use
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := &u.spent
+	if !t.day.IsZero() && !t.day.Equal(midnight) {
+		*t = daySpent{day: midnight, query: t.query}
+	}
+	known := !t.day.IsZero()
+	switch {
+	case known && (t.query != nil || now.Sub(t.asked).Abs() <= spentFresh):
+	case t.query != nil:
+		query := t.query
+		u.unlocked(func() {
+			select {
+			case <-query.done:
+			case <-ctx.Done():
+			}
+		})
+		if err := cmp.Or(query.err, ctx.Err()); err != nil {
+			return perigee.Spent{}, err
+		}
+	default:
+		if err := k.readSpent(ctx, midnight, stored, spent, now); err != nil && !known {
+			return perigee.Spent{}, err
+		}
+	}
+	ended, _ := spent(k.Name, midnight)
+	return t.read.Plus(ended).Minus(t.saved), nil
+}
+
+// readSpent asks the store. The lock is held before and after, but not meanwhile.
+func (k *Guarded) readSpent(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter,
+	now time.Time) (err error) {
+	t := &k.use.spent
+	query := &spentQuery{done: make(chan struct{})}
+	t.query = query
+	defer func() {
+		t.query, query.err = nil, err
+		close(query.done)
+	}()
+	// What is saved between this and the answer counts twice until the store is asked again, which is better than not at all.
+	_, saved := spent(k.Name, midnight)
+	var rows []perigee.UsageRow
+	k.use.unlocked(func() {
+		// A client that leaves meanwhile does not end the query for the calls that wait for it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+		defer cancel()
+		rows, err = stored.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: k.Name})
+	})
+	switch {
+	case t.day.After(midnight): // a day has begun meanwhile
+	case err != nil:
+		t.asked = now
+	default:
+		t.day, t.read, t.saved, t.asked = midnight, perigee.Spent{}, saved, now
+		for _, row := range rows {
+			t.read = t.read.Plus(row.Spent())
+		}
+	}
+	return err
+}
+
+// unlocked does something without the lock, which is held before and after.
+func (u *keyUse) unlocked(do func()) {
+	u.mu.Unlock()
+	defer u.mu.Lock()
+	do()
+}

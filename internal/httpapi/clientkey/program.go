@@ -1,0 +1,52 @@
+package clientkey
+
+import (
+	"net/http"
+	"strings"
+	"unicode"
+
+	"perigee"
+)
+
+// ProgramOf names the program that sends a request, from its User-Agent: "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".
+func ProgramOf(r *http.Request) perigee.Client {
+	agent, _, _ := strings.Cut(r.UserAgent(), " ")
+	name, rest, _ := strings.Cut(agent, "/")
+	version, _, _ := strings.Cut(rest, "/")
+	return perigee.Client{Name: printable(name, maxAgent), Version: printable(version, maxAgent), Session: sessionOf(r.Header)}
+}
+
+// What is kept of the words that clients use.
+const (
+	maxAgent   = 64
+	maxSession = 128
+)
+
+// sessionHeaders are where clients name their conversation, in the order in which they are believed: what users can set, then
+// what Claude Code, Codex (in three generations), OpenCode and Amp send of their own accord.
+var sessionHeaders = []string{
+	"X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id", "Session_id", "Thread-Id", "Thread_id", "Conversation_id",
+	"X-Opencode-Session", "X-Session-Affinity", "X-Amp-Thread-Id",
+}
+
+// sessionOf is what a client calls its conversation, if it says so in a header. What a body says counts for less.
+func sessionOf(h http.Header) string {
+	for _, name := range sessionHeaders {
+		if session := printable(h.Get(name), maxSession); session != "" {
+			return session
+		}
+	}
+	return ""
+}
+
+func printable(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,26 @@
+package mount
+
+import (
+	"net/http"
+
+	"perigee"
+)
+
+// CheckHead refuses a request whose head is larger than limits.head. net/http stops reading a head some 64 KiB beyond that
+// (http.Server.MaxHeaderBytes) and answers 431 itself, so that a connection cannot hold more than that before any key is asked
+// for.
+func CheckHead(r *http.Request, limit int) error {
+	size := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, v := range values {
+			size += len(name) + len(v)
+		}
+	}
+	if size <= limit {
+		return nil
+	}
+	e := perigee.Errorf(perigee.ClassInvalid, "the head of the request has %d bytes", size).
+		WithHint("send at most %d, or raise limits.head", limit)
+	e.Status = http.StatusRequestHeaderFieldsTooLarge
+	return e
+}

@@ -1,0 +1,251 @@
+// Package mount is the interface between the HTTP server and the handlers that it serves beside the dialects: pages,
+// administration, and whatever else is mounted. The server checks keys, Host, Origin and sizes before a handler is called, and
+// encodes the errors that handlers return.
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// An Access is what a request must show to reach a handler. The zero value asks for a key, so that a path without one is closed.
+type Access uint8
+
+// The access levels. The owner's socket has access to all of them.
+const (
+	Client        Access = iota // a configured key, where there are any
+	Public                      // nothing
+	Admin                       // the admin token
+	Session                     // a valid session cookie
+	ClientOrOwner               // like Client, or the admin token, which makes the call trusted
+)
+
+// A Point is a handler and the path that it answers.
+type Point struct {
+	Path    string // * stands for one or more characters; Wildcard returns them
+	Access  Access
+	Methods []string // the only ones that are accepted; nil: the handler decides
+	Handler http.Handler
+}
+
+// MatchPath reports whether a pattern matches a path, and returns what stood in place of its wildcard. A * stands for one or more
+// characters, for any number before a suffix, and *:* for some with a colon among them.
+func MatchPath(pattern, path string) (wildcard string, ok bool) {
+	prefix, suffix, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return "", path == pattern
+	}
+	rest, ok := strings.CutPrefix(path, prefix)
+	if !ok {
+		return "", false
+	}
+	if suffix == ":*" {
+		return rest, strings.Contains(rest, ":")
+	}
+	rest, ok = strings.CutSuffix(rest, suffix)
+	return rest, ok && (rest != "" || suffix != "")
+}
+
+// CleanPath folds the double slashes that come from base URLs with a slash at the end.
+func CleanPath(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
+}
+
+// A Call is what the server knows about the request that a handler answers.
+type Call struct {
+	ID      string // in x-perigee-call and the logs
+	Trusted bool   // it came over the owner's socket, or with the admin token
+	Key     string // the name of the key that was presented; empty: none is required
+	// AllowsModel reports whether the key allows a model; nil: every model is allowed.
+	AllowsModel func(model string) bool
+	// Anthropic says that errors and lists have the shape of that vendor.
+	Anthropic bool
+	// Admit applies the limits of the key and of the server, for a handler that asks a model, and returns what gives back what it
+	// has taken. It can be called concurrently, and after the call.
+	Admit func(ctx context.Context) (release func(), err error)
+	// Fail answers with an error, in the shape of the dialect that the path belongs to.
+	Fail func(err error)
+	// Explain returns what the client is told of an error, for an answer that has begun.
+	Explain func(err error) *perigee.Error
+}
+
+// Allows reports whether the key of the call allows a model.
+func (c *Call) Allows(model string) bool { return c.AllowsModel == nil || c.AllowsModel(model) }
+
+type callKey struct{}
+
+// WithCall returns a context with the call that is being answered.
+func WithCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the call of a request that the server has passed to a handler.
+func CallOf(r *http.Request) *Call { return r.Context().Value(callKey{}).(*Call) }
+
+const wildcard = "wildcard"
+
+// SetWildcard keeps what stood in place of the wildcard of a path.
+func SetWildcard(r *http.Request, text string) { r.SetPathValue(wildcard, text) }
+
+// Wildcard returns what stood in place of the wildcard of the path.
+func Wildcard(r *http.Request) string { return r.PathValue(wildcard) }
+
+// CheckReplay returns an error if the request is a replay: only calls of models are repeated. The path of a replay is read from a
+// file, so it must reach neither what is the owner's nor another replay.
+func CheckReplay(r *http.Request) error {
+	if of := perigee.ReplayOf(r.Context()).Of; of != "" {
+		return perigee.Errorf(perigee.ClassInvalid, "call %s was recorded with the path %s, which is not that of a model", Shorten(of), Shorten(r.URL.Path))
+	}
+	return nil
+}
+
+// A Handler is a handler that may fail. The server encodes its error.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// ServeHTTP calls h and answers with its error.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		CallOf(r).Fail(err)
+	}
+}
+
+// Value returns a handler that answers with what ask returns, as JSON.
+func Value[T any](ask func(*http.Request) (T, error)) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := ask(r)
+		if err != nil {
+			return err
+		}
+		return WriteValue(w, v)
+	}
+}
+
+// List returns a handler that answers with the rows that ask returns, as a JSON array.
+func List[T any](ask func(*http.Request) ([]T, error)) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		rows, err := ask(r)
+		if err != nil {
+			return err
+		}
+		return WriteList(w, rows)
+	}
+}
+
+// Methods are the handlers of a path by method.
+type Methods map[string]Handler
+
+// ServeHTTP calls the handler of the method. HEAD is answered like GET.
+func (m Methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, ok := m[r.Method]
+	if !ok && r.Method == http.MethodHead {
+		h, ok = m[http.MethodGet]
+	}
+	if !ok {
+		CallOf(r).Fail(NotAllowed(w, r.Method, strings.Join(m.Names(), ", ")))
+		return
+	}
+	h.ServeHTTP(w, r)
+}
+
+// Names returns the methods in order.
+func (m Methods) Names() []string {
+	return slices.Sorted(maps.Keys(m))
+}
+
+// At returns the point of a path whose handlers are m.
+func (m Methods) At(path string, access Access) Point {
+	return Point{Path: path, Access: access, Methods: m.Names(), Handler: m}
+}
+
+// NotAllowed sets the header that lists the methods of a path, and returns the error about another one.
+func NotAllowed(w http.ResponseWriter, method, allowed string) error {
+	w.Header().Set("Allow", allowed)
+	e := perigee.Errorf(perigee.ClassInvalid, "method %s not allowed", Shorten(method)).WithHint("use %s", allowed)
+	e.Status = http.StatusMethodNotAllowed
+	return e
+}
+
+// WriteJSON answers with a JSON document.
+func WriteJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone cannot be told
+}
+
+// StreamHeader sets the headers of an answer that is sent piece by piece.
+func StreamHeader(h http.Header, contentType string) {
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
+}
+
+// WriteValue answers with a value as JSON.
+func WriteValue(w http.ResponseWriter, v any) error {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		WriteJSON(w, http.StatusOK, raw)
+	}
+	return err
+}
+
+// WriteList answers with a JSON array.
+func WriteList[T any](w http.ResponseWriter, rows []T) error {
+	if rows == nil {
+		rows = []T{}
+	}
+	return WriteValue(w, rows)
+}
+
+// Describe sets the headers that name the upstream and the model of an answer.
+func Describe(w http.ResponseWriter, upstream, model string) {
+	if upstream != "" {
+		w.Header().Set("X-Perigee-Upstream", upstream)
+	}
+	if model != "" {
+		w.Header().Set("X-Perigee-Model", HeaderSafe(model))
+	}
+}
+
+// HeaderSafe makes a text that a client or a provider chose fit for a header.
+func HeaderSafe(s string) string {
+	b := []byte(s)
+	for i, ch := range b {
+		if ch < 0x20 || ch >= 0x7f {
+			b[i] = '?'
+		}
+	}
+	if len(b) > 2000 {
+		b = append(b[:2000:2000], "..."...)
+	}
+	return string(b)
+}
+
+// Shorten cuts a text of a client's that an error repeats.
+func Shorten(s string) string { return perigee.Clip(s, 100) }
+
+// MaxWait is the longest time that a client is asked to wait; quotas come back within weeks.
+const MaxWait = 30 * 24 * time.Hour
+
+// RetryAfter returns the header of that name: whole seconds, at least one, also where the time is unknown.
+func RetryAfter(e *perigee.Error) string {
+	wait := e.Retry
+	if wait <= 0 && e.Class == perigee.ClassExhausted {
+		wait = time.Minute
+	}
+	wait = min(wait, MaxWait)
+	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
+}

@@ -1,0 +1,158 @@
+package ide
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"perigee"
+	cortexpb "perigee/gen/exa/cortex_pb"
+	"perigee/internal/ask"
+	"perigee/internal/bridge"
+	"perigee/internal/langserver/lsclient"
+)
+
+// recentLimit is how many conversations a window without a known language server is asked for.
+const recentLimit = 200
+
+// A holding is what a window has of a conversation.
+type holding struct {
+	window  *window
+	has     bool
+	running bool // its agent works, or waits for a person
+	steps   int
+	err     error // the window could not tell
+}
+
+// Has reports whether an open window has a conversation.
+func (u *Upstream) Has(ctx context.Context, id string) (bool, error) {
+	open, err := u.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	var trouble error
+	for _, h := range u.holdings(ctx, open, id) {
+		if h.has {
+			return true, nil
+		}
+		if h.err != nil {
+			trouble = h.err
+		}
+	}
+	return false, trouble
+}
+
+// having returns the window that has a conversation. Language servers share their files, so several may have read it: then it is
+// the one whose agent works on it, or that has the most of it, or that had it last, or the one of the ask's workspace.
+func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*window, error) {
+	var fits []holding
+	var trouble *perigee.Error
+	for _, h := range u.holdings(ctx, open, r.Conversation) {
+		switch {
+		case h.has && (len(fits) == 0 || compare(h, fits[0]) > 0):
+			fits = []holding{h}
+		case h.has && compare(h, fits[0]) == 0:
+			fits = append(fits, h)
+		case h.err != nil:
+			trouble = perigee.AsError(h.err)
+		}
+	}
+	last := u.remembered(r.Conversation)
+	switch at := slices.IndexFunc(fits, func(h holding) bool { return h.window.pid == last }); {
+	case at >= 0:
+		return fits[at].window, nil
+	case len(fits) == 1:
+		return fits[0].window, nil
+	case len(fits) > 1:
+		few := &windows{}
+		for _, h := range fits {
+			few.list = append(few.list, h.window)
+		}
+		return few.choose(r.Workspace, r.Roots)
+	case ctx.Err() != nil:
+		return nil, perigee.AsError(ctx.Err())
+	case trouble != nil:
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "conversation %s was not found, and not every window could be asked: %s",
+			perigee.Clip(r.Conversation, 100), trouble.Message)
+	}
+	return nil, perigee.Errorf(perigee.ClassNotFound, "no open window has the conversation %s", perigee.Clip(r.Conversation, 100)).
+		WithHint("open its workspace in Antigravity, or leave conversation out to start a new one")
+}
+
+// compare orders holdings by how current they are.
+func compare(a, b holding) int {
+	if a.running != b.running {
+		if a.running {
+			return 1
+		}
+		return -1
+	}
+	return a.steps - b.steps
+}
+
+// holdings asks all windows for a conversation at once. The window that had it last is asked first: another one may be stuck.
+func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []holding {
+	last := u.remembered(id)
+	if at := slices.IndexFunc(open.list, func(w *window) bool { return w.pid == last }); at >= 0 {
+		h := holding{window: open.list[at]}
+		if h.look(ctx, u, id); h.has {
+			return []holding{h}
+		}
+	}
+	list := make([]holding, len(open.list))
+	var wait sync.WaitGroup
+	for i, w := range open.list {
+		list[i].window = w
+		wait.Go(func() { list[i].look(ctx, u, id) })
+	}
+	wait.Wait()
+	return list
+}
+
+// look asks the window.
+func (h *holding) look(ctx context.Context, u *Upstream, id string) {
+	h.window = u.awake(ctx, h.window)
+	w := h.window
+	if w.endpoint == (lsclient.Endpoint{}) {
+		h.recent(ctx, u, id)
+		return
+	}
+	state, err := w.client(u.opts.Logger).Trajectory(ctx, id)
+	if err != nil {
+		if class := perigee.AsError(err).Class; class != perigee.ClassNotFound && class != perigee.ClassInvalid {
+			h.err = err
+		}
+		return
+	}
+	h.has, h.steps = true, int(state.GetNumTotalSteps())
+	h.running = state.GetStatus() > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE
+}
+
+// recent looks for the conversation among those that the extension lists.
+func (h *holding) recent(ctx context.Context, u *Upstream, id string) {
+	if h.window.hello == nil {
+		h.err = h.window.problem
+		return
+	}
+	conn, err := bridge.Dial(ctx, h.window.announced, u.opts.Version)
+	if err != nil {
+		h.err = err
+		return
+	}
+	defer conn.Close()
+	raw, err := conn.Recent(ctx, recentLimit)
+	if err != nil {
+		h.err = err
+		return
+	}
+	var list struct {
+		Conversations []struct {
+			ID string `json:"id"`
+		} `json:"conversations"`
+	}
+	_ = json.Unmarshal(raw, &list) // a list of another shape has no conversations
+	for _, c := range list.Conversations {
+		h.has = h.has || c.ID == id
+	}
+}

@@ -1,0 +1,240 @@
+package ide
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"perigee"
+	"perigee/internal/ask"
+	"perigee/internal/ask/agent"
+	"perigee/internal/bridge"
+	"perigee/internal/langserver/lsclient"
+	"perigee/internal/trajectory"
+	"perigee/internal/trajectory/find"
+)
+
+// askExtension asks the agent through the extension.
+func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	switch {
+	case w.hello == nil:
+		return ask.Answer{}, w.problem
+	case !w.extension():
+		return ask.Answer{}, ask.Declined(perigee.ClassUnavailable, "%s has no agent", w).WithHint("open the workspace in Antigravity")
+	case r.Decision != nil:
+		return ask.Answer{}, perigee.Errorf(perigee.ClassUnimplemented, "the language server of the window cannot be reached, and the extension hands over no decisions").
+			WithHint("decide in Antigravity")
+	case r.Model == "" && r.Prompt != "" && !r.Allows(Model): // the IDE chooses, and any of its models may answer
+		e := r.Forbidden(Model)
+		e.Cause = ask.ErrDeclined
+		return ask.Answer{}, e
+	case w.hello.Capabilities.Follow:
+	case r.ReadOnly:
+		return ask.Answer{}, perigee.Errorf(perigee.ClassUnimplemented, "the prompt would go through the panel of the window, which cannot promise that nothing is changed").
+			WithHint("ask without read_only")
+	case r.Model != "":
+		return ask.Answer{}, ask.Declined(perigee.ClassUnimplemented, "the prompt would go through the panel of the window, which has the model that is chosen there").
+			WithHint("choose the model in Antigravity and name none")
+	}
+	conn, err := bridge.Dial(ctx, w.announced, u.opts.Version)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	defer conn.Close()
+	if w.hello.Capabilities.Follow {
+		return conn.Ask(ctx, r, progress)
+	}
+	p := &panel{u: u, w: w, conn: conn, r: r, progress: progress}
+	p.places()
+	if r.Prompt == "" {
+		return p.resume(ctx)
+	}
+	return p.ask(ctx)
+}
+
+// A panel is an ask whose prompt goes into the panel of the window. Nothing returns its answer: it is found in what the IDE stores.
+type panel struct {
+	u        *Upstream
+	w        *window
+	conn     *bridge.Conn
+	r        ask.Request
+	progress func(ask.Progress)
+
+	sources []find.Source
+	readers []trajectory.Reader
+
+	conversation string
+	turn         trajectory.Turn
+	told         ask.Progress
+}
+
+// places are where the conversation can be found.
+func (p *panel) places() {
+	if p.w.endpoint != (lsclient.Endpoint{}) {
+		ls := p.w.client(p.u.opts.Logger)
+		p.sources, p.readers = append(p.sources, find.LanguageServer(ls)), append(p.readers, ls)
+	}
+	if p.conn.Hello.Capabilities.State {
+		p.sources = append(p.sources, find.Diagnostics(func(ctx context.Context) ([]byte, error) { return p.conn.Recent(ctx, recentLimit) }))
+	}
+	places := find.Places{Home: p.u.opts.Home}
+	for _, dir := range find.AppDataDirs(places) {
+		p.sources, p.readers = append(p.sources, find.ConversationFiles(dir)), append(p.readers, trajectory.Database{Dir: dir})
+	}
+	for _, profile := range find.Profiles(places) {
+		p.sources = append(p.sources, find.StateDatabase(profile.StateDatabase))
+	}
+}
+
+// ask submits the prompt and follows its conversation.
+func (p *panel) ask(ctx context.Context) (ask.Answer, error) {
+	leave, err := p.u.enterPanel(ctx, p.w.pid)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	match, err := p.submit(ctx, leave)
+	if errors.Is(err, errSubmitted) {
+		return p.interrupted(ctx, err), nil
+	}
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	p.conversation = match.Conversation
+	p.u.remember(p.conversation, p.w)
+	return p.follow(ctx, find.Follow(ctx, match, p.readers)), nil
+}
+
+// errSubmitted is in the chain of an error after which the agent may have got the prompt.
+var errSubmitted = errors.New("the prompt may have been handed over")
+
+// submit puts the prompt into the panel and finds its conversation. leave lets the next prompt in.
+func (p *panel) submit(ctx context.Context, leave func()) (find.Match, error) {
+	defer leave()
+	s, err := p.conn.Submit(ctx, p.r.ID, p.r.Prompt, p.r.Conversation)
+	if errors.Is(err, bridge.ErrUnclear) {
+		return find.Match{}, submitted(err)
+	}
+	if err != nil {
+		return find.Match{}, err
+	}
+	q := find.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []find.Known{}}
+	q.Since, _ = time.Parse(time.RFC3339Nano, s.Time)
+	for _, b := range s.Before {
+		known := find.Known{ID: b.ID, Steps: b.Steps}
+		known.Modified, _ = time.Parse(time.RFC3339Nano, b.Modified)
+		q.Before = append(q.Before, known)
+	}
+	match, err := find.Find(ctx, q, p.sources, p.readers)
+	for _, d := range match.Degraded {
+		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d.String())
+	}
+	if err != nil {
+		return match, submitted(err)
+	}
+	return match, nil
+}
+
+func submitted(err error) error {
+	e := *perigee.AsError(err)
+	e.Cause = errors.Join(errSubmitted, err)
+	return &e
+}
+
+// resume waits for the answer that is being written in a conversation.
+func (p *panel) resume(ctx context.Context) (ask.Answer, error) {
+	p.conversation = p.r.Conversation
+	var last error
+	for _, reader := range p.readers {
+		now, err := trajectory.Read(ctx, reader, p.conversation)
+		if err != nil {
+			last = err
+			continue
+		}
+		p.turn = now.Turn
+		f := trajectory.Follower{Reader: reader, Cascade: p.conversation, Cursor: now.Cursor}
+		return p.follow(ctx, f.Events(ctx)), nil
+	}
+	if last == nil {
+		last = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").WithHint("look at it in Antigravity")
+	}
+	return ask.Answer{}, perigee.AsError(last)
+}
+
+// follow waits for the end of the turn.
+func (p *panel) follow(ctx context.Context, events iter.Seq2[trajectory.Event, error]) ask.Answer {
+	for event, err := range events {
+		if err != nil {
+			return p.interrupted(ctx, err)
+		}
+		if event.Kind == trajectory.KindDone {
+			return p.complete(agent.Outcome(&p.turn, event.Reason))
+		}
+		p.turn.Take(event)
+		if now := (ask.Progress{Text: p.turn.Text(), Steps: p.turn.Steps()}); now != p.told {
+			p.told = now
+			if p.progress != nil {
+				p.progress(now)
+			}
+		}
+		if p.turn.Read > maxAnswer {
+			return p.complete(ask.Fail(perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation")))
+		}
+	}
+	return p.interrupted(ctx, perigee.Errorf(perigee.ClassUnavailable, "the conversation is no longer reported"))
+}
+
+// maxAnswer bounds the text and the thinking of an answer, with what was rewritten.
+const maxAnswer = 64 << 20
+
+// complete adds what is known of the conversation.
+func (p *panel) complete(a ask.Answer) ask.Answer {
+	a.Text, a.Conversation = p.turn.Text(), p.conversation
+	return a
+}
+
+// interrupted is the answer of an ask that cannot be followed to its end, after the prompt was submitted.
+func (p *panel) interrupted(ctx context.Context, err error) ask.Answer {
+	switch {
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
+		return p.complete(ask.Answer{Status: ask.Timeout})
+	case ctx.Err() != nil:
+		p.cancel(ctx)
+		return p.complete(ask.Answer{Status: ask.Cancelled})
+	}
+	e := *perigee.AsError(err)
+	if e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInternal {
+		e.Class = perigee.ClassUnavailable
+	}
+	e.Message = "the prompt is in the panel of the window, but its answer was not found: " + e.Message
+	e.Hint = "look at the conversation in Antigravity before you ask again"
+	return p.complete(ask.Fail(&e))
+}
+
+// cancel stops the agent, where its language server is known. The panel has no way to do it.
+func (p *panel) cancel(ctx context.Context) {
+	if p.w.endpoint == (lsclient.Endpoint{}) || p.conversation == "" {
+		p.u.opts.Logger.Warn("conversation not cancelled", "upstream", p.u.opts.Name, "call", p.r.ID, "error", "the panel cannot be stopped from outside")
+		return
+	}
+	if err := p.w.client(p.u.opts.Logger).Cancel(context.WithoutCancel(ctx), p.conversation); err != nil {
+		p.u.opts.Logger.Warn("conversation not cancelled", "upstream", p.u.opts.Name, "call", p.r.ID, "error", err)
+	}
+}
+
+// enterPanel waits until no other prompt is on its way through the panel of a window: the conversations of two could not be told apart.
+func (u *Upstream) enterPanel(ctx context.Context, pid int) (leave func(), err error) {
+	u.mu.Lock()
+	place, ok := u.panels[pid]
+	if !ok {
+		place = make(chan struct{}, 1)
+		u.panels[pid] = place
+	}
+	u.mu.Unlock()
+	select {
+	case place <- struct{}{}:
+		return func() { <-place }, nil
+	case <-ctx.Done():
+		return nil, perigee.AsError(ctx.Err())
+	}
+}

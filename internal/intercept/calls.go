@@ -1,0 +1,189 @@
+package intercept
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"perigee"
+	"perigee/internal/lru"
+	"perigee/internal/rawjson"
+)
+
+// maxOwn is how many cascades are remembered as started by perigee. The one that was unused for the longest time is forgotten.
+const maxOwn = 4096
+
+// Calls are the calls of perigee that wait until a language server sends a request that can carry them. The zero value is not
+// ready for use.
+type Calls struct {
+	mu      sync.Mutex
+	waiting map[string]*Expected      // by cascade
+	own     lru.Map[string, struct{}] // cascades
+}
+
+// NewCalls returns Calls without any.
+func NewCalls() *Calls {
+	return &Calls{waiting: map[string]*Expected{}, own: lru.Map[string, struct{}]{MaxEntries: maxOwn}}
+}
+
+// Own says that perigee has started a cascade. Its agent requests that no call waits for are answered with an empty final text, and
+// do not reach the cloud.
+func (c *Calls) Own(cascade string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own.Put(cascade, struct{}{})
+}
+
+// A Call is what perigee puts into the next agent request of a cascade.
+type Call struct {
+	Model   string // in the envelope
+	Request []byte // the JSON object `request`; it must not be changed any more
+}
+
+// Expect makes a call wait for the next agent request of a cascade, which from then on counts as started by perigee. The end of ctx
+// ends the waiting, and the stream of the provider. One call can wait for each cascade: one that still does fails.
+//
+// Waiting ends with ctx, with Cancel, or with the request; the stream of the provider ends with ctx, or with the Body.
+func (c *Calls) Expect(ctx context.Context, cascade string, call Call) *Expected {
+	e := &Expected{calls: c, cascade: cascade, call: call, taken: make(chan struct{}), done: make(chan struct{})}
+	e.ctx, e.cancel = context.WithCancel(ctx)
+	c.Own(cascade)
+	if err := rawjson.Check(call.Request); err != nil || rawjson.NewCursor(call.Request).Kind() != rawjson.Object {
+		e.fail(perigee.Errorf(perigee.ClassInternal, "the request for a language server is no JSON object: %v", err))
+		return e
+	}
+	c.mu.Lock()
+	before := c.waiting[cascade]
+	c.waiting[cascade] = e
+	c.mu.Unlock()
+	if before != nil {
+		before.fail(perigee.Errorf(perigee.ClassUnavailable, "another call of the same conversation of the language server took its place").WithHint("try again"))
+	}
+	context.AfterFunc(e.ctx, e.leave)
+	return e
+}
+
+// take returns the call that waits for a request of a cascade; nil: none. A call is returned once. Own says whether perigee has
+// started the cascade.
+func (c *Calls) take(cascade string) (call *Expected, own bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call = c.waiting[cascade]
+	delete(c.waiting, cascade)
+	if call != nil {
+		close(call.taken)
+	}
+	_, own = c.own.Get(cascade)
+	return call, own
+}
+
+// failOne ends the waiting of the call of a cascade, and says whether perigee has started that.
+func (c *Calls) failOne(cascade string, err error) bool {
+	c.mu.Lock()
+	call := c.waiting[cascade]
+	delete(c.waiting, cascade)
+	_, own := c.own.Get(cascade)
+	c.mu.Unlock()
+	if call != nil {
+		call.fail(err)
+	}
+	return call != nil || own
+}
+
+// failAll ends the waiting of all calls, and says whether there were any.
+func (c *Calls) failAll(err error) bool {
+	c.mu.Lock()
+	calls := c.waiting
+	c.waiting = map[string]*Expected{}
+	c.mu.Unlock()
+	for _, call := range calls {
+		call.fail(err)
+	}
+	return len(calls) > 0
+}
+
+// An Expected is a call that waits for a request of a language server, and then for the answer of the cloud.
+type Expected struct {
+	calls   *Calls
+	cascade string
+	call    Call
+	ctx     context.Context
+	cancel  context.CancelFunc // of ctx
+	taken   chan struct{}
+	done    chan struct{} // closed when answer or err is set
+
+	mu       sync.Mutex
+	answer   *answer
+	err      error
+	received bool // Wait has returned the answer
+}
+
+// Taken is closed when the language server has sent its request.
+func (e *Expected) Taken() <-chan struct{} { return e.taken }
+
+// Wait returns the answer of the cloud, whatever its status, as soon as its header has arrived. Errors are a *perigee.Error, or that
+// of the context.
+//
+// The Body is decoded. It must be read to its end or closed: reading it is what keeps the stream of the provider moving, and closing
+// it before its end closes the stream of the provider and cuts off the language server.
+func (e *Expected) Wait() (*http.Response, error) {
+	<-e.done
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.err != nil:
+		return nil, e.err
+	case !e.received && e.ctx.Err() != nil: // the answer came too late
+		return nil, e.ctx.Err()
+	}
+	e.received = true
+	return e.answer.response, nil
+}
+
+// Cancel ends the waiting: no more is wanted of the call. After Wait has returned an answer it does nothing.
+func (e *Expected) Cancel() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.received {
+		e.cancel()
+	}
+}
+
+// fail ends the call with the error that Wait returns. A call that has an answer or another error goes on as it is.
+func (e *Expected) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answer == nil && e.err == nil {
+		e.err = err
+		close(e.done)
+		e.cancel()
+	}
+}
+
+// deliver sets the answer that Wait returns. False: the call has failed or was canceled meanwhile.
+func (e *Expected) deliver(a *answer) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil || e.ctx.Err() != nil {
+		return false
+	}
+	e.answer = a
+	close(e.done)
+	return true
+}
+
+// leave is called when ctx has ended.
+func (e *Expected) leave() {
+	e.calls.mu.Lock()
+	if e.calls.waiting[e.cascade] == e {
+		delete(e.calls.waiting, e.cascade)
+	}
+	e.calls.mu.Unlock()
+	e.fail(e.ctx.Err())
+	e.mu.Lock()
+	a := e.answer
+	e.mu.Unlock()
+	if a != nil {
+		a.abort()
+	}
+}

@@ -1,0 +1,212 @@
+package intercept
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"perigee/internal/rawjson"
+)
+
+// A copier writes the copy of an answer that the language server gets. The calls of tools in it are the client's to make: the
+// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte.
+type copier struct {
+	kind   copyKind
+	out    io.Writer
+	held   []byte // what has come of an event, or of an answer in one piece
+	line   int    // where its last line begins
+	seen   int    // how far it has been searched for line ends
+	closed bool   // a text has been put in place of a call
+}
+
+// A copyKind is how an answer is divided into texts that can be changed.
+type copyKind int
+
+const (
+	copyBytes  copyKind = iota // not at all: errors, and what is not JSON
+	copyEvents                 // a stream of events, each with JSON in it
+	copyWhole                  // JSON in one piece
+)
+
+// maxHeld is the size of the largest event, or answer in one piece, that the language server gets.
+const maxHeld = 16 << 20
+
+var errHeld = errors.New("an event of the answer is larger than 16 MiB")
+
+// closing is what the language server reads in place of a call.
+const closing = `{"text":"(The answer continues with the client.)"}`
+
+func newCopier(response *http.Response, out io.Writer) *copier {
+	c := &copier{out: out}
+	if response.StatusCode == http.StatusOK {
+		switch kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind {
+		case "text/event-stream":
+			c.kind = copyEvents
+		case "application/json":
+			c.kind = copyWhole
+		}
+	}
+	return c
+}
+
+// write takes the next bytes of the answer, and writes what is whole; at the end it writes everything.
+func (c *copier) write(p []byte, end bool) error {
+	if c.kind == copyBytes {
+		return c.send(p)
+	}
+	c.held = append(c.held, p...)
+	if c.kind == copyEvents {
+		if err := c.events(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(c.held) > maxHeld:
+		return errHeld
+	case !end || len(c.held) == 0:
+		return nil
+	case c.kind == copyEvents: // without its blank line
+		return c.event(c.held)
+	}
+	text, _ := c.withoutCalls(c.held)
+	return c.send(text)
+}
+
+func (c *copier) send(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	_, err := c.out.Write(p)
+	return err
+}
+
+// events writes the events that are whole. An event ends with a blank line; lines end with LF or CRLF.
+func (c *copier) events() error {
+	begin := 0
+	for {
+		at := bytes.IndexByte(c.held[c.seen:], '\n')
+		if at < 0 {
+			c.seen = len(c.held)
+			break
+		}
+		line := bytes.TrimSuffix(c.held[c.line:c.seen+at], []byte("\r"))
+		c.seen += at + 1
+		c.line = c.seen
+		if len(line) > 0 {
+			continue
+		}
+		if err := c.event(c.held[begin:c.seen]); err != nil {
+			return err
+		}
+		begin = c.seen
+	}
+	if begin > 0 {
+		rest := c.held[begin:]
+		if cap(c.held) > 1<<20 {
+			c.held = nil // an unusually large event should not be remembered by its memory
+		}
+		c.held = append(c.held[:0], rest...)
+		c.line, c.seen = c.line-begin, c.seen-begin
+	}
+	return nil
+}
+
+// event writes one event.
+func (c *copier) event(event []byte) error {
+	var data []byte
+	for line := range bytes.Lines(event) {
+		if value, ok := dataOf(line); ok {
+			if data != nil {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+		}
+	}
+	text, changed := c.withoutCalls(data)
+	if !changed {
+		return c.send(event)
+	}
+	out := make([]byte, 0, len(event)+len(closing))
+	written := false
+	for line := range bytes.Lines(event) {
+		if _, ok := dataOf(line); !ok {
+			out = append(out, line...)
+			continue
+		}
+		if written {
+			continue
+		}
+		written = true
+		end := line[len(bytes.TrimRight(line, "\r\n")):]
+		for part := range bytes.SplitSeq(text, []byte("\n")) {
+			out = append(append(append(out, "data: "...), part...), end...)
+		}
+	}
+	return c.send(out)
+}
+
+// dataOf returns the value of a data line of an event.
+func dataOf(line []byte) (value []byte, ok bool) {
+	line = bytes.TrimPrefix(line, []byte("\ufeff")) // at the beginning of a stream
+	value, ok = bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))
+	return bytes.TrimPrefix(value, []byte(" ")), ok
+}
+
+// withoutCalls replaces the parts of an answer that are calls of tools.
+func (c *copier) withoutCalls(text []byte) (replaced []byte, changed bool) {
+	if rawjson.Check(text) != nil {
+		if !bytes.Contains(bytes.ToLower(text), []byte("function")) && !bytes.Contains(text, []byte(`\u00`)) {
+			return text, false // not what a lax reader could take for a call
+		}
+		return []byte(`{"response":{"candidates":[{"content":{"role":"model","parts":[` + c.closing() + `]}}]}}`), true
+	}
+	edits := c.calls(rawjson.NewCursor(text), nil)
+	if len(edits) == 0 {
+		return text, false
+	}
+	return rawjson.Splice(text, edits...), true
+}
+
+// closing is the part in place of a call. The language server reads it once in an answer.
+func (c *copier) closing() string {
+	if c.closed {
+		return `{"text":""}`
+	}
+	c.closed = true
+	return closing
+}
+
+// calls appends the edits for the value about to be read: objects that have a call are replaced, wherever they stand.
+func (c *copier) calls(at *rawjson.Cursor, edits []rawjson.Edit) []rawjson.Edit {
+	switch at.Kind() {
+	case rawjson.Array:
+		for range at.Array() {
+			edits = c.calls(at, edits)
+		}
+	case rawjson.Object:
+		start, inner, call := at.Offset(), edits, false
+		for key := range at.Object() {
+			if isCall(key) && at.Kind() != rawjson.Null {
+				call = true
+			}
+			if !call {
+				inner = c.calls(at, inner)
+			}
+		}
+		if !call {
+			return inner
+		}
+		edits = append(edits, rawjson.Edit{Start: start, End: at.Offset(), New: []byte(c.closing())})
+	default:
+		at.Skip()
+	}
+	return edits
+}
+
+// isCall says whether a member of a part is a call, by any name that a reader of protocol buffers or a lax reader of JSON accepts.
+func isCall(key []byte) bool {
+	return len(key) >= len("functionCall") && strings.EqualFold(strings.ReplaceAll(string(key), "_", ""), "functionCall")
+}

@@ -1,0 +1,327 @@
+// Package intercept answers the requests that a language server makes to its cloud: it passes them on, and puts calls of perigee
+// into those that were made for them. It adds no credentials, so it is of no use to other programs.
+//
+// A call of perigee waits until the language server makes an agent request for a certain conversation ("cascade"). The envelope of
+// that request stays, its prompt becomes that of the call, and the answer of the cloud goes to the call and, without calls of tools,
+// to the language server. All other requests pass unchanged, with one exception: a language server learns its project once, from
+// its first account. With the access token of another account the cloud refuses that project, so the project is made to fit the
+// token.
+package intercept
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// Options describe a handler.
+type Options struct {
+	Calls     *Calls            // nil: all requests pass
+	Next      http.Handler      // passes a request on to the host of its URL; nil: Transport is used
+	Transport http.RoundTripper // for requests with calls in them; it must not decompress. Nil: http.DefaultTransport
+	Cloud     string            // URL that all requests are sent to, with their path and query; empty: the host of their own URL
+	// Project returns the project of the account that has an access token; empty: unknown, and the request stays as it is. Nil: none
+	// is known.
+	Project        func(token string) string
+	LocalTelemetry bool           // telemetry is answered here with an empty success
+	Observe        func(Exchange) // is told of each request at its end; may be nil
+	Logger         *slog.Logger
+}
+
+// An Exchange is a request and its answer.
+type Exchange struct {
+	Method  string
+	Host    string // that the request was sent to, or would have been
+	Path    string
+	Status  int // of the answer; 0: there was none
+	Began   time.Time
+	Took    time.Duration
+	Cascade string // of an agent request
+	Handled Handled
+}
+
+// Handled says what was done with a request.
+type Handled string
+
+// What can be done with a request.
+const (
+	Passed  Handled = "passed"  // sent to the cloud
+	Carried Handled = "carried" // sent to the cloud with a call of perigee in it
+	Local   Handled = "local"   // answered here
+	Refused Handled = "refused" // answered here with an error
+)
+
+// A Handler answers the requests of a language server to its cloud.
+type Handler struct {
+	opts  Options
+	cloud *url.URL // nil: that of the request
+	next  http.Handler
+}
+
+// New returns a handler.
+func New(opts Options) (*Handler, error) {
+	h := &Handler{opts: opts, next: opts.Next}
+	h.opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	if opts.Cloud != "" {
+		cloud, err := url.Parse(opts.Cloud)
+		if err != nil {
+			return nil, fmt.Errorf("address of the cloud: %w", err)
+		}
+		h.cloud = cloud
+	}
+	if opts.Transport == nil {
+		h.opts.Transport = http.DefaultTransport
+	}
+	if h.next == nil {
+		h.next = h.newProxy()
+	}
+	return h, nil
+}
+
+// newProxy passes requests on, and answers as they come.
+func (h *Handler) newProxy() http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also where it is malformed
+			if _, ok := r.In.Header["User-Agent"]; !ok {
+				r.Out.Header["User-Agent"] = nil // otherwise Go would name itself
+			}
+			// Closing the body of an HTTP/2 request ends a Read of it. ReverseProxy hides that, and then waits for ever for a body whose
+			// answer came early.
+			if r.In.ProtoMajor == 2 && r.In.Body != nil && r.In.Body != http.NoBody && r.Out.Body != nil {
+				r.Out.Body = r.In.Body
+			}
+		},
+		Transport:     h.opts.Transport,
+		FlushInterval: -1, // events of streams are passed on as they arrive
+		ErrorHandler:  h.unreachable,
+		ErrorLog:      slog.NewLogLogger(h.opts.Logger.Handler(), slog.LevelDebug),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
+			_ = http.NewResponseController(w).EnableFullDuplex() // an answer may come before the request has ended
+			body := &watchedBody{ReadCloser: r.Body}
+			r.Body = body
+			w = &closingWriter{w, body}
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// A watchedBody knows whether a request was read to its end.
+type watchedBody struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
+// A closingWriter closes the connection after the answer to a request that was not read to its end, or cannot be: what follows such a
+// body is not another request. Where an answer may come early, net/http leaves that to the handler.
+type closingWriter struct {
+	http.ResponseWriter
+	body *watchedBody
+}
+
+func (w *closingWriter) WriteHeader(status int) {
+	if status >= 200 && !w.body.ended.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *closingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(r.Context()) // a copy, which may be changed
+	h.aim(r)
+	x := &Exchange{Method: r.Method, Host: r.URL.Host, Path: r.URL.Path, Began: time.Now(), Handled: Passed}
+	if h.opts.Observe != nil {
+		watched := &statusWriter{ResponseWriter: w}
+		w = watched
+		defer func() { // also when the answer is cut off by a panic
+			x.Status, x.Took = watched.status, time.Since(x.Began)
+			h.opts.Observe(*x)
+		}()
+	}
+	if r.URL.Host == "" {
+		x.Handled = Refused
+		writeError(w, http.StatusBadRequest, "the request does not say for which host it is")
+		return
+	}
+	h.serve(w, r, x)
+}
+
+// aim makes the URL of a request absolute.
+func (h *Handler) aim(r *http.Request) {
+	if h.cloud == nil {
+		return
+	}
+	to := *h.cloud
+	to.Path = strings.TrimSuffix(to.Path, "/") + r.URL.Path
+	to.RawPath = ""
+	if r.URL.RawPath != "" {
+		to.RawPath = strings.TrimSuffix(h.cloud.EscapedPath(), "/") + r.URL.RawPath
+	}
+	to.RawQuery, to.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
+	r.URL, r.Host = &to, to.Host
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
+	method := methodOf(r)
+	if h.opts.LocalTelemetry && isTelemetry(method) && answerTelemetry(w, r) {
+		x.Handled = Local
+		return
+	}
+	generation := h.opts.Calls != nil && isGeneration(method)
+	if generation && !isJSON(r) {
+		h.failAll(r, "the language server calls models in a format that perigee cannot change")
+		generation = false
+	}
+	project := h.projectOf(r)
+	if !generation && project == "" {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	text, err := readBody(r)
+	var e envelope
+	if err == nil {
+		e, err = openEnvelope(text)
+	}
+	if err != nil {
+		if generation && h.unreadable(r, text, err) || errors.Is(err, errBrokeOff) {
+			x.Handled = Refused
+			writeError(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	edits := e.fitProject(project)
+	if len(edits) > 0 {
+		h.opts.Logger.Debug("project of a call replaced", "path", r.URL.Path, "project", project)
+	}
+	if generation {
+		if x.Cascade = e.cascade(); x.Cascade != "" && h.serveOwn(w, r, x, e, edits) {
+			return
+		}
+	}
+	if len(edits) > 0 {
+		setBody(r, e.splice(edits...))
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.
+func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, e envelope, edits []rawjson.Edit) bool {
+	call, own := h.opts.Calls.take(x.Cascade)
+	switch {
+	case call != nil:
+		x.Handled = Carried
+		body := e.splice(append(edits, e.carry(call.call)...)...)
+		call.call.Request = nil // it is in the body
+		h.carry(w, r, call, body)
+	case own:
+		x.Handled = Local
+		h.opts.Logger.Debug("request of a language server that no call waits for answered with nothing", "cascade", x.Cascade)
+		answerNothing(w, r, &e)
+	default:
+		return false
+	}
+	return true
+}
+
+// unreadable ends the waiting of the calls that a request was for, as far as it tells. True: the request must not be passed on.
+func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
+	if errors.Is(err, errEncoding) {
+		h.failAll(r, "the language server compresses its requests in a way that perigee does not read")
+		return false
+	}
+	failure := perigee.Errorf(perigee.ClassUnavailable, "the language server sent a request that perigee cannot read: %w", err).WithHint("try again")
+	cascade := guessCascade(text)
+	if cascade == "" && errors.Is(err, errCompressed) { // it could be for any of them
+		return h.opts.Calls.failAll(failure)
+	}
+	return h.opts.Calls.failOne(cascade, failure)
+}
+
+// failAll ends the waiting of all calls, because requests of the language server cannot be changed. They are passed on unchanged.
+func (h *Handler) failAll(r *http.Request, why string) {
+	kind, encoding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
+	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint("use another version of the language server")
+	if h.opts.Calls.failAll(err) {
+		h.opts.Logger.Warn("requests of the language server cannot be changed", "content_type", kind, "content_encoding", encoding)
+	}
+}
+
+// projectOf returns the project of the account whose access token a request has; empty: the request stays as it is.
+func (h *Handler) projectOf(r *http.Request) string {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || h.opts.Project == nil || r.Method != http.MethodPost || !isJSON(r) {
+		return ""
+	}
+	return h.opts.Project(token)
+}
+
+// unreachable answers a request that did not reach the cloud, as the cloud would say it.
+func (h *Handler) unreachable(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the language server has left
+	}
+	h.opts.Logger.Warn("cloud of the language server not reached", "path", r.URL.Path, "error", err)
+	writeError(w, http.StatusServiceUnavailable, "perigee could not reach "+r.URL.Scheme+"://"+r.URL.Host+": "+err.Error())
+}
+
+// writeError answers with an error in the form of the cloud.
+func writeError(w http.ResponseWriter, status int, message string) {
+	name := "UNAVAILABLE"
+	if status == http.StatusBadRequest {
+		name = "INVALID_ARGUMENT"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"error":{"code":%d,"message":%s,"status":"%s"}}`, status, rawjson.AppendString(nil, message), name)
+}
+
+// A statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.status = cmp.Or(w.status, http.StatusOK)
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush passes on what was written.
+func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

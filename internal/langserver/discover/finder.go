@@ -1,0 +1,58 @@
+package discover
+
+import (
+	"context"
+	"sync"
+
+	"perigee/internal/langserver/lsclient"
+)
+
+// A Finder remembers the language server of a workspace until it no longer works. Its Endpoint is for lsclient.Options.
+type Finder struct {
+	options   Options
+	workspace string
+
+	mu    sync.Mutex // also held while searching: calls that come meanwhile use the result
+	found *Candidate
+}
+
+// NewFinder returns a finder for a workspace; empty: see Choose.
+func NewFinder(options Options, workspace string) *Finder {
+	return &Finder{options: options, workspace: workspace}
+}
+
+// Endpoint returns where the language server is. It searches first if there is none yet, or the last is stale.
+func (f *Finder) Endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
+	c, err := f.Current(ctx, stale)
+	return c.Endpoint, err
+}
+
+// Last returns the language server that the last search found, without a search.
+func (f *Finder) Last() (Candidate, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.found == nil {
+		return Candidate{}, false
+	}
+	return *f.found, true
+}
+
+// Current is Endpoint with all that is known of the language server.
+func (f *Finder) Current(ctx context.Context, stale bool) (Candidate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.found != nil && !stale {
+		return *f.found, nil
+	}
+	f.found = nil
+	candidates, err := Find(ctx, f.options)
+	if err != nil {
+		return Candidate{}, err
+	}
+	c, err := Choose(candidates, f.workspace)
+	if err != nil {
+		return Candidate{}, err
+	}
+	f.found = &c
+	return c, nil
+}

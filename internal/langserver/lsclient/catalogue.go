@@ -1,0 +1,159 @@
+package lsclient
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// modelsFor is how long a list of models is used to find a model.
+const modelsFor = 5 * time.Minute
+
+// modelsTime is how long a server that has just started may take to learn its models from the cloud.
+const modelsTime = 10 * time.Second
+
+// modelsPause is the time between two questions for models.
+const modelsPause = 250 * time.Millisecond
+
+// maxNamed is how much of an unknown name of a model an error repeats.
+const maxNamed = 60
+
+// A Catalogue finds models of a language server by the names that people use. It can be used concurrently.
+type Catalogue struct {
+	Client *Client
+	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is asked if the server does not know
+	// the IDs of the cloud. nil: there is no list.
+	Cloud func(context.Context) ([]perigee.Model, error)
+
+	mu     sync.Mutex
+	models []Described
+	read   time.Time
+}
+
+// A Described is a model of the server, with what the cloud says about it.
+type Described struct {
+	Model
+	Cloud perigee.Model // zero: unknown
+}
+
+// Name is the ID of the cloud, or one made of the label: "gemini-3-flash" of "Gemini 3 Flash".
+func (d *Described) Name() string {
+	return cmp.Or(d.ID, d.Cloud.ID, strings.Join(strings.FieldsFunc(strings.ToLower(d.Label), func(r rune) bool {
+		return r != '.' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-"), d.Enum)
+}
+
+// Find returns a model by its ID, label or enum. A list without it may be old.
+func (c *Catalogue) Find(ctx context.Context, name string) (Described, error) {
+	for _, fresh := range []bool{false, true} {
+		list, err := c.List(ctx, fresh)
+		if err != nil {
+			return Described{}, err
+		}
+		if i := slices.IndexFunc(list, func(d Described) bool {
+			return strings.EqualFold(d.Name(), name) || strings.EqualFold(d.Label, name) || d.Enum == name
+		}); i >= 0 {
+			return list[i], nil
+		}
+	}
+	return Described{}, perigee.Errorf(perigee.ClassNotFound, "the language server has no model %s", perigee.Clip(name, maxNamed)).
+		WithHint("`perigee models` lists the models")
+}
+
+// List returns the models, of the last minutes unless fresh ones are wanted.
+func (c *Catalogue) List(ctx context.Context, fresh bool) ([]Described, error) {
+	c.mu.Lock()
+	list, read := c.models, c.read
+	c.mu.Unlock()
+	if !fresh && len(list) > 0 && time.Since(read) < modelsFor {
+		return list, nil
+	}
+	found, err := c.learned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = c.describe(ctx, found)
+	c.mu.Lock()
+	c.models, c.read = list, time.Now()
+	c.mu.Unlock()
+	return list, nil
+}
+
+// learned waits until the server knows models.
+func (c *Catalogue) learned(ctx context.Context) ([]Model, error) {
+	for end := time.Now().Add(modelsTime); ; {
+		found, err := c.Client.Models(ctx)
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+		if time.Now().After(end) {
+			return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server has not learned its models from the cloud").
+				WithHint("`perigee langserver status` shows its state, and its log the reason")
+		}
+		if !perigee.Pause(ctx, modelsPause) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// describe adds what the cloud says about models. Without an answer of the cloud, models without an ID are called by their labels.
+func (c *Catalogue) describe(ctx context.Context, found []Model) []Described {
+	list := make([]Described, len(found))
+	unnamed := false
+	for i, m := range found {
+		list[i].Model = m
+		unnamed = unnamed || m.ID == ""
+	}
+	if !unnamed || c.Cloud == nil {
+		return list
+	}
+	known, err := c.Cloud(ctx)
+	if err != nil {
+		return list
+	}
+	for i := range list {
+		if at := slices.IndexFunc(known, func(m perigee.Model) bool { return strings.EqualFold(m.DisplayName, list[i].Label) }); at >= 0 {
+			list[i].Cloud = known[at]
+		}
+	}
+	return list
+}
+
+// Default returns the model for a message that names none: of those that are recommended, or else of all, one that is enabled and
+// has quota left, a Flash model first. allowed may refuse models; nil: it allows all.
+func (c *Catalogue) Default(ctx context.Context, allowed func(name string) bool) (Described, error) {
+	list, err := c.List(ctx, false)
+	if err != nil {
+		return Described{}, err
+	}
+	best, most := -1, -1
+	for i := range list {
+		d := &list[i]
+		if d.Disabled || allowed != nil && !allowed(d.Name()) {
+			continue
+		}
+		score := 0
+		if d.Quota == nil || d.Quota.Remaining > 0 {
+			score += 4
+		}
+		if d.Recommended {
+			score += 2
+		}
+		if strings.Contains(strings.ToLower(d.Label), "flash") {
+			score++
+		}
+		if score > most {
+			best, most = i, score
+		}
+	}
+	if best < 0 {
+		return Described{}, perigee.Errorf(perigee.ClassNotFound, "the language server has no model that is enabled and allowed").
+			WithHint("`perigee models` lists the models")
+	}
+	return list[best], nil
+}

@@ -1,0 +1,88 @@
+// Package lsclient calls a language server: conversations, models, state. Calls are Connect with JSON over HTTP/1.1 to a port of
+// this machine, so that fields and methods that differ between versions do not matter (see decode).
+//
+// Errors are *perigee.Error. A call is repeated by itself only if nothing of it was sent, or if the language server did not
+// accept the CSRF token and there is a new one. Start and Send are safe to fail in between: see there.
+package lsclient
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"perigee"
+)
+
+// Service is the path of the service, before the name of a method.
+const Service = "/exa.language_server_pb.LanguageServerService/"
+
+// An Endpoint is where a language server listens. One of the ports may be 0.
+type Endpoint struct {
+	HTTP, HTTPS int
+	CSRF        perigee.Secret
+}
+
+// Options configure a client.
+type Options struct {
+	// Endpoint returns where the language server is, and may wait for it. It is asked for every call. stale says that the last
+	// endpoint does not work: its connection was refused, or its token was not accepted.
+	Endpoint func(ctx context.Context, stale bool) (Endpoint, error)
+
+	// Version is the version of the IDE that requests name. Empty: they name none.
+	Version string
+
+	Logger *slog.Logger // nil: no log
+}
+
+// limits bound calls. Streams and WaitIdle take as long as the caller allows.
+type limits struct {
+	control, read, send time.Duration   // of one attempt
+	idle                time.Duration   // how long a stream may be silent before it counts as dead
+	refused             time.Duration   // how long an endpoint is tried that refuses connections, while Options.Endpoint insists on it
+	lookups             []time.Duration // pauses before each look for a message that the language server may be about to record
+	answer              int64           // bytes of an answer, or of a frame of a stream
+}
+
+var usual = limits{
+	control: 5 * time.Second, read: 30 * time.Second, send: 300 * time.Second, idle: 3 * time.Minute, refused: 5 * time.Second, answer: 64 << 20,
+	lookups: []time.Duration{0, 200 * time.Millisecond, time.Second},
+}
+
+// A Client calls one language server. Its methods can be called concurrently.
+type Client struct {
+	options Options
+	http    *http.Client
+	limits  limits
+}
+
+// New returns a client. It makes no connections before the first call, and keeps none.
+func New(options Options) *Client {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Client{options: options, http: newHTTPClient(), limits: usual}
+}
+
+var errNoOther = errors.New("there is no other endpoint")
+
+// Fixed is an Options.Endpoint that has one endpoint. A call that finds it gone fails at once.
+func Fixed(endpoint Endpoint) func(context.Context, bool) (Endpoint, error) {
+	return func(_ context.Context, stale bool) (Endpoint, error) {
+		if stale {
+			return Endpoint{}, errNoOther
+		}
+		return endpoint, nil
+	}
+}
+
+// NewID returns a random UUID.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,420 @@
+package lsclient
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
+	cortexpb "perigee/gen/exa/cortex_pb"
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
+	languageserverpb "perigee/gen/exa/language_server_pb"
+	geminicoder "perigee/gen/gemini_coder"
+
+	"perigee"
+)
+
+// object is a request. Requests are written by hand and not from messages: models are named as the language server named them,
+// and some members have no published number.
+type object = map[string]any
+
+// do makes a call whose answer is a message; nil: it is not looked at.
+func (c *Client) do(ctx context.Context, method string, limit time.Duration, request object, answer proto.Message) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return perigee.Errorf(perigee.ClassInternal, "%s: %w", method, err)
+	}
+	data, err := c.call(ctx, method, limit, body)
+	if err != nil || answer == nil {
+		return err
+	}
+	if err := decode(data, answer); err != nil {
+		return perigee.Errorf(perigee.ClassUnavailable, "the language server answered %s with something else: %w", method, err)
+	}
+	return nil
+}
+
+// withMetadata adds the version of the IDE, which the first generation of language servers wants to know.
+func (c *Client) withMetadata(request object) object {
+	if c.options.Version != "" {
+		request["metadata"] = object{"ideName": "antigravity", "extensionName": "antigravity", "ideVersion": c.options.Version, "locale": "en"}
+	}
+	return request
+}
+
+// StartOptions say what a conversation is about. All are optional.
+type StartOptions struct {
+	Cascade    string   // the id; empty: a new one
+	Workspaces []string // URIs of directories; for versions that accept them
+	Project    string   // the project of a hub, in place of workspaces
+}
+
+// Start creates a conversation and returns its id. It can be repeated with the same id. If the answer is lost, Start looks for
+// the conversation, and creates it if it is not there.
+func (c *Client) Start(ctx context.Context, options StartOptions) (string, error) {
+	id := options.Cascade
+	if id == "" {
+		id = NewID()
+	}
+	request := c.withMetadata(object{
+		"source":         "CORTEX_TRAJECTORY_SOURCE_CASCADE_CLIENT",
+		"trajectoryType": "CORTEX_TRAJECTORY_TYPE_CASCADE",
+		"cascadeId":      id,
+	})
+	if len(options.Workspaces) > 0 {
+		request["workspaceUris"] = options.Workspaces
+	}
+	if options.Project != "" {
+		request["projectEnvConfig"] = object{"projectId": options.Project, "defaultProjectEnvironment": object{}}
+	}
+	var answer languageserverpb.StartCascadeResponse
+	err := c.do(ctx, "StartCascade", c.limits.read, request, &answer)
+	if errors.Is(err, ErrUnclear) && ctx.Err() == nil {
+		if _, lookup := c.Trajectory(ctx, id); lookup == nil {
+			return id, nil
+		}
+		err = c.do(ctx, "StartCascade", c.limits.read, request, &answer)
+	}
+	if err != nil {
+		return "", err
+	}
+	if answer.CascadeId != "" {
+		id = answer.CascadeId
+	}
+	return id, nil
+}
+
+// A Message is what a user says.
+type Message struct {
+	Text   string
+	Model  string // as Model.Enum has it
+	Images []Image
+
+	// ReadOnly asks for an answer without changes to files.
+	ReadOnly bool
+
+	// Known is how many steps the conversation has, as far as the caller knows. If the answer to Send is lost, later steps are
+	// searched for the text.
+	Known int
+
+	// Once says that the message is not sent again, whatever happened to it.
+	Once bool
+}
+
+// An Image is a picture or another medium of a message.
+type Image struct {
+	MIMEType string
+	Data     []byte
+}
+
+// config is the configuration of a turn. The agent never runs a command without a question.
+func config(model string, readOnly bool) object {
+	mode := "CONVERSATIONAL_PLANNER_MODE_DEFAULT"
+	if readOnly {
+		mode = "CONVERSATIONAL_PLANNER_MODE_READ_ONLY"
+	}
+	return object{"plannerConfig": object{
+		"conversational": object{"plannerMode": mode},
+		"planModel":      enum(model),
+		"requestedModel": object{"model": enum(model)},
+		"toolConfig": object{"runCommand": object{"autoCommandConfig": object{
+			"autoExecutionPolicy": "CASCADE_COMMANDS_AUTO_EXECUTION_OFF",
+		}}},
+	}}
+}
+
+// enum is the value of an enum, which can be a name or a number.
+func enum(value string) any {
+	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return n
+	}
+	return value
+}
+
+// Send adds a message to a conversation, and the agent begins to answer it. queued says that the agent was busy: the message
+// waits for SendAllQueued.
+//
+// A message is sent once. If the connection ends before the answer, Send looks for the message in the conversation. It sends it
+// again only if another process serves the conversation by then and the message is not in it, unless Message.Once is set;
+// otherwise the error wraps ErrUnclear.
+func (c *Client) Send(ctx context.Context, cascade string, message Message) (queued bool, err error) {
+	if message.Model == "" {
+		return false, perigee.Errorf(perigee.ClassInvalid, "the message names no model").WithHint("`perigee models` lists the models")
+	}
+	request := c.withMetadata(object{
+		"cascadeId":     cascade,
+		"items":         []object{{"text": message.Text}},
+		"cascadeConfig": config(message.Model, message.ReadOnly),
+	})
+	if len(message.Images) > 0 {
+		images := make([]object, len(message.Images))
+		for i, image := range message.Images {
+			images[i] = object{"base64Data": base64.StdEncoding.EncodeToString(image.Data), "mimeType": image.MIMEType}
+		}
+		request["images"] = images
+	}
+	var used Endpoint
+	body, err := json.Marshal(request)
+	if err != nil {
+		return false, perigee.Errorf(perigee.ClassInternal, "SendUserCascadeMessage: %w", err)
+	}
+	answer, err := c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, body, &used)
+	if errors.Is(err, ErrUnclear) && ctx.Err() == nil {
+		found, moved, lookup := c.delivered(ctx, cascade, message, used)
+		switch {
+		case lookup != nil || !found && (!moved || message.Once):
+			return false, err
+		case found:
+			return false, nil
+		}
+		answer, err = c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, body, &used)
+	}
+	if err != nil {
+		return false, err
+	}
+	var sent languageserverpb.SendUserCascadeMessageResponse
+	if err := decode(answer, &sent); err != nil {
+		return false, nil // accepted, whatever the answer says
+	}
+	return sent.Queued, nil
+}
+
+// delivered looks for a message among the later steps of a conversation. moved says that the conversation was read from another
+// endpoint than used.
+func (c *Client) delivered(ctx context.Context, cascade string, message Message, used Endpoint) (found, moved bool, err error) {
+	for _, pause := range c.limits.lookups {
+		if !perigee.Pause(ctx, pause) {
+			return false, false, context.Cause(ctx)
+		}
+		now := used
+		steps, err := c.stepsAt(ctx, cascade, message.Known, &now)
+		if err != nil {
+			return false, false, err
+		}
+		moved = now != used
+		for _, step := range steps {
+			if input := step.GetUserInput(); input != nil && UserText(input) == message.Text {
+				return true, moved, nil
+			}
+		}
+	}
+	return false, moved, nil
+}
+
+// UserText is what a user said in a step.
+func UserText(input *cortexpb.CortexStepUserInput) string {
+	text := ""
+	for _, item := range input.GetItems() {
+		text += item.GetText()
+	}
+	if text == "" {
+		text = input.GetUserResponse()
+	}
+	if text == "" {
+		text = input.GetQuery()
+	}
+	return text
+}
+
+// SendAllQueued makes the agent answer the messages that wait.
+func (c *Client) SendAllQueued(ctx context.Context, cascade, model string, readOnly bool) error {
+	request := c.withMetadata(object{"cascadeId": cascade, "cascadeConfig": config(model, readOnly)})
+	return c.do(ctx, "SendAllQueuedMessages", c.limits.send, request, nil)
+}
+
+// How long a message may wait in the queue of the server until the agent is idle, and the time between two looks.
+const (
+	queueTime  = 30 * time.Second
+	queuePause = 250 * time.Millisecond
+)
+
+// SendQueuedWhenIdle makes the agent answer a message that found it busy, when it is idle.
+func (c *Client) SendQueuedWhenIdle(ctx context.Context, cascade, model string, readOnly bool) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTime)
+	defer cancel()
+	for {
+		state, err := c.Trajectory(ctx, cascade)
+		if err != nil {
+			return err
+		}
+		if state.GetStatus() == cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE {
+			return c.SendAllQueued(ctx, cascade, model, readOnly)
+		}
+		if !perigee.Pause(ctx, queuePause) {
+			return fmt.Errorf("the agent did not become idle: %w", ctx.Err())
+		}
+	}
+}
+
+// Cancel stops the agent. It gives up after five seconds: a language server that is stuck does not answer.
+func (c *Client) Cancel(ctx context.Context, cascade string) error {
+	return c.do(ctx, "CancelCascadeInvocation", c.limits.control, object{"cascadeId": cascade}, nil)
+}
+
+// Trajectory returns a conversation: its status, its ids and the number of its steps. The steps may be incomplete.
+func (c *Client) Trajectory(ctx context.Context, cascade string) (*languageserverpb.GetCascadeTrajectoryResponse, error) {
+	answer := &languageserverpb.GetCascadeTrajectoryResponse{}
+	return answer, c.do(ctx, "GetCascadeTrajectory", c.limits.read, object{"cascadeId": cascade}, answer)
+}
+
+// Steps returns all steps from an offset on. A long conversation is read in several calls.
+func (c *Client) Steps(ctx context.Context, cascade string, offset int) ([]*geminicoder.Step, error) {
+	var at Endpoint
+	return c.stepsAt(ctx, cascade, offset, &at)
+}
+
+func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *Endpoint) ([]*geminicoder.Step, error) {
+	var steps []*geminicoder.Step
+	err := c.pages(offset, func(offset int) (int, int, error) {
+		body, err := json.Marshal(object{"cascadeId": cascade, "stepOffset": offset})
+		if err != nil {
+			return 0, 0, err
+		}
+		data, err := c.callAt(ctx, "GetCascadeTrajectorySteps", c.limits.read, body, at)
+		if err != nil {
+			return 0, 0, err
+		}
+		var page languageserverpb.GetCascadeTrajectoryStepsResponse
+		if err := decode(data, &page); err != nil {
+			return 0, 0, perigee.Errorf(perigee.ClassUnavailable, "the steps of the conversation: %w", err)
+		}
+		steps = append(steps, page.Steps...)
+		return len(page.Steps), len(data), nil
+	})
+	return steps, err
+}
+
+// GeneratorMetadata returns what is known of each call of a model, from an offset on: model, usage, error.
+func (c *Client) GeneratorMetadata(ctx context.Context, cascade string, offset int) ([]*cortexpb.CortexStepGeneratorMetadata, error) {
+	var all []*cortexpb.CortexStepGeneratorMetadata
+	err := c.pages(offset, func(offset int) (int, int, error) {
+		var page languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse
+		err := c.do(ctx, "GetCascadeTrajectoryGeneratorMetadata", c.limits.read, object{"cascadeId": cascade, "generatorMetadataOffset": offset}, &page)
+		all = append(all, page.GeneratorMetadata...)
+		return len(page.GeneratorMetadata), proto.Size(&page), err
+	})
+	return all, err
+}
+
+// maxPages is how many pages are read of one list.
+const maxPages = 10_000
+
+// pages reads pages until one is empty. An offset behind the end may be an error: then the pages before it are all. A server that
+// does not look at the offset has no last page, so there is a limit.
+func (c *Client) pages(offset int, read func(offset int) (count, size int, err error)) error {
+	total := int64(0)
+	for page := 0; ; page++ {
+		count, size, err := read(offset)
+		if total += int64(size); err == nil && count > 0 && (total > c.limits.answer || page >= maxPages) {
+			return perigee.Errorf(perigee.ClassUnavailable, "the conversation has no end after %d pages of %d bytes", page+1, total).
+				WithHint("start a new conversation")
+		}
+		if err != nil && page > 0 && perigee.AsError(err).Class == perigee.ClassInvalid {
+			return nil
+		}
+		if err != nil || count == 0 {
+			return err
+		}
+		offset += count
+	}
+}
+
+// Conversations returns a summary of each conversation, by id.
+func (c *Client) Conversations(ctx context.Context) (map[string]*jetskicortexpb.CascadeTrajectorySummary, error) {
+	var answer languageserverpb.GetAllCascadeTrajectoriesResponse
+	if err := c.do(ctx, "GetAllCascadeTrajectories", c.limits.read, object{}, &answer); err != nil {
+		return nil, err
+	}
+	return answer.TrajectorySummaries, nil
+}
+
+// ConversationsJSON is Conversations as the language server has answered it, for callers that have to notice another form.
+func (c *Client) ConversationsJSON(ctx context.Context) ([]byte, error) {
+	return c.call(ctx, "GetAllCascadeTrajectories", c.limits.read, []byte("{}"))
+}
+
+// Interact answers a step that waits for the user.
+func (c *Client) Interact(ctx context.Context, cascade string, interaction *cortexpb.CascadeUserInteraction) error {
+	data, err := protojson.Marshal(interaction)
+	if err != nil {
+		return perigee.Errorf(perigee.ClassInvalid, "the answer to a step: %w", err)
+	}
+	return c.do(ctx, "HandleCascadeUserInteraction", c.limits.control, object{"cascadeId": cascade, "interaction": json.RawMessage(data)}, nil)
+}
+
+// Delete removes a conversation for good.
+func (c *Client) Delete(ctx context.Context, cascade string) error {
+	return c.do(ctx, "DeleteCascadeTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
+}
+
+// Revert removes the steps after an index. The model is needed, as for a message.
+func (c *Client) Revert(ctx context.Context, cascade string, step int, model string) error {
+	request := c.withMetadata(object{"cascadeId": cascade, "stepIndex": step, "overrideConfig": config(model, false)})
+	return c.do(ctx, "RevertToCascadeStep", c.limits.read, request, nil)
+}
+
+// WaitIdle waits until the agent has ended its work in a conversation, and reports whether it has. Older versions lack the
+// method: the error has the class unimplemented. It can also wait for too long, while a step waits for the user: ctx bounds it.
+func (c *Client) WaitIdle(ctx context.Context, cascade string) (idle bool, err error) {
+	body, err := json.Marshal(object{
+		"conversationId": cascade, "inactivityTimeoutSeconds": 240, "stabilizationDurationSeconds": 3, "returnOnExecutorError": true,
+	})
+	if err != nil {
+		return false, err
+	}
+	data, err := c.call(ctx, "WaitForConversationFullyIdle", 0, body)
+	if err != nil {
+		return false, err
+	}
+	var answer struct {
+		TimedOut bool `json:"timedOut"`
+	}
+	return lenient(data, &answer) == nil && !answer.TimedOut, nil
+}
+
+// AddTrackedWorkspace tells the language server of a directory, in which the agent then works.
+func (c *Client) AddTrackedWorkspace(ctx context.Context, dir string) error {
+	return c.do(ctx, "AddTrackedWorkspace", c.limits.control, object{"workspace": filepath.ToSlash(dir)}, nil)
+}
+
+// Heartbeat says that this program is there, and learns that the language server is.
+func (c *Client) Heartbeat(ctx context.Context) error {
+	return c.do(ctx, "Heartbeat", c.limits.control, c.withMetadata(object{}), &languageserverpb.HeartbeatResponse{})
+}
+
+// UserStatus returns the account that the language server uses, with its models.
+func (c *Client) UserStatus(ctx context.Context) (*codeiumcommonpb.UserStatus, error) {
+	var answer languageserverpb.GetUserStatusResponse
+	if err := c.do(ctx, "GetUserStatus", c.limits.read, c.withMetadata(object{}), &answer); err != nil {
+		return nil, err
+	}
+	return answer.UserStatus, nil
+}
+
+// Ready asks once whether the language server works: it answers, and with models it also has an account and knows the models.
+func (c *Client) Ready(ctx context.Context, models bool) error {
+	if err := c.Heartbeat(ctx); err != nil || !models {
+		return err
+	}
+	status, err := c.UserStatus(ctx)
+	if err != nil {
+		return err
+	}
+	if len(status.GetCascadeModelConfigData().GetClientModelConfigs()) == 0 {
+		return perigee.Errorf(perigee.ClassUnavailable, "the language server knows no models yet")
+	}
+	return nil
+}
+
+// Exit asks the language server to end.
+func (c *Client) Exit(ctx context.Context) error {
+	return c.do(ctx, "Exit", c.limits.control, object{}, nil)
+}

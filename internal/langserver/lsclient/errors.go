@@ -1,0 +1,237 @@
+package lsclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/providererr"
+	"perigee/internal/redact"
+)
+
+// maxMessage is how much of a message of the language server an error repeats.
+const maxMessage = 600
+
+// A meaning is what an error of the language server says about the call.
+type meaning struct {
+	text  string // in lower case; * stands for up to 80 characters
+	class perigee.Class
+	hint  string
+}
+
+const hintVersion = "update the installed Antigravity, or set version: of this upstream in the configuration to the version that is installed"
+
+// meanings are the errors that the language server reports with code unknown and status 500, or only in a conversation. The first
+// match counts.
+var meanings = []meaning{
+	{"version*no longer supported", perigee.ClassIdentity, hintVersion},
+	{"no longer supported*version", perigee.ClassIdentity, hintVersion},
+	{"version*not supported", perigee.ClassIdentity, hintVersion},
+	{"unsupported client version", perigee.ClassIdentity, hintVersion},
+	{"credentials_missing", perigee.ClassUnauthenticated, "run `perigee login` for this upstream; after a start, the language server needs some seconds until it has the account"},
+	{"access_token_scope_insufficient", perigee.ClassUnauthenticated, "run `perigee login` for this upstream: the sign-in lacks permissions"},
+	{"neither planmodel nor requestedmodel", perigee.ClassInvalid, "name a model of this upstream; `perigee models` lists them"},
+	{"plan model not specified", perigee.ClassInvalid, "name a model of this upstream; `perigee models` lists them"},
+	{"model not found", perigee.ClassNotFound, "`perigee models` lists the models; after a start, the language server needs some seconds until it knows them"},
+	{"run state not found", perigee.ClassNotFound, "the conversation is not open in this language server: start a new one"},
+	{"trajectory not found", perigee.ClassNotFound, "start a new conversation"},
+	{"input not registered for step", perigee.ClassInvalid, "answer the step that has the status WAITING, with the kind of answer that it asks for"},
+	{"cannot specify both workspace uris and project environment config", perigee.ClassInvalid, "give a workspace or a project, not both"},
+	{"project_id is required", perigee.ClassInvalid, "name a project"},
+	{"untrusted workspace", perigee.ClassForbidden, "open the workspace in the IDE once and trust it"},
+	{"subscription closed by repeat id", perigee.ClassUnavailable, "subscribe again with an id of its own"},
+	{"reactive state is deprecated", perigee.ClassUnimplemented, "use StreamAgentStateUpdates"},
+	{"reactive state is disabled", perigee.ClassUnimplemented, "use StreamAgentStateUpdates"},
+	{"unsupported protocol scheme", perigee.ClassUnavailable, "restart the language server: it has lost the address of the cloud"},
+	{"client sent an http request to an https server", perigee.ClassUnavailable, "the port is the one for HTTPS: use the other port of the language server"},
+}
+
+// codeClasses are the classes of Connect codes.
+var codeClasses = map[string]perigee.Class{
+	"canceled":            perigee.ClassCanceled,
+	"unknown":             perigee.ClassUnavailable,
+	"invalid_argument":    perigee.ClassInvalid,
+	"deadline_exceeded":   perigee.ClassUnavailable,
+	"not_found":           perigee.ClassNotFound,
+	"already_exists":      perigee.ClassInvalid,
+	"permission_denied":   perigee.ClassForbidden,
+	"resource_exhausted":  perigee.ClassRateLimited,
+	"failed_precondition": perigee.ClassInvalid,
+	"aborted":             perigee.ClassUnavailable,
+	"out_of_range":        perigee.ClassInvalid,
+	"unimplemented":       perigee.ClassUnimplemented,
+	"internal":            perigee.ClassUnavailable,
+	"unavailable":         perigee.ClassUnavailable,
+	"data_loss":           perigee.ClassUnavailable,
+	"unauthenticated":     perigee.ClassUnauthenticated,
+}
+
+// A wireError is the JSON of an error, in the body of an answer or in the last frame of a stream.
+type wireError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// class is the class of an error that no text explains. A method that the server lacks is a 404 without a code.
+func (w wireError) class(status int) perigee.Class {
+	if class, ok := codeClasses[w.Code]; ok {
+		return class
+	}
+	switch {
+	case status == http.StatusNotFound || status == http.StatusNotImplemented || status == http.StatusUnsupportedMediaType:
+		return perigee.ClassUnimplemented
+	case status == http.StatusBadRequest:
+		return perigee.ClassInvalid
+	}
+	return perigee.ClassUnavailable
+}
+
+// responseError is the error of an answer with a status other than 200.
+func responseError(endpoint Endpoint, response *http.Response, body []byte) *perigee.Error {
+	var wire wireError
+	if json.Unmarshal(body, &wire) != nil || wire.Code == "" && wire.Message == "" {
+		wire = wireError{Message: strings.TrimSpace(string(body))}
+		if strings.Contains(response.Header.Get("Content-Type"), "html") {
+			wire.Message = ""
+		}
+	}
+	status := response.StatusCode
+	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
+	if refused && (wire.Code == "" || strings.Contains(strings.ToLower(wire.Message), "csrf")) {
+		err := perigee.Errorf(perigee.ClassUnavailable, "the language server on port %d does not accept the CSRF token: %w", endpoint.Port(), errToken)
+		return err.WithHint("it may have been restarted: try again")
+	}
+	return wire.error(endpoint, status)
+}
+
+// error is what a wireError means.
+func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
+	text := redact.New(endpoint.CSRF).Text(w.Message)
+	if err := known(status, text); err != nil {
+		return err
+	}
+	said := clean(text)
+	if said == "" {
+		said = strings.TrimSpace(w.Code + " " + http.StatusText(status))
+	}
+	return &perigee.Error{Class: w.class(status), Message: "the language server answered: " + said}
+}
+
+// ErrorFromText is the error that a text of the language server means, also one that it passes on from the cloud: the message of
+// a failed call, or of a step that failed. status is the HTTP status that it names beside the text; 0: none.
+func ErrorFromText(status int, text string) *perigee.Error {
+	if err := known(status, text); err != nil {
+		return err
+	}
+	return &perigee.Error{Class: wireError{}.class(status), Message: "the language server reported: " + clean(text)}
+}
+
+// known is the error that a text means by the tables of this package and of providererr, or nil.
+func known(status int, text string) *perigee.Error {
+	lower := strings.ToLower(text)
+	for _, m := range meanings {
+		if matches(lower, m.text) {
+			return &perigee.Error{Class: m.class, Message: "the language server answered: " + clean(text), Hint: m.hint}
+		}
+	}
+	d, ok := fromCloud(status, text)
+	if !ok {
+		return nil
+	}
+	if d.Kind == providererr.KindVersion {
+		d.Error.Hint = hintVersion
+	}
+	d.Error.Hint = strings.ReplaceAll(d.Error.Hint, "client_version", "version") // the key of an upstream of kind langserver
+	d.Error.Status = 0
+	return d.Error
+}
+
+var namedStatus = regexp.MustCompile(`(?i)\b(?:code|status|http|error)[ :=]*\(?(4\d\d|5\d\d)\b|\b(429|503|529)\b`)
+
+// cloudCodes are statuses that the cloud names in words.
+var cloudCodes = map[string]int{
+	"RESOURCE_EXHAUSTED": http.StatusTooManyRequests, "UNAUTHENTICATED": http.StatusUnauthorized, "UNAVAILABLE": http.StatusServiceUnavailable,
+}
+
+// fromCloud diagnoses an error that the language server passes on: as JSON inside the text, or as a text that names a status.
+// Other texts are not the cloud's.
+func fromCloud(status int, text string) (providererr.Diagnosis, bool) {
+	now := time.Now()
+	if at := strings.Index(text, "{"); at >= 0 {
+		if end := strings.LastIndex(text, "}"); end > at {
+			if d, ok := providererr.ClassifyStreamError([]byte(text[at:end+1]), now); ok && d.Kind != providererr.KindOther {
+				return d, true
+			}
+		}
+	}
+	named := 0
+	if m := namedStatus.FindStringSubmatch(text); m != nil {
+		named, _ = strconv.Atoi(m[1] + m[2])
+	}
+	for word, code := range cloudCodes {
+		if named == 0 && strings.Contains(text, word) {
+			named = code
+		}
+	}
+	if named == 0 && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+		named = status
+	}
+	if strings.Contains(strings.ToLower(text), "no capacity") {
+		return providererr.New(providererr.KindCapacity, clean(text), 0, now), true
+	}
+	if named == 0 {
+		return providererr.Diagnosis{}, false
+	}
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"code": named, "message": text}})
+	if err != nil {
+		return providererr.Diagnosis{}, false
+	}
+	return providererr.Classify(named, nil, body, now), true
+}
+
+// matches says whether text has the pieces of pattern, separated by *, in this order and at most 80 bytes apart.
+func matches(text, pattern string) bool {
+	first, rest, more := strings.Cut(pattern, "*")
+	for {
+		at := strings.Index(text, first)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(first):]
+		if !more || matches(text[:min(len(text), 80+len(rest))], rest) {
+			return true
+		}
+	}
+}
+
+// clean removes secrets and addresses from a text, and what is too long of it.
+func clean(text string) string {
+	return perigee.Clip(providererr.WithoutAddresses(redact.Credentials(strings.TrimSpace(text))), maxMessage)
+}
+
+// asError is the error of a call, as callers get it.
+func asError(ctx context.Context, method string, err error) *perigee.Error {
+	e, ok := errors.AsType[*perigee.Error](err)
+	switch {
+	case ok:
+		return e
+	case ctx.Err() != nil:
+		return perigee.AsError(fmt.Errorf("%w: %w", ctx.Err(), err))
+	case errors.Is(err, errNotSent):
+		e := perigee.Errorf(perigee.ClassUnavailable, "the language server cannot be reached: %w", err)
+		e.Hint, e.Public = "`perigee langserver status` shows its state", "the language server cannot be reached"
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return perigee.Errorf(perigee.ClassUnavailable, "the language server did not answer %s in time: %w", method, err)
+	case errors.Is(err, ErrUnclear):
+		return perigee.Errorf(perigee.ClassUnavailable, "the language server did not answer %s: %w", method, err)
+	}
+	return perigee.AsError(err)
+}

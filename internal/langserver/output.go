@@ -1,0 +1,138 @@
+package langserver
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"perigee"
+)
+
+const (
+	outputLimit = 256 << 10 // of what a process prints
+	lineLimit   = 4 << 10   // of what is searched in a line
+)
+
+// listening is the line of a server that has opened a port.
+var listening = regexp.MustCompile(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
+
+// crashes are in the line that tells why a process ends: crashes of Go programs first, then of the loader and of the flags.
+var crashes = []string{
+	"panic:", "fatal error:", "unexpected fault address", "runtime:", "running GoogleExitFunction", "panic serving",
+	"GLIBC_", "flag provided but not defined",
+}
+
+// An output keeps the end of what a process prints, and finds ports and crashes in it.
+type output struct {
+	found func(Endpoint)    // a port
+	print func(line string) // each line; nil: not needed
+
+	mu      sync.Mutex
+	text    []byte
+	dropped bool   // there was more before text
+	line    []byte // the beginning of an unfinished line
+	crash   string
+	last    string // line that is not empty
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	if o.text = append(o.text, p...); len(o.text) > 2*outputLimit {
+		o.text, o.dropped = slices.Clone(o.text[len(o.text)-outputLimit:]), true
+	}
+	var lines []string
+	for rest := p; len(rest) > 0; {
+		part, after, ended := bytes.Cut(rest, []byte{'\n'})
+		o.line = append(o.line, part[:min(len(part), lineLimit-len(o.line))]...)
+		if ended {
+			if line := strings.TrimSpace(whole(o.line)); line != "" {
+				lines = append(lines, line)
+			}
+			o.line = o.line[:0]
+		}
+		rest = after
+	}
+	var ports []Endpoint
+	for _, line := range lines {
+		o.last = line
+		if e, ok := portIn(line); ok {
+			ports = append(ports, e)
+		}
+		if o.crash == "" && slices.ContainsFunc(crashes, func(sign string) bool { return strings.Contains(line, sign) }) {
+			o.crash = line
+		}
+	}
+	o.mu.Unlock()
+	for _, e := range ports {
+		o.found(e)
+	}
+	if o.print != nil {
+		for _, line := range lines {
+			o.print(line)
+		}
+	}
+	return len(p), nil
+}
+
+// whole is a line, without the word in which the limit has cut it: half a secret is not recognized.
+func whole(line []byte) string {
+	if len(line) < lineLimit {
+		return string(line)
+	}
+	return string(line[:bytes.LastIndexByte(line, ' ')+1])
+}
+
+func portIn(line string) (Endpoint, bool) {
+	if !strings.Contains(line, "port at ") {
+		return Endpoint{}, false
+	}
+	found := listening.FindStringSubmatch(line)
+	if found == nil {
+		return Endpoint{}, false
+	}
+	port, err := strconv.ParseUint(found[1], 10, 16)
+	if err != nil || port == 0 {
+		return Endpoint{}, false
+	}
+	if strings.EqualFold(found[2], "HTTPS") {
+		return Endpoint{HTTPS: int(port)}, true
+	}
+	return Endpoint{HTTP: int(port)}, true
+}
+
+// tail returns the end of the output. If something is before it, it begins with a line.
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dropped || len(o.text) > outputLimit {
+		_, rest, _ := bytes.Cut(o.text[max(len(o.text)-outputLimit, 0):], []byte{'\n'})
+		return string(rest)
+	}
+	return string(o.text)
+}
+
+// detail returns the line that tells most about the end of the process: that of a crash, or the last one of a process that failed.
+// It may have secrets.
+func (o *output) detail(failed bool) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.last
+	if rest := strings.TrimSpace(whole(o.line)); rest != "" {
+		last = rest
+	}
+	switch {
+	case o.crash != "":
+		return o.crash
+	case failed:
+		return last
+	}
+	return ""
+}
+
+// clipped bounds what a process says about its end, after secrets were replaced: it may cut one.
+func clipped(text string) string {
+	return perigee.Clip(strings.ToValidUTF8(strings.TrimSpace(text), "?"), 300)
+}

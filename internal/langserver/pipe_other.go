@@ -1,0 +1,20 @@
+//go:build !unix
+
+package langserver
+
+import (
+	"errors"
+
+	"perigee/internal/runas"
+)
+
+// A parentPipe is a named pipe here, which is not supported yet.
+type parentPipe struct{}
+
+func listenParentPipe(*runas.User) (*parentPipe, error) {
+	return nil, errors.New("not supported on this system")
+}
+
+func (*parentPipe) path() string { return "" }
+
+func (*parentPipe) close() {}

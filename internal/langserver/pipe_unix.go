@@ -1,0 +1,155 @@
+//go:build unix
+
+package langserver
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"perigee/internal/runas"
+)
+
+// maxSocketPath is the longest path of a Unix socket that every system accepts.
+const maxSocketPath = 103
+
+// A parentPipe is a socket that a language server connects to, and whose end is its own end: the kernel closes it with perigee.
+type parentPipe struct {
+	listener net.Listener
+	user     *runas.User // the only one that may connect, beside root; nil: the user of perigee
+
+	mu     sync.Mutex
+	open   []net.Conn
+	closed bool
+	served sync.WaitGroup
+}
+
+func listenParentPipe(user *runas.User) (*parentPipe, error) {
+	dir, err := socketDir(user)
+	if err != nil {
+		return nil, err
+	}
+	removeDead(dir)
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	listener, err := net.Listen("unix", filepath.Join(dir, "server_"+hex.EncodeToString(random[:])))
+	if err != nil {
+		return nil, err
+	}
+	if user != nil { // accept checks the user of each connection
+		if err := os.Chmod(listener.Addr().String(), 0o666); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	p := &parentPipe{listener: listener, user: user}
+	p.served.Go(p.accept)
+	return p, nil
+}
+
+// accept holds every connection until the pipe is closed. What is written to them waits in the kernel.
+func (p *parentPipe) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		if p.closed || !p.expects(conn) {
+			_ = conn.Close()
+		} else {
+			p.open = append(p.open, conn)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// expects reports whether a connection is from the user of the process, where the system tells.
+func (p *parentPipe) expects(conn net.Conn) bool {
+	if p.user == nil {
+		return true // no other user can enter the directory
+	}
+	uid, known := connUser(conn)
+	return !known || uid == p.user.UID || uid == 0
+}
+
+// path is what the language server is told; empty for a nil pipe.
+func (p *parentPipe) path() string {
+	if p == nil {
+		return ""
+	}
+	return p.listener.Addr().String()
+}
+
+// close ends the connections and removes the socket. It may be called more than once, and of a nil pipe.
+func (p *parentPipe) close() {
+	if p == nil {
+		return
+	}
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for _, conn := range p.open {
+		_ = conn.Close()
+	}
+	p.open = nil
+	p.mu.Unlock()
+	p.served.Wait()
+}
+
+// socketDir returns a directory with a short path that only this user can enter. One for a process of another user can be entered by all,
+// and not listed.
+func socketDir(user *runas.User) (string, error) {
+	if user != nil {
+		dir := "/tmp/perigee-" + strconv.Itoa(os.Getuid()) + "-" + strconv.Itoa(user.UID)
+		return dir, ownDir(dir, 0o711)
+	}
+	const name = "/server_0123456789abcdef"
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir)+len("/perigee")+len(name) <= maxSocketPath {
+		if dir = filepath.Join(dir, "perigee"); privateDir(dir) == nil {
+			return dir, nil
+		}
+	}
+	dir := "/tmp/perigee-" + strconv.Itoa(os.Getuid())
+	return dir, privateDir(dir)
+}
+
+// privateDir makes a directory, or makes sure that the one that is there belongs to this user and to no other.
+func privateDir(dir string) error { return ownDir(dir, 0o700) }
+
+func ownDir(dir string, mode os.FileMode) error {
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is no directory of this user; remove it", dir)
+	}
+	if info.Mode().Perm() != mode {
+		return os.Chmod(dir, mode)
+	}
+	return nil
+}
+
+// removeDead removes the sockets of programs that were killed.
+func removeDead(dir string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "server_*"))
+	for _, path := range paths {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			_ = conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package probe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/atomicfile"
+)
+
+// entry is the file of a binary, its arguments and its environment. A binary with other content has another entry.
+func (o Options) entry(command []string, sum string) string {
+	text := sum + "\x00" + strings.Join(command[1:], "\x00")
+	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+		text += "\x00" + name + "=" + o.Env[name]
+	}
+	key := sha256.Sum256([]byte(text))
+	return filepath.Join(o.Cache, hex.EncodeToString(key[:])+".json")
+}
+
+// cached returns what an earlier run found. A file that is damaged counts as absent.
+func (o Options) cached(command []string, sum string) (facts, bool) {
+	if o.Cache == "" {
+		return facts{}, false
+	}
+	text, err := os.ReadFile(o.entry(command, sum))
+	if err != nil {
+		return facts{}, false
+	}
+	var known facts
+	if json.Unmarshal(text, &known) != nil || known.profile() == "" {
+		return facts{}, false
+	}
+	return known, true
+}
+
+func (o Options) keep(command []string, sum string, known facts) error {
+	if o.Cache == "" {
+		return nil
+	}
+	text, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
+		return fmt.Errorf("keep what the probe found: %w", err)
+	}
+	if err := atomicfile.Write(o.entry(command, sum), text); err != nil {
+		return fmt.Errorf("keep what the probe found: %w", err)
+	}
+	return nil
+}
+
+// Known returns what an earlier run has found about a binary with the same content, without running it. found is false if only a
+// run would tell; then the result has what the file itself tells.
+func (o Options) Known() (r Result, found bool, err error) {
+	path, err := executable(o.Command[0])
+	if err != nil {
+		return Result{}, false, err
+	}
+	r = Result{Path: path, Version: productVersion(path)}
+	if r.Version == "" {
+		r.Version = o.Version
+	}
+	if r.SHA256, err = Hash(path); err != nil {
+		return Result{}, false, fmt.Errorf("read the language server: %w", err)
+	}
+	known, found := o.cached(append([]string{path}, o.Command[1:]...), r.SHA256)
+	r.Profile, r.Flags = known.profile(), known.Flags
+	return r, found, nil
+}

@@ -1,0 +1,114 @@
+package langserver
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"time"
+
+	"perigee"
+)
+
+// drainOutput is how long the output of a process that has ended is read.
+const drainOutput = time.Second
+
+// A launch is everything that a process is started with.
+type launch struct {
+	argv, env []string
+	dir       string
+	temp      *tempDir
+	csrf      perigee.Secret
+	input     []byte // of stdin, which then ends
+	holdInput bool   // stdin stays open instead, and its end is the end of the process
+	pipe      *parentPipe
+	out       *output
+}
+
+// remove deletes what only this process needs.
+func (l launch) remove() {
+	l.pipe.close()
+	l.temp.remove() // as its user, if it has one
+}
+
+// A child is a process that was started.
+type child struct {
+	pid  int
+	out  *output
+	hung chan string   // why it is to be given up
+	done chan struct{} // closed when it and its group are gone
+
+	exit   string // how it ended, after done
+	failed bool   // what it printed last may say why it ended, after done
+
+	terminate func() // asks the group to end
+	kill      func()
+}
+
+// hang gives a process up. It never blocks.
+func (c *child) hang(reason string) {
+	select {
+	case c.hung <- reason:
+	default:
+	}
+}
+
+// gone waits for the end of a process.
+func (c *child) gone(patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// startProcess starts a process in a group of its own, with umask 077. What it writes until its end goes to l.out.
+func startProcess(l launch) (*child, error) {
+	cmd := exec.Command(l.argv[0], l.argv[1:]...)
+	cmd.Dir, cmd.Env = l.dir, l.env
+	if l.byScript() {
+		cmd = exec.Command("/bin/sh", l.script())
+		cmd.Dir = "/"
+	}
+	cmd.Stdout, cmd.Stderr = l.out, l.out
+	cmd.WaitDelay = drainOutput
+	var lifeLine io.Closer
+	if l.holdInput {
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		lifeLine = stdin
+	} else {
+		cmd.Stdin = bytes.NewReader(l.input)
+	}
+	c := &child{out: l.out, hung: make(chan string, 1), done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runGroup(cmd, l.temp, started)
+		if state := cmd.ProcessState; state != nil {
+			c.exit = state.String()
+			c.failed = !state.Success() && c.exit != "signal: killed" // a process that is killed does not say why
+		}
+		close(c.done)
+	}()
+	if err := <-started; err != nil {
+		<-c.done
+		if lifeLine != nil {
+			_ = lifeLine.Close()
+		}
+		return nil, err
+	}
+	c.pid = cmd.Process.Pid
+	c.terminate = func() {
+		l.pipe.close()
+		if lifeLine != nil {
+			_ = lifeLine.Close()
+		}
+		l.temp.terminate(c.pid)
+	}
+	c.kill = func() { l.temp.kill(cmd.Process) }
+	return c, nil
+}

@@ -1,0 +1,131 @@
+package langserver
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runGroup runs a process to its end and then kills what is left of its group, and processes that it started in other groups.
+//
+// The thread stays with the goroutine from fork to the end of the process, and ends with it. So it can have a umask of its own,
+// which the process inherits, and the process can be killed by the kernel when the thread ends with perigee: SIGKILL of perigee
+// leaves no language server.
+func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_FS); err == nil {
+		unix.Umask(0o077)
+	} else {
+		umaskByShell(cmd) // some containers do not allow it
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	temp.become(cmd)
+	err := cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	// As long as the process is not reaped, its number cannot name another group.
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	if err == nil {
+		temp.kill(cmd.Process)
+	}
+	_ = cmd.Wait()
+	if !temp.killRest(cmd.Process.Pid) {
+		killAll(cmd.Process.Pid, temp.path)
+	}
+}
+
+// killAll kills the members of a group, and processes that have the mark in their environment, until there are none.
+func killAll(group int, mark string) {
+	for deadline := time.Now().Add(groupPatience); time.Now().Before(deadline); time.Sleep(groupPoll) {
+		alive := false
+		for _, p := range processes() {
+			if p.group == group || p.hasEnv("TMPDIR="+mark) {
+				_ = syscall.Kill(p.pid, syscall.SIGKILL)
+				alive = true
+			}
+		}
+		if !alive {
+			return
+		}
+	}
+}
+
+// connUser returns the user of the process at the other end of a Unix socket.
+func connUser(conn net.Conn) (uid int, ok bool) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var peer *unix.Ucred
+	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+		return 0, false
+	}
+	return int(peer.Uid), true
+}
+
+// killMarked kills what a process that was given a temporary directory has left behind.
+func killMarked(mark string) { killAll(-1, mark) }
+
+// groupMemory returns the resident bytes of the processes of a group.
+func groupMemory(group int) int64 {
+	var pages int64
+	for _, p := range processes() {
+		if p.group == group {
+			pages += p.pages
+		}
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// A proc is a line of /proc/N/stat.
+type proc struct {
+	pid, group int
+	pages      int64
+}
+
+// processes returns all processes but those that have ended and are not reaped yet.
+func processes() []proc {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []proc
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		// The name is in parentheses and may have spaces and parentheses itself.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) < 22 || fields[0] == "Z" || fields[0] == "X" {
+			continue
+		}
+		group, _ := strconv.Atoi(fields[2])
+		pages, _ := strconv.ParseInt(fields[21], 10, 64)
+		all = append(all, proc{pid: pid, group: group, pages: pages})
+	}
+	return all
+}
+
+// hasEnv reports whether a process was started with a variable.
+func (p proc) hasEnv(assignment string) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "environ"))
+	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00"+assignment+"\x00"))
+}

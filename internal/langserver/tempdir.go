@@ -1,0 +1,60 @@
+package langserver
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/runas"
+)
+
+// A tempDir is the temporary directory of one process. Its path in the environment marks everything that the process starts. A
+// lock beside it ends with perigee, so that the next start can tell what was left behind by a perigee that was killed.
+type tempDir struct {
+	path string
+	lock *os.File
+	user *runas.User // has the directory and the process; nil: the user of perigee
+}
+
+const lockSuffix = ".lock"
+
+func newTempDir(ctx context.Context, parent string) (*tempDir, error) {
+	path, err := os.MkdirTemp(parent, "run-*")
+	if err != nil {
+		return nil, err
+	}
+	lock, err := atomicfile.Lock(ctx, path+lockSuffix, time.Second)
+	if err != nil {
+		_ = os.RemoveAll(path)
+		return nil, err
+	}
+	return &tempDir{path: path, lock: lock}, nil
+}
+
+// remove deletes the directory.
+func (d *tempDir) remove() {
+	if d.user == nil {
+		_ = os.RemoveAll(d.path)
+	} else {
+		_, _ = d.user.Run(context.Background(), nil, `rm -rf -- "$1"`, d.path)
+	}
+	_ = d.lock.Close()
+	_ = os.Remove(d.lock.Name())
+}
+
+// removeAbandoned deletes directories whose owner was killed, after the processes that still have them.
+func removeAbandoned(ctx context.Context, parent string) {
+	locks, _ := filepath.Glob(filepath.Join(parent, "run-*"+lockSuffix))
+	for _, path := range locks {
+		lock, err := atomicfile.Lock(ctx, path, 0)
+		if err != nil {
+			continue // its owner is alive
+		}
+		abandoned := tempDir{path: strings.TrimSuffix(path, lockSuffix), lock: lock}
+		killMarked(abandoned.path)
+		abandoned.remove()
+	}
+}

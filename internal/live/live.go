@@ -1,0 +1,387 @@
+// Package live follows the calls that are open: which there are, how their answers grow, and how they end. The dashboard shows
+// it, and perigee trace tail prints it.
+//
+// Following a call costs one uncontended lock and a copy of the text for each event. Answers that pass in the provider's own
+// dialect are decoded only while there is a subscriber, or when Open is called.
+package live
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"perigee"
+)
+
+// Options say how a Hub reads answers.
+type Options struct {
+	Now func() time.Time // nil: time.Now
+	// Frame returns the text and the thinking in a chunk of the provider's own dialect (perigee.EventFrame). Nil: such answers
+	// show no text.
+	Frame func(frame []byte) (text, thinking string)
+}
+
+// Bounds of what a Hub holds for each open call.
+const (
+	TailSize  = 4 << 10 // bytes of an answer, and of its thinking, that are kept
+	frameSize = 4 << 10 // bytes of chunks that are kept undecoded
+	maxTools  = 20
+)
+
+// A Hub knows the open calls and tells its subscribers about them. All methods are safe for concurrent use.
+type Hub struct {
+	opts    Options
+	stopped context.Context
+	stop    context.CancelFunc
+
+	mu          sync.Mutex // taken before the lock of a follower
+	open        map[*follower]struct{}
+	subscribers map[*subscriber]struct{}
+}
+
+// New returns a Hub that follows nothing yet.
+func New(opts Options) *Hub {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	h := &Hub{opts: opts, open: map[*follower]struct{}{}, subscribers: map[*subscriber]struct{}{}}
+	h.stopped, h.stop = context.WithCancel(context.Background())
+	return h
+}
+
+// Stop ends all subscriptions, those that begin later as well: a server that drains would wait for them. Calls are still followed.
+func (h *Hub) Stop() { h.stop() }
+
+// Stopped reports whether Stop was called.
+func (h *Hub) Stopped() bool { return h.stopped.Err() != nil }
+
+// Watch follows a call until its record is complete. It is a value of record.Options.Watch.
+func (h *Hub) Watch(call *perigee.Call, _ *perigee.Origin) perigee.Watcher {
+	f := &follower{hub: h, call: *call}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open[f] = struct{}{}
+	for s := range h.subscribers {
+		f.subscribers = append(f.subscribers, s)
+	}
+	f.tell(Update{Kind: Began, Call: f.call})
+	return f
+}
+
+// An OpenCall is a call that has not ended, with what is known of it.
+type OpenCall struct {
+	Call      perigee.Call // Upstream, Model and Account as soon as the answer begins
+	Text      string       // the end of the answer so far, at most TailSize bytes
+	Thinking  string       // the end of its thinking, at most TailSize bytes
+	Bytes     int64        // of the whole text so far
+	Tools     []string     // names of the first functions that it calls
+	FirstByte time.Duration
+}
+
+// Open lists the open calls, the oldest first.
+func (h *Hub) Open() []OpenCall {
+	h.mu.Lock()
+	list := make([]OpenCall, 0, len(h.open))
+	for f := range h.open {
+		if c, ok := f.snapshot(); ok {
+			list = append(list, c)
+		}
+	}
+	h.mu.Unlock()
+	slices.SortFunc(list, func(a, b OpenCall) int {
+		if n := a.Call.Time.Compare(b.Call.Time); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Call.ID, b.Call.ID)
+	})
+	return list
+}
+
+// Count is how many calls are open.
+func (h *Hub) Count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
+}
+
+// Subscribe returns what happens from the moment on in which the loop over it begins, until ctx ends or Stop is called. It
+// begins with the calls that are open by then: Began, what is known of their answers, and then what follows.
+//
+// A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended. One that is thousands of
+// updates behind is given up: the loop ends while ctx has not.
+func (h *Hub) Subscribe(ctx context.Context) iter.Seq[Update] {
+	return func(yield func(Update) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		h.Join(ctx)(yield)
+	}
+}
+
+// Join is Subscribe from the moment on in which it is called. The subscription lasts until ctx ends, also without a loop.
+func (h *Hub) Join(ctx context.Context) iter.Seq[Update] {
+	s := newSubscriber()
+	h.add(s)
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(h.stopped, cancel)
+	leave := sync.OnceFunc(func() {
+		release()
+		cancel()
+		h.remove(s)
+	})
+	context.AfterFunc(ctx, leave)
+	return func(yield func(Update) bool) {
+		defer leave() // the subscription is over when the loop is
+		for {
+			updates, ok := s.next(ctx)
+			for _, u := range updates {
+				if !yield(u) {
+					return
+				}
+			}
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+func (h *Hub) add(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subscribers[s] = struct{}{}
+	for f := range h.open {
+		f.subscribe(s)
+	}
+}
+
+func (h *Hub) remove(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subscribers, s)
+	for f := range h.open {
+		f.unsubscribe(s)
+	}
+}
+
+// A follower is one open call. It is its perigee.Watcher.
+type follower struct {
+	hub *Hub
+
+	mu          sync.Mutex
+	call        perigee.Call
+	subscribers []*subscriber
+	text        tail
+	thinking    tail
+	tools       []string
+	firstByte   time.Duration
+	frames      [][]byte // not decoded yet, because there was no subscriber
+	held        int      // bytes of frames
+	ended       bool
+}
+
+// Body is for traces.
+func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
+
+// Done is for traces.
+func (f *follower) Done() {}
+
+// Event takes what an event adds to the answer.
+func (f *follower) Event(e *perigee.Event) {
+	if e.Candidate != 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return
+	}
+	switch e.Kind {
+	case perigee.EventStart:
+		f.begin(e)
+		return
+	case perigee.EventText:
+		f.write(Text, e.Text)
+	case perigee.EventThinking:
+		f.write(Thinking, e.Text)
+	case perigee.EventCall:
+		if e.Call != nil {
+			f.useTool(strings.Clone(e.Call.Name))
+		}
+	case perigee.EventFrame:
+		f.frame(e.Frame)
+	default:
+		return
+	}
+	if f.firstByte == 0 {
+		f.firstByte = max(f.hub.opts.Now().Sub(f.call.Time), 1)
+	}
+}
+
+// begin takes what the first event says about the answer. A call may begin more than once if attempts fail.
+func (f *follower) begin(e *perigee.Event) {
+	if e.Upstream == "" && e.Model == "" && e.Account == "" {
+		return
+	}
+	for _, field := range []struct {
+		to   *string
+		from string
+	}{{&f.call.Upstream, e.Upstream}, {&f.call.Model, e.Model}, {&f.call.Account, e.Account}} {
+		if field.from != "" {
+			*field.to = field.from
+		}
+	}
+	f.tell(Update{Kind: Started, Call: f.call})
+}
+
+func (f *follower) write(kind Kind, text string) {
+	if text == "" {
+		return
+	}
+	to := &f.text
+	if kind == Thinking {
+		to = &f.thinking
+	}
+	to.add(text)
+	if len(f.subscribers) > 0 {
+		f.tell(Update{Kind: kind, Call: perigee.Call{ID: f.call.ID}, Text: strings.Clone(text)})
+	}
+}
+
+func (f *follower) useTool(name string) {
+	if len(f.tools) < maxTools {
+		f.tools = append(f.tools, name)
+	}
+	f.tell(Update{Kind: Tool, Call: perigee.Call{ID: f.call.ID}, Text: name})
+}
+
+// frame decodes a chunk if there is a subscriber, and keeps it otherwise.
+func (f *follower) frame(frame []byte) {
+	if f.hub.opts.Frame == nil {
+		return
+	}
+	if len(f.subscribers) > 0 {
+		f.decode(frame)
+		return
+	}
+	if len(frame) > frameSize {
+		return // a picture
+	}
+	f.frames = append(f.frames, slices.Clone(frame))
+	f.held += len(frame)
+	for f.held > frameSize {
+		f.held -= len(f.frames[0])
+		f.frames = f.frames[1:]
+	}
+}
+
+func (f *follower) decode(frame []byte) {
+	text, thinking := f.hub.opts.Frame(frame)
+	f.write(Thinking, thinking)
+	f.write(Text, text)
+}
+
+// decodeHeld decodes the chunks that were kept.
+func (f *follower) decodeHeld() {
+	frames := f.frames
+	f.frames, f.held = nil, 0
+	for _, frame := range frames {
+		f.decode(frame)
+	}
+}
+
+// Ended says that the call is over.
+func (f *follower) Ended(c *perigee.Call) {
+	f.mu.Lock()
+	if f.ended {
+		f.mu.Unlock()
+		return
+	}
+	f.ended = true
+	f.tell(Update{Kind: Ended, Call: *c})
+	f.subscribers, f.frames = nil, nil
+	f.mu.Unlock()
+
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	delete(f.hub.open, f)
+}
+
+// tell queues an update for each subscriber.
+func (f *follower) tell(u Update) {
+	for _, s := range f.subscribers {
+		s.put(u)
+	}
+}
+
+// subscribe has s follow the call from its beginning, as far as that is kept.
+func (f *follower) subscribe(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return
+	}
+	f.decodeHeld()
+	s.put(Update{Kind: Began, Call: f.call})
+	id := perigee.Call{ID: f.call.ID}
+	for _, part := range []struct {
+		kind Kind
+		tail *tail
+	}{{Thinking, &f.thinking}, {Text, &f.text}} {
+		if text := part.tail.String(); text != "" {
+			s.put(Update{Kind: part.kind, Call: id, Text: text})
+		}
+	}
+	for _, name := range f.tools {
+		s.put(Update{Kind: Tool, Call: id, Text: name})
+	}
+	f.subscribers = append(f.subscribers, s)
+}
+
+func (f *follower) unsubscribe(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// A new slice: tell may not see one that changes.
+	f.subscribers = slices.DeleteFunc(slices.Clone(f.subscribers), func(other *subscriber) bool { return other == s })
+}
+
+// snapshot returns the call as it is now; not ok: it has ended.
+func (f *follower) snapshot() (OpenCall, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return OpenCall{}, false
+	}
+	f.decodeHeld()
+	return OpenCall{Call: f.call, Text: f.text.String(), Thinking: f.thinking.String(), Bytes: f.text.total,
+		Tools: slices.Clone(f.tools), FirstByte: f.firstByte}, true
+}
+
+// A tail is the end of a text.
+type tail struct {
+	buf   []byte // at most 2*TailSize
+	total int64
+}
+
+func (t *tail) add(text string) {
+	t.total += int64(len(text))
+	if len(text) >= TailSize {
+		t.buf, text = t.buf[:0], text[len(text)-TailSize:]
+	}
+	if len(t.buf)+len(text) > 2*TailSize {
+		t.buf = t.buf[:copy(t.buf, t.buf[len(t.buf)-TailSize:])]
+	}
+	t.buf = append(t.buf, text...)
+}
+
+// String returns at most TailSize bytes, from the beginning of a character on.
+func (t *tail) String() string {
+	end := t.buf[max(0, len(t.buf)-TailSize):]
+	for i := 0; i < utf8.UTFMax && len(end) > 0 && int64(len(end)) < t.total && !utf8.RuneStart(end[0]); i++ {
+		end = end[1:]
+	}
+	return string(end)
+}

@@ -1,0 +1,160 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"perigee"
+	"perigee/internal/filetool"
+)
+
+func readTool() *tool {
+	t := newTool("read_file", "Read a file",
+		"Reads a text file, or a range of its lines. Long files are returned in parts of at most 2000 lines or 256 KiB.",
+		argumentsOf[filetool.ReadInput](), resultOf[filetool.ReadResult]())
+	t.hidden = noFiles
+	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.ReadInput) (*mcp.CallToolResult, error) {
+		out, err := tools.Read(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return structured(out, readTexts(in, out)...)
+	})
+	return t
+}
+
+// readTexts are the text of a file, and how to get the rest of it.
+func readTexts(in filetool.ReadInput, out *filetool.ReadResult) []string {
+	if out.Encoding != "" {
+		return []string{fmt.Sprintf("%s is not a text file. Its beginning is in the structured result, as %s.", out.Path, out.Encoding)}
+	}
+	if out.Lines == 0 && in.Offset > 1 && out.TotalLines != nil {
+		return []string{fmt.Sprintf("There are no lines from %d on: %s ends with line %d.", in.Offset, out.Path, *out.TotalLines)}
+	}
+	texts := []string{out.Content}
+	if out.Truncated {
+		first := max(in.Offset, 1)
+		texts = append(texts, fmt.Sprintf("These are lines %d to %d of %s, cut where they are too long. Read on with offset %d.",
+			first, first+out.Lines-1, out.Path, first+out.Lines))
+	}
+	return texts
+}
+
+func writeTool() *tool {
+	t := newTool("write_file", "Write a file",
+		"Writes a whole file, or creates it. Give expected_sha256, as read_file has returned it, so that changes made meanwhile are not lost.",
+		argumentsOf[filetool.WriteInput](), resultOf[filetool.WriteResult]())
+	t.input.Properties["encoding"].Enum = []any{"utf-8", "base64"}
+	destructive := true
+	t.def.Annotations.ReadOnlyHint, t.def.Annotations.DestructiveHint, t.def.Annotations.IdempotentHint = false, &destructive, true
+	t.hidden = noWriting
+	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.WriteInput) (*mcp.CallToolResult, error) {
+		out, err := tools.Write(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return structured(out)
+	})
+	return t
+}
+
+func listTool() *tool {
+	t := newTool("list_files", "List files",
+		"Lists files and directories, 1000 at a time. What .gitignore names is left out.",
+		argumentsOf[filetool.ListInput](), resultOf[filetool.ListResult]())
+	t.hidden = noFiles
+	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.ListInput) (*mcp.CallToolResult, error) {
+		out, err := tools.List(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return structured(out)
+	})
+	return t
+}
+
+// files returns the file tools of a caller; nil: there are none.
+func (s *Server) files(c Caller) *filetool.Tools {
+	if s.o.Files == nil {
+		return nil
+	}
+	return s.o.Files(c)
+}
+
+func noFiles(s *Server, c *call) *perigee.Error {
+	if s.files(c.caller) != nil {
+		return nil
+	}
+	return perigee.Errorf(perigee.ClassForbidden, "files are not available to this client").
+		WithHint("they need mcp.roots in perigee's configuration, all of whose directories exist, and a key from keys; ask the user to check both")
+}
+
+func noWriting(s *Server, c *call) *perigee.Error {
+	tools := s.files(c.caller)
+	switch {
+	case tools == nil:
+		return noFiles(s, c)
+	case s.o.ReadOnly() || !tools.CanWrite():
+		return perigee.Errorf(perigee.ClassForbidden, "write_file is off: this server is read-only").
+			WithHint("nothing was written; show the user the change instead")
+	}
+	return nil
+}
+
+// runFile runs a file tool inside the roots of the client.
+func runFile[In any](run func(context.Context, *filetool.Tools, In) (*mcp.CallToolResult, error)) func(context.Context, *call) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		in, err := decode[In](c)
+		if err != nil {
+			return nil, err
+		}
+		tools := c.server.files(c.caller)
+		if tools == nil { // since it was looked at
+			return nil, noFiles(c.server, c)
+		}
+		if c.session != nil {
+			if dirs := c.session.clientRoots(ctx, c.client); len(dirs) > 0 {
+				tools = tools.Narrow(dirs)
+				defer tools.Close()
+			}
+		}
+		return run(ctx, tools, in)
+	}
+}
+
+// argumentsOf is the schema of a type as arguments, with descriptions from its tags.
+func argumentsOf[T any]() *jsonschema.Schema {
+	s := resultOf[T]()
+	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	return s
+}
+
+// resultOf is the schema of a type as a result, with descriptions from its tags.
+func resultOf[T any]() *jsonschema.Schema {
+	s, err := jsonschema.ForType(reflect.TypeFor[T](), &jsonschema.ForOptions{})
+	if err != nil {
+		panic(err) // a type of this program has no schema
+	}
+	simplify(s)
+	return s
+}
+
+// simplify removes what the other schemas do not have either: null as a type, and additionalProperties.
+func simplify(s *jsonschema.Schema) {
+	if len(s.Types) > 0 {
+		s.Types = slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" })
+		s.Type, s.Types = s.Types[0], nil
+	}
+	s.AdditionalProperties, s.Format = nil, ""
+	for _, p := range s.Properties {
+		simplify(p)
+	}
+	if s.Items != nil {
+		simplify(s.Items)
+	}
+}

@@ -1,0 +1,97 @@
+package mcpserver
+
+//lint:file-ignore SA1019 clients of versions before 2026-07-28 have roots
+
+import (
+	"context"
+	"net/url"
+	"runtime"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// followRoots has the server notice that the roots of a client have changed.
+func (s *Server) followRoots(o *mcp.ServerOptions) {
+	o.InitializedHandler = func(ctx context.Context, r *mcp.InitializedRequest) { s.initialized(ctx, r.Session) }
+	o.RootsListChangedHandler = func(ctx context.Context, r *mcp.RootsListChangedRequest) { s.rootsChanged(ctx, r.Session) }
+}
+
+// roots are what a client has answered when it was asked for its roots.
+type roots struct {
+	done chan struct{} // closed when dirs is set
+	dirs []string      // empty: the client has named none, or has not answered
+}
+
+// initialized asks a client on stdio for its roots. Over HTTP they are asked for when a tool needs them, because only the stream
+// of a call surely reaches the client.
+func (s *Server) initialized(ctx context.Context, client *mcp.ServerSession) {
+	if session := sessionOf(ctx); session != nil && session.stdio {
+		go session.clientRoots(session.ctx, client)
+	}
+}
+
+func (s *Server) rootsChanged(ctx context.Context, client *mcp.ServerSession) {
+	session := sessionOf(ctx)
+	if session == nil {
+		return
+	}
+	session.mu.Lock()
+	session.roots = nil
+	session.mu.Unlock()
+	s.initialized(ctx, client)
+}
+
+// clientRoots returns the directories that the client works in. It asks the client once, and again after they have changed. A
+// client that does not answer within rootsTimeout has named none.
+func (s *session) clientRoots(ctx context.Context, client *mcp.ServerSession) []string {
+	p := client.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil || p.ProtocolVersion >= stateless {
+		return nil
+	}
+	s.mu.Lock()
+	r := s.roots
+	if r != nil {
+		s.mu.Unlock()
+		select {
+		case <-r.done:
+			return r.dirs
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	r = &roots{done: make(chan struct{})}
+	s.roots = r
+	s.mu.Unlock()
+
+	defer close(r.done)
+	asking, cancel := context.WithTimeout(ctx, rootsTimeout)
+	defer cancel()
+	list, err := client.ListRoots(asking, nil)
+	if err != nil {
+		s.mu.Lock()
+		if ctx.Err() != nil && s.roots == r {
+			s.roots = nil // the call was cancelled before the client could answer
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	for _, root := range list.Roots {
+		if dir, ok := fileURI(root.URI); ok {
+			r.dirs = append(r.dirs, dir)
+		}
+	}
+	return r.dirs
+}
+
+// fileURI returns the path of a file URI.
+func fileURI(uri string) (string, bool) {
+	u, err := url.Parse(uri)
+	if err != nil || !strings.EqualFold(u.Scheme, "file") || u.Host != "" && u.Host != "localhost" || u.Path == "" {
+		return "", false
+	}
+	if runtime.GOOS == "windows" {
+		return strings.TrimPrefix(u.Path, "/"), true
+	}
+	return u.Path, true
+}

@@ -1,0 +1,187 @@
+package mitm
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An idleBody is a request body that fails if the client sends nothing for a time while the handler reads.
+type idleBody struct {
+	io.ReadCloser
+	w    http.ResponseWriter
+	idle time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool
+	err   error // the end of the body
+}
+
+func (b *idleBody) Read(p []byte) (int, error) {
+	b.arm()
+	n, err := b.ReadCloser.Read(p)
+	b.disarm(err)
+	return n, err
+}
+
+func (b *idleBody) arm() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+	case b.timer == nil:
+		b.timer = time.AfterFunc(b.idle, b.expire)
+	default:
+		b.timer.Reset(b.idle)
+	}
+}
+
+func (b *idleBody) disarm(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer.Stop()
+	b.err = err
+}
+
+// expire ends the Read that waits.
+func (b *idleBody) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// stop is called when the handler has returned: the response must not be used any more. net/http reads the rest of a body, to use
+// the connection again; that is bounded.
+func (b *idleBody) stop(rest time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	if b.err == nil {
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(rest))
+	}
+	if b.timer != nil {
+		b.timer.Stop()
+	} else {
+		b.timer = time.NewTimer(0) // for a Read that is still under way
+	}
+}
+
+// replayLimit is how much of a request body is kept until the server answers, so that a request can be sent again on another
+// connection when nothing of it was written to the first one. That is less than what one write of the transport reads.
+const replayLimit = 64 << 10
+
+// A source is the body of a client's request, which at least one attempt reads.
+type source struct {
+	body     io.ReadCloser
+	http2    bool
+	progress func() // is called when bytes came
+
+	mu      sync.Mutex
+	kept    *[]byte // everything that was read, if whole
+	whole   bool
+	dropped int         // how much was kept, and is not any more
+	err     error       // the end of the body
+	reading atomic.Bool // a Read waits for the client
+	ended   atomic.Bool // the body was read to its end, without an error
+}
+
+func newSource(r *http.Request, progress func()) *source {
+	return &source{body: r.Body, http2: r.ProtoMajor == 2, progress: progress, whole: true}
+}
+
+// attempt returns a reader of the whole body, if that is possible.
+func (s *source) attempt() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.whole {
+		return nil, errNoReplay
+	}
+	return &attempt{source: s}, nil
+}
+
+var errNoReplay = errors.New("the request cannot be sent again: its body is not kept")
+
+// An attempt reads the body for one attempt of the transport.
+type attempt struct {
+	*source
+	offset int
+	closed atomic.Bool
+}
+
+func (a *attempt) Read(p []byte) (int, error) {
+	if a.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	s := a.source
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole && s.kept != nil && a.offset < len(*s.kept) {
+		n := copy(p, (*s.kept)[a.offset:])
+		a.offset += n
+		return n, nil
+	}
+	if a.offset < s.dropped {
+		return 0, errNoReplay
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	s.reading.Store(true)
+	n, err := s.body.Read(p)
+	s.reading.Store(false)
+	s.err = err
+	s.ended.Store(err == io.EOF)
+	s.progress()
+	if s.whole {
+		s.keep(p[:n])
+		a.offset += n
+	}
+	return n, err
+}
+
+// keep remembers what was read, as long as it is within the limit.
+func (s *source) keep(p []byte) {
+	if s.kept == nil {
+		s.kept = replays.Get().(*[]byte)
+	}
+	if len(*s.kept)+len(p) > replayLimit {
+		s.drop()
+		return
+	}
+	*s.kept = append(*s.kept, p...)
+}
+
+func (s *source) drop() {
+	s.whole = false
+	if s.kept != nil {
+		s.dropped, *s.kept = len(*s.kept), (*s.kept)[:0]
+		replays.Put(s.kept)
+		s.kept = nil
+	}
+}
+
+// answered says that the request is not sent again.
+func (s *source) answered() {
+	if s.mu.TryLock() { // otherwise an attempt is still reading
+		s.drop()
+		s.mu.Unlock()
+	}
+}
+
+var replays = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// Close ends the attempt, and not the body, which another attempt may read. But a Read that waits for a client over HTTP/2 is
+// ended: the transport waits for it before it hands over an answer that came early.
+func (a *attempt) Close() error {
+	a.closed.Store(true)
+	if a.http2 && a.reading.Load() {
+		_ = a.body.Close()
+	}
+	return nil
+}

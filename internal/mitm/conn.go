@@ -1,0 +1,256 @@
+package mitm
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A clientConn is the connection of a client, from accept to close, whatever is spoken on it.
+type clientConn struct {
+	net.Conn
+	of     *registry
+	once   sync.Once
+	prefix []byte // was read already and is read again, before anything else
+
+	host        string // the intercepted host; "": none
+	authority   string // of the URLs of its requests: host, and the port unless it is 443
+	destination string // where a redirected connection goes; "": not redirected
+
+	idle   atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0: it does not
+	resets resetBucket
+
+	// Writes have a deadline, so that a client that reads nothing is not waited for. It is moved on now and then, unless net/http or
+	// crypto/tls have set one.
+	stall     time.Duration
+	stallFrom atomic.Int64
+	deadline  atomic.Bool
+}
+
+// Read returns the prefix first.
+func (c *clientConn) Read(p []byte) (int, error) {
+	if len(c.prefix) > 0 {
+		n := copy(p, c.prefix)
+		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
+			c.prefix = nil
+		}
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// Write fails if the client does not read for the time of stall.
+func (c *clientConn) Write(p []byte) (int, error) {
+	if now := time.Now(); !c.deadline.Load() && now.UnixNano()-c.stallFrom.Load() > int64(c.stall/8) {
+		c.stallFrom.Store(now.UnixNano())
+		_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *clientConn) SetWriteDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *clientConn) SetDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *clientConn) noteDeadline(t time.Time) {
+	c.deadline.Store(!t.IsZero())
+	c.stallFrom.Store(0)
+}
+
+// CloseWrite lets a client read an answer although its request was not read to the end.
+func (c *clientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close also frees the place of the connection.
+func (c *clientConn) Close() error {
+	c.once.Do(func() { c.of.remove(c) })
+	return c.Conn.Close()
+}
+
+// abort closes the connection so that the client sees an error: with RST instead of an orderly end.
+func (c *clientConn) abort() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+type connKey struct{}
+
+// connContext puts a connection into the context of its requests.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if client := clientOf(c); client != nil {
+		return context.WithValue(ctx, connKey{}, client)
+	}
+	return ctx
+}
+
+func connOf(ctx context.Context) *clientConn {
+	c, _ := ctx.Value(connKey{}).(*clientConn)
+	return c
+}
+
+// clientOf finds the connection below TLS.
+func clientOf(c net.Conn) *clientConn {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	client, _ := c.(*clientConn)
+	return client
+}
+
+// Destination is the address, as ip:port, that a redirected connection was made to, given the context of one of its requests. It
+// is empty if the client used the proxy as one.
+func Destination(ctx context.Context) string {
+	if c := connOf(ctx); c != nil {
+		return c.destination
+	}
+	destination, _ := ctx.Value(destinationKey{}).(string)
+	return destination
+}
+
+type destinationKey struct{}
+
+// WithDestination returns a context whose requests NewTransport sends to an address, as ip:port, whatever the host of their URL
+// resolves to.
+func WithDestination(ctx context.Context, address string) context.Context {
+	return context.WithValue(context.WithValue(ctx, connKey{}, nil), destinationKey{}, address)
+}
+
+// noteState takes from net/http whether a connection waits for a request.
+func noteState(c net.Conn, state http.ConnState) {
+	client := clientOf(c)
+	if client == nil {
+		return
+	}
+	idle := int64(0)
+	if state == http.StateIdle {
+		idle = time.Now().UnixNano()
+	}
+	client.idle.Store(idle)
+}
+
+// A registry has all open connections of clients, at most a number of them.
+type registry struct {
+	most int
+
+	mu      sync.Mutex
+	open    map[*clientConn]struct{}
+	waiting []chan struct{} // closed when none is open
+}
+
+func (r *registry) init(most int) { r.most, r.open = most, map[*clientConn]struct{}{} }
+
+// add gives a connection a place: a free one, or that of the connection that has been idle for the longest time. It returns nil if
+// there is none.
+func (r *registry) add(c net.Conn, stall time.Duration) *clientConn {
+	client := &clientConn{Conn: c, of: r, stall: stall}
+	r.mu.Lock()
+	var oldest *clientConn
+	if len(r.open) >= r.most {
+		if oldest = r.oldestIdle(); oldest == nil {
+			r.mu.Unlock()
+			return nil
+		}
+		delete(r.open, oldest)
+	}
+	r.open[client] = struct{}{}
+	r.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+	}
+	return client
+}
+
+func (r *registry) oldestIdle() (oldest *clientConn) {
+	since := int64(0)
+	for c := range r.open {
+		if idle := c.idle.Load(); idle > 0 && (oldest == nil || idle < since) {
+			oldest, since = c, idle
+		}
+	}
+	return oldest
+}
+
+func (r *registry) remove(c *clientConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, c)
+	if len(r.open) == 0 {
+		for _, w := range r.waiting {
+			close(w)
+		}
+		r.waiting = nil
+	}
+}
+
+// wait returns when no connection is open.
+func (r *registry) wait(ctx context.Context) error {
+	r.mu.Lock()
+	if len(r.open) == 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	none := make(chan struct{})
+	r.waiting = append(r.waiting, none)
+	r.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cut aborts all connections.
+func (r *registry) cut() {
+	r.mu.Lock()
+	all := make([]*clientConn, 0, len(r.open))
+	for c := range r.open {
+		all = append(all, c)
+	}
+	r.mu.Unlock()
+	for _, c := range all {
+		c.abort()
+	}
+}
+
+// A resetBucket counts the HTTP/2 streams that a client reset before they were answered. One per second is forgiven.
+type resetBucket struct {
+	mu    sync.Mutex
+	count int
+	since time.Time
+	full  bool
+}
+
+// maxResets is how many early resets a connection may have. Attacks make thousands in a second.
+const maxResets = 200
+
+// add counts a reset and reports, once, that there are too many.
+func (b *resetBucket) add(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if forgiven := int(now.Sub(b.since) / time.Second); forgiven > 0 {
+		b.count, b.since = max(b.count-forgiven, 0), now
+	}
+	b.count++
+	if b.full || b.count <= maxResets {
+		return false
+	}
+	b.full = true
+	return true
+}

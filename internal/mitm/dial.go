@@ -1,0 +1,215 @@
+package mitm
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"perigee/internal/netguard"
+)
+
+// TransportOptions are how servers are reached.
+type TransportOptions struct {
+	CAFile string   // PEM with further roots for the certificates of servers
+	Proxy  *url.URL // http or socks5, with a user and password if it has any; nil: directly. Loopback addresses are reached directly.
+}
+
+// connectTimeout bounds a TCP connection, and then again the handshakes of a proxy and of TLS.
+const connectTimeout = 10 * time.Second
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dialer returns a function for Options.Dial, which connects through the proxy. A SOCKS5 proxy resolves names itself.
+func Dialer(opts TransportOptions) (func(ctx context.Context, network, address string) (net.Conn, error), error) {
+	direct := (&net.Dialer{Timeout: connectTimeout}).DialContext
+	if opts.Proxy == nil {
+		return direct, nil
+	}
+	var handshake func(net.Conn, string) (net.Conn, error)
+	port := opts.Proxy.Port()
+	switch opts.Proxy.Scheme {
+	case "http":
+		handshake = func(c net.Conn, address string) (net.Conn, error) { return connectHTTP(c, opts.Proxy, address) }
+		port = portOf(port, "80")
+	case "socks5", "socks5h":
+		handshake = func(c net.Conn, address string) (net.Conn, error) { return connectSOCKS(c, opts.Proxy.User, address) }
+		port = portOf(port, "1080")
+	default:
+		return nil, fmt.Errorf("a proxy with the scheme %q: use http:// or socks5://", opts.Proxy.Scheme)
+	}
+	if opts.Proxy.Hostname() == "" {
+		return nil, errors.New("the URL of the proxy has no host")
+	}
+	proxy := net.JoinHostPort(opts.Proxy.Hostname(), port)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if host, _, err := net.SplitHostPort(address); address == proxy || err == nil && netguard.IsLoopback(host) {
+			return direct(ctx, network, address)
+		}
+		c, err := direct(ctx, network, proxy)
+		if err != nil {
+			return nil, fmt.Errorf("proxy %s: %w", proxy, err)
+		}
+		through, err := withDeadline(ctx, c, func() (net.Conn, error) { return handshake(c, address) })
+		if err != nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("proxy %s: %w", proxy, err)
+		}
+		return through, nil
+	}, nil
+}
+
+// withDeadline bounds a handshake in time, and ends it with ctx.
+func withDeadline(ctx context.Context, c net.Conn, handshake func() (net.Conn, error)) (net.Conn, error) {
+	_ = c.SetDeadline(time.Now().Add(connectTimeout))
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	through, err := handshake()
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	if err == nil {
+		err = c.SetDeadline(time.Time{})
+	}
+	return through, err
+}
+
+// connectHTTP has an HTTP proxy connect to an address.
+func connectHTTP(c net.Conn, proxy *url.URL, address string) (net.Conn, error) {
+	request := "CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n"
+	if proxy.User != nil {
+		password, _ := proxy.User.Password()
+		request += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password)) + "\r\n"
+	}
+	if _, err := io.WriteString(c, request+"\r\n"); err != nil {
+		return nil, err
+	}
+	limited := &io.LimitedReader{R: c, N: maxHeader}
+	reader := bufio.NewReaderSize(limited, 1<<10)
+	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return nil, fmt.Errorf("no answer to CONNECT: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it does not connect to %s: %d %s", address, answer.StatusCode, http.StatusText(answer.StatusCode))
+	}
+	if n := reader.Buffered(); n > 0 {
+		early, _ := reader.Peek(n)
+		return &prefixed{Conn: c, prefix: append([]byte(nil), early...)}, nil
+	}
+	return c, nil
+}
+
+// A prefixed connection has bytes that were read already.
+type prefixed struct {
+	net.Conn
+	prefix []byte
+}
+
+func (c *prefixed) Read(p []byte) (int, error) {
+	if len(c.prefix) > 0 {
+		n := copy(p, c.prefix)
+		c.prefix = c.prefix[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *prefixed) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// socksErrors are the answers of RFC 1928.
+var socksErrors = []string{1: "general failure", "not allowed by its rules", "network unreachable", "host unreachable", "connection refused",
+	"TTL expired", "command not supported", "address type not supported"}
+
+// connectSOCKS has a SOCKS5 proxy connect to an address (RFC 1928, and RFC 1929 for a password).
+func connectSOCKS(c net.Conn, user *url.Userinfo, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	if err := authenticateSOCKS(c, user); err != nil {
+		return nil, err
+	}
+	request := []byte{5, 1, 0} // connect
+	if ip := net.ParseIP(host); ip == nil {
+		if len(host) > 255 {
+			return nil, errors.New("the host is too long for SOCKS5")
+		}
+		request = append(append(request, 3, byte(len(host))), host...)
+	} else if four := ip.To4(); four != nil {
+		request = append(append(request, 1), four...)
+	} else {
+		request = append(append(request, 4), ip...)
+	}
+	var buf [256 + 2]byte
+	if _, err := c.Write(append(request, byte(number>>8), byte(number))); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(c, buf[:5]); err != nil {
+		return nil, err
+	}
+	if code := int(buf[1]); buf[0] != 5 || code != 0 {
+		reason := "unknown answer"
+		if buf[0] == 5 && code < len(socksErrors) {
+			reason = socksErrors[code]
+		}
+		return nil, fmt.Errorf("it does not connect to %s: %s", address, reason)
+	}
+	rest := map[byte]int{1: 4, 3: int(buf[4]) + 1, 4: 16}[buf[3]] // its own address, of which one byte is read
+	if rest == 0 {
+		return nil, errors.New("the answer to SOCKS5 has an unknown type of address")
+	}
+	_, err = io.ReadFull(c, buf[:rest-1+2])
+	return c, err
+}
+
+func authenticateSOCKS(c net.Conn, user *url.Userinfo) error {
+	method := byte(0)
+	if user != nil {
+		method = 2 // user and password
+	}
+	if _, err := c.Write([]byte{5, 1, method}); err != nil {
+		return err
+	}
+	var answer [2]byte
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return err
+	}
+	if answer[0] != 5 || answer[1] != method {
+		return errors.New("it does not speak SOCKS5, or wants another way of signing in")
+	}
+	if user == nil {
+		return nil
+	}
+	password, _ := user.Password()
+	if len(user.Username()) > 255 || len(password) > 255 {
+		return errors.New("user or password are too long for SOCKS5")
+	}
+	message := append([]byte{1, byte(len(user.Username()))}, user.Username()...)
+	message = append(append(message, byte(len(password))), password...)
+	if _, err := c.Write(message); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return err
+	}
+	if answer[1] != 0 {
+		return errors.New("it does not accept the user and password")
+	}
+	return nil
+}

@@ -1,0 +1,457 @@
+package mitm
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee/internal/redact"
+)
+
+// ForwarderOptions are what NewForwarder needs.
+type ForwarderOptions struct {
+	Transport TransportOptions
+	Silence   time.Duration // the longest time without a byte of the server; 0: 15 min
+	Logger    *slog.Logger  // nil: nothing is logged
+	// Failed answers a request that got no answer; nil: AnswerFailed. The client's own end is not a failure.
+	Failed func(http.ResponseWriter, *http.Request, error)
+	// Broken is called before an answer that the server has broken off is broken off for the client; nil: it is not.
+	Broken func(*http.Request, error)
+}
+
+// NewForwarder returns a handler that passes requests on to the host of their URL, and answers as they come. Paths, queries,
+// headers and bodies pass unchanged, except for headers that are about one connection (RFC 9110, 7.6.1) and Alt-Svc, which would
+// have clients leave the proxy. The end of the client ends the request to the server. An answer that breaks off breaks off for the
+// client: the connection is cut, or the stream reset. If the transport cannot be made, for example because its CA file is missing,
+// each request fails with that error; NewTransport tells it before.
+func NewForwarder(opts ForwarderOptions) http.Handler {
+	next, err := NewTransport(opts.Transport)
+	if err != nil {
+		next = failing{err}
+	}
+	return newForwarder(opts, next)
+}
+
+func newForwarder(opts ForwarderOptions, next http.RoundTripper) *forwarder {
+	setDefault(&opts.Silence, 15*time.Minute)
+	f := &forwarder{opts: opts, next: next, log: opts.Logger}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if proxy := opts.Transport.Proxy; proxy != nil && proxy.Scheme == "http" {
+		f.absolute = true
+	}
+	return f
+}
+
+// newPlainForwarder forwards http:// requests with the Dial of a proxy.
+func newPlainForwarder(opts Options) *forwarder {
+	return newForwarder(ForwarderOptions{Logger: opts.Logger}, newPlainTransport(opts.Dial))
+}
+
+// failing is a transport that does not work.
+type failing struct{ err error }
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return nil, f.err
+}
+
+type forwarder struct {
+	opts     ForwarderOptions
+	next     http.RoundTripper
+	log      *slog.Logger
+	absolute bool // requests to http:// hosts have their whole URL in the first line
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (f *forwarder) CloseIdleConnections() {
+	if closer, ok := f.next.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+var errSilence = errors.New("the server has sent nothing for too long")
+
+// ServeHTTP forwards a request.
+func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	silence := time.AfterFunc(f.opts.Silence, func() { cancel(errSilence) })
+	defer silence.Stop()
+	progress := func() { silence.Reset(f.opts.Silence) }
+	early := &earlyAnswers{w: w}
+	out := outgoing(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: early.got}), r)
+	out.URL = f.exactURL(r)
+	body := sourceOf(w, r, progress)
+	if body != nil {
+		out.Body, _ = body.attempt()
+		out.GetBody = body.attempt
+	}
+	resp, err := f.next.RoundTrip(out)
+	early.stop()
+	if body != nil {
+		body.answered()
+		if r.ProtoMajor == 1 && !body.ended.Load() {
+			// What comes after a body that was not read to its end, or cannot be, is not another request.
+			w.Header().Set("Connection", "close")
+		}
+	}
+	if err != nil {
+		f.fail(w, r, causeOf(ctx, err))
+		return
+	}
+	answer := resp.Body
+	defer func() { _ = answer.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		silence.Stop()
+		f.upgrade(w, r, resp)
+		return
+	}
+	header := w.Header()
+	copyAnswerHeader(header, resp.Header)
+	announced := len(resp.Trailer)
+	for name := range resp.Trailer {
+		header.Add("Trailer", name)
+	}
+	w.WriteHeader(resp.StatusCode)
+	err = copyAnswer(w, resp, progress)
+	if err == nil {
+		// A server that is told that its request has ended may end its answer, and that may still be read.
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if r.Context().Err() == nil {
+			f.log.Info("answer broken off", "url", redact.URL(r.URL), "error", causeOf(ctx, err))
+			if f.opts.Broken != nil {
+				f.opts.Broken(r, causeOf(ctx, err))
+			}
+		}
+		panic(http.ErrAbortHandler)
+	}
+	_ = answer.Close() // now resp.Trailer is complete
+	prefix := ""
+	if len(resp.Trailer) > 0 {
+		flush(w) // so that the answer is chunked
+		if len(resp.Trailer) != announced {
+			prefix = http.TrailerPrefix
+		}
+	}
+	for name, values := range resp.Trailer {
+		header[prefix+name] = values
+	}
+}
+
+// causeOf prefers the reason for which ctx was ended here.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilence) {
+		return cause
+	}
+	return err
+}
+
+// outgoing makes the request to the server, without its body.
+func outgoing(ctx context.Context, r *http.Request) *http.Request {
+	out := r.WithContext(ctx)
+	out.RequestURI, out.Close = "", false
+	out.Header = requestHeader(r)
+	out.Body, out.GetBody = nil, nil
+	return out
+}
+
+// sourceOf returns the body of a request; nil: it has none. Over HTTP/1.1 it can be read while the answer is written.
+func sourceOf(w http.ResponseWriter, r *http.Request, progress func()) *source {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	if r.ProtoMajor == 1 {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
+	return newSource(r, progress)
+}
+
+// exactURL is the URL of a request, with its path as the client wrote it: net/url escapes some characters that clients do not.
+func (f *forwarder) exactURL(r *http.Request) *url.URL {
+	u := *r.URL
+	raw, ok := rawPath(r.RequestURI)
+	if !ok || raw == u.EscapedPath() || strings.HasPrefix(raw, "//") {
+		return &u
+	}
+	u.Opaque = raw
+	if f.absolute && u.Scheme == "http" {
+		u.Opaque = "//" + u.Host + raw
+	}
+	return &u
+}
+
+// rawPath is the path in the first line of a request, in origin or absolute form.
+func rawPath(uri string) (path string, ok bool) {
+	path, _, _ = strings.Cut(uri, "?")
+	if !strings.HasPrefix(path, "/") {
+		_, rest, found := strings.Cut(path, "://")
+		slash := strings.IndexByte(rest, '/')
+		if !found || slash < 0 {
+			return "", false
+		}
+		path = rest[slash:]
+	}
+	return path, true
+}
+
+// hopByHop are headers about one connection.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade"}
+
+func requestHeader(r *http.Request) http.Header {
+	h := make(http.Header, len(r.Header)+1)
+	for name, values := range r.Header {
+		h[name] = values
+	}
+	upgrade := upgradeOf(r.Header)
+	trailers := hasToken(r.Header["Te"], "trailers")
+	removeHopByHop(h)
+	if trailers {
+		h["Te"] = []string{"trailers"}
+	}
+	if upgrade != "" && r.ProtoMajor == 1 {
+		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = []string{""} // or net/http adds its own
+	}
+	return h
+}
+
+func removeHopByHop(h http.Header) {
+	for _, value := range h["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range hopByHop {
+		delete(h, name)
+	}
+}
+
+// upgradeOf is the protocol that a message wants to change to; "": none.
+func upgradeOf(h http.Header) string {
+	if !hasToken(h["Connection"], "upgrade") {
+		return ""
+	}
+	return h.Get("Upgrade")
+}
+
+func hasToken(values []string, token string) bool {
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(textproto.TrimString(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func copyAnswerHeader(dst, src http.Header) {
+	removeHopByHop(src)
+	delete(src, "Alt-Svc")
+	for name, values := range src {
+		dst[name] = values
+	}
+	for _, name := range []string{"Date", "Content-Type"} { // net/http adds them if there is no entry
+		if _, ok := src[name]; !ok {
+			dst[name] = nil
+		}
+	}
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// copyAnswer passes the body of an answer on, each part as it comes.
+func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
+	if resp.Body == http.NoBody {
+		return nil
+	}
+	pending := sendHead(w, resp)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for left := resp.ContentLength; ; {
+		n, err := resp.Body.Read(*buf)
+		if pending != nil {
+			pending.stop()
+			pending = nil
+		}
+		if n > 0 {
+			progress()
+			if _, err := w.Write((*buf)[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			flush(w) // so that the client sees an answer that breaks off, and not a connection on which it may ask again
+			return err
+		}
+		if left -= int64(n); left == 0 {
+			pending = sendSoon(w) // the end comes next, and is sent with it
+		} else {
+			flush(w)
+		}
+	}
+}
+
+// soon is how long the head of an answer waits for the beginning of its body, and a body of known length for its end, to share a TLS
+// record and a system call with it.
+const soon = 200 * time.Microsecond
+
+// A pendingFlush is something written that has not been sent.
+type pendingFlush struct {
+	mu    sync.Mutex
+	w     http.ResponseWriter // nil: it was sent, or is sent with what is written next
+	timer *time.Timer
+}
+
+var pendingFlushes sync.Pool
+
+// sendHead sends the head of an answer: that of an event stream at once, otherwise soon.
+func sendHead(w http.ResponseWriter, resp *http.Response) *pendingFlush {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		flush(w)
+		return nil
+	}
+	return sendSoon(w)
+}
+
+// sendSoon sends what was written, unless stop is called before.
+func sendSoon(w http.ResponseWriter) *pendingFlush {
+	p, _ := pendingFlushes.Get().(*pendingFlush)
+	if p == nil {
+		p = &pendingFlush{w: w}
+		p.timer = time.AfterFunc(soon, p.send)
+		return p
+	}
+	p.mu.Lock()
+	p.w = w
+	p.mu.Unlock()
+	p.timer.Reset(soon)
+	return p
+}
+
+func (p *pendingFlush) send() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w != nil {
+		flush(p.w)
+		p.w = nil
+	}
+}
+
+// stop leaves it to what is written next, or to the end of the answer.
+func (p *pendingFlush) stop() {
+	p.timer.Stop()
+	p.mu.Lock()
+	p.w = nil
+	p.mu.Unlock()
+	pendingFlushes.Put(p)
+}
+
+func flush(w http.ResponseWriter) {
+	if flusher, ok := w.(http.Flusher); ok {
+		flusher.Flush()
+		return
+	}
+	_ = http.NewResponseController(w).Flush()
+}
+
+// earlyAnswers passes informational answers on (1xx), which come while the answer is waited for.
+type earlyAnswers struct {
+	w    http.ResponseWriter
+	mu   sync.Mutex
+	over bool
+}
+
+func (e *earlyAnswers) got(status int, header textproto.MIMEHeader) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over || status == http.StatusContinue { // net/http sends it when the body is read
+		return nil
+	}
+	h := e.w.Header()
+	before := h.Clone()
+	for name, values := range header {
+		h[name] = values
+	}
+	e.w.WriteHeader(status)
+	clear(h)
+	for name, values := range before {
+		h[name] = values
+	}
+	return nil
+}
+
+func (e *earlyAnswers) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+}
+
+// fail answers a request that got no answer.
+func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	f.log.Info("request not answered", "url", redact.URL(r.URL), "error", err)
+	if f.opts.Failed != nil {
+		f.opts.Failed(w, r, err)
+		return
+	}
+	AnswerFailed(w, r, err)
+}
+
+// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why.
+func AnswerFailed(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := explain(r.URL.Host, err)
+	refuse(w, status, text)
+}
+
+// explain says why a server did not answer.
+func explain(host string, err error) (status int, text string) {
+	var (
+		certificate *tls.CertificateVerificationError
+		dns         *net.DNSError
+	)
+	switch {
+	case errors.As(err, &certificate):
+		return http.StatusBadGateway, "the certificate of " + host + " is not valid, so the proxy does not connect to it: " + certificate.Err.Error()
+	case errors.As(err, &dns):
+		return http.StatusBadGateway, "the name " + host + " cannot be resolved: " + err.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded) && isBodyError(err):
+		return http.StatusRequestTimeout, "the request body did not arrive in time"
+	case isTimeout(err), errors.Is(err, errSilence):
+		return http.StatusGatewayTimeout, host + " does not answer: " + err.Error()
+	}
+	return http.StatusBadGateway, "no answer from " + host + ": " + err.Error()
+}
+
+// isBodyError reports whether an error comes from reading the request.
+func isBodyError(err error) bool {
+	var op *net.OpError
+	return !errors.As(err, &op) || op.Op == "read" && op.Addr == nil
+}

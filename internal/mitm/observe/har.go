@@ -1,0 +1,191 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	harInterval = 5 * time.Second // between two versions of the file, if there is something new
+	harQueue    = 4096            // flows that wait to be written
+)
+
+// A HAR writes flows to an HTTP archive (HAR 1.2). The file is complete and valid at any time: each version is written under
+// another name, with mode 0600, and renamed. Entries are kept in a file without a name until then, not in memory.
+type HAR struct {
+	path    string
+	version string
+	logger  *slog.Logger
+
+	memory memory // of bodies on their way
+	queue  chan *record
+	ended  chan struct{} // by the goroutine that writes
+	every  time.Duration
+
+	mu     sync.RWMutex // held while a record is added, so that none is added to a closed queue
+	closed bool
+
+	// Of the goroutine that writes.
+	entries *os.File // JSON of the entries, with commas between them
+	size    int64
+	changed bool  // since the last version
+	failed  error // of the last attempt to write
+	buffer  bytes.Buffer
+}
+
+// HAROptions are those of a HAR.
+type HAROptions struct {
+	Path    string
+	Version string // of perigee, for the creator
+	Logger  *slog.Logger
+}
+
+// NewHAR writes an archive without entries. A file that is there is replaced. The HAR has to be closed.
+func NewHAR(o HAROptions) (*HAR, error) { return newHAR(o, harInterval) }
+
+func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", o.Path)
+	}
+	h := &HAR{path: path, version: o.Version, logger: o.Logger, queue: make(chan *record, harQueue), ended: make(chan struct{}), every: every}
+	if h.entries, err = h.temporary(); err != nil {
+		return nil, err
+	}
+	// On most systems the file goes with the process, however that ends. Where an open file cannot be removed, Close does it.
+	_ = os.Remove(h.entries.Name())
+	if err := h.publish(false); err != nil {
+		return nil, errors.Join(err, h.discard())
+	}
+	go h.run()
+	return h, nil
+}
+
+func (h *HAR) temporary() (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(h.path), "."+filepath.Base(h.path)+".*.tmp") // 0600
+}
+
+func (h *HAR) discard() error {
+	err := h.entries.Close()
+	_ = os.Remove(h.entries.Name())
+	return err
+}
+
+// add hands a flow over. It waits only if thousands of flows are not written yet.
+func (h *HAR) add(r *record) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.closed {
+		return
+	}
+	h.queue <- r
+}
+
+// Close writes the flows that are left and returns the error of the last version, if that could not be written.
+func (h *HAR) Close() error {
+	h.mu.Lock()
+	if !h.closed {
+		h.closed = true
+		close(h.queue)
+	}
+	h.mu.Unlock()
+	<-h.ended
+	return h.failed
+}
+
+func (h *HAR) run() {
+	defer close(h.ended)
+	tick := time.NewTicker(h.every)
+	defer tick.Stop()
+	for {
+		select {
+		case r, ok := <-h.queue:
+			if !ok {
+				h.failed = errors.Join(h.publish(true), h.discard())
+				return
+			}
+			h.write(r)
+		case <-tick.C:
+			if !h.changed {
+				continue
+			}
+			err := h.publish(false)
+			if err != nil && h.failed == nil {
+				h.logger.Warn("the HAR file cannot be written; flows pass on, and writing is tried again", "file", h.path, "error", err)
+			}
+			h.failed = err
+		}
+	}
+}
+
+// write appends an entry. One that cannot be written is left out, so that the rest stays valid.
+func (h *HAR) write(r *record) {
+	defer r.release(&h.memory)
+	h.buffer.Reset()
+	if h.size > 0 {
+		h.buffer.WriteString(",\n")
+	}
+	out := json.NewEncoder(&h.buffer)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(r.entry()); err != nil {
+		h.logger.Warn("a flow is not in the HAR file", "url", r.flow.URL, "error", err)
+		return
+	}
+	text := bytes.TrimRight(h.buffer.Bytes(), "\n")
+	if _, err := h.entries.WriteAt(text, h.size); err != nil {
+		h.logger.Warn("a flow is not in the HAR file", "url", r.flow.URL, "error", err)
+		return
+	}
+	h.size += int64(len(text))
+	h.changed = true
+	if h.buffer.Cap() > 4*maxBody {
+		h.buffer = bytes.Buffer{}
+	}
+}
+
+// publish writes a version of the file. The last one is on disk when it returns.
+func (h *HAR) publish(last bool) (err error) {
+	f, err := h.temporary()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	creator, err := json.Marshal(harCreator{"perigee", h.version})
+	if err == nil {
+		_, err = fmt.Fprintf(f, "{\"log\":{\"version\":\"1.2\",\"creator\":%s,\"entries\":[\n", creator)
+	}
+	if err == nil {
+		_, err = h.entries.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = io.CopyN(f, h.entries, h.size)
+	}
+	if err == nil {
+		_, err = io.WriteString(f, "\n]}}\n")
+	}
+	if err == nil && last {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), h.path); err == nil {
+		h.changed = false
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package observe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"perigee/internal/terminal"
+)
+
+// lineQueue is how many flows wait for a reader of the lines that has stopped reading.
+const lineQueue = 16384
+
+// LinesOptions are those of Lines.
+type LinesOptions struct {
+	Out    io.Writer
+	JSON   bool       // one object per line
+	Width  func() int // of the terminal; nil or 0: lines are not cut
+	Colour bool
+	Zone   *time.Location // of the times in lines for people
+}
+
+// Lines prints a line for each flow. Flows never wait for it: if nothing reads the lines, those after the first thousands are
+// left out, and counted.
+type Lines struct {
+	LinesOptions
+	queue  chan Flow
+	broken chan struct{}
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	missed int
+}
+
+// NewLines starts printing. Lines have to be closed.
+func NewLines(o LinesOptions) *Lines {
+	l := &Lines{LinesOptions: o, queue: make(chan Flow, lineQueue), broken: make(chan struct{}), ended: make(chan struct{})}
+	go l.run()
+	return l
+}
+
+// Add prints a flow.
+func (l *Lines) Add(f Flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	select {
+	case l.queue <- f:
+	default:
+		l.missed++
+	}
+}
+
+// Broken is closed when lines cannot be written any more: their reader is gone.
+func (l *Lines) Broken() <-chan struct{} { return l.broken }
+
+// Close waits until the lines are written, up to the given time, and returns how many were left out.
+func (l *Lines) Close(patience time.Duration) (missed int) {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
+	}
+	missed = l.missed
+	l.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+	case <-timer.C:
+		missed += len(l.queue)
+	}
+	return missed
+}
+
+func (l *Lines) run() {
+	defer close(l.ended)
+	out := bufio.NewWriter(l.Out)
+	for f := range l.queue {
+		_, _ = out.WriteString(l.line(f))
+		if len(l.queue) > 0 && out.Available() > 0 {
+			continue
+		}
+		if out.Flush() != nil {
+			close(l.broken)
+			for range l.queue { // until it is closed
+			}
+			return
+		}
+	}
+}
+
+func (l *Lines) line(f Flow) string {
+	if !l.JSON {
+		return l.text(f)
+	}
+	f.Time = f.Time.UTC()
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(f); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// minimumAddress is how much of a URL a terminal has to have room for. A narrower one shows fewer columns.
+const minimumAddress = 40
+
+func (l *Lines) width() int {
+	if l.Width == nil {
+		return 0
+	}
+	return l.Width()
+}
+
+// text is the line for a person. The URL, which is long, comes last, so that the rest is aligned.
+func (l *Lines) text(f Flow) string {
+	status, colour := fmt.Sprintf("%3d", f.Status), terminal.Good
+	switch {
+	case f.Status == 0:
+		status, colour = "---", terminal.Bad
+	case f.Error != "" || f.Status >= 500:
+		colour = terminal.Bad
+	case f.Status >= 400:
+		colour = terminal.Warning
+	case f.Method == http.MethodConnect:
+		colour = terminal.Faint
+	}
+	zone := l.Zone
+	if zone == nil {
+		zone = time.Local
+	}
+	first := "-"
+	if f.Status != 0 && f.Method != http.MethodConnect {
+		first = took(f.FirstByteMS)
+	}
+	head := f.Time.In(zone).Format(time.TimeOnly)
+	received, all, method := terminal.Size(f.ResponseBytes), took(f.DurationMS), terminal.Printable(f.Method)
+	rest := fmt.Sprintf("  %9s  %9s  %7s  %7s  %-8s  %-7s ", terminal.Size(f.RequestBytes), received, first, all, f.HTTP, method)
+	address := terminal.Printable(f.URL)
+	if width := l.width(); width > 0 {
+		room := func() int { return width - utf8.RuneCountInString(head+"  "+status+rest) }
+		if room() < minimumAddress {
+			rest = fmt.Sprintf("  %9s  %7s  %-7s ", received, all, method)
+		}
+		address = terminal.Shorten(address, max(room(), minimumAddress/2))
+	}
+	line := l.paint(head, terminal.Faint) + "  " + l.paint(status, colour) + rest + address
+	if f.Error != "" {
+		line += "  " + l.paint(terminal.Printable(f.Error), terminal.Bad)
+	}
+	return line + "\n"
+}
+
+func (l *Lines) paint(text, colour string) string {
+	if !l.Colour {
+		return text
+	}
+	return terminal.Paint(text, colour)
+}
+
+func took(ms float64) string { return terminal.Duration(time.Duration(ms * float64(time.Millisecond))) }

@@ -1,0 +1,47 @@
+package mitm
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// upgrade answers a request that changes the protocol, such as to WebSocket, and passes bytes on in both directions.
+func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.Response) {
+	server, ok := resp.Body.(io.ReadWriteCloser)
+	asked, got := upgradeOf(r.Header), upgradeOf(resp.Header)
+	if !ok || !strings.EqualFold(asked, got) {
+		f.fail(w, r, errors.New("the server changes to a protocol that was not asked for"))
+		return
+	}
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		f.fail(w, r, err)
+		return
+	}
+	end := func() { _, _ = server.Close(), client.Close() }
+	defer end()
+	resp.Body = nil // Write sends the head only
+	delete(resp.Header, "Alt-Svc")
+	if resp.Write(buffered) != nil || buffered.Flush() != nil {
+		return
+	}
+	done := make(chan bool, 2) // true: the other direction continues
+	go func() { done <- passOn(client, server) }()
+	go func() { done <- passOn(server, buffered.Reader) }()
+	if <-done {
+		defer time.AfterFunc(f.opts.Silence, end).Stop() // one side has ended, and the other one may not
+		<-done
+	}
+}
+
+// passOn copies until the end and passes it on. It reports whether that is possible, so that the other direction continues.
+func passOn(dst io.Writer, src io.Reader) bool {
+	if _, err := io.Copy(dst, src); err != nil {
+		return false
+	}
+	half, ok := dst.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}

@@ -1,0 +1,137 @@
+package providererr
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"perigee/internal/redact"
+)
+
+const (
+	maxShown = 500  // characters of the provider's words in a message
+	maxQuote = 4096 // bytes of them that are looked at for that
+	maxLink  = 4096 // the links for verification are long
+)
+
+// A linkPolicy says how much of links to the provider's own pages is kept. All other links are dropped.
+type linkPolicy bool
+
+const (
+	wholeLinks linkPolicy = true  // clients open the link for verification that they find in the details
+	shortLinks linkPolicy = false // in a sentence the parameters are noise, and may be private
+)
+
+var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
+
+// clean removes from text what is private to the user: credentials, e-mail addresses, and links to other sites.
+func clean(text string, policy linkPolicy) string {
+	var b strings.Builder
+	last := 0
+	for _, at := range linkPattern.FindAllStringIndex(text, -1) {
+		b.WriteString(redact.MixedWords(cleanWords(text[last:at[0]])))
+		b.WriteString(cleanLink(text[at[0]:at[1]], policy))
+		last = at[1]
+	}
+	b.WriteString(redact.MixedWords(cleanWords(text[last:])))
+	return b.String()
+}
+
+func cleanWords(text string) string {
+	return redact.Emails(redact.Credentials(redact.Parameters(text)))
+}
+
+func cleanLink(link string, policy linkPolicy) string {
+	if !trusted(link) {
+		return "[link]"
+	}
+	if policy == wholeLinks {
+		return cleanWords(link)
+	}
+	if i := strings.IndexAny(link, "?#"); i >= 0 {
+		link = link[:i]
+	}
+	return cleanWords(link)
+}
+
+// lent are hosts of the provider where any user can publish a page or a redirect.
+var lent = []string{"www.google.com", "google.com", "sites.google.com", "docs.google.com", "drive.google.com", "script.google.com", "groups.google.com", "translate.google.com"}
+
+// trusted says whether a link leads to a page of the provider's own.
+func trusted(link string) bool {
+	if len(link) > maxLink || strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }) {
+		return false
+	}
+	u, err := url.Parse(link)
+	if err != nil || !strings.EqualFold(u.Scheme, "https") || u.User != nil || u.Port() != "" {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	if slices.Contains(lent, host) {
+		return false
+	}
+	for _, domain := range []string{".google.com", ".google.dev", ".google"} { // the last belongs to the provider as a whole
+		if strings.HasSuffix(host, domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// bestLink is the address where the account is verified: the one in the details, or the likeliest of those in the message.
+func (e *evidence) bestLink() (best string) {
+	worth := 0
+	for _, link := range slices.Concat(e.links, linkPattern.FindAllString(e.message, maxLists)) {
+		if w := linkWorth(link); w > worth {
+			best, worth = link, w
+		}
+	}
+	return best
+}
+
+func linkWorth(link string) int {
+	u, err := url.Parse(link)
+	switch {
+	case err != nil || !trusted(link):
+		return 0
+	case !strings.EqualFold(u.Hostname(), "accounts.google.com"):
+		return 1
+	case !strings.Contains(u.Path, "signin/continue"):
+		return 2
+	}
+	return 3
+}
+
+// quote is the provider's message for our own: one line, without secrets, at most maxShown characters.
+func (e *evidence) quote() string {
+	fields := strings.FieldsFunc(e.message[:min(len(e.message), maxQuote)], func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	})
+	if len(e.message) > maxQuote && len(fields) > 0 {
+		fields = fields[:len(fields)-1] // half a secret is not known for one
+	}
+	words := strings.Join(fields, " ")
+	words = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar { // such as those that turn the direction of writing
+			return -1
+		}
+		return r
+	}, words)
+	if words = clean(words, shortLinks); words == "" {
+		return unexplained(e.status)
+	}
+	if shown := []rune(words); len(shown) > maxShown {
+		return string(shown[:maxShown]) + "…"
+	}
+	return words
+}
+
+func unexplained(status int) string {
+	if status == 0 {
+		return "it was not explained"
+	}
+	return "status " + strconv.Itoa(status) + ", not explained"
+}

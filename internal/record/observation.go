@@ -1,0 +1,223 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"time"
+
+	"perigee"
+)
+
+// An Operation is what a call asks for.
+type Operation struct {
+	Name   string // perigee.OperationGenerate and the like
+	Model  string // as the client named it
+	Stream bool   // the client wants the answer piece by piece
+}
+
+// An Observation is what one call has shown so far. Calls that do not go through Stream are recorded with Begin, Observe for
+// each event of the answer, Fail for an error, and End. It belongs to the goroutine that runs the call.
+type Observation struct {
+	recorder *Recorder
+	call     perigee.Call // as it was when it began
+	start    time.Time
+	log      *perigee.CallLog
+	ownsLog  bool // no other part of the program has made it
+	watchers watchers
+
+	model     string
+	upstream  string
+	account   string
+	finish    string
+	usage     perigee.Usage
+	estimated bool // at least a part of usage
+	firstByte time.Duration
+
+	request  *perigee.Request // nil: it is no stream
+	asked    int64            // tokens of the request, about, once it was released
+	received received
+
+	content  bool // something of the answer itself has passed
+	finished bool // and its end
+	left     bool // the consumer left the loop
+	err      error
+}
+
+// Begin records a call as open. It gives origin a log if it has none. The caller calls End in any case.
+func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
+	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil}
+	if o.ownsLog {
+		origin.Log = &perigee.CallLog{}
+	}
+	o.log = origin.Log
+	id := origin.ID
+	if id == "" {
+		id = rand.Text() // rows are kept by id, and two nameless calls are still two
+	}
+	o.call = perigee.Call{
+		ID:        id,
+		Time:      o.start,
+		Operation: op.Name,
+		Dialect:   origin.Dialect,
+		Stream:    op.Stream,
+		Client: perigee.Client{
+			Name:    r.name(origin.Client.Name),
+			Version: r.name(origin.Client.Version),
+			Key:     perigee.Clip(origin.Client.Key, maxName),
+			Session: r.name(origin.Client.Session),
+		},
+		ModelAsked: r.name(op.Model),
+		Outcome:    perigee.OutcomeOpen,
+		BytesIn:    int64(len(origin.Body)),
+	}
+	r.writer.Put(id, o.call)
+	o.watch(origin)
+	return o
+}
+
+// Observe takes from an event what the record needs. It runs for every event of every call, so it does no
+// more than look at the kind.
+func (o *Observation) Observe(event *perigee.Event) {
+	for _, w := range o.watchers {
+		w.Event(event)
+	}
+	switch event.Kind {
+	case perigee.EventFrame, perigee.EventText, perigee.EventThinking, perigee.EventCall, perigee.EventBlob, perigee.EventPart:
+		o.content = true
+		o.received.add(event)
+	case perigee.EventStart:
+		o.seeStart(event)
+		return
+	case perigee.EventUsage:
+		if event.Usage != nil {
+			o.usage = *event.Usage
+		}
+	case perigee.EventFinish:
+		o.seeFinish(event)
+	}
+	if o.firstByte == 0 {
+		o.firstByte = max(o.recorder.opts.Now().Sub(o.start), 1) // 0 means that there was none
+	}
+}
+
+func (o *Observation) seeStart(event *perigee.Event) {
+	o.upstream = cmp.Or(event.Upstream, o.upstream)
+	o.account = cmp.Or(event.Account, o.account)
+	o.model = cmp.Or(event.Model, o.model)
+}
+
+// seeFinish keeps the first candidate's reason; one of another candidate is better than none.
+func (o *Observation) seeFinish(event *perigee.Event) {
+	o.finished = true
+	if event.Finish != nil && (o.finish == "" || event.Candidate == 0) {
+		o.finish = event.Finish.Reason
+	}
+}
+
+// Fail says which error the call ends with.
+func (o *Observation) Fail(err error) { o.err = err }
+
+// End completes the record. It is deferred around the call: a panic on its way through is recorded and goes on. A call that has
+// seen neither its finish nor an error counts as cut off, or as canceled when ctx has ended.
+func (o *Observation) End(ctx context.Context) {
+	if p := recover(); p != nil {
+		o.complete(ctx, perigee.OutcomeFailed, perigee.Errorf(perigee.ClassInternal, "panic: %v", p))
+		panic(p)
+	}
+	outcome, trouble := o.outcome(ctx)
+	if o.request != nil && (outcome == perigee.OutcomeCanceled || outcome == perigee.OutcomeCutOff && o.content) {
+		o.estimate()
+	}
+	o.complete(ctx, outcome, trouble)
+}
+
+// outcome returns how the call ended, and the error if it was not done.
+func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Error) {
+	gone, reason := ending(ctx)
+	trouble := perigee.AsError(o.err)
+	if trouble == nil && o.finished && !(o.left && gone) {
+		return perigee.OutcomeDone, nil
+	}
+	// "canceled" is also what a call says that we ended ourselves; then the reason we gave says more.
+	if reason != nil && (trouble == nil || trouble.Class == perigee.ClassCanceled) {
+		trouble = reason
+	}
+	switch {
+	case trouble == nil && (o.left || gone):
+		return perigee.OutcomeCanceled, perigee.Errorf(perigee.ClassCanceled, "the client went away")
+	case trouble == nil:
+		return perigee.OutcomeCutOff, perigee.Errorf(perigee.ClassUnavailable, "the answer stopped without saying that it was finished")
+	case trouble.Class == perigee.ClassCanceled:
+		return perigee.OutcomeCanceled, trouble
+	case o.content:
+		return perigee.OutcomeCutOff, trouble
+	case gone:
+		return perigee.OutcomeCanceled, trouble
+	}
+	return perigee.OutcomeFailed, trouble
+}
+
+// ending distinguishes a client that went away from a ctx that ended for a reason: a deadline, or a cause that is a
+// perigee.Error, such as the end of the daemon.
+func ending(ctx context.Context) (gone bool, reason *perigee.Error) {
+	if ctx.Err() == nil {
+		return false, nil
+	}
+	cause := perigee.AsError(context.Cause(ctx))
+	// A cause without a class means that the context was canceled.
+	if cause.Class == perigee.ClassCanceled || cause.Class == perigee.ClassInternal {
+		return true, nil
+	}
+	return false, cause
+}
+
+// complete completes the call's row, queues it and logs it.
+func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, trouble *perigee.Error) {
+	call := o.call
+	call.Outcome = outcome
+	call.Duration = o.recorder.opts.Now().Sub(o.start)
+	call.FirstByte = o.firstByte
+	call.Model, call.Upstream, call.Account = o.recorder.name(o.model), o.upstream, o.account
+	call.Finish = o.finish
+	call.Usage = o.usage
+	if failed := perigee.AsError(o.err); failed != nil && call.Usage == (perigee.Usage{}) {
+		call.Usage = failed.Usage // an answer that had begun has said what it cost, with everything before it
+	}
+	notes := o.log.Notes()
+	if o.estimated {
+		notes = append(notes, perigee.EstimatedUsage)
+	}
+	for _, note := range notes {
+		call.Notes = append(call.Notes, perigee.Clip(o.recorder.redact(note.String()), maxText))
+	}
+	call.Attempts = o.log.Attempts()
+	for i := range call.Attempts {
+		call.Attempts[i].Error = o.recorder.text(call.Attempts[i].Error)
+	}
+	if trouble != nil {
+		call.Class, call.Status = trouble.Class, trouble.Status
+		call.Error = o.recorder.text(trouble.Message)
+		call.Model = cmp.Or(call.Model, o.recorder.name(trouble.Model))
+		call.Upstream = cmp.Or(call.Upstream, trouble.Upstream)
+		call.Account = cmp.Or(call.Account, trouble.Account)
+	}
+	if call.ClientStatus = o.log.Status(); call.ClientStatus == 0 {
+		call.SetClientStatus() // the client gets it now
+	}
+	if o.recorder.opts.Price != nil {
+		call.Cost = o.recorder.opts.Price(&call)
+	}
+	o.recorder.spending.ended(&call) // before it can be saved
+	o.recorder.writer.Put(call.ID, call)
+	o.recorder.log(ctx, &call)
+	if o.recorder.opts.Observe != nil {
+		o.recorder.opts.Observe(&call)
+	}
+	for _, w := range o.watchers {
+		w.Ended(&call)
+	}
+	if o.ownsLog {
+		o.log.Close()
+	}
+}

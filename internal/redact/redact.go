@@ -1,0 +1,126 @@
+// Package redact replaces secrets in texts that are shown, logged or stored: those that are known (Redactor, and Stream for texts
+// in pieces), and those that are recognized by their form (Credentials, Assignments, Parameters, MixedWords, RandomWords, Emails).
+// Header, URL, Query, Content and Binary are for recordings of HTTP, which keep everything but the secrets.
+//
+// It is the only implementation. The errors of sign-in servers, providers and proxies, the record of calls, the audit log and the
+// log all use it; which forms apply is for each of them to choose.
+package redact
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Mark is what is written in place of a secret.
+const Mark = "[redacted]"
+
+// value is = or : and a value, in any state of quoting.
+const value = `(\\*["']?\s*[=:]\s*\\*["']?)(?:[^\s"'\\&,;}]|\\[^"'\\])+`
+
+// Credentials are recognized by the word before them, in a header, a query, a form or JSON in any state of quoting, or by the
+// prefixes of the providers.
+var (
+	schemes = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}`)
+	pairs   = regexp.MustCompile(`(?i)\b((?:[a-z_-]*[_-])?` +
+		`(?:(?:access|refresh|id|auth)_?token|client_?secret|password|api[_-]?key|authorization|cookie))` + value)
+	prefixes = regexp.MustCompile(`\b(?:ya29\.|1//|AIza|GOCSPX-|sk-)[A-Za-z0-9._/-]{6,}`)
+)
+
+// Credentials replaces what a word beside it or its prefix shows to be a credential.
+func Credentials(text string) string {
+	text = schemes.ReplaceAllString(text, "$1 "+Mark)
+	text = pairs.ReplaceAllString(text, "$1$2"+Mark)
+	return prefixes.ReplaceAllString(text, Mark)
+}
+
+var assignments = regexp.MustCompile(`(?i)\b([a-z_-]*(?:token|secret|password|api[_-]?key|authorization|cookie))` + value)
+
+// Assignments replaces what follows any name of a token, secret, password or key. It is not for errors of providers: "invalid_token:"
+// is the beginning of a sentence there.
+func Assignments(text string) string { return assignments.ReplaceAllString(text, "$1$2"+Mark) }
+
+var parameters = regexp.MustCompile(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=(?:[^\s"'\\&]|\\[^"'])+`)
+
+// Parameters replaces the values of parameters that have credentials in URLs and forms. Errors of net/http quote the URL that
+// they are about.
+func Parameters(text string) string { return parameters.ReplaceAllString(text, "$1="+Mark) }
+
+var emails = regexp.MustCompile(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)
+
+// Emails replaces e-mail addresses, also those that a URL encodes.
+func Emails(text string) string { return emails.ReplaceAllString(text, Mark) }
+
+var mixedWords = regexp.MustCompile(`[A-Za-z0-9_-]{32,}`)
+
+// callIDs are the prefixes of ids of calls and answers, which are no secrets.
+var callIDs = []string{"toolu_", "call_", "msg_", "req_"}
+
+// MixedWords replaces words of 32 and more characters with capitals, small letters and digits, except for ids of calls and
+// answers. It leaves hexadecimal numbers, such as those of traces.
+func MixedWords(text string) string {
+	return mixedWords.ReplaceAllStringFunc(text, func(word string) string {
+		for _, prefix := range callIDs {
+			if strings.HasPrefix(word, prefix) {
+				return word
+			}
+		}
+		has := func(kind func(rune) bool) bool { return strings.ContainsFunc(word, kind) }
+		if has(unicode.IsUpper) && has(unicode.IsLower) && has(unicode.IsDigit) {
+			return Mark
+		}
+		return word
+	})
+}
+
+var longWords = regexp.MustCompile(`[A-Za-z0-9_+/=-]{24,}`)
+
+// RandomWords replaces words of 24 and more characters that are more likely a credential than a name or the path of a file, in
+// hexadecimal, base32 or base64.
+func RandomWords(text string) string {
+	return longWords.ReplaceAllStringFunc(text, func(word string) string {
+		if looksRandom(word) {
+			return Mark
+		}
+		return word
+	})
+}
+
+func looksRandom(word string) bool {
+	path := strings.HasPrefix(word, "/") && strings.Count(word, "/") > 1
+	for part := range strings.SplitSeq(word, "/") {
+		if len(part) < 24 || !strings.ContainsAny(part, "0123456789") {
+			continue
+		}
+		changes := 0
+		for i := 1; i < len(part); i++ {
+			if kindOf(part[i]) != kindOf(part[i-1]) {
+				changes++
+			}
+		}
+		lower, upper := strings.ToLower(part), strings.ToUpper(part)
+		switch {
+		case part != lower && part != upper && !path:
+			return true
+		case part != lower && part != upper && changes*100 > len(part)*35: // of base64 about 62 of 100, of CamelCase under 33
+			return true
+		case part == upper && part != lower && len(part) >= 26: // base32
+			return true
+		case len(part) >= 32 && strings.Trim(lower, "0123456789abcdef") == "" && strings.ContainsAny(lower, "abcdef"):
+			return true
+		}
+	}
+	return false
+}
+
+func kindOf(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return 1
+	case c >= 'a' && c <= 'z':
+		return 2
+	case c >= 'A' && c <= 'Z':
+		return 3
+	}
+	return 0
+}

@@ -1,0 +1,135 @@
+package redact
+
+// A Stream replaces known secrets in a text that comes in pieces, such as the body of an answer. The zero value is ready; each text
+// needs its own. A secret is found
+//   - wherever pieces begin and end,
+//   - as it is,
+//   - with any of its characters escaped as in JSON (\u002d, \/, \"), also in JSON inside of strings of JSON,
+//   - with any of its characters percent-encoded, up to three times, and with + for a space,
+//   - in base64 of any text that it is a part of, as in basic authentication.
+//
+// Secrets of less than eight characters are found as they are, and only where they are words of their own. A secret that is spread
+// over several strings, such as the text deltas of a stream of events, is not found.
+//
+// The end of the text is held back while it may be the beginning of a secret. It takes one pass over the text, however many
+// secrets there are, and allocates nothing if no secret is found.
+type Stream struct {
+	held    []byte
+	covered int     // bytes of held that a mark stands for already
+	before  [2]byte // the last bytes before held
+	next    int     // how many bytes are held before the next search, so that each one searches as many new bytes as old ones
+}
+
+// piece is how many bytes of a text are searched at once.
+const piece = 32 << 10
+
+// Append appends the text to dst up to where it is certain. The secrets are those of r, which may be another one for each piece.
+func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
+	if !r.knowsAny() {
+		return append(s.release(dst), text...)
+	}
+	hold := r.index().longest - 1 + maxEscape
+	if len(s.held) > 0 || len(text) < 2*hold {
+		s.held = append(s.held, text...)
+		if text = s.held; len(text) < max(2*hold, s.next) {
+			return dst
+		}
+	}
+	done := 0
+	for {
+		n := 0
+		dst, n = s.search(dst, r, text[done:min(done+max(piece, 4*hold), len(text))], false)
+		if done += n; n == 0 || len(text)-done < 2*hold {
+			break
+		}
+	}
+	s.keep(text[done:])
+	return dst
+}
+
+// Close appends what was held back. The Stream is ready for another text.
+func (s *Stream) Close(dst []byte, r *Redactor) []byte {
+	if r.knowsAny() {
+		dst, _ = s.search(dst, r, s.held, true)
+		s.held = s.held[:0]
+	}
+	dst = s.release(dst)
+	*s = Stream{held: s.held[:0]}
+	return dst
+}
+
+// AppendAll appends a whole text to dst, as a Stream does.
+func (r *Redactor) AppendAll(dst, text []byte) []byte {
+	if !r.knowsAny() {
+		return append(dst, text...)
+	}
+	var s Stream
+	size := max(piece, 8*r.index().longest*maxEscape) // the window of a secret in the longest escapes, and more
+	for done := 0; ; {
+		n, end := 0, min(done+size, len(text))
+		dst, n = s.search(dst, r, text[done:end], end == len(text))
+		if done += n; done == len(text) {
+			return dst
+		}
+	}
+}
+
+// Finds reports whether a text has one of the secrets.
+func (r *Redactor) Finds(text []byte) bool {
+	if !r.knowsAny() {
+		return false
+	}
+	memory := searches.Get().(*search)
+	defer searches.Put(memory)
+	spans, _ := r.index().find(memory, text, [2]byte{}, true)
+	return len(spans) > 0
+}
+
+func (r *Redactor) knowsAny() bool { return r != nil && len(r.forms) > 0 }
+
+// search appends the text up to where it is certain, and returns how many bytes that are.
+func (s *Stream) search(dst []byte, r *Redactor, text []byte, final bool) ([]byte, int) {
+	memory := searches.Get().(*search)
+	defer searches.Put(memory)
+	spans, complete := r.index().find(memory, text, s.before, final)
+	covered := s.covered
+	at := min(covered, complete)
+	for _, found := range spans {
+		if found.start >= complete {
+			break // it is found again
+		}
+		if found.start >= covered {
+			dst = append(append(dst, text[at:found.start]...), r.mark...)
+		}
+		covered = max(covered, found.end)
+		at = min(covered, complete)
+	}
+	s.covered = max(0, covered-complete)
+	switch {
+	case complete >= 2:
+		s.before = [2]byte(text[complete-2 : complete])
+	case complete == 1:
+		s.before = [2]byte{s.before[1], text[0]}
+	}
+	return append(dst, text[at:complete]...), complete
+}
+
+// release appends what is held, without a search.
+func (s *Stream) release(dst []byte) []byte {
+	dst = append(dst, s.held[min(s.covered, len(s.held)):]...)
+	s.held, s.covered = s.held[:0], 0
+	return dst
+}
+
+// maxKept is how much memory a Stream keeps for texts that follow.
+const maxKept = 4 << 10
+
+// keep holds the rest of a text back.
+func (s *Stream) keep(rest []byte) {
+	if cap(s.held) > max(maxKept, 4*len(rest)) || cap(s.held) < len(rest) {
+		s.held = append(make([]byte, 0, 2*len(rest)), rest...)
+	} else {
+		s.held = append(s.held[:0], rest...)
+	}
+	s.next = 2 * len(s.held)
+}

@@ -1,0 +1,362 @@
+// Package redirect sends the connections of one user of the system to the transparent proxy: TCP to port 443, over IPv4 and IPv6. It
+// makes that user if there is none, and takes everything back.
+//
+// What is installed is read from the rules in the kernel, never from a file. A user that was made here has a comment in its entry that
+// says so. The file state.json only tells programs that are not root, which may not read rules, and remembers which chains and tables
+// iptables had to make.
+package redirect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dir is the directory of the state and of the homes of users that are made. It is one for the whole system, as rules and users are.
+const Dir = "/var/lib/perigee-redirect"
+
+// DefaultPort is where connections are sent to unless another port is asked for.
+const DefaultPort = 8742
+
+// The backends.
+const (
+	NFTables = "nftables"
+	IPTables = "iptables"
+)
+
+const undoPatience = 30 * time.Second // also after a signal
+
+// A Status is what is installed. Members other than Problem are zero if it is nothing.
+type Status struct {
+	Installed bool   `json:"installed"`
+	User      string `json:"user"`
+	UID       int    `json:"uid"`
+	Backend   string `json:"backend"`
+	Port      int    `json:"port"`
+	Problem   string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
+}
+
+// A Request is what to install.
+type Request struct {
+	User    string
+	Port    int
+	Backend string // empty: nftables if it is there, else iptables
+}
+
+// rules are the rules of a backend that were found.
+type rules struct {
+	backend   string
+	uid, port int
+	any       bool   // there is something
+	problem   string // why it is not complete; empty: it is
+}
+
+// A backend is a program that changes rules. All of its methods may be called when nothing is installed.
+type backend interface {
+	name() string
+	usable() error // not: what to install
+	look(context.Context) (rules, error)
+	install(ctx context.Context, uid, port int) error
+	remove(context.Context) error
+}
+
+// A Redirect is the redirect of this system.
+type Redirect struct {
+	dir      string
+	backends []backend
+}
+
+// New returns the redirect of this system.
+func New() *Redirect { return at(Dir) }
+
+func at(dir string) *Redirect {
+	return &Redirect{dir: dir, backends: []backend{&nftables{}, &iptables{}}}
+}
+
+// Installed returns the redirect that is installed: from the rules if perigee is root, and otherwise, since only root can read them,
+// from what the last install has noted.
+func Installed(ctx context.Context) (Status, error) {
+	r := New()
+	if os.Geteuid() == 0 {
+		return r.Status(ctx)
+	}
+	s, err := r.readState()
+	if err != nil || s.User == "" {
+		return Status{}, err
+	}
+	return Status{Installed: true, User: s.User, UID: s.UID, Backend: s.Backend, Port: s.Port}, nil
+}
+
+// ready returns an error if rules cannot be read or changed here.
+func ready(action string) error {
+	if runtime.GOOS != "linux" {
+		return errors.New("a redirect needs Linux; use intercept: proxy on this system")
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("only root can read and change the rules of the system; run sudo perigee redirect %s", action)
+	}
+	return nil
+}
+
+// Status reads the rules.
+func (r *Redirect) Status(ctx context.Context) (Status, error) {
+	if err := ready("status"); err != nil {
+		return Status{}, err
+	}
+	return r.status(ctx)
+}
+
+func (r *Redirect) status(ctx context.Context) (Status, error) {
+	found, err := r.look(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	made, err := madeUsers()
+	if err != nil {
+		return Status{}, err
+	}
+	const mend = "; run perigee redirect remove, then install again"
+	switch {
+	case len(found) == 0 && len(made) == 0:
+		return Status{}, nil
+	case len(found) == 0:
+		return Status{Problem: fmt.Sprintf("the user %s was made for a redirect, and there are no rules (they end with the system); "+
+			"run perigee redirect install --user %s again, or perigee redirect remove", made[0].Username, made[0].Username)}, nil
+	case len(found) > 1:
+		return Status{Problem: "there are rules of nftables and of iptables" + mend}, nil
+	case found[0].problem != "":
+		return Status{Problem: "the rules of " + found[0].backend + " are not complete: " + found[0].problem + mend}, nil
+	}
+	owner, err := user.LookupId(strconv.Itoa(found[0].uid))
+	if err != nil {
+		return Status{Problem: fmt.Sprintf("the rules are for the user id %d, which no user has", found[0].uid) + mend}, nil
+	}
+	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port}, nil
+}
+
+// look returns the rules of each backend that has some.
+func (r *Redirect) look(ctx context.Context) ([]rules, error) {
+	var found []rules
+	for _, b := range r.backends {
+		got, err := b.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if got.any {
+			found = append(found, got)
+		}
+	}
+	return found, nil
+}
+
+var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+
+// check looks at a request by itself.
+func (q Request) check() error {
+	switch {
+	case q.User == "":
+		return &InvalidError{"choose the user whose connections are redirected with --user"}
+	case !userName.MatchString(q.User):
+		return &InvalidError{fmt.Sprintf("%q is no name of a user; use lower-case letters, digits, - and _, at most 31", q.User)}
+	case q.Port < 1 || q.Port > 65535 || q.Port == 443:
+		return &InvalidError{fmt.Sprintf("%d is no port to redirect to; use 1 to 65535, except 443", q.Port)}
+	case !slices.Contains([]string{"", NFTables, IPTables}, q.Backend):
+		return &InvalidError{fmt.Sprintf("%q is no backend; use nftables or iptables", q.Backend)}
+	}
+	return nil
+}
+
+// An InvalidError is about a Request that can never be fulfilled.
+type InvalidError struct{ message string }
+
+func (e *InvalidError) Error() string { return e.message }
+
+// Install makes the user if there is none, and the rules. If the same is installed already, it changes nothing.
+func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
+	if err := q.check(); err != nil {
+		return Status{}, err
+	}
+	if err := ready("install --user " + q.User); err != nil {
+		return Status{}, err
+	}
+	unlock, err := lock(ctx, filepath.Dir(r.dir))
+	if err != nil {
+		return Status{}, err
+	}
+	defer unlock()
+	chosen, err := r.choose(q.Backend)
+	if err != nil {
+		return Status{}, err
+	}
+	now, err := r.status(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	switch {
+	case now.Installed && (now.User != q.User || now.Port != q.Port || q.Backend != "" && now.Backend != q.Backend):
+		return Status{}, fmt.Errorf("a redirect of the user %s to port %d (%s) is installed; run perigee redirect remove first", now.User, now.Port, now.Backend)
+	case now.Installed:
+		return now, r.noteUser(now)
+	}
+	if err := r.refuseLeftovers(ctx, q.User); err != nil {
+		return Status{}, err
+	}
+	isNew, err := r.install(ctx, q, chosen)
+	if err == nil {
+		now, err = r.status(ctx)
+	}
+	if err == nil && (!now.Installed || now.User != q.User || now.Port != q.Port) {
+		err = errors.New("the rules are not there after they were made: " + now.Problem)
+	}
+	if err != nil {
+		return Status{}, errors.Join(err, r.undo(ctx, isNew))
+	}
+	return now, nil
+}
+
+// choose returns the backend to install with.
+func (r *Redirect) choose(name string) (backend, error) {
+	for _, b := range r.backends {
+		if err := b.usable(); b.name() == name || name == "" && err == nil {
+			return b, err
+		}
+	}
+	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
+}
+
+// refuseLeftovers returns an error if there are rules that are not complete, or a user that was made for another install.
+func (r *Redirect) refuseLeftovers(ctx context.Context, name string) error {
+	now, err := r.status(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := r.look(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := madeUsers()
+	if err != nil {
+		return err
+	}
+	other := slices.ContainsFunc(made, func(u user.User) bool { return u.Username != name })
+	if len(found) > 0 || other {
+		return errors.New(now.Problem)
+	}
+	return nil
+}
+
+func (r *Redirect) install(ctx context.Context, q Request, b backend) (isNew bool, err error) {
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return false, err
+	}
+	owner, isNew, err := r.ensureUser(ctx, q.User)
+	if err != nil {
+		return isNew, err
+	}
+	uid, err := strconv.Atoi(owner.Uid)
+	if err != nil {
+		return isNew, err
+	}
+	if uid == 0 {
+		return isNew, errors.New("connections of root are not redirected, because perigee could not reach the cloud itself; choose another user")
+	}
+	s := state{User: q.User, UID: uid, Port: q.Port, Backend: b.name(), System: systemID()}
+	if b.name() == IPTables {
+		s.Made, err = missingChains(ctx)
+	}
+	if before, err := r.readState(); err == nil && before.System == s.System {
+		s.Made = append(s.Made, before.Made...) // of an install whose rules another program has removed
+	}
+	if err = errors.Join(err, r.writeState(s)); err != nil {
+		return isNew, err
+	}
+	return isNew, b.install(ctx, uid, q.Port)
+}
+
+// undo takes back an install that has failed. A user that was there before stays.
+func (r *Redirect) undo(ctx context.Context, isNew bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+	defer cancel()
+	err := r.removeRules(ctx)
+	if isNew {
+		err = errors.Join(err, r.removeUsers(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("what was done could not be undone: %w; run perigee redirect remove", err)
+	}
+	return r.removeState()
+}
+
+// Remove takes back what Install has done, also what is left of one that was killed, and looks whether nothing is left. It returns what
+// there was.
+func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
+	if err := ready("remove"); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(ctx, filepath.Dir(r.dir))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	found, err := r.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := madeUsers()
+	if err != nil {
+		return nil, err
+	}
+	for _, rules := range found {
+		removed = append(removed, "rules of "+rules.backend)
+	}
+	for _, u := range made {
+		removed = append(removed, "user "+u.Username)
+	}
+	if err := r.removeRules(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.removeUsers(ctx); err != nil {
+		return nil, fmt.Errorf("the rules are removed, but %w", err)
+	}
+	if err := r.removeState(); err != nil {
+		return nil, err
+	}
+	if found, err = r.look(ctx); err != nil {
+		return nil, err
+	}
+	if made, err = madeUsers(); err != nil {
+		return nil, err
+	}
+	if len(found) > 0 || len(made) > 0 {
+		return nil, fmt.Errorf("%s were removed, and are there again; does another program restore them?", strings.Join(removed, ", "))
+	}
+	return removed, nil
+}
+
+// removeRules removes the rules of every backend, and the chains that were made for them.
+func (r *Redirect) removeRules(ctx context.Context) error {
+	for _, b := range r.backends {
+		if err := b.remove(ctx); err != nil {
+			return err
+		}
+	}
+	s, err := r.readState()
+	if err != nil || s.System != systemID() {
+		return err // rules and chains end with the system
+	}
+	for _, c := range s.Made {
+		if err := c.removeEmpty(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

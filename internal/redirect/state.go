@@ -1,0 +1,84 @@
+package redirect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"perigee/internal/atomicfile"
+)
+
+// A state is what the last install has noted. Everything that can be read from the system is read there instead.
+type state struct {
+	User    string  `json:"user"`
+	UID     int     `json:"uid"`
+	Port    int     `json:"port"`
+	Backend string  `json:"backend"`
+	System  string  `json:"system"` // the run of the system, and the network namespace, that Made is about
+	Made    []chain `json:"made,omitempty"`
+}
+
+// A chain is one that iptables makes in nf_tables when it is asked for a rule, and does not remove.
+type chain struct {
+	Family string `json:"family"` // ip or ip6
+	Table  string `json:"table"`
+	Name   string `json:"chain"`
+	Whole  bool   `json:"whole"` // the table was made as well
+}
+
+func (r *Redirect) stateFile() string { return filepath.Join(r.dir, "state.json") }
+
+// readState returns the state, which is empty if there is none.
+func (r *Redirect) readState() (state, error) {
+	var s state
+	text, err := os.ReadFile(r.stateFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("state of the redirect: %w; remove the file %s", err, r.stateFile())
+	}
+	return s, nil
+}
+
+// writeState writes the state for every user to read.
+func (r *Redirect) writeState(s state) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(r.dir, 0o755); err != nil { // whatever the umask is
+		return err
+	}
+	if err := atomicfile.Write(r.stateFile(), append(text, '\n')); err != nil {
+		return err
+	}
+	return os.Chmod(r.stateFile(), 0o644)
+}
+
+// noteUser writes the state again if it does not name what is installed.
+func (r *Redirect) noteUser(now Status) error {
+	s, err := r.readState()
+	if err == nil && s.User == now.User && s.UID == now.UID && s.Port == now.Port && s.Backend == now.Backend {
+		return nil
+	}
+	return r.writeState(state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend})
+}
+
+// removeState removes the state and its directory, unless there is something else in it.
+func (r *Redirect) removeState() error {
+	if err := os.Remove(r.stateFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_ = os.Remove(r.dir)
+	return nil
+}

@@ -1,0 +1,179 @@
+package route
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/match"
+)
+
+// How much an error repeats: of a model's name, and of the messages of the upstreams after the first.
+const (
+	maxNamed = 100
+	maxWords = 200
+	maxRest  = 3 // upstreams after the first
+)
+
+// A failure is a failed attempt; for the record also the last one, which was answered, without an error.
+type failure struct {
+	upstream string
+	err      error
+	account  string        // that had begun to answer; empty: none
+	usage    perigee.Usage // of the attempt
+
+	why      string // it was asked
+	took     time.Duration
+	recorded bool // the attempt is in the record already
+}
+
+type failures []failure
+
+// spent is the usage of all of them.
+func (list failures) spent() (total perigee.Usage) {
+	for _, f := range list {
+		total = total.Plus(f.usage)
+	}
+	return total
+}
+
+// recordAttempts adds the failures to the record of the call, except for those that the upstream has recorded itself.
+func (list failures) recordAttempts(log *perigee.CallLog) {
+	for i := range list {
+		f := &list[i]
+		if f.recorded {
+			continue
+		}
+		f.recorded = true
+		step := perigee.Attempt{Upstream: f.upstream, Why: f.why, Took: f.took}
+		if e := perigee.AsError(f.err); e != nil {
+			step.Account, step.Class, step.Error = e.Account, e.Class, e.Message
+		}
+		log.AddAttempt(step)
+	}
+}
+
+// charge returns the error that a call ends with, with the usage of its attempts and the last account that had begun to answer.
+func (list failures) charge(err error) error {
+	e := *perigee.AsError(err)
+	e.Cause, e.Usage = err, list.spent()
+	for _, f := range list {
+		e.Account = cmp.Or(f.account, e.Account)
+	}
+	return &e
+}
+
+// failure is the error to report when no upstream answered: the first that is not about a missing model, since that one can pass,
+// with a summary of the rest; and when no upstream has the model, which models there are.
+func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Origin, failed failures) error {
+	if len(failed) == 0 {
+		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
+	}
+	if trouble := slices.DeleteFunc(slices.Clone(failed), isMissing); len(trouble) > 0 {
+		return trouble.combined()
+	}
+	var asked []string
+	for _, f := range failed {
+		asked = append(asked, f.upstream)
+	}
+	known := r.known(ctx)
+	if slices.Contains(known, found.model) {
+		return failed[0].err // the model is there: something else about the request was not found
+	}
+	e := perigee.Errorf(perigee.ClassNotFound, "no model %q%s at %s", perigee.Clip(found.model, maxNamed), found.origin(), strings.Join(asked, ", "))
+	e.Upstream, e.Model = failed[0].upstream, found.model
+	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
+		e.Cause, e.Details = provider, provider.Details
+	}
+	known = slices.DeleteFunc(known, func(name string) bool {
+		return !origin.Allows(name) && !origin.Allows(r.Model(name)) || found.embeds && !strings.Contains(name, "embed")
+	})
+	return e.WithHint("%s", r.advice(found, known))
+}
+
+// advice names a model to ask for instead of one that no upstream has. Some clients do not send the configured name but one of
+// their own; only an alias helps there.
+func (r *Router) advice(found resolved, known []string) string {
+	near, nearest := match.Nearest(found.model, known, 3), ""
+	parts := []string{"perigee models lists the available models"}
+	switch {
+	case len(near) > 0:
+		nearest = near[0]
+		parts[0] = "the nearest names are " + strings.Join(near, ", ")
+	case len(known) > 0:
+		parts[0] = "available models include " + strings.Join(known[:min(3, len(known))], ", ") + "; perigee models lists all"
+	}
+	usual := r.opts.Default
+	if !slices.Contains(known, usual) || found.asked == "" {
+		usual = ""
+	}
+	if usual != "" && !slices.Contains(near, usual) {
+		parts = append(parts, "the default is "+usual)
+	}
+	if found.aliased || found.asked == "" || nearest != "" && match.SameNumbers(nearest, found.model) {
+		return strings.Join(parts, "; ") // a typing error, in the configuration or in the client
+	}
+	if instead := cmp.Or(nearest, usual); instead != "" {
+		parts = append(parts, fmt.Sprintf("if the client chose this name itself, add %s: %s to models.aliases in perigee's configuration",
+			perigee.Clip(found.model, maxNamed), instead))
+	} else {
+		parts = append(parts, "if the client chose this name itself, set models.aliases or models.fallback in perigee's configuration")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// isMissing says whether a failure is only that something was not found.
+func isMissing(f failure) bool { return perigee.AsError(f.err).Class == perigee.ClassNotFound }
+
+// allMissing says whether that is so for all of them.
+func allMissing(failed failures) bool {
+	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
+}
+
+// combined is the first error, with a summary of the errors of the other upstreams.
+func (list failures) combined() error {
+	first := list[0]
+	var rest []failure // each upstream once, with what it said last
+	for _, f := range list[1:] {
+		rest = slices.DeleteFunc(rest, func(o failure) bool { return o.upstream == f.upstream })
+		if f.upstream != first.upstream {
+			rest = append(rest, f)
+		}
+	}
+	if len(rest) == 0 {
+		return first.err
+	}
+	e := *perigee.AsError(first.err)
+	e.Cause = first.err
+	if !strings.HasPrefix(e.Message, "upstream "+first.upstream) {
+		e.Message = first.upstream + ": " + e.Message
+	}
+	var after strings.Builder
+	for _, f := range rest[:min(len(rest), maxRest)] {
+		fmt.Fprintf(&after, "; then %s: %s", f.upstream, f.words())
+	}
+	if more := len(rest) - maxRest; more > 0 {
+		fmt.Fprintf(&after, "; and %d more", more)
+	}
+	e.Message = strings.TrimRight(e.Message, ".") + after.String()
+	if e.Public != "" {
+		e.Public = strings.TrimRight(e.Public, ".") + after.String()
+	}
+	return &e
+}
+
+// words is the message of an upstream for clients, without its name.
+func (f failure) words() string {
+	e := perigee.AsError(f.err)
+	text := e.Message
+	if e.Public != "" {
+		text = e.Public
+	}
+	text = strings.TrimPrefix(text, "upstream "+f.upstream)
+	return perigee.Clip(strings.TrimRight(strings.TrimLeft(text, ": "), "."), maxWords)
+}

@@ -1,0 +1,194 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// telling is an upstream that keeps its own steps.
+type telling struct {
+	*source
+	step perigee.Attempt
+}
+
+func (u telling) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	req.Log.AddAttempt(u.step)
+	return u.source.Stream(ctx, req)
+}
+
+// tried formats attempts: the upstream, the reason, and the outcome.
+func tried(log *perigee.CallLog) string {
+	var list []string
+	for _, s := range log.Attempts() {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", s.Upstream, s.Why, s.Class)))
+	}
+	return strings.Join(list, ", ")
+}
+
+// What was tried is on record whenever there was more than one try, and only then: up to the one that answered, or to the last that
+// did not.
+func TestStepsExplainTheResult(t *testing.T) {
+	own := telling{fails(perigee.ClassExhausted), perigee.Attempt{Upstream: "b", Why: "its own words", Class: perigee.ClassExhausted}}
+	broken := &source{events: []perigee.Event{{Kind: perigee.EventText, Text: "half"}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")}
+	for _, test := range []struct {
+		name    string
+		targets []perigee.Upstream
+		want    string
+	}{
+		{"the first answers", []perigee.Upstream{says("one"), says("two")}, ""},
+		{"the only one fails", []perigee.Upstream{fails(perigee.ClassUnavailable)}, ""},
+		{"the request is at fault", []perigee.Upstream{fails(perigee.ClassInvalid), says("two")}, ""},
+		{"the second answers", []perigee.Upstream{fails(perigee.ClassCapacity), says("two")}, "a (upstream 1 of 2 for m) capacity, b (upstream 2 of 2 for m)"},
+		{"the second breaks off", []perigee.Upstream{fails(perigee.ClassCapacity), broken}, "a (upstream 1 of 2 for m) capacity, b (upstream 2 of 2 for m) unavailable"},
+		{"both fail", []perigee.Upstream{fails(perigee.ClassUnavailable), fails(perigee.ClassExhausted)},
+			"a (upstream 1 of 2 for m) unavailable, b (upstream 2 of 2 for m) exhausted"},
+		{"the second says so itself", []perigee.Upstream{fails(perigee.ClassUnavailable), own}, "a (upstream 1 of 2 for m) unavailable, b (its own words) exhausted"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var targets []Target
+			for i, u := range test.targets {
+				targets = append(targets, Target{string(rune('a' + i)), u})
+			}
+			req := request("m")
+			req.Log = &perigee.CallLog{}
+			for range router(t, Options{Targets: targets}).Stream(t.Context(), req) {
+			}
+			if got := tried(req.Log); got != test.want {
+				t.Errorf("tried %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A model that took the place of another was not the first try either.
+func TestStepsOfAReplacement(t *testing.T) {
+	a := &replacing{}
+	req := request("gemini-2.0-flash")
+	req.Log = &perigee.CallLog{}
+	for _, err := range router(t, Options{Targets: []Target{{"a", a}}}).Stream(t.Context(), req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := tried(req.Log)
+	if len(a.asked) != 2 || got != "a (upstream 1 of 1 for gemini-2.0-flash) not_found, a (upstream 1 of 1 for "+a.asked[1]+")" {
+		t.Errorf("asked %q, tried %q", a.asked, got)
+	}
+}
+
+// replacing is an upstream that has every model but the first that it is asked for.
+type replacing struct{ asked []string }
+
+func (u *replacing) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	u.asked = append(u.asked, req.Model)
+	if len(u.asked) == 1 {
+		return fails(perigee.ClassNotFound).Stream(ctx, req)
+	}
+	return says("instead").Stream(ctx, req)
+}
+
+func TestStepsOfACount(t *testing.T) {
+	req := request("m")
+	req.Log = &perigee.CallLog{}
+	if _, err := router(t, Options{Targets: []Target{{"a", &source{}}}}).CountTokens(t.Context(), req); err != nil || len(req.Log.Attempts()) != 0 {
+		t.Errorf("%v, tried %s", err, tried(req.Log))
+	}
+	if _, err := router(t, Options{Targets: []Target{{"a", fails(perigee.ClassCapacity)}, {"b", &source{}}}}).CountTokens(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tried(req.Log), "a (upstream 1 of 2 for m) capacity, b (upstream 2 of 2 for m)"; got != want {
+		t.Errorf("tried %q, want %q", got, want)
+	}
+}
+
+// The error for a call that no upstream answers names each of them, briefly.
+func TestTheErrorNamesAllWhoFailed(t *testing.T) {
+	fails := func(class perigee.Class, text string) *source { return &source{err: perigee.Errorf(class, "%s", text)} }
+	hidden := &perigee.Error{Class: perigee.ClassUnavailable, Message: "the file /x is gone", Public: "our own trouble"}
+	for _, test := range []struct {
+		name    string
+		targets []Target
+		want    string
+		told    string // to clients, when that is something else
+	}{
+		{"one", []Target{{"s1", fails(perigee.ClassUnavailable, "upstream s1 cannot be reached")}}, "upstream s1 cannot be reached", ""},
+		{"both are dead", []Target{{"s1", fails(perigee.ClassUnavailable, "upstream s1 cannot be reached: refused")}, {"s2", fails(perigee.ClassUnavailable, "upstream s2 cannot be reached: refused")}},
+			"upstream s1 cannot be reached: refused; then s2: cannot be reached: refused", ""},
+		{"each in its own words", []Target{{"s1", fails(perigee.ClassExhausted, "no quota.")}, {"s2", fails(perigee.ClassUnauthenticated, "upstream s2: the key is refused.")}},
+			"s1: no quota; then s2: the key is refused", ""},
+		{"one has not got the model", []Target{{"s1", fails(perigee.ClassExhausted, "no quota")}, {"s2", fails(perigee.ClassNotFound, "no m")}}, "no quota", ""},
+		{"a long story", []Target{{"s1", fails(perigee.ClassExhausted, "no quota")}, {"s2", fails(perigee.ClassUnavailable, strings.Repeat("x", 5000))}},
+			"s1: no quota; then s2: " + strings.Repeat("x", maxWords-len("…")) + "…", ""},
+		{"many", []Target{{"s1", fails(perigee.ClassCapacity, "full")}, {"s2", fails(perigee.ClassCapacity, "full")}, {"s3", fails(perigee.ClassCapacity, "full")},
+			{"s4", fails(perigee.ClassCapacity, "full")}, {"s5", fails(perigee.ClassCapacity, "full")}}, "s1: full; then s2: full; then s3: full; then s4: full; and 1 more", ""},
+		{"the first is our own business", []Target{{"s1", &source{err: hidden}}, {"s2", fails(perigee.ClassCapacity, "full")}}, "s1: the file /x is gone; then s2: full", "our own trouble; then s2: full"},
+		{"the second is our own business", []Target{{"s1", fails(perigee.ClassCapacity, "full")}, {"s2", &source{err: hidden}}}, "s1: full; then s2: our own trouble", ""},
+	} {
+		_, err := ask(router(t, Options{Targets: test.targets}), "m")
+		e := perigee.AsError(err)
+		if e.Message != test.want || e.Public != test.told {
+			t.Errorf("%s: %q (%q)\nwant %q (%q)", test.name, e.Message, e.Public, test.want, test.told)
+		}
+		if first := test.targets[0].Upstream.(*source).err; !errors.Is(err, first) || e.Class != perigee.AsError(first).Class {
+			t.Errorf("%s: the first error is lost in %+v", test.name, e)
+		}
+	}
+}
+
+// A name that the client did not write is told together with the one that it wrote.
+func TestNobodyHasWhatAnAliasStandsFor(t *testing.T) {
+	for asked, want := range map[string]string{
+		"gemini-3-flsh": `no model "gemini-3-flsh" at s; the nearest names are gemini-3-flash`,
+		"gpt-4o":        `no model "gemini-3-flsh" (asked as gpt-4o) at s; the nearest names are gemini-3-flash`,
+		"":              `no model "gemini-3-flsh" (models.default, as the request names none) at s; the nearest names are gemini-3-flash`,
+	} {
+		s := fails(perigee.ClassNotFound)
+		s.models = []string{"gemini-3-flash"}
+		r := router(t, Options{Targets: []Target{{"s", s}}, Default: "gpt-4o", Aliases: map[string]string{"gpt-4o": "gemini-3-flsh"}})
+		if _, err := ask(r, asked); err == nil || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", asked, err, want)
+		}
+		if _, err := r.Missing(t.Context(), asked); err == nil || err.Error() != want {
+			t.Errorf("%q is missing: %v\nwant %s", asked, err, want)
+		}
+	}
+}
+
+// BenchmarkStream is the ordinary call: the first upstream answers.
+func BenchmarkStream(b *testing.B) {
+	r, err := New(Options{Targets: []Target{{"a", quiet{}}, {"b", quiet{}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := request("m")
+	req.Log = &perigee.CallLog{}
+	b.ReportAllocs()
+	for b.Loop() {
+		for range r.Stream(b.Context(), req) {
+		}
+	}
+	if len(req.Log.Attempts()) > 0 {
+		b.Error("there are steps")
+	}
+}
+
+// quiet is an upstream that answers without remembering.
+type quiet struct{}
+
+var quietEvents = says("yes").events
+
+func (quiet) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		for _, ev := range quietEvents {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}

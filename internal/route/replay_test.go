@@ -1,0 +1,73 @@
+package route
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// replayAt is a request that repeats a call at one upstream.
+func replayAt(upstream, model string) *perigee.Request {
+	req := request(model)
+	req.Replay = perigee.Replay{Of: "c0", Upstream: upstream}
+	return req
+}
+
+func TestReplayAtOneUpstream(t *testing.T) {
+	down := perigee.Errorf(perigee.ClassUnavailable, "down")
+	first, second := says("first"), says("second")
+	r := router(t, Options{Targets: []Target{{"a", first}, {"b", second}, {"c", &source{err: down}}},
+		Rules: []Rule{{Match: "m", To: []string{"a"}}}, Aliases: map[string]string{"alias": "m"}})
+	for _, model := range []string{"m", "alias"} { // the rule does not count, the alias does
+		if heard, err := askFor(r, replayAt("b", model)); err != nil || !strings.Contains(heard, "second") {
+			t.Errorf("%s: %s, %v", model, heard, err)
+		}
+	}
+	if !slices.Equal(second.asked, []string{"m", "m"}) || len(first.asked) != 0 {
+		t.Errorf("asked %q and %q", first.asked, second.asked)
+	}
+	if _, err := askFor(r, replayAt("c", "m")); err == nil || len(first.asked) != 0 {
+		t.Errorf("another upstream was asked: %q, %v", first.asked, err)
+	}
+	for name, err := range map[string]error{
+		"stream": func() error { _, err := askFor(r, replayAt("x", "m")); return err }(),
+		"count":  func() error { _, err := r.CountTokens(t.Context(), replayAt("x", "m")); return err }(),
+		"embed": func() error {
+			_, err := r.Embed(t.Context(), &perigee.EmbedRequest{Origin: replayAt("x", "m").Origin, Model: "m"})
+			return err
+		}(),
+		"raw": r.SendRaw(t.Context(), &perigee.RawRequest{Origin: replayAt("x", "m").Origin}, nil),
+	} {
+		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || e.Error() != `there is no upstream "x"; the upstreams are a, b, c` {
+			t.Errorf("%s at an upstream that there is not: %v", name, err)
+		}
+	}
+}
+
+// A rawSource answers every recorded request with its own bytes.
+type rawSource struct{ source }
+
+func (s *rawSource) SendRaw(_ context.Context, r *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
+	return answer(perigee.RawAnswer{Status: 200, Body: strings.NewReader(string(r.Sent))})
+}
+
+func TestRawRequestsGoToTheUpstreamThatTheReplayNames(t *testing.T) {
+	r := router(t, Options{Targets: []Target{{"a", says("x")}, {"b", perigee.Passthrough{Upstream: &rawSource{}}}}})
+	got := ""
+	err := r.SendRaw(t.Context(), &perigee.RawRequest{Origin: replayAt("b", "m").Origin, Sent: []byte("{}")}, func(a perigee.RawAnswer) error {
+		raw, err := io.ReadAll(a.Body)
+		got = string(raw)
+		return err
+	})
+	if err != nil || got != "{}" {
+		t.Errorf("%q, %v", got, err)
+	}
+	err = r.SendRaw(t.Context(), &perigee.RawRequest{Origin: replayAt("a", "m").Origin}, nil)
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnimplemented || !strings.Contains(e.Message, "upstream a ") {
+		t.Errorf("an upstream that cannot: %v", err)
+	}
+}

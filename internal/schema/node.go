@@ -1,0 +1,203 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"perigee/internal/rawjson"
+)
+
+// A node is one value of a JSON text.
+type node struct {
+	kind     rawjson.Kind
+	alias    bool // its name is another spelling of the keyword
+	isSchema bool // it has a member that only schemas have
+	isMap    bool // it has members that are no keywords and that are schemas, or maps of them
+
+	height   int      // see heightOf
+	key      *keyword // that its name is, if it is a member of an object, or noKeyword
+	name     string
+	raw      []byte // as it stands in the text
+	children []*node
+	index    map[string]*node // of its members, see member
+	required *node            // its member "required", if that is a boolean: then it belongs to the object around
+}
+
+// parse reads a text that passed rawjson.Check, and counts its values.
+func parse(text []byte, r rules) (root *node, values int) {
+	p := parser{rules: r, text: text, cursor: rawjson.NewCursor(text)}
+	return p.value(), p.values
+}
+
+type parser struct {
+	rules
+	text   []byte
+	cursor *rawjson.Cursor
+	values int
+}
+
+func (p *parser) value() *node {
+	p.values++
+	n := &node{kind: p.cursor.Kind(), key: noKeyword}
+	start := p.cursor.Offset()
+	switch n.kind {
+	case rawjson.Object:
+		n.children = make([]*node, 0, 6)
+		for name := range p.cursor.Object() {
+			known := byName[string(name)]
+			m := p.value()
+			if known != nil {
+				m.key, m.name = known, known.name // which takes no memory
+			}
+			if m.name != string(name) {
+				m.name, m.alias = string(name), known != nil
+			}
+			n.add(m)
+		}
+	case rawjson.Array:
+		for range p.cursor.Array() {
+			n.children = append(n.children, p.value())
+		}
+	default:
+		p.cursor.Skip()
+	}
+	end := p.cursor.Offset()
+	n.raw = p.text[start:end:end]
+	n.height = p.heightOf(n, false)
+	return n
+}
+
+// add adds a member, and keeps what it says about the object.
+func (n *node) add(m *node) {
+	n.children = append(n.children, m)
+	switch {
+	case m.key == noKeyword:
+		n.isMap = n.isMap || m.kind == rawjson.Object && (m.isSchema || m.isMap)
+	case m.kind == m.key.proves, m.key.name == "type" && kindNamed(m) != kindUnknown:
+		n.isSchema = true
+	case m.key.name == "required" && m.kind == rawjson.Bool:
+		n.required = m
+	}
+}
+
+// part returns the last member with the keyword, or nil. A member that is null or a misplaced property does not count.
+func (n *node) part(keyword string) *node {
+	for i := len(n.children) - 1; i >= 0; i-- {
+		if m := n.children[i]; m.key.name == keyword && (m.kind != rawjson.Null || keyword == "const") && !m.misplaced() {
+			return m
+		}
+	}
+	return nil
+}
+
+// member returns the member of that name, or nil. Members of one object have different names.
+func (n *node) member(name string) *node {
+	if n.index == nil {
+		n.index = make(map[string]*node, len(n.children))
+		for _, m := range n.object() {
+			n.index[m.name] = m
+		}
+	}
+	return n.index[name]
+}
+
+// misplaced says whether a member with a schema as its value can only be a property that stands outside of "properties".
+func (n *node) misplaced() bool {
+	return n.kind == rawjson.Object && (n.isSchema && n.key.noObject || n.isMap && n.key == noKeyword)
+}
+
+// elements returns what is in a list, and nothing for other values and nil.
+func (n *node) elements() []*node {
+	if n == nil || n.kind != rawjson.Array {
+		return nil
+	}
+	return n.children
+}
+
+// object returns the members of an object, and nothing for other values and nil.
+func (n *node) object() []*node {
+	if n == nil || n.kind != rawjson.Object {
+		return nil
+	}
+	return n.children
+}
+
+func (n *node) isTrue() bool  { return n.kind == rawjson.Bool && n.raw[0] == 't' }
+func (n *node) isFalse() bool { return n.kind == rawjson.Bool && n.raw[0] == 'f' }
+
+// text returns what a string says, and any other value as it stands.
+func (n *node) text() string {
+	if n.kind != rawjson.String {
+		return string(n.raw)
+	}
+	return rawjson.NewCursor(n.raw).String()
+}
+
+// inner returns a string as it stands between its quotes.
+func (n *node) inner() []byte { return n.raw[1 : len(n.raw)-1] }
+
+// written returns the value as the string that stands for it in an enumeration.
+func (n *node) written() string {
+	switch n.kind {
+	case rawjson.Object, rawjson.Array:
+		text, _ := compact(n.raw, len(n.raw))
+		return text
+	}
+	return n.text()
+}
+
+// plain returns the value as a description repeats it: strings without quotes, unless they are empty. It is false where
+// the value is longer than limit.
+func (n *node) plain(limit int) (text string, ok bool) {
+	switch n.kind {
+	case rawjson.String:
+		if len(n.raw) > len(`""`)+len(`\u0000`)*limit {
+			return "", false
+		}
+		if text = n.text(); text == "" {
+			text = `""`
+		}
+		return text, len(text) <= limit
+	case rawjson.Object, rawjson.Array:
+		return compact(n.raw, limit)
+	}
+	return string(n.raw), true
+}
+
+// compact returns a JSON text without white space. It is false where the text is longer than limit, or so much longer
+// with its white space that it is not worth looking at.
+func compact(raw []byte, limit int) (text string, ok bool) {
+	if len(raw) > 20*limit {
+		return "", false
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return "", false
+	}
+	return b.String(), b.Len() <= limit
+}
+
+// clip cuts text to at most n bytes, not inside a character.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// allNames says whether a list is not empty and consists of different strings that are all names.
+func allNames(list *node, isName func(string) bool) bool {
+	seen := map[string]bool{}
+	for _, m := range list.elements() {
+		name := m.text()
+		if m.kind != rawjson.String || seen[name] || !isName(name) {
+			return false
+		}
+		seen[name] = true
+	}
+	return len(seen) > 0
+}

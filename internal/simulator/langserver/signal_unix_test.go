@@ -1,0 +1,11 @@
+//go:build !windows
+
+package langserver
+
+import (
+	"os"
+	"syscall"
+)
+
+// signalZero fails if the process is gone.
+func signalZero(p *os.Process) error { return p.Signal(syscall.Signal(0)) }

@@ -1,0 +1,230 @@
+// Package engine opens the database of a store and runs statements on it. The database is an SQLite file, for one daemon, or
+// PostgreSQL, which several replicas share. It knows no tables: the store brings the migrations and writes statements that both
+// understand. Where they differ by a few words, those are fields of Dialect; where they differ in what has to be done, there is a
+// Driver for each.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// Options say which database to open.
+type Options struct {
+	Path       string         // of the SQLite file
+	URL        perigee.Secret // postgres://…; then Path is not used
+	ReadOnly   bool           // create and change nothing
+	Migrations fs.FS          // 0001_name.sql and so on
+	Hot        []string       // statements that transactions run often; each has its arguments in order, each once
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// A DB is an open database. Its methods may be called concurrently.
+type DB struct {
+	Dialect
+	Driver Driver
+	Read   *sql.DB
+	Write  *sql.DB              // nil: read-only. The same as Read where one pool does for both
+	hot    map[string]*sql.Stmt // prepared once for the one writing connection of SQLite; see Options.Hot
+	leases *sql.DB              // for Lease, whose transactions stay open for a while; nil: the database is not shared
+	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan struct{} with one place, which
+	// the lease takes.
+	refreshing sync.Map
+}
+
+// A Dialect is how the SQL of two engines differs. Empty statements have nothing to do.
+type Dialect struct {
+	Name    string              // of the database, for a person; without a password
+	Shared  bool                // with other processes that do the same
+	Timeout time.Duration       // bounds work that is not bounded otherwise; 0: it cannot hang
+	Text    func(string) string // the part of a text that can be stored
+
+	Bytewise   string // behind an expression: compare it as bytes
+	Listed     string // a query for the texts in $1, which is a JSON array
+	LockRows   string // behind a query for rows by id: other transactions wait for these rows
+	SkipLocked string // behind a query: lock its rows, and leave those out that another transaction has locked
+
+	lock, tryLock string // other transactions with the same $1 wait until this one ends
+	tables        string // how many tables there are where ours would be, and whether they are ours
+	elsewhere     string // what to do when they are another program's
+	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
+	warm          int    // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
+}
+
+// A Driver does what SQLite and PostgreSQL do each in their own way.
+type Driver interface {
+	// Open returns pools of connections, of which it has used at most the one for reading: already the writer's settings
+	// change an SQLite file. Where one pool does for both they are the same. Read-only, write is nil and nothing is created.
+	Open(ctx context.Context, readOnly bool) (read, write *sql.DB, err error)
+	// Transact runs work in a transaction. A durable one has reached the disk when it returns.
+	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
+	// Sizes says how much the database takes, in all and for each table with its indexes.
+	Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
+	// Compact returns free space to the file system.
+	Compact(ctx context.Context, db *sql.DB, c Compaction) (note string, err error)
+	// Advice classifies an error of the database and says what to do about it.
+	Advice(err error) (class perigee.Class, hint string)
+}
+
+// A Compaction says what to compact.
+type Compaction struct {
+	Tables    []string
+	Online    bool  // calls are being answered: nothing may keep them waiting for long
+	MaxOnline int64 // bytes of a database that may be rewritten then
+}
+
+// Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are created if they are
+// missing; a PostgreSQL database has to be there. A database of a newer perigee, or of another program, is refused unchanged.
+// Where nothing may be created and there is no database, the error is of perigee.ClassNotFound.
+func Open(ctx context.Context, opts Options) (*DB, error) {
+	migrations, err := readMigrations(opts.Migrations)
+	if err != nil {
+		return nil, err
+	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	db := newSQLite(opts)
+	if !opts.URL.IsZero() {
+		if db, err = newPostgres(opts); err != nil {
+			return nil, err
+		}
+	}
+	if err := db.open(ctx, migrations, opts); err != nil {
+		_ = db.Close()
+		db.Explain("open", &err)
+		return nil, err
+	}
+	return db, nil
+}
+
+// open looks before anything is written.
+func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (err error) {
+	if db.Read, db.Write, err = db.Driver.Open(ctx, opts.ReadOnly); err != nil {
+		return err
+	}
+	tables, version, err := db.version(ctx)
+	switch {
+	case err != nil:
+		return err
+	case version > len(migrations):
+		return errNewer(version, len(migrations))
+	case opts.ReadOnly && version <= 0:
+		return errNoDatabase()
+	case opts.ReadOnly && version < len(migrations):
+		e := perigee.Errorf(perigee.ClassUnavailable, "the database %s is at schema version %d and this perigee reads version %d",
+			db.Name, version, len(migrations)).WithHint("run `perigee serve` once, which migrates the database")
+		e.Cause = ErrOlder
+		return e
+	case opts.ReadOnly:
+		return nil
+	case version < 0 && tables > 0:
+		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", db.Name).WithHint("%s", db.elsewhere)
+	}
+	switchToWAL(ctx, db.Write)
+	applied, err := db.migrate(ctx, migrations, opts.Now)
+	if err != nil {
+		return err
+	}
+	if applied > 0 {
+		opts.Logger.DebugContext(ctx, "database schema brought up to date", "database", db.Name, "version", len(migrations))
+	}
+	return db.warmUp(ctx, opts.Hot)
+}
+
+// version says how many tables there are, and the version of the schema; -1: the tables, if there are any, are not ours.
+func (db *DB) version(ctx context.Context) (tables, version int, err error) {
+	var ours bool
+	err = db.Read.QueryRowContext(ctx, db.tables).Scan(&tables, &ours)
+	if err != nil || !ours {
+		return tables, -1, err
+	}
+	version, err = schemaVersion(ctx, db.Read)
+	return tables, version, err
+}
+
+// warmUp prepares the hot statements and opens the connections for reading, which the pool keeps, with the file and the log of
+// each. Opened when a query needs it, a connection can fail for want of a file descriptor; one that gets the file and not the
+// log sees an old database, or an empty one: "no such table".
+func (db *DB) warmUp(ctx context.Context, hot []string) error {
+	if db.warm == 0 {
+		return nil
+	}
+	for _, text := range hot {
+		statement, err := db.Write.PrepareContext(ctx, placeholders.ReplaceAllString(text, "?"))
+		if err != nil {
+			return err
+		}
+		db.hot[text] = statement
+	}
+	for range db.warm {
+		conn, err := db.Read.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }() // all at the end: each has to be another one
+		if _, err := schemaVersion(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errNoDatabase() *perigee.Error {
+	return perigee.Errorf(perigee.ClassNotFound, "no calls recorded yet").
+		WithHint("start `perigee serve` and send a request through it")
+}
+
+// Close closes the database. Transactions that are under way end with an error or finish first.
+func (db *DB) Close() error {
+	var errs []error
+	// The writer goes last: SQLite's last connection moves the log into the database file and removes it.
+	for _, pool := range []*sql.DB{db.leases, db.Read, db.Write} {
+		if pool != nil {
+			errs = append(errs, pool.Close()) // closing a pool twice does nothing
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Writable returns an error where nothing may be changed.
+func (db *DB) Writable(doing string) error {
+	if db.Write == nil {
+		return perigee.Errorf(perigee.ClassInternal, "%s %s: the database was opened read-only", doing, db.Name)
+	}
+	return nil
+}
+
+// ErrTimeout says that the database did not answer within the time limit of the DB itself.
+var ErrTimeout = errors.New("the database did not answer in time")
+
+// Explain turns an error of the database into one that says what to do about it. Errors that say so already, and the end of a
+// context, stay as they are. It is deferred with the error that a function returns.
+func (db *DB) Explain(doing string, err *error) {
+	if *err == nil || errors.Is(*err, context.Canceled) || errors.Is(*err, context.DeadlineExceeded) {
+		return
+	}
+	if _, ok := errors.AsType[*perigee.Error](*err); ok {
+		return
+	}
+	class, hint := perigee.ClassUnavailable, "check the database and the way to it"
+	if !errors.Is(*err, ErrTimeout) {
+		class, hint = db.Driver.Advice(*err)
+	}
+	e := perigee.Errorf(class, "%s %s: %w", doing, db.Name, *err).WithHint("%s", hint)
+	e.Public = "perigee cannot use its database at the moment"
+	if isDamage(*err) {
+		e.Cause = errors.Join(ErrDamaged, *err)
+	}
+	*err = e
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"perigee"
+)
+
+// selectSizes adds the pages of indexes to those of their table.
+const selectSizes = `SELECT coalesce(t.tbl_name, d.name), sum(d.pgsize)
+	FROM (SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE) AS d LEFT JOIN sqlite_schema AS t ON t.name = d.name GROUP BY 1`
+
+// Sizes looks at each page of the file, which takes seconds for gigabytes.
+func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error) {
+	report.Engine = "sqlite"
+	for name, into := range map[string]*int64{f.path: &report.Bytes, f.path + "-wal": &report.Log} {
+		info, err := os.Stat(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return report, nil, err
+		}
+		if err == nil {
+			*into = info.Size()
+		}
+	}
+	report.Bytes += report.Log
+	var pages pageCounts
+	if pages, err = countPages(ctx, db); err != nil {
+		return report, nil, err
+	}
+	report.Free = pages.free * pages.size
+	tables, err = tableSizes(ctx, db, selectSizes)
+	return report, tables, err
+}
+
+// pageCounts are the pages of a database file.
+type pageCounts struct {
+	size, all, free int64
+	incremental     bool // free pages can be given back a few at a time
+}
+
+func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
+	var vacuum int
+	for pragma, into := range map[string]any{
+		"page_size": &p.size, "page_count": &p.all, "freelist_count": &p.free, "auto_vacuum": &vacuum,
+	} {
+		if err := db.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(into); err != nil {
+			return p, err
+		}
+	}
+	p.incremental = vacuum == 2
+	return p, nil
+}
+
+const (
+	// returnSome returns so many pages in one transaction. Writers wait for that, for some milliseconds.
+	returnSome   = `PRAGMA incremental_vacuum(256)`
+	compactSpace = 64 << 20 // on disk at most, for the log while pages are moved
+)
+
+// logWhileMoving is what the log may take while pages are moved: about the size of the file, and some for its index.
+func logWhileMoving(pages pageCounts) int64 {
+	return min(compactSpace, pages.all*pages.size+pages.all*pages.size/10+256<<10)
+}
+
+// Compact returns the free pages. A file that was made by a version without incremental vacuum is rewritten once, which writers
+// wait for.
+func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, c Compaction) (note string, err error) {
+	pages, err := countPages(ctx, db)
+	if err != nil {
+		return "", err
+	}
+	used := (pages.all - pages.free) * pages.size
+	switch {
+	case pages.incremental:
+		if err := f.wantSpace(logWhileMoving(pages)); err != nil {
+			return "", err
+		}
+		err = f.returnPages(ctx, db)
+	case c.Online && used > c.MaxOnline:
+		return "", perigee.Errorf(perigee.ClassUnavailable,
+			"%s has to be rewritten once, and its %d MiB would keep calls waiting", f.path, used>>20).
+			WithHint("stop perigee and run `perigee store compact`; after that this works while perigee runs")
+	default:
+		if err := f.wantSpace(2*used + used/10 + logWhileMoving(pages)); err != nil { // the copy, and the log that it comes back in
+			return "", err
+		}
+		err = f.rewrite(ctx, db)
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", f.shorten(ctx, db)
+}
+
+// shorten moves the log into the file, which gets shorter by that. Where a reader keeps it from doing so, the next checkpoint
+// does it: writers would wait as long as this does.
+func (f *sqliteFile) shorten(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 200"); err != nil {
+		return err
+	}
+	var busy, frames, moved int
+	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
+	restore(ctx, conn, "PRAGMA busy_timeout = 5000")
+	return err
+}
+
+// returnPages moves pages from the end of the file to free ones, a few at a time. Other transactions can run between two of them.
+func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
+	for {
+		pages, err := countPages(ctx, db)
+		if err != nil || pages.free == 0 {
+			return err
+		}
+		// Each row that is read is a page that was moved.
+		rows, err := db.QueryContext(ctx, returnSome)
+		if err := eachRow(rows, err, func(Row) error { return nil }); err != nil {
+			return err
+		}
+		after, err := countPages(ctx, db)
+		if err != nil || after.free >= pages.free && after.all >= pages.all {
+			return err
+		}
+	}
+}
+
+// rewrite makes the file anew, so that next time its free pages can be returned a few at a time.
+func (f *sqliteFile) rewrite(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	for _, statement := range []string{"PRAGMA auto_vacuum = INCREMENTAL", "VACUUM"} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wantSpace returns an error when the disk of the database has less than so many bytes left. Where that is not known it is tried.
+func (f *sqliteFile) wantSpace(bytes int64) error {
+	free, known := freeSpaceOf(filepath.Dir(f.path))
+	if !known || free >= bytes {
+		return nil
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "compacting %s needs %d KiB, and its disk has %d KiB left",
+		f.path, bytes>>10, free>>10).WithHint("%s", freeSpace)
+}

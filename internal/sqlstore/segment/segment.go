@@ -1,0 +1,398 @@
+// Package segment cuts stored responses into segments that conversations share. Input and output of a response are one list of
+// items, cut into segments; the id of a segment is the digest of the key, the segment before it and its text. The list is the
+// path from its last segment to the first, so responses that begin alike have the same segments there.
+//
+// The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A client that sends the whole
+// conversation with each call has all of its items named anew each time. Therefore a segment has a NUL in place of the call, and
+// the response says which calls its segments are named after if they are not those that they were named after first.
+//
+// None of this has to understand the items: wherever a list is cut, what comes back is byte for byte what was saved.
+package segment
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// segmentBytes is how long a segment is at least, unless nothing follows: a row costs about a hundred bytes of its own.
+const segmentBytes = 512
+
+// memberBytes is from which length on members of the response, such as its instructions and tools, are rows of their own.
+const memberBytes = 512
+
+// digestBytes is the length of the id of a segment.
+const digestBytes = 20
+
+// A Digest identifies a segment, or the names of calls in a list.
+type Digest [digestBytes]byte
+
+// A hole is where the text of a segment has the name of a call.
+type hole struct{ from, to int }
+
+// A Segment is a part of a list.
+type Segment struct {
+	text  []byte
+	Name  string // of a call; empty: there are no holes
+	holes []hole
+	ID    Digest
+	Named Digest // of all names of calls so far
+}
+
+// Body is what is stored of the text.
+func (s *Segment) Body() []byte {
+	if len(s.holes) == 0 {
+		return s.text
+	}
+	body := make([]byte, 0, s.Size())
+	from := 0
+	for _, h := range s.holes {
+		body = append(append(body, s.text[from:h.from]...), 0)
+		from = h.to
+	}
+	return append(body, s.text[from:]...)
+}
+
+// Size is the length of the body.
+func (s *Segment) Size() int { return len(s.text) - len(s.holes)*(len(s.Name)-1) }
+
+// chain gives each of the segments of a key its id.
+func chain(key string, list []Segment) {
+	hash := sha256.New()
+	var parent Digest
+	var sum [sha256.Size]byte
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(key)))
+	for i := range list {
+		s := &list[i]
+		hash.Reset()
+		hash.Write(length[:])
+		hash.Write([]byte(key))
+		hash.Write(parent[:])
+		hash.Write(s.Body())
+		copy(s.ID[:], hash.Sum(sum[:0]))
+		parent = s.ID
+	}
+	NameAll(list, Digest{})
+}
+
+// NameAll gives each segment the digest of its name and all before it, of which before is the digest.
+func NameAll(list []Segment, before Digest) {
+	for i := range list {
+		if name := list[i].Name; name != "" {
+			sum := sha256.Sum256(append(before[:], name...))
+			copy(before[:], sum[:])
+		}
+		list[i].Named = before
+	}
+}
+
+// A splitter cuts lists of items into segments.
+type splitter struct {
+	list   []Segment
+	open   Segment // not yet long enough
+	name   string  // of the last call that an item was named after
+	inside bool    // the open segment is a part of the array that is being cut, else a copy
+	from   int     // where it begins there
+}
+
+// itemStart is how items begin, behind a comma, as the dialect writes them. In JSON these bytes are never a part of a string.
+var itemStart = []byte(`,{"id":"`)
+
+// add cuts an array, between items as far as they begin as they should. It returns false when it is no array, or has bytes that
+// JSON cannot have.
+func (s *splitter) add(array []byte) bool {
+	end := len(array) - 1
+	if end < 1 || array[0] != '[' || array[end] != ']' || bytes.IndexByte(array, 0) >= 0 {
+		return false
+	}
+	s.inside = false // what is open is of another array
+	for from := 1; from < end; {
+		to := end
+		if i := bytes.Index(array[from+1:end], itemStart); i >= 0 {
+			to = from + 1 + i
+		}
+		s.item(array, from, to)
+		from = to + 1
+	}
+	return true
+}
+
+// item adds the item array[from:to].
+func (s *splitter) item(array []byte, from, to int) {
+	name, at := callOf(array[from:to])
+	if len(name) > 0 && string(name) != s.name {
+		s.name = string(name)
+	}
+	if len(name) > 0 && s.open.Name != "" && s.open.Name != s.name {
+		s.close()
+	}
+	length := len(s.open.text)
+	switch {
+	case length == 0:
+		s.open, s.inside, s.from = Segment{text: array[from:to:to]}, true, from
+	case s.inside:
+		s.open.text = array[s.from:to:to]
+	default: // the output goes on where the input ended
+		s.open.text = append(append(slices.Clip(s.open.text), ','), array[from:to]...)
+	}
+	if len(name) > 0 {
+		begin := len(s.open.text) - (to - from) + at
+		s.open.Name = s.name
+		s.open.holes = append(s.open.holes, hole{begin, begin + len(name)})
+	}
+	if len(s.open.text) >= segmentBytes {
+		s.close()
+	}
+}
+
+func (s *splitter) close() {
+	if len(s.open.text) > 0 {
+		s.list = append(s.list, s.open)
+		s.open = Segment{}
+	}
+}
+
+// maxName is how long the name of a call may be to be taken for one.
+const maxName = 64
+
+// callOf finds the call that an item is named after, if its id is the first that it says: {"id":"msg_CALL_i0".
+func callOf(item []byte) (call []byte, at int) {
+	const opening = `{"id":"`
+	if len(item) < len(opening) || string(item[:len(opening)]) != opening {
+		return nil, 0
+	}
+	id := item[len(opening):]
+	if id = id[:min(len(id), 2*maxName)]; bytes.IndexByte(id, '"') < 0 {
+		return nil, 0
+	}
+	id = id[:bytes.IndexByte(id, '"')]
+	begin, end := bytes.IndexByte(id, '_')+1, bytes.LastIndex(id, []byte("_i"))
+	if begin == 0 || end-begin < 1 || end-begin > maxName || len(id) < end+3 {
+		return nil, 0
+	}
+	for _, c := range id[end+2:] {
+		if c < '0' || c > '9' {
+			return nil, 0
+		}
+	}
+	for _, c := range id[begin:end] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_') {
+			return nil, 0
+		}
+	}
+	return id[begin:end], len(opening) + begin
+}
+
+// A Tree is how a response is stored.
+type Tree struct {
+	Items      []Segment // of input and output
+	InputBytes int64     // -1: they are in plain instead
+	Plain      []byte
+	Members    []Segment // large members of the response
+	Response   []byte    // the rest of it
+}
+
+// Cut cuts a response of a key.
+func Cut(key string, r *perigee.StoredResponse) Tree {
+	t := Tree{Plain: []byte{}, Response: r.Response}
+	var s splitter
+	if s.add(r.Input) && s.add(r.Output) {
+		s.close()
+		t.Items, t.InputBytes = s.list, int64(len(r.Input)-len("[]"))
+	} else {
+		t.InputBytes = -1
+		t.Plain = binary.AppendUvarint(nil, uint64(len(r.Input)))
+		t.Plain = append(append(t.Plain, r.Input...), r.Output...)
+	}
+	if bytes.IndexByte(r.Response, 0) < 0 {
+		t.cutMembers(r.Response)
+	}
+	chain(key, t.Items)
+	chain(key, t.Members)
+	return t
+}
+
+// cutMembers takes the large members out of the response. Its output is in no other response, so that stays.
+func (t *Tree) cutMembers(response []byte) {
+	c := rawjson.NewCursor(response)
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	var rest []byte
+	done := 0
+	for name := range c.Object() {
+		from, to := c.Span()
+		if to-from < memberBytes || from < done || to > len(response) || string(name) == "output" {
+			continue
+		}
+		rest = append(append(rest, response[done:from]...), 0)
+		t.Members = append(t.Members, Segment{text: response[from:to:to]})
+		done = to
+	}
+	if done > 0 {
+		t.Response = append(rest, response[done:]...)
+	}
+}
+
+// splitPlain returns input and output that are not in the tree.
+func splitPlain(plain []byte) (input, output []byte, ok bool) {
+	length, n := binary.Uvarint(plain)
+	if n <= 0 || length > uint64(len(plain)-n) {
+		return nil, nil, false
+	}
+	return plain[n : n+int(length)], plain[n+int(length):], true
+}
+
+// Join puts input and output together again. It says whether the parts are all there.
+func Join(parts []Part, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
+	if inputBytes < 0 {
+		return splitPlain(plain)
+	}
+	return arrays(parts, inputBytes)
+}
+
+// arrays makes input and output of the list that they are kept as, in one piece of memory.
+func arrays(list []Part, inputBytes int64) (input, output []byte, ok bool) {
+	size := len("[") + len("][")
+	for i := range list {
+		size += list[i].size() + len(",")
+	}
+	all := append(make([]byte, 0, size), '[')
+	for i := range list {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = list[i].appendTo(all)
+	}
+	total := int64(len(all) - len("["))
+	switch {
+	case inputBytes == 0:
+		return []byte("[]"), append(all, ']'), true
+	case inputBytes == total:
+		return append(all, ']'), []byte("[]"), true
+	case inputBytes < 0 || inputBytes > total || all[1+inputBytes] != ',':
+		return nil, nil, false
+	}
+	between := inputBytes + 1 // the comma becomes ][
+	all = slices.Insert(all, int(between), ']')
+	all[between+1] = '['
+	return all[: between+1 : between+1], append(all[between+1:], ']'), true
+}
+
+// A Part is the body of a segment, and the name of the call that stands in its holes.
+type Part struct {
+	Body []byte
+	Name string // empty: there are no holes
+}
+
+func (n *Part) size() int {
+	if n.Name == "" {
+		return len(n.Body)
+	}
+	return len(n.Body) + bytes.Count(n.Body, []byte{0})*(len(n.Name)-1)
+}
+
+func (n *Part) appendTo(dst []byte) []byte {
+	rest := n.Body
+	for n.Name != "" {
+		before, after, found := bytes.Cut(rest, []byte{0})
+		if !found {
+			break
+		}
+		dst, rest = append(append(dst, before...), n.Name...), after
+	}
+	return append(dst, rest...)
+}
+
+// nameRuns say from which segment on, counted from the first, which call segments are named after. They are written as
+// 0:CALL,7:CALL.
+type nameRuns []nameRun
+
+type nameRun struct {
+	from int
+	call string
+}
+
+// runsOf says which calls segments are named after.
+func runsOf(list []Segment) (runs nameRuns) {
+	for i := range list {
+		if call := list[i].Name; call != "" && (len(runs) == 0 || runs[len(runs)-1].call != call) {
+			runs = append(runs, nameRun{i, call})
+		}
+	}
+	return runs
+}
+
+// at is the call that the segment at a place is named after.
+func (n nameRuns) at(place int) string {
+	i := sort.Search(len(n), func(i int) bool { return n[i].from > place })
+	if i == 0 {
+		return ""
+	}
+	return n[i-1].call
+}
+
+func (n nameRuns) String() string {
+	var b strings.Builder
+	for i, run := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(run.from) + ":" + run.call)
+	}
+	return b.String()
+}
+
+// Names says which calls segments are named after, for Rename.
+func Names(list []Segment) string { return runsOf(list).String() }
+
+// Rename gives parts that have a name the one that Names has for them; without names they stay.
+func Rename(parts []Part, names string) error {
+	runs, err := parseRuns(names)
+	for i := range parts {
+		if parts[i].Name != "" && runs != nil {
+			parts[i].Name = runs.at(i)
+		}
+	}
+	return err
+}
+
+func parseRuns(text string) (runs nameRuns, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		at, call, _ := strings.Cut(part, ":")
+		from, err := strconv.Atoi(at)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, nameRun{from, call})
+	}
+	return runs, nil
+}
+
+// Fill puts the members back that were cut out of a response.
+func Fill(response []byte, members []Part) ([]byte, error) {
+	if len(members) == 0 {
+		return response, nil
+	}
+	parts := bytes.Split(response, []byte{0})
+	if len(parts) != len(members)+1 {
+		return nil, fmt.Errorf("%d members for %d places", len(members), len(parts)-1)
+	}
+	whole := parts[:1:1]
+	for i, member := range members {
+		whole = append(whole, member.Body, parts[i+1])
+	}
+	return bytes.Join(whole, nil), nil
+}

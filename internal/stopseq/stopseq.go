@@ -1,0 +1,165 @@
+// Package stopseq ends an answer at a stop sequence and reports which one it was.
+//
+// Providers obey stop sequences without reporting them: an answer that met one looks like an answer that was complete. For
+// clients that ask for a report (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; this package
+// searches the text for them as it arrives, and names the one that was met in the finish. The daemon wraps each upstream in it.
+package stopseq
+
+import (
+	"context"
+	"iter"
+
+	"perigee"
+	"perigee/internal/hold"
+)
+
+// An Upstream ends answers at the stop sequences of their requests. It has the abilities of the wrapped upstream.
+type Upstream struct{ perigee.Passthrough }
+
+// Around wraps an upstream.
+func Around(next perigee.Upstream) *Upstream { return &Upstream{perigee.Passthrough{Upstream: next}} }
+
+// Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the first complete stop sequence, and
+// the rest of it is not waited for.
+func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	if !req.ReportStopSequence {
+		return u.Passthrough.Stream(ctx, req)
+	}
+	return func(yield func(perigee.Event, error) bool) {
+		prompt, err := req.Prompt()
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
+		a := answer{asked: prompt.EstimateTokens(), watch: newWatch(prompt.Generation.Stop), log: req.Log, yield: yield}
+		a.run(u.Passthrough.Stream(ctx, withoutStops(req, prompt)))
+	}
+}
+
+// withoutStops is the request without its stop sequences. It asks for a stream, which can be left early.
+func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
+	e := prompt.Edit()
+	e.Generation.Stop = nil
+	req = req.WithPrompt(e.Prompt)
+	req.Stream, req.ReportStopSequence = true, false
+	return req
+}
+
+// An answer is passed on until it meets a stop sequence.
+type answer struct {
+	asked int64 // estimated tokens of the prompt, which is released during the answer
+	watch watch
+	held  hold.Events // at most one text, which may be the beginning of a sequence
+	met   string      // the sequence that was met; empty: none yet
+	log   *perigee.CallLog
+	yield func(perigee.Event, error) bool
+
+	usage    perigee.Usage // the last that the provider reported
+	reported bool          // that was after the stop sequence
+	output   int           // bytes of text and calls so far
+	thought  int           // bytes of thinking so far
+	pictures int
+}
+
+// run passes the stream on. After a stop sequence only events that are at hand are read, since most providers report the usage
+// with every chunk. Otherwise it is estimated: waiting for it would cost the rest of the answer.
+func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
+	for ev, err := range stream {
+		if err != nil && a.met == "" {
+			if a.release(false) {
+				a.yield(perigee.Event{}, err)
+			}
+			return
+		}
+		if err != nil {
+			break // the answer was complete before
+		}
+		if !a.pass(ev) {
+			return
+		}
+		if a.met != "" && (a.reported || !ev.More) {
+			break
+		}
+	}
+	if a.met != "" {
+		if a.reported || a.estimate() {
+			a.yield(perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP", Stop: a.met}}, nil)
+		}
+		return
+	}
+	a.release(false)
+}
+
+// estimate sends the estimated usage of the answer so far, with a note. It returns false when the caller has left.
+func (a *answer) estimate() bool {
+	u := a.usage
+	if u.Input == 0 {
+		u.Input = a.asked
+	}
+	u.Thinking = max(u.Thinking, perigee.EstimateTokens(a.thought, 0))
+	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(a.output, a.pictures))
+	a.log.Note(perigee.EstimatedUsage)
+	return a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &u, More: true}, nil)
+}
+
+// count adds up the content of an event, for an estimate.
+func (a *answer) count(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventText:
+		a.output += len(ev.Text)
+	case perigee.EventThinking:
+		a.thought += len(ev.Text)
+	case perigee.EventCall:
+		a.output += len(ev.Call.Name) + len(ev.Call.Args)
+	case perigee.EventBlob:
+		a.pictures++
+	case perigee.EventUsage:
+		a.usage = *ev.Usage
+	}
+}
+
+// pass passes an event on, as far as it belongs to the answer. It returns false when the caller has left.
+func (a *answer) pass(ev perigee.Event) bool {
+	a.count(&ev)
+	switch {
+	case ev.Kind == perigee.EventUsage:
+		a.reported = a.met != ""
+		return a.yield(ev, nil)
+	case a.met != "":
+		return true
+	case ev.Kind == perigee.EventText:
+		return a.text(ev)
+	}
+	return a.release(true) && a.yield(ev, nil)
+}
+
+// text passes on what cannot belong to a stop sequence any more, and holds the rest back.
+func (a *answer) text(ev perigee.Event) bool {
+	end, met := a.watch.read(ev.Text)
+	for _, held := range a.held.Take() {
+		ev.Text, end = held.Text+ev.Text, end+len(held.Text)
+	}
+	if met != "" {
+		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature is for more than is left
+		return ev.Text == "" || a.yield(ev, nil)
+	}
+	if open := a.watch.open(); open > 0 {
+		cut := len(ev.Text) - open
+		rest := perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
+		_ = a.held.Add(rest) // which is no longer than a stop sequence, and not counted
+		ev.Text, ev.Signature = ev.Text[:cut], ""
+	}
+	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
+}
+
+// release passes on the text that was held back: the next event, if there is one, is no text, so no sequence will be completed.
+func (a *answer) release(more bool) bool {
+	a.watch.reset()
+	for _, held := range a.held.Take() {
+		held.More = more
+		if !a.yield(held, nil) {
+			return false
+		}
+	}
+	return true
+}

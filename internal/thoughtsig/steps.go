@@ -1,0 +1,124 @@
+package thoughtsig
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"perigee"
+)
+
+// A step is one message of the model in the current turn: contents of its own in a row, which providers read as one
+// message, with calls in it.
+type step struct {
+	from, to int      // contents
+	keys     []string // of the thinking before each call, in order
+}
+
+// listSteps lists the steps of the current turn that may have lost their thinking. In a round of tools Claude goes on
+// only from the thinking that its turn began with; all of the turn's is restored, not only the first, because later
+// thinking continues it. Thinking of earlier turns is of no use to the model. With thinking turned off there may be none.
+func listSteps(p *perigee.Prompt, s *scope) []step {
+	if s.kind != claude || off(p.Generation.Thinking) {
+		return nil
+	}
+	var list []step
+	var keys []string
+	for i := perigee.CurrentTurn(p.Contents); i < len(p.Contents); i++ {
+		if p.Contents[i].Role != perigee.RoleModel {
+			continue
+		}
+		at, first := step{from: i, to: i + 1}, len(keys)
+		for at.to < len(p.Contents) && p.Contents[at.to].Role == perigee.RoleModel {
+			at.to++
+		}
+		for _, c := range p.Contents[at.from:at.to] {
+			for j := range c.Parts {
+				if call := c.Parts[j].Call; c.Parts[j].Kind == perigee.PartCall && call != nil && call.ID != "" {
+					keys = append(keys, s.thoughtsKey(call.ID))
+				}
+			}
+		}
+		if at.keys = keys[first:]; len(at.keys) > 0 {
+			list = append(list, at)
+		}
+		i = at.to
+	}
+	return list
+}
+
+func off(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget == 0 }
+
+// follow adds to what is known the values that references point at. The call that they are remembered under is mostly in
+// the same step, but clients may leave calls out.
+func (m *Memory) follow(ctx context.Context, steps []step, known entries) {
+	var more []string
+	for i := range steps {
+		for _, key := range steps[i].keys {
+			if at, ok := reference(known[key]); ok && known[at] == nil {
+				more = append(more, at)
+			}
+		}
+	}
+	if more != nil {
+		maps.Copy(known, m.find(ctx, more))
+	}
+}
+
+// has says whether the step has this thinking before its first call, as it is.
+func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
+	n := 0
+	for _, c := range contents[at.from:at.to] {
+		for j := range c.Parts {
+			part := &c.Parts[j]
+			if part.Kind == perigee.PartCall {
+				return n == len(thinking)
+			}
+			if !isThought(*part) {
+				continue
+			}
+			if n == len(thinking) || part.Text != thinking[n].Text || part.Signature != thinking[n].Signature {
+				return false
+			}
+			n++
+		}
+	}
+	return n == len(thinking)
+}
+
+func isThought(p perigee.Part) bool { return p.Kind == perigee.PartText && p.Thought }
+
+// restoreThinking puts the remembered thinking at the beginning of the step, and says whether that changes anything. Thinking
+// that the client kept stays only if it is the same to the letter: a signature is valid for the text that it came on, not for
+// one that was trimmed or joined.
+func (at *step) restoreThinking(e *perigee.Editor, known entries) bool {
+	lost := at.remembered(known)
+	if lost == nil || at.has(lost, e.Contents) {
+		return false
+	}
+	for i := at.from; i < at.to; i++ {
+		c := e.Content(i)
+		c.Parts = perigee.EditParts(c.Parts, func(p *perigee.Part) bool { return !isThought(*p) })
+		if i == at.from {
+			c.Parts = slices.Concat(lost, c.Parts)
+		}
+	}
+	return true
+}
+
+// remembered returns the thinking before the first call of which it is known.
+func (at *step) remembered(known entries) []perigee.Part {
+	for _, key := range at.keys {
+		s := known[key]
+		if target, ok := reference(s); ok {
+			s = known[target]
+		}
+		if s == nil || s.Kind != claude {
+			continue
+		}
+		if parts := thoughts(s.Value); parts != nil {
+			return parts
+		}
+	}
+	return nil
+}

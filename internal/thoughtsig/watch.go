@@ -1,0 +1,191 @@
+package thoughtsig
+
+import (
+	"fmt"
+
+	"perigee"
+)
+
+// A watch follows one answer and remembers the signatures in it.
+type watch struct {
+	memory     *Memory
+	scope      *scope
+	call       string // the id of the request
+	calls      int
+	firstID    string          // of the calls of the answer so far
+	ids        map[string]bool // of all of them, once there are several
+	candidates []candidate
+}
+
+// A candidate is one of the answers. Its blocks are what clients see: thinking, text, calls, one after the other.
+type candidate struct {
+	kind      perigee.EventKind // of the open block; 0: none
+	id        string            // of the open call
+	signature string            // that came with the open block
+	block     textDigest        // its text, from the second block of a kind on
+	whole     [2]joined         // some clients get all thinking as one, and all text
+	thinking  thinking          // Claude's thinking, whole
+}
+
+// A joined is all the text of one kind. While there is one block of it, it is also that block.
+type joined struct {
+	digest    textDigest
+	blocks    int
+	signature string // the last that came with any of it
+}
+
+// see remembers the signature of an event, and assigns an id to a call that has none.
+func (w *watch) see(ev *perigee.Event) {
+	switch ev.Kind {
+	case perigee.EventCall:
+		w.number(ev)
+	case perigee.EventFinish:
+		w.ids, w.firstID = nil, ""
+	case perigee.EventText, perigee.EventThinking, perigee.EventSignature:
+	default:
+		return
+	}
+	if w.scope.kind == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
+		return
+	}
+	for len(w.candidates) <= ev.Candidate {
+		w.candidates = append(w.candidates, candidate{})
+	}
+	c := &w.candidates[ev.Candidate]
+	switch ev.Kind {
+	case perigee.EventFinish:
+		w.finish(c)
+		return
+	case perigee.EventCall:
+		if ev.Call == nil {
+			return
+		}
+		w.close(c)
+		c.kind, c.id = ev.Kind, ev.Call.ID
+		if len(c.thinking.value) > 0 {
+			c.thinking.remember(w.memory, w.scope.thoughtsKey(c.id))
+		}
+	case perigee.EventText, perigee.EventThinking:
+		w.text(c, ev)
+	}
+	if ev.Signature != "" {
+		w.signed(c, ev.Signature)
+	}
+}
+
+const maxCandidates = 8
+
+// number assigns a unique id to a call without one, or with one that another call of the answer has: the id of the request and
+// the number of the call. With repeated ids a client could not match results to calls.
+func (w *watch) number(ev *perigee.Event) {
+	w.calls++
+	if ev.Call == nil || ev.Call.ID != "" && w.first(ev.Call.ID) {
+		return
+	}
+	call := *ev.Call
+	call.ID = fmt.Sprintf("call_%s_%d", w.call, w.calls)
+	ev.Call = &call
+}
+
+// first says whether no call before had this id.
+func (w *watch) first(id string) bool {
+	switch {
+	case w.firstID == "":
+		w.firstID = id
+		return true
+	case w.ids == nil:
+		w.ids = map[string]bool{w.firstID: true}
+	}
+	repeated := w.ids[id]
+	w.ids[id] = true
+	return !repeated
+}
+
+func (w *watch) text(c *candidate, ev *perigee.Event) {
+	j := &c.whole[joinedIndex(ev.Kind)]
+	if c.kind != ev.Kind || w.another(c, ev) {
+		w.close(c)
+		c.kind = ev.Kind
+		j.blocks++
+	}
+	thinking := ev.Kind == perigee.EventThinking
+	if !w.scope.signs(thinking) {
+		return
+	}
+	j.digest.write(ev.Text)
+	if j.blocks > 1 {
+		c.block.write(ev.Text)
+	}
+	if thinking && w.scope.kind == claude {
+		c.thinking.add(ev.Text)
+	}
+}
+
+// another says whether thinking that continues is another block: Claude signs a block at its end. Gemini's signatures may come
+// anywhere in a block.
+func (w *watch) another(c *candidate, ev *perigee.Event) bool {
+	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && ev.Text != "" &&
+		c.signature != "" && c.signature != ev.Signature
+}
+
+func joinedIndex(kind perigee.EventKind) int {
+	if kind == perigee.EventThinking {
+		return 1
+	}
+	return 0
+}
+
+// signed notes the signature of the open block. Calls are complete, so theirs can be remembered at once.
+func (w *watch) signed(c *candidate, signature string) {
+	switch {
+	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
+		w.memory.put(signatureKey(signature), "", w.scope.kind) // it came with nothing of its own, but it is genuine
+	case c.kind == perigee.EventCall:
+		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.kind)
+	default:
+		c.signature = signature
+		c.whole[joinedIndex(c.kind)].signature = signature
+	}
+}
+
+// close ends the open block.
+func (w *watch) close(c *candidate) {
+	if c.signature != "" {
+		text := &c.block
+		if j := &c.whole[joinedIndex(c.kind)]; j.blocks == 1 {
+			text = &j.digest
+		}
+		w.rememberText(c.kind, text, c.signature)
+	}
+	if c.kind == perigee.EventThinking {
+		c.thinking.close(c.signature)
+	}
+	c.kind, c.id, c.signature = 0, "", ""
+	c.block.reset()
+}
+
+func (w *watch) rememberText(kind perigee.EventKind, d *textDigest, signature string) {
+	if key := w.scope.textKey(kind, d); key != "" {
+		w.memory.remember(key, signature, w.scope.kind)
+	}
+}
+
+// finish ends an answer.
+func (w *watch) finish(c *candidate) {
+	w.close(c)
+	if w.scope.kind == claude {
+		return // its signatures are for one block only
+	}
+	for _, kind := range []perigee.EventKind{perigee.EventText, perigee.EventThinking} {
+		if j := &c.whole[joinedIndex(kind)]; j.blocks > 1 && j.signature != "" {
+			w.rememberText(kind, &j.digest, j.signature)
+		}
+	}
+}
+
+// end remembers the signatures of answers that broke off: a client may still send back what it received.
+func (w *watch) end() {
+	for i := range w.candidates {
+		w.finish(&w.candidates[i])
+	}
+}

@@ -1,0 +1,88 @@
+package trace
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A budget bounds the processor time that traces take: a share of all processors over time, and burst at once. Calls that begin
+// when it is used up are not traced, so that tracing never costs a busy gateway more than the share.
+type budget struct {
+	share float64
+
+	mu      sync.Mutex
+	started bool
+	at      time.Time     // of left
+	left    time.Duration // may be negative
+	charged time.Duration // of the writing goroutine
+}
+
+// copying is the processor time for copying a megabyte in the goroutine of a call, about.
+const copying = 150 * time.Microsecond
+
+// available says whether a call may be traced.
+func (b *budget) available() bool {
+	if b.share >= 1 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	return b.left > 0
+}
+
+// refill adds the share of the time that has passed.
+func (b *budget) refill() {
+	now := time.Now()
+	if !b.started {
+		b.started, b.at, b.left = true, now, burst
+	}
+	earned := time.Duration(float64(now.Sub(b.at)) * b.share * float64(runtime.GOMAXPROCS(0)))
+	b.at, b.left = now, min(burst, b.left+earned)
+}
+
+// charge takes what the writing goroutine has used, of which total is the sum so far.
+func (b *budget) charge(total time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	b.left -= total - b.charged
+	b.charged = total
+}
+
+// copied takes what copying bytes costs.
+func (b *budget) copied(bytes int) {
+	if b.share >= 1 || bytes < 16<<10 {
+		return // less than the time that it takes to count it
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left -= copying * time.Duration(bytes) >> 20
+}
+
+// A clock measures the processor time of the goroutine that has made it.
+type clock struct {
+	now  func() time.Duration
+	zero time.Duration
+	last time.Duration
+}
+
+// newClock binds the goroutine to its thread where the system tells the processor time of a thread. unlock ends that.
+func newClock() (c *clock, unlock func()) {
+	now, unlock := threadTime()
+	c = &clock{now: now, zero: now()}
+	c.last = c.zero
+	return c, unlock
+}
+
+// total is the time since the clock was made.
+func (c *clock) total() time.Duration { return c.now() - c.zero }
+
+// lap is the time since lap was called last.
+func (c *clock) lap() time.Duration {
+	now := c.now()
+	d := now - c.last
+	c.last = now
+	return d
+}

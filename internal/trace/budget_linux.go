@@ -1,0 +1,20 @@
+package trace
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadTime returns a function that tells the processor time of this thread, to which the goroutine is bound until unlock.
+func threadTime() (now func() time.Duration, unlock func()) {
+	runtime.LockOSThread()
+	return func() time.Duration {
+		var t unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+			return 0
+		}
+		return time.Duration(t.Nano())
+	}, runtime.UnlockOSThread
+}

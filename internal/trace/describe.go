@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/redact"
+)
+
+// writeMeta writes meta.json when the call begins and when it ends, with notes.json and error.json where they apply, and again
+// if a file turns out to be truncated after that. With an outcome, it is the last file that is written.
+func (w *watcher) writeMeta(dir *os.Root, r *redact.Redactor, b *batch) {
+	truncated := w.truncated()
+	if w.meta > 0 && (!b.ended || w.final && len(truncated) == w.missing) {
+		return
+	}
+	m := w.describe(r, b)
+	if m.Truncated = truncated; len(truncated) == 0 {
+		m.Truncated = nil
+	}
+	if b.ended && !w.final {
+		w.final = true
+		w.writeOutcome(dir, cleaner{r}, &b.call, m.Status)
+	}
+	if size, ok := w.writeJSON(dir, MetaName, m, w.meta); ok {
+		w.meta, w.missing = size, len(truncated)
+	}
+}
+
+// writeOutcome writes notes.json and error.json.
+func (w *watcher) writeOutcome(dir *os.Root, c cleaner, call *perigee.Call, status int) {
+	if len(call.Notes) > 0 {
+		notes := make([]string, len(call.Notes))
+		for i, n := range call.Notes {
+			notes[i] = c.text(n)
+		}
+		w.writeJSON(dir, NotesName, notes, 0)
+	}
+	if call.Outcome != perigee.OutcomeDone {
+		failure := Failure{Status: status, Class: call.Class, Outcome: call.Outcome}
+		if w.bodies { // messages quote requests
+			failure.Message = c.text(call.Error)
+		}
+		w.writeJSON(dir, ErrorName, failure, 0)
+	}
+}
+
+// truncated has the files that lack something.
+func (w *watcher) truncated() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := map[string]string{}
+	for _, f := range w.files() {
+		if f == nil || f.truncated == "" {
+			continue
+		}
+		name := f.name
+		if name == "" { // nothing of the answer was written
+			name = UpstreamResponse(f.exchange, w.call.Stream)
+		}
+		list[name] = f.truncated
+	}
+	return list
+}
+
+// writeJSON replaces a file that had a size before.
+func (w *watcher) writeJSON(dir *os.Root, name string, value any, before int64) (size int64, ok bool) {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err == nil {
+		data = append(data, '\n')
+		err = replace(dir, name, data)
+	}
+	if err != nil {
+		w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), name), "error", err)
+		return 0, false
+	}
+	w.store.ring.grow(w.entry, int64(len(data))-before)
+	return int64(len(data)), true
+}
+
+// describe returns the content of meta.json.
+func (w *watcher) describe(r *redact.Redactor, b *batch) Meta {
+	c := cleaner{r}
+	m := Meta{
+		TraceRow: b.call.TraceRow(), Operation: b.call.Operation, Stream: b.call.Stream, Session: c.text(b.call.Client.Session),
+		Method: w.origin.method, Path: c.path(w.origin.path), Headers: c.headers(w.origin.header), ReplayOf: w.origin.replayOf,
+		Tries: w.tries(c, b),
+	}
+	m.Bodies = w.bodies
+	m.Model, m.ModelAsked, m.ClientName = c.text(m.Model), c.text(m.ModelAsked), c.text(m.ClientName)
+	if !b.ended {
+		m.Outcome, m.Status = perigee.OutcomeOpen, 0
+	}
+	return m
+}
+
+// tries returns the requests to providers, and the attempts that sent none. An attempt has the requests since the one before it;
+// requests after the last attempt are what the call itself tells about.
+func (w *watcher) tries(c cleaner, b *batch) []Try {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := []Try{}
+	next := 0
+	for _, a := range w.attempts {
+		told := Try{Upstream: a.Upstream, Account: a.Account, Class: a.Class, Why: c.text(a.Why), StartedMS: milliseconds(max(a.ended-a.Took, 0))}
+		if w.bodies {
+			told.Error = c.text(a.Error)
+		}
+		list = append(list, w.exchanged(told, w.exchanges[next:a.exchanges])...)
+		next = a.exchanges
+	}
+	if rest := w.exchanges[next:]; len(rest) > 0 || len(list) == 0 && b.ended && b.call.Upstream != "" {
+		told := Try{Upstream: b.call.Upstream, Account: b.call.Account, Class: b.call.Class, Status: b.call.Status}
+		if len(rest) == 0 {
+			told.FirstByteMS = milliseconds(b.call.FirstByte)
+		}
+		list = append(list, w.exchanged(told, rest)...)
+	}
+	return list
+}
+
+// exchanged returns what was exchanged in an attempt. Only the last request of an attempt has its error; those before it got an
+// answer that was not accepted, which their status shows.
+func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
+	if len(exchanges) == 0 {
+		return []Try{told}
+	}
+	var list []Try
+	for i, e := range exchanges {
+		t := Try{Upstream: told.Upstream, Account: told.Account, Why: told.Why, Status: e.status, StartedMS: milliseconds(e.started)}
+		switch {
+		case e.firstByte > 0:
+			t.FirstByteMS = milliseconds(e.firstByte)
+		case e.answered > 0:
+			t.FirstByteMS = milliseconds(e.answered)
+		}
+		if i == len(exchanges)-1 {
+			t.Class, t.Error = told.Class, told.Error
+		}
+		if e.request != nil && e.request.size > 0 {
+			t.Request = e.request.name
+		}
+		if e.answer != nil && e.answer.size > 0 {
+			t.Response = e.answer.name
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// A cleaner removes secrets from what meta.json tells.
+type cleaner struct{ known *redact.Redactor }
+
+// text removes known secrets, and what has the form of a credential.
+func (c cleaner) text(text string) string {
+	if text == "" {
+		return ""
+	}
+	return string(c.known.AppendAll(nil, []byte(redact.Credentials(text))))
+}
+
+// path removes the values of parameters that have credentials, whatever they are.
+func (c cleaner) path(path string) string {
+	path, query, ok := strings.Cut(path, "?")
+	if ok {
+		path += "?" + strings.ReplaceAll(redact.Query(query), redact.Value, redact.Mark)
+	}
+	return string(c.known.AppendAll(nil, []byte(path)))
+}
+
+// headers removes the values of headers that have credentials, whatever they are.
+func (c cleaner) headers(header http.Header) http.Header {
+	clean := make(http.Header, len(header))
+	for name, values := range header {
+		for _, v := range values {
+			if redact.IsHeader(name) && v != "" {
+				v = redact.Mark
+			} else {
+				v = c.text(redact.Parameters(v))
+			}
+			clean[name] = append(clean[name], v)
+		}
+	}
+	return clean
+}

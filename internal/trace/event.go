@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/rawjson"
+)
+
+// lines are buffers for events.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
+
+// kinds are the names of events in events.jsonl.
+var kinds = map[perigee.EventKind]string{
+	perigee.EventStart: "start", perigee.EventFrame: "frame", perigee.EventText: "text", perigee.EventThinking: "thinking",
+	perigee.EventSignature: "signature", perigee.EventCall: "call", perigee.EventBlob: "blob", perigee.EventPart: "part",
+	perigee.EventGrounding: "grounding", perigee.EventLogprobs: "logprobs", perigee.EventUsage: "usage", perigee.EventFinish: "finish",
+}
+
+// appendEvent appends a line of events.jsonl: an object with ms, the time since the call began, kind, and what the event has.
+func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
+	dst = append(dst, `{"ms":`...)
+	dst = strconv.AppendFloat(dst, float64(at.Microseconds())/1000, 'f', -1, 64)
+	dst = appendText(dst, "kind", kinds[e.Kind])
+	if e.Candidate != 0 {
+		dst = appendNumber(dst, "candidate", int64(e.Candidate))
+	}
+	if e.Kind == perigee.EventStart {
+		dst = appendText(dst, "upstream", e.Upstream)
+		dst = appendText(dst, "account", e.Account)
+		dst = appendText(dst, "model", e.Model)
+		dst = appendText(dst, "response_id", e.ResponseID)
+	}
+	dst = appendText(dst, "text", e.Text)
+	if e.Thought {
+		dst = append(dst, `,"thought":true`...)
+	}
+	if c := e.Call; c != nil {
+		dst = appendText(dst, "id", c.ID)
+		dst = appendText(dst, "name", c.Name)
+		dst = appendRaw(dst, "args", c.Args)
+	}
+	if b := e.Blob; b != nil {
+		dst = appendText(dst, "mime", b.MIME)
+		dst = appendNumber(dst, "base64_bytes", int64(len(b.Data))) // the data are in the bodies
+	}
+	if u := e.Usage; u != nil {
+		dst = appendNumber(dst, "input", u.Input)
+		dst = appendNumber(dst, "cached", u.Cached)
+		dst = appendNumber(dst, "output", u.Output)
+		dst = appendNumber(dst, "thinking", u.Thinking)
+	}
+	if f := e.Finish; f != nil {
+		dst = appendText(dst, "reason", f.Reason)
+		dst = appendText(dst, "message", f.Message)
+		dst = appendText(dst, "trouble", f.Trouble)
+		dst = appendText(dst, "stop", f.Stop)
+	}
+	dst = appendText(dst, "signature", e.Signature)
+	dst = appendRaw(dst, "raw", e.Raw)
+	dst = appendRaw(dst, "frame", e.Frame)
+	return append(dst, "}\n"...)
+}
+
+// appendText appends a member with a string, unless that is empty.
+func appendText(dst []byte, name, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return rawjson.AppendString(appendName(dst, name), text)
+}
+
+func appendNumber(dst []byte, name string, n int64) []byte {
+	return strconv.AppendInt(appendName(dst, name), n, 10)
+}
+
+func appendName(dst []byte, name string) []byte {
+	return append(append(append(dst, `,"`...), name...), `":`...)
+}
+
+// appendRaw appends a member with a value that is JSON, in one line. What is no JSON is appended as a string.
+func appendRaw(dst []byte, name string, raw []byte) []byte {
+	if len(raw) == 0 {
+		return dst
+	}
+	dst = appendName(dst, name)
+	if rawjson.Check(raw) != nil {
+		return rawjson.AppendString(dst, string(raw))
+	}
+	at := len(dst)
+	dst = append(dst, raw...)
+	for line := dst[at:]; ; { // a line break between the tokens of JSON
+		i := bytes.IndexAny(line, "\r\n")
+		if i < 0 {
+			return dst
+		}
+		line[i] = ' '
+		line = line[i+1:]
+	}
+}

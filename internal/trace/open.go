@@ -1,0 +1,253 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+)
+
+// dayLayout and timeLayout are the names of directories, in UTC: 2026-11-15/142004.088-ID.
+const (
+	dayLayout  = "2006-01-02"
+	timeLayout = "150405.000"
+)
+
+// A Trace is the directory of one call. The call may still be open, and the directory may be removed at any time, when it is the
+// oldest one and traces.keep is reached.
+type Trace struct {
+	Dir  string
+	Meta Meta
+}
+
+// Open returns the trace of a call. The error is of perigee.ClassNotFound if the call has no directory. dir is the directory of
+// all traces; no Store is needed. A call whose daemon was killed has the outcome "open".
+func Open(dir, id string) (*Trace, error) {
+	path := find(dir, id)
+	if path == "" {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "there is no trace directory for call %s", id).
+			WithHint("traces.keep and traces.bodies in the configuration say what is kept; perigee trace list --json has bodies: true for the calls that have one")
+	}
+	t := &Trace{Dir: path}
+	if err := t.readMeta(id); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// readMeta reads meta.json. A directory without one, or with an incomplete one, is that of a call that was cut off.
+func (t *Trace) readMeta(id string) error {
+	data, err := t.Read(MetaName)
+	if err == nil {
+		err = json.Unmarshal(data, &t.Meta)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return perigee.Errorf(perigee.ClassForbidden, "read a trace: %w", err).WithHint("run the command as the user that runs perigee serve")
+	}
+	t.Meta.ID = cmp.Or(t.Meta.ID, id)
+	t.Meta.Outcome = cmp.Or(t.Meta.Outcome, perigee.OutcomeOpen)
+	if t.Meta.Time.IsZero() {
+		t.Meta.Time = timeOf(t.Dir)
+	}
+	t.Meta.Bodies = t.has(ClientRequestName)
+	return nil
+}
+
+// Read returns the content of a file. The error is fs.ErrNotExist for a file that the trace does not have.
+func (t *Trace) Read(name string) ([]byte, error) {
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}))
+	}
+	return root.ReadFile(name)
+}
+
+// Files returns the names of the files that the trace has, in the order in which a reader wants them: meta.json, the client's
+// request, notes, what was sent to the providers and received, try by try, then events, the client's answer and the error.
+func (t *Trace) Files() []string {
+	entries, err := os.ReadDir(t.Dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
+	})
+	return names
+}
+
+// order has the names of files that are there once.
+var order = []string{MetaName, ClientRequestName, NotesName, "", EventsName, ClientResponseName, ErrorName}
+
+// place is where a file stands in Files.
+func place(name string) int {
+	const upstream, tries = 3, 1000 // the index of "" in order
+	if i := slices.Index(order, name); i >= 0 {
+		return i * 2 * tries
+	}
+	rest, isRequest := strings.CutPrefix(name, "upstream_request.")
+	if !isRequest {
+		rest, _ = strings.CutPrefix(name, "upstream_response.")
+	}
+	number, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		n = 1
+	}
+	at := upstream*2*tries + 2*min(n, tries/2)
+	if !isRequest {
+		at++
+	}
+	return at
+}
+
+func (t *Trace) has(name string) bool {
+	info, err := os.Lstat(filepath.Join(t.Dir, name))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// UpstreamRequest is the name of the file with the request of a try, counted from 1.
+func UpstreamRequest(try int) string { return "upstream_request" + numbered(try) + ".json" }
+
+// UpstreamResponse is the name of the file with the answer to it: a stream of events, or one body.
+func UpstreamResponse(try int, stream bool) string {
+	if stream {
+		return "upstream_response" + numbered(try) + ".sse"
+	}
+	return "upstream_response" + numbered(try) + ".json"
+}
+
+func numbered(try int) string {
+	if try < 2 {
+		return ""
+	}
+	return "." + strconv.Itoa(try)
+}
+
+// Has says which of the calls have a directory with the client's request, so that they can be sent again.
+func Has(dir string, ids ...string) map[string]bool {
+	found := map[string]bool{}
+	if len(ids) == 0 {
+		return found
+	}
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	left := len(wanted)
+	for _, day := range days(dir) {
+		for _, name := range namesIn(filepath.Join(dir, day)) {
+			id := idOf(name)
+			if !wanted[id] || found[id] {
+				continue
+			}
+			left--
+			if t := (Trace{Dir: filepath.Join(dir, day, name)}); t.has(ClientRequestName) {
+				found[id] = true
+			}
+		}
+		if left <= 0 {
+			break
+		}
+	}
+	return found
+}
+
+// A Reader adds to calls whether they have a trace directory with bodies.
+type Reader struct {
+	perigee.CallReader
+	Dir func() string
+}
+
+// Calls returns calls, the newest first.
+func (r Reader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	calls, err := r.CallReader.Calls(ctx, q)
+	ids := make([]string, len(calls))
+	for i := range calls {
+		ids[i] = calls[i].ID
+	}
+	has := Has(r.Dir(), ids...)
+	for i := range calls {
+		calls[i].Bodies = has[calls[i].ID]
+	}
+	return calls, err
+}
+
+// find returns the directory of a call; empty: there is none.
+func find(dir, id string) string {
+	if id == "" || strings.ContainsAny(id, `/\`) {
+		return ""
+	}
+	for _, day := range days(dir) {
+		for _, name := range namesIn(filepath.Join(dir, day)) {
+			if idOf(name) == id {
+				return filepath.Join(dir, day, name)
+			}
+		}
+	}
+	return ""
+}
+
+// days returns the directories of days, the newest first.
+func days(dir string) []string {
+	names := namesIn(dir)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, err := time.Parse(dayLayout, name)
+		return err != nil
+	})
+	slices.Reverse(names)
+	return names
+}
+
+// namesIn returns the names of the directories in a directory, in order. Links are left out.
+func namesIn(dir string) (names []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// idOf is the ID of the call in the name of its directory; empty: it is not the name of one.
+func idOf(name string) string {
+	if len(name) <= len(timeLayout)+1 || name[len(timeLayout)] != '-' {
+		return ""
+	}
+	if _, err := time.Parse(timeLayout, name[:len(timeLayout)]); err != nil {
+		return ""
+	}
+	return name[len(timeLayout)+1:]
+}
+
+// timeOf is when the call of a directory began.
+func timeOf(dir string) time.Time {
+	day, name := filepath.Base(filepath.Dir(dir)), filepath.Base(dir)
+	at, _ := time.Parse(dayLayout+timeLayout, day+name[:min(len(timeLayout), len(name))])
+	return at
+}

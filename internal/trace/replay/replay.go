@@ -1,0 +1,177 @@
+// Package replay sends recorded calls again, from their trace directories. A replay goes through the server like the request that
+// it repeats, so it is answered in the same shape, recorded and traced. It is an act of the owner: it needs no key, and the limits
+// of keys do not count.
+//
+// Shrinking is many replays with ever smaller requests; package shrink chooses them.
+package replay
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"perigee"
+	"perigee/internal/httpapi/admin"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/record"
+)
+
+// The paths, each of which is followed by the ID of a call.
+const (
+	Path       = "/v1/replay/"
+	ShrinkPath = "/v1/shrink/"
+)
+
+// Headers of an answer to a replay.
+const (
+	// OfHeader has the ID of the call that was sent again. An answer without it is about the replay and not about the call.
+	OfHeader = "X-Perigee-Replay-Of"
+	// WarningHeader says what of the request could not be repeated.
+	WarningHeader = "X-Perigee-Warning"
+)
+
+// Options are what replays need. The functions are called for each of them.
+type Options struct {
+	Dir     func() string // of all traces
+	Calls   func() perigee.CallReader
+	Handler func() http.Handler // answers requests without asking for a key
+	// Recorder records raw requests, and passes them on to the upstream.
+	Recorder func() *record.Recorder
+	NewID    func() string
+	Audit    func() AuditLog // nil: replays are not recorded
+}
+
+// An AuditLog records administrative acts.
+type AuditLog interface {
+	Record(ctx context.Context, e perigee.AuditEntry) error
+}
+
+// A Service sends calls again.
+type Service struct{ opts Options }
+
+// New returns a Service.
+func New(opts Options) *Service { return &Service{opts} }
+
+// Points returns the paths, for the owner only.
+func (s *Service) Points() []mount.Point {
+	return []mount.Point{
+		mount.Methods{http.MethodPost: s.replay}.At(Path+"*", mount.Admin),
+		mount.Methods{http.MethodPost: s.shrink}.At(ShrinkPath+"*", mount.Admin),
+	}
+}
+
+// replay answers POST /v1/replay/{id}?upstream=&model=&raw= as the call was answered.
+func (s *Service) replay(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	if err := mount.KnownParameters(query, "upstream", "model", "raw"); err != nil {
+		return err
+	}
+	raw, err := mount.BoolParameter(query, "raw")
+	if err != nil {
+		return err
+	}
+	return s.Send(w, r, mount.Wildcard(r), Change{Upstream: query.Get("upstream"), Model: query.Get("model"), Raw: raw})
+}
+
+// A Change is what is different in a replay.
+type Change struct {
+	Upstream string // the only one that may answer; empty: routing decides
+	Model    string // in place of the one that was asked; empty: the same
+	Raw      bool   // send the last request to a provider as it was sent, and return what it answers
+}
+
+// Send sends the call of a name again, and answers with what it is answered with: status, headers and body. The error is about
+// the replay, and nothing has been written then. r is the request for the replay: its context ends the call, and has the actor
+// for the audit log.
+func (s *Service) Send(w http.ResponseWriter, r *http.Request, name string, change Change) error {
+	ctx := r.Context()
+	recorded, err := s.open(ctx, name)
+	if err == nil && change.Raw {
+		err = recorded.sendable(change)
+	} else if err == nil {
+		err = recorded.repeatable()
+	}
+	var again *http.Request
+	if err == nil && !change.Raw {
+		again, err = recorded.request(ctx, change.Model, perigee.Replay{Of: recorded.id(), Upstream: change.Upstream})
+	}
+	s.audit(ctx, recorded.idOr(name), change.String(), err)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Del("X-Request-Id") // of the request for the replay
+	h.Set(OfHeader, recorded.id())
+	if warning := recorded.warning(change.Raw); warning != "" {
+		h.Set(WarningHeader, mount.HeaderSafe(warning))
+	}
+	if change.Raw {
+		return s.sendRaw(w, r, recorded, change)
+	}
+	s.opts.Handler().ServeHTTP(w, again)
+	return nil
+}
+
+// String is the change as the audit log has it.
+func (c Change) String() string {
+	var words []string
+	for _, word := range []struct{ label, value string }{{"upstream", c.Upstream}, {"model", c.Model}} {
+		if word.value != "" {
+			words = append(words, word.label+" "+mount.Shorten(word.value))
+		}
+	}
+	if c.Raw {
+		words = append(words, "raw")
+	}
+	return strings.Join(words, ", ")
+}
+
+// open finds the trace of a call. A call that the store no longer has is found by its whole ID.
+func (s *Service) open(ctx context.Context, name string) (*recording, error) {
+	found, err := admin.FindCall(ctx, s.opts.Calls(), name)
+	if err != nil && perigee.AsError(err).Class != perigee.ClassNotFound {
+		return nil, err
+	}
+	row := perigee.TraceRow{ID: name}
+	if err == nil {
+		row = found.TraceRow()
+	}
+	t, missing := Open(ctx, s.opts.Dir(), &row)
+	switch {
+	case missing == nil:
+		return &recording{Trace: t, call: found}, nil
+	case err != nil:
+		return nil, err
+	case perigee.AsError(missing).Class == perigee.ClassNotFound:
+		return nil, perigee.Errorf(perigee.ClassNotFound, "the trace directory of call %s is gone, or was never written: it cannot be sent again", row.ID).
+			WithHint("traces.keep in the configuration says how much is kept; calls of trace shrink have no directory")
+	}
+	return nil, missing
+}
+
+// audit records a replay, or that it was refused.
+func (s *Service) audit(ctx context.Context, object, detail string, err error) {
+	if s.opts.Audit == nil {
+		return
+	}
+	entry := perigee.AuditEntry{Action: perigee.AuditTraceReplay, Object: object, Detail: detail}
+	if err != nil {
+		entry.Result = string(perigee.AsError(err).Class)
+	}
+	_ = s.opts.Audit().Record(ctx, entry) // its log line is written in any case
+}
+
+// QueryOf returns the parameters of a replay with a change.
+func QueryOf(c Change) url.Values {
+	query := url.Values{}
+	for name, value := range map[string]string{"upstream": c.Upstream, "model": c.Model} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if c.Raw {
+		query.Set("raw", "true")
+	}
+	return query
+}

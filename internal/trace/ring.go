@@ -1,0 +1,123 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing goroutine.
+type ring struct {
+	found   <-chan []*entry // what the directory had when the Store was made, once
+	scanned bool
+	entries []*entry // the oldest first
+	total   int64
+}
+
+// An entry is the directory of a call.
+type entry struct {
+	path string // from the directory of all traces: day and name
+	size int64
+	open bool // the call writes to it
+}
+
+// scan looks through the directory in the background.
+func scan(ctx context.Context, dir string) <-chan []*entry {
+	found := make(chan []*entry, 1)
+	go func() {
+		var list []*entry
+		names := days(dir)
+		for i := len(names) - 1; i >= 0 && ctx.Err() == nil; i-- {
+			for _, name := range namesIn(filepath.Join(dir, names[i])) {
+				if ctx.Err() == nil && idOf(name) != "" {
+					path := filepath.Join(names[i], name)
+					list = append(list, &entry{path: path, size: sizeOf(filepath.Join(dir, path))})
+				}
+			}
+		}
+		found <- list
+	}()
+	return found
+}
+
+// sizeOf is the size of the files in the directory of a call.
+func sizeOf(dir string) (size int64) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// Size returns how many calls have a directory, and the size of their files.
+func Size(dir string) (calls, bytes int64) {
+	for _, day := range days(dir) {
+		for _, name := range namesIn(filepath.Join(dir, day)) {
+			if idOf(name) != "" {
+				calls++
+				bytes += sizeOf(filepath.Join(dir, day, name))
+			}
+		}
+	}
+	return calls, bytes
+}
+
+// add puts what the directory had before what was written since. That may be among it.
+func (r *ring) add(found []*entry) {
+	known := make(map[string]bool, len(r.entries))
+	for _, e := range r.entries {
+		known[e.path] = true
+	}
+	var list []*entry
+	for _, e := range found {
+		if !known[e.path] {
+			list = append(list, e)
+			r.total += e.size
+		}
+	}
+	r.entries, r.scanned, r.found = append(list, r.entries...), true, nil
+}
+
+// begin adds the directory of a call that begins.
+func (r *ring) begin(path string) *entry {
+	e := &entry{path: path, open: true}
+	r.entries = append(r.entries, e)
+	return e
+}
+
+// grow counts bytes of a call.
+func (r *ring) grow(e *entry, bytes int64) {
+	e.size += bytes
+	r.total += bytes
+}
+
+// trim removes the oldest calls that have ended until the limit is kept. Before the directory is known it removes none.
+func (r *ring) trim(d *disk, keep int64, warn func(message string, args ...any)) {
+	if !r.scanned || r.total <= keep {
+		return
+	}
+	kept := r.entries[:0]
+	for i, e := range r.entries {
+		if r.total <= keep {
+			kept = append(kept, r.entries[i:]...)
+			break
+		}
+		if e.open {
+			kept = append(kept, e)
+			continue
+		}
+		if err := d.remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			warn("trace not removed", "directory", filepath.Join(d.dir, e.path), "error", err)
+		}
+		r.total -= e.size // also if it failed: the next start counts it again
+	}
+	clear(r.entries[len(kept):])
+	r.entries = kept
+}

@@ -1,0 +1,290 @@
+// Package shrink makes a failing request smaller while it goes on failing in the same way, by delta debugging on its JSON. It
+// leaves out messages, tools, parts, members of schemas and other optional members, and shortens texts. What belongs together
+// goes together: a call of a function and its result, a property and its name in required, a tool and the choice of it. So
+// most of the requests that are tried are valid for their dialect, and fail for the reason that is looked for or not at all.
+//
+// The package is pure. The caller sends the requests and compares the failures.
+package shrink
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"perigee"
+)
+
+// ErrDifferent says that the request itself does not fail in the way that it is to be shrunk for.
+var ErrDifferent = errors.New("the request does not fail in this way any more")
+
+// MaxCalls is how many requests are tried unless Options say otherwise.
+const MaxCalls = 200
+
+// Options say how to test a request.
+type Options struct {
+	// Fails reports whether a request fails in the way that must stay. Its error ends the search.
+	Fails func(ctx context.Context, request []byte) (bool, error)
+	// MaxCalls bounds how often Fails is called; 0: MaxCalls.
+	MaxCalls int
+	// Progress is called after each call of Fails with the number of calls and the size of the smallest request so far; nil: it
+	// is not called.
+	Progress func(calls, size int)
+}
+
+// A Result is the smallest request that was found.
+type Result struct {
+	Request []byte
+	Calls   int  // of Fails
+	Whole   bool // nothing is left to try; false: the search ended before
+}
+
+// Minimize returns a request that fails as the given one does and is at most as large. It ends when there is nothing left to
+// try, after MaxCalls calls, and when ctx ends: none of these is an error, and the result is the best so far. The error is that
+// of Fails, with the best so far, or ErrDifferent.
+func Minimize(ctx context.Context, request []byte, opts Options) (Result, error) {
+	if opts.MaxCalls <= 0 {
+		opts.MaxCalls = MaxCalls
+	}
+	root, err := parse(request)
+	if err != nil {
+		return Result{Request: request}, perigee.Errorf(perigee.ClassInvalid, "the request is not JSON: %w", err)
+	}
+	s := &search{ctx: ctx, opts: opts, doc: newDocument(root), best: request, seen: map[[sha256.Size]byte]bool{}}
+	if !s.fails(request) {
+		if s.err == nil && ctx.Err() == nil {
+			s.err = ErrDifferent
+		}
+		return s.result(false), s.err
+	}
+	s.current = version{without: map[*node]bool{}, texts: map[*node]string{}}
+	for changed := true; changed && !s.over(); {
+		changed = s.pass()
+	}
+	return s.result(!s.over()), s.err
+}
+
+// A search is one run of Minimize.
+type search struct {
+	ctx     context.Context
+	opts    Options
+	doc     *document
+	current version // that fails
+	best    []byte  // the same as text
+	seen    map[[sha256.Size]byte]bool
+	calls   int
+	err     error
+}
+
+func (s *search) result(whole bool) Result {
+	return Result{Request: s.best, Calls: s.calls, Whole: whole}
+}
+
+// over reports whether no request may be tried any more.
+func (s *search) over() bool {
+	return s.err != nil || s.ctx.Err() != nil || s.calls >= s.opts.MaxCalls
+}
+
+// fails tries a request, unless it was tried before.
+func (s *search) fails(request []byte) bool {
+	sum := sha256.Sum256(request)
+	if s.over() || s.seen[sum] {
+		return false
+	}
+	s.seen[sum] = true
+	s.calls++
+	same, err := s.opts.Fails(s.ctx, request)
+	if err != nil {
+		if s.ctx.Err() == nil {
+			s.err = err
+		}
+		return false
+	}
+	if same {
+		s.best = request
+	}
+	if s.opts.Progress != nil {
+		s.opts.Progress(s.calls, len(s.best))
+	}
+	return same
+}
+
+// try takes a version if it is smaller and fails.
+func (s *search) try(v version) bool {
+	s.doc.complete(v)
+	request := v.append(make([]byte, 0, len(s.best)), s.doc.root)
+	if len(request) >= len(s.best) || v.without[s.doc.root] || !s.fails(request) {
+		return false
+	}
+	s.current = v
+	return true
+}
+
+// tryWithout tries the current version without some values.
+func (s *search) tryWithout(list []*node) bool {
+	v := s.current.clone()
+	for _, n := range list {
+		v.without[n] = true
+	}
+	return s.try(v)
+}
+
+// pass goes once over all values, the largest first, and reports whether it has made the request smaller.
+func (s *search) pass() bool {
+	before := len(s.best)
+	open := []*node{s.doc.root}
+	for len(open) > 0 && !s.over() {
+		largest := 0
+		for i := range open {
+			if s.current.size(open[i]) > s.current.size(open[largest]) {
+				largest = i
+			}
+		}
+		n := open[largest]
+		open = slices.Delete(open, largest, largest+1)
+		if !s.current.has(n) {
+			continue
+		}
+		if n.kind == text {
+			s.shorten(n)
+			continue
+		}
+		s.reduce(n)
+		for _, child := range s.current.children(n) {
+			if child.kind == text || len(child.list) > 0 {
+				open = append(open, child)
+			}
+		}
+	}
+	return len(s.best) < before
+}
+
+// reduce leaves out as many children of a value as possible.
+func (s *search) reduce(n *node) {
+	var list []*node
+	for _, child := range s.current.children(n) {
+		if s.doc.removable(child) {
+			list = append(list, child)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return
+	case n.kind == array && nonempty[n.name()] && !s.doc.free[n]:
+		// One has to stay. The last message is the one that is answered, so it is tried first.
+		if len(list) == 1 || s.tryWithout(list[:len(list)-1]) {
+			return
+		}
+	case s.tryWithout(list):
+		return
+	}
+	s.ddmin(list)
+}
+
+// ddmin is the minimizing delta debugging algorithm: it looks for a part of the list that suffices, then for a part that can be
+// left out, in pieces of half the list and smaller.
+func (s *search) ddmin(list []*node) {
+	for pieces := 2; len(list) > 1 && !s.over(); {
+		size := (len(list) + pieces - 1) / pieces
+		next, found := s.smaller(list, size)
+		switch {
+		case found:
+			list = next
+			pieces = max(min(pieces-1, len(list)), 2)
+			if len(next) <= size { // a piece sufficed
+				pieces = 2
+			}
+		case size == 1:
+			return
+		default:
+			pieces = min(2*pieces, len(list))
+		}
+	}
+}
+
+// smaller returns a part of the list that suffices, if there is one among its pieces and their complements.
+func (s *search) smaller(list []*node, size int) (rest []*node, found bool) {
+	var pieces, complements [][]*node
+	for i := 0; i < len(list); i += size {
+		end := min(i+size, len(list))
+		pieces = append(pieces, list[i:end])
+		complements = append(complements, slices.Concat(list[:i], list[end:]))
+	}
+	for i := range pieces {
+		if s.tryWithout(complements[i]) {
+			return s.left(pieces[i]), true
+		}
+	}
+	if len(pieces) > 2 { // the complement of one of two pieces is the other one
+		for i := range pieces {
+			if s.tryWithout(pieces[i]) {
+				return s.left(complements[i]), true
+			}
+		}
+	}
+	return nil, false
+}
+
+// left are those of a list that the current version has.
+func (s *search) left(list []*node) []*node {
+	return slices.DeleteFunc(slices.Clone(list), func(n *node) bool { return !s.current.has(n) })
+}
+
+// shortText is the length up to which texts stay as they are.
+const shortText = 16
+
+// shorten replaces a text by the shortest that suffices: a placeholder, or else a part of it.
+func (s *search) shorten(n *node) {
+	if name := n.name(); !s.doc.free[n] && (name == "role" || name == "type" || name == "model" || strings.HasSuffix(name, "id")) {
+		return // another word would be another request
+	}
+	current, ok := s.current.texts[n]
+	if !ok {
+		current = n.string()
+	}
+	if len(current) <= shortText || s.replace(n, placeholder(current)) {
+		return
+	}
+	for step := len(current) / 2; step >= shortText/2 && !s.over(); step /= 2 {
+		for _, cut := range []func(string, int) string{withoutEnd, withoutStart} {
+			for len(current) > step && s.replace(n, cut(current, step)) {
+				current = cut(current, step)
+			}
+		}
+	}
+}
+
+// withoutStart returns a text without its first bytes, and without the character that the cut is in.
+func withoutStart(text string, bytes int) string {
+	for bytes < len(text) && !utf8.RuneStart(text[bytes]) {
+		bytes++
+	}
+	return text[bytes:]
+}
+
+// withoutEnd returns a text without its last bytes, and without the character that the cut is in.
+func withoutEnd(text string, bytes int) string {
+	end := len(text) - bytes
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+func (s *search) replace(n *node, text string) bool {
+	v := s.current.clone()
+	v.texts[n] = text
+	return s.try(v)
+}
+
+// placeholder stands for a text that does not matter. Arguments of functions are JSON inside of a text.
+func placeholder(text string) string {
+	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") && json.Valid(bytes.TrimSpace([]byte(text))) {
+		return "{}"
+	}
+	return "x"
+}

@@ -1,0 +1,311 @@
+package trace
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/redact"
+)
+
+// Options say where traces are kept and how much of them.
+type Options struct {
+	Dir    string // of all traces; it is created when the first call is written
+	Keep   int64  // bytes of all files together; the oldest calls are removed first. 0: no traces
+	Bodies bool   // false: meta.json, notes.json and error.json only, without anything of the bodies
+
+	// Redactor returns what replaces the secrets that are known now. It is called for each write, because secrets become known
+	// while a call runs: the access token that it is sent with. Nil: no secrets are known.
+	Redactor func() *redact.Redactor
+
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: silent
+
+	// Share is the part of the machine's processors that writing may use over time; calls that begin beyond it are not traced.
+	// 0: 0.03. 1 and more: there is no limit.
+	Share float64
+}
+
+const (
+	maxQueue     = 64 << 20              // bytes that wait to be written
+	maxFile      = 64 << 20              // bytes of a file
+	linger       = 50 * time.Millisecond // between the beginning or the end of a call and writing
+	flushPause   = time.Second           // between writes of an open call
+	urgentSize   = 256 << 10             // bytes of a call that are written before the pause is over
+	warnPause    = time.Minute           // between two warnings of a kind
+	defaultShare = 0.03
+	burst        = 500 * time.Millisecond // of processor time that is available after a pause
+)
+
+// A Store writes a directory for each call that it watches, from a goroutine of its own. It neither delays nor fails a call: what
+// the disk does not take in time, or refuses, is left out, and meta.json says so. Close it after the last call.
+type Store struct {
+	opts   Options
+	keep   atomic.Int64
+	bodies atomic.Bool
+	queued atomic.Int64 // bytes
+	budget budget
+
+	mu     sync.Mutex
+	urgent []*watcher // to be written after linger
+	open   []*watcher // to be written after flushPause
+	closed bool
+	wake   chan struct{}
+	asked  chan chan struct{} // by Flush
+	done   chan struct{}      // closed when everything is written
+	stop   context.CancelFunc
+
+	disk disk // of the writing goroutine
+	ring ring // the same
+
+	warnings struct {
+		sync.Mutex
+		last map[string]time.Time
+	}
+	skipped atomic.Int64 // calls without a trace since the last warning
+}
+
+// New returns a Store and begins to look through the directory.
+func New(opts Options) *Store {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Redactor == nil {
+		opts.Redactor = func() *redact.Redactor { return nil }
+	}
+	if opts.Share <= 0 {
+		opts.Share = defaultShare
+	}
+	s := &Store{opts: opts, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), done: make(chan struct{})}
+	s.disk.dir = opts.Dir
+	s.budget.share = opts.Share
+	s.warnings.last = map[string]time.Time{}
+	s.keep.Store(opts.Keep)
+	s.bodies.Store(opts.Bodies)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.ring.found = scan(ctx, opts.Dir)
+	go s.run(ctx)
+	return s
+}
+
+// SetLimits changes Options.Keep and Options.Bodies. Bodies counts for calls that begin afterwards; with keep 0, all traces of
+// calls that have ended are removed.
+func (s *Store) SetLimits(keep int64, bodies bool) {
+	s.keep.Store(keep)
+	s.bodies.Store(bodies)
+	s.wakeUp()
+}
+
+// Watch follows a call that begins. It returns nil if the call is not traced: traces.keep is 0, the Store is closed, writing uses
+// more than its share, or the call is a trial: hundreds of almost equal requests would push out the calls of clients.
+func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watcher {
+	if s.keep.Load() <= 0 || !isName(call.ID) || origin.Replay.Trial {
+		return nil
+	}
+	if !s.budget.available() || s.queued.Load() > maxQueue/2 {
+		s.skipped.Add(1)
+		return nil
+	}
+	w := newWatcher(s, call, origin)
+	if !s.enqueue(w, true) {
+		return nil
+	}
+	return w
+}
+
+// isName says whether an ID can be a part of the name of a directory.
+func isName(id string) bool {
+	if id == "" || len(id) > 100 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Close writes what is waiting, and waits for it until ctx ends. Calls that are still open stay as they are.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wakeUp()
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		s.stop()
+		return perigee.Errorf(perigee.ClassUnavailable, "some traces were not written: %w", context.Cause(ctx))
+	}
+}
+
+// Flush waits until what calls have shown so far is written, at most until ctx ends.
+func (s *Store) Flush(ctx context.Context) {
+	written := make(chan struct{})
+	select {
+	case s.asked <- written:
+	case <-s.done:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-written:
+	case <-s.done:
+	case <-ctx.Done():
+	}
+}
+
+// enqueue has a call written soon, or after a pause. It is false after Close.
+func (s *Store) enqueue(w *watcher, urgent bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if urgent {
+		s.urgent = append(s.urgent, w)
+		s.wakeUp()
+	} else {
+		s.open = append(s.open, w)
+	}
+	return true
+}
+
+func (s *Store) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the calls to write.
+func (s *Store) take(all bool) (list []*watcher, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if list, s.urgent = s.urgent, nil; all || s.closed {
+		list, s.open = append(list, s.open...), nil
+	}
+	return list, s.closed
+}
+
+// run writes until the Store is closed.
+func (s *Store) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.stop()
+	defer s.disk.close()
+	clock, unlock := newClock()
+	defer unlock()
+	pause := flushPause
+	next := time.Now().Add(pause)
+	for {
+		timer := time.NewTimer(time.Until(next))
+		var written chan struct{} // closed after this round
+		select {
+		case <-s.wake:
+			if !s.isClosed() {
+				written = s.linger(ctx)
+			}
+		case written = <-s.asked:
+		case <-timer.C:
+		case found := <-s.ring.found:
+			s.ring.add(found)
+		case <-ctx.Done():
+			return
+		}
+		timer.Stop()
+		all := written != nil || time.Now().After(next)
+		list, closed := s.take(all)
+		s.write(ctx, list, clock)
+		if all {
+			// Writing to all open calls may take long. Then it is done less often, so that the share is kept.
+			pause = max(flushPause, time.Duration(float64(clock.lap())/s.opts.Share))
+			next = time.Now().Add(pause)
+		}
+		s.ring.trim(&s.disk, s.keep.Load(), s.warn)
+		s.budget.charge(clock.total())
+		s.warnOfSkipped()
+		if written != nil {
+			close(written)
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// linger lets more calls gather, until Flush asks for them.
+func (s *Store) linger(ctx context.Context) (written chan struct{}) {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case written = <-s.asked:
+	case <-ctx.Done():
+	}
+	return written
+}
+
+// write writes what calls have gathered.
+func (s *Store) write(ctx context.Context, list []*watcher, clock *clock) {
+	clock.lap()
+	redactor := s.opts.Redactor()
+	for i, w := range list {
+		if ctx.Err() != nil {
+			return
+		}
+		w.flush(redactor)
+		if i%64 == 63 { // secrets may have become known meanwhile
+			redactor = s.opts.Redactor()
+			s.budget.charge(clock.total())
+			s.ring.trim(&s.disk, s.keep.Load(), s.warn)
+		}
+	}
+}
+
+// warn logs a problem, at most once in a minute for each message.
+func (s *Store) warn(message string, args ...any) {
+	s.warnings.Lock()
+	defer s.warnings.Unlock()
+	now := s.opts.Now()
+	if last, ok := s.warnings.last[message]; ok && now.Sub(last) < warnPause {
+		return
+	}
+	s.warnings.last[message] = now
+	s.opts.Logger.Warn(message, args...)
+}
+
+// warnOfSkipped logs how many calls were not traced.
+func (s *Store) warnOfSkipped() {
+	n := s.skipped.Load()
+	if n == 0 {
+		return
+	}
+	s.warnings.Lock()
+	last, ok := s.warnings.last["skipped"]
+	now := s.opts.Now()
+	due := !ok || now.Sub(last) >= warnPause
+	if due {
+		s.warnings.last["skipped"] = now
+	}
+	s.warnings.Unlock()
+	if due {
+		s.skipped.Add(-n)
+		s.opts.Logger.Warn("calls not traced: writing traces would use too much of the processor or the disk is too slow", "calls", n)
+	}
+}

@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"os"
+	"path/filepath"
+
+	"perigee"
+	"perigee/internal/redact"
+)
+
+// A batch is what a call has gathered since it was written last.
+type batch struct {
+	files  []part
+	call   perigee.Call
+	ended  bool // call is complete
+	done   bool // and so is the client's answer
+	bodies int  // bytes
+}
+
+// A part is what one file gets.
+type part struct {
+	file     *file
+	chunks   [][]byte
+	complete bool
+}
+
+// take returns what waits.
+func (w *watcher) take() (b batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b.call, b.ended, b.done = w.call, w.over(), w.done
+	w.listed, w.pressing = false, false
+	if !b.ended && !w.ended.IsZero() {
+		w.changed() // to be written again, when it is over
+	}
+	b.bodies, w.waiting = w.waiting, 0
+	add := func(f *file, complete bool) {
+		if f == nil || f.closed || len(f.chunks) == 0 && !complete {
+			return
+		}
+		b.files = append(b.files, part{f, f.chunks, complete})
+		f.chunks = nil
+	}
+	add(w.request, w.request != nil && w.request.complete)
+	for i, e := range w.exchanges {
+		add(e.request, e.request != nil && e.request.complete)
+		add(e.answer, b.ended || i < len(w.exchanges)-1)
+	}
+	add(w.events, b.ended)
+	add(w.answer, b.ended && b.done)
+	return b
+}
+
+// flush writes what waits. It belongs to the writing goroutine.
+func (w *watcher) flush(r *redact.Redactor) {
+	b := w.take()
+	defer w.release(&b)
+	dir, err := w.openDir()
+	if err != nil {
+		if !w.failed {
+			w.store.warn("trace not written", "directory", filepath.Join(w.store.opts.Dir, w.path()), "error", err)
+		}
+		w.fail()
+		return
+	}
+	if dir == nil {
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	for _, p := range b.files {
+		w.writeFile(dir, r, p)
+	}
+	w.writeMeta(dir, r, &b)
+	if b.ended && b.done {
+		w.entry.open = false
+	}
+}
+
+// openDir opens the directory of the call, and creates it the first time. It is nil after a failure.
+func (w *watcher) openDir() (*os.Root, error) {
+	s := w.store
+	switch {
+	case w.failed:
+		return nil, nil
+	case w.entry != nil:
+		return s.disk.openCall(w.path())
+	}
+	dir, err := s.disk.mkdir(w.day, w.name)
+	if err == nil {
+		w.entry = s.ring.begin(w.path())
+	}
+	return dir, err
+}
+
+// fail ends the trace of a call whose directory cannot be written, or was removed.
+func (w *watcher) fail() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = true
+	if w.entry != nil {
+		w.entry.open = false
+	}
+	for _, f := range w.files() {
+		w.drop(f)
+	}
+}
+
+// files are all files that bodies go to.
+func (w *watcher) files() []*file {
+	list := []*file{w.request, w.answer, w.events}
+	for _, e := range w.exchanges {
+		list = append(list, e.request, e.answer)
+	}
+	return list
+}
+
+// drop forgets what waits for a file.
+func (w *watcher) drop(f *file) {
+	if f == nil {
+		return
+	}
+	for _, c := range f.chunks {
+		w.store.queued.Add(-int64(len(c)))
+		w.waiting -= len(c)
+		free(c)
+	}
+	f.chunks = nil
+}
+
+// release gives the memory of a batch back.
+func (w *watcher) release(b *batch) {
+	w.store.queued.Add(-int64(b.bodies))
+	for _, p := range b.files {
+		for _, c := range p.chunks {
+			free(c)
+		}
+	}
+}
+
+// maxScratch is how many redacted bytes are gathered before they are written.
+const maxScratch = 1 << 20
+
+// writeFile writes the part of a file. A file that could not be written gets no more.
+func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
+	f := p.file
+	s := w.store
+	if f.closed || !f.created && len(p.chunks) == 0 {
+		return
+	}
+	if f.name == "" {
+		f.name = UpstreamResponse(f.exchange, isStream(p.chunks[0]))
+	}
+	out := s.disk.scratch[:0]
+	for _, c := range p.chunks {
+		if out = f.redacted.Append(out, r, c); len(out) >= maxScratch {
+			w.writeOut(dir, f, out)
+			out = out[:0]
+		}
+	}
+	if p.complete {
+		out, f.closed = f.redacted.Close(out, r), true
+	}
+	w.writeOut(dir, f, out)
+	s.disk.scratch = out
+}
+
+func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
+	if len(data) == 0 && f.created {
+		return
+	}
+	w.mu.Lock()
+	refused := f.truncated == TruncatedDisk
+	w.mu.Unlock()
+	if refused {
+		return
+	}
+	err := appendTo(dir, f.name, data, !f.created)
+	if err == nil {
+		f.created, f.written = true, f.written+int64(len(data))
+		w.store.ring.grow(w.entry, int64(len(data)))
+		return
+	}
+	w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), f.name), "error", err)
+	if size, found := sizeIn(dir, f.name); found { // a part was written
+		f.created = true
+		w.store.ring.grow(w.entry, max(0, size-f.written))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.truncated = TruncatedDisk
+	w.drop(f)
+}

@@ -1,0 +1,128 @@
+package trajectory
+
+import (
+	"hash/fnv"
+	"slices"
+
+	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
+	cortexpb "perigee/gen/exa/cortex_pb"
+)
+
+// A Cursor is everything that a Tracker knows: a small JSON document with which another Tracker continues without repeating or
+// losing an event. It has lengths and hashes, no texts. The zero value begins with the first step of a conversation. Its members
+// may change between versions.
+type Cursor struct {
+	First int    `json:"first,omitzero"` // index of the first of Marks; the steps before it are final and no longer looked at
+	Turn  int    `json:"turn,omitzero"`  // index of the message that began the turn
+	Over  bool   `json:"over,omitzero"`  // the end of the turn was reported
+	Spent Usage  `json:"spent,omitzero"` // of those steps of the turn that are before First
+	Told  Usage  `json:"told,omitzero"`  // as it was reported last
+	Marks []Mark `json:"marks,omitempty"`
+}
+
+// A Mark is what was reported of one step.
+type Mark struct {
+	Type     cortexpb.CortexStepType    `json:"t,omitzero"`
+	Status   cortexpb.CortexStepStatus  `json:"s,omitzero"`
+	Hash     uint64                     `json:"h,omitzero"` // of the step; 0: not everything was reported yet
+	Text     prefix                     `json:"x,omitzero"` // of a message: what the user wrote
+	Thinking prefix                     `json:"k,omitzero"`
+	Calls    []uint64                   `json:"c,omitempty"` // hashes
+	Waiting  []uint64                   `json:"w,omitempty"` // hashes of what it waits for
+	Error    uint64                     `json:"e,omitzero"`
+	Usage    Usage                      `json:"u,omitzero"`
+	Stop     codeiumcommonpb.StopReason `json:"p,omitzero"`
+	Result   uint64                     `json:"r,omitzero"`
+	Begun    bool                       `json:"b,omitzero"` // its turn was reported
+}
+
+// final reports whether the step was reported completely and will not change. Some servers leave the status of messages out.
+func (m *Mark) final() bool { return m.Hash != 0 && (terminal(m.Status) || m.Begun) }
+
+// maxMarks is how many final steps are kept. When the conversation is reverted beyond them, the oldest is reported as the first
+// one that is gone.
+const maxMarks = 64
+
+// maxOpen is how many steps that are not final a conversation may have.
+const maxOpen = 4096
+
+// Size is the number of steps that are known.
+func (c *Cursor) Size() int { return c.First + len(c.Marks) }
+
+// clone returns a copy that shares nothing.
+func (c *Cursor) clone() Cursor {
+	d := *c
+	d.Marks = slices.Clone(c.Marks)
+	for i := range d.Marks {
+		d.Marks[i].Calls = slices.Clone(d.Marks[i].Calls)
+		d.Marks[i].Waiting = slices.Clone(d.Marks[i].Waiting)
+	}
+	return d
+}
+
+// usage is that of the turn.
+func (c *Cursor) usage() Usage {
+	sum := c.Spent
+	for i := range c.Marks {
+		if c.First+i >= c.Turn {
+			sum = sum.Plus(c.Marks[i].Usage)
+		}
+	}
+	return sum
+}
+
+// prune drops marks of final steps beyond maxMarks.
+func (c *Cursor) prune() {
+	n := 0
+	for len(c.Marks)-n > maxMarks && c.Marks[n].final() {
+		if c.First+n >= c.Turn {
+			c.Spent = c.Spent.Plus(c.Marks[n].Usage)
+		}
+		n++
+	}
+	c.First += n
+	c.Marks = slices.Delete(c.Marks, 0, n)
+}
+
+// cut drops the marks from an index on. The turn is the last one that is left.
+func (c *Cursor) cut(at int) {
+	if at < c.First {
+		c.First, c.Marks = at, nil
+	} else {
+		c.Marks = c.Marks[:at-c.First]
+	}
+	if c.Turn < at {
+		return
+	}
+	c.Turn, c.Spent = c.First, Usage{}
+	for i := len(c.Marks) - 1; i >= 0; i-- {
+		if c.Marks[i].Begun {
+			c.Turn = c.First + i
+			return
+		}
+	}
+}
+
+// A prefix identifies a text that may have grown.
+type prefix struct {
+	Length int    `json:"n,omitzero"`
+	Hash   uint64 `json:"h,omitzero"`
+}
+
+func prefixOf(text string) prefix {
+	if text == "" {
+		return prefix{}
+	}
+	return prefix{len(text), hashOf(text)}
+}
+
+// of reports whether a text begins with it.
+func (p prefix) of(text string) bool {
+	return len(text) >= p.Length && (p.Length == 0 || hashOf(text[:p.Length]) == p.Hash)
+}
+
+func hashOf[T string | []byte](data T) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(data))
+	return max(h.Sum64(), 1)
+}

@@ -1,0 +1,103 @@
+package find
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"perigee/internal/trajectory"
+)
+
+// ConversationFiles lists the conversations in a directory of the language server, ~/.gemini/NAME/conversations: by the names and
+// times of their files, and for the last ones that are databases by what these say. Files of type .pb are encrypted.
+func ConversationFiles(dir string) Source {
+	return &conversationFiles{dir: dir, opened: map[string]openedFile{}}
+}
+
+type conversationFiles struct {
+	dir string
+
+	mu     sync.Mutex
+	opened map[string]openedFile // by ID
+}
+
+type openedFile struct {
+	stamp stamp
+	about trajectory.Description
+}
+
+// maxOpened is how many of the last databases are opened.
+const maxOpened = 16
+
+func (*conversationFiles) Name() string { return "conversation files" }
+
+func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return Listing{}, err
+	}
+	var r report
+	stamps := map[string]stamp{}
+	for _, entry := range entries {
+		id, kind, ok := strings.Cut(entry.Name(), ".")
+		if !ok || kind != "db" && kind != "pb" || !entry.Type().IsRegular() {
+			continue
+		}
+		at, err := stampOf(filepath.Join(s.dir, entry.Name()))
+		if err != nil {
+			continue // deleted meanwhile
+		}
+		if _, twice := stamps[id]; twice {
+			continue // the older form, from which the database was made; names are sorted
+		}
+		summary := unknown(id)
+		summary.Modified = at.latest()
+		if l.keep(summary, &r); kind == "db" {
+			stamps[id] = at
+		}
+	}
+	slices.SortFunc(l.Conversations, func(a, b Summary) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.ID, b.ID))
+	})
+	s.describe(ctx, l.Conversations[:min(maxOpened, len(l.Conversations))], stamps, &r)
+	l.Degraded = r.lines()
+	return l, ctx.Err()
+}
+
+// describe adds what the databases themselves say.
+func (s *conversationFiles) describe(ctx context.Context, list []Summary, stamps map[string]stamp, r *report) {
+	opened := map[string]openedFile{}
+	for i := range list {
+		c := &list[i]
+		at, ok := stamps[c.ID]
+		if !ok || ctx.Err() != nil {
+			continue
+		}
+		known, ok := s.opened[c.ID]
+		if !ok || known.stamp != at || !at.settled() {
+			about, err := trajectory.Database{Dir: s.dir}.Describe(ctx, c.ID)
+			if err != nil && ctx.Err() == nil {
+				r.add("a database of a conversation cannot be read")
+			}
+			if err != nil {
+				continue
+			}
+			known = openedFile{at, about}
+		}
+		opened[c.ID] = known
+		c.TrajectoryID, c.Created, c.Steps = known.about.TrajectoryID, known.about.Created, known.about.Steps
+		for _, uri := range known.about.Workspaces {
+			c.Workspaces = append(c.Workspaces, directoryOf(uri))
+		}
+		for _, problem := range known.about.Degraded {
+			r.add("%s", problem)
+		}
+	}
+	s.opened = opened
+}

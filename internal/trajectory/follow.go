@@ -1,0 +1,250 @@
+package trajectory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"perigee"
+	cortexpb "perigee/gen/exa/cortex_pb"
+	geminicoder "perigee/gen/gemini_coder"
+)
+
+// How often a source is read.
+const (
+	pollBusy   = 400 * time.Millisecond // while the conversation runs and there is no stream
+	pollIdle   = 300 * time.Millisecond // while the end of the turn is to be confirmed
+	pollCheck  = 5 * time.Second        // beside a stream, which may have died silently
+	pollMax    = 2 * time.Second        // the longest pause while nothing changes
+	retryFirst = 200 * time.Millisecond // after a reading that failed
+)
+
+// A Follower follows a conversation until the end of a turn. Zero values mean defaults.
+type Follower struct {
+	Reader  Reader
+	Cascade string
+	// Cursor is where to begin. It is kept current: at any time between two events it is where another Follower continues.
+	Cursor Cursor
+
+	Grace    time.Duration // how long a turn may take to begin, after a message was sent; default 30 s
+	Quiet    time.Duration // how long nothing may happen in a turn; default 10 min
+	Patience time.Duration // how long the source may fail; default 60 s
+}
+
+// Follow follows a conversation from a cursor on, which it keeps current, until the end of a turn.
+func Follow(ctx context.Context, r Reader, cascade string, cursor *Cursor) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f := Follower{Reader: r, Cascade: cascade, Cursor: *cursor}
+		for event, err := range f.Events(ctx) {
+			*cursor = f.Cursor
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
+// Events yields what happens. The last event is KindDone, unless there is an error: the source fails for longer than Patience, does
+// not know the conversation, or ctx has ended.
+func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		watch := startWatch(ctx, f.Reader, f.Cascade)
+		defer watch.wait()
+		defer cancel()
+		l := loop{f: f, tracker: NewTracker(f.Cursor), watch: watch, yield: yield, began: time.Now(), healthy: time.Now(), changed: time.Now(), moved: time.Now()}
+		if err := l.run(ctx); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// A loop is one run of a Follower.
+type loop struct {
+	f       *Follower
+	tracker *Tracker
+	watch   *watch
+	yield   func(Event, error) bool
+	began   time.Time
+	healthy time.Time // the last successful reading
+	changed time.Time // the last one that showed something new
+	moved   time.Time // the last one that showed more than another status
+	failed  int       // readings in a row
+}
+
+// run reads until the turn is over or the caller has left, which is no error.
+func (l *loop) run(ctx context.Context) error {
+	full := true
+	for {
+		stopped, err := l.look(ctx, full)
+		if stopped {
+			return nil
+		}
+		if err = l.judge(ctx, err); err != nil {
+			return err
+		}
+		if full && l.failed == 0 && l.conclude() {
+			return nil
+		}
+		select {
+		case <-time.After(l.pause()):
+			full = true
+		case <-l.watch.news:
+			// While it runs, the last steps are enough. Everything else is confirmed by a complete reading.
+			full = l.failed > 0 || l.watch.state().status != cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look reads once and reports what is new. A reading of the last steps that contradicts what is known becomes a complete one.
+func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
+	if !full {
+		o := l.watch.state().observation()
+		o.Offset, o.Time = l.tracker.Offset(), time.Now()
+		if o.Steps, err = l.f.Reader.Steps(ctx, l.f.Cascade, o.Offset); err != nil {
+			return false, err
+		}
+		if l.tracker.Agrees(o) {
+			return l.applied(o)
+		}
+	}
+	answer, err := l.f.Reader.Trajectory(ctx, l.f.Cascade)
+	if err != nil {
+		return false, err
+	}
+	o := l.watch.state().observation()
+	o.Time, o.Trajectory = time.Now(), answer.GetTrajectory().GetTrajectoryId()
+	o.Steps, o.Total = answer.GetTrajectory().GetSteps(), int(answer.GetNumTotalSteps())
+	o.Status = cmp.Or(answer.GetStatus(), o.Status)
+	if list := answer.GetTrajectory().GetExecutorMetadatas(); len(list) > 0 {
+		o.Executors = list
+	}
+	if stopped, err = l.applied(o); stopped || err != nil {
+		return stopped, err
+	}
+	return l.complete(ctx, o)
+}
+
+// complete reads the steps that an answer has left out, and looks at them with the state that came with it.
+func (l *loop) complete(ctx context.Context, o *Observation) (stopped bool, err error) {
+	for from := o.Offset + len(o.Steps); from < o.Total; {
+		var steps []*geminicoder.Step
+		if steps, err = l.f.Reader.Steps(ctx, l.f.Cascade, from); err != nil {
+			return false, err
+		}
+		if len(steps) == 0 {
+			return false, errIncomplete
+		}
+		rest := *o
+		rest.Offset, rest.Steps = from, steps
+		if stopped, err = l.applied(&rest); stopped || err != nil {
+			return stopped, err
+		}
+		from += len(steps)
+	}
+	return false, nil
+}
+
+// ErrNoAnswer is the cause of the error of a turn that ended with nothing, not even an error.
+var ErrNoAnswer = errors.New("the language server recorded the message and generated nothing")
+
+var errTooMany = fmt.Errorf("more than %d of its steps have not ended", maxOpen)
+
+var errIncomplete = errors.New("the source has fewer steps than it counts")
+
+// applied is apply with the results of look.
+func (l *loop) applied(o *Observation) (stopped bool, err error) {
+	if !l.apply(o) {
+		return true, nil
+	}
+	if l.tracker.overflows() {
+		return false, errTooMany
+	}
+	return false, nil
+}
+
+// apply reports an observation, and reports whether the caller is still there.
+func (l *loop) apply(o *Observation) bool {
+	for event := range l.tracker.Apply(o) {
+		l.f.Cursor = l.tracker.Cursor()
+		if !l.yield(event, nil) {
+			return false
+		}
+	}
+	l.f.Cursor = l.tracker.Cursor()
+	if l.tracker.Changed() {
+		l.changed = time.Now()
+	}
+	if l.tracker.changed {
+		l.moved = time.Now()
+	}
+	return true
+}
+
+// judge returns an error that ends the run: one of the caller, of a conversation that does not exist, or one that lasts.
+func (l *loop) judge(ctx context.Context, err error) error {
+	if err == nil {
+		l.healthy, l.failed = time.Now(), 0
+		return nil
+	}
+	l.failed++
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errTooMany):
+		return perigee.Errorf(perigee.ClassUnavailable, "conversation %s cannot be followed: %w", l.f.Cascade, err)
+	case perigee.AsError(err).Class == perigee.ClassNotFound:
+		return err
+	case time.Since(l.healthy) >= cmp.Or(l.f.Patience, time.Minute):
+		return fmt.Errorf("conversation %s cannot be read: %w", l.f.Cascade, err)
+	}
+	return nil
+}
+
+// conclude reports the end of the turn, if it is over.
+func (l *loop) conclude() bool {
+	quiet := time.Since(l.changed)
+	outcome, over := l.tracker.Outcome(quiet)
+	switch {
+	case over:
+	case !l.tracker.Active() && time.Since(l.began) >= cmp.Or(l.f.Grace, 30*time.Second):
+		outcome = l.tracker.unchanged()
+	case time.Since(l.moved) >= cmp.Or(l.f.Quiet, 10*time.Minute):
+		outcome = Outcome{Reason: ReasonTimeout}
+	default:
+		return false
+	}
+	at := max(l.tracker.cursor.Size()-1, 0)
+	if outcome.Silent {
+		e := perigee.Errorf(perigee.ClassUnavailable, "%w", ErrNoAnswer).WithHint("check that the model exists and is enabled for the account")
+		e.Cause = ErrNoAnswer
+		if !l.yield(Event{Kind: KindError, Step: at, Error: e}, nil) {
+			return true
+		}
+	}
+	l.tracker.Close()
+	l.f.Cursor = l.tracker.Cursor()
+	l.yield(Event{Kind: KindDone, Step: at, Reason: outcome.Reason, Stop: outcome.Stop}, nil)
+	return true
+}
+
+// pause is how long to wait for news.
+func (l *loop) pause() time.Duration {
+	if l.failed > 0 {
+		return min(retryFirst<<min(l.failed-1, 4), pollMax)
+	}
+	quiet := time.Since(l.changed)
+	s := l.watch.state()
+	switch {
+	case l.tracker.status > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE && s.alive && !l.tracker.waits():
+		return pollCheck
+	case l.tracker.status > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE:
+		return min(max(pollBusy, quiet/10), pollMax)
+	}
+	return min(max(pollIdle, quiet/10), pollMax)
+}

@@ -1,0 +1,118 @@
+// Package trajectory follows one conversation of the language server and reports what happens in it as events.
+//
+// A conversation is a list of steps that are updated in place: the text of the last one grows, may be rewritten, and steps at the
+// end may disappear. Tracker compares what a source shows with what was reported before; it has no clock and no network.
+// Follower reads from a source until the turn is over: StreamAgentStateUpdates says when there is something new, and
+// GetCascadeTrajectory and GetCascadeTrajectorySteps say what. Without the stream it polls. Database is a source that needs no
+// language server.
+package trajectory
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"perigee"
+	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
+	cortexpb "perigee/gen/exa/cortex_pb"
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
+	languageserverpb "perigee/gen/exa/language_server_pb"
+	geminicoder "perigee/gen/gemini_coder"
+)
+
+// A Reader shows conversations. The clients of the language server and Database are readers.
+type Reader interface {
+	// Trajectory returns the state of a conversation. The answer may have fewer steps than it counts.
+	Trajectory(ctx context.Context, cascade string) (*languageserverpb.GetCascadeTrajectoryResponse, error)
+	// Steps returns steps from an index on. The answer may end before the conversation does.
+	Steps(ctx context.Context, cascade string, offset int) ([]*geminicoder.Step, error)
+	// Updates yields an update for each change. The stream may end at any time. errors.ErrUnsupported says that there is none.
+	Updates(ctx context.Context, cascade string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error]
+}
+
+// A Kind says what happened and which fields of the Event have a meaning.
+type Kind uint8
+
+// The kinds of events.
+const (
+	KindTurn             Kind = iota + 1 // a message of the user began a turn, whose usage is 0; Text
+	KindThinking                         // Text is appended to the thinking of the step
+	KindThinkingReplaced                 // Text is the whole thinking of the step
+	KindText                             // Text is appended to the text of the step
+	KindTextReplaced                     // Text is the whole text of the step
+	KindCall                             // Call: the model calls a tool
+	KindResult                           // Result: a tool, or another step that is no text, has ended; replaces an earlier one of the step
+	KindWaiting                          // Waiting: a step needs a decision of a person
+	KindError                            // Error; the agent may try again
+	KindUsage                            // Usage of the turn so far: replaces what was said before
+	KindTruncated                        // Step and all steps after it are gone, with everything that was reported of them
+	KindDone                             // Reason and Stop: the turn is over
+)
+
+// An Event is one thing that happened. Step is the index of the step that it is about.
+type Event struct {
+	Kind    Kind
+	Step    int
+	Text    string
+	Call    *Call
+	Result  *Result
+	Waiting *Waiting
+	Error   *perigee.Error
+	Usage   Usage
+	Reason  Reason
+	Stop    codeiumcommonpb.StopReason // KindDone: why the model stopped, as its last step says
+}
+
+// A Call is a tool call of the model.
+type Call struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage // nil: there are none, or they are not JSON
+}
+
+// A Result is the end of a step that is neither a text nor a message of the user.
+type Result struct {
+	CallID string // of the call that it answers; empty: none
+	Name   string // of the tool, or the type of the step in lower case
+	Status cortexpb.CortexStepStatus
+	Text   string // its output, as far as the step has one
+}
+
+// A Waiting says what a step needs from a person. Trajectory and Index are what HandleCascadeUserInteraction wants to know;
+// they differ from the conversation and from Event.Step where a subagent waits.
+type Waiting struct {
+	Member     string // of CascadeUserInteraction: runCommand, filePermission, askQuestion …
+	Trajectory string // empty: the source does not say
+	Index      int
+	Subject    string // the command, the path, the address, the question
+
+	question *cortexpb.CortexStepAskQuestion // nil: it is none
+}
+
+// A Reason says why a turn is over.
+type Reason string
+
+// The reasons.
+const (
+	ReasonDone           Reason = "done"
+	ReasonWaiting        Reason = "waiting"         // for a person
+	ReasonError          Reason = "error"           // an event of KindError came before
+	ReasonCancelled      Reason = "cancelled"       // by another client, or a person
+	ReasonMaxInvocations Reason = "max_invocations" // the agent used up its steps; a message lets it go on
+	ReasonTimeout        Reason = "timeout"         // nothing happened for too long
+)
+
+// Usage counts the tokens of a turn. Input has none of what was read from or written to the cache; Output includes Thinking.
+type Usage struct {
+	Input      uint64 `json:"i,omitzero"`
+	Output     uint64 `json:"o,omitzero"`
+	Thinking   uint64 `json:"t,omitzero"`
+	CacheRead  uint64 `json:"r,omitzero"`
+	CacheWrite uint64 `json:"w,omitzero"`
+}
+
+// Plus returns the sum.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{Input: u.Input + v.Input, Output: u.Output + v.Output, Thinking: u.Thinking + v.Thinking,
+		CacheRead: u.CacheRead + v.CacheRead, CacheWrite: u.CacheWrite + v.CacheWrite}
+}

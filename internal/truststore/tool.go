@@ -1,0 +1,117 @@
+package truststore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// toolTime is how long a tool may run. update-ca-certificates takes seconds, and a minute with a Java keystore on a slow disk.
+const toolTime = 5 * time.Minute
+
+// adminDirs are directories that the PATH of users lacks on many systems.
+var adminDirs = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
+
+// find returns the path of a tool.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range adminDirs {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// run runs a tool to its end, also when ctx ends or Ctrl-C is pressed: a tool that is killed leaves the store half written. It has
+// no terminal, so that it cannot wait for a password. It inherits the lock: if perigee is killed, the tool goes on, and the next
+// command waits for it.
+func (m Machine) run(ctx context.Context, input []byte, command ...string) (output string, err error) {
+	path, err := find(command[0])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), toolTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, command[1:]...)
+	cmd.WaitDelay = time.Second
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = bytes.NewReader(input)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	detach(cmd, m.Held)
+	if err := cmd.Run(); err != nil {
+		said := lastLines(complaints.String() + "\n" + out.String())
+		return out.String(), &toolError{command[0], said, err}
+	}
+	return out.String(), nil
+}
+
+// A toolError is that of a tool that failed, with what it wrote.
+type toolError struct {
+	name, said string
+	err        error
+}
+
+func (e *toolError) Error() string {
+	if e.said == "" {
+		return fmt.Sprintf("%s: %v", e.name, e.err)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.name, e.err, e.said)
+}
+
+func (e *toolError) Unwrap() error { return e.err }
+
+// lastLines is the end of an output, in one line.
+func lastLines(text string) string {
+	const most = 400
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+	}
+	return text
+}
+
+// asRoot adds the commands for a shell to an error, if a user other than root gets it.
+func asRoot(err error, commands [][]string) error {
+	if err == nil || !errors.Is(err, os.ErrPermission) && (os.Geteuid() <= 0 || !isExit(err)) {
+		return err // Geteuid is -1 on Windows
+	}
+	return fmt.Errorf("%w; this needs root: run %s, and then this command again, which checks the result", err, shellLine(commands, true))
+}
+
+func isExit(err error) bool {
+	_, ok := errors.AsType[*exec.ExitError](err)
+	return ok
+}
+
+var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_-]+$`)
+
+// shellLine joins commands so that a shell runs each if the one before it succeeded.
+func shellLine(commands [][]string, root bool) string {
+	var lines []string
+	for _, command := range commands {
+		var words []string
+		if root && os.PathSeparator == '/' {
+			words = append(words, "sudo")
+		}
+		for _, word := range command {
+			if !plainWord.MatchString(word) {
+				word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			}
+			words = append(words, word)
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, " && ")
+}

@@ -1,0 +1,66 @@
+package antigravity
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"perigee"
+	"perigee/internal/account"
+	"perigee/internal/models"
+	"perigee/internal/providererr"
+	"perigee/internal/rawjson"
+	"perigee/internal/redact"
+	"perigee/internal/upstream/wire"
+)
+
+var _ perigee.RawSender = (*Upstream)(nil)
+
+// SendRaw sends a recorded request with the account that a call would get now, to the first endpoint. The project in the
+// envelope becomes that of the account: with another one the gateway answers that there is none.
+func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
+	if r.Operation != perigee.OperationGenerate {
+		return perigee.Errorf(perigee.ClassUnimplemented, "upstream %s sends only requests for an answer as they are recorded", u.opts.Name).
+			WithHint("replay without raw")
+	}
+	want := account.Request{Model: r.Model, Family: models.Of(r.Model).Family, OnTokenFailure: tokenFailureRecorder{u.opts.Name, r.Log}}
+	lease, err := u.opts.Accounts.Acquire(want).Next(ctx)
+	if err != nil {
+		return u.trouble(ctx, err)
+	}
+	v := &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
+	defer func() { lease.Done(v) }()
+	token, err := lease.Token(ctx)
+	if err != nil {
+		v = &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: u.trouble(ctx, err)}
+		return v.Error
+	}
+	leased := lease.Account()
+	body := wire.NewBody(withProject(r.Sent, leased.Project)).ShowTo(r.Log)
+	defer body.Wait()
+	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
+	defer watchdog.Stop()
+	resp, failed := u.send(ctx, u.hosts.content(leased.CLI)[0], streamMethod, token, body)
+	if v = failed; v != nil {
+		return v.Error
+	}
+	defer resp.Body.Close()
+	content := wire.Watched(resp.Body, watchdog, u.opts.Idle)
+	if resp.StatusCode != http.StatusOK {
+		explanation, _ := io.ReadAll(io.LimitReader(content, maxError))
+		explanation = redact.New(token).Bytes(explanation) // some providers repeat a token that they refuse
+		diagnosis := providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
+		v, content = &diagnosis, bytes.NewReader(explanation)
+	}
+	return answer(perigee.RawAnswer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Account: leased.Email, Body: content})
+}
+
+// withProject replaces the project in an envelope.
+func withProject(envelope []byte, project string) []byte {
+	start, end, ok := rawjson.Find(envelope, "project")
+	if !ok {
+		return envelope
+	}
+	return rawjson.Splice(envelope, rawjson.Edit{Start: start, End: end, New: rawjson.AppendString(nil, project)})
+}

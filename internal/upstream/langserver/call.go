@@ -1,0 +1,216 @@
+package langserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/models"
+	"perigee/internal/trajectory"
+)
+
+// Retries after the server went away, before the client has received anything.
+const (
+	maxTries   = 3 // of calls whose message did not arrive
+	maxSent    = 2 // messages of one call
+	firstPause = 250 * time.Millisecond
+)
+
+// cancelLimit bounds the cancellation of a conversation.
+const cancelLimit = 5 * time.Second
+
+// A call is one request on its way through the language server.
+type call struct {
+	u     *Upstream
+	req   *perigee.Request
+	model string
+	yield func(perigee.Event, error) bool
+	left  bool // the caller has left
+
+	chat   *chat
+	sent   int // messages
+	open   conversation
+	ended  bool // the turn has ended, as the server says
+	answer *answer
+}
+
+// run waits for a place and for the server, and asks until there is an answer.
+func (c *call) run(ctx context.Context) error {
+	if err := c.compose(); err != nil {
+		return err
+	}
+	leave, err := c.u.queue.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { c.leave(leave) }()
+	pause := firstPause
+	for try := 1; ; try++ {
+		if err = c.u.opts.Wait(ctx); err == nil {
+			c.model, err = c.u.identify(ctx, c.model)
+		}
+		if err == nil {
+			err = c.ask(ctx)
+		}
+		if !errors.Is(err, ErrLost) || c.left || c.answer.begun() || try == maxTries || c.sent == maxSent {
+			return err
+		}
+		c.u.opts.Logger.Info("conversation lost, starting another", "upstream", c.u.opts.Name, "call", c.req.ID, "error", err)
+		if !perigee.Pause(ctx, pause) {
+			return ctx.Err()
+		}
+		pause *= 2
+	}
+}
+
+// identify returns the ID of a model, which answers and traces have, by its label or another name. A gateway may know models that the
+// language server does not.
+func (u *Upstream) identify(ctx context.Context, model string) (string, error) {
+	client, ok := u.opts.Client.(interface {
+		ModelID(ctx context.Context, name string) (string, error)
+	})
+	if !ok {
+		return model, nil
+	}
+	id, err := client.ModelID(ctx, model)
+	if err == nil {
+		return id, nil
+	}
+	if u.opts.Gateway != nil && perigee.AsError(err).Class == perigee.ClassNotFound {
+		err = nil
+	}
+	return model, err
+}
+
+// textOnly refuses requests for images and sound.
+func textOnly(req *perigee.Request) error {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return err
+	}
+	if models.Of(req.Model).Family == models.Image ||
+		slices.ContainsFunc(prompt.Generation.Modalities, func(m string) bool { return !strings.EqualFold(m, "TEXT") }) {
+		return perigee.Errorf(perigee.ClassUnimplemented, "the language server answers with text only").WithHint("use another upstream for images and sound")
+	}
+	return nil
+}
+
+// compose makes a text of the request, or refuses it.
+func (c *call) compose() error {
+	if err := textOnly(c.req); err != nil {
+		return err
+	}
+	prompt, err := c.req.Prompt()
+	if err != nil {
+		return err
+	}
+	chat, notes, err := compose(c.req, prompt)
+	if err != nil {
+		return err
+	}
+	if c.req.Strict && len(notes) > 0 {
+		list := make([]string, len(notes))
+		for i, n := range notes {
+			list[i] = n.String()
+		}
+		return perigee.Errorf(perigee.ClassUnimplemented, "the language server cannot carry the request without changes: %s", strings.Join(list, "; ")).
+			WithHint("remove that from the request, set strict: false, or use another upstream")
+	}
+	c.req.Log.Note(notes...)
+	c.chat = chat
+	return nil
+}
+
+// ask sends the message, to the conversation that has the history if there is one, and passes the answer on.
+func (c *call) ask(ctx context.Context) error {
+	kept, ok := c.u.kept.take(c.chat.history())
+	if ok && len(c.chat.turns) > 0 {
+		err := c.send(ctx, kept, c.chat.last)
+		if err == nil {
+			return c.follow(ctx)
+		}
+		if !errors.Is(err, ErrLost) {
+			return err
+		}
+	}
+	cascade, err := c.u.opts.Client.Start(ctx, c.model)
+	if err != nil {
+		return err
+	}
+	if err := c.send(ctx, conversation{cascade: cascade}, c.chat.text()); err != nil {
+		return err
+	}
+	return c.follow(ctx)
+}
+
+// send sends a text. From then on the conversation has to be canceled, unless its turn ends.
+func (c *call) send(ctx context.Context, to conversation, text string) error {
+	c.open, c.ended = to, false
+	err := c.u.opts.Client.Send(ctx, to.cascade, Message{Text: text, Model: c.model, Known: to.cursor.Size()})
+	if errors.Is(err, ErrLost) {
+		c.open = conversation{}
+		return err
+	}
+	c.sent++
+	return err
+}
+
+// follow passes on what the agent writes, until the end of its turn.
+func (c *call) follow(ctx context.Context) error {
+	c.answer = newAnswer(c, fmt.Sprintf("%s-%d", c.open.cascade, c.open.cursor.Size()))
+	for event, err := range c.u.opts.Client.Follow(ctx, c.open.cascade, &c.open.cursor) {
+		if err != nil {
+			if errors.Is(err, ErrLost) {
+				c.open = conversation{}
+			}
+			return err
+		}
+		if event.Kind == trajectory.KindDone {
+			return c.finish(event)
+		}
+		if !c.answer.take(event) {
+			return nil
+		}
+		if c.answer.turn.Read > maxAnswer {
+			return perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation")
+		}
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "the language server stopped to report the conversation")
+}
+
+// finish ends the answer. A conversation whose turn has ended well is kept for the next message.
+func (c *call) finish(done trajectory.Event) error {
+	switch done.Reason {
+	case trajectory.ReasonDone, trajectory.ReasonMaxInvocations:
+		c.ended = true
+	case trajectory.ReasonWaiting:
+		c.ended = c.u.opts.Attached // elsewhere no person can answer
+	}
+	if err := c.answer.finish(done); err != nil || c.left {
+		return err
+	}
+	if done.Reason == trajectory.ReasonDone {
+		c.u.kept.keep(c.chat.after(c.answer.text()), c.open)
+	}
+	return nil
+}
+
+// leave gives the place in the queue back, after the conversation was canceled if it may still go on.
+func (c *call) leave(leave func()) {
+	if c.ended || c.open.cascade == "" || c.sent == 0 {
+		leave()
+		return
+	}
+	c.u.background.Go(func() {
+		defer leave()
+		ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)
+		defer cancel()
+		if err := c.u.opts.Client.Cancel(ctx, c.open.cascade); err != nil {
+			c.u.opts.Logger.Warn("conversation not canceled", "upstream", c.u.opts.Name, "call", c.req.ID, "error", err)
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package langserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/intercept"
+	"perigee/internal/rawjson"
+	"perigee/internal/trajectory"
+)
+
+// CarrierOptions configure a Carrier. Zero values mean defaults.
+type CarrierOptions struct {
+	Name   string // of the upstream
+	Client Client
+	Calls  *intercept.Calls // sees what the language server sends to the cloud
+	Logger *slog.Logger
+
+	Grace  time.Duration // how long the language server may take to call the cloud; default 60 s
+	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
+}
+
+// A Carrier sends requests for the cloud inside those of a language server. The language server gets a message; when it asks the cloud
+// to answer that, the interceptor puts the request into the language server's own envelope, and the answer goes to both.
+//
+// It is an http.RoundTripper, so that whatever is known about requests, answers and errors of the cloud stays in one place, the
+// upstream that uses it. The account is that of the language server: credentials of the requests are not used.
+type Carrier struct {
+	opts CarrierOptions
+	kept conversations[*carriedTurn]
+
+	base       context.Context // done at Close
+	cancel     context.CancelFunc
+	background sync.WaitGroup // turns that end, and cancellations
+}
+
+// NewCarrier returns a Carrier.
+func NewCarrier(opts CarrierOptions) *Carrier {
+	opts.Grace, opts.Settle = cmp.Or(opts.Grace, time.Minute), cmp.Or(opts.Settle, 5*time.Second)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	c := &Carrier{opts: opts}
+	c.base, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Close stops to wait for the ends of turns: the language server ends with them.
+func (c *Carrier) Close(ctx context.Context) error {
+	c.cancel()
+	return waitFor(ctx, &c.background)
+}
+
+// carrierText is the message that the language server gets. What the model reads is the request.
+const carrierText = "Carried by perigee."
+
+// RoundTrip has a request carried, and returns the answer of the cloud as soon as its header is there. If the language server ends before
+// it has called the cloud, another conversation is tried.
+func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := make([]byte, max(req.ContentLength, 0)) // which the caller knows
+	_, err := io.ReadFull(req.Body, body)
+	_ = req.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	cargo, err := newCargo(body)
+	if err != nil {
+		return nil, err
+	}
+	pause := firstPause
+	for try := 1; ; try++ {
+		resp, err := c.carry(req.Context(), cargo)
+		if !errors.Is(err, ErrLost) || try == maxTries || cargo.sent == maxSent {
+			return resp, err
+		}
+		c.opts.Logger.Info("conversation lost, starting another", "upstream", c.opts.Name, "error", err)
+		if !perigee.Pause(req.Context(), pause) {
+			return nil, req.Context().Err()
+		}
+		pause *= 2
+	}
+}
+
+// cargo is a request to carry.
+type cargo struct {
+	model         string
+	request       []byte
+	before, after historyKey // of the conversation that it continues, and of the one that it leads to
+	sent          int        // messages that carried it
+}
+
+// newCargo reads the envelope of a request. A conversation is recognized by what the user's side has said in it: what the model said comes
+// back as the client keeps it. The session tells apart conversations that begin alike, and the keys of clients.
+func newCargo(body []byte) (*cargo, error) {
+	c := &cargo{}
+	var model string
+	cursor := rawjson.NewCursor(body)
+	cursor.Read(nil, "model", &model, "request", func() { c.request = cursor.Raw() })
+	if err := cursor.Err(); err != nil || c.request == nil {
+		return nil, fmt.Errorf("request without an envelope: %w", err)
+	}
+	c.model = model
+	var session string
+	var contents []byte
+	cursor = rawjson.NewCursor(c.request)
+	cursor.Read(nil, "sessionId", &session, "contents", func() { contents = cursor.Raw() })
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q", model, session)
+	c.before = historyKey(hash.Sum(nil))
+	cursor = rawjson.NewCursor(contents)
+	for range cursor.Array() {
+		start := cursor.Offset()
+		var role string
+		cursor.Read(nil, "role", &role)
+		if role == perigee.RoleModel {
+			c.before = historyKey(hash.Sum(nil))
+			continue
+		}
+		fmt.Fprintf(hash, " %d ", cursor.Offset()-start)
+		hash.Write(contents[start:cursor.Offset()])
+	}
+	c.after = historyKey(hash.Sum(nil))
+	return c, cursor.Err()
+}
+
+// carry sends a message to a conversation and waits for the answer of the cloud to what the language server makes of it.
+func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, error) {
+	turn := &carriedTurn{carrier: c, key: cargo.after, over: make(chan struct{})}
+	if earlier, ok := c.kept.take(cargo.before); ok && earlier.settled(ctx) {
+		turn.conversation = earlier.conversation
+	} else {
+		cascade, err := c.opts.Client.Start(ctx, cargo.model)
+		if err != nil {
+			return nil, err
+		}
+		turn.cascade = cascade
+		c.opts.Calls.Own(cascade)
+	}
+	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{Model: cargo.model, Request: cargo.request})
+	err := c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
+	if errors.Is(err, ErrLost) {
+		expected.Cancel()
+		return nil, err // it never got the message, so there is nothing to cancel
+	}
+	cargo.sent++
+	var resp *http.Response
+	if err == nil {
+		resp, err = turn.answer(ctx, expected)
+	}
+	if err != nil {
+		expected.Cancel()
+		turn.ends(false)
+		return nil, err
+	}
+	resp.Body = &carriedBody{ReadCloser: resp.Body, turn: turn, good: resp.StatusCode == http.StatusOK}
+	return resp, nil
+}
+
+// A carriedTurn is the language server's turn in a conversation that carries a request.
+type carriedTurn struct {
+	conversation
+	carrier *Carrier
+	key     historyKey // of the conversation after it
+	once    sync.Once
+
+	over chan struct{} // closed when the language server has ended it, or should have
+	well bool          // it has; set before over is closed
+}
+
+// answer returns the answer of the cloud. Until the language server has called the cloud, its turn can end without an answer; after that
+// it does not matter what becomes of it.
+func (t *carriedTurn) answer(ctx context.Context, expected *intercept.Expected) (resp *http.Response, err error) {
+	watched, cancel := context.WithTimeout(ctx, t.carrier.opts.Grace)
+	over, answered := make(chan struct{}), make(chan struct{})
+	var ended error
+	go func() { defer close(over); ended = t.follow(watched) }()
+	go func() { defer close(answered); resp, err = expected.Wait() }()
+	defer func() { cancel(); <-over }() // which uses the cursor
+	select {
+	case <-answered:
+		return resp, err
+	case <-over:
+	}
+	select {
+	case <-expected.Taken():
+		<-answered
+		return resp, err
+	default:
+	}
+	expected.Cancel()
+	<-answered
+	if _, ok := errors.AsType[*perigee.Error](err); ok || err == nil {
+		return resp, err // it failed for another reason, or came after all
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case watched.Err() != nil:
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server did not call the cloud within %s", t.carrier.opts.Grace)
+	case ended == nil:
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn without a call to the cloud")
+	}
+	return nil, ended
+}
+
+// follow returns when the turn has ended, with its error if it failed.
+func (t *carriedTurn) follow(ctx context.Context) error {
+	var failed error
+	for event, err := range t.carrier.opts.Client.Follow(ctx, t.cascade, &t.cursor) {
+		switch {
+		case err != nil:
+			return err
+		case event.Kind == trajectory.KindError:
+			failed = event.Error
+		case event.Kind == trajectory.KindDone && event.Reason == trajectory.ReasonDone:
+			return nil
+		case event.Kind == trajectory.KindDone:
+			return cmp.Or(failed, error(perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn: %s", event.Reason)))
+		}
+	}
+	return ctx.Err()
+}
+
+// ends keeps the conversation if the request was answered well, and otherwise cancels what the language server still does.
+func (t *carriedTurn) ends(answered bool) {
+	t.once.Do(func() {
+		if answered {
+			t.carrier.kept.keep(t.key, t)
+		}
+		t.carrier.background.Go(func() {
+			defer close(t.over)
+			if t.well = answered && t.settles(); t.well {
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.carrier.base, cancelLimit)
+			defer cancel()
+			if err := t.carrier.opts.Client.Cancel(ctx, t.cascade); err != nil && t.carrier.base.Err() == nil {
+				t.carrier.opts.Logger.Warn("conversation not canceled", "upstream", t.carrier.opts.Name, "error", err)
+			}
+		})
+	})
+}
+
+// settles waits for the end of the turn, which comes after the answer of the cloud.
+func (t *carriedTurn) settles() bool {
+	ctx, cancel := context.WithTimeout(t.carrier.base, t.carrier.opts.Settle)
+	defer cancel()
+	return t.follow(ctx) == nil
+}
+
+// reuseTime is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
+// language server is still ending its turn. After that another conversation is quicker.
+const reuseTime = 2 * time.Second
+
+// settled waits until the conversation can carry another request, and reports whether it can.
+func (t *carriedTurn) settled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, reuseTime)
+	defer cancel()
+	select {
+	case <-t.over:
+		return t.well
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A carriedBody is the answer of the cloud.
+type carriedBody struct {
+	io.ReadCloser
+	turn  *carriedTurn
+	good  bool // the answer is no error
+	whole bool // it was read to its end
+}
+
+func (b *carriedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.whole = b.whole || err == io.EOF
+	return n, err
+}
+
+func (b *carriedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.turn.ends(b.good && b.whole)
+	return err
+}
+
+// carried has the gateway answer a request.
+func (u *Upstream) carried(ctx context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
+	model, leave, err := u.admit(ctx, req)
+	if err != nil {
+		yield(perigee.Event{}, u.explain(req.Model, err))
+		return
+	}
+	defer leave()
+	for event, err := range u.opts.Gateway.Stream(ctx, req.WithModel(model)) {
+		if err != nil {
+			err = u.explain(model, err)
+		}
+		if !yield(event, err) {
+			return
+		}
+	}
+}
+
+// admit waits for a place and for the language server, and returns the ID of the model.
+func (u *Upstream) admit(ctx context.Context, req *perigee.Request) (model string, leave func(), err error) {
+	if err := textOnly(req); err != nil {
+		return "", nil, err
+	}
+	if leave, err = u.queue.enter(ctx); err != nil {
+		return "", nil, err
+	}
+	if err = u.opts.Wait(ctx); err == nil {
+		model, err = u.identify(ctx, req.Model)
+	}
+	if err != nil {
+		leave()
+	}
+	return model, leave, err
+}

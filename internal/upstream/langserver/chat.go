@@ -1,0 +1,120 @@
+package langserver
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+
+	"perigee"
+)
+
+// A chat is a request as text: the instructions, the messages so far, and the one to answer. It shares no memory with the request.
+type chat struct {
+	key    string // the name of the client's key
+	model  string
+	system string
+	turns  []said
+	last   string
+}
+
+// said is what one side said before the other did. Several messages in a row are one.
+type said struct {
+	role string
+	text string
+}
+
+// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is left out, as providers do.
+func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Note, error) {
+	n := notes{}
+	n.request(prompt)
+	c := &chat{key: req.Client.Key, model: req.Model}
+	if prompt.System != nil {
+		c.system = n.text(prompt.System.Parts)
+	}
+	for i := range prompt.Contents {
+		role := perigee.RoleUser
+		if prompt.Contents[i].Role == perigee.RoleModel {
+			role = perigee.RoleModel
+		}
+		c.say(role, n.text(prompt.Contents[i].Parts))
+	}
+	if len(c.turns) == 0 {
+		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request has no text").WithHint("add a message with a text")
+	}
+	c.last = "Continue your last message where it ends."
+	if end := len(c.turns) - 1; c.turns[end].role == perigee.RoleUser {
+		c.last, c.turns = c.turns[end].text, c.turns[:end]
+	} else {
+		n.add(perigee.NoteMapped, "prefill to a message")
+	}
+	return c, n.list, nil
+}
+
+// say appends what a side said.
+func (c *chat) say(role, text string) {
+	if text = strings.TrimSpace(text); text == "" {
+		return
+	}
+	if end := len(c.turns) - 1; end >= 0 && c.turns[end].role == role {
+		c.turns[end].text += "\n\n" + text
+		return
+	}
+	c.turns = append(c.turns, said{role, text})
+}
+
+// text is everything in one message, for a new conversation.
+func (c *chat) text() string {
+	if c.system == "" && len(c.turns) == 0 {
+		return c.last
+	}
+	var b strings.Builder
+	block := func(tag, text string) {
+		b.WriteString("<" + tag + ">\n" + text + "\n</" + tag + ">\n")
+	}
+	if c.system != "" {
+		b.WriteString("Follow these instructions:\n\n")
+		block("instructions", c.system)
+		b.WriteByte('\n')
+	}
+	if len(c.turns) > 0 {
+		b.WriteString("This is the conversation so far:\n\n")
+		for _, s := range c.turns {
+			tag := "user"
+			if s.role == perigee.RoleModel {
+				tag = "assistant"
+			}
+			block(tag, s.text)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("Answer this message:\n\n")
+	b.WriteString(c.last)
+	return b.String()
+}
+
+// history identifies what was said before the last message.
+func (c *chat) history() historyKey { return c.hash(c.turns) }
+
+// after identifies the history after an answer to the last message.
+func (c *chat) after(answer string) historyKey {
+	d := chat{turns: append([]said(nil), c.turns...)}
+	d.say(perigee.RoleUser, c.last)
+	d.say(perigee.RoleModel, answer)
+	return c.hash(d.turns)
+}
+
+func (c *chat) hash(turns []said) historyKey {
+	h := sha256.New()
+	write := func(text string) {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		_, _ = h.Write([]byte(text))
+	}
+	write(c.key)
+	write(c.model)
+	write(c.system)
+	for _, s := range turns {
+		write(s.role)
+		write(s.text)
+	}
+	return historyKey(h.Sum(nil))
+}

@@ -1,0 +1,138 @@
+package langserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/langserver/lsclient"
+	"perigee/internal/trajectory"
+)
+
+// ClientOptions configure the client of a language server. Zero values mean defaults.
+type ClientOptions struct {
+	Workspaces []string      // URIs of directories that the agent works in, for servers that take them
+	ReadOnly   bool          // the agent may not change files
+	AnyModel   bool          // messages that name a model that the server lacks go to another model
+	Grace      time.Duration // how long a turn may take to begin; default 30 s
+	Quiet      time.Duration // how long nothing may happen in a turn; default 10 min
+	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is asked if the server does not know
+	// the IDs of the cloud. nil: there is no list.
+	Cloud func(context.Context) ([]perigee.Model, error)
+}
+
+type client struct {
+	ls     *lsclient.Client
+	models *lsclient.Catalogue
+	opts   ClientOptions
+}
+
+// NewClient returns a Client for a language server.
+func NewClient(ls *lsclient.Client, opts ClientOptions) Client {
+	return &client{ls: ls, models: &lsclient.Catalogue{Client: ls, Cloud: opts.Cloud}, opts: opts}
+}
+
+func (c *client) Start(ctx context.Context, model string) (string, error) {
+	if _, err := c.resolve(ctx, model); err != nil {
+		return "", err
+	}
+	cascade, err := c.ls.Start(ctx, lsclient.StartOptions{Workspaces: c.opts.Workspaces})
+	return cascade, lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
+}
+
+// Send sends the message once. Package lsclient waits for a restart where the connection was refused; the conversation is lost
+// then, and the server says so.
+func (c *client) Send(ctx context.Context, cascade string, m Message) error {
+	model, err := c.resolve(ctx, m.Model)
+	if err != nil {
+		return err
+	}
+	queued, err := c.ls.Send(ctx, cascade, lsclient.Message{Text: m.Text, Model: model, ReadOnly: c.opts.ReadOnly, Known: m.Known})
+	if err == nil && queued {
+		err = c.ls.SendQueuedWhenIdle(ctx, cascade, model, c.opts.ReadOnly)
+	}
+	if errors.Is(err, lsclient.ErrUnclear) && ctx.Err() == nil {
+		// The server may have got the message and ended. Another process that lacks the conversation lacks the message.
+		if _, look := c.ls.Trajectory(ctx, cascade); look != nil && perigee.AsError(look).Class == perigee.ClassNotFound {
+			err = look
+		}
+	}
+	return lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
+}
+
+func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error] {
+	return func(yield func(trajectory.Event, error) bool) {
+		f := trajectory.Follower{Reader: c.ls, Cascade: cascade, Cursor: *cursor, Grace: c.opts.Grace, Quiet: c.opts.Quiet}
+		for event, err := range f.Events(ctx) {
+			*cursor = f.Cursor
+			if !yield(event, lost(err, perigee.ClassNotFound)) {
+				return
+			}
+		}
+	}
+}
+
+func (c *client) Cancel(ctx context.Context, cascade string) error { return c.ls.Cancel(ctx, cascade) }
+
+// lost wraps an error of one of the classes in ErrLost, unless the server may have handled the call: it was not reached, or it was
+// restarted and lacks the conversation.
+func lost(err error, classes ...perigee.Class) error {
+	if err == nil || errors.Is(err, lsclient.ErrUnclear) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	e := *perigee.AsError(err)
+	if !slices.Contains(classes, e.Class) {
+		return err
+	}
+	if strings.Contains(e.Message, "run state not found") || strings.Contains(e.Message, "trajectory not found") {
+		e.Message, e.Hint = "the language server was restarted during the call and no longer has the conversation", ""
+	}
+	e.Class, e.Cause = perigee.ClassUnavailable, fmt.Errorf("%w: %w", ErrLost, err)
+	return &e
+}
+
+// Models lists the models that are enabled, by the ID of the cloud, or by a name made of the label where the server does not know it.
+func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
+	list, err := c.models.List(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	var models []perigee.Model
+	for _, m := range list {
+		if !m.Disabled {
+			described := m.Cloud
+			described.ID, described.DisplayName, described.Methods = m.Name(), m.Label, []string{"generateContent", "countTokens"}
+			models = append(models, described)
+		}
+	}
+	return models, nil
+}
+
+// resolve finds what messages call a model.
+func (c *client) resolve(ctx context.Context, name string) (enum string, err error) {
+	m, err := c.find(ctx, name)
+	if err != nil && c.opts.AnyModel && perigee.AsError(err).Class == perigee.ClassNotFound {
+		list, _ := c.models.List(ctx, false)
+		if i := slices.IndexFunc(list, func(m lsclient.Described) bool { return !m.Disabled }); i >= 0 {
+			return list[i].Enum, nil
+		}
+	}
+	return m.Enum, err
+}
+
+// ModelID is the ID of the model that a request means.
+func (c *client) ModelID(ctx context.Context, name string) (string, error) {
+	m, err := c.find(ctx, name)
+	return m.Name(), err
+}
+
+// find returns a model by its ID, label or enum.
+func (c *client) find(ctx context.Context, name string) (lsclient.Described, error) {
+	m, err := c.models.Find(ctx, name)
+	return m, lost(err, perigee.ClassUnavailable)
+}

@@ -1,0 +1,168 @@
+// Package langserver is the upstream for a language server of Antigravity: a request becomes a message in one of its
+// conversations, and what the agent writes becomes the answer.
+//
+// If the calls of the language server are intercepted, the request travels to the cloud inside one of them (see Carrier), with
+// everything that is in it. Otherwise it becomes one text. Tools, media and generation parameters of the client are dropped then,
+// with a note, or refused if the request is strict. The instructions and the earlier messages are written into the text (see chat),
+// or are in the conversation already, if it is one that this upstream has kept (see conversations).
+//
+// The package starts no process and makes no connections: a Client does the calls, and Options.Wait waits for the server.
+package langserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/trajectory"
+)
+
+// A Client has conversations with the language server. NewClient makes one of a lsclient.Client.
+type Client interface {
+	// Start creates a conversation with a model. An error that wraps ErrLost says that the server was not reached.
+	Start(ctx context.Context, model string) (cascade string, err error)
+	// Send adds a message. An error that wraps ErrLost says that the server has not got it.
+	Send(ctx context.Context, cascade string, m Message) error
+	// Follow reports what happens, from a cursor on, which it keeps current, until the end of the turn. An error that wraps
+	// ErrLost says that the server no longer has the conversation.
+	Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error]
+	// Cancel stops what the agent does.
+	Cancel(ctx context.Context, cascade string) error
+	// Models lists the models that messages can name.
+	Models(ctx context.Context) ([]perigee.Model, error)
+}
+
+// A Message is what is sent to the agent. Known is the number of steps that the conversation had before.
+type Message struct {
+	Text  string
+	Model string
+	Known int
+}
+
+// ErrLost is the cause of an error that a restart of the server explains: the message can be sent to another conversation.
+var ErrLost = errors.New("the language server does not have the conversation")
+
+// Options configure an upstream. Zero values mean defaults.
+type Options struct {
+	Name   string // as the configuration calls it
+	Client Client
+	// Wait returns when the language server is ready, or with the reason why it will not be. Default: it is always ready.
+	Wait func(ctx context.Context) error
+	// Gateway answers the requests, which a Carrier has the language server carry. nil: the language server's agent answers them.
+	Gateway perigee.Upstream
+	// Attached says that the language server belongs to an IDE, whose user can answer questions of the agent.
+	Attached bool
+
+	Concurrency int           // conversations at once; default 2
+	Depth       int           // calls that may wait for one; 0: none waits
+	Timeout     time.Duration // how long they wait; 0: as long as the client does
+
+	Logger *slog.Logger
+}
+
+// An Upstream asks a language server.
+type Upstream struct {
+	opts  Options
+	queue *queue
+	kept  conversations[conversation]
+
+	background sync.WaitGroup // cancellations
+}
+
+var (
+	_ perigee.Upstream     = (*Upstream)(nil)
+	_ perigee.ModelLister  = (*Upstream)(nil)
+	_ perigee.TokenCounter = (*Upstream)(nil)
+)
+
+// New returns an upstream.
+func New(opts Options) *Upstream {
+	opts.Concurrency = cmp.Or(opts.Concurrency, 2)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	if opts.Wait == nil {
+		opts.Wait = func(context.Context) error { return nil }
+	}
+	return &Upstream{opts: opts, queue: newQueue(opts.Concurrency, opts.Depth, opts.Timeout)}
+}
+
+// Restarted says that the server was restarted: conversations that were kept are gone.
+func (u *Upstream) Restarted() { u.kept.clear() }
+
+// Close waits until conversations of calls that have failed are canceled, or until ctx ends.
+func (u *Upstream) Close(ctx context.Context) error { return waitFor(ctx, &u.background) }
+
+// waitFor waits for a group until ctx ends.
+func waitFor(ctx context.Context, group *sync.WaitGroup) error {
+	over := make(chan struct{})
+	go func() { group.Wait(); close(over) }()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Models lists the models of the language server.
+func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
+	if err := u.opts.Wait(ctx); err != nil {
+		return nil, u.explain("", err)
+	}
+	list, err := u.opts.Client.Models(ctx)
+	if err != nil {
+		return nil, u.explain("", err)
+	}
+	for i := range list {
+		list[i].Upstream = u.opts.Name
+	}
+	return list, nil
+}
+
+// CountTokens estimates: the language server has no method for it.
+func (u *Upstream) CountTokens(_ context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	return &perigee.TokenCount{Upstream: u.opts.Name, Model: req.Model, Total: prompt.EstimateTokens(), Estimate: true}, nil
+}
+
+// Stream sends the request to the agent and returns what it writes, or what the gateway does.
+func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		if u.opts.Gateway != nil {
+			u.carried(ctx, req, yield)
+			return
+		}
+		c := &call{u: u, req: req, model: req.Model, yield: yield}
+		if err := c.run(ctx); err != nil && !c.left {
+			yield(perigee.Event{}, u.explain(c.model, err))
+		}
+	}
+}
+
+// versionHint is the advice for a version that the provider refuses.
+const versionHint = "update the installed Antigravity, or set version: of this upstream in the configuration to the version of the installed product"
+
+// explain completes an error with upstream, model and hint.
+func (u *Upstream) explain(model string, err error) error {
+	e := *perigee.AsError(err)
+	e.Upstream, e.Model = u.opts.Name, model
+	e.Hint = strings.ReplaceAll(e.Hint, "client_version", "version") // the key of this kind of upstream
+	switch {
+	case e.Class == perigee.ClassIdentity:
+		e.Hint = versionHint
+	case e.Class == perigee.ClassUnavailable && e.Hint == "":
+		e.Hint = "try again; `perigee langserver status` shows the state of the language server"
+	}
+	if e.Cause == nil {
+		e.Cause = err
+	}
+	return &e
+}

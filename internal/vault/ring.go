@@ -1,0 +1,134 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// service is what the keyring calls us.
+const service = "perigee"
+
+// ringTime is how long the keyring may take: it may be waiting for a password.
+const ringTime = 2 * time.Second
+
+// A ring is a keyring. What it does not have is keyring.ErrNotFound.
+type ring interface {
+	Get(account string) (string, error)
+	Set(account, value string) error
+}
+
+type systemRing struct{}
+
+func (systemRing) Get(account string) (string, error) { return keyring.Get(service, account) }
+func (systemRing) Set(account, value string) error    { return keyring.Set(service, account, value) }
+
+// noRing is where there is no keyring to ask.
+type noRing struct{}
+
+var errNoRing = errors.New("there is no session bus")
+
+func (noRing) Get(string) (string, error) { return "", errNoRing }
+func (noRing) Set(string, string) error   { return errNoRing }
+
+// platformRing is the keyring of this machine. Where it is reached over a session bus, there has to be one: asking all the same
+// would start a bus of its own, which outlives us and has no keyring on it.
+func platformRing() ring {
+	switch runtime.GOOS {
+	case "windows", "darwin":
+		return systemRing{}
+	}
+	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+		return systemRing{}
+	}
+	for _, name := range []string{"bus", "dbus-session"} {
+		if _, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(os.Getuid()), name)); err == nil {
+			return systemRing{}
+		}
+	}
+	return noRing{}
+}
+
+// keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there are keyrings that
+// forget at once.
+func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
+	raw, err := askRing(ctx, r, account)
+	if !errors.Is(err, errGone) {
+		return raw, err
+	}
+	made := make([]byte, keySize)
+	_, _ = rand.Read(made) // never fails
+	_, err = limited(ctx, func() (struct{}, error) {
+		return struct{}{}, r.Set(account, base64.StdEncoding.EncodeToString(made))
+	})
+	if err != nil {
+		return nil, err
+	}
+	raw, err = askRing(ctx, r, account)
+	if err == nil && !bytes.Equal(raw, made) {
+		err = errors.New("the keyring gives another key than it was given")
+	}
+	return raw, err
+}
+
+// askRing takes the key from the keyring. The error is errGone when it is not there, and errLocked when it cannot be told.
+func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
+	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
+	if errors.Is(err, keyring.ErrNotFound) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, &lockedError{err}
+	}
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil || len(raw) != keySize {
+		return nil, &lockedError{errors.New("what it has is no key of ours")}
+	}
+	return raw, nil
+}
+
+// A lockedError is an errLocked with what the keyring said.
+type lockedError struct{ cause error }
+
+func (e *lockedError) Error() string   { return errLocked.Error() + ": " + e.cause.Error() }
+func (e *lockedError) Unwrap() []error { return []error{errLocked, e.cause} }
+
+// ringTrouble is what the keyring said, without what that means for something that is sealed.
+func ringTrouble(err error) error {
+	if locked, ok := errors.AsType[*lockedError](err); ok {
+		return locked.cause
+	}
+	return err
+}
+
+// limited waits for the keyring as long as it may take. A keyring that hangs is left behind.
+func limited[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, ringTime)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := ask()
+		answered <- answer{value, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-ctx.Done():
+		var zero T
+		return zero, fmt.Errorf("the keyring did not answer: %w", ctx.Err())
+	}
+}
