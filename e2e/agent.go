@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,12 +21,14 @@ type agent struct {
 	install string
 	library string // whose version is pinned
 	model   string
-	missing string // a model that nobody has, with a name that the agent takes
+	missing string // an unknown model, with a name that the agent accepts
 	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
 	sockets bool   // it must ask over a WebSocket
 	brief   bool   // it asks a question and runs one loop
 	gateway bool   // it is answered by the Antigravity gateway, and shows its loops only
+	carried bool   // its calls travel inside those of a language server; it runs one loop and looks at a picture
 	blind   bool   // it keeps pictures to itself, whatever way it asks
+	served  bool   // it is asked through one server, because its start takes seconds
 
 	prepare func(errand) error                            // writes the settings
 	command func(errand) invocation                       // asks the errand's prompt
@@ -43,6 +46,10 @@ type errand struct {
 	base, key  string
 	model      string
 	prompt     string
+	mcp        *mcpServer // nil: none
+
+	openCode *openCodeServer // asks, instead of a program that is started; nil: none
+	provider string          // the one of its settings
 }
 
 // An invocation is how a program is started.
@@ -53,7 +60,7 @@ type invocation struct {
 }
 
 // errandLimit is how long an agent may take; most of them retry for minutes when something is wrong.
-const errandLimit = 150 * time.Second
+const errandLimit = 4 * time.Minute
 
 var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
 
@@ -65,15 +72,27 @@ func (a agent) client() client {
 	if a.brief {
 		scenarios = []string{question, toolLoop}
 	}
+	if a.carried {
+		scenarios = []string{toolLoop, image}
+	}
 	if a.blind {
 		scenarios = slices.DeleteFunc(scenarios, func(s string) bool { return s == image })
 	}
 	return client{
-		name: a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: scenarios,
+		name: a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: scenarios, carried: a.carried,
 		run: func(ctx context.Context, s *stage, c client, r *report) {
+			var together sync.WaitGroup
 			for _, scenario := range c.scenarios {
-				r.add(c, scenario, a.try(ctx, s, scenario))
+				if scenario == refusal { // most of its time is spent between the agent's tries
+					together.Go(func() { r.add(c, scenario, a.try(ctx, s, scenario)) })
+				}
 			}
+			for _, scenario := range c.scenarios {
+				if scenario != refusal {
+					r.add(c, scenario, a.try(ctx, s, scenario))
+				}
+			}
+			together.Wait()
 		},
 	}
 }
@@ -92,8 +111,18 @@ func (a agent) try(ctx context.Context, s *stage, scenario string) error {
 	switch {
 	case a.gateway:
 		e.base = s.gateway
+	case a.carried:
+		if e.base, err = s.serveCarried(ctx); err != nil {
+			return err
+		}
 	case scenario == image:
 		e.base = s.watched
+	}
+	if a.served && scenario != refusal { // a server retries for a minute where the program tells its user at once
+		if e.openCode, err = s.serveOpenCode(ctx); err != nil {
+			return err
+		}
+		e.work, e.provider = e.openCode.work, openCodeProvider(strings.TrimPrefix(a.name, "opencode "), e.base == s.watched)
 	}
 	if !a.sockets {
 		return a.play(ctx, e, s.witness, scenario)
@@ -195,7 +224,7 @@ func (a agent) looks(ctx context.Context, e errand, w *witness) error {
 	return w.pictureArrived()
 }
 
-// isRefused asks a model that nobody has. The agent must fail in time, and tell its user what is wrong.
+// isRefused asks an unknown model. The agent must fail in time, and tell its user what is wrong.
 func (a agent) isRefused(ctx context.Context, e errand) error {
 	e.model, e.prompt = a.missing, "hello"
 	said, err := a.do(ctx, e)
@@ -210,6 +239,9 @@ func (a agent) isRefused(ctx context.Context, e errand) error {
 
 // do runs the agent and returns what it says at last.
 func (a agent) do(ctx context.Context, e errand) (string, error) {
+	if e.openCode != nil {
+		return e.openCode.ask(ctx, e)
+	}
 	if err := a.prepare(e); err != nil {
 		return "", fmt.Errorf("write the settings of the agent: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 func agents() []client {
 	all := []agent{
 		claudeCode("claude code", "claude-sonnet-4-6", "claude-sonnet-4-99"),
-		// With a model that it does not know, it puts system messages between the others.
+		// With a model that it does not know, it puts system messages between the rest.
 		claudeCode("claude code gemini", "gemini-2.5-pro", "gemini-2.5-prq"),
 		codex("codex", false), codex("codex socket", true), copilot(), geminiCLI(), qwen(), pi(),
 	}
@@ -70,8 +70,8 @@ func claudeCode(name, model, missing string) agent {
 		prepare: func(errand) error { return nil },
 		command: func(e errand) invocation {
 			return invocation{
-				argv: []string{"node", cached("claude", "node_modules", "@anthropic-ai", "claude-code", "cli-wrapper.cjs"),
-					"-p", e.prompt, "--output-format", "json", "--allowedTools", "Bash", "Read"},
+				argv: append([]string{"node", cached("claude", "node_modules", "@anthropic-ai", "claude-code", "cli-wrapper.cjs"),
+					"-p", e.prompt, "--output-format", "json", "--allowedTools", "Bash", "Read"}, e.mcp.claudeCode()...),
 				env: []string{
 					"ANTHROPIC_BASE_URL=" + e.base, "ANTHROPIC_API_KEY=" + e.key,
 					"ANTHROPIC_MODEL=" + e.model, "ANTHROPIC_DEFAULT_HAIKU_MODEL=gemini-3-flash",
@@ -114,7 +114,7 @@ func codex(name string, sockets bool) agent {
 		name: name, install: "codex", library: "@openai/codex", sockets: sockets,
 		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
 		prepare: func(e errand) error {
-			return writeSettings(filepath.Join(e.home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, e.model, e.base, sockets))
+			return writeSettings(filepath.Join(e.home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, e.model, e.base, sockets)+e.mcp.codex())
 		},
 		command: func(e errand) invocation {
 			return invocation{
@@ -133,7 +133,7 @@ func codex(name string, sockets bool) agent {
 	}
 }
 
-// copilot asks over a WebSocket, which is the one of its ways that nobody else tries.
+// copilot asks over a WebSocket, which no other agent does.
 func copilot() agent {
 	return agent{
 		name: "copilot socket", install: "copilot", library: "@github/copilot", sockets: true, blind: true,
@@ -226,7 +226,7 @@ func geminiCLI() agent {
 		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
 		prepare: func(e errand) error {
 			return writeSettings(filepath.Join(e.home, ".gemini", "settings.json"),
-				`{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false}}`)
+				`{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false}`+e.mcp.geminiCLI()+`}`)
 		},
 		command: func(e errand) invocation {
 			return invocation{
@@ -244,12 +244,20 @@ func geminiCLI() agent {
 // openCodes is one program that speaks all four dialects, each through another provider package that is
 // compiled into it.
 func openCodes() []agent {
-	return []agent{
-		openCode("openai-compatible", "/v1", "gemini-3-flash"),
-		openCode("openai", "/v1", "gemini-3-flash"),
-		openCode("anthropic", "/v1", "claude-sonnet-4-6"),
-		openCode("google", "/v1beta", "gemini-3-flash"),
+	var agents []agent
+	for _, d := range openCodeDialects {
+		a := openCode(d.provider, d.path, d.model)
+		a.served = true
+		agents = append(agents, a)
 	}
+	return agents
+}
+
+var openCodeDialects = []struct{ provider, path, model string }{
+	{"openai-compatible", "/v1", "gemini-3-flash"},
+	{"openai", "/v1", "gemini-3-flash"},
+	{"anthropic", "/v1", "claude-sonnet-4-6"},
+	{"google", "/v1beta", "gemini-3-flash"},
 }
 
 func openCode(provider, path, model string) agent {
@@ -276,23 +284,30 @@ func openCode(provider, path, model string) agent {
 }
 
 func writeOpenCode(e errand, provider, path string) error {
-	type object = map[string]any
 	settings := object{
 		"model": "perigee/" + e.model, "small_model": "perigee/" + e.model,
 		"enabled_providers": []string{"perigee"}, "lsp": false, "formatter": false,
-		"provider": object{"perigee": object{
-			"npm":     "@ai-sdk/" + provider,
-			"options": object{"baseURL": e.base + path, "apiKey": e.key},
-			"models": object{e.model: object{
-				"attachment": true, "tool_call": true, "modalities": object{"input": []string{"text", "image"}, "output": []string{"text"}},
-			}},
-		}},
+		"provider": object{"perigee": openCodeSettings(provider, e.base+path, e.key, e.model)},
+	}
+	if e.mcp != nil {
+		settings["mcp"] = object{"perigee": e.mcp.openCode()}
 	}
 	encoded, err := json.Marshal(settings)
 	if err != nil {
 		return err
 	}
 	return writeSettings(filepath.Join(e.work, "opencode.json"), string(encoded))
+}
+
+// openCodeSettings is the entry of a provider.
+func openCodeSettings(provider, baseURL, key string, models ...string) object {
+	entries := object{}
+	for _, model := range models {
+		entries[model] = object{
+			"attachment": true, "tool_call": true, "modalities": object{"input": []string{"text", "image"}, "output": []string{"text"}},
+		}
+	}
+	return object{"npm": "@ai-sdk/" + provider, "options": object{"baseURL": baseURL, "apiKey": key}, "models": entries}
 }
 
 // openCodeAnswer joins the texts among its events, one per line.

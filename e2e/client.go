@@ -12,7 +12,9 @@ type client struct {
 	version   string
 	install   string // the folder of the cache that it needs
 	scenarios []string
-	together  bool // run at the same time as others that are
+	together  bool // may run at the same time as further clients
+	beside    bool // runs at the same time as all clients that follow
+	carried   bool // its calls travel inside those of a language server
 
 	// run tells the report the outcome of every scenario of c, even when the client itself cannot run.
 	run func(ctx context.Context, s *stage, c client, r *report)
@@ -27,10 +29,12 @@ const (
 	refusal   = "error"
 	rateLimit = "rate limit"
 	toolRun   = "tool runner" // Anthropic's own loop, which speaks differently from one written by hand
+	dialogue  = "dialogue"    // two loops, one after the other, in one conversation
 )
 
 func allClients() []client {
-	return slices.Concat(javascriptSDKs(), goSDKs(), agents(), printed(), troubledStreams(), movedNetworks(), teams(), published())
+	return slices.Concat(published(), javascriptSDKs(), goSDKs(), agents(), openCodePlugins(), carriedClients(), printed(), editorWindows(), dashboards(),
+		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 
 // choose keeps the clients and scenarios that the pattern finds in "client: scenario".

@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -97,16 +98,17 @@ func TestWitnessKnowsThePicture(t *testing.T) {
 	}
 }
 
-// TestPinned keeps the manifests exact, and the lock files free of addresses: which registry is asked is the
-// business of whoever installs.
+// TestPinned keeps the manifests exact, and the lock files free of addresses: the registry is the choice of the
+// machine that installs.
 func TestPinned(t *testing.T) {
 	manifests, err := filepath.Glob(filepath.Join("npm", "*", "package.json"))
 	if err != nil || len(manifests) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}
-	exact := regexp.MustCompile(`^(npm:@?[\w./-]+@)?\d+\.\d+\.\d+$`)
+	manifests = append(manifests, filepath.Join("..", "vscode", "package.json"), filepath.Join("..", "opencode", "package.json"))
+	exact := regexp.MustCompile(`^(npm:@?[\w./-]+@)?\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`)
 	for _, path := range manifests {
-		var manifest struct{ Dependencies map[string]string }
+		var manifest struct{ Dependencies, DevDependencies, Overrides map[string]string }
 		data, err := os.ReadFile(path)
 		if err == nil {
 			err = json.Unmarshal(data, &manifest)
@@ -114,12 +116,14 @@ func TestPinned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(manifest.Dependencies) == 0 {
+		if len(manifest.Dependencies)+len(manifest.DevDependencies) == 0 {
 			t.Errorf("%s asks for nothing", path)
 		}
-		for name, version := range manifest.Dependencies {
-			if !exact.MatchString(version) {
-				t.Errorf("%s: %s is not pinned: %s", path, name, version)
+		for _, packages := range []map[string]string{manifest.Dependencies, manifest.DevDependencies, manifest.Overrides} {
+			for name, version := range packages {
+				if !exact.MatchString(version) {
+					t.Errorf("%s: %s is not pinned: %s", path, name, version)
+				}
 			}
 		}
 		lock, err := os.ReadFile(filepath.Join(filepath.Dir(path), "package-lock.json"))
@@ -164,5 +168,18 @@ func TestInstructionsOfADocument(t *testing.T) {
 	}
 	if two.lang != "js" || two.script != "import 'x';\n" || two.shell != "" {
 		t.Errorf("Two is %+v", two)
+	}
+}
+
+func TestSummaryOfTheConformanceSuite(t *testing.T) {
+	said := "✗ not here: 1 passed, 1 failed\n=== SUMMARY ===\n✓ ping: 2 passed, 0 failed\n✗ tools-list: 1 passed, 2 failed\n✗ tasks-lifecycle: 1 passed, 8 failed\n" +
+		"✓ caching: 3 passed, 0 failed\n✓ empty: 0 passed, 0 failed\n\nTotal: 7 passed, 10 failed\n\nNot scored for 2026-07-28: 2 scenario(s) run, 1 failing.\n" +
+		"  ✗ tasks-lifecycle (extension)\n  ✓ caching (pending)\n"
+	r := readSuite(said)
+	if want := (suiteResult{scenarios: 3, passed: 1, checks: 3, failed: []string{"tools-list", "empty"}, further: 2, furtherPassed: 1}); !reflect.DeepEqual(r, want) {
+		t.Errorf("read %+v, want %+v", r, want)
+	}
+	if got := r.summary(); got != "1 of 3 scenarios passed, with 3 checks; of 2 that do not count, 1" {
+		t.Errorf("the summary is %q", got)
 	}
 }

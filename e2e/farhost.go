@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ func newFarProvider(far *farHost, simulator string, http2 bool, certificate stri
 	if err != nil {
 		return nil, err
 	}
-	pair, err := selfSigned(certificate)
+	pair, err := selfSigned(certificate, hostProvider)
 	if err != nil {
 		return nil, err
 	}
@@ -165,15 +166,22 @@ func (p *farProvider) check() error {
 	return nil
 }
 
-// selfSigned makes a certificate for the provider and writes it to a file, for perigee to trust.
-func selfSigned(file string) (tls.Certificate, error) {
+// selfSigned makes a certificate for names and addresses and writes it to a file, for perigee to trust.
+func selfSigned(file string, names ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.ParseIP(hostProvider)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -15,7 +15,7 @@ func ownGroup(cmd *exec.Cmd) (end func()) {
 	cmd.Cancel = kill
 	return func() {
 		if cmd.Process != nil {
-			_ = kill() // there may be nobody left
+			_ = kill() // there may be no process left
 		}
 	}
 }

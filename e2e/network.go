@@ -40,15 +40,16 @@ func installNetwork(ctx context.Context) (fresh bool, err error) {
 const (
 	movedHTTP2 = "HTTP/2 calls after a change of address"
 	movedHTTP1 = "HTTP/1.1 calls after a change of address"
+	movedIdle  = "HTTP/1.1 calls on idle connections after a change of address"
 )
 
 func movedNetworks() []client {
 	return []client{{
-		name: "change of network", version: "-", install: networkInstall, scenarios: []string{movedHTTP2, movedHTTP1},
+		name: "change of network", version: "-", install: networkInstall, scenarios: []string{movedHTTP2, movedHTTP1, movedIdle},
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			for i, scenario := range c.scenarios {
 				limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
-				r.add(c, scenario, changeNetwork(limited, s, fmt.Sprintf("moved-%d", i), scenario == movedHTTP2, r.out))
+				r.add(c, scenario, changeNetwork(limited, s, fmt.Sprintf("moved-%d", i), scenario, r.out))
 				cancel()
 			}
 		},
@@ -65,9 +66,9 @@ const (
 // movedLimit is how long a call may take when the network changes while it waits.
 const movedLimit = 10 * time.Second
 
-// changeNetwork takes perigee's address away in the middle of calls. At most one of them may fail, and none may take longer than
-// movedLimit.
-func changeNetwork(ctx context.Context, s *stage, name string, http2 bool, out io.Writer) error {
+// changeNetwork takes perigee's address away in the middle of calls, or between them. At most one of them may fail, and none may take
+// longer than movedLimit.
+func changeNetwork(ctx context.Context, s *stage, name, scenario string, out io.Writer) error {
 	if _, ok := insideSandbox(); !ok {
 		return errors.New("the addresses of this machine itself would change: no network namespace was entered")
 	}
@@ -76,7 +77,7 @@ func changeNetwork(ctx context.Context, s *stage, name string, http2 bool, out i
 		return err
 	}
 	defer far.close()
-	provider, err := newFarProvider(far, s.provider.target, http2, filepath.Join(s.dir, name+".pem"))
+	provider, err := newFarProvider(far, s.provider.target, scenario == movedHTTP2, filepath.Join(s.dir, name+".pem"))
 	if err != nil {
 		return err
 	}
@@ -91,9 +92,15 @@ func changeNetwork(ctx context.Context, s *stage, name string, http2 bool, out i
 		return err
 	}
 	t := &traffic{url: url + "/v1beta/models/gemini-3-flash:generateContent"}
-	t.run(ctx, 4, 60, func() error {
+	change := func() error {
 		return execute(ctx, "sh", "-c", "printf 'addr del "+hostBefore+"/24 dev near0\\naddr add "+hostAfter+"/24 dev near0\\n' | ip -batch -")
-	})
+	}
+	if scenario == movedIdle {
+		t.run(ctx, 4, 60, nil)
+		t.broken, t.changed = change(), true
+		change = nil
+	}
+	t.run(ctx, 4, 60, change)
 	fmt.Fprintf(out, "      %d calls before the change, %d after; %d failed; the slowest took %.1f s; connections came from %s\n",
 		t.before, t.after, len(t.failed), t.slowest.Seconds(), strings.Join(provider.sources(), ", then "))
 	return errors.Join(t.check(), provider.check())
@@ -111,7 +118,8 @@ type traffic struct {
 	slowest       time.Duration
 }
 
-// run makes calls with several clients until there are enough of them, changes something, and goes on until there are as many again.
+// run makes calls with several clients until there are enough of them, changes something, and goes on until there are as many again. If
+// there is nothing to change, it ends there.
 func (t *traffic) run(ctx context.Context, clients, enough int, change func() error) {
 	var all sync.WaitGroup
 	var once sync.Once
@@ -121,10 +129,10 @@ func (t *traffic) run(ctx context.Context, clients, enough int, change func() er
 				t.mu.Lock()
 				changed, ready, done := t.changed, t.before >= enough, t.after >= enough || len(t.failed) > 20 || t.broken != nil
 				t.mu.Unlock()
-				if done {
+				if done || ready && !changed && change == nil {
 					return
 				}
-				if ready {
+				if ready && change != nil {
 					once.Do(func() {
 						all.Go(func() {
 							err := change()

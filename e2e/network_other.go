@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 )
 
-func listenIn(string, string) (net.Listener, error) {
-	return nil, errors.New("there are no network namespaces on this system")
-}
+var errNoNamespaces = errors.New("there are no network namespaces on this system")
+
+func listenIn(string, string) (net.Listener, error) { return nil, errNoNamespaces }
+
+func dialIn(context.Context, string, string) (net.Conn, error) { return nil, errNoNamespaces }

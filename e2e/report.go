@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -25,6 +26,13 @@ type report struct {
 	outcomes []outcome
 	failed   int
 	last     time.Time
+	times    []clientTime
+}
+
+// A clientTime is how long all scenarios of a client took.
+type clientTime struct {
+	name string
+	took time.Duration
 }
 
 func newReport(out io.Writer) *report { return &report{out: out, last: time.Now()} }
@@ -60,7 +68,41 @@ func (r *report) append(o outcome) {
 	r.last = now
 }
 
-// finish writes the table, why clients were skipped, and the closing line that scripts read.
+// failedClients are those with a scenario that failed.
+func (r *report) failedClients() (list []client) {
+	for _, o := range r.outcomes {
+		if o.result == "FAIL" && !slices.ContainsFunc(list, func(c client) bool { return c.name == o.client.name }) {
+			list = append(list, o.client)
+		}
+	}
+	return list
+}
+
+// took tells how long a client ran.
+func (r *report) took(c client, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times = append(r.times, clientTime{c.name, d})
+}
+
+// slowest are the clients that ran the longest.
+func (r *report) slowest(n int) string {
+	slices.SortStableFunc(r.times, func(a, b clientTime) int { return cmp.Compare(b.took, a.took) })
+	var list []string
+	for _, t := range r.times[:min(n, len(r.times))] {
+		list = append(list, fmt.Sprintf("%s %.0fs", t.name, t.took.Seconds()))
+	}
+	return strings.Join(list, ", ")
+}
+
+// say tells something about a scenario that has passed.
+func (r *report) say(c client, scenario, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, "      %s: %s: %s\n", c.name, scenario, text)
+}
+
+// finish writes the table, why clients were skipped, which took the longest, and the closing line that scripts read.
 func (r *report) finish() {
 	fmt.Fprintln(r.out)
 	table := tabwriter.NewWriter(r.out, 0, 8, 1, ' ', 0)
@@ -78,6 +120,9 @@ func (r *report) finish() {
 	fmt.Fprintln(r.out)
 	for _, line := range reasons {
 		fmt.Fprintln(r.out, line)
+	}
+	if len(r.times) > 0 {
+		fmt.Fprintln(r.out, "the slowest: "+r.slowest(10))
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", count["pass"], count["FAIL"], count["skip"])
 }

@@ -40,22 +40,23 @@ func javascriptSDKs() []client {
 	}
 }
 
-func javascript(name, library string, scenarios []string, script string, args ...string) client {
-	return javascriptIn(sdkInstall, name, library, scenarios, script, args...)
+func javascript(name, library string, scenarios []string, script ...string) client {
+	return javascriptIn(sdkInstall, name, library, scenarios, script...)
 }
 
-func javascriptIn(install, name, library string, scenarios []string, script string, args ...string) client {
+// javascriptIn is a client that runs a script, with arguments, beside the installed modules.
+func javascriptIn(install, name, library string, scenarios []string, script ...string) client {
 	return client{
 		name: name, version: pinnedPackage(install, library), install: install, scenarios: scenarios,
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			// Modules are looked for beside the script, so the scripts go where the modules are.
-			for _, file := range []string{"scenario.mjs", script} {
+			for _, file := range []string{"scenario.mjs", script[0]} {
 				if err := copyFile(filepath.Join("e2e", "clients", file), cached(install, file)); err != nil {
 					r.addAll(c, err)
 					return
 				}
 			}
-			runScript(ctx, s, c, r, append([]string{"node", cached(install, script)}, args...))
+			runScript(ctx, s, c, r, append([]string{"node", cached(install, script[0])}, script[1:]...))
 		},
 	}
 }
@@ -93,12 +94,20 @@ func oldGenai() client {
 
 // runScript runs a client that does all its scenarios in one process and tells a line about each.
 func runScript(ctx context.Context, s *stage, c client, r *report, argv []string) {
+	simulated := s.simulated
+	if c.carried {
+		var err error
+		if simulated, err = s.serveCarried(ctx); err != nil {
+			r.addAll(c, err)
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{
 		"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"),
-		"PERIGEE_SIMULATED=" + s.simulated, "PERIGEE_WATCHED=" + s.watched, "PERIGEE_WITNESS=" + s.witness.url,
+		"PERIGEE_SIMULATED=" + simulated, "PERIGEE_WATCHED=" + s.watched, "PERIGEE_WITNESS=" + s.witness.url,
 		"PERIGEE_SHAKY=" + s.shaky,
 		"PERIGEE_KEY=" + s.key, "PERIGEE_LIMITED_KEY=" + s.limitedKey(),
 		"PERIGEE_PICTURE=" + base64.StdEncoding.EncodeToString(s.witness.png),

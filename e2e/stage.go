@@ -23,6 +23,7 @@ type stage struct {
 	simulated string
 	watched   string
 	gateway   string
+	simulator string // the provider behind watched and gateway
 	shaky     string // asks provider, with keep-alives as everyone has them
 	provider  *shakyProvider
 	witness   *witness
@@ -32,8 +33,19 @@ type stage struct {
 	dir       string
 	processes []*process
 	mu        sync.Mutex
-	limited   []string // keys that nobody has used yet
+	limited   []string // unused keys
 	printed   bool     // a daemon runs where the documents say
+	carrying  sync.Once
+	carried   *headless // its answers come through a language server
+	uncarried error     // why it does not run
+
+	openCodeServing sync.Once
+	openCode        *openCodeServer // speaks all dialects
+	openCodeFailed  error           // why it does not run
+
+	mcpServing sync.Once
+	mcpURL     string // a daemon with a directory for MCP clients
+	mcpFailed  error  // why it does not run
 }
 
 // newStage starts everything; there is one limited key for every client that wants to meet the limit.
@@ -68,6 +80,7 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 	if err != nil {
 		return err
 	}
+	s.simulator = provider
 	if s.witness, err = newWitness(provider); err != nil {
 		return err
 	}
@@ -81,7 +94,8 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 	if err := s.openShaky(ctx, binary, provider); err != nil {
 		return err
 	}
-	return s.openGateway(ctx, binary, provider)
+	s.gateway, err = s.serveGateway(ctx, "gateway", provider, "")
+	return err
 }
 
 // openShaky puts a provider in trouble behind a daemon.
@@ -98,25 +112,24 @@ func (s *stage) openShaky(ctx context.Context, binary, simulator string) (err er
 	return err
 }
 
-// openGateway signs an account in, as somebody who comes from another program would, and serves it.
-func (s *stage) openGateway(ctx context.Context, binary, provider string) (err error) {
-	config, accounts := filepath.Join(s.dir, "gateway.yaml"), filepath.Join(s.dir, "accounts.json")
+// serveGateway imports an account from another program's file and serves it. Settings are for the upstream.
+func (s *stage) serveGateway(ctx context.Context, name, provider, settings string) (address string, err error) {
+	config, accounts := filepath.Join(s.dir, name+".yaml"), filepath.Join(s.dir, name+"-accounts.json")
 	text := quickSigns + fmt.Sprintf("upstreams:\n  - name: gravity\n    kind: antigravity\n    accept_terms_risk: true\n    endpoints: [%[1]q]\n"+
 		"    oauth: {token_url: \"%[1]s/token\", userinfo_url: \"%[1]s/oauth2/v2/userinfo\", client_id: e2e, client_secret: e2e-secret}\n"+
-		"keys:\n  - {name: client, secret: %[2]s}\n", provider, s.key)
+		"%[3]skeys:\n  - {name: client, secret: %[2]s}\n", provider, s.key, settings)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return err
+		return "", err
 	}
 	if err := os.WriteFile(accounts, []byte(`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"}]`), 0o600); err != nil {
-		return err
+		return "", err
 	}
-	cmd := exec.CommandContext(ctx, binary, "account", "import", accounts, "--config", config)
-	cmd.Env = s.env("gateway")
+	cmd := exec.CommandContext(ctx, s.binary, "account", "import", accounts, "--config", config)
+	cmd.Env = s.env(name)
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("perigee account import: %w: %s", err, firstLines(string(said), 5))
+		return "", fmt.Errorf("perigee account import: %w: %s", err, firstLines(string(said), 5))
 	}
-	s.gateway, err = s.start(ctx, "gateway", binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
-	return err
+	return s.start(ctx, name, s.binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
 }
 
 // servePrinted runs "perigee serve" without settings, once, for clients that are set up as the documents print it.
@@ -158,6 +171,9 @@ func (s *stage) limitedKey() string {
 }
 
 func (s *stage) close() {
+	if s.openCode != nil {
+		s.openCode.end()
+	}
 	for _, p := range s.processes {
 		p.stop()
 	}
@@ -172,27 +188,57 @@ func (s *stage) close() {
 
 // A process is a perigee that was started and must be ended.
 type process struct {
-	cmd *exec.Cmd
-	log *os.File
+	cmd     *exec.Cmd
+	log     *os.File
+	address string
+	drained chan struct{} // closed when everything it said is in the log
+	ended   sync.Once
 }
 
-func (p *process) stop() {
-	if p.cmd.Process.Signal(syscall.SIGTERM) != nil {
-		p.cmd.Process.Kill() // where there is no such signal
+// stop ends the process if it was not ended before.
+func (p *process) stop() { p.end(syscall.SIGTERM) }
+
+func (p *process) end(signal os.Signal) {
+	p.ended.Do(func() {
+		if p.cmd.Process.Signal(signal) != nil {
+			p.cmd.Process.Kill() // where there is no such signal
+		}
+		select {
+		case <-p.drained:
+		case <-time.After(10 * time.Second): // a process that it has started lives on
+		}
+		p.cmd.Wait()
+		p.log.Close()
+	})
+}
+
+// said is everything that the process has written so far.
+func (p *process) said() string {
+	text, err := os.ReadFile(p.log.Name())
+	if err != nil {
+		return err.Error()
 	}
-	p.cmd.Wait()
-	p.log.Close()
+	return string(text)
 }
 
 // start runs a perigee until the stage is closed, and returns the address it says it listens on.
 func (s *stage) start(ctx context.Context, name, binary string, args ...string) (address string, err error) {
+	p, err := s.launch(ctx, name, binary, args...)
+	if err != nil {
+		return "", err
+	}
+	return p.address, nil
+}
+
+// launch is start for a perigee that the caller also looks at, or ends before the stage is closed.
+func (s *stage) launch(ctx context.Context, name, binary string, args ...string) (*process, error) {
 	home := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(home, 0o700); err != nil {
-		return "", err
+		return nil, err
 	}
 	log, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -201,24 +247,29 @@ func (s *stage) start(ctx context.Context, name, binary string, args ...string) 
 	cmd.Stdout = log
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", fmt.Errorf("start perigee: %w", err)
+		return nil, fmt.Errorf("start perigee: %w", err)
 	}
-	s.processes = append(s.processes, &process{cmd, log})
+	p := &process{cmd: cmd, log: log, drained: make(chan struct{})}
+	s.mu.Lock()
+	s.processes = append(s.processes, p)
+	s.mu.Unlock()
 
 	found := make(chan string, 1)
-	go watchForAddress(stderr, log, found)
+	go func() {
+		defer close(p.drained)
+		watchForAddress(stderr, log, found)
+	}()
 	select {
-	case address = <-found:
-	case <-time.After(10 * time.Second):
+	case p.address = <-found:
+	case <-time.After(time.Minute):
 	}
-	if address == "" {
-		said, _ := os.ReadFile(log.Name())
-		return "", fmt.Errorf("perigee %s does not say within ten seconds where it listens: %s", args[0], firstLines(string(said), 5))
+	if p.address == "" {
+		return nil, fmt.Errorf("perigee %s does not say within a minute where it listens: %s", args[0], firstLines(p.said(), 5))
 	}
-	return address, nil
+	return p, nil
 }
 
 // listenAddress is in the first line of both serve and simulate.

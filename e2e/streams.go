@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Streams in trouble. A library must throw on the first, with perigee's message, and read the second to its end.
@@ -62,9 +63,11 @@ func (a agent) streamClient() client {
 	return client{
 		name: "stream " + a.name, version: pinnedPackage(a.install, a.library), install: a.install, scenarios: streamScenarios,
 		run: func(ctx context.Context, s *stage, c client, r *report) {
+			var together sync.WaitGroup
 			for _, scenario := range c.scenarios {
-				r.add(c, scenario, a.endure(ctx, s, scenario))
+				together.Go(func() { r.add(c, scenario, a.endure(ctx, s, scenario)) })
 			}
+			together.Wait()
 		},
 	}
 }

@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"perigee/internal/testenv"
 )
 
 // What is asked of several replicas on one PostgreSQL database, by the names that stand in the report.
@@ -33,8 +39,9 @@ const (
 // teams is no client but what stands behind many of them.
 func teams() []client {
 	return []client{{
-		name: "two replicas on postgresql", version: postgresVersion(), install: postgresInstall,
+		name: "two replicas on postgresql", version: testenv.PostgresVersion(), install: postgresInstall,
 		scenarios: []string{contractSuite, sharedAccounts, sharedMemory, rotationStorm, replicaEnds, replicaKilled},
+		together:  true, // it mostly waits for its database
 		run:       runTeam,
 	}}
 }
@@ -53,7 +60,7 @@ func runTeam(ctx context.Context, s *stage, c client, r *report) {
 	}
 }
 
-// A team is two replicas, what they share, and who stands before and behind them.
+// A team is two replicas, what they share, and the processes in front of and behind them.
 type team struct {
 	stage    *stage
 	database *database
@@ -123,15 +130,15 @@ func (t *team) fill(ctx context.Context) error {
 		t.started++
 		name := fmt.Sprintf("replica-%d", t.started)
 		config := filepath.Join(t.stage.dir, name+".yaml")
-		text := fmt.Sprintf(teamConfig, t.database.url, t.sealKey, t.ledger.url)
+		text := fmt.Sprintf(teamConfig, t.database.URL("perigee"), t.sealKey, t.ledger.url)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return err
 		}
-		address, err := t.stage.start(ctx, name, t.stage.binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
+		p, err := t.stage.launch(ctx, name, t.stage.binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		t.replicas[i] = &replica{name, config, address, t.stage.processes[len(t.stage.processes)-1]}
+		t.replicas[i] = &replica{name, config, p.address, p}
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func (t *team) close() {
 		t.ledger.close()
 	}
 	if t.database != nil {
-		t.database.stop()
+		t.database.Stop()
 	}
 }
 
@@ -175,16 +182,25 @@ func (t *team) scenario(ctx context.Context, name string, out io.Writer) error {
 	return fmt.Errorf("there is no scenario %q", name)
 }
 
-// contract runs the packages whose tests ask for a PostgreSQL server, whole: no test is left out for what it is called.
+// contract runs every test that can ask for a PostgreSQL server. The other tests of these packages have no part in it.
 func (t *team) contract(ctx context.Context) error {
 	packages, err := packagesOnPostgres(".")
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, packages...)...)
-	cmd.Env = append(os.Environ(), "PERIGEE_TEST_POSTGRES="+t.database.address("tests"))
+	var tests []string
+	for _, name := range packages {
+		found, err := testsOnPostgres(filepath.FromSlash(name))
+		if err != nil {
+			return err
+		}
+		tests = append(tests, found...)
+	}
+	args := append([]string{"test", "-count=1", "-run", "^(" + strings.Join(tests, "|") + ")$"}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "PERIGEE_TEST_POSTGRES="+t.database.URL("tests"))
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go test %s: %w\n%s", strings.Join(packages, " "), err, lastBytes(string(output), 3000))
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, lastBytes(string(output), 3000))
 	}
 	return nil
 }
@@ -211,7 +227,79 @@ func packagesOnPostgres(root string) (packages []string, err error) {
 	return packages, err
 }
 
-// signIn gives the first replica the account, by command, unless somebody did.
+// testsOnPostgres names the tests in a directory that ask for a PostgreSQL server, or mention by name a function, method, type or
+// variable of its tests that does. A name counts wherever it occurs, so that a test may be named without need, but none is left out.
+func testsOnPostgres(dir string) (tests []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	mentions := map[string]map[string]bool{} // what the declarations of a name mention
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range parsed.Decls {
+			for name, node := range declared(d) {
+				if mentions[name] == nil {
+					mentions[name] = map[string]bool{}
+				}
+				ast.Inspect(node, func(n ast.Node) bool {
+					if id, ok := n.(*ast.Ident); ok {
+						mentions[name][id.Name] = true
+					}
+					return true
+				})
+			}
+		}
+	}
+	asks := map[string]bool{"Postgres": true, "PostgresServer": true} // of perigeetest
+	for more := true; more; {
+		more = false
+		for name, mentioned := range mentions {
+			for other := range mentioned {
+				if asks[other] && !asks[name] {
+					asks[name], more = true, true
+				}
+			}
+		}
+	}
+	for name := range asks {
+		if strings.HasPrefix(name, "Test") && mentions[name] != nil {
+			tests = append(tests, name)
+		}
+	}
+	slices.Sort(tests)
+	return tests, nil
+}
+
+// declared yields the names that a declaration gives, each with its part of the source.
+func declared(d ast.Decl) iter.Seq2[string, ast.Node] {
+	return func(yield func(string, ast.Node) bool) {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			yield(d.Name.Name, d)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					if !yield(spec.Name.Name, spec) {
+						return
+					}
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						if !yield(name.Name, spec) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// signIn gives the first replica the account, by command, unless it has one.
 func (t *team) signIn(ctx context.Context) error {
 	have, err := t.database.number(ctx, "SELECT count(*) FROM accounts")
 	if err != nil || have > 0 {

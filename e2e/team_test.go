@@ -66,13 +66,7 @@ func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
 	}
 }
 
-func TestNewestPostgresIsChosen(t *testing.T) {
-	if a, b := postgresMajor("/usr/lib/postgresql/9/bin/initdb"), postgresMajor("/usr/lib/postgresql/15/bin/initdb"); a != 9 || b != 15 {
-		t.Errorf("got %d and %d", a, b)
-	}
-}
-
-// Who lists the packages that need a server must not forget one; a variable read by hand would be missed.
+// The list of packages that need a server has to be complete.
 func TestPackagesOnPostgres(t *testing.T) {
 	got, err := packagesOnPostgres("..")
 	if err != nil {
@@ -84,10 +78,16 @@ func TestPackagesOnPostgres(t *testing.T) {
 		}
 	}
 	err = filepath.WalkDir("../internal", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || !strings.HasSuffix(path, ".go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
+		if !strings.HasSuffix(path, "_test.go") {
+			if strings.Contains(string(text), "perigeetest.Postgres") {
+				t.Errorf("%s asks for a server; testsOnPostgres finds that only in tests", path)
+			}
+			return err
+		}
 		if strings.Contains(string(text), "PERIGEE_TEST_POSTGRES") {
 			t.Errorf("%s reads PERIGEE_TEST_POSTGRES itself; perigeetest.Postgres does that", path)
 		}
@@ -95,5 +95,30 @@ func TestPackagesOnPostgres(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTestsOnPostgres(t *testing.T) {
+	dir := t.TempDir()
+	source := `package p
+func TestItself(t *testing.T) { perigeetest.Postgres(t) }
+func TestTheServer(t *testing.T) { perigeetest.PostgresServer(t) }
+func TestThroughAFunction(t *testing.T) { helper(t) }
+func helper(t *testing.T) { deeper(t) }
+func TestThroughAMethod(t *testing.T) { new(rig).open(t) }
+func (r *rig) open(t *testing.T) { deeper(t) }
+func TestThroughAVariable(t *testing.T) { for range engines { } }
+func TestWithoutOne(t *testing.T) { t.Log("Postgres"); other(t) }
+func other(t *testing.T) {}
+`
+	deeper := "package p\nvar engines = []func(*testing.T){deeper}\nfunc deeper(t *testing.T) { _ = perigeetest.Postgres }\n"
+	for name, text := range map[string]string{"a_test.go": source, "b_test.go": deeper} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := testsOnPostgres(dir)
+	if want := []string{"TestItself", "TestTheServer", "TestThroughAFunction", "TestThroughAMethod", "TestThroughAVariable"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("found %q, %v, want %q", got, err, want)
 	}
 }

@@ -119,7 +119,7 @@ func (t terminal) converse(ctx context.Context, dialogs []dialog) error {
 				if _, err := t.tmux(ctx, "send-keys", key); err != nil {
 					return err
 				}
-				if err := pause(ctx, 500*time.Millisecond); err != nil { // a key that comes with others counts as pasted
+				if err := pause(ctx, 500*time.Millisecond); err != nil { // a key that comes with further ones counts as pasted
 					return err
 				}
 			}

@@ -38,6 +38,29 @@ const scenarios = {
     for (const name of [model, claude]) await loop(name, (vault) => vault.two, 2, { max_tokens: 500 });
   },
 
+  // Two turns of one conversation; the first has two calls, one after the other.
+  async dialogue() {
+    const vault = new Vault();
+    const tools = [{ name: vault.name, description: vault.description, input_schema: vault.schema }];
+    const messages = ask(vault.twoInTurn);
+    const next = async () => {
+      const answer = await anthropic.messages.stream({ model: claude, max_tokens: 2048, thinking, system: 'Be brief.', messages, tools }).finalMessage();
+      messages.push({ role: 'assistant', content: answer.content });
+      return answer;
+    };
+    for (const times of [1, 2]) {
+      const answer = await next();
+      check(answer.stop_reason === 'tool_use', `stop_reason of answer ${times} is ${answer.stop_reason}`);
+      const call = answer.content.find((block) => block.type === 'tool_use');
+      messages.push({ role: 'user', content: [{ type: 'tool_result', tool_use_id: call.id, content: vault.open(call.input) }] });
+    }
+    checkText(textOf(await next()), vault.opened[1]);
+    check(vault.opened.length === 2, `the tool was called ${vault.opened.length} times, not 2`);
+    const wanted = token();
+    messages.push({ role: 'user', content: `[[text: it is ${wanted}]]` });
+    checkText(textOf(await next()), wanted);
+  },
+
   async 'tool runner'() {
     const vault = new Vault();
     const tool = { type: 'custom', name: vault.name, description: vault.description, input_schema: vault.schema, run: vault.open, parse: (input) => input };

@@ -60,6 +60,8 @@ export class Vault {
   one = '[[think: which vault]] [[call: open_vault {"vault": "north", "floor": 3}]]';
   two = '[[call: open_vault {"vault": "north"}]] [[call: open_vault {"vault": "south"}]]';
 
+  twoInTurn = '[[call: open_vault {"vault": "north"}]] [[then]] [[call: open_vault {"vault": "south"}]]';
+
   // loops checks that a final text quotes everything that was opened, in order.
   loops(text, times) {
     check(this.opened.length === times, `the tool was called ${this.opened.length} times, not ${times}`);
