@@ -24,6 +24,7 @@ type Collector struct {
 	setPercent func(percent int)
 	spare      func() int64 // bytes of the heap that the last collection has not found in use
 	collect    func()       // runs garbage collections and returns memory to the system
+	release    func()       // returns the program's own pages
 
 	mu    sync.Mutex
 	held  int64 // bytes that calls have reserved
@@ -39,7 +40,7 @@ var gcLevels = []struct {
 
 // NewCollector sets GOGC to 400, unless the environment has set it.
 func NewCollector() *Collector {
-	c := &Collector{setPercent: func(percent int) { debug.SetGCPercent(percent) }, spare: spareMemory, collect: collectTwice}
+	c := &Collector{setPercent: func(percent int) { debug.SetGCPercent(percent) }, spare: spareMemory, collect: collectTwice, release: releaseProgram}
 	if os.Getenv("GOGC") != "" {
 		c.setPercent = func(int) {}
 	}
@@ -67,10 +68,13 @@ func (c *Collector) Hold(bytes int64) {
 
 // GiveBack collects garbage and returns memory to the system, if no call is open or at least 64 MiB of the heap are not in use. The
 // requests of calls whose answers go on for minutes are garbage that no other collection would find for as long; but the next request
-// of a single agent should find its memory still there.
+// of a single agent should find its memory still there. If no call is open, the pages of the program are returned as well.
 func (c *Collector) GiveBack(open int) {
 	if open == 0 || c.spare() >= manySpare {
 		c.collect()
+	}
+	if open == 0 {
+		c.release()
 	}
 }
 

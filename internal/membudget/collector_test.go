@@ -35,10 +35,10 @@ func TestMemoryIsReturnedWhileCallsAreOpenOnlyIfThereIsMuch(t *testing.T) {
 		spare int64
 		want  bool
 	}{{0, 0, true}, {1, manySpare - 1, false}, {1, manySpare, true}} {
-		given := false
-		c := &Collector{spare: func() int64 { return test.spare }, collect: func() { given = true }}
-		if c.GiveBack(test.open); given != test.want {
-			t.Errorf("with %d calls open and %d spare bytes: given back %v", test.open, test.spare, given)
+		given, released := false, false
+		c := &Collector{spare: func() int64 { return test.spare }, collect: func() { given = true }, release: func() { released = true }}
+		if c.GiveBack(test.open); given != test.want || released != (test.open == 0) {
+			t.Errorf("with %d calls open and %d spare bytes: given back %v, program released %v", test.open, test.spare, given, released)
 		}
 	}
 	if spare := spareMemory(); spare <= 0 {

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package membudget
+
+// releaseProgram does nothing: other systems do not say which pages of the program can be read again from its file.
+func releaseProgram() {}
