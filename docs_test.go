@@ -3,6 +3,7 @@ package perigee_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,5 +39,28 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 	if len(seen) < 30 {
 		t.Errorf("found %d packages", len(seen))
+	}
+}
+
+// TestAuditLogIsDocumented looks for each action and actor of audit.go in the help of perigee audit and in docs/http.md.
+func TestAuditLogIsDocumented(t *testing.T) {
+	source, err := os.ReadFile("audit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^\t(?:Audit|Actor)\w+ += "([a-z_.]+)"`).FindAllSubmatch(source, -1)
+	if len(names) < 20 {
+		t.Fatalf("found %d names", len(names))
+	}
+	for _, file := range []string{"cmd/perigee/help/audit.txt", "docs/http.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if !regexp.MustCompile(`\b` + regexp.QuoteMeta(string(name[1])) + `\b`).Match(text) {
+				t.Errorf("%s does not name %s", file, name[1])
+			}
+		}
 	}
 }
