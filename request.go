@@ -80,7 +80,7 @@ func (o *Origin) RefuseIfStrict(notes []Note) error {
 
 // A Client is the program that sent a request.
 type Client struct {
-	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"
+	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"; recorded in lower case
 	Version string
 	Key     string // the name of the key that it presented, never the key; empty when none is required
 	Session string // what the client calls its conversation, if it says so

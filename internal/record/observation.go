@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"perigee"
@@ -62,7 +63,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 		Dialect:   origin.Dialect,
 		Stream:    op.Stream,
 		Client: perigee.Client{
-			Name:    r.name(origin.Client.Name),
+			Name:    strings.ToLower(r.name(origin.Client.Name)), // after redaction, which is case-sensitive
 			Version: r.name(origin.Client.Version),
 			Key:     perigee.Clip(origin.Client.Key, maxName),
 			Session: r.name(origin.Client.Session),

@@ -42,15 +42,15 @@ func TestNamesOfClientsAreRecordedWithoutSecrets(t *testing.T) {
 	var store memory
 	r := New(nil, Options{Store: &store, Redact: func(text string) string { return strings.ReplaceAll(text, "the-secret", "[redacted]") }})
 	long := strings.Repeat("x", maxName-4) + "the-secret"
-	origin := perigee.Origin{ID: "call", Client: perigee.Client{Name: "the-secret", Version: "1 the-secret", Session: long, Key: "laptop"}}
+	origin := perigee.Origin{ID: "call", Client: perigee.Client{Name: "GeminiCLI-the-secret", Version: "1 the-secret", Session: long, Key: "laptop"}}
 	r.Begin(Operation{Name: perigee.OperationGenerate, Model: "a the-secret"}, &origin).End(t.Context())
 	mustClose(t, r)
 	got := store.calls()["call"]
-	want := perigee.Client{Name: "[redacted]", Version: "1 [redacted]", Key: "laptop", Session: got.Client.Session}
+	want := perigee.Client{Name: "geminicli-[redacted]", Version: "1 [redacted]", Key: "laptop", Session: got.Client.Session}
 	if got.Client != want || got.ModelAsked != "a [redacted]" || strings.Contains(got.Client.Session, "the") {
 		t.Errorf("got %+v of the model %q", got.Client, got.ModelAsked)
 	}
-	if origin.Client.Name != "the-secret" {
+	if origin.Client.Name != "GeminiCLI-the-secret" {
 		t.Error("the request itself was changed")
 	}
 }
