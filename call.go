@@ -55,7 +55,8 @@ type Call struct {
 	BytesIn      int64 // of the request's body
 	Notes        []string
 	Attempts     []Attempt
-	Bodies       bool // there is a trace directory with them; readers of calls set it, and it is not stored
+	ReplayOf     string // the ID of the call that this one repeats; empty: a client has sent it
+	Bodies       bool   // there is a trace directory with them; readers of calls set it, and it is not stored
 }
 
 // A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it before;
@@ -73,6 +74,7 @@ type CallQuery struct {
 
 	Since  time.Time // only calls from then on
 	Errors bool      // only calls that failed or were cut off
+	Sent   bool      // only calls that a client has sent, and no replays
 
 	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty: all.
 	Model   string // of the model that was asked or that answered

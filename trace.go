@@ -22,7 +22,8 @@ type TraceRow struct {
 	ClientName   string    `json:"client"`
 	Key          string    `json:"key"` // its name
 	// Bodies says that the bodies of the call are in its trace directory, so that it can be sent again.
-	Bodies bool `json:"bodies"`
+	Bodies   bool   `json:"bodies"`
+	ReplayOf string `json:"replay_of,omitempty"` // the ID of the call that this one repeats
 }
 
 // A Trace is everything that is known of a call.
@@ -47,7 +48,7 @@ func (c *Call) TraceRow() TraceRow {
 		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, ModelAsked: c.ModelAsked, Upstream: c.Upstream, Account: c.Account,
 		Status: c.ClientStatus, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
 		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, CostUSD: c.Cost, Outcome: c.Outcome,
-		ClientName: c.Client.Name, Key: c.Client.Key, Bodies: c.Bodies,
+		ClientName: c.Client.Name, Key: c.Client.Key, Bodies: c.Bodies, ReplayOf: c.ReplayOf,
 	}
 	if row.Model == "" {
 		row.Model = c.ModelAsked

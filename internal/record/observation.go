@@ -69,6 +69,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 			Session: r.name(origin.Client.Session),
 		},
 		ModelAsked: r.name(op.Model),
+		ReplayOf:   origin.Replay.Of,
 		Outcome:    perigee.OutcomeOpen,
 		BytesIn:    int64(len(origin.Body)),
 	}

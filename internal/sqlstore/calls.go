@@ -15,7 +15,8 @@ const callColumns = `id, time_us, operation, dialect, stream,
 	client_name, client_version, client_key, client_session,
 	model_asked, model, upstream, account,
 	outcome, class, status, error, finish, first_byte_ns, duration_ns,
-	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps, client_status`
+	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps, client_status,
+	replay_of`
 
 var saveCall = engine.Upsert("calls", "id", callColumns+", replica, counted")
 
@@ -106,7 +107,8 @@ func appendArgs(args []any, c *perigee.Call) ([]any, error) {
 		c.Client.Name, c.Client.Version, c.Client.Key, c.Client.Session,
 		c.ModelAsked, c.Model, c.Upstream, c.Account,
 		string(c.Outcome), string(c.Class), int64(c.Status), c.Error, c.Finish, int64(c.FirstByte), int64(c.Duration),
-		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes, steps, int64(c.ClientStatus)), nil
+		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes, steps, int64(c.ClientStatus),
+		c.ReplayOf), nil
 }
 
 func callInto(c *perigee.Call) []any {
@@ -116,7 +118,7 @@ func callInto(c *perigee.Call) []any {
 		&c.ModelAsked, &c.Model, &c.Upstream, &c.Account,
 		&c.Outcome, &c.Class, &c.Status, &c.Error, &c.Finish, &c.FirstByte, &c.Duration,
 		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn,
-		jsonList[string]{&c.Notes}, jsonList[perigee.Attempt]{&c.Attempts}, &c.ClientStatus,
+		jsonList[string]{&c.Notes}, jsonList[perigee.Attempt]{&c.Attempts}, &c.ClientStatus, &c.ReplayOf,
 	}
 }
 
@@ -160,6 +162,9 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	}
 	if q.Errors {
 		where.parts = append(where.parts, failedCalls)
+	}
+	if q.Sent {
+		where.parts = append(where.parts, "replay_of = ''")
 	}
 	where.match(q.Model, "model", "model_asked")
 	where.match(q.Client, "client_name")

@@ -237,11 +237,12 @@ func testCallFilters(t *testing.T, s *Store) {
 		return perigee.Call{ID: id, Time: noon.Add(time.Duration(id[len(id)-1]) * time.Second), ModelAsked: asked, Model: model, Account: account,
 			Outcome: outcome, Client: perigee.Client{Name: client, Key: key}}
 	}
-	mustSave(t, s,
+	replay := call("02ab4", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "curl", "ci", perigee.OutcomeCanceled)
+	replay.ReplayOf = "01ac3"
+	mustSave(t, s, replay,
 		call("01ab1", "gpt-4o", "gemini-3-flash", "ada@example.com", "Codex", "laptop", perigee.OutcomeDone),
 		call("01ab2", "gemini_2%", "", "", "curl", "", perigee.OutcomeFailed),
-		call("01ac3", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "codex", "ci", perigee.OutcomeCutOff),
-		call("02ab4", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "curl", "ci", perigee.OutcomeCanceled))
+		call("01ac3", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "codex", "ci", perigee.OutcomeCutOff))
 	for _, test := range []struct {
 		name  string
 		query perigee.CallQuery
@@ -259,6 +260,7 @@ func testCallFilters(t *testing.T, s *Store) {
 		{"client", perigee.CallQuery{Client: "codex"}, "01ac3 01ab1"},
 		{"account", perigee.CallQuery{Account: "BOB@*"}, "02ab4 01ac3"},
 		{"key", perigee.CallQuery{Key: "lap*"}, "01ab1"},
+		{"sent by a client", perigee.CallQuery{Sent: true, Limit: 1}, "01ac3"},
 		{"since", perigee.CallQuery{Since: noon.Add('3' * time.Second)}, "02ab4 01ac3"},
 		{"all of them together", perigee.CallQuery{Errors: true, Client: "codex", Key: "ci", Model: "*pro", Limit: 1}, "01ac3"},
 		{"on from one", perigee.CallQuery{Client: "curl", Before: "02ab4"}, "01ab2"},

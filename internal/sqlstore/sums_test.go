@@ -182,7 +182,7 @@ func TestOlderCallsGetIntoTheSums(t *testing.T) {
 	onEngines(t, func(t *testing.T, fresh fresh) {
 		options := fresh(t)
 		db := atVersion(t, options, 8)
-		columns := strings.TrimSuffix(callColumns, ", client_status") // which there was not
+		columns := strings.TrimSuffix(callColumns, ", client_status,\n\treplay_of") // which there were not
 		insert := `INSERT INTO calls (` + columns + `, replica) VALUES ($1, $2, 'generate', 'gemini', FALSE,
 			'codex', '', $3, '', 'm', '', 'u', 'a', $4, '', 0, '', '', 0, 0, 10, 0, 5, 0, 0, '', '', '')`
 		add := func(id string, key string, outcome perigee.Outcome) {

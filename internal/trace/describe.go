@@ -88,10 +88,10 @@ func (w *watcher) describe(r *redact.Redactor, b *batch) Meta {
 	c := cleaner{r}
 	m := Meta{
 		TraceRow: b.call.TraceRow(), Operation: b.call.Operation, Stream: b.call.Stream, Session: c.text(b.call.Client.Session),
-		Method: w.origin.method, Path: c.path(w.origin.path), Headers: c.headers(w.origin.header), ReplayOf: w.origin.replayOf,
+		Method: w.origin.method, Path: c.path(w.origin.path), Headers: c.headers(w.origin.header),
 		Tries: w.tries(c, b),
 	}
-	m.Bodies = w.bodies
+	m.Bodies, m.ReplayOf = w.bodies, w.origin.replayOf
 	m.Model, m.ModelAsked, m.ClientName = c.text(m.Model), c.text(m.ModelAsked), c.text(m.ClientName)
 	if !b.ended {
 		m.Outcome, m.Status = perigee.OutcomeOpen, 0

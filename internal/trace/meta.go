@@ -27,7 +27,6 @@ type Meta struct {
 	Path      string      `json:"path"`    // with its query, without credentials
 	Headers   http.Header `json:"headers"` // without credentials
 	Tries     []Try       `json:"tries"`
-	ReplayOf  string      `json:"replay_of,omitempty"` // the ID of the call that this one repeats
 	// Truncated has the files that end before the body does, and why.
 	Truncated map[string]string `json:"truncated,omitempty"`
 }

@@ -142,9 +142,8 @@ func (r *replayed) print(ctx context.Context, env *cli.Env) error {
 	}
 	err = cli.WriteJSON(env, struct {
 		perigee.Trace
-		ReplayOf string `json:"replay_of"`
-		Answer   string `json:"answer"`
-	}{t, r.of, string(r.body)})
+		Answer string `json:"answer"`
+	}{t, string(r.body)})
 	return errors.Join(err, r.failed(&t))
 }
 

@@ -40,13 +40,12 @@ type details struct {
 	perigee.Trace
 	Directory string   `json:"directory"` // empty: there is none
 	Files     []string `json:"files"`
-	ReplayOf  string   `json:"replay_of,omitempty"`
 }
 
 func detailed(t *perigee.Trace, directory *trace.Trace) details {
 	d := details{Trace: *t, Files: []string{}}
 	if directory != nil {
-		d.Directory, d.Files, d.ReplayOf, d.Bodies = directory.Dir, directory.Files(), directory.Meta.ReplayOf, directory.Meta.Bodies
+		d.Directory, d.Files, d.Bodies = directory.Dir, directory.Files(), directory.Meta.Bodies
 	}
 	return d
 }

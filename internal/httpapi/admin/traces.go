@@ -88,14 +88,14 @@ func (a *API) findCall(r *http.Request, name string) (*perigee.Call, error) {
 	return FindCall(r.Context(), a.Calls, name)
 }
 
-// LastCall is the name of the newest call, whatever its id.
+// LastCall is the name of the newest call that a client has sent: those of trace replay and trace shrink do not count.
 const LastCall = "last"
 
 // FindCall returns the call of a name: its id, the beginning of the id where no other call's begins so, or LastCall. A name
 // that no call has is of ClassNotFound; one that several have is of ClassInvalid, and the error lists them.
 func FindCall(ctx context.Context, calls perigee.CallReader, name string) (*perigee.Call, error) {
 	if name == LastCall {
-		newest, err := calls.Calls(ctx, perigee.CallQuery{Limit: 1})
+		newest, err := calls.Calls(ctx, perigee.CallQuery{Sent: true, Limit: 1})
 		if err != nil {
 			return nil, err
 		}

@@ -42,8 +42,8 @@ func (s *Story) Write(out io.Writer) error {
 	t := &s.Call
 	p.line("call", terminal.Strong, "%s", t.ID)
 	p.line("time", "", "%s", t.Time.In(s.Zone).Format("2006-01-02T15:04:05.000Z07:00"))
-	if s.Trace != nil && s.Trace.Meta.ReplayOf != "" {
-		p.line("replay of", "", "%s", s.Trace.Meta.ReplayOf)
+	if t.ReplayOf != "" {
+		p.line("replay of", "", "%s", t.ReplayOf)
 	}
 	p.line("request", "", "%s", joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
 	p.request()

@@ -64,11 +64,13 @@ func tell(t *testing.T, s Story) string {
 }
 
 func TestStoryOfACall(t *testing.T) {
-	m := trace.Meta{Method: "POST", Path: "/v1/messages?beta=true", ReplayOf: "c0", Tries: []trace.Try{
+	m := trace.Meta{Method: "POST", Path: "/v1/messages?beta=true", Tries: []trace.Try{
 		{Upstream: "gravity", Account: "ada@example.com", Status: 429, Class: perigee.ClassExhausted, StartedMS: 2.5, FirstByteMS: 30, Why: "sticky: first usable account", Error: "used up"},
 		{Upstream: "gravity", Account: "bob@example.com", Status: 200, StartedMS: 31, FirstByteMS: 130.5, Why: "sticky: moved"}}}
 	m.ID = "c1"
-	s := Story{Call: call(), Trace: plant(t, m, map[string]string{
+	replay := call()
+	replay.ReplayOf = "c0"
+	s := Story{Call: replay, Trace: plant(t, m, map[string]string{
 		trace.ClientRequestName: `{"model":"gpt-4o","max_tokens":4096,"stream":true,"system":[{"type":"text","text":"You are an agent."}],
 			"tools":[{"name":"read"},{"name":"write"}],
 			"messages":[{"role":"user","content":"read\n it"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"read","input":{}}]},
