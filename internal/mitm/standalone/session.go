@@ -85,7 +85,7 @@ func (s *session) openAuthority() (err error) {
 	}
 	s.env.Say("certificate authority: %s", s.authority.Info().Path)
 	if made {
-		s.env.Say("the certificate authority is new: clients must trust it anew")
+		s.env.Say("the certificate authority is new; clients must trust it first")
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (p *printer) request() {
 		p.line("", "", "%s", r.conversation())
 	}
 	if r.last != "" {
-		p.line("", "", "the last of the user's: %s", p.quote(r.last))
+		p.line("", "", "last user message: %s", p.quote(r.last))
 	}
 	if len(r.tools) > 0 {
 		p.line("", "", "%s", toolList(r.tools))

@@ -93,7 +93,7 @@ request   anthropic, generate, gpt-4o, 412 bytes
           POST /v1/messages, streamed
           system prompt, 17 B: "You are an agent."
           4 messages (2 assistant, 2 user), 1 tool result, 1 attachment
-          the last of the user's: "and [redacted] now"
+          last user message: "and [redacted] now"
           2 tools: read, write
           max_tokens 4096, stream true
 client    claude-cli 2.0.1, key laptop, session s1
