@@ -45,7 +45,7 @@ install: build
 check: lint
 	$(GO) test -short -parallel 8 ./...
 
-## test: run formatting, vet, staticcheck and all tests, and build for other platforms
+## test: run formatting, vet, staticcheck and all tests, and build and vet for other platforms
 test: lint unit cross
 
 lint:
@@ -61,10 +61,14 @@ unit:
 race:
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE) $(PACKAGES)
 
+# cross builds for other platforms and vets all packages with their tests for macOS and Windows: seconds with a warm build
+# cache, minutes without one.
 cross:
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/perigee
 	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/perigee
 	GOOS=linux GOARCH=arm $(GO) build -o /dev/null ./cmd/perigee
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOARCH=amd64 $(GO) vet ./...
 
 ## bench: measure perigee beside the provider and a plain reverse proxy, and write bench/README.md
 bench:

@@ -2,7 +2,23 @@
 
 package main
 
-import "os/exec"
+import (
+	"os"
+	"os/exec"
+)
 
 // ownGroup has no groups to put the command into here; its context ends the command alone.
 func ownGroup(*exec.Cmd) (end func()) { return func() {} }
+
+// processRuns reports whether there is a process with this ID. Processes that have ended cannot be opened.
+func processRuns(id int) bool {
+	process, err := os.FindProcess(id)
+	if err != nil {
+		return false
+	}
+	_ = process.Release()
+	return true
+}
+
+// groupRuns is processRuns, because there are no groups here.
+func groupRuns(id int) bool { return processRuns(id) }

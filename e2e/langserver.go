@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -204,7 +203,7 @@ func (h *headless) survivesKill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+	if err := kill(before.PID); err != nil {
 		return err
 	}
 	if err := h.ask(ctx); err != nil {
@@ -246,7 +245,7 @@ func (h *headless) leavesNothing(ctx context.Context) error {
 		return err
 	}
 	h.daemon.end(os.Kill)
-	for syscall.Kill(-before.PID, 0) == nil {
+	for groupRuns(before.PID) {
 		if pause(ctx, 50*time.Millisecond) != nil {
 			return fmt.Errorf("process group %d of the language server is still there", before.PID)
 		}

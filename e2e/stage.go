@@ -212,6 +212,15 @@ func (p *process) end(signal os.Signal) {
 	})
 }
 
+// kill kills the process with this ID, which the caller has not started.
+func kill(id int) error {
+	process, err := os.FindProcess(id)
+	if err != nil {
+		return err
+	}
+	return process.Kill()
+}
+
 // said is everything that the process has written so far.
 func (p *process) said() string {
 	text, err := os.ReadFile(p.log.Name())

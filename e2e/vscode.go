@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -197,7 +196,7 @@ func (w *windows) host(ctx context.Context, name string, before int) (host, erro
 		for _, file := range files {
 			var h host
 			text, err := os.ReadFile(file)
-			if err == nil && json.Unmarshal(text, &h) == nil && h.Folder == w.folder(name) && h.PID != before && syscall.Kill(h.PID, 0) == nil {
+			if err == nil && json.Unmarshal(text, &h) == nil && h.Folder == w.folder(name) && h.PID != before && processRuns(h.PID) {
 				return h, nil
 			}
 		}
@@ -640,7 +639,7 @@ func (w *windows) surviveKill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+	if err := kill(before.PID); err != nil {
 		return err
 	}
 	select {
