@@ -32,10 +32,10 @@ type Config struct {
 	// The certificate for HTTPS. Without it, perigee serves plain HTTP.
 	TLS TLS `yaml:"tls"`
 
-	// The directory for everything that perigee stores: the database, generated images, the admin token and the Unix socket
-	// that commands use. A relative path is resolved against the directory of the configuration file. Default:
-	// ~/.local/share/perigee on Linux (or $XDG_DATA_HOME/perigee), ~/Library/Application Support/perigee on macOS,
-	// %LocalAppData%\perigee on Windows.
+	// The directory for everything that perigee stores: the database, traces, generated images, the certificate
+	// authority for interception, the admin token and the Unix socket that commands use. A relative path is resolved
+	// against the directory of the configuration file. Default: ~/.local/share/perigee on Linux (or
+	// $XDG_DATA_HOME/perigee), ~/Library/Application Support/perigee on macOS, %LocalAppData%\perigee on Windows.
 	DataDir string `yaml:"data_dir" format:"path" example:"~/.local/share/perigee"`
 
 	// The lowest level of log messages to write.
@@ -145,15 +145,15 @@ type Interception struct {
 	Listen string `yaml:"listen" default:"127.0.0.1:8742" format:"listen" example:"127.0.0.1:8742"`
 
 	// Patterns for the hosts whose traffic is intercepted, where * stands for characters other than the dot. Connections to
-	// other hosts pass through unread. If the list changes, perigee creates a new certificate authority, which clients must trust
-	// anew.
+	// other hosts pass through unread. If the list changes, perigee creates a new certificate authority, which clients must then
+	// trust.
 	Hosts []string `yaml:"hosts" default:"cloudcode-pa.googleapis.com,daily-cloudcode-pa.googleapis.com,daily-cloudcode-pa.sandbox.googleapis.com,autopush-cloudcode-pa.sandbox.googleapis.com" format:"hosts" example:"*.example.org"`
 
-	// A file in PEM format with further certificate authorities that the certificates of servers may be signed by. A relative
+	// A file in PEM format with additional certificate authorities to trust for the certificates of servers. A relative
 	// path is resolved against the directory of the configuration file.
 	UpstreamCA string `yaml:"upstream_ca" format:"path" example:"/etc/ssl/company.pem"`
 
-	// The proxy for intercepted and tunnelled connections: an http:// or socks5:// URL. Empty: none, so they are made directly.
+	// The proxy for intercepted and tunnelled connections: an http:// or socks5:// URL. Empty: no proxy.
 	UpstreamProxy perigee.Secret `yaml:"upstream_proxy" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
 	// What happens to usage statistics that a language server sends: pass sends them on, local answers them with an empty
@@ -283,7 +283,7 @@ type Upstream struct {
 
 	// gemini is the official Gemini API with an API key (recommended). antigravity is the Antigravity gateway with your own
 	// Google sign-in. langserver is the language server of the Antigravity IDE, which perigee runs without the IDE and signs in
-	// with your account. ide is an Antigravity IDE that is open, whose agent answers as the model antigravity-agent. simulator is
+	// with your account. ide is an open Antigravity IDE, whose agent answers as the model antigravity-agent. simulator is
 	// the built-in simulator.
 	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator"`
 
@@ -382,18 +382,18 @@ type Upstream struct {
 	Memory value.Size `yaml:"memory" kinds:"langserver" default:"0" min:"0" example:"2GiB"`
 
 	// The directory that the language server works in. Empty: an empty directory in data_dir that is private to it. With attach, the
-	// directory that the IDE has open. For ide, a directory that the IDE has open; empty: the only window that is open. A relative
+	// directory that is open in the IDE. For ide, a directory that is open in the IDE; empty: the only open window. A relative
 	// path is resolved against the directory of the configuration file.
 	Workspace string `yaml:"workspace" kinds:"langserver,ide" format:"path" example:"~/project"`
 
 	// What the language server may do through perigee: edit lets it change files in workspace, command lets it run commands.
-	// What is not listed is refused.
+	// Everything else is refused.
 	Allow []string `yaml:"allow" kinds:"langserver" enum:"edit,command" example:"edit"`
 
-	// More arguments for the language server, after those of perigee.
+	// Additional arguments for the language server, after those of perigee.
 	Args []string `yaml:"args" kinds:"langserver" format:"argument" example:"--verbose"`
 
-	// More environment variables for the language server. It gets only PATH, HOME, LANG, TMPDIR, variables for proxies and
+	// Additional environment variables for the language server. It gets only PATH, HOME, LANG, TMPDIR, variables for proxies and
 	// certificates, and these. HOME is a directory in data_dir.
 	Env map[string]string `yaml:"env" kinds:"langserver" format:"argument" example:"C.UTF-8"`
 
@@ -495,8 +495,8 @@ type Store struct {
 
 // Retention is how long recorded data is kept.
 type Retention struct {
-	// How long calls are kept in traces. Older ones are deleted in small batches while perigee runs. Daily usage totals are
-	// kept, so perigee usage does not change. 0: forever.
+	// How long calls are kept in the database, where perigee trace list finds them. Older ones are deleted in small batches
+	// while perigee runs. Daily usage totals are kept, so perigee usage does not change. 0: forever.
 	Calls time.Duration `yaml:"calls" default:"90d" example:"90d"`
 }
 
@@ -515,28 +515,30 @@ type Traces struct {
 type MCP struct {
 	// Directories that the file tools may use. A relative path is resolved against the directory in which perigee was started.
 	// Empty: perigee mcp uses the directory in which it was started, and /mcp has no file tools. /mcp has them only for clients
-	// with a key from keys, or with the admin token. Files of perigee itself are out of reach.
+	// with a key from keys, or with the admin token. perigee's own files cannot be accessed.
 	Roots []string `yaml:"roots" format:"dir" example:"~/project"`
 
-	// If true, the tools of perigee mcp may write files. If false, ask_antigravity also asks for an answer without changes.
+	// If true, the tools of perigee mcp may write files. If false, the prompts of ask_antigravity are read-only as
+	// well.
 	Write bool `yaml:"write" default:"true"`
 
-	// If true, the tools of /mcp may write files, unless write is false. If false, ask_antigravity over /mcp also asks for an
-	// answer without changes.
+	// If true, the tools of /mcp may write files, unless write is false. If false, the prompts of ask_antigravity over
+	// /mcp are read-only as well.
 	HTTPWrite bool `yaml:"http_write" default:"false"`
 
-	// What answers ask_antigravity, in this order: ide is an IDE that is open, langserver a headless language server, model a
-	// model. ide and langserver need an upstream of that kind. The next one is tried only if none has got the prompt yet.
+	// What answers ask_antigravity, in this order: ide is an open IDE, langserver a headless language server, model a
+	// model. ide and langserver need an upstream of that kind. The next one is tried only if none has received the
+	// prompt yet.
 	Ask []string `yaml:"ask" default:"ide,langserver,model" enum:"ide,langserver,model"`
 
 	// The model that answers ask_antigravity in place of an agent. Empty: models.default, or else a fast model.
 	Model string `yaml:"model" example:"gemini-3-flash"`
 
-	// How long ask_antigravity waits for progress. An answer that grows may take longer, up to ask_max. After that, the client
-	// gets what there is, and can ask for the rest. Many clients give up after 60s without an answer.
+	// How long ask_antigravity waits for progress. While the answer makes progress, it may take up to ask_max. After that, the
+	// client gets the answer so far, and can ask for the rest. Many clients give up after 60s without an answer.
 	AskTimeout time.Duration `yaml:"ask_timeout" default:"50s" min:"1s" example:"50s"`
 
-	// The maximum duration of ask_antigravity while its answer grows.
+	// The maximum duration of ask_antigravity while its answer makes progress.
 	AskMax time.Duration `yaml:"ask_max" default:"10m" min:"1s" example:"10m"`
 }
 
