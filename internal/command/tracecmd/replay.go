@@ -15,6 +15,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/config"
 	"perigee/internal/daemon/remote"
+	"perigee/internal/redact"
 	"perigee/internal/terminal"
 	"perigee/internal/trace"
 	"perigee/internal/trace/compare"
@@ -164,7 +165,8 @@ func (r *replayed) diff(ctx context.Context, env *cli.Env, cfg *config.Config) e
 	if err != nil {
 		return err
 	}
-	was, is := compare.Read(body, &before), compare.Read(r.body, &now)
+	redactor := redact.New(cfg.Secrets()...)
+	was, is := compare.Read(body, &before).Redacted(redactor.Text), compare.Read(r.body, &now).Redacted(redactor.Text)
 	result := compare.Compare(was, is)
 	switch {
 	case env.JSON:

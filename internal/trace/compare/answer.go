@@ -54,6 +54,19 @@ func Read(body []byte, record *perigee.Trace) Answer {
 	return a
 }
 
+// Redacted returns the answer without secrets. A secret that was spelled over several deltas is in one piece only here.
+func (a Answer) Redacted(redact func(string) string) Answer {
+	a.Text, a.Error = redact(a.Text), redact(a.Error)
+	a.Calls, a.Notes = slices.Clone(a.Calls), slices.Clone(a.Notes)
+	for i := range a.Calls {
+		a.Calls[i] = Call{redact(a.Calls[i].Name), redact(a.Calls[i].Args)}
+	}
+	for i := range a.Notes {
+		a.Notes[i] = redact(a.Notes[i])
+	}
+	return a
+}
+
 // chunks are the JSON values of a body: the events of a stream, the elements of an array, or one value.
 func chunks(body []byte) (list []json.RawMessage) {
 	body = bytes.TrimSpace(body)

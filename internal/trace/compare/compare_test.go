@@ -66,3 +66,14 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("got %s", diff)
 	}
 }
+
+// A secret is in one piece only after the deltas were joined.
+func TestRedactedAnswers(t *testing.T) {
+	body := []byte("data: {\"choices\":[{\"delta\":{\"content\":\"my-\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"secret\"}}]}\n\n")
+	answer := Read(body, &perigee.Trace{Notes: []string{"dropped my-secret"}})
+	answer.Calls = []Call{{"my-secret", `{"a":"my-secret"}`}}
+	got := answer.Redacted(func(text string) string { return strings.ReplaceAll(text, "my-secret", "[redacted]") })
+	if answer.Text != "my-secret" || strings.Contains(got.String(), "my-secret") || strings.Count(got.String(), "[redacted]") != 4 {
+		t.Errorf("%q became %q", answer.String(), got.String())
+	}
+}
