@@ -215,6 +215,7 @@ func TestRefusalNamesTheBudget(t *testing.T) {
 	}{
 		{Key{TokensPerDay: 100, CostPerDay: 2}, "the key k has used its 100 tokens for today; wait until tomorrow (UTC), or raise its tokens_per_day"},
 		{Key{TokensPerDay: 200, CostPerDay: 1}, "the key k has used its $1.00 for today; wait until tomorrow (UTC), or raise its cost_per_day"},
+		{Key{CostPerDay: 0.001}, "the key k has used its $0.0010 for today; wait until tomorrow (UTC), or raise its cost_per_day"},
 		{Key{TokensPerDay: 101, CostPerDay: 1.01}, ""},
 		{Key{}, ""},
 	} {

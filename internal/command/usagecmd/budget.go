@@ -35,7 +35,7 @@ func noteBudgets(ctx context.Context, env *cli.Env, cfg *config.Config, now time
 		for _, b := range []budget{
 			{float64(k.TokensPerDay), float64(spent.Tokens), float64(rate.Tokens),
 				fmt.Sprintf("%d of its %d tokens", spent.Tokens, k.TokensPerDay)},
-			{k.CostPerDay, spent.USD, rate.USD, fmt.Sprintf("%s of its $%.2f", perigee.USD(spent.USD), k.CostPerDay)},
+			{k.CostPerDay, spent.USD, rate.USD, fmt.Sprintf("%s of its %s", perigee.USD(spent.USD), perigee.USD(k.CostPerDay))},
 		} {
 			if b.limit > 0 {
 				env.Say("key %s has used %s for today%s", terminal.Printable(k.Name), b.words, b.forecast(now))

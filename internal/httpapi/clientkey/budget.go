@@ -49,7 +49,7 @@ func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, s
 	case k.TokensPerDay > 0 && today.Tokens >= k.TokensPerDay:
 		budget, setting = fmt.Sprintf("%d tokens", k.TokensPerDay), "tokens_per_day"
 	case k.CostPerDay > 0 && today.USD >= k.CostPerDay-nothing:
-		budget, setting = fmt.Sprintf("$%.2f", k.CostPerDay), "cost_per_day"
+		budget, setting = perigee.USD(k.CostPerDay).String(), "cost_per_day"
 	default:
 		return nil
 	}
