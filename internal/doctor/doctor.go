@@ -62,6 +62,7 @@ const (
 	NameCA         = "ca"
 	NameRedirect   = "redirect"
 	NameBridge     = "bridge"
+	NameKey        = "key:" // only for client keys with a budget
 	NameClient     = "client:"
 )
 
@@ -77,7 +78,7 @@ var Groups = []Group{
 	{"The daemon", []string{NameListen, NameDaemon, NameService}},
 	{"Sources", []string{NameProxy, NameUpstream, NameAccount}},
 	{"Language server and interception", []string{NameLangserver, NameCA, NameRedirect}},
-	{"Clients", []string{NameBridge, NameClient}},
+	{"Clients", []string{NameKey, NameBridge, NameClient}},
 }
 
 // Has reports whether a check belongs to the group.

@@ -190,3 +190,31 @@ func TestClientsThatDoNotReachThisPerigee(t *testing.T) {
 	want(t, Client{Name: "codex", Perigee: here}.Check(), OK, "not connected")
 	want(t, Client{Name: "copilot-cli", RunOnly: true}.Check(), OK, "perigee run copilot-cli")
 }
+
+func TestBudgetsOfKeys(t *testing.T) {
+	now := time.Date(2026, 3, 2, 10, 30, 0, 0, time.UTC)
+	loaded := &config.Loaded{Config: &config.Config{Keys: []config.Key{
+		{Name: "free"}, {Name: "calm", CostPerDay: 5}, {Name: "near", CostPerDay: 0.01}, {Name: "spent", CostPerDay: 5, TokensPerDay: 100},
+	}}, Origins: map[string]config.Origin{
+		"keys[2].cost_per_day": {Source: "/etc/perigee.yaml", Line: 7}, "keys[3].tokens_per_day": {Source: "/etc/perigee.yaml", Line: 9},
+	}}
+	budgets := Budgets{Loaded: loaded, Now: now, Spent: func(_ context.Context, since time.Time) (map[string]perigee.Spent, error) {
+		if !since.Equal(now.Truncate(24 * time.Hour)) {
+			t.Errorf("asked for what was used since %v", since)
+		}
+		return map[string]perigee.Spent{"calm": {USD: 3.9}, "near": {USD: 0.008}, "spent": {Tokens: 100, USD: 4.5}}, nil
+	}}
+	got := budgets.Check(t.Context())
+	if len(got) != 3 || got[0].Check != "key:calm" {
+		t.Fatalf("got %+v", got)
+	}
+	want(t, got[0], OK, "used $3.90 of $5.00 for today")
+	want(t, got[1], Warn, "used $0.0080 of $0.0100 for today")
+	want(t, got[1], Warn, "+7 /etc/perigee.yaml")
+	want(t, got[2], Fail, "used 100 of 100 tokens for today: its calls get 429 until midnight UTC")
+	want(t, got[2], Fail, "+9 /etc/perigee.yaml")
+	budgets.Spent = func(context.Context, time.Time) (map[string]perigee.Spent, error) { return nil, errors.New("broken") }
+	if got := budgets.Check(t.Context()); len(got) != 0 {
+		t.Errorf("without a store: %+v", got)
+	}
+}

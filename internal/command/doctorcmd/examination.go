@@ -167,6 +167,7 @@ func (e *examination) local() []doctor.Check {
 			return doctor.Bridge(ctx, dir, e.env.Program.Version, e.offline)
 		}),
 		{Name: doctor.NameClient + "*", Run: e.clients},
+		{Name: doctor.NameKey + "*", Run: doctor.Budgets{Loaded: e.loaded, Spent: e.spent, Now: time.Now()}.Check},
 	}
 	if e.remote != nil {
 		path := e.loaded.Path
@@ -178,6 +179,28 @@ func (e *examination) local() []doctor.Check {
 		}))
 	}
 	return checks
+}
+
+// spent returns what client keys have used since a time: what the daemon says, or else what is stored.
+func (e *examination) spent(ctx context.Context, since time.Time) (map[string]perigee.Spent, error) {
+	cfg := e.loaded.Config
+	q := perigee.UsageQuery{By: perigee.ByKey, Since: since}
+	var rows []perigee.UsageRow
+	var err error
+	switch {
+	case e.remote != nil:
+		query := command.Parameters(map[string]string{"by": q.By, "since": command.Timestamp(q.Since)})
+		rows, err = remote.Ask[[]perigee.UsageRow](ctx, e.remote, http.MethodGet, "/v1/usage?"+query.Encode(), nil)
+	case e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero():
+		return nil, errors.ErrUnsupported
+	default:
+		rows, err = doctor.StoredUsage(ctx, daemon.StoreOptions(cfg), cfg.PriceBook().Usage, q)
+	}
+	keys := map[string]perigee.Spent{}
+	for _, row := range rows {
+		keys[row.Group] = row.Spent()
+	}
+	return keys, err
 }
 
 // clock compares the clock with the first upstream that is on the network.
