@@ -128,6 +128,7 @@ func (d *Dashboard) visit(w http.ResponseWriter, r *http.Request) *visit {
 
 // unauthorized answers with the page that says how to sign in.
 func (d *Dashboard) unauthorized(w http.ResponseWriter, r *http.Request, spent bool) error {
+	w.Header().Set("X-Perigee-Class", string(perigee.ClassUnauthenticated))
 	return d.write(w, r, http.StatusUnauthorized, "signin", layout{Title: "Sign in", Data: spent})
 }
 

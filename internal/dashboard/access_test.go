@@ -28,6 +28,9 @@ func TestPagesNeedASession(t *testing.T) {
 				strings.Contains(answer.text, "gemini") || strings.Contains(answer.text, "example.com") {
 				t.Errorf("%s: %s\n%s", path, answer.Status, answer.text)
 			}
+			if class := answer.Header.Get("X-Perigee-Class"); class != "unauthenticated" {
+				t.Errorf("%s: class %q", path, class)
+			}
 			checkHeaders(t, path, answer.Header)
 		}
 		if path == "/dashboard/events" {
@@ -166,6 +169,8 @@ func TestFormsOfOtherPagesAreRefused(t *testing.T) {
 			b := &browser{t: t, rig: rig, cookie: test.cookie, header: test.header}
 			if answer := b.do("POST", path, test.form); answer.StatusCode != test.status {
 				t.Errorf("%s, %s: %s\n%s", name, path, answer.Status, answer.text)
+			} else if class := answer.Header.Get("X-Perigee-Class"); class != map[int]string{401: "unauthenticated", 403: "forbidden"}[test.status] {
+				t.Errorf("%s, %s: class %q", name, path, class)
 			}
 		}
 	}

@@ -298,6 +298,7 @@ func (v *visit) fail(err error) error {
 	if e.Class == perigee.ClassNotFound {
 		title = "Not found"
 	}
+	v.w.Header().Set("X-Perigee-Class", string(e.Class))
 	return v.render(e.HTTPStatus(""), "problem", title, "", problem{v.opts.Redact(e.Message), v.opts.Redact(e.Hint), e.Class == perigee.ClassNotFound})
 }
 

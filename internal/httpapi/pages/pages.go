@@ -90,6 +90,7 @@ func (p *Pages) ready(w http.ResponseWriter, r *http.Request) error {
 	status := http.StatusOK
 	if len(reasons) > 0 {
 		answer.Status, status = "unready", http.StatusServiceUnavailable
+		w.Header().Set("X-Perigee-Class", string(perigee.ClassUnavailable))
 	}
 	raw, err := json.Marshal(answer)
 	if err != nil {

@@ -86,6 +86,9 @@ func TestReady(t *testing.T) {
 		if err != nil || w.Code != test.status || w.Body.String() != test.want || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %s, %v", w.Code, w.Body, err)
 		}
+		if class := w.Header().Get("X-Perigee-Class"); class != map[int]string{503: "unavailable"}[test.status] {
+			t.Errorf("%d: class %q", w.Code, class)
+		}
 	}
 	if w, err := newPagesRig().do(t, "GET", "/ready"); err != nil || w.Code != 200 {
 		t.Errorf("without a check: %d, %v", w.Code, err)
