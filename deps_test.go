@@ -772,6 +772,7 @@ var rules = []rule{
 		"perigee/internal/httpapi/mount",
 		"perigee/internal/live",
 	}},
+	{"perigee/internal/dashboard/html", "escapes values, whatever page they are on", nil},
 	{"perigee/internal/dashboard/session", "knows browsers, whatever they may see", []string{
 		"perigee",
 	}},
