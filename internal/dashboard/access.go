@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/audit"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
 )
@@ -73,7 +74,7 @@ func (d *Dashboard) ServeHome(w http.ResponseWriter, r *http.Request) error {
 		return d.unauthorized(w, r, true)
 	}
 	http.SetCookie(w, begun.Cookie(r.TLS != nil))
-	return d.write(w, r, http.StatusOK, "welcome", layout{Title: "Signed in", Version: d.opts.Version})
+	return d.write(w, r, http.StatusOK, pages.Frame{Title: "Signed in"}, pages.Welcome{})
 }
 
 // IsHome reports whether a request for / is for the dashboard: programs that look at the base URL get something else.
@@ -129,7 +130,7 @@ func (d *Dashboard) visit(w http.ResponseWriter, r *http.Request) *visit {
 // unauthorized answers with the page that says how to sign in.
 func (d *Dashboard) unauthorized(w http.ResponseWriter, r *http.Request, spent bool) error {
 	w.Header().Set("X-Perigee-Class", string(perigee.ClassUnauthenticated))
-	return d.write(w, r, http.StatusUnauthorized, "signin", layout{Title: "Sign in", Data: spent})
+	return d.write(w, r, http.StatusUnauthorized, pages.Frame{Title: "Sign in"}, pages.SignIn{Spent: spent})
 }
 
 // maxForm is how large a form may be. Its largest part is the token.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/view"
 	"perigee/internal/httpapi/mount"
 )
@@ -15,50 +16,16 @@ import (
 // quotaTime is how long the page about accounts waits for providers.
 const quotaTime = 4 * time.Second
 
-// An accountsPage lists accounts.
-type accountsPage struct {
-	Upstreams []accountGroup
-	Problems  []string
-	None      bool
-}
-
-// An accountGroup is the accounts of an upstream.
-type accountGroup struct {
-	Upstream string
-	Accounts []accountCard
-}
-
-// An accountCard is an account with its quota.
-type accountCard struct {
-	perigee.AccountRow
-	Tone, Status string
-	Quota        []quotaBar
-	Problem      string
-}
-
-// A quotaBar is what is left of some models that are counted together.
-type quotaBar struct {
-	Name      string
-	Models    []string
-	Pool      string
-	Remaining float64
-	Width     string
-	Tone      string
-	ResetsAt  time.Time
-	RunsOutAt time.Time
-	Windows   []perigee.QuotaWindow
-}
-
 // accounts lists accounts with their cooldowns and quota.
 func (v *visit) accounts() error {
 	if v.control().AccountControl == nil {
-		return v.render(200, "accounts", "Accounts", "accounts", accountsPage{None: true})
+		return v.render(200, "Accounts", "accounts", pages.Accounts{None: true})
 	}
 	rows, err := v.control().Accounts(v.ctx)
 	if err != nil {
 		return err
 	}
-	page := accountsPage{None: len(rows) == 0}
+	page := pages.Accounts{Token: v.session.FormToken(), None: len(rows) == 0}
 	quota := v.quota(&page, len(rows) > 0)
 	for _, row := range rows {
 		row.Reason = v.opts.Redact(row.Reason)
@@ -66,11 +33,11 @@ func (v *visit) accounts() error {
 		for i := range row.Cooldowns {
 			row.Cooldowns[i].Reason = v.opts.Redact(row.Cooldowns[i].Reason)
 		}
-		i := slices.IndexFunc(page.Upstreams, func(g accountGroup) bool { return g.Upstream == row.Upstream })
+		i := slices.IndexFunc(page.Upstreams, func(g pages.AccountGroup) bool { return g.Upstream == row.Upstream })
 		if i < 0 {
-			i, page.Upstreams = len(page.Upstreams), append(page.Upstreams, accountGroup{Upstream: row.Upstream})
+			i, page.Upstreams = len(page.Upstreams), append(page.Upstreams, pages.AccountGroup{Upstream: row.Upstream})
 		}
-		card := accountCard{AccountRow: row}
+		card := pages.AccountCard{AccountRow: row}
 		card.Tone, card.Status = accountTone(row)
 		card.Quota = quotaBars(quota.Rows, row)
 		for _, p := range quota.Problems {
@@ -80,11 +47,11 @@ func (v *visit) accounts() error {
 		}
 		page.Upstreams[i].Accounts = append(page.Upstreams[i].Accounts, card)
 	}
-	return v.render(200, "accounts", "Accounts", "accounts", page)
+	return v.render(200, "Accounts", "accounts", page)
 }
 
 // quota asks for what the accounts have left, and adds to the page why it is not known.
-func (v *visit) quota(page *accountsPage, wanted bool) (list perigee.QuotaList) {
+func (v *visit) quota(page *pages.Accounts, wanted bool) (list perigee.QuotaList) {
 	if v.control().QuotaControl == nil || !wanted {
 		return list
 	}
@@ -118,20 +85,18 @@ func accountTone(row perigee.AccountRow) (tone, words string) {
 }
 
 // quotaBars returns the quota of an account, models that are counted together in one bar.
-func quotaBars(rows []perigee.QuotaRow, account perigee.AccountRow) (bars []quotaBar) {
+func quotaBars(rows []perigee.QuotaRow, account perigee.AccountRow) (bars []pages.QuotaBar) {
 	for _, r := range rows {
 		if r.Account != account.Email || r.Upstream != account.Upstream {
 			continue
 		}
 		name := cmp.Or(r.Group, r.Model)
-		i := slices.IndexFunc(bars, func(b quotaBar) bool {
+		if slices.ContainsFunc(bars, func(b pages.QuotaBar) bool {
 			return b.Name == name && b.Pool == r.Pool && b.Remaining == r.Remaining && b.ResetsAt.Equal(r.ResetsAt)
-		})
-		if i >= 0 {
-			bars[i].Models = append(bars[i].Models, r.Model)
+		}) {
 			continue
 		}
-		b := quotaBar{Name: name, Models: []string{r.Model}, Pool: r.Pool, Remaining: r.Remaining, Width: view.Number(min(1, max(0, r.Remaining)) * 100),
+		b := pages.QuotaBar{Name: name, Pool: r.Pool, Remaining: r.Remaining, Width: view.Number(min(1, max(0, r.Remaining)) * 100),
 			ResetsAt: r.ResetsAt, RunsOutAt: r.RunsOutAt, Windows: r.Windows, Tone: "ok"}
 		switch {
 		case r.Remaining <= 0.05:
@@ -141,7 +106,7 @@ func quotaBars(rows []perigee.QuotaRow, account perigee.AccountRow) (bars []quot
 		}
 		bars = append(bars, b)
 	}
-	slices.SortStableFunc(bars, func(a, b quotaBar) int { return strings.Compare(a.Name+" "+a.Pool, b.Name+" "+b.Pool) })
+	slices.SortStableFunc(bars, func(a, b pages.QuotaBar) int { return strings.Compare(a.Name+" "+a.Pool, b.Name+" "+b.Pool) })
 	return bars
 }
 

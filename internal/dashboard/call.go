@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/view"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/httpapi/mount"
@@ -19,46 +20,6 @@ const (
 	maxRead = 16 << 20  // bytes of a file that are looked at
 	maxFile = 256 << 20 // of a file that is sent
 )
-
-// A callPage tells the story of a call.
-type callPage struct {
-	Call      perigee.Call
-	Status    string
-	Steps     []step
-	Tries     []try
-	Scale     string // the whole time, for the axis of Tries
-	Request   view.Conversation
-	Answer    view.Answer
-	Advice    *view.Advice
-	Files     []traceFile
-	ReplayOf  string
-	CanReplay bool
-	Gone      bool // there is no trace directory
-	Open      bool
-}
-
-// A step is a moment of the story.
-type step struct {
-	At          time.Duration
-	Title, Text string
-	Tone        string
-}
-
-// A try is an attempt, with its place in the time of the call in percent.
-type try struct {
-	perigee.Attempt
-	X, Width string
-	FirstX   string // where its first byte is; empty: unknown
-	Status   int
-	Tone     string
-	ends     time.Duration // from the beginning of the call
-}
-
-// A traceFile is a file of the trace directory.
-type traceFile struct {
-	Name  string
-	Bytes int64
-}
 
 // call shows the story of a call, or a file of its trace.
 func (v *visit) call() error {
@@ -72,14 +33,14 @@ func (v *visit) call() error {
 	}
 	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID}, nil)
 	c := v.clean(*found)
-	page := callPage{Call: c, Status: statusOf(&c), Open: c.Outcome == perigee.OutcomeOpen}
+	page := pages.Call{Call: c, Token: v.session.FormToken(), Open: c.Outcome == perigee.OutcomeOpen}
 	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
 		page.Advice = view.AdviceOn(&c)
 	}
 	page.Tries, page.Scale = tries(&c, meta{})
 	v.readTrace(&page)
 	page.Steps = steps(&page)
-	return v.render(200, "call", "Call "+view.ShortID(c.ID), "calls", page)
+	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
 }
 
 // find returns a call by its id, a prefix of it, or last. A call that is open may not be stored yet.
@@ -91,7 +52,7 @@ func (v *visit) find(name string) (*perigee.Call, error) {
 }
 
 // readTrace adds what the trace directory has.
-func (v *visit) readTrace(page *callPage) {
+func (v *visit) readTrace(page *pages.Call) {
 	if v.opts.Trace == nil {
 		page.Gone = true
 		return
@@ -110,7 +71,7 @@ func (v *visit) readTrace(page *callPage) {
 		if err != nil {
 			continue
 		}
-		page.Files = append(page.Files, traceFile{name, int64(len(text))})
+		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: int64(len(text))})
 		if len(text) > maxRead {
 			continue
 		}
@@ -186,14 +147,13 @@ func (v *visit) replay() error {
 type meta struct {
 	ReplayOf string `json:"replay_of"`
 	Tries    []struct {
-		Status      int     `json:"status"`
 		StartedMS   float64 `json:"started_ms"`
 		FirstByteMS float64 `json:"first_byte_ms"`
 	} `json:"tries"`
 }
 
 // tries returns the attempts of a call on the axis of its time. Without the times of a trace they follow each other.
-func tries(c *perigee.Call, m meta) (list []try, scale string) {
+func tries(c *perigee.Call, m meta) (list []pages.Try, scale string) {
 	total := c.Duration
 	var sum time.Duration
 	for _, a := range c.Attempts {
@@ -205,18 +165,17 @@ func tries(c *perigee.Call, m meta) (list []try, scale string) {
 	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
 	var at time.Duration
 	for i, a := range c.Attempts {
-		t := try{Attempt: a, Tone: "ok"}
+		t := pages.Try{Attempt: a, Tone: "ok"}
 		if a.Class != "" {
 			t.Tone = "bad"
 		}
 		if len(m.Tries) == len(c.Attempts) {
 			at = time.Duration(m.Tries[i].StartedMS * float64(time.Millisecond))
-			t.Status = m.Tries[i].Status
 			if first := m.Tries[i].FirstByteMS; first > 0 {
 				t.FirstX = view.Number(percentOf(time.Duration(first*float64(time.Millisecond)))) + "%"
 			}
 		}
-		t.ends = at + a.Took
+		t.Ends = at + a.Took
 		x := percentOf(at)
 		t.X, t.Width = view.Number(x)+"%", view.Number(min(max(percentOf(a.Took), 0.6), 100-x))+"%"
 		at += a.Took
@@ -226,7 +185,7 @@ func tries(c *perigee.Call, m meta) (list []try, scale string) {
 }
 
 // steps tells a call in order.
-func steps(p *callPage) (list []step) {
+func steps(p *pages.Call) (list []pages.Step) {
 	c := &p.Call
 	asked := c.ModelAsked
 	if asked == "" {
@@ -236,30 +195,30 @@ func steps(p *callPage) (list []step) {
 	if who == "" {
 		who = "A client"
 	}
-	list = append(list, step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
+	list = append(list, pages.Step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
 	for _, t := range p.Tries {
 		if t.Class == "" {
 			continue
 		}
-		list = append(list, step{At: t.ends, Title: strings.TrimSpace(t.Upstream+" "+t.Account) + " did not answer", Text: t.Error, Tone: "bad"})
+		list = append(list, pages.Step{At: t.Ends, Title: strings.TrimSpace(t.Upstream+" "+t.Account) + " did not answer", Text: t.Error, Tone: "bad"})
 	}
 	if c.FirstByte > 0 {
 		from := c.Upstream
 		if c.Model != "" {
 			from += " with " + c.Model
 		}
-		list = append(list, step{At: c.FirstByte, Title: "First byte from " + from})
+		list = append(list, pages.Step{At: c.FirstByte, Title: "First byte from " + from})
 	}
 	switch c.Outcome {
 	case perigee.OutcomeDone:
-		list = append(list, step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
+		list = append(list, pages.Step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
 	case perigee.OutcomeFailed:
-		list = append(list, step{At: c.Duration, Title: "Failed", Text: c.Error, Tone: "bad"})
+		list = append(list, pages.Step{At: c.Duration, Title: "Failed", Text: c.Error, Tone: "bad"})
 	case perigee.OutcomeCutOff:
-		list = append(list, step{At: c.Duration, Title: "Cut off in the middle", Text: c.Error, Tone: "bad"})
+		list = append(list, pages.Step{At: c.Duration, Title: "Cut off in the middle", Text: c.Error, Tone: "bad"})
 	case perigee.OutcomeCanceled:
-		list = append(list, step{At: c.Duration, Title: "The client left", Text: c.Error, Tone: "warn"})
+		list = append(list, pages.Step{At: c.Duration, Title: "The client left", Text: c.Error, Tone: "warn"})
 	}
-	slices.SortStableFunc(list, func(a, b step) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(list, func(a, b pages.Step) int { return cmp.Compare(a.At, b.At) })
 	return list
 }

@@ -29,10 +29,10 @@ func Clients(base string, needsKey bool) (list []Client) {
 			client.Program = ""
 		}
 		if text := environment(&c, machine, target); text != "" && !c.Refused {
-			client.Settings = append(client.Settings, Fact{"Environment", text})
+			client.Settings = append(client.Settings, Fact{Name: "Environment", Value: text})
 		}
 		if text, err := c.Print(machine, target, keyPlaceholder); err == nil && text != "" {
-			client.Settings = append(client.Settings, Fact{"Settings", strings.TrimRight(text, "\n")})
+			client.Settings = append(client.Settings, Fact{Name: "Settings", Value: strings.TrimRight(text, "\n")})
 		}
 		list = append(list, client)
 	}

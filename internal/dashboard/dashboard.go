@@ -1,25 +1,23 @@
 // Package dashboard serves the pages at / and /dashboard/: what perigee does now, calls and their stories, accounts, usage, models,
-// set-up of clients, configuration and state. Pages are rendered here, with the style sheet and the script in static; nothing is
-// loaded from elsewhere. The pages work without the script, which adds live updates and copy buttons.
+// set-up of clients, configuration and state. It gathers what package pages shows, and has the style sheet and the script in static;
+// nothing is loaded from elsewhere. The pages work without the script, which adds live updates and copy buttons.
 //
-// Everything that clients and providers have said is hostile. It reaches a page through html/template only, after
-// Options.Redact.
+// Everything that clients and providers have said is hostile. It reaches a page through package pages only, after Options.Redact.
 package dashboard
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"html/template"
-	"io/fs"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/live"
@@ -74,35 +72,17 @@ type AuditLog interface {
 	Refused(ctx context.Context, e perigee.AuditEntry)
 }
 
-// A Window is an editor window that perigee can ask.
-type Window struct {
-	Name, Version, State string
-	Workspace            []string
-}
-
-// A Warning is a line of the log.
-type Warning struct {
-	Time        time.Time
-	Level, Text string
-}
-
-// A Fact is a name and a value, for lists of them.
-type Fact struct{ Name, Value string }
-
-// A Client is a program that can use perigee, and how.
-type Client struct {
-	Name     string // as perigee connect calls it: claude-code
-	Title    string // Claude Code
-	Program  string // claude; empty: perigee run cannot start it
-	Note     string
-	Settings []Fact // environment variables, or lines of a settings file; Name is the file or the shell
-	NoFile   bool   // perigee connect has nothing to write for it
-}
+// What pages show of other packages.
+type (
+	Window  = pages.Window
+	Warning = pages.Warning
+	Fact    = pages.Fact
+	Client  = pages.Client
+)
 
 // A Dashboard serves the pages.
 type Dashboard struct {
 	opts  Options
-	pages map[string]*template.Template
 	base  context.Context // of event streams
 	drain context.CancelFunc
 	seats chan struct{} // one for each event stream
@@ -110,9 +90,6 @@ type Dashboard struct {
 
 //go:embed static
 var staticFiles embed.FS
-
-//go:embed pages
-var pageFiles embed.FS
 
 // maxStreams is how many event streams there are at once.
 const maxStreams = 32
@@ -131,26 +108,9 @@ func New(opts Options) *Dashboard {
 	if opts.Redact == nil {
 		opts.Redact = func(text string) string { return text }
 	}
-	d := &Dashboard{opts: opts, pages: map[string]*template.Template{}, seats: make(chan struct{}, maxStreams)}
+	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams)}
 	d.base, d.drain = context.WithCancel(context.Background())
-	d.parse()
 	return d
-}
-
-// parse reads the templates. Each page is a file that defines what layout.html leaves open.
-func (d *Dashboard) parse() {
-	shared := template.Must(template.New("").Funcs(d.funcs()).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html"))
-	files, err := fs.Glob(pageFiles, "pages/*.html")
-	if err != nil {
-		panic(err)
-	}
-	for _, file := range files {
-		name := file[len("pages/") : len(file)-len(".html")]
-		if name == "layout" || name == "parts" {
-			continue
-		}
-		d.pages[name] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, file))
-	}
 }
 
 // Drain ends the event streams, so that the server can stop. The pages still work.
@@ -242,54 +202,27 @@ type visit struct {
 	now     time.Time
 }
 
-// A layout is what a template gets.
-type layout struct {
-	Title   string
-	Section string // the entry of the navigation that is current
-	Token   string // of forms
-	Notice  string
-	Version string
-	Live    bool
-	Now     time.Time
-	Data    any
-}
-
 // render answers with a page.
-func (v *visit) render(status int, name, title, section string, data any) error {
-	page := layout{Title: title, Section: section, Token: v.session.FormToken(), Notice: v.session.TakeNotice(), Version: v.opts.Version,
-		Live: v.opts.Live != nil, Now: v.now, Data: data}
-	return v.write(v.w, v.r, status, name, page)
+func (v *visit) render(status int, title, section string, page pages.Page) error {
+	return v.write(v.w, v.r, status, pages.Frame{Title: title, Section: section, Token: v.session.FormToken(), Notice: v.session.TakeNotice(),
+		Version: v.opts.Version}, page)
 }
 
-// write renders a page before it answers, so that an error is one.
-func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, name string, page layout) error {
-	var b bytes.Buffer
-	if err := d.pages[name].ExecuteTemplate(&b, "layout", page); err != nil {
-		return perigee.Errorf(perigee.ClassInternal, "the page %s cannot be rendered: %w", name, err)
-	}
+// write answers with a page in a frame.
+func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, frame pages.Frame, page pages.Page) error {
+	frame.Asset = func(name string) string { return assets[name].path }
+	text := frame.Write(page, d.times()).String()
 	setHeaders(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // a client that is gone cannot be told
+		_, _ = io.WriteString(w, text) // a client that is gone cannot be told
 	}
 	return nil
 }
 
-// fragment renders a part of a page.
-func (d *Dashboard) fragment(name string, data any) string {
-	var b bytes.Buffer
-	if err := d.pages["now"].ExecuteTemplate(&b, name, data); err != nil {
-		d.opts.Logger.Error("a part of the dashboard cannot be rendered", "part", name, "error", err)
-	}
-	return b.String()
-}
-
-// problem is the page about an error.
-type problem struct {
-	Message, Hint string
-	Missing       bool
-}
+// times are how pages write times.
+func (d *Dashboard) times() pages.Times { return pages.Times{Now: d.opts.Now(), Zone: d.opts.Zone} }
 
 // fail answers with the page about an error.
 func (v *visit) fail(err error) error {
@@ -299,7 +232,7 @@ func (v *visit) fail(err error) error {
 		title = "Not found"
 	}
 	v.w.Header().Set("X-Perigee-Class", string(e.Class))
-	return v.render(e.HTTPStatus(""), "problem", title, "", problem{v.opts.Redact(e.Message), v.opts.Redact(e.Hint), e.Class == perigee.ClassNotFound})
+	return v.render(e.HTTPStatus(""), title, "", pages.Problem{Title: title, Message: v.opts.Redact(e.Message), Hint: v.opts.Redact(e.Hint)})
 }
 
 func (v *visit) missing() error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/live"
 )
@@ -23,7 +24,7 @@ const (
 // A message is the data of an event. Its name is the kind of the live.Update, or "today".
 type message struct {
 	ID   string `json:"id,omitempty"`
-	HTML string `json:"html,omitempty"` // rendered by html/template
+	HTML string `json:"html,omitempty"` // written by package pages
 	Text string `json:"text,omitempty"` // a further piece, to be added as text
 }
 
@@ -128,9 +129,9 @@ func (s *stream) add(u *live.Update) {
 	id := u.Call.ID
 	switch u.Kind {
 	case live.Began:
-		s.event("began", message{ID: id, HTML: s.fragment("open-call", openCall{Call: s.clean(u.Call), Phase: "waiting"})})
+		s.event("began", message{ID: id, HTML: pages.OpenCall{Call: s.clean(u.Call), Phase: "waiting"}.HTML(s.times()).String()})
 	case live.Started:
-		s.event("started", message{ID: id, HTML: s.fragment("open-what", openCall{Call: s.clean(u.Call)})})
+		s.event("started", message{ID: id, HTML: pages.OpenCall{Call: s.clean(u.Call)}.What().String()})
 	case live.Text, live.Thinking:
 		key := u.Kind.String() + " " + id
 		if s.texts[key] == nil {
@@ -148,7 +149,7 @@ func (s *stream) add(u *live.Update) {
 			}
 			delete(s.texts, kind.String()+" "+id)
 		}
-		s.event("ended", message{ID: id, HTML: s.fragment("call-row", s.clean(u.Call))})
+		s.event("ended", message{ID: id, HTML: pages.CallRow(s.times(), s.clean(u.Call)).String()})
 	}
 }
 
@@ -159,7 +160,7 @@ func (s *stream) addToday() {
 		s.opts.Logger.Warn("the numbers of the dashboard cannot be read", "error", err)
 		return
 	}
-	s.event("today", message{HTML: s.fragment("today", today)})
+	s.event("today", message{HTML: today.HTML().String()})
 }
 
 func (s *stream) event(name string, m message) {

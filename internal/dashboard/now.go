@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/view"
 	"perigee/internal/live"
 )
@@ -18,49 +19,9 @@ const (
 	shownText   = 1200 // bytes of a growing answer
 )
 
-// A homePage is the page about now.
-type homePage struct {
-	Open      []openCall
-	Today     today
-	Recent    []perigee.Call
-	Trouble   []trouble
-	Accounts  int
-	Upstreams []upstream
-	Unready   []string
-	Simulated bool
-	Fresh     bool // nothing was called yet
-	Problem   string
-}
-
-// A today is what was spent since midnight.
-type today struct {
-	perigee.UsageRow
-	ErrorShare string
-	Chart      view.Chart
-}
-
-// A trouble is an account that cannot be used, or not for everything.
-type trouble struct {
-	Email, Upstream, State, Reason string
-	Until                          time.Time
-	Bad                            bool
-}
-
-// An upstream is an upstream with its state.
-type upstream struct{ Name, What, State, Tone string }
-
-// An openCall is a call that is being answered.
-type openCall struct {
-	perigee.Call
-	Text, Thinking string
-	Phase          string
-	Tools          []string
-	Bytes          int64
-}
-
 // home shows what happens now.
 func (v *visit) home() error {
-	page := homePage{Open: v.openCalls()}
+	page := pages.Home{Open: v.openCalls()}
 	if v.opts.Calls != nil {
 		calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Limit: recentCalls + len(page.Open)})
 		if err != nil {
@@ -86,7 +47,7 @@ func (v *visit) home() error {
 			page.Unready = append(page.Unready, v.opts.Redact(reason))
 		}
 	}
-	return v.render(200, "now", "Now", "now", page)
+	return v.render(200, "Now", "now", page)
 }
 
 // ended are the calls that are over, at most recentCalls.
@@ -100,7 +61,7 @@ func (d *Dashboard) ended(calls []perigee.Call) (list []perigee.Call) {
 }
 
 // openCalls are the calls that are being answered, the newest first.
-func (d *Dashboard) openCalls() (list []openCall) {
+func (d *Dashboard) openCalls() (list []pages.OpenCall) {
 	if d.opts.Live == nil {
 		return nil
 	}
@@ -111,8 +72,8 @@ func (d *Dashboard) openCalls() (list []openCall) {
 	return list
 }
 
-func (d *Dashboard) openCall(c live.OpenCall) openCall {
-	o := openCall{Call: d.clean(c.Call), Text: tailOf(d.opts.Redact(c.Text)), Thinking: tailOf(d.opts.Redact(c.Thinking)), Bytes: c.Bytes}
+func (d *Dashboard) openCall(c live.OpenCall) pages.OpenCall {
+	o := pages.OpenCall{Call: d.clean(c.Call), Text: tailOf(d.opts.Redact(c.Text)), Thinking: tailOf(d.opts.Redact(c.Thinking))}
 	for _, name := range c.Tools {
 		o.Tools = append(o.Tools, d.opts.Redact(name))
 	}
@@ -140,7 +101,7 @@ func tailOf(text string) string {
 }
 
 // today sums up what was spent since midnight, and draws the last days.
-func (d *Dashboard) today(now time.Time) (t today, err error) {
+func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	if d.opts.Usage == nil {
 		return t, nil
 	}
@@ -167,7 +128,7 @@ func (d *Dashboard) today(now time.Time) (t today, err error) {
 }
 
 // troubles lists the accounts that cannot be used, or not for everything, and counts all.
-func (v *visit) troubles() (list []trouble, accounts int, err error) {
+func (v *visit) troubles() (list []pages.Trouble, accounts int, err error) {
 	if v.control().AccountControl == nil {
 		return nil, 0, nil
 	}
@@ -176,7 +137,7 @@ func (v *visit) troubles() (list []trouble, accounts int, err error) {
 		return nil, 0, err
 	}
 	for _, row := range rows {
-		t := trouble{Email: row.Email, Upstream: row.Upstream, State: row.State, Reason: v.opts.Redact(row.Reason)}
+		t := pages.Trouble{Email: row.Email, State: row.State, Reason: v.opts.Redact(row.Reason)}
 		switch {
 		case !row.Enabled:
 			continue // the owner has disabled it
@@ -191,7 +152,7 @@ func (v *visit) troubles() (list []trouble, accounts int, err error) {
 		}
 		list = append(list, t)
 	}
-	slices.SortStableFunc(list, func(a, b trouble) int {
+	slices.SortStableFunc(list, func(a, b pages.Trouble) int {
 		if a.Bad == b.Bad {
 			return 0
 		}
@@ -204,7 +165,7 @@ func (v *visit) troubles() (list []trouble, accounts int, err error) {
 }
 
 // upstreams lists the upstreams with what is known of them without a call.
-func (v *visit) upstreams(status perigee.DaemonStatus) (list []upstream) {
+func (v *visit) upstreams(status perigee.DaemonStatus) (list []pages.Upstream) {
 	states := map[string]string{}
 	if v.opts.Langservers != nil {
 		for _, row := range v.opts.Langservers() {
@@ -213,7 +174,7 @@ func (v *visit) upstreams(status perigee.DaemonStatus) (list []upstream) {
 	}
 	for _, text := range status.Upstreams {
 		name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
-		u := upstream{Name: name, What: what, State: states[name]}
+		u := pages.Upstream{Name: name, What: what, State: states[name]}
 		switch u.State {
 		case "failed":
 			u.Tone = "bad"

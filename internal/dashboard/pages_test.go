@@ -3,74 +3,140 @@ package dashboard
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee"
 	"perigee/internal/live"
 )
 
-// payloads break out of each context of HTML that a template may put them in.
+// payload breaks out of each context of HTML that a page may put it in.
 const payload = `"'><script>alert(1)</script><img src=x onerror=alert(1)>` + "`" + `</title></textarea></svg>{{.}}javascript:alert(1)`
+
+// A hostileRig says the payload wherever a client, a provider or a file can.
+type hostileRig struct{ *rig }
+
+func (hostileRig) Models(context.Context, string) (perigee.ModelList, error) {
+	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: payload, Upstream: payload, AliasOf: payload}},
+		Problems: []perigee.Problem{{Upstream: payload, Why: payload}}}, nil
+}
+
+func (hostileRig) Quota(context.Context, bool) (perigee.QuotaList, error) {
+	return perigee.QuotaList{Rows: []perigee.QuotaRow{{Account: payload, Upstream: payload, Model: payload, Group: payload, Pool: payload,
+		Windows: []perigee.QuotaWindow{{Window: payload}, {Window: payload}}}}, Problems: []perigee.Problem{{Upstream: payload, Why: payload}}}, nil
+}
+
+func (hostileRig) Usage(_ context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	if q.By == perigee.ByDay {
+		return []perigee.UsageRow{{Group: rigNow.Format(time.DateOnly), Calls: 1, Errors: 1}}, nil
+	}
+	return []perigee.UsageRow{{Group: payload, Calls: 1, Errors: 1}, {Calls: 1}}, nil
+}
+
+// set puts the payload into everything that the pages show.
+func (h hostileRig) set(o *Options) {
+	c := h.calls[0]
+	c.Client = perigee.Client{Name: payload, Version: payload, Key: payload, Session: payload}
+	c.Model, c.ModelAsked, c.Upstream, c.Account, c.Error, c.Finish = payload, payload+"2", payload, payload, payload, payload
+	c.Class, c.Outcome, c.Dialect, c.Operation = payload, perigee.OutcomeFailed, payload, payload
+	c.Notes = []string{payload}
+	c.Attempts = []perigee.Attempt{{Upstream: payload, Account: payload, Why: payload, Class: payload, Error: payload, Took: 1}}
+	h.calls = []perigee.Call{c}
+	h.accounts = []perigee.AccountRow{{Email: payload, Upstream: payload, State: payload, Reason: payload, ProjectID: payload,
+		Cooldowns: []perigee.Cooldown{{Family: payload, Pool: payload, Reason: payload, Until: rigNow.Add(1e9)}}}}
+	quoted := strings.ReplaceAll(payload, `"`, `\"`)
+	h.files = map[string]string{
+		"client_request.json": `{"system":"` + quoted + `","messages":[{"role":"` + quoted + `","content":"` + quoted + `"}],"tools":[{"name":"` + quoted + `"}]}`,
+		"events.jsonl":        `{"ms":1,"kind":"text","text":"` + quoted + `"}` + "\n" + `{"ms":2,"kind":"thinking","text":"` + quoted + `"}` + "\n" + `{"ms":3,"kind":"call","name":"` + quoted + `"}`,
+		"meta.json":           `{"replay_of":"` + quoted + `"}`, payload: payload,
+	}
+	o.Version = payload
+	o.Control = func() perigee.Control { return perigee.Control{AccountControl: h, RoutingControl: h, QuotaControl: h} }
+	o.Usage = h
+	o.Windows = func(context.Context) ([]Window, error) {
+		return []Window{{Name: payload, Version: payload, State: payload, Workspace: []string{payload}}}, errors.New(payload)
+	}
+	o.Store = func(context.Context) (perigee.StoreReport, error) {
+		return perigee.StoreReport{Engine: payload, Rows: []perigee.StoreRow{{What: payload}}}, errors.New(payload)
+	}
+	o.Langservers = func() []perigee.LangserverRow {
+		return []perigee.LangserverRow{{Upstream: payload, State: payload, LastExit: payload, Version: payload, Profile: payload, Account: payload}}
+	}
+	o.Warnings = func() []Warning { return []Warning{{Time: rigNow, Level: payload, Text: payload}} }
+	o.CA = func() []Fact { return []Fact{{Name: payload, Value: payload}} }
+	o.Unready = func() []string { return []string{payload} }
+	o.Status = func() perigee.DaemonStatus {
+		return perigee.DaemonStatus{Version: payload, Listen: payload, Configuration: payload, DataDir: payload, Upstreams: []string{payload}}
+	}
+	o.PriceDate = func() string { return payload }
+	o.Clients = func(string, bool) []Client {
+		return []Client{{Name: payload, Title: payload, Program: payload, Note: payload, Settings: []Fact{{Name: payload, Value: payload}}}}
+	}
+	loaded := o.Config()
+	loaded.Path = payload
+	cfg := loaded.Config
+	cfg.Models.Default, cfg.Models.Fallback, cfg.Models.Aliases = payload, payload, map[string]string{payload: payload}
+	cfg.Models.Routes[0].Match, cfg.Models.Routes[0].To = payload, []string{payload}
+	cfg.Upstreams[0].Name, cfg.Keys[0].Name = payload, payload
+}
 
 // Everything that clients, providers and files say is text on every page, whatever it says.
 func TestHostileTexts(t *testing.T) {
-	rig := newRig(t, func(r *rig, o *Options) {
-		c := r.calls[0]
-		c.Client = perigee.Client{Name: payload, Version: payload, Key: payload, Session: payload}
-		c.Model, c.ModelAsked, c.Upstream, c.Account, c.Error, c.Finish = payload, payload+"2", payload, payload, payload, payload
-		c.Class, c.Outcome, c.Dialect, c.Operation = payload, perigee.OutcomeFailed, payload, payload
-		c.Notes = []string{payload}
-		c.Attempts = []perigee.Attempt{{Upstream: payload, Account: payload, Why: payload, Class: payload, Error: payload, Took: 1}}
-		r.calls = []perigee.Call{c}
-		r.accounts = []perigee.AccountRow{{Email: payload, Upstream: payload, State: payload, Reason: payload, ProjectID: payload,
-			Cooldowns: []perigee.Cooldown{{Family: payload, Pool: payload, Reason: payload, Until: rigNow.Add(1e9)}}}}
-		quoted := strings.ReplaceAll(payload, `"`, `\"`)
-		r.files = map[string]string{
-			"client_request.json": `{"system":"` + quoted + `","messages":[{"role":"` + quoted + `","content":"` + quoted + `"}],"tools":[{"name":"` + quoted + `"}]}`,
-			"events.jsonl":        `{"ms":1,"kind":"text","text":"` + quoted + `"}` + "\n" + `{"ms":2,"kind":"thinking","text":"` + quoted + `"}` + "\n" + `{"ms":3,"kind":"call","name":"` + quoted + `"}`,
-			"meta.json":           `{"replay_of":"` + quoted + `"}`, payload: payload,
-		}
-		o.Windows = func(context.Context) ([]Window, error) {
-			return []Window{{payload, payload, payload, []string{payload}}}, nil
-		}
-		o.Langservers = func() []perigee.LangserverRow {
-			return []perigee.LangserverRow{{Upstream: payload, State: payload, LastExit: payload}}
-		}
-		o.Warnings = func() []Warning { return []Warning{{rigNow, payload, payload}} }
-		o.Unready = func() []string { return []string{payload} }
-	})
+	rig := newRig(t, func(r *rig, o *Options) { hostileRig{r}.set(o) })
 	w := rig.hub.Watch(&rig.calls[0], nil)
 	w.Event(&perigee.Event{Kind: perigee.EventText, Text: payload})
 	w.Event(&perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: payload}})
 	b := rig.signIn(t)
 	id := rig.calls[0].ID
-	seen := 0
-	for _, path := range []string{"/", "/dashboard/calls", "/dashboard/calls/" + id, "/dashboard/accounts", "/dashboard/usage", "/dashboard/models",
-		"/dashboard/system", "/dashboard/config", "/dashboard/calls?model=" + url.QueryEscape(payload), "/dashboard/calls/" + url.PathEscape(payload),
-		"/dashboard/" + url.PathEscape(payload), "/dashboard/calls?since=" + url.QueryEscape(payload), "/dashboard/calls/" + id + "/files/" + url.PathEscape("x"+payload)} {
+	for path, shown := range map[string]int{ // at least that often
+		"/": 15, "/dashboard/calls": 7, "/dashboard/calls/" + id: 34, "/dashboard/accounts": 20, "/dashboard/usage": 7, "/dashboard/models": 13, "/dashboard/setup": 15,
+		"/dashboard/system": 24, "/dashboard/config": 7, "/dashboard/calls?model=" + url.QueryEscape(payload): 8,
+		"/dashboard/calls/" + url.PathEscape(payload): 2, "/dashboard/" + url.PathEscape(payload): 2, "/dashboard/calls?since=" + url.QueryEscape(payload): 2,
+		"/dashboard/calls/" + id + "/files/" + url.PathEscape("x"+payload): 2,
+	} {
 		answer := b.do("GET", path, nil)
 		if answer.StatusCode >= 500 {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
-		for _, bad := range []string{"<script>", "<img", "onerror=alert(1)>", `href="javascript:`, "</title></textarea>"} {
-			if strings.Contains(answer.text, bad) {
-				t.Errorf("%s has %q", path, bad)
-			}
-		}
-		seen += strings.Count(answer.text, "&lt;script&gt;")
-		checkMarkup(t, path, answer.text)
-	}
-	if seen < 30 {
-		t.Errorf("the texts are shown %d times only", seen)
+		checkHostile(t, path, answer.text, shown)
 	}
 	file := b.do("GET", "/dashboard/calls/"+id+"/files/"+url.PathEscape(payload), nil)
 	if file.text != payload || file.Header.Get("Content-Type") != "text/plain; charset=utf-8" || file.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("a file: %s %v\n%s", file.Status, file.Header, file.text)
 	}
+
+	// The address of a form leads to the account, and the notice about it is text as well.
+	action := regexp.MustCompile(`action="(/dashboard/accounts/[^"]*/enable)"`).FindStringSubmatch(b.get("/dashboard/accounts"))
+	if action == nil {
+		t.Fatal("there is no form for the account")
+	}
+	if answer := b.do("POST", action[1], url.Values{"token": {b.token()}, "upstream": {payload}}); answer.StatusCode != http.StatusSeeOther || !rig.accounts[0].Enabled {
+		t.Errorf("the form leads to %s: %s", action[1], answer.Status)
+	}
+	page := b.get("/dashboard/accounts")
+	if checkHostile(t, "a notice", page, 20); !strings.Contains(page, "javascript:alert(1) is enabled.") {
+		t.Error("there is no notice")
+	}
+	checkHostile(t, "the account in trouble", b.get("/"), 17)
+}
+
+// checkHostile checks that a page has the payload as text so many times at least, and never as anything else.
+func checkHostile(t *testing.T, path, page string, shown int) {
+	t.Helper()
+	for _, bad := range []string{"<script>", "<img", "onerror=alert(1)>", `href="javascript:`, "</title></textarea>"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%s has %q", path, bad)
+		}
+	}
+	if n := strings.Count(page, "&lt;script&gt;"); n < shown {
+		t.Errorf("%s shows the text %d times, not %d", path, n, shown)
+	}
+	checkMarkup(t, path, page)
 }
 
 var (
@@ -152,9 +218,9 @@ func TestCallsAreFilteredAndPaged(t *testing.T) {
 	if strings.Contains(second, rig.calls[pageRows-1].ID) || !strings.Contains(second, rig.calls[pageRows].ID) {
 		t.Error("the next page does not follow the first")
 	}
-	errors := b.get("/dashboard/calls?errors=true&since=24h")
-	if strings.Contains(errors, `class="pill ok"`) || !strings.Contains(errors, `class="pill bad">429`) || !strings.Contains(errors, `checked`) ||
-		!strings.Contains(errors, `<option value="24h" selected>`) {
+	failed := b.get("/dashboard/calls?errors=true&since=24h")
+	if strings.Contains(failed, `class="pill ok"`) || !strings.Contains(failed, `class="pill bad">429`) || !strings.Contains(failed, `checked`) ||
+		!strings.Contains(failed, `<option value="24h" selected>`) {
 		t.Error("errors are not filtered")
 	}
 	if none := b.get("/dashboard/calls?model=nothing"); !strings.Contains(none, "No call matches") {
@@ -279,7 +345,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		r.accounts[0].Reason, r.accounts[1].Cooldowns[0].Reason = secret, secret
 		r.files = map[string]string{"client_request.json": `{"messages":[{"role":"` + secret + `","content":"` + secret + `"}],"tools":[{"name":"` + secret + `"}]}`,
 			"events.jsonl": `{"kind":"text","text":"canary-sec"}` + "\n" + `{"kind":"text","text":"ret+value/1=="}`, "x.txt": secret}
-		o.Warnings = func() []Warning { return []Warning{{rigNow, "WARN", secret}} }
+		o.Warnings = func() []Warning { return []Warning{{Time: rigNow, Level: "WARN", Text: secret}} }
 		o.Unready = func() []string { return []string{secret} }
 	})
 	w := rig.hub.Watch(&rig.calls[0], nil)

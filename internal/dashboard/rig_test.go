@@ -73,11 +73,11 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 				{What: "stored responses", Count: 1204, Bytes: 19 << 20}, {What: "daily usage", Count: 2210, Bytes: 300 << 10}, {What: "audit log", Count: 140, Bytes: 40 << 10}}}, nil
 		},
 		Warnings: func() []Warning {
-			return []Warning{{rigNow.Add(-4 * time.Minute), "WARN", "account cooled down account=grace@example.com until=15:02"},
-				{rigNow.Add(-3 * time.Hour), "ERROR", "the database is locked; trying again"}}
+			return []Warning{{Time: rigNow.Add(-4 * time.Minute), Level: "WARN", Text: "account cooled down account=grace@example.com until=15:02"},
+				{Time: rigNow.Add(-3 * time.Hour), Level: "ERROR", Text: "the database is locked; trying again"}}
 		},
 		CA: func() []Fact {
-			return []Fact{{"Certificate", "perigee CA, valid until 2036"}, {"Trusted by the system", "no"}}
+			return []Fact{{Name: "Certificate", Value: "perigee CA, valid until 2036"}, {Name: "Trusted by the system", Value: "no"}}
 		},
 		Trace:      r.trace,
 		Replayable: func(ids ...string) map[string]bool { return map[string]bool{ids[0]: len(r.files) > 0} },

@@ -7,27 +7,15 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
+	"perigee/internal/dashboard/pages"
 )
 
 // modelsTime is how long the page about models waits for upstreams.
 const modelsTime = 5 * time.Second
 
-// A modelsPage is what can be asked, and where requests go.
-type modelsPage struct {
-	Models   []perigee.ModelRow
-	Problems []string
-	Aliases  []Fact
-	Routes   []config.Route
-	Default  string
-	Fallback string
-	Order    []string // of the upstreams, where no route matches
-	CatchAll bool     // a route matches everything
-}
-
 // models lists models, aliases and routes.
 func (v *visit) models() error {
-	var page modelsPage
+	var page pages.Models
 	if v.control().RoutingControl != nil {
 		ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
 		defer cancel()
@@ -42,44 +30,35 @@ func (v *visit) models() error {
 	}
 	if v.opts.Config != nil {
 		cfg := v.opts.Config().Config
-		page.Routes, page.Default, page.Fallback = cfg.Models.Routes, cfg.Models.Default, cfg.Models.Fallback
-		for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
-			page.Aliases = append(page.Aliases, Fact{name, cfg.Models.Aliases[name]})
+		page.Default, page.Fallback = cfg.Models.Default, cfg.Models.Fallback
+		for _, r := range cfg.Models.Routes {
+			page.Routes = append(page.Routes, pages.Route{Match: r.Match, To: r.To})
+			page.CatchAll = page.CatchAll || r.Match == "*"
 		}
-		page.CatchAll = slices.ContainsFunc(page.Routes, func(r config.Route) bool { return r.Match == "*" })
+		for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
+			page.Aliases = append(page.Aliases, Fact{Name: name, Value: cfg.Models.Aliases[name]})
+		}
 		for _, u := range cfg.Upstreams {
 			page.Order = append(page.Order, u.Name)
 		}
 	}
-	return v.render(200, "models", "Models", "models", page)
-}
-
-// A setupPage says how clients are set up.
-type setupPage struct {
-	Base     string
-	Clients  []Client
-	NeedsKey bool
-	Keys     []string // their names
-	Model    string
+	return v.render(200, "Models", "models", page)
 }
 
 // setup says how clients are set up.
 func (v *visit) setup() error {
-	page := setupPage{Base: v.base(), Model: "gemini-3-flash"}
+	page := pages.Setup{Base: v.base()}
 	if v.opts.Config != nil {
 		cfg := v.opts.Config().Config
 		page.NeedsKey = len(cfg.Keys) > 0
 		for _, k := range cfg.Keys {
 			page.Keys = append(page.Keys, k.Name)
 		}
-		if cfg.Models.Default != "" {
-			page.Model = cfg.Models.Default
-		}
 	}
 	if v.opts.Clients != nil {
 		page.Clients = v.opts.Clients(page.Base, page.NeedsKey)
 	}
-	return v.render(200, "setup", "Set up a client", "setup", page)
+	return v.render(200, "Set up a client", "setup", page)
 }
 
 // base is the base URL under which the browser has found perigee.
@@ -90,54 +69,30 @@ func (v *visit) base() string {
 	return "http://" + v.r.Host
 }
 
-// A configPage is the configuration in force.
-type configPage struct {
-	File     string
-	Searched string
-	Sections []configSection
-	Warnings []string
-	Set      int // values that are not defaults
-	All      bool
-}
-
-// A configSection is the values with the same first word.
-type configSection struct {
-	Name   string
-	Values []configValue
-}
-
-type configValue struct {
-	config.Value
-	Set bool // it is not the default
-}
-
 // config shows the effective values with their origin.
 func (v *visit) config() error {
 	if v.opts.Config == nil {
 		return perigee.Errorf(perigee.ClassUnimplemented, "there is no configuration here")
 	}
 	loaded := v.opts.Config()
-	page := configPage{File: loaded.Path, Searched: loaded.Searched, All: v.r.URL.Query().Get("all") != ""}
+	page := pages.Config{File: loaded.Path, Searched: loaded.Searched, All: v.r.URL.Query().Get("all") != ""}
 	for _, w := range loaded.Warnings {
 		page.Warnings = append(page.Warnings, v.opts.Redact(w.String()))
 	}
 	for _, value := range loaded.Values() {
 		value.Value = v.opts.Redact(value.Value)
 		set := value.Origin != "default"
-		if set {
-			page.Set++
-		}
 		if !set && !page.All {
 			continue
 		}
 		name := sectionOf(value.Key)
 		if n := len(page.Sections); n == 0 || page.Sections[n-1].Name != name {
-			page.Sections = append(page.Sections, configSection{Name: name})
+			page.Sections = append(page.Sections, pages.ConfigSection{Name: name})
 		}
 		s := &page.Sections[len(page.Sections)-1]
-		s.Values = append(s.Values, configValue{value, set})
+		s.Values = append(s.Values, pages.ConfigValue{Key: value.Key, Value: value.Value, Origin: value.Origin, Set: set, Unused: value.Unused})
 	}
-	return v.render(200, "config", "Configuration", "config", page)
+	return v.render(200, "Configuration", "config", page)
 }
 
 // sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further words, "general".

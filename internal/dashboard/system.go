@@ -5,39 +5,17 @@ import (
 	"runtime"
 	"time"
 
-	"perigee"
+	"perigee/internal/dashboard/pages"
 )
 
 // windowsTime is how long the page about the system waits for editor windows and the store.
 const windowsTime = 3 * time.Second
 
-// A systemPage is the state of the daemon and what belongs to it.
-type systemPage struct {
-	Status       perigee.DaemonStatus
-	Started      time.Time
-	GoVersion    string
-	Platform     string
-	Memory       int64 // bytes in use
-	Held         int64 // bytes that the system has given
-	Goroutines   int
-	Open         int
-	Unready      []string
-	Langservers  []perigee.LangserverRow
-	Windows      []Window
-	WindowsError string
-	Store        perigee.StoreReport
-	StoreError   string
-	CA           []Fact
-	Warnings     []Warning
-	HasWarnings  bool
-	HasWindows   bool
-}
-
 // system shows the state of the daemon.
 func (v *visit) system() error {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	page := systemPage{Started: v.opts.Started, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	page := pages.System{Started: v.opts.Started, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Memory: int64(mem.HeapAlloc), Held: int64(mem.Sys - mem.HeapReleased), Goroutines: runtime.NumGoroutine()}
 	if v.opts.Status != nil {
 		page.Status = v.opts.Status()
@@ -67,11 +45,11 @@ func (v *visit) system() error {
 			page.Warnings = append(page.Warnings, w)
 		}
 	}
-	return v.render(200, "system", "System", "system", page)
+	return v.render(200, "System", "system", page)
 }
 
 // addSlow adds what has to be asked for.
-func (v *visit) addSlow(page *systemPage) {
+func (v *visit) addSlow(page *pages.System) {
 	ctx, cancel := context.WithTimeout(v.ctx, windowsTime)
 	defer cancel()
 	if v.opts.Windows != nil {

@@ -4,34 +4,9 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/view"
 )
-
-// A usagePage is what was spent.
-type usagePage struct {
-	Days    int
-	Choices []int
-	Total   perigee.UsageRow
-	Chart   view.Chart
-	Costs   view.Chart
-	ByDay   []perigee.UsageRow // days with calls, the newest first
-	Groups  []usageGroup
-	Empty   bool
-	Prices  string // the date of the price list
-}
-
-// A usageGroup is what was spent by one kind of group.
-type usageGroup struct {
-	Title, Column, ID string
-	Rows              []usageRow
-	More              int // rows that are left out
-}
-
-// A usageRow is what a group has spent, with bars.
-type usageRow struct {
-	perigee.UsageRow
-	Parts []view.Share
-}
 
 var usageDays = []int{7, 30, 90}
 
@@ -43,7 +18,7 @@ func (v *visit) usage() error {
 	if v.opts.Usage == nil {
 		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 	}
-	page := usagePage{Days: 30, Choices: usageDays}
+	page := pages.Usage{Days: 30, Choices: usageDays}
 	switch v.r.URL.Query().Get("days") {
 	case "7":
 		page.Days = 7
@@ -66,8 +41,7 @@ func (v *visit) usage() error {
 			page.ByDay = append(page.ByDay, list[i])
 		}
 	}
-	page.Empty = page.Total.Calls == 0
-	for _, group := range []usageGroup{
+	for _, group := range []pages.UsageGroup{
 		{Title: "By model", Column: "Model", ID: perigee.ByModel}, {Title: "By client", Column: "Client", ID: perigee.ByClient},
 		{Title: "By key", Column: "Key", ID: perigee.ByKey}, {Title: "By account", Column: "Account", ID: perigee.ByAccount},
 		{Title: "By upstream", Column: "Upstream", ID: perigee.ByUpstream},
@@ -81,11 +55,11 @@ func (v *visit) usage() error {
 			page.Groups = append(page.Groups, group)
 		}
 	}
-	return v.render(200, "usage", "Usage", "usage", page)
+	return v.render(200, "Usage", "usage", page)
 }
 
 // fill adds the rows of a group. A single row without a name says nothing: it is left out.
-func (v *visit) fill(group *usageGroup, rows []perigee.UsageRow) {
+func (v *visit) fill(group *pages.UsageGroup, rows []perigee.UsageRow) {
 	if len(rows) == 1 && rows[0].Group == "" {
 		return
 	}
@@ -98,6 +72,6 @@ func (v *visit) fill(group *usageGroup, rows []perigee.UsageRow) {
 	}
 	for _, r := range rows {
 		r.Group = v.opts.Redact(r.Group)
-		group.Rows = append(group.Rows, usageRow{r, view.Shares(r, largest)})
+		group.Rows = append(group.Rows, pages.UsageRow{UsageRow: r, Parts: view.Shares(r, largest)})
 	}
 }
