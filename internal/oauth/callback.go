@@ -1,7 +1,8 @@
 package oauth
 
 import (
-	"html/template"
+	"html"
+	"io"
 	"net/http"
 
 	"perigee"
@@ -40,16 +41,20 @@ func (l *Login) serve(w http.ResponseWriter, r *http.Request) {
 // A page is all that the browser gets to see.
 type page struct{ Title, Text string }
 
-var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+// html writes the page. Errors have texts of the provider and of the address, so they are escaped.
+func (p page) html() string {
+	title := html.EscapeString(p.Title)
+	return `<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>perigee: {{.Title}}</title>
+<title>perigee: ` + title + `</title>
 <style>body { font: 1.1em/1.5 system-ui, sans-serif; max-width: 32em; margin: 20vh auto; padding: 0 1em; color-scheme: light dark }</style>
-<h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
+<h1>` + title + `</h1>
+<p>` + html.EscapeString(p.Text) + `</p>
 </html>
-`))
+`
+}
 
 func writePage(w http.ResponseWriter, status int, p page) {
 	header := w.Header()
@@ -58,5 +63,5 @@ func writePage(w http.ResponseWriter, status int, p page) {
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	header.Set("Referrer-Policy", "no-referrer") // the address has the code in it
 	w.WriteHeader(status)
-	_ = pageTemplate.Execute(w, p) // the browser may have gone
+	_, _ = io.WriteString(w, p.html()) // the browser may have gone
 }

@@ -228,6 +228,15 @@ func TestDeclinedLogin(t *testing.T) {
 	wantFree(t, l)
 }
 
+func TestPageEscapesItsTexts(t *testing.T) {
+	text := page{`<b title="x">`, `"'><script>alert(1)</script>&`}.html()
+	for _, want := range []string{"<h1>&lt;b title=&#34;x&#34;&gt;</h1>", "<title>perigee: &lt;b", "<p>&#34;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;</p>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
 func TestPageSaysNothingThatWasPutIn(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	l, b, done := r.start(LoginOptions{})
