@@ -169,6 +169,7 @@ func (w *words) end() (text string) {
 
 func (s *stream) lines(u live.Update) []Line {
 	id := u.Call.ID
+	u.Call.Model = s.redact(u.Call.Model) // before the call is recorded it is as the provider names it
 	switch u.Kind {
 	case live.Thinking, live.Text, live.Tool:
 		return s.pieces(u)
@@ -194,10 +195,14 @@ func (s *stream) piece(kind live.Kind, id, text string) []Line {
 	if text == "" {
 		return nil
 	}
-	if s.options.Redactor != nil {
-		text = s.options.Redactor().Text(text)
+	return []Line{{Event: kind.String(), ID: id, Text: s.redact(text)}}
+}
+
+func (s *stream) redact(text string) string {
+	if s.options.Redactor == nil || text == "" {
+		return text
 	}
-	return []Line{{Event: kind.String(), ID: id, Text: text}}
+	return s.options.Redactor().Text(text)
 }
 
 // pieces are the lines of a piece of an answer.

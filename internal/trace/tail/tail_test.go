@@ -92,10 +92,12 @@ func TestCallsAreFollowed(t *testing.T) {
 	plain, texts := r.follow(""), r.follow("?text=true&client=claude*")
 	failed := r.follow("?errors=true&text=true&account=ADA@*")
 	w, call := r.begin("c1", "m")
+	call.Model = "m"
+	w.Event(&perigee.Event{Kind: perigee.EventStart, Model: "m-the-admin-token"})
 	w.Event(&perigee.Event{Kind: perigee.EventThinking, Text: "hm, "})
 	w.Event(&perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: "read"}})
 	w.Event(&perigee.Event{Kind: perigee.EventText, Text: "it is the-admin"})
-	if got := []string{texts(), texts(), texts()}; !slices.Equal(got, []string{"began c1 m open", "thinking c1hm, ", "tool c1read"}) {
+	if got := []string{texts(), texts(), texts(), texts()}; !slices.Equal(got, []string{"began c1 m open", "started c1 m-[redacted] open", "thinking c1hm, ", "tool c1read"}) {
 		t.Errorf("%q", got)
 	}
 	w.Event(&perigee.Event{Kind: perigee.EventText, Text: "-token!"})
@@ -113,7 +115,7 @@ func TestCallsAreFollowed(t *testing.T) {
 	}
 	other, call2 := r.begin("c2", "n")
 	end(other, call2, perigee.ClassInvalid)
-	for _, want := range []string{"began c1 m open", "ended c1 m done", "began c2 n open", "ended c2 n failed"} {
+	for _, want := range []string{"began c1 m open", "started c1 m-[redacted] open", "ended c1 m done", "began c2 n open", "ended c2 n failed"} {
 		if got := plain(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
