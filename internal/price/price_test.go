@@ -56,6 +56,8 @@ func TestModelsByName(t *testing.T) {
 	table := mustLoad(t)
 	for model, want := range map[string]float64{ // of input
 		"claude-opus-4-6-thinking":              5,
+		"claude-opus-5-5":                       4,
+		"claude-fable-5-1":                      10,
 		"claude-sonnet-4-5-20250929":            3,
 		"models/gemini-2.5-pro":                 1.25,
 		"Gemini-2.5-Pro":                        1.25,
