@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +28,12 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 		values[name] = env.Flags.String(name, "", "")
 	}
 	failed, text := env.Flags.Bool("errors", false, ""), env.Flags.Bool("text", false, "")
+	since := env.Flags.String("since", "", "")
 	if _, err := env.Parse(args, 0); err != nil {
+		return err
+	}
+	from, _, err := cli.ParsePeriod("trace", *since, "", time.Now())
+	if err != nil {
 		return err
 	}
 	client, _, err := reach(ctx, env, "show calls as they happen")
@@ -51,6 +58,13 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 		return command.Misused(remote.Refusal(resp))
 	}
 	t := tailer{env: env, zone: report.Zone(), palette: terminal.PaletteOf(env.Stdout)}
+	if !from.IsZero() {
+		delete(filter, "text")
+		filter["since"], filter["limit"] = command.Timestamp(from), strconv.Itoa(maxRecent)
+		if err := t.recent(ctx, client, filter); err != nil {
+			return interrupted(ctx, err)
+		}
+	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -59,6 +73,34 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 		}
 	}
 	return interrupted(ctx, ended(lines.Err()))
+}
+
+// maxRecent is how many calls --since shows at most.
+const maxRecent = 1000
+
+// recent prints calls that have ended, the oldest first. Calls are being followed already, so that none is missed; those that are
+// printed here are not printed again.
+func (t *tailer) recent(ctx context.Context, client *remote.Client, filter map[string]string) error {
+	rows, err := remote.Ask[[]perigee.TraceRow](ctx, client, http.MethodGet, "/v1/traces?"+command.Parameters(filter).Encode(), nil)
+	if err != nil {
+		return command.Misused(err)
+	}
+	shown := map[string]bool{}
+	for i := range slices.Backward(rows) {
+		if rows[i].Outcome == perigee.OutcomeOpen {
+			continue
+		}
+		line, err := json.Marshal(tail.Line{Event: live.Ended.String(), ID: rows[i].ID, Call: &rows[i]})
+		if err == nil {
+			err = t.print(line)
+		}
+		if err != nil {
+			return err
+		}
+		shown[rows[i].ID] = true
+	}
+	t.shown = shown
+	return nil
 }
 
 // interrupted is nil if the person has ended the command.
@@ -74,7 +116,8 @@ type tailer struct {
 	env     *cli.Env
 	zone    *time.Location
 	palette terminal.Palette
-	writing string // the call and the kind of the text that stands on the last line, which is not ended; empty: there is none
+	shown   map[string]bool // calls that recent has printed
+	writing string          // the call and the kind of the text that stands on the last line, which is not ended; empty: there is none
 }
 
 // print prints a line of the daemon's.
@@ -84,6 +127,8 @@ func (t *tailer) print(raw []byte) error {
 		return fmt.Errorf("the daemon's answer cannot be read, it may be of another version: %w", err)
 	}
 	switch {
+	case t.shown[l.ID]:
+		return nil
 	case l.Event == tail.Behind:
 		return fmt.Errorf("calls come faster than they can be printed; use a filter")
 	case l.Event == tail.Following:
