@@ -25,15 +25,17 @@ func (s *setup) prove(ctx context.Context) error {
 	for _, o := range overrides {
 		s.env.Say("warning: %s counts before these settings", o)
 	}
+	if s.options.noProbe {
+		return nil
+	}
 	program, err := exec.LookPath(s.client.Program)
-	switch {
-	case s.options.noProbe || !s.client.CanProbe():
-		return nil
-	case err != nil:
+	if err != nil && s.client.CanProbe() {
 		s.env.Say("%s is not installed: %s", s.client.Title, s.client.Install)
-		return nil
-	case !s.running:
+	}
+	if !s.running {
 		s.env.Say("warning: perigee is not running, so nothing was tried; start it with perigee serve")
+	}
+	if err != nil || !s.running || !s.client.CanProbe() {
 		return nil
 	}
 	s.env.Say("asking %s for one word, which uses a few tokens; --no-probe skips this", s.client.Title)
