@@ -115,8 +115,12 @@ func New(opts Options) *Metrics {
 func (m *Metrics) Observe(c *perigee.Call) {
 	dialect, upstream, model := cmp.Or(string(c.Dialect), "none"), cmp.Or(c.Upstream, noUpstream), m.model(c)
 	m.requests.WithLabelValues(dialect, upstream, model, class(c.Class)).Inc()
-	for i := range c.Attempts {
-		a := &c.Attempts[i]
+	attempts := c.Attempts
+	if len(attempts) == 0 && c.Upstream != "" { // a call that the first attempt has answered records none
+		attempts = []perigee.Attempt{{Upstream: c.Upstream, Class: c.Class}}
+	}
+	for i := range attempts {
+		a := &attempts[i]
 		m.attempts.WithLabelValues(cmp.Or(a.Upstream, noUpstream), class(a.Class)).Inc()
 	}
 	call := prometheus.Labels{"call_id": c.ID}
@@ -128,7 +132,7 @@ func (m *Metrics) Observe(c *perigee.Call) {
 		kind   string
 		number int64
 	}{{"input", c.Usage.Input}, {"cached", c.Usage.Cached}, {"output", c.Usage.Output}, {"thinking", c.Usage.Thinking}} {
-		if t.number > 0 {
+		if c.Usage != (perigee.Usage{}) { // all kinds, so that rates of those that are rare have a beginning
 			m.tokens.WithLabelValues(upstream, model, t.kind).Add(float64(t.number))
 		}
 	}

@@ -189,6 +189,25 @@ func stateOptions() Options {
 	}
 }
 
+// A call that was not repeated has no list of attempts, and is one.
+func TestACallWithoutRetriesIsOneAttempt(t *testing.T) {
+	m := New(Options{})
+	call := answered("gemini-3-flash")
+	call.Attempts, call.Usage = nil, perigee.Usage{Input: 5}
+	m.Observe(call)
+	m.Observe(failed("", perigee.ClassInvalid))
+	_, got := scrape(t, m, "")
+	if n := value(got, "perigee_attempts_total", "class=ok", "upstream=studio"); n != 1 {
+		t.Errorf("%v attempts", n)
+	}
+	if n := value(got, "perigee_attempts_total", "class=invalid", "upstream=none"); n != -1 {
+		t.Errorf("%v attempts of a call that reached no upstream", n)
+	}
+	if n := value(got, "perigee_tokens_total", "kind=thinking", "model=gemini-3-flash", "upstream=studio"); n != 0 {
+		t.Errorf("%v thinking tokens", n)
+	}
+}
+
 func TestStateIsReadAtEachScrape(t *testing.T) {
 	_, got := scrape(t, New(stateOptions()), "")
 	for _, test := range []struct {
