@@ -2,7 +2,6 @@
 package usagecmd
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -41,8 +40,11 @@ func Usage(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	rows, err := readUsage(ctx, env, loaded.Config, q)
-	if err != nil || env.Structured() {
-		return cmp.Or(err, cli.List(env, rows, nil, nil))
+	if err != nil {
+		return err
+	}
+	if env.Structured() {
+		return cli.List(env, rows, nil, nil)
 	}
 	if err := printUsage(env, rows, q); err != nil || len(rows) == 0 {
 		return err
