@@ -49,6 +49,8 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 	want(t, u.Blocked("perigee serve", "fix listen first"), Warn, "fix listen first")
 	u.Builtin = true
 	want(t, u.Check(t.Context(), nil), Warn, "perigee config init")
+	u.Config = "/etc/perigee/config.yaml"
+	want(t, u.Check(t.Context(), nil), Warn, edit(u.Config, 0))
 }
 
 func TestAccountsHaveTheirStateAndQuota(t *testing.T) {

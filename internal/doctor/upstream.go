@@ -62,7 +62,7 @@ func (u Upstream) NoAccount() Result {
 func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
 	name := NameUpstream + u.Name
 	if u.Builtin {
-		return warn(name, "perigee config init", "no upstream is configured, so the built-in simulator answers")
+		return warn(name, edit(u.Config, 0), "no upstream is configured, so the built-in simulator answers")
 	}
 	began := time.Now()
 	found, err := list(ctx, u.Name)
