@@ -119,7 +119,7 @@ func (h *Handler) newProxy() http.Handler {
 	})
 }
 
-// A watchedBody knows whether a request was read to its end.
+// A watchedBody knows whether a request was read to its end. Other errors are errBrokeOff.
 type watchedBody struct {
 	io.ReadCloser
 	ended atomic.Bool
@@ -129,6 +129,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.ended.Store(true)
+	} else if err != nil {
+		err = fmt.Errorf("%w: %w", errBrokeOff, err)
 	}
 	return n, err
 }
@@ -286,6 +288,10 @@ func (h *Handler) projectOf(r *http.Request) string {
 func (h *Handler) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the language server has left
+	}
+	if errors.Is(err, errBrokeOff) {
+		writeError(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	h.opts.Logger.Warn("cloud of the language server not reached", "path", r.URL.Path, "error", err)
 	writeError(w, http.StatusServiceUnavailable, "perigee could not reach "+r.URL.Scheme+"://"+r.URL.Host+": "+err.Error())

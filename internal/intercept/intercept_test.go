@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -177,6 +178,26 @@ func TestUnreachableCloud(t *testing.T) {
 	defer answer.Body.Close()
 	said, _ := io.ReadAll(answer.Body)
 	if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(said), `"status":"UNAVAILABLE"`) {
+		t.Errorf("got %d %s", answer.StatusCode, said)
+	}
+}
+
+func TestPassedRequestThatBreaksOff(t *testing.T) {
+	r := newCallRig(t, func(w http.ResponseWriter, _ *http.Request) {})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST /v1internal:loadCodeAssist HTTP/1.1\r\nHost: "+conn.RemoteAddr().String()+"\r\nContent-Type: application/json\r\n"+
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\nno length\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	said, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "broke off") || !strings.Contains(string(said), "INVALID_ARGUMENT") {
 		t.Errorf("got %d %s", answer.StatusCode, said)
 	}
 }

@@ -2,6 +2,7 @@ package mitm
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -106,6 +107,7 @@ func (s *source) attempt() (io.ReadCloser, error) {
 }
 
 var errNoReplay = errors.New("the request cannot be sent again: its body is not kept")
+var errBody = errors.New("the request body cannot be read") // from the client
 
 // An attempt reads the body for one attempt of the transport.
 type attempt struct {
@@ -135,6 +137,9 @@ func (a *attempt) Read(p []byte) (int, error) {
 	s.reading.Store(true)
 	n, err := s.body.Read(p)
 	s.reading.Store(false)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", errBody, err)
+	}
 	s.err = err
 	s.ended.Store(err == io.EOF)
 	s.progress()

@@ -425,7 +425,7 @@ func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	AnswerFailed(w, r, err)
 }
 
-// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why.
+// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why; 400 or 408 if its body could not be read.
 func AnswerFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := explain(r.URL.Host, err)
 	refuse(w, status, text)
@@ -438,20 +438,16 @@ func explain(host string, err error) (status int, text string) {
 		dns         *net.DNSError
 	)
 	switch {
+	case errors.Is(err, errBody) && errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, "the request body did not arrive in time"
+	case errors.Is(err, errBody):
+		return http.StatusBadRequest, err.Error()
 	case errors.As(err, &certificate):
 		return http.StatusBadGateway, "the certificate of " + host + " is not valid, so the proxy does not connect to it: " + certificate.Err.Error()
 	case errors.As(err, &dns):
 		return http.StatusBadGateway, "the name " + host + " cannot be resolved: " + err.Error()
-	case errors.Is(err, os.ErrDeadlineExceeded) && isBodyError(err):
-		return http.StatusRequestTimeout, "the request body did not arrive in time"
 	case isTimeout(err), errors.Is(err, errSilence):
 		return http.StatusGatewayTimeout, host + " does not answer: " + err.Error()
 	}
 	return http.StatusBadGateway, "no answer from " + host + ": " + err.Error()
-}
-
-// isBodyError reports whether an error comes from reading the request.
-func isBodyError(err error) bool {
-	var op *net.OpError
-	return !errors.As(err, &op) || op.Op == "read" && op.Addr == nil
 }

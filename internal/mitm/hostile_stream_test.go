@@ -208,6 +208,24 @@ func TestRequestsThatBreakOff(t *testing.T) {
 	})
 }
 
+// TestRequestsThatCannotBeRead sends a body that is no body: the client is told that its request is wrong, and not that the server is.
+func TestRequestsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newHostileRig(t)
+	target, _, _ := r.readingServer()
+	conn := r.secure(target, "http/1.1")
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: "+target+"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\nno length\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "the request body cannot be read") {
+		t.Errorf("status %d: %s", resp.StatusCode, text)
+	}
+	r.works(target)
+}
+
 // readingServer reads bodies to their end. begun has a value when the first bytes were read; ended has the error of the last read.
 func (r *hostileRig) readingServer() (target string, begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 99), make(chan error, 99)

@@ -39,7 +39,8 @@ func (p *Proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 // intercept makes the TLS handshake and hands the connection to the server of intercepted requests.
 func (p *Proxy) intercept(client *clientConn) {
 	secure := tls.Server(client, p.tls)
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.HeaderTimeout)
+	// A client that says nothing is gone within HeaderTimeout, also on a busy machine.
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.HeaderTimeout*9/10)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = client.Close()
