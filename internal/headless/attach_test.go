@@ -36,6 +36,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 
 	r := newRig(t, func(o *Options) {
 		o.StandIn[0], o.Upstream.Workspace = name, workspace
+		o.Upstream.Env = map[string]string{"HOME": t.TempDir()} // as a process of an IDE; in its own home it would be left alone
 	})
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
 	r.CheckAccount()

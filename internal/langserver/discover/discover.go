@@ -37,12 +37,14 @@ type Options struct {
 // errNoProcesses says that processes cannot be listed here.
 var errNoProcesses = errors.New("processes cannot be searched on this system")
 
-// Find returns the language servers of this user that answer, ordered by process ID.
+// Find returns the language servers of this user that answer, ordered by process ID. Those that a perigee has started are left out:
+// they belong to no IDE.
 func Find(ctx context.Context, options Options) ([]Candidate, error) {
 	found, err := Scan(options)
 	if err != nil && !errors.Is(err, errNoProcesses) {
 		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(p Prospect) bool { return p.Headless() })
 	candidates := make([]Candidate, len(found))
 	answers := make([]bool, len(found))
 	var wait sync.WaitGroup

@@ -180,6 +180,17 @@ func TestFindReadsProcessesAndPorts(t *testing.T) {
 	}
 }
 
+// A language server that a perigee has started, this one or another, is none of an IDE.
+func TestFindLeavesHeadlessOnesOut(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "langserver", "headless", "home")
+	args := []string{name, "--csrf_token", "secret-token-3", "--workspace_id", "file_home_u_headless"}
+	headless := start(t, &exec.Cmd{Path: os.Args[0], Args: args, Env: append(os.Environ(), kindVariable+"=server", "HOME="+home)})
+	if c, ok := found(t, home, headless.pid); ok {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestFindTakesNothingThatOnlyLooksRight(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
