@@ -65,7 +65,22 @@ type Capabilities struct {
 	FS     bool `json:"fs"`
 	State  bool `json:"state"`
 	UI     bool `json:"ui"`
-	Follow bool `json:"follow"` // llm/ask returns the answer; otherwise only llm/submit works
+	Follow bool `json:"follow"` // llm/ask returns the answer; otherwise only llm/submit works. Default: as llm
+}
+
+// UnmarshalJSON reads the member capabilities. The protocol itself has llm/ask only, and no member follow.
+func (c *Capabilities) UnmarshalJSON(data []byte) error {
+	type plain Capabilities
+	wire := struct {
+		plain
+		Follow *bool `json:"follow"`
+	}{}
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return err
+	}
+	*c = Capabilities(wire.plain)
+	c.Follow = c.LLM && (wire.Follow == nil || *wire.Follow)
+	return nil
 }
 
 // A LanguageServer is that of a window.

@@ -48,6 +48,22 @@ func wait(t *testing.T, what string, event <-chan struct{}) {
 	}
 }
 
+// The protocol has llm/ask, and no member follow: only a window that says so can do no more than take a prompt.
+func TestCapabilities(t *testing.T) {
+	for text, want := range map[string]Capabilities{
+		`{"llm": true, "fs": true, "state": true, "ui": true}`: {LLM: true, FS: true, State: true, UI: true, Follow: true},
+		`{"llm": true, "follow": false}`:                       {LLM: true},
+		`{"llm": true, "follow": true}`:                        {LLM: true, Follow: true},
+		`{"fs": true}`:                                         {FS: true},
+		`{"follow": true}`:                                     {},
+	} {
+		var got Capabilities
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
 func TestHelloTellsOfTheWindow(t *testing.T) {
 	w := bridgetest.Start(t, bridgetest.Options{Workspace: []string{"/code/a"}, LanguageServerPort: 4711, CSRFToken: "csrf-secret"})
 	c := dial(t, w)
