@@ -137,7 +137,7 @@ func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answe
 	var refused refusals
 	for _, source := range s.opts.Sources() {
 		if source.Asker == nil {
-			refused.add(source.Name, &perigee.Error{Class: perigee.ClassUnavailable, Message: source.Why, Hint: source.Hint})
+			refused.skip(source.Name, &perigee.Error{Message: source.Why, Hint: source.Hint})
 			continue
 		}
 		answer, err := source.Asker.Ask(ctx, r, progress)
@@ -200,13 +200,19 @@ func unknownConversation(id string) error {
 // refusals are the sources that have not answered.
 type refusals struct {
 	skipped []Skipped
-	classes []perigee.Class
+	classes []perigee.Class // of those that were asked
 	hints   []string
 }
 
+// add adds a source that was asked.
 func (r *refusals) add(source string, e *perigee.Error) {
-	r.skipped = append(r.skipped, Skipped{Source: source, Reason: e.Message, Public: e.Public})
 	r.classes = append(r.classes, e.Class)
+	r.skip(source, e)
+}
+
+// skip adds a source that was not asked.
+func (r *refusals) skip(source string, e *perigee.Error) {
+	r.skipped = append(r.skipped, Skipped{Source: source, Reason: e.Message, Public: e.Public})
 	if e.Hint != "" && !slices.Contains(r.hints, e.Hint) {
 		r.hints = append(r.hints, e.Hint)
 	}
@@ -243,7 +249,7 @@ func list(skipped []Skipped) string {
 	return strings.Join(texts, "; ")
 }
 
-// error names all sources. Its class is that of all of them, or else unavailable.
+// error names all sources. Its class is that of all that were asked, or else unavailable.
 func (r *refusals) error() *perigee.Error {
 	if len(r.skipped) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "there is no source that could answer").
@@ -253,8 +259,8 @@ func (r *refusals) error() *perigee.Error {
 	if r.private() {
 		e.Public = "the prompt was not handed over: " + r.public()
 	}
-	if len(slices.Compact(slices.Clone(r.classes))) == 1 {
-		e.Class = r.classes[0]
+	if classes := slices.Compact(slices.Clone(r.classes)); len(classes) == 1 {
+		e.Class = classes[0]
 	}
 	e.Hint = strings.Join(r.hints, "; or ")
 	if e.Hint == "" {

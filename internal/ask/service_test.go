@@ -106,6 +106,9 @@ func TestAllSourcesDeclineWithOneError(t *testing.T) {
 		{[]Source{{Name: "ide", Asker: fails(hinted)}, {Name: "langserver", Why: "not configured", Hint: "add an upstream"}}, perigee.ClassUnavailable,
 			[]string{"ide: no window is open", "langserver: not configured", "open the project in Antigravity", "or add an upstream"}},
 		{[]Source{{Name: "ide", Asker: fails(Declined(perigee.ClassNotFound, "no such model"))}}, perigee.ClassNotFound, []string{"ide: no such model", "perigee models"}},
+		{[]Source{{Name: "ide", Why: "not configured"}, {Name: "model", Asker: fails(Declined(perigee.ClassNotFound, "no such model"))}}, perigee.ClassNotFound,
+			[]string{"ide: not configured", "model: no such model"}},
+		{[]Source{{Name: "ide", Why: "not configured"}}, perigee.ClassUnavailable, []string{"ide: not configured"}},
 		{nil, perigee.ClassUnavailable, []string{"mcp.ask"}},
 	} {
 		_, err := service(Options{}, test.sources...).Ask(t.Context(), Request{Prompt: "hello"}, nil)

@@ -131,7 +131,7 @@ var advices = map[perigee.Class]advice{
 	},
 	perigee.ClassUnavailable: {
 		"The provider, the language server or the IDE could not be reached, or did not answer in time.",
-		"Ask again. If it stays that way, run `perigee status` and `perigee doctor`.",
+		"Ask again. If it stays that way, run `perigee doctor`.",
 	},
 	perigee.ClassUnimplemented: {
 		"What the request needs is not available on the upstream that was asked.",

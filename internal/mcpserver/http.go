@@ -76,6 +76,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.web.stateless.ServeHTTP(out, r)
 		return
 	}
+	if lacksSession(r) {
+		writeRefusal(w, http.StatusBadRequest, refusal{jsonrpc.CodeInvalidRequest,
+			"the request names no session; send initialize first, and its Mcp-Session-Id with each request after it", perigee.ClassInvalid})
+		return
+	}
 	session, err := s.web.enter(r)
 	if err != nil {
 		WriteError(w, err)
@@ -157,7 +162,11 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		WriteError(w, e)
 		return false
 	case err != nil:
-		WriteError(w, perigee.Errorf(perigee.ClassInvalid, "the request could not be read: %w", err))
+		e, ok := errors.AsType[*perigee.Error](err) // the gateway's own limits come first
+		if !ok {
+			e = perigee.Errorf(perigee.ClassInvalid, "the request could not be read: %w", err)
+		}
+		WriteError(w, e)
 		return false
 	case !json.Valid(body) && isJSON(r):
 		writeRefusal(w, http.StatusBadRequest, refusal{jsonrpc.CodeParseError, "the body of the request is not JSON", perigee.ClassInvalid})
@@ -197,6 +206,19 @@ func isStateless(r *http.Request) bool {
 	}
 	var version string
 	return json.Unmarshal(b.body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
+}
+
+// lacksSession reports whether a request is neither one of a session nor one that opens a session. What is no single message is left
+// to the SDK.
+func lacksSession(r *http.Request) bool {
+	b, ok := r.Body.(readAgain)
+	if !ok || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
+		return false
+	}
+	var m struct {
+		Method string `json:"method"`
+	}
+	return json.Unmarshal(b.body, &m) == nil && m.Method != "" && m.Method != "initialize"
 }
 
 // enter finds the session of a request, or makes one for a request that may open one.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"perigee"
@@ -102,10 +104,11 @@ func TestRefusalsAreJSONRPCErrors(t *testing.T) {
 		{"unknown session to GET", "GET", "", []string{"Mcp-Session-Id", "nothing"}, 404, codeRefused, "not_found"},
 		{"unknown session to DELETE", "DELETE", "", []string{"Mcp-Session-Id", "nothing"}, 404, codeRefused, "not_found"},
 		{"GET without a session", "GET", "", nil, 400, -32600, "invalid"},
+		{"a call without a session", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil, 400, -32600, "invalid"},
 		{"another method", "PUT", "", nil, 405, codeRefused, "invalid"},
 		{"GET of a version without sessions", "GET", "", []string{"Mcp-Protocol-Version", "2026-07-28"}, 405, codeRefused, "invalid"},
 		{"unknown old version", "POST", ping, []string{"Mcp-Protocol-Version", "2020-01-01"}, 400, -32600, "invalid"},
-		{"another host", "POST", ping, []string{"Host", "example.org"}, 403, codeRefused, "forbidden"},
+		{"another host", "POST", initialize, []string{"Host", "example.org"}, 403, codeRefused, "forbidden"},
 		{"another key's session", "POST", ping, []string{"Key", "other", "Mcp-Session-Id", id}, 404, codeRefused, "not_found"},
 		{"another key's session to GET", "GET", "", []string{"Key", "other", "Mcp-Session-Id", id}, 404, codeRefused, "not_found"},
 		{"another key's session to DELETE", "DELETE", "", []string{"Key", "other", "Mcp-Session-Id", id}, 404, codeRefused, "not_found"},
@@ -126,6 +129,20 @@ func TestRefusalsAreJSONRPCErrors(t *testing.T) {
 	}
 	if r := h.request(t, soon(t), "POST", ping, "Key", "team", "Mcp-Session-Id", id); r.StatusCode != 200 {
 		t.Errorf("the session is gone: %d", r.StatusCode)
+	}
+}
+
+// The gateway bounds bodies by its own settings, and its errors have their own status.
+func TestBodyThatTheGatewayRefuses(t *testing.T) {
+	tooLarge := perigee.Errorf(perigee.ClassInvalid, "the body is larger than 10 bytes")
+	tooLarge.Status = http.StatusRequestEntityTooLarge
+	for err, want := range map[error]int{tooLarge: http.StatusRequestEntityTooLarge, io.ErrUnexpectedEOF: http.StatusBadRequest} {
+		r := httptest.NewRequest("POST", "/mcp", iotest.ErrReader(err))
+		w := httptest.NewRecorder()
+		newServer(t, Options{}).ServeHTTP(w, r.WithContext(WithCaller(r.Context(), Caller{Key: "team"})))
+		if w.Code != want || w.Header().Get("x-perigee-class") != "invalid" {
+			t.Errorf("%v: %d %s", err, w.Code, w.Body)
+		}
 	}
 }
 
