@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"perigee"
 )
@@ -41,8 +42,9 @@ type WriteResult struct {
 // process is killed. Permissions, access control lists, owner (where the user may), byte order mark, UTF-16 and CR LF line ends are
 // kept; set-user-ID bits are not. A link inside the roots stays, and its target is replaced. Other hard links keep the old content.
 //
-// Of two writes with the same expected hash through Tools of one New, one fails. Programs other than perigee can still change the
-// file in the moment between the last comparison and the replacement.
+// Of two writes with the same expected hash one fails, also if another process of perigee makes it: the directory is locked from the
+// last comparison to the replacement, where the system and the file system can. Other programs can still change the file in that
+// moment.
 func (t *Tools) Write(ctx context.Context, in WriteInput) (*WriteResult, error) {
 	if !t.write {
 		return nil, perigee.Errorf(perigee.ClassForbidden, "writing is turned off").
@@ -244,7 +246,7 @@ var temporaryName = regexp.MustCompile(`^\.perigee-[0-9a-f]{32}\.tmp$`)
 // replace writes a file next to the old one and renames it.
 func (r *replacement) replace(ctx context.Context, data []byte) error {
 	w := r.walk
-	dir, name := w.top().dir, w.name
+	dir := w.top().dir
 	random := make([]byte, 16)
 	_, _ = rand.Read(random)
 	temporary := ".perigee-" + hex.EncodeToString(random) + ".tmp"
@@ -252,26 +254,66 @@ func (r *replacement) replace(ctx context.Context, data []byte) error {
 		return err
 	}
 	defer func() { _ = dir.Remove(temporary) }() // unless it was renamed
-	if r.in.ExpectedSHA256 != nil {
-		if err := r.compareAgain(ctx); err != nil {
-			return err
-		}
-	}
-	var err error
-	if r.in.ExpectedSHA256 != nil && r.old == nil {
-		err = publish(dir, temporary, name)
-		if errors.Is(err, fs.ErrExist) {
-			if err := errors.Join(r.look(ctx), r.compare()); err != nil {
-				return err
-			}
-		}
-	} else {
-		err = dir.Rename(temporary, name)
-	}
+	err := r.rename(ctx, temporary)
 	if err == nil {
 		syncDir(dir)
 	}
 	return err
+}
+
+// rename gives the temporary file its name, unless the file is no longer what the caller expects.
+func (r *replacement) rename(ctx context.Context, temporary string) error {
+	dir, name := r.walk.top().dir, r.walk.name
+	unlock, err := lockDir(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if r.in.ExpectedSHA256 == nil {
+		return dir.Rename(temporary, name)
+	}
+	if err := r.compareAgain(ctx); err != nil {
+		return err
+	}
+	if r.old != nil {
+		return dir.Rename(temporary, name)
+	}
+	err = publish(dir, temporary, name)
+	if errors.Is(err, fs.ErrExist) {
+		if err := errors.Join(r.look(ctx), r.compare()); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// How long a write waits for another process, and how often it looks.
+const (
+	lockPatience = 10 * time.Second
+	lockPoll     = 5 * time.Millisecond
+)
+
+// lockDir keeps other processes of perigee from replacing files in a directory, until unlock is called or the process ends. It leaves
+// no file there. What cannot be locked is written without a lock.
+func lockDir(ctx context.Context, dir *os.Root) (unlock func(), err error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return func() {}, nil
+	}
+	unlock = func() { _ = f.Close() }
+	for start := time.Now(); isHeld(tryLock(f)); {
+		if time.Since(start) > lockPatience {
+			unlock()
+			return nil, perigee.Errorf(perigee.ClassUnavailable, "another program has locked the directory; nothing was written").WithHint("try again")
+		}
+		select {
+		case <-ctx.Done():
+			unlock()
+			return nil, perigee.AsError(ctx.Err())
+		case <-time.After(lockPoll):
+		}
+	}
+	return unlock, nil
 }
 
 // fill writes the temporary file. If it fails, there is none.
