@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,18 +32,29 @@ func readTool() *tool {
 // readTexts are the text of a file, and how to get the rest of it.
 func readTexts(in filetool.ReadInput, out *filetool.ReadResult) []string {
 	if out.Encoding != "" {
-		return []string{fmt.Sprintf("%s is not a text file. Its beginning is in the structured result, as %s.", out.Path, out.Encoding)}
+		part := "content"
+		if out.Truncated {
+			part = "beginning"
+		}
+		return []string{fmt.Sprintf("%s is not a text file. Its %s is in the structured result, as %s.", out.Path, part, out.Encoding)}
 	}
 	if out.Lines == 0 && in.Offset > 1 && out.TotalLines != nil {
 		return []string{fmt.Sprintf("There are no lines from %d on: %s ends with line %d.", in.Offset, out.Path, *out.TotalLines)}
 	}
-	texts := []string{out.Content}
-	if out.Truncated {
-		first := max(in.Offset, 1)
-		texts = append(texts, fmt.Sprintf("These are lines %d to %d of %s, cut where they are too long. Read on with offset %d.",
-			first, first+out.Lines-1, out.Path, first+out.Lines))
+	if !out.Truncated {
+		return []string{out.Content}
 	}
-	return texts
+	first := max(in.Offset, 1)
+	last := first + out.Lines - 1
+	var hint strings.Builder
+	fmt.Fprintf(&hint, "These are lines %d to %d of %s.", first, last, out.Path)
+	if !strings.HasSuffix(out.Content, "\n") {
+		fmt.Fprintf(&hint, " Line %d is too long and cut; its rest cannot be read.", last)
+	}
+	if out.TotalLines == nil || *out.TotalLines > last {
+		fmt.Fprintf(&hint, " Read on with offset %d.", last+1)
+	}
+	return []string{out.Content, hint.String()}
 }
 
 func writeTool() *tool {
