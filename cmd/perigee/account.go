@@ -152,7 +152,7 @@ func removeAccount(ctx context.Context, r *accountRun) error {
 	email := r.account().Email
 	if !r.yes && r.env.Input() == cli.TerminalInput {
 		if rows, err := r.control.Accounts(ctx); err == nil && r.exists(rows) {
-			r.env.Say("%s and its refresh token will be deleted; using it again takes a new sign-in", terminal.Printable(email))
+			r.env.Say("%s and its refresh token will be deleted; using it again requires a new sign-in", terminal.Printable(email))
 			if err := r.env.Confirm(ctx, "remove it?", "pass --yes"); err != nil {
 				return err
 			}

@@ -132,7 +132,7 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 		return config.Upstream{}, cli.Usagef("login: no upstream of kind antigravity is configured; " +
 			"with an API key (kind: gemini, recommended) there is nothing to sign in to")
 	case r.upstream == "":
-		return config.Upstream{}, cli.Usagef("login: say which upstream with --upstream: %s", strings.Join(known, ", "))
+		return config.Upstream{}, cli.Usagef("login: several upstreams have accounts; choose one with --upstream: %s", strings.Join(known, ", "))
 	}
 	return config.Upstream{}, cli.Usagef("login: upstream %q has no sign-in; --upstream takes %s", r.upstream, strings.Join(known, ", "))
 }
@@ -154,7 +154,7 @@ func (r *loginRun) signIn(ctx context.Context, login *accounts.Login) (*accounts
 		r.env.Say("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
 		progress.Step("waiting for the browser")
 	} else {
-		r.env.Say("if the browser ends on a page that cannot be reached, paste its address here and press Enter")
+		r.env.Say("if the browser stops at a page that it cannot load, paste its address here and press Enter")
 		go r.readPasted(waiting, cancel, login) // nothing is drawn over what the person types
 	}
 	user, err := login.Wait(waiting, func(step string) { progress.Step("%s", step) })
@@ -204,7 +204,7 @@ func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFun
 	case ctx.Err() != nil:
 	case r.paste:
 		if err == nil || err == io.EOF {
-			err = errors.New("nothing that was pasted completes the sign-in")
+			err = errors.New("no pasted address completed the sign-in")
 		}
 		cancel(perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithHint("run perigee login again"))
 	default:
@@ -229,12 +229,12 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	}
 	rows, err := control.ImportAccounts(ctx, user.Import)
 	if err != nil {
-		return fmt.Errorf("%s is signed in, but cannot be kept: %w", user.Email, err)
+		return fmt.Errorf("%s is signed in, but cannot be stored: %w", user.Email, err)
 	}
 	switch {
 	case user.State == perigee.AccountVerification:
 		if user.Link != "" {
-			r.env.Say("the provider wants this account verified first; open this page in a browser that is signed in to it:")
+			r.env.Say("the provider requires verification of this account; open this page in a browser that is signed in to it:")
 			fmt.Fprintln(r.env.Stderr, terminal.Printable(user.Link))
 		}
 		return perigee.Errorf(perigee.ClassVerification, "%s: %s", user.Email, perigee.AsError(user.Trouble).Message).

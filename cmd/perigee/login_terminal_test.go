@@ -36,7 +36,7 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for typed, want := range map[string]string{
-		"yes\n\x04": "nothing that was pasted completes the sign-in", "YES \n\x04": "nothing that was pasted completes the sign-in",
+		"yes\n\x04": "no pasted address completed the sign-in", "YES \n\x04": "no pasted address completed the sign-in",
 		"y\n": "nothing was done: the answer was not yes", "\n": "nothing was done", "no\n": "nothing was done", "yes please\n": "nothing was done",
 	} {
 		terminal, person := newTerminal(t)

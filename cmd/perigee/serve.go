@@ -74,7 +74,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	case <-ctx.Done():
 	case err := <-d.Failed():
 		d.Stop(ctx)
-		return fmt.Errorf("listening broke off: %w", err)
+		return fmt.Errorf("the listener failed: %w", err)
 	}
 	// Open responses may finish, until the configured time is over or a second signal arrives.
 	draining, cancel := context.WithTimeout(context.Background(), d.StopTime())

@@ -136,7 +136,7 @@ func background(ctx context.Context, env *cli.Env) error {
 			return nil
 		case err := <-d.Failed():
 			stop(d)
-			return fmt.Errorf("listening broke off: %w", err)
+			return fmt.Errorf("the listener failed: %w", err)
 		case <-time.After(leaseTime):
 		}
 		if ended, err := endIfUnused(ctx, d, leases); ended || err != nil {

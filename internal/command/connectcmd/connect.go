@@ -44,7 +44,7 @@ func Connect(ctx context.Context, env *cli.Env, args []string) error {
 	case len(names) > 0 && env.JSON:
 		return cli.Usagef("connect: --json is for the list of clients, without a name")
 	case o.undo && (o.print || o.model != ""):
-		return cli.Usagef("connect: --undo goes with no other flag but --yes")
+		return cli.Usagef("connect: --undo accepts no other flag except --yes")
 	}
 	if len(names) == 0 {
 		return list(ctx, env)
@@ -176,7 +176,7 @@ func (s *setup) write(ctx context.Context) error {
 	if plan.Secret() {
 		s.env.Say("the secret of key %s is in this file, which only you can read now; do not publish it", s.keyName)
 	}
-	s.env.Say("perigee connect %s --undo restores what was there", s.client.Name)
+	s.env.Say("perigee connect %s --undo restores the previous settings", s.client.Name)
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (s *setup) confirm(ctx context.Context) error {
 		return nil
 	}
 	if s.env.Input() != cli.TerminalInput {
-		return cli.Usagef("connect: nothing was written: stdin is not a terminal; --yes writes without a question")
+		return cli.Usagef("connect: nothing was written: stdin is not a terminal; pass --yes to write without asking")
 	}
 	return s.env.Confirm(ctx, "write these settings?", "add --yes")
 }

@@ -23,7 +23,7 @@ const probeTime = 90 * time.Second
 func (s *setup) prove(ctx context.Context) error {
 	overrides := s.client.Overrides(s.machine, s.target)
 	for _, o := range overrides {
-		s.env.Say("warning: %s counts before these settings", o)
+		s.env.Say("warning: %s overrides these settings", o)
 	}
 	if s.options.noProbe {
 		return nil
@@ -38,7 +38,7 @@ func (s *setup) prove(ctx context.Context) error {
 	if err != nil || !s.running || !s.client.CanProbe() {
 		return nil
 	}
-	s.env.Say("asking %s for one word, which uses a few tokens; --no-probe skips this", s.client.Title)
+	s.env.Say("testing %s with a short prompt, which uses a few tokens; --no-probe skips this", s.client.Title)
 	since, asWritten := time.Now(), s.store.AsWritten(s.client.Name)
 	said, failed := s.ask(ctx, program)
 	if asWritten { // or else undo would take what the client adds for a change of the user
@@ -58,8 +58,8 @@ func (s *setup) prove(ctx context.Context) error {
 		if len(overrides) > 0 {
 			why = strings.Join(overrides, ", ") + " may have won"
 		}
-		return perigee.Errorf(perigee.ClassUnavailable, "%s did not ask perigee: %s%s", s.client.Title, why, quoteLast(said)).
-			WithHint("start %s once and answer its questions, or take the settings out with perigee connect %s --undo", s.client.Program, s.client.Name)
+		return perigee.Errorf(perigee.ClassUnavailable, "%s did not call perigee: %s%s", s.client.Title, why, quoteLast(said)).
+			WithHint("start %s once and answer its questions, or remove the settings with perigee connect %s --undo", s.client.Program, s.client.Name)
 	case row.Class != "":
 		return perigee.Errorf(perigee.ClassUnavailable, "%s reaches perigee, but its call failed: %s", s.client.Title, row.Class).
 			WithHint("perigee trace show %s has the reason", row.ID)

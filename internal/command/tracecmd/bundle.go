@@ -70,7 +70,7 @@ func fetchBundle(ctx context.Context, client *remote.Client, id string, to *os.F
 		return id, remote.Refusal(resp)
 	}
 	if _, err := io.Copy(to, resp.Body); err != nil {
-		return id, fmt.Errorf("the bundle broke off: %w", err)
+		return id, fmt.Errorf("the bundle was cut off: %w", err)
 	}
 	name := ""
 	if _, err := fmt.Sscanf(resp.Header.Get("Content-Disposition"), "attachment; filename=%q", &name); err == nil {

@@ -62,7 +62,7 @@ func (s *session) run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-s.lines.Broken():
 	case err = <-failed:
-		err = fmt.Errorf("mitm: listening broke off: %w", err)
+		err = fmt.Errorf("mitm: the listener failed: %w", err)
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
