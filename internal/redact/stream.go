@@ -9,7 +9,7 @@ package redact
 //   - in base64 of any text that it is a part of, as in basic authentication.
 //
 // Secrets of less than eight characters are found as they are, and only where they are words of their own. A secret that is spread
-// over several strings, such as the text deltas of a stream of events, is not found.
+// over several strings, such as the text deltas of a stream of events, is not found; Deltas is for that.
 //
 // The end of the text is held back while it may be the beginning of a secret. It takes one pass over the text, however many
 // secrets there are, and allocates nothing if no secret is found.

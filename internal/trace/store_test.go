@@ -148,6 +148,40 @@ func follow(w perigee.Watcher) {
 	w.Body(perigee.TapClientAnswer, []byte("lo\n\n"))
 }
 
+// What a model spells over several events is found when the call has ended, also in the provider's own chunks.
+func TestSecretsSpelledOverEventsAreRedacted(t *testing.T) {
+	r := newRig(t, func(o *trace.Options) {
+		o.Redactor = func() *redact.Redactor { return redact.New(perigee.NewSecret("the-secret-key")) }
+	})
+	for id, frames := range map[string]bool{"events": false, "frames": true} {
+		w := r.begin(t, id, nil)
+		w.Body(perigee.TapClientRequest, []byte(`{"model":"gpt-4o"}`))
+		w.Body(perigee.TapProviderRequest, []byte(`{}`))
+		for _, text := range []string{"it is the-", "secret", "-key."} {
+			chunk := fmt.Sprintf(`{"candidates":[{"content":{"parts":[{"text": %q}]}}]}`, text)
+			w.Body(perigee.TapProviderAnswer, []byte("data: "+chunk+"\r\n\r\n"))
+			if frames {
+				w.Event(&perigee.Event{Kind: perigee.EventFrame, Frame: []byte(chunk)})
+			} else {
+				w.Event(&perigee.Event{Kind: perigee.EventText, Text: text})
+			}
+			w.Body(perigee.TapClientAnswer, []byte(fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)))
+		}
+		end(w, id, nil)
+		got := r.read(t, id)
+		for _, name := range []string{"events.jsonl", "client_response.txt", "upstream_response.sse"} {
+			var text string
+			wait(t, name, func() bool { text = content(t, got, name); return strings.Contains(text, "it is [redacted]") })
+			if strings.Contains(text, "secret") || !strings.Contains(text, `"."`) || strings.Count(text, "[redacted]") != 1 {
+				t.Errorf("%s of %s: %s", name, id, text)
+			}
+		}
+		if files, _ := os.ReadDir(got.Dir); len(files) != 6 {
+			t.Errorf("files %v", files)
+		}
+	}
+}
+
 func TestACallHasItsFiles(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.begin(t, "c1", &perigee.Origin{Method: "POST", Path: "/v1/chat/completions?key=anything&x=1", Replay: perigee.Replay{Of: "c0"},

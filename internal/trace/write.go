@@ -70,6 +70,9 @@ func (w *watcher) flush(r *redact.Redactor) {
 	for _, p := range b.files {
 		w.writeFile(dir, r, p)
 	}
+	if b.ended && b.done {
+		w.redactDeltas(dir, r)
+	}
 	w.writeMeta(dir, r, &b)
 	if b.ended && b.done {
 		w.entry.open = false
@@ -162,6 +165,39 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 	}
 	w.writeOut(dir, f, out)
 	s.disk.scratch = out
+}
+
+// maxJoined is the size of the files that redactDeltas reads.
+const maxJoined = 16 << 20
+
+// redactDeltas removes secrets that the answer of a call spells over several events: while the call runs, nothing but the bytes of
+// each file is searched. It reads events.jsonl, and further files only if that has such a secret.
+func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor) {
+	if w.events == nil || !w.events.created || w.events.written > maxJoined {
+		return
+	}
+	if events, err := dir.ReadFile(EventsName); err != nil || !r.Spelled(events) {
+		return
+	}
+	list := []*file{w.events, w.answer}
+	for _, e := range w.exchanges {
+		list = append(list, e.answer)
+	}
+	for _, f := range list {
+		if f == nil || !f.created || f.written > maxJoined {
+			continue
+		}
+		text, err := dir.ReadFile(f.name)
+		if err != nil {
+			continue
+		}
+		clean := r.Deltas(text)
+		if err = replace(dir, f.name, clean); err != nil {
+			w.store.warn("trace not redacted", "file", filepath.Join(w.store.opts.Dir, w.path(), f.name), "error", err)
+			continue
+		}
+		w.store.ring.grow(w.entry, int64(len(clean)-len(text)))
+	}
 }
 
 func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {

@@ -1,0 +1,150 @@
+package redact
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Spelled reports whether the texts in a stream of events have a secret once they are joined: the values of all members named text,
+// in lines of JSON or in server-sent events.
+func (r *Redactor) Spelled(stream []byte) bool {
+	if !r.knowsAny() {
+		return false
+	}
+	key := []byte(`"text":`)
+	joined := make([]byte, 0, len(stream)/2)
+	for {
+		i := bytes.Index(stream, key)
+		if i < 0 {
+			return len(joined) > 0 && r.Finds(joined)
+		}
+		stream = bytes.TrimLeft(stream[i+len(key):], " ")
+		if end := stringEnd(stream); end > 0 {
+			joined = append(joined, stream[1:end]...)
+			stream = stream[end:]
+		}
+	}
+}
+
+// Deltas returns a stream of events without the secrets that are spread over the values of a member in several of them, such as
+// the text deltas of an answer: the first value has the mark, and the later ones lose their part. Values are joined by the name of
+// their member, wherever it is. What is no string of JSON is left as it is.
+func (r *Redactor) Deltas(stream []byte) []byte {
+	if !r.knowsAny() {
+		return stream
+	}
+	values, order := map[string][]span{}, []string{}
+	eachMember(stream, func(name []byte, value span) {
+		if _, known := values[string(name)]; !known {
+			order = append(order, string(name))
+		}
+		values[string(name)] = append(values[string(name)], value)
+	})
+	var parts []span // of secrets, in the stream
+	var marks []int  // where secrets begin
+	for _, name := range order {
+		found, begins := r.spread(stream, values[name])
+		parts, marks = append(parts, found...), append(marks, begins...)
+	}
+	if len(parts) == 0 {
+		return stream
+	}
+	slices.SortFunc(parts, func(a, b span) int { return a.start - b.start })
+	var out []byte
+	at := 0
+	for _, p := range parts {
+		out = append(out, stream[at:p.start]...)
+		if slices.Contains(marks, p.start) {
+			out = append(out, r.mark...)
+		}
+		at = p.end
+	}
+	return append(out, stream[at:]...)
+}
+
+// spread returns the parts of secrets that lie in more than one of the values, and where the first part of each begins.
+func (r *Redactor) spread(stream []byte, values []span) (parts []span, begins []int) {
+	if len(values) < 2 {
+		return nil, nil
+	}
+	var joined []byte
+	offsets := make([]int, len(values)) // of the values in joined
+	for i, v := range values {
+		offsets[i] = len(joined)
+		joined = append(joined, stream[v.start:v.end]...)
+	}
+	memory := searches.Get().(*search)
+	defer searches.Put(memory)
+	secrets, _ := r.index().find(memory, joined, [2]byte{}, true)
+	for _, s := range secrets {
+		first, _ := slices.BinarySearchFunc(offsets, s.start+1, func(offset, at int) int { return offset - at })
+		n := len(parts)
+		for i := first - 1; i < len(values) && offsets[i] < s.end; i++ {
+			size := values[i].end - values[i].start
+			from, to := max(s.start-offsets[i], 0), min(s.end-offsets[i], size)
+			if from < to {
+				parts = append(parts, span{values[i].start + from, values[i].start + to})
+			}
+		}
+		if len(parts) > n {
+			begins = append(begins, parts[n].start)
+		}
+	}
+	return parts, begins
+}
+
+// eachMember calls visit with the members of JSON objects whose values are strings, and where the values are, without quotes. It
+// looks at each line on its own.
+func eachMember(stream []byte, visit func(name []byte, value span)) {
+	for start := 0; start < len(stream); {
+		line := stream[start:]
+		if end := bytes.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end+1]
+		}
+		for i := 0; ; {
+			quote := bytes.IndexByte(line[i:], '"')
+			if quote < 0 {
+				break
+			}
+			i += quote
+			size := stringEnd(line[i:])
+			if size < 0 {
+				break
+			}
+			name := line[i+1 : i+size]
+			i += size + 1
+			after := bytes.TrimLeft(line[i:], " \t")
+			if len(after) == 0 || after[0] != ':' {
+				continue
+			}
+			after = bytes.TrimLeft(after[1:], " \t")
+			i = len(line) - len(after)
+			if size = stringEnd(after); size > 0 {
+				visit(name, span{start + i + 1, start + i + size})
+				i += size + 1
+			}
+		}
+		start += len(line)
+	}
+}
+
+// stringEnd is where the closing quote of a string of JSON is; -1: the text does not begin with a string.
+func stringEnd(text []byte) int {
+	if len(text) == 0 || text[0] != '"' {
+		return -1
+	}
+	for i := 1; ; i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		i += n
+		backslashes := 0
+		for text[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return i
+		}
+	}
+}
