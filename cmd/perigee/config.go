@@ -106,22 +106,19 @@ func showConfig(env *cli.Env, src config.Sources) error {
 		values = condensed(values)
 	}
 	err := cli.List(env, values, []string{"KEY", "VALUE", "ORIGIN"}, func(v config.Value) []any {
-		if v.Unused {
-			v.Origin += " (not in this version)"
-		}
 		return []any{v.Key, v.Value, v.Origin}
 	})
 	return errors.Join(err, problems)
 }
 
-// condensed makes one row of each client key, and leaves out defaults of settings that this version does not use.
+// condensed makes one row of each client key, without defaults.
 func condensed(values []config.Value) (rows []config.Value) {
 	for _, v := range values {
 		item, name, inKey := strings.Cut(v.Key, "].")
 		inKey = inKey && strings.HasPrefix(item, "keys[")
 		last := len(rows) - 1
 		switch {
-		case v.Origin == "default" && (v.Unused || inKey && name != "name"):
+		case v.Origin == "default" && inKey && name != "name":
 		case inKey && name == "name":
 			v.Key = item + "]"
 			rows = append(rows, v)

@@ -290,11 +290,6 @@ func (c *Conn) Recent(ctx context.Context, limit int) (json.RawMessage, error) {
 	return r, err
 }
 
-// Show shows a conversation in the window.
-func (c *Conn) Show(ctx context.Context, conversation string) error {
-	return c.do(ctx, "ui/show", object{"conversation": conversation}, &struct{}{})
-}
-
 // do makes a call whose errors callers get.
 func (c *Conn) do(ctx context.Context, method string, params, result any) error {
 	err := c.call(ctx, method, params, result)

@@ -388,9 +388,6 @@ func TestSubmitRecentAndShow(t *testing.T) {
 	if err != nil || string(recent) != `{"conversations":[{"id":"c1","modified":"2026-11-16T10:00:00Z","status":"idle","title":"one","workspace":"/w"}]}` {
 		t.Errorf("%s, %v", recent, err)
 	}
-	if err := c.Show(t.Context(), "c1"); err != nil {
-		t.Error(err)
-	}
 	w.Kill()
 	if _, err := c.Recent(t.Context(), 0); err == nil {
 		t.Error("no error")

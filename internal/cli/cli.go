@@ -22,7 +22,6 @@ import (
 // A Program is a table of commands.
 type Program struct {
 	Commands []Command // in the order of the help text
-	Later    []string  // commands and subcommands that are announced and not in this version; nothing is suggested for them
 	Help     fs.FS     // has help/NAME.txt for each command, and help/perigee.txt
 	Version  string    // as perigee version prints it
 }
@@ -139,9 +138,6 @@ func (p *Program) find(name string) (*Command, error) {
 			return &p.Commands[i], nil
 		}
 		known = append(known, c.Name)
-	}
-	if slices.Contains(p.Later, name) {
-		return nil, Usagef("perigee %s is not in this version; perigee help lists the commands that are", name)
 	}
 	if near := match.Nearest(name, known, 1); len(near) > 0 {
 		return nil, Usagef("no command %q; did you mean perigee %s?", name, near[0])

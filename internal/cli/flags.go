@@ -109,8 +109,6 @@ func (e *Env) Subcommand(args []string) (string, error) {
 			return "", err
 		}
 		return "", Usagef("%s: use %s first; perigee help %[1]s has details", name, use)
-	case slices.Contains(e.Program.Later, name+" "+args[0]):
-		return "", Usagef("%s: %s is not in this version; use %s", name, args[0], use)
 	}
 	if near := match.Nearest(args[0], known, 1); len(near) > 0 {
 		use += "; did you mean perigee " + name + " " + near[0] + "?"

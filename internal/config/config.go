@@ -22,8 +22,7 @@ import (
 //
 // Tags: yaml is the key; default the value if no source sets it, kind_default the value for a kind of upstream (kind=value); enum
 // the allowed values; format the check of a text (see value.Check), with ? if it may be empty; min and max the bounds; required for
-// keys that list items must have; kinds the upstreams that have the key; example a value for the manual; later: * if this version
-// does not use the key.
+// keys that list items must have; kinds the upstreams that have the key; example a value for the manual.
 type Config struct {
 	// The address to listen on, as host:port. Port 0 selects a free port. An address that other machines can reach requires at
 	// least one entry in keys.

@@ -23,9 +23,6 @@ func TestReferenceExample(t *testing.T) {
 	w.line("# # yaml-language-server: $schema=perigee.schema.json")
 	w.prose("", "Secrets are written as env:NAME (an environment variable), file:PATH (the content of a file) or literally.")
 	for _, f := range field.Of(reflect.TypeFor[Config]()) {
-		if !hasEffect(f) {
-			continue
-		}
 		w.line("")
 		w.prose("", explain(f))
 		if f.Name == "listen" {
@@ -105,7 +102,7 @@ func (w *exampleWriter) items(indent string, f *field.Field, upstreams bool) {
 // fields writes the fields of a mapping, those of upstreams for a kind. An indent that ends in - is for the first field only.
 func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 	for _, f := range field.Of(t) {
-		if !hasEffect(f) || kind != "" && !f.Belongs(kind) {
+		if kind != "" && !f.Belongs(kind) {
 			continue
 		}
 		rest := strings.Replace(indent, "-", " ", 1)

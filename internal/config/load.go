@@ -432,15 +432,14 @@ func (l *loader) isSet(key string) bool {
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"-"`
-	Typed  any    `json:"value"`            // Value as a bool, a number, an empty list or map if it is one, otherwise the text
-	Origin string `json:"origin"`           // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
-	Unused bool   `json:"unused,omitempty"` // this version does not use it
+	Typed  any    `json:"value"`  // Value as a bool, a number, an empty list or map if it is one, otherwise the text
+	Origin string `json:"origin"` // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
 }
 
 // Values lists every setting in the order of the file. An empty list is one value, "[]".
 func (l *Loaded) Values() (list []Value) {
 	field.Walk(l.Config, func(s field.Setting) bool {
-		v := Value{Key: s.Key, Origin: fromDefault, Unused: s.Unused}
+		v := Value{Key: s.Key, Origin: fromDefault}
 		if origin, ok := l.Origins[s.Key]; ok {
 			v.Origin = origin.String()
 		}

@@ -59,9 +59,6 @@ func run(archive *txtar.Archive) map[string]string {
 	var values, all strings.Builder
 	for _, v := range loaded.Values() {
 		line := fmt.Sprintf("%s = %s (%s)\n", v.Key, filepath.ToSlash(v.Value), v.Origin)
-		if v.Unused {
-			line = fmt.Sprintf("%s = %s (%s, unused)\n", v.Key, filepath.ToSlash(v.Value), v.Origin)
-		}
 		all.WriteString(line)
 		if v.Origin != fromDefault {
 			values.WriteString(line)

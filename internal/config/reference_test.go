@@ -84,18 +84,10 @@ Refer to it in the first line of the file:
 func reference() string {
 	var contents, body strings.Builder
 	contents.WriteString("Contents: [the file](#the-file), [editors](#completion-in-your-editor)")
-	var later []string
 	for _, f := range field.Of(reflect.TypeFor[Config]()) {
-		if !hasEffect(f) {
-			later = append(later, "`"+f.Name+"`")
-			continue
-		}
 		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.Name)
 		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.Name, paragraph(explain(f)))
 		entry(&body, f, f.Name, true)
-	}
-	if len(later) > 0 {
-		fmt.Fprintf(&body, "\n## Reserved keys\n\n%s is accepted but has no effect in this version.\n", strings.Join(later, " and "))
 	}
 	return fmt.Sprintf(referenceIntro, paragraph(contents.String()+".")) + body.String()
 }
@@ -144,9 +136,7 @@ func entry(b *strings.Builder, f *field.Field, key string, top bool) {
 	fmt.Fprintf(b, "\n%s\n", paragraph(strings.Join(facts, "; ")+"."))
 	if field.IsMapping(inner) {
 		for _, in := range field.Of(inner) {
-			if hasEffect(in) {
-				entry(b, in, key+items+"."+in.Name, false)
-			}
+			entry(b, in, key+items+"."+in.Name, false)
 		}
 	}
 }

@@ -42,18 +42,11 @@ func (l *loader) validate() {
 // upstreamHint is the hint for an upstream that does not exist.
 const upstreamHint = "kind gemini, with an API key, is the recommended source"
 
-const notInThisVersion = "not in this version"
-
-// checkFields reports required values that are missing, and values without an effect.
+// checkFields reports required values that are missing.
 func (l *loader) checkFields() {
 	field.Walk(l.Config, func(s field.Setting) bool {
-		origin, isSet := l.Origins[s.Key]
-		switch {
-		case s.Item:
-		case s.Field.Required && !isSet:
+		if !s.Item && s.Field.Required && !l.isSet(s.Key) {
 			l.problem(s.Key, fmt.Sprintf("%s needs %s", field.Parent(s.Key), s.Field.Name), "add "+s.Field.Name+": "+field.ExampleOf(s.Field))
-		case s.Field.Unused && isSet, s.Unused && isSet && origin.Line == 0: // of a mapping in the file, one warning is enough
-			l.warn(s.Key, "%s has no effect: it is %s", s.Key, notInThisVersion)
 		}
 		return true
 	})

@@ -90,7 +90,7 @@ func (v *visit) config() error {
 			page.Sections = append(page.Sections, pages.ConfigSection{Name: name})
 		}
 		s := &page.Sections[len(page.Sections)-1]
-		s.Values = append(s.Values, pages.ConfigValue{Key: value.Key, Value: value.Value, Origin: value.Origin, Set: set, Unused: value.Unused})
+		s.Values = append(s.Values, pages.ConfigValue{Key: value.Key, Value: value.Value, Origin: value.Origin, Set: set})
 	}
 	return v.render(200, "Configuration", "config", page)
 }

@@ -119,16 +119,7 @@ func Destination(ctx context.Context) string {
 	if c := connOf(ctx); c != nil {
 		return c.destination
 	}
-	destination, _ := ctx.Value(destinationKey{}).(string)
-	return destination
-}
-
-type destinationKey struct{}
-
-// WithDestination returns a context whose requests NewTransport sends to an address, as ip:port, whatever the host of their URL
-// resolves to.
-func WithDestination(ctx context.Context, address string) context.Context {
-	return context.WithValue(context.WithValue(ctx, connKey{}, nil), destinationKey{}, address)
+	return ""
 }
 
 // noteState takes from net/http whether a connection waits for a request.

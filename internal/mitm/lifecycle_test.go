@@ -286,7 +286,7 @@ func TestRedirectedConnectionsGoToTheirDestination(t *testing.T) {
 				server := g.server(http2, func(w http.ResponseWriter, r *http.Request) {
 					_, _ = fmt.Fprint(w, name, " ", r.Host, " ", r.ProtoMajor)
 				}, "api.example.org")
-				ctx := WithDestination(t.Context(), server.Listener.Addr().String())
+				ctx := context.WithValue(t.Context(), connKey{}, &clientConn{destination: server.Listener.Addr().String()})
 				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.org/", nil)
 				version := 1
 				if http2 {

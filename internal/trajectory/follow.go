@@ -34,19 +34,6 @@ type Follower struct {
 	Patience time.Duration // how long the source may fail; default 60 s
 }
 
-// Follow follows a conversation from a cursor on, which it keeps current, until the end of a turn.
-func Follow(ctx context.Context, r Reader, cascade string, cursor *Cursor) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		f := Follower{Reader: r, Cascade: cascade, Cursor: *cursor}
-		for event, err := range f.Events(ctx) {
-			*cursor = f.Cursor
-			if !yield(event, err) {
-				return
-			}
-		}
-	}
-}
-
 // Events yields what happens. The last event is KindDone, unless there is an error: the source fails for longer than Patience, does
 // not know the conversation, or ctx has ended.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {

@@ -41,6 +41,19 @@ func play(c *conversation, ops []op, executor bool) {
 	})
 }
 
+// followFrom follows a conversation from a cursor on, which it keeps current, until the end of a turn.
+func followFrom(ctx context.Context, r Reader, cascade string, cursor *Cursor) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f := Follower{Reader: r, Cascade: cascade, Cursor: *cursor}
+		for event, err := range f.Events(ctx) {
+			*cursor = f.Cursor
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
 // follow follows a conversation to the end of the turn, and returns what a caller knows then. With interrupt, each run ends after
 // so many events, and the next continues with a cursor that was JSON in between.
 func follow(ctx context.Context, r Reader, interrupt int) (seen view, done Event, err error) {
@@ -48,7 +61,7 @@ func follow(ctx context.Context, r Reader, interrupt int) (seen view, done Event
 	var cursor Cursor
 	for {
 		left := interrupt
-		for e, err := range Follow(ctx, r, "cascade", &cursor) {
+		for e, err := range followFrom(ctx, r, "cascade", &cursor) {
 			if err != nil {
 				return seen, done, err
 			}
@@ -118,7 +131,7 @@ func outcome(t *testing.T, cursor Cursor, stream bool, script ...state) (events 
 			}
 		}()
 		began := time.Now()
-		for e, err := range Follow(t.Context(), &source{c: c, stream: stream}, "cascade", &cursor) {
+		for e, err := range followFrom(t.Context(), &source{c: c, stream: stream}, "cascade", &cursor) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -252,7 +265,7 @@ func TestStreamsSaveReadings(t *testing.T) {
 			}()
 			text := 0
 			var cursor Cursor
-			for e, err := range Follow(t.Context(), s, "cascade", &cursor) {
+			for e, err := range followFrom(t.Context(), s, "cascade", &cursor) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -285,7 +298,7 @@ func TestFailingSources(t *testing.T) {
 			began := time.Now()
 			var cursor Cursor
 			var got error
-			for _, err := range Follow(t.Context(), broken{test.err}, "cascade", &cursor) {
+			for _, err := range followFrom(t.Context(), broken{test.err}, "cascade", &cursor) {
 				got = err
 			}
 			if took := time.Since(began); !errors.Is(got, test.err) || took < test.took || took > test.took+3*time.Second {
@@ -298,7 +311,7 @@ func TestFailingSources(t *testing.T) {
 		defer cancel()
 		var cursor Cursor
 		var got error
-		for _, err := range Follow(ctx, broken{errBroken}, "cascade", &cursor) {
+		for _, err := range followFrom(ctx, broken{errBroken}, "cascade", &cursor) {
 			got = err
 		}
 		if !errors.Is(got, context.DeadlineExceeded) {
@@ -335,7 +348,7 @@ func TestStreamsShowRevertsAndEndsAtOnce(t *testing.T) {
 		}()
 		seen := newView()
 		var cursor Cursor
-		for e, err := range Follow(t.Context(), &source{c: c, stream: true}, "cascade", &cursor) {
+		for e, err := range followFrom(t.Context(), &source{c: c, stream: true}, "cascade", &cursor) {
 			if err != nil {
 				t.Fatal(err)
 			}

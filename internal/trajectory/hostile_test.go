@@ -55,7 +55,7 @@ func TestAStatusThatFlapsEndsTheTurn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var cursor Cursor
-		for e, err := range Follow(ctx, h, "c", &cursor) {
+		for e, err := range followFrom(ctx, h, "c", &cursor) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestStepsThatNeverEndAreBounded(t *testing.T) {
 	}
 	var cursor Cursor
 	events := 0
-	for _, err := range Follow(t.Context(), h, "c", &cursor) {
+	for _, err := range followFrom(t.Context(), h, "c", &cursor) {
 		if err != nil {
 			if perigee.AsError(err).Class != perigee.ClassUnavailable || !strings.Contains(err.Error(), "have not ended") {
 				t.Errorf("got %v", err)

@@ -161,7 +161,7 @@ func TestASnapshotEndsBeforeTheNextTurn(t *testing.T) {
 	c.change(func() { c.steps, c.status = append(c.steps[:4:4], planner(stepDone, "second")), statusIdle })
 	var turn Turn
 	got.Cursor.Over = true
-	for event, err := range Follow(t.Context(), &source{c: c}, "id", &got.Cursor) {
+	for event, err := range followFrom(t.Context(), &source{c: c}, "id", &got.Cursor) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -460,8 +460,6 @@ func (c *client) handle(ctx context.Context, r request) {
 			list = list[:p.Limit]
 		}
 		c.reply(r.ID, map[string]any{"conversations": append([]map[string]any{}, list...)}, nil)
-	case "ui/show":
-		c.reply(r.ID, struct{}{}, nil)
 	default:
 		c.w.violation("%s", r.Method)
 		c.reply(r.ID, nil, &Error{Code: -32601, Message: "no method " + r.Method})

@@ -28,7 +28,6 @@ type Field struct {
 	Min, Max string
 	Required bool
 	Example  string
-	Unused   bool // this version does not use the field
 }
 
 // Of lists the fields of a struct in order, and is nil for other types. The result must not be changed.
@@ -50,22 +49,6 @@ func Of(t reflect.Type) []*Field {
 // known are the fields of structs by type. Tags are read once: a file may have thousands of the same structs.
 var known sync.Map
 
-// All are the fields of a struct and of all structs in it, by type.
-func All(root reflect.Type) map[reflect.Type][]*Field {
-	all := make(map[reflect.Type][]*Field)
-	var add func(t reflect.Type)
-	add = func(t reflect.Type) {
-		all[t] = Of(t)
-		for _, f := range all[t] {
-			if elem := ElemOf(f.Type); IsMapping(elem) {
-				add(elem)
-			}
-		}
-	}
-	add(root)
-	return all
-}
-
 func readTags(t reflect.Type, index int) *Field {
 	sf := t.Field(index)
 	list := func(tag string) []string {
@@ -74,7 +57,7 @@ func readTags(t reflect.Type, index int) *Field {
 	f := &Field{
 		Index: index, Name: sf.Tag.Get("yaml"), Path: t.Name() + "." + sf.Name, Type: sf.Type,
 		Enum: list("enum"), Kinds: list("kinds"), Format: sf.Tag.Get("format"), Min: sf.Tag.Get("min"), Max: sf.Tag.Get("max"),
-		Required: sf.Tag.Get("required") == "true", Example: sf.Tag.Get("example"), Unused: sf.Tag.Get("later") == "*",
+		Required: sf.Tag.Get("required") == "true", Example: sf.Tag.Get("example"),
 	}
 	if preset, ok := sf.Tag.Lookup("default"); ok {
 		f.Preset = &preset
@@ -123,28 +106,27 @@ func ElemOf(t reflect.Type) reflect.Type {
 
 // A Setting is a value in a configuration.
 type Setting struct {
-	Key    string // "upstreams[0].keys[1]"
-	Field  *Field // for an item of a list or map: the field of the list or map
-	Value  reflect.Value
-	Item   bool   // of a list or map
-	Unused bool   // this version does not use it
-	Kind   string // of the upstream whose field it is
+	Key   string // "upstreams[0].keys[1]"
+	Field *Field // for an item of a list or map: the field of the list or map
+	Value reflect.Value
+	Item  bool   // of a list or map
+	Kind  string // of the upstream whose field it is
 }
 
 // Walk visits everything in the struct that c points to in the order of the file, mappings and lists before their contents. Where
 // visit returns false, the contents are skipped. Of a mapping with a kind, Walk visits the fields of that kind.
 func Walk(c any, visit func(Setting) bool) {
-	walkFields(reflect.ValueOf(c).Elem(), "", false, visit)
+	walkFields(reflect.ValueOf(c).Elem(), "", visit)
 }
 
-func walkFields(v reflect.Value, key string, unused bool, visit func(Setting) bool) {
+func walkFields(v reflect.Value, key string, visit func(Setting) bool) {
 	kind := ""
 	if f := Find(Of(v.Type()), "kind"); f != nil {
 		kind = v.Field(f.Index).String()
 	}
 	for _, f := range Of(v.Type()) {
 		if f.Belongs(kind) {
-			walkValue(Setting{Key: Join(key, f.Name), Field: f, Value: v.Field(f.Index), Unused: unused || f.Unused, Kind: kind}, visit)
+			walkValue(Setting{Key: Join(key, f.Name), Field: f, Value: v.Field(f.Index), Kind: kind}, visit)
 		}
 	}
 }
@@ -157,7 +139,7 @@ func walkValue(s Setting, visit func(Setting) bool) {
 	item.Item = true
 	switch {
 	case IsMapping(s.Value.Type()):
-		walkFields(s.Value, s.Key, s.Unused, visit)
+		walkFields(s.Value, s.Key, visit)
 	case s.Value.Kind() == reflect.Slice:
 		for i := range s.Value.Len() {
 			item.Key, item.Value = ItemKey(s.Key, i), s.Value.Index(i)

@@ -111,7 +111,7 @@ func responseError(endpoint Endpoint, response *http.Response, body []byte) *per
 	return wire.error(endpoint, status)
 }
 
-// error is what a wireError means.
+// error is what a wireError means, also one that the language server passes on from the cloud.
 func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 	text := redact.New(endpoint.CSRF).Text(w.Message)
 	if err := known(status, text); err != nil {
@@ -122,15 +122,6 @@ func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 		said = strings.TrimSpace(w.Code + " " + http.StatusText(status))
 	}
 	return &perigee.Error{Class: w.class(status), Message: "the language server answered: " + said}
-}
-
-// ErrorFromText is the error that a text of the language server means, also one that it passes on from the cloud: the message of
-// a failed call, or of a step that failed. status is the HTTP status that it names beside the text; 0: none.
-func ErrorFromText(status int, text string) *perigee.Error {
-	if err := known(status, text); err != nil {
-		return err
-	}
-	return &perigee.Error{Class: wireError{}.class(status), Message: "the language server reported: " + clean(text)}
 }
 
 // known is the error that a text means by the tables of this package and of providererr, or nil.

@@ -71,8 +71,8 @@ func TestErrorsAreClassified(t *testing.T) {
 	}
 }
 
-// What the conversation says of an error that happened in it.
-func TestErrorFromText(t *testing.T) {
+// The text counts for more than the status, and may be all that there is.
+func TestTextsHaveAClass(t *testing.T) {
 	for _, e := range []struct {
 		status int
 		text   string
@@ -86,7 +86,7 @@ func TestErrorFromText(t *testing.T) {
 		{0, "the agent stopped", perigee.ClassUnavailable},
 		{0, "", perigee.ClassUnavailable},
 	} {
-		if err := ErrorFromText(e.status, e.text); err.Class != e.class {
+		if err := (wireError{Message: e.text}).error(Endpoint{}, e.status); err.Class != e.class {
 			t.Errorf("%d %q: class %s, want %s: %v", e.status, e.text, err.Class, e.class, err)
 		}
 	}
@@ -159,7 +159,7 @@ func FuzzErrors(f *testing.F) {
 
 // Hints name keys of the upstream: it has version, the gateway upstream has client_version.
 func TestHintsNameTheKeyOfTheUpstream(t *testing.T) {
-	err := ErrorFromText(404, `HTTP 404: {"error":{"code":404,"message":"Requested entity was not found.","status":"NOT_FOUND"}}`)
+	err := wireError{Message: `HTTP 404: {"error":{"code":404,"message":"Requested entity was not found.","status":"NOT_FOUND"}}`}.error(Endpoint{}, 404)
 	if err.Class != perigee.ClassNotFound || !strings.Contains(err.Hint, "a newer version") {
 		t.Errorf("%v, hint %q", err, err.Hint)
 	}

@@ -245,9 +245,9 @@ func (r *rig) converse(ctx context.Context, text string) {
 	_, err = r.client.Send(ctx, cascade, lsclient.Message{Text: "[[text: " + text + "]][[chunks: 3]]", Model: "MODEL_PLACEHOLDER_M18"})
 	check(t, err)
 	var said strings.Builder
-	var cursor trajectory.Cursor
+	follower := trajectory.Follower{Reader: r.client, Cascade: cascade}
 	reason := trajectory.Reason("")
-	for event, err := range trajectory.Follow(ctx, r.client, cascade, &cursor) {
+	for event, err := range follower.Events(ctx) {
 		check(t, err)
 		switch event.Kind {
 		case trajectory.KindText:

@@ -63,11 +63,6 @@ type Options struct {
 	Cache   string            // directory for results, created when needed; empty: the binary is run each time
 }
 
-// Probe runs a binary to learn its flags.
-func Probe(ctx context.Context, command []string) (Result, error) {
-	return Options{Command: command}.Probe(ctx)
-}
-
 // Probe returns the cached result of a binary with the same content, or runs the binary. The version is looked up each time.
 func (o Options) Probe(ctx context.Context) (Result, error) {
 	if len(o.Command) == 0 {

@@ -79,7 +79,7 @@ func TestProbeLearnsProfileAndFlags(t *testing.T) {
 		"hub":     {"lsp_port", "stamp", "standalone"},
 	} {
 		argv, runs := command(t, mode)
-		got, err := probe.Probe(t.Context(), argv)
+		got, err := probeCommand(t.Context(), argv)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestProbeHandsOnNothingOfTheEnvironment(t *testing.T) {
 	t.Setenv("PROBE_TEST_SECRET", "do-not-hand-on")
 	t.Setenv("HTTPS_PROXY", "http://user:password@proxy.invalid")
 	argv, runs := command(t, "hub")
-	if _, err := probe.Probe(t.Context(), argv); err != nil {
+	if _, err := probeCommand(t.Context(), argv); err != nil {
 		t.Fatal(err)
 	}
 	home, _ := os.UserHomeDir()
@@ -158,7 +158,7 @@ func TestProbeSaysWhatTheFileIsNot(t *testing.T) {
 		}...)
 	}
 	for _, c := range cases {
-		_, err := probe.Probe(t.Context(), c.command)
+		_, err := probeCommand(t.Context(), c.command)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v, want %q", c.command, err, c.want)
 		}
@@ -174,7 +174,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 		}
 		cancel()
 	}()
-	if _, err := probe.Probe(ctx, argv); !errors.Is(err, context.Canceled) {
+	if _, err := probeCommand(ctx, argv); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 func TestProbeGivesUpOnAProgramThatKeepsRunning(t *testing.T) {
 	probe.SetTimeout(t, 300*time.Millisecond)
 	argv, _ := command(t, "hang")
-	if _, err := probe.Probe(t.Context(), argv); err == nil || !strings.Contains(err.Error(), "did not end within") {
+	if _, err := probeCommand(t.Context(), argv); err == nil || !strings.Contains(err.Error(), "did not end within") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -274,4 +274,9 @@ func TestVersionComesFromTheProductThenTheSettingThenTheStamp(t *testing.T) {
 	if got := version("1.20.6"); got != "1.21.6" {
 		t.Errorf("by product.json: got %q", got)
 	}
+}
+
+// probeCommand runs a binary to learn its flags.
+func probeCommand(ctx context.Context, command []string) (probe.Result, error) {
+	return probe.Options{Command: command}.Probe(ctx)
 }
