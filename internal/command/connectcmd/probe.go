@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -58,6 +59,9 @@ func (s *setup) prove(ctx context.Context) error {
 		if len(overrides) > 0 {
 			why = strings.Join(overrides, ", ") + " may have won"
 		}
+		if failed != nil {
+			why += " (" + failed.Error() + ")"
+		}
 		return perigee.Errorf(perigee.ClassUnavailable, "%s did not call perigee: %s%s", s.client.Title, why, quoteLast(said)).
 			WithHint("start %s once and answer its questions, or remove the settings with perigee connect %s --undo", s.client.Program, s.client.Name)
 	case row.Class != "":
@@ -98,6 +102,9 @@ func (s *setup) ask(ctx context.Context, program string) (said string, err error
 	end := ownGroup(cmd)
 	err = cmd.Run()
 	end()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("it was stopped after %s", probeTime)
+	}
 	return output.String(), err
 }
 
