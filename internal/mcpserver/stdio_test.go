@@ -133,6 +133,8 @@ func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
 		{"no version", `{"id":1,"method":"ping"}`, -32600},
 		{"old version", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600},
 		{"an object as id", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+		{"a fraction as id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600},
+		{"an id that is too large", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, -32600},
 		{"a number as method", `{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
 		{"a batch", "[" + ping + "]", -32600},
 		{"an empty batch", "[]", -32600},
@@ -158,6 +160,18 @@ func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
 	if m := r.receive(); m.ID != 2.0 || m.Error == nil || m.Error.Code != -32601 {
 		t.Errorf("unknown method: %+v", m)
 	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRequestsBeforeInitialize(t *testing.T) {
+	r := raw(t, newServer(t, Options{}), context.Background())
+	r.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+	if m := r.receive(); m.ID != 3.0 || m.Error == nil || m.Error.Code != -32600 {
+		t.Errorf("got %+v", m)
+	}
+	r.initialize("2025-11-25")
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}

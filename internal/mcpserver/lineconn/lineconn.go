@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -194,7 +195,7 @@ func (c *Conn) accept(data []byte) {
 		c.acceptBatch(data)
 		return
 	}
-	m, err := jsonrpc.DecodeMessage(data)
+	m, err := decode(data)
 	if err != nil {
 		c.refuse(jsonrpc.CodeInvalidRequest, "the line is no JSON-RPC message: "+err.Error())
 		return
@@ -202,6 +203,22 @@ func (c *Conn) accept(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.enqueue(m, nil)
+}
+
+// maxID is the largest number that the SDK repeats exactly.
+const maxID = 1 << 53
+
+// decode reads a message. The SDK would answer a number that it cannot represent with another one.
+func decode(data []byte) (jsonrpc.Message, error) {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(data, &m) == nil && len(m.ID) > 0 && (m.ID[0] == '-' || m.ID[0] >= '0' && m.ID[0] <= '9') {
+		if n, err := strconv.ParseInt(string(m.ID), 10, 64); err != nil || n > maxID || n < -maxID {
+			return nil, fmt.Errorf("the id %.30s is no integer of at most %d; use a smaller one, or a string", m.ID, maxID)
+		}
+	}
+	return jsonrpc.DecodeMessage(data)
 }
 
 func (c *Conn) acceptBatch(data []byte) {
@@ -220,7 +237,7 @@ func (c *Conn) acceptBatch(data []byte) {
 	b := &batch{}
 	var messages []jsonrpc.Message
 	for _, part := range parts {
-		m, err := jsonrpc.DecodeMessage(part)
+		m, err := decode(part)
 		if err != nil {
 			c.refuse(jsonrpc.CodeInvalidRequest, "the batch has an element that is no JSON-RPC message: "+err.Error())
 			return
@@ -285,11 +302,16 @@ func (c *Conn) Write(_ context.Context, m jsonrpc.Message) error {
 		return errors.New("the connection is closed")
 	default:
 	}
+	r, ok := m.(*jsonrpc.Response)
+	if ok && r.Error != nil {
+		if _, coded := errors.AsType[*jsonrpc.Error](r.Error); !coded { // the SDK refuses a request that comes before initialize without a code
+			m = &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}}
+		}
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	r, ok := m.(*jsonrpc.Response)
 	if !ok {
 		return c.writeLine(data)
 	}
