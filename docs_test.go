@@ -1,6 +1,7 @@
 package perigee_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,5 +63,49 @@ func TestAuditLogIsDocumented(t *testing.T) {
 				t.Errorf("%s does not name %s", file, name[1])
 			}
 		}
+	}
+}
+
+// TestCommandsOfTheEditorExist looks for each command of the extension that hints and vscode/README.md name in its manifest.
+func TestCommandsOfTheEditorExist(t *testing.T) {
+	raw, err := os.ReadFile("vscode/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Contributes struct {
+			Commands []struct{ Title, Category string }
+		}
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	titles := make(map[string]bool)
+	for _, c := range manifest.Contributes.Commands {
+		titles[c.Category+": "+c.Title] = true
+	}
+	files := []string{"vscode/README.md"}
+	for _, dir := range []string{"internal/bridge/*.go", "internal/connect/*.go"} {
+		found, err := filepath.Glob(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	named := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, title := range regexp.MustCompile(`perigee: [SCR][a-z]+( [a-zA-Z]+)+`).FindAllString(string(text), -1) {
+			named++
+			if !titles[title] {
+				t.Errorf("%s names %q, which the extension does not have", file, title)
+			}
+		}
+	}
+	if named < 8 {
+		t.Errorf("found %d commands", named)
 	}
 }

@@ -198,7 +198,7 @@ func (c *Conn) undialed(ctx context.Context, w Window, response *http.Response, 
 	switch {
 	case response != nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		return declined(perigee.ClassUnavailable, errRefused, "%s refuses the token of its announcement (status %d)", w, response.StatusCode).
-			WithHint("run the command \"perigee: Stop Bridge\" and then \"perigee: Start Bridge\" in that window")
+			WithHint("run the command \"perigee: Stop the Bridge\" and then \"perigee: Start the Bridge\" in that window")
 	case response != nil && response.StatusCode == http.StatusServiceUnavailable:
 		return declined(perigee.ClassCapacity, errBusy, "%s has too many connections", w).WithHint("try again later")
 	case response != nil:
@@ -216,7 +216,7 @@ func (c *Conn) hello(ctx context.Context, w Window, perigeeVersion string) error
 	err := c.call(ctx, "hello", object{"version": version, "client": object{"name": "perigee", "version": perigeeVersion}}, &c.Hello)
 	switch e := (*RPCError)(nil); {
 	case errors.As(err, &e) && e.Code == codeVersion:
-		return declined(perigee.ClassUnavailable, errIncompatible, "the extension in %s speaks another version of the protocol: %s", w, e.Message).
+		return declined(perigee.ClassUnavailable, errIncompatible, "the extension in %s has another version of the protocol: %s", w, e.Message).
 			WithHint("update perigee or the extension, so that both have the same version")
 	case errors.As(err, &e) && e.Code == codeBusy:
 		return declined(perigee.ClassCapacity, errBusy, "%s is busy: %s", w, e.Message).WithHint("try again later")
