@@ -30,7 +30,7 @@ type Asker interface {
 var ErrDeclined = errors.New("not handed over")
 
 // ErrTimeout is the cause with which a context ends when an ask is out of time.
-var ErrTimeout = errors.New("the ask is out of time")
+var ErrTimeout = errors.New("the time limit was reached")
 
 // Declined returns an error that wraps ErrDeclined.
 func Declined(class perigee.Class, format string, args ...any) *perigee.Error {

@@ -54,7 +54,7 @@ func (c *call) conclude(answer *Answer, err error) {
 	case answer.Status == Failed:
 		c.observation.Fail(answer.Error.err())
 	case answer.Status == Cancelled:
-		c.observation.Fail(perigee.Errorf(perigee.ClassCanceled, "the ask was cancelled"))
+		c.observation.Fail(perigee.Errorf(perigee.ClassCanceled, "the prompt was cancelled"))
 	case !c.finished:
 		c.observation.Observe(&perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: string(answer.Status)}})
 	}
@@ -81,7 +81,7 @@ func (c *call) complete(answer *Answer) {
 // err is the failure as an error; nil: an error that has no text.
 func (f *Failure) err() *perigee.Error {
 	if f == nil {
-		return perigee.Errorf(perigee.ClassInternal, "the ask failed without a reason")
+		return perigee.Errorf(perigee.ClassInternal, "the prompt failed without a reason")
 	}
 	return &perigee.Error{Class: f.Class, Message: f.Message, Hint: f.Hint, Public: f.Public}
 }

@@ -169,7 +169,7 @@ func (p *Plan) Run() error {
 		}
 		if err := write(c.found.target, c.After, c.mode); err != nil {
 			return perigee.Errorf(perigee.ClassInternal, "%w", err).
-				WithHint("perigee connect %s --undo takes back what was written", p.Client.Name)
+				WithHint("perigee connect %s --undo reverts the changes", p.Client.Name)
 		}
 	}
 	return nil

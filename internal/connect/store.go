@@ -215,7 +215,7 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 		r := revert{file: f, now: now}
 		if now.exists && !f.asWritten(now.data) && !f.asOriginal(now.data) {
 			if r.data, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
-				return nil, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and the settings of perigee cannot be taken out: %v", f.Path, err).
+				return nil, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
 					WithHint("remove them by hand; perigee connect %s --print shows them", client)
 			}
 		}

@@ -154,7 +154,7 @@ func (r *replacement) look(ctx context.Context) error {
 			return err
 		}
 		if w.info = info; info.Mode()&fs.ModeSymlink != 0 || info.IsDir() {
-			return perigee.Errorf(perigee.ClassUnavailable, "%s was swapped for something else meanwhile", w.shown()).WithHint("try again")
+			return perigee.Errorf(perigee.ClassUnavailable, "%s was replaced during the call", w.shown()).WithHint("try again")
 		}
 		f, info, err := w.openHere(os.O_RDWR) // for writing too, because a file that is read-only must not be replaced
 		if isBusy(err) {
@@ -215,7 +215,7 @@ func (r *replacement) compare() error {
 		return perigee.Errorf(perigee.ClassNotFound, "%s does not exist; nothing was written", shown).
 			WithHint("leave expected_sha256 empty to create it")
 	case *expected != "" && !strings.EqualFold(*expected, r.old.sha256):
-		return perigee.Errorf(perigee.ClassInvalid, "%s has changed: its sha256 is %s, expected was %s; nothing was written",
+		return perigee.Errorf(perigee.ClassInvalid, "%s has changed: its sha256 is %s, not %s; nothing was written",
 			shown, r.old.sha256, strings.ToLower(*expected)).
 			WithHint("read it again, apply the change to what is there now, and pass the new sha256")
 	}

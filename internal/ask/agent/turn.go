@@ -121,7 +121,7 @@ func (t *turn) done(reason trajectory.Reason) ask.Answer {
 	a, end := t.answer(""), Outcome(&t.turn, reason)
 	a.Status, a.WaitingFor, a.Error = end.Status, end.WaitingFor, end.Error
 	if e := t.turn.Error; reason == trajectory.ReasonError && e != nil && t.content && errors.Is(e, trajectory.ErrNoAnswer) {
-		a.Error = ask.Fail(perigee.Errorf(perigee.ClassUnavailable, "the language server was restarted during the ask, and its agent does not go on").
+		a.Error = ask.Fail(perigee.Errorf(perigee.ClassUnavailable, "the language server was restarted meanwhile, and its agent does not continue").
 			WithHint("look at what it has changed, and send another message to let it go on")).Error
 	}
 	return a
@@ -189,7 +189,7 @@ func (t *turn) interrupted(ctx context.Context, err error) ask.Answer {
 		e = *perigee.Errorf(perigee.ClassUnavailable, "it is not known whether the agent got the prompt: %s", e.Message)
 		e.Hint = "ask with this conversation and an empty prompt to see whether it works; the prompt was not sent again"
 	case e.Class == perigee.ClassNotFound:
-		e.Class, e.Message = perigee.ClassUnavailable, "the language server was restarted during the ask and no longer has the conversation"
+		e.Class, e.Message = perigee.ClassUnavailable, "the language server was restarted meanwhile and no longer has the conversation"
 		e.Hint = "look at what the agent has changed before you ask again"
 	case e.Class == perigee.ClassInternal:
 		e.Class = perigee.ClassUnavailable

@@ -32,7 +32,7 @@ func Point(asker ask.Asker) mount.Point {
 	return mount.Methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
 		var request ask.Request
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-			return perigee.Errorf(perigee.ClassInvalid, "the ask is no JSON that perigee understands: %w", err)
+			return perigee.Errorf(perigee.ClassInvalid, "the body is not a valid prompt: %w", err)
 		}
 		request.ID = mount.CallOf(r).ID
 		out := writer{w: w}
