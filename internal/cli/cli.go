@@ -155,7 +155,7 @@ func (p *Program) HelpText(name string) string {
 }
 
 func (p *Program) help(out io.Writer, args []string) error {
-	if len(args) > 0 && args[0] != "help" {
+	if len(args) > 0 && args[0] != "help" && !strings.HasPrefix(args[0], "-") {
 		c, err := p.find(args[0])
 		if err == nil {
 			fmt.Fprint(out, p.HelpText(c.Name))
