@@ -738,9 +738,27 @@ var rules = []rule{
 		"perigee/internal/upstream/langserver",
 		"perigee/internal/upstream/wire",
 	}},
-	{"perigee/internal/daemon", "the only package that imports all adapters", []string{
+	{"perigee/internal/daemon", "puts everything together", []string{
 		"perigee",
 		"perigee/internal/...",
+	}},
+	{"perigee/internal/daemon/gateway", "the only package that imports all upstreams; knows neither clients nor what is recorded of calls", []string{
+		"perigee",
+		"perigee/internal/accounts",
+		"perigee/internal/config",
+		"perigee/internal/headless",
+		"perigee/internal/ide",
+		"perigee/internal/langserver",
+		"perigee/internal/langserver/signin",
+		"perigee/internal/oauth",
+		"perigee/internal/route",
+		"perigee/internal/simulator",
+		"perigee/internal/sqlstore",
+		"perigee/internal/stopseq",
+		"perigee/internal/thoughtsig",
+		"perigee/internal/upstream/antigravity",
+		"perigee/internal/upstream/gemini",
+		"perigee/internal/upstream/wire",
 	}},
 	{"perigee/internal/testenv", "programs that drive the built binary from outside use it", nil},
 	{"perigee/internal/daemon/keeper", "what a data directory holds, with a daemon and without one", []string{

@@ -9,30 +9,31 @@ import (
 	"perigee/internal/ask"
 	"perigee/internal/ask/model"
 	"perigee/internal/config"
+	"perigee/internal/daemon/gateway"
 	"perigee/internal/record"
 	"perigee/internal/sqlstore"
 )
 
 // newAsks returns what answers the asks of MCP clients, by the configuration that settings returns.
-func (g *gateway) newAsks(settings func() *config.Config, store *sqlstore.Store, recorder *record.Recorder) *ask.Service {
+func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, store *sqlstore.Store, recorder *record.Recorder) *ask.Service {
 	models := model.New(model.Options{
-		Upstream: g, Model: func() string { return settings().MCP.Model }, Resolve: g.Model, Simulated: g.simulated,
-		Store: store, Now: g.opts.Now, Logger: g.opts.Logger,
+		Upstream: g, Model: func() string { return settings().MCP.Model }, Resolve: g.Model, Simulated: g.Simulated,
+		Store: store, Now: opts.Now, Logger: opts.Logger,
 	})
 	return ask.NewService(ask.Options{
-		Sources: func() []ask.Source { return g.askSources(settings().MCP.Ask, models) },
+		Sources: func() []ask.Source { return askSources(g, settings().MCP.Ask, models) },
 		Idle:    func() time.Duration { return settings().MCP.AskTimeout },
 		Max:     func() time.Duration { return settings().MCP.AskMax },
-		Record:  recorder, NewID: g.opts.NewID,
+		Record:  recorder, NewID: opts.NewID,
 	})
 }
 
 // askSources returns the sources with these names in order. A source that is an upstream needs one of that kind.
-func (g *gateway) askSources(names []string, models ask.Asker) (list []ask.Source) {
+func askSources(g *gateway.Gateway, names []string, models ask.Asker) (list []ask.Source) {
 	for _, name := range names {
 		source := ask.Source{Name: name, Asker: models}
 		if name != config.AskModel {
-			source = g.agentSource(name)
+			source = agentSource(g, name)
 		}
 		list = append(list, source)
 	}
@@ -40,10 +41,10 @@ func (g *gateway) askSources(names []string, models ask.Asker) (list []ask.Sourc
 }
 
 // agentSource returns the first upstream of a kind that answers asks.
-func (g *gateway) agentSource(kind string) ask.Source {
-	for _, e := range g.current.Load().entries {
-		if a, ok := e.upstream.(agentUpstream); ok && e.config.Kind == kind {
-			return ask.Source{Name: kind, Asker: heldAgent{a, a, g, e.upstream, e.config.Name}}
+func agentSource(g *gateway.Gateway, kind string) ask.Source {
+	for _, e := range g.Entries() {
+		if a, ok := e.Upstream.(agentUpstream); ok && e.Config.Kind == kind {
+			return ask.Source{Name: kind, Asker: heldAgent{a, a, g, e.Upstream, e.Config.Name}}
 		}
 	}
 	return ask.Source{Name: kind, Why: "no upstream of kind " + kind + " is configured"}
@@ -59,16 +60,16 @@ type agentUpstream interface {
 type heldAgent struct {
 	ask.Asker
 	ask.Holder
-	gateway  *gateway
+	gateway  *gateway.Gateway
 	upstream perigee.Upstream
 	name     string
 }
 
 func (h heldAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
-	routing, release := h.gateway.acquire()
+	entries, release := h.gateway.Hold()
 	defer release()
-	for _, e := range routing.entries {
-		if e.upstream == h.upstream {
+	for _, e := range entries {
+		if e.Upstream == h.upstream {
 			return h.Asker.Ask(ctx, r, progress)
 		}
 	}
@@ -96,7 +97,7 @@ func OpenOffline(ctx context.Context, opts Options) (_ *Offline, err error) {
 	prices := opts.Loaded.Config.PriceBook()
 	recorder := record.New(offline.gateway, record.Options{Store: offline.store, Now: opts.Now, Logger: opts.Logger, Price: prices.CallCost})
 	return &Offline{
-		Service: offline.gateway.newAsks(func() *config.Config { return opts.Loaded.Config }, offline.store, recorder),
+		Service: newAsks(offline.gateway, opts, func() *config.Config { return opts.Loaded.Config }, offline.store, recorder),
 		Reader:  record.Reader{Recorder: recorder, Store: prices.Reader(offline.store)}, offline: offline,
 	}, nil
 }

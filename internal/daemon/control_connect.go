@@ -46,8 +46,8 @@ func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := offlineLog(offline.gateway.opts, offlineAudit{offline.gateway.opts, offline})
-	return &Handle{Control: newControl(offline.gateway).audited(log), close: offline.close}, nil
+	log := offlineLog(offline.opts, offlineAudit{offline.opts, offline})
+	return &Handle{Control: newControl(offline.gateway, offline.accounts, offline.opts.Now).audited(log), close: offline.close}, nil
 }
 
 // Status asks the running daemon what it works with. It returns ErrNotRunning where there is none.

@@ -1,5 +1,4 @@
-// Package daemon builds the gateway and runs it: it is the only package that knows all other packages. Commands start
-// it; nothing imports it but commands and tests.
+// Package daemon puts the parts of perigee together and runs them. Commands start it; nothing imports it but commands and tests.
 package daemon
 
 import (
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"perigee/internal/audit"
 	"perigee/internal/config"
 	"perigee/internal/connlimit"
+	"perigee/internal/daemon/gateway"
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/observe"
 	"perigee/internal/datadir"
@@ -37,6 +36,12 @@ import (
 	"perigee/internal/redact"
 	"perigee/internal/sqlstore"
 )
+
+// SimulatorName is what the built-in upstream is called.
+const SimulatorName = gateway.SimulatorName
+
+// A ConfigError is a configuration that holds but cannot do what is asked of it.
+type ConfigError = gateway.ConfigError
 
 // Options say what to run.
 type Options struct {
@@ -64,8 +69,8 @@ type Options struct {
 	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
 	IDE string
 
-	installed *oauth.Installed   // one for all upstreams, before and after a reload
-	builders  map[string]builder // by kind of upstream; tests replace some
+	installed *oauth.Installed           // one for all upstreams, before and after a reload
+	builders  map[string]gateway.Builder // by kind of upstream; tests replace some
 }
 
 func (o Options) complete() Options {
@@ -81,10 +86,18 @@ func (o Options) complete() Options {
 	if o.AccountFeed == nil {
 		o.AccountFeed = new(accounts.Feed)
 	}
-	if o.builders == nil {
-		o.builders = builders()
-	}
 	return o
+}
+
+// An accountsOpener returns the store of accounts, which it opens when it is first called.
+type accountsOpener = func(context.Context) (*sqlstore.Accounts, error)
+
+// forUpstreams are the options that upstreams are built with. open is called when one of them needs sign-ins.
+func (o Options) forUpstreams(open accountsOpener) gateway.Options {
+	return gateway.Options{
+		Simulate: o.Simulate, Version: o.Version, Logger: o.Logger, Now: o.Now, Transport: o.Transport,
+		Installed: o.installed, Feed: o.AccountFeed, Accounts: open, Builders: o.builders,
+	}
 }
 
 // A Daemon is the gateway, listening.
@@ -97,7 +110,7 @@ type Daemon struct {
 	control   perigee.Control
 	audit     *audit.Log
 	prices    *price.Book
-	gateway   *gateway
+	gateway   *gateway.Gateway
 	api       *httpapi.Server
 	mcp       *mcpserver.Server
 	memory    *membudget.Budget
@@ -141,13 +154,12 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if err := d.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	d.gateway, err = newGateway(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
-		return openAccounts(ctx, cfg, d.store, opts)
-	}), false)
+	signIns := openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) { return openAccounts(ctx, cfg, d.store, opts) })
+	d.gateway, err = gateway.New(ctx, cfg, opts.forUpstreams(signIns))
 	if err != nil {
 		return nil, err
 	}
-	d.gateway.signatures.KeepIn(d.store)
+	d.gateway.Signatures().KeepIn(d.store)
 	d.admin = datadir.NewAdminToken(cfg.DataDir)
 	if _, err := d.admin.Read(); err != nil {
 		return nil, datadir.Unusable(err)
@@ -165,7 +177,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	membudget.LimitRuntime(d.memory.Size())
 	recorded := d.recorded()
 	images := d.openImages(cfg)
-	d.control = newControl(d.gateway).audited(d.audit)
+	d.control = newControl(d.gateway, signIns, opts.Now).audited(d.audit)
 	d.api = httpapi.New(httpapi.Options{
 		Upstream: d.recorder, Model: d.gateway.Model, Missing: func(ctx context.Context, name string) error {
 			_, err := d.gateway.Missing(ctx, name)
@@ -175,7 +187,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Keeper:  keeper.Keeper{Config: d.config, Store: d.store, Images: images, Online: true},
 		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
-		Status: d.status, Langservers: d.gateway.langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
+		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
 		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,
 		Mounts: append(d.newMCP(recorded), d.observers.Points()...),
 	}, d.settings(cfg))
@@ -285,7 +297,7 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 }
 
 // Simulated says whether answers come from the simulator because no upstream is configured or wanted.
-func (d *Daemon) Simulated() bool { return d.gateway.simulated() }
+func (d *Daemon) Simulated() bool { return d.gateway.Simulated() }
 
 // Active is how many requests are being answered right now.
 func (d *Daemon) Active() int { return d.api.Active() }
@@ -306,44 +318,13 @@ func (d *Daemon) status() perigee.DaemonStatus {
 	}
 }
 
-// Upstreams describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:
-// "studio (gemini, 2 keys, for gemini-*)".
-func (d *Daemon) Upstreams() []string {
-	var lines []string
-	routes := d.loaded.Load().Config.Models.Routes
-	for _, e := range d.gateway.current.Load().entries {
-		what := e.summary()
-		if e.config.Kind != e.config.Name {
-			what = e.config.Kind + ", " + what
-		}
-		var routed []string
-		for _, route := range routes {
-			if slices.Contains(route.To, e.config.Name) {
-				routed = append(routed, route.Match)
-			}
-		}
-		if len(routed) > 3 {
-			routed = append(routed[:3], "…")
-		}
-		if len(routed) > 0 {
-			what += ", for " + strings.Join(routed, " ")
-		}
-		lines = append(lines, fmt.Sprintf("%s (%s)", e.config.Name, what))
-	}
-	return lines
-}
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+// Upstreams describes the upstreams in force, a line for each.
+func (d *Daemon) Upstreams() []string { return d.gateway.Describe(d.config().Models.Routes) }
 
 // Advice is what the owner should know or do before the upstreams can answer, a line for each.
 func (d *Daemon) Advice() []string {
 	var lines []string
-	for _, r := range d.gateway.rosters() {
+	for _, r := range d.gateway.Rosters() {
 		lines = append(lines, d.sealAdvice(r)...)
 		list := r.SignIns()
 		switch {
@@ -393,12 +374,10 @@ func (d *Daemon) release(ctx context.Context) {
 		}
 	}
 	if d.gateway != nil {
-		if err := d.gateway.signatures.Close(ctx); err != nil {
+		if err := d.gateway.Signatures().Close(ctx); err != nil {
 			d.opts.Logger.Error("thought signatures could not be stored", "error", err)
 		}
-	}
-	if d.gateway != nil {
-		d.gateway.close(ctx) // a refresh token that is on its way has to be stored
+		d.gateway.Close(ctx) // a refresh token that is on its way has to be stored
 	}
 	if d.store != nil {
 		_ = d.store.Close()

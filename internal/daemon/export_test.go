@@ -5,13 +5,14 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/daemon/gateway"
 )
 
 // BuildWith has upstreams of a kind built by a test.
 func (o *Options) BuildWith(kind string, build func(config.Upstream) perigee.Upstream) {
-	o.builders = builders()
-	o.builders[kind] = func(_ context.Context, _ *gateway, e *upstreamEntry) error {
-		e.upstream, e.summary = build(e.config), func() string { return "built by a test" }
+	o.builders = gateway.Builders()
+	o.builders[kind] = func(_ context.Context, _ *gateway.Gateway, e *gateway.Entry) error {
+		e.Upstream, e.Summary = build(e.Config), func() string { return "built by a test" }
 		return nil
 	}
 }

@@ -50,7 +50,7 @@ func (d *Daemon) checkListeners(cfg *config.Config) error {
 			continue
 		}
 		if len(cfg.Keys) == 0 {
-			return &ConfigError{fmt.Sprintf("the socket %s that was passed can be reached from other machines, and there is no key; "+
+			return &ConfigError{Message: fmt.Sprintf("the socket %s that was passed can be reached from other machines, and there is no key; "+
 				"add one under keys, or let the socket listen on 127.0.0.1", address)}
 		}
 		if d.certificate.Load() == nil {

@@ -18,7 +18,7 @@ const fixturesVariable = "PERIGEE_MCP_FIXTURES"
 
 // newMCP returns the MCP server of the daemon and the paths of asks.
 func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
-	asks := d.gateway.newAsks(d.config, d.store, d.recorder)
+	asks := newAsks(d.gateway, d.opts, d.config, d.store, d.recorder)
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Backend: &backend.Backend{
 			Asker: asks,

@@ -22,22 +22,22 @@ func (d *Daemon) recorded() record.Reader {
 func (d *Daemon) newObservers() *observe.Observers {
 	return observe.New(observe.Options{
 		Loaded: d.loaded.Load, Version: d.opts.Version, Now: d.opts.Now, Logger: d.opts.Logger,
-		Recorded: d.recorded, Status: d.status, Langservers: d.gateway.langservers, Secrets: d.secrets, Unready: d.unready,
+		Recorded: d.recorded, Status: d.status, Langservers: d.gateway.Langservers, Secrets: d.secrets, Unready: d.unready,
 		Control: func() perigee.Control { return d.control },
 		Audit:   func() *audit.Log { return d.audit },
 		Owner:   func() http.Handler { return d.api.Trusted() },
 		Store: func(ctx context.Context) (perigee.StoreReport, error) {
 			return keeper.Offline(d.config(), d.store).StoreReport(ctx)
 		},
-		Accounts:  d.gateway.countAccounts,
-		Extserver: d.gateway.extserverRequests,
+		Accounts:  d.countAccounts,
+		Extserver: d.extserverRequests,
 		Memory:    func() (reserved, limit int64) { return d.memory.Used(), d.memory.Size() },
 	})
 }
 
 // countAccounts counts the accounts of the upstreams that are in force.
-func (g *gateway) countAccounts() (list []metrics.Accounts) {
-	for _, r := range g.rosters() {
+func (d *Daemon) countAccounts() (list []metrics.Accounts) {
+	for _, r := range d.gateway.Rosters() {
 		n := r.Count()
 		list = append(list, metrics.Accounts{Upstream: r.Upstream(), States: n.States, Disabled: n.Disabled, Cooling: n.Cooling})
 	}
@@ -45,10 +45,10 @@ func (g *gateway) countAccounts() (list []metrics.Accounts) {
 }
 
 // extserverRequests adds up the requests to the Extension Servers of all language servers, by method and code.
-func (g *gateway) extserverRequests() map[string]map[string]int64 {
+func (d *Daemon) extserverRequests() map[string]map[string]int64 {
 	sum := map[string]map[string]int64{}
-	for _, e := range g.current.Load().entries {
-		u, ok := e.upstream.(interface {
+	for _, e := range d.gateway.Entries() {
+		u, ok := e.Upstream.(interface {
 			Requests() map[string]map[string]int64
 		})
 		if !ok {
@@ -69,11 +69,11 @@ func (g *gateway) extserverRequests() map[string]map[string]int64 {
 // secrets returns the tokens of accounts, processes and windows, and the secrets of OAuth clients that were found.
 func (d *Daemon) secrets() []secrets.Named {
 	list := secrets.All("secret of an installed OAuth client", d.opts.installed.Secrets()...)
-	for _, e := range d.gateway.current.Load().entries {
-		if e.roster != nil {
-			list = append(list, secrets.OfAccounts(e.config.Name, e.roster)...)
+	for _, e := range d.gateway.Entries() {
+		if e.Roster != nil {
+			list = append(list, secrets.OfAccounts(e.Config.Name, e.Roster)...)
 		}
-		list = append(list, secrets.OfUpstream(e.config.Name, e.upstream)...)
+		list = append(list, secrets.OfUpstream(e.Config.Name, e.Upstream)...)
 	}
 	return list
 }

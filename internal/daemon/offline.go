@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"perigee/internal/config"
+	"perigee/internal/daemon/gateway"
 	"perigee/internal/datadir"
 	"perigee/internal/sqlstore"
 	"perigee/internal/vault"
@@ -12,20 +13,25 @@ import (
 // An offlineControl is the gateway for commands that work without a daemon: the same upstreams and accounts, but nothing
 // listens and nothing is recorded.
 type offlineControl struct {
-	gateway *gateway
-	store   *sqlstore.Store // nil until it is needed
+	opts     Options
+	gateway  *gateway.Gateway
+	accounts accountsOpener
+	store    *sqlstore.Store // nil until it is needed
 }
 
 func openOffline(ctx context.Context, opts Options) (o *offlineControl, err error) {
 	opts = opts.complete()
-	o = &offlineControl{}
+	o = &offlineControl{opts: opts}
 	cfg := opts.Loaded.Config
-	o.gateway, err = newGateway(ctx, cfg, opts, openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
+	o.accounts = openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
 		if err := o.openStore(ctx, opts); err != nil {
 			return nil, err
 		}
 		return openAccounts(ctx, cfg, o.store, opts)
-	}), true)
+	})
+	options := opts.forUpstreams(o.accounts)
+	options.Brief = true
+	o.gateway, err = gateway.New(ctx, cfg, options)
 	if err != nil {
 		o.close()
 		return nil, err
@@ -50,9 +56,9 @@ func (o *offlineControl) openStore(ctx context.Context, opts Options) (err error
 
 func (o *offlineControl) close() {
 	if o.gateway != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), upstreamCloseTime)
+		ctx, cancel := context.WithTimeout(context.Background(), gateway.CloseTime)
 		defer cancel()
-		o.gateway.close(ctx)
+		o.gateway.Close(ctx)
 	}
 	if o.store != nil {
 		_ = o.store.Close()

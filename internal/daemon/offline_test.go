@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/config"
+	"perigee/internal/daemon/gateway"
 	"perigee/internal/perigeetest"
 	"perigee/internal/sqlstore"
 )
@@ -25,7 +26,9 @@ func TestBuildingEndsWithTheContext(t *testing.T) {
 	}
 	built := make(chan error, 1)
 	go func() {
-		_, err := newGateway(ctx, cfg, Options{}.complete(), silent, true)
+		options := Options{}.complete().forUpstreams(silent)
+		options.Brief = true
+		_, err := gateway.New(ctx, cfg, options)
 		built <- err
 	}()
 	<-asked

@@ -28,7 +28,7 @@ func (d *Daemon) unready() []pages.Unready {
 	if err := d.storeProbe.result(d.checkStore); err != nil {
 		reasons = append(reasons, pages.Unready{Reason: "the database cannot be used", Detail: err.Error()})
 	}
-	if why := d.gateway.current.Load().unusable(); why != "" {
+	if why := d.gateway.Unusable(); why != "" {
 		reasons = append(reasons, pages.Unready{Reason: "no upstream can be used", Detail: why})
 	}
 	d.logReadiness(reasons)
@@ -83,19 +83,6 @@ func (d *Daemon) checkStore(ctx context.Context) error {
 		return fmt.Errorf("calls cannot be recorded: %w", err)
 	}
 	return nil
-}
-
-// unusable says why no upstream can answer, as far as that is known without a call; empty: one can.
-func (r *routing) unusable() string {
-	var reasons []string
-	for _, e := range r.entries {
-		why := e.unusable()
-		if why == "" {
-			return ""
-		}
-		reasons = append(reasons, e.config.Name+": "+why)
-	}
-	return strings.Join(reasons, "; ")
 }
 
 // A healthCheck runs a check when its last result is too old, once at a time, with a time-out.

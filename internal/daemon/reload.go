@@ -38,7 +38,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		d.auditRefusedReload(loaded.Path)
 		return
 	}
-	if err := d.gateway.rebuild(d.base, cfg); err != nil {
+	if err := d.gateway.Rebuild(d.base, cfg); err != nil {
 		d.opts.Logger.Error("the new configuration cannot be used, keeping the previous one", "error", err)
 		d.auditRefusedReload(loaded.Path)
 		return

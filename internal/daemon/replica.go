@@ -73,7 +73,7 @@ func (d *Daemon) followReplicas() {
 }
 
 func (d *Daemon) takeOver(ctx context.Context) error {
-	for _, r := range d.gateway.rosters() {
+	for _, r := range d.gateway.Rosters() {
 		if err := r.Follow(ctx); err != nil {
 			return err
 		}

@@ -1,17 +1,23 @@
-package daemon
+// Package gateway builds the upstreams of a configuration and routes calls to them: the configuration that is in force, and those that
+// replace it while calls go on. It is the only package that imports all upstreams.
+package gateway
 
 import (
 	"context"
 	"iter"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"perigee"
+	"perigee/internal/accounts"
 	"perigee/internal/config"
 	"perigee/internal/headless"
+	"perigee/internal/oauth"
 	"perigee/internal/route"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
@@ -22,13 +28,27 @@ import (
 // SimulatorName is what the built-in upstream is called.
 const SimulatorName = "simulator"
 
-// A gateway is the routing that is in force, which a new configuration replaces while calls go on. It is the
+// Options say how upstreams are built.
+type Options struct {
+	Simulate  bool // answer from the simulator, whatever is configured
+	Version   string
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Transport http.RoundTripper // for sign-in and the Antigravity gateway; nil: over the network
+	Installed *oauth.Installed  // one for all upstreams, before and after a reload
+	Feed      *accounts.Feed    // gets the changes of accounts of all upstreams
+	// Accounts returns the store of accounts. It is called when an upstream needs sign-ins.
+	Accounts func(context.Context) (*sqlstore.Accounts, error)
+	Brief    bool               // for one command: nothing goes on in the background
+	Builders map[string]Builder // by kind of upstream; nil: Builders()
+}
+
+// A Gateway is the routing that is in force, which a new configuration replaces while calls go on. It is the
 // Upstream that everything in front of routing sees.
-type gateway struct {
+type Gateway struct {
 	opts       Options
+	first      *config.Config     // the configuration at the start
 	signatures *thoughtsig.Memory // of all upstreams, also of those to come
-	accounts   accountsOpener
-	brief      bool // for one command: nothing goes on in the background
 	current    atomic.Pointer[routing]
 	switching  sync.Mutex // held while current is replaced, and while a call begins
 
@@ -45,20 +65,20 @@ type gateway struct {
 	closeStandInCloud func()
 }
 
-// An accountsOpener returns the store of accounts, which it opens when it is first called.
-type accountsOpener = func(context.Context) (*sqlstore.Accounts, error)
-
 // A routing is the upstreams of one configuration and the way to them.
 type routing struct {
 	router  *route.Router
-	entries []*upstreamEntry
+	entries []*Entry
 	builtin bool // the simulator answers because nothing else is configured
 }
 
-// newGateway builds the upstreams, which asks a store that may be far away: it ends with ctx. store is called when one of
-// them needs sign-ins.
-func newGateway(ctx context.Context, cfg *config.Config, opts Options, store accountsOpener, brief bool) (*gateway, error) {
-	g := &gateway{opts: opts, accounts: store, brief: brief, closeSim: func() {}, signatures: thoughtsig.NewMemory(thoughtsig.Options{
+// New builds the upstreams, which asks a store that may be far away: it ends with ctx. After an error, what was built is ended by
+// Close.
+func New(ctx context.Context, cfg *config.Config, opts Options) (*Gateway, error) {
+	if opts.Builders == nil {
+		opts.Builders = Builders()
+	}
+	g := &Gateway{opts: opts, first: cfg, closeSim: func() {}, signatures: thoughtsig.NewMemory(thoughtsig.Options{
 		Shared: !cfg.Store.URL.IsZero(), Now: opts.Now, Logger: opts.Logger,
 	})}
 	g.base, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -78,12 +98,12 @@ func newGateway(ctx context.Context, cfg *config.Config, opts Options, store acc
 		})
 		return url, err
 	})
-	return g, g.rebuild(ctx, cfg)
+	return g, g.Rebuild(ctx, cfg)
 }
 
-// rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they are, with their
+// Rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they are, with their
 // connections and what they know of their keys.
-func (g *gateway) rebuild(ctx context.Context, cfg *config.Config) error {
+func (g *Gateway) Rebuild(ctx context.Context, cfg *config.Config) error {
 	old := g.current.Load()
 	if old == nil {
 		old = &routing{}
@@ -96,7 +116,7 @@ func (g *gateway) rebuild(ctx context.Context, cfg *config.Config) error {
 	g.current.Store(next)
 	g.switching.Unlock()
 	for _, e := range next.entries {
-		if u, ok := e.upstream.(accountFollower); ok {
+		if u, ok := e.Upstream.(accountFollower); ok {
 			u.AccountsInForce()
 		}
 	}
@@ -106,7 +126,7 @@ func (g *gateway) rebuild(ctx context.Context, cfg *config.Config) error {
 
 // acquire returns the routing in force for one call. None of its upstreams is closed until release is called, not even one that
 // the call reaches late, in a failover.
-func (g *gateway) acquire() (r *routing, release func()) {
+func (g *Gateway) acquire() (r *routing, release func()) {
 	g.switching.Lock()
 	defer g.switching.Unlock()
 	r = g.current.Load()
@@ -121,7 +141,7 @@ func (g *gateway) acquire() (r *routing, release func()) {
 }
 
 // newRouting builds the upstreams that old does not have. After an error those that it has built are ended.
-func (g *gateway) newRouting(ctx context.Context, cfg *config.Config, old *routing) (_ *routing, err error) {
+func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routing) (_ *routing, err error) {
 	upstreams := cfg.Upstreams
 	r := &routing{builtin: g.opts.Simulate || len(upstreams) == 0}
 	defer func() {
@@ -148,12 +168,12 @@ func (g *gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 		}
 	}
 	for _, e := range r.entries {
-		u := e.config
+		u := e.Config
 		keep := g.signatures.Around
-		if _, ok := e.upstream.(requestEncoder); ok {
+		if _, ok := e.Upstream.(requestEncoder); ok {
 			keep = g.signatures.AroundAll
 		}
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: stopseq.Around(keep(e.upstream))})
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: stopseq.Around(keep(e.Upstream))})
 	}
 	for _, rule := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})
@@ -163,8 +183,8 @@ func (g *gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 }
 
 // newEntries fills a routing with upstreams, and returns those that old does not have.
-func (g *gateway) newEntries(ctx context.Context, r, old *routing, list []config.Upstream, limits config.Limits) (
-	fresh []*upstreamEntry, err error) {
+func (g *Gateway) newEntries(ctx context.Context, r, old *routing, list []config.Upstream, limits config.Limits) (
+	fresh []*Entry, err error) {
 	for _, u := range list {
 		e := old.find(u, limits)
 		if e == nil {
@@ -180,13 +200,13 @@ func (g *gateway) newEntries(ctx context.Context, r, old *routing, list []config
 }
 
 // A ConfigError is a configuration that holds but cannot do what is asked of it.
-type ConfigError struct{ message string }
+type ConfigError struct{ Message string }
 
-func (e *ConfigError) Error() string { return e.message }
+func (e *ConfigError) Error() string { return e.Message }
 
-func (r *routing) find(u config.Upstream, limits config.Limits) *upstreamEntry {
+func (r *routing) find(u config.Upstream, limits config.Limits) *Entry {
 	for _, e := range r.entries {
-		if reflect.DeepEqual(e.config, u) && reflect.DeepEqual(e.limits, limits) {
+		if reflect.DeepEqual(e.Config, u) && reflect.DeepEqual(e.limits, limits) {
 			return e
 		}
 	}
@@ -194,7 +214,7 @@ func (r *routing) find(u config.Upstream, limits config.Limits) *upstreamEntry {
 }
 
 // retireExcept ends the upstreams that another routing does not go on using, in the background: open calls are not disturbed.
-func (g *gateway) retireExcept(r, other *routing) {
+func (g *Gateway) retireExcept(r, other *routing) {
 	for _, e := range r.entries {
 		if !slices.Contains(other.entries, e) {
 			g.retiring.Go(func() { g.end(g.base, e) })
@@ -203,14 +223,14 @@ func (g *gateway) retireExcept(r, other *routing) {
 }
 
 // end ends an upstream and logs what did not work.
-func (g *gateway) end(ctx context.Context, e *upstreamEntry) {
+func (g *Gateway) end(ctx context.Context, e *Entry) {
 	if err := e.end(ctx); err != nil {
-		g.opts.Logger.Warn("upstream not closed cleanly", "upstream", e.config.Name, "error", err)
+		g.opts.Logger.Warn("upstream not closed cleanly", "upstream", e.Config.Name, "error", err)
 	}
 }
 
-// close ends all upstreams. Draining has until ctx ends.
-func (g *gateway) close(ctx context.Context) {
+// Close ends all upstreams. Draining has until ctx ends.
+func (g *Gateway) Close(ctx context.Context) {
 	g.cancel()
 	if r := g.current.Load(); r != nil {
 		for _, e := range r.entries {
@@ -227,22 +247,26 @@ func (g *gateway) close(ctx context.Context) {
 	}
 }
 
-func (g *gateway) simulated() bool { return g.current.Load().builtin }
+// Signatures are the thought signatures of all upstreams.
+func (g *Gateway) Signatures() *thoughtsig.Memory { return g.signatures }
+
+// Simulated says whether the simulator answers because no upstream is configured or wanted.
+func (g *Gateway) Simulated() bool { return g.current.Load().builtin }
 
 // Model is what a client's name for a model stands for now.
-func (g *gateway) Model(name string) string { return g.current.Load().router.Model(name) }
+func (g *Gateway) Model(name string) string { return g.current.Load().router.Model(name) }
 
 // Upstreams names the upstreams that are asked for a model now, in order.
-func (g *gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
+func (g *Gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
 
 // Missing is the error about a model that no upstream has.
-func (g *gateway) Missing(ctx context.Context, name string) (unsure bool, err error) {
+func (g *Gateway) Missing(ctx context.Context, name string) (unsure bool, err error) {
 	r, release := g.acquire()
 	defer release()
 	return r.router.Missing(ctx, name)
 }
 
-func (g *gateway) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (g *Gateway) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		r, release := g.acquire()
 		defer release()
@@ -250,25 +274,25 @@ func (g *gateway) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[pe
 	}
 }
 
-func (g *gateway) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+func (g *Gateway) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	r, release := g.acquire()
 	defer release()
 	return r.router.CountTokens(ctx, req)
 }
 
-func (g *gateway) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
+func (g *Gateway) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	r, release := g.acquire()
 	defer release()
 	return r.router.Embed(ctx, req)
 }
 
-func (g *gateway) Models(ctx context.Context) ([]perigee.Model, error) {
+func (g *Gateway) Models(ctx context.Context) ([]perigee.Model, error) {
 	r, release := g.acquire()
 	defer release()
 	return r.router.Models(ctx)
 }
 
-func (g *gateway) SendRaw(ctx context.Context, req *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
+func (g *Gateway) SendRaw(ctx context.Context, req *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	r, release := g.acquire()
 	defer release()
 	return r.router.SendRaw(ctx, req, answer)

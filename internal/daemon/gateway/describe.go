@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/accounts"
+	"perigee/internal/config"
+	"perigee/internal/route"
+)
+
+// Entries are the upstreams in force, in the order of the configuration.
+func (g *Gateway) Entries() []*Entry { return g.current.Load().entries }
+
+// Hold returns the upstreams in force, of which none is closed until release is called.
+func (g *Gateway) Hold() (list []*Entry, release func()) {
+	r, release := g.acquire()
+	return r.entries, release
+}
+
+// Rosters are the accounts of the upstreams that have any.
+func (g *Gateway) Rosters() []*accounts.Roster {
+	var list []*accounts.Roster
+	for _, entry := range g.current.Load().entries {
+		if entry.Roster != nil {
+			list = append(list, entry.Roster)
+		}
+	}
+	return list
+}
+
+// Describe describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:
+// "studio (gemini, 2 keys, for gemini-*)".
+func (g *Gateway) Describe(routes []config.Route) []string {
+	var lines []string
+	for _, e := range g.Entries() {
+		what := e.Summary()
+		if e.Config.Kind != e.Config.Name {
+			what = e.Config.Kind + ", " + what
+		}
+		var routed []string
+		for _, route := range routes {
+			if slices.Contains(route.To, e.Config.Name) {
+				routed = append(routed, route.Match)
+			}
+		}
+		if len(routed) > 3 {
+			routed = append(routed[:3], "…")
+		}
+		if len(routed) > 0 {
+			what += ", for " + strings.Join(routed, " ")
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s)", e.Config.Name, what))
+	}
+	return lines
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Unusable says why no upstream can answer, as far as that is known without a call; empty: one can.
+func (g *Gateway) Unusable() string {
+	var reasons []string
+	for _, e := range g.Entries() {
+		why := e.unusable()
+		if why == "" {
+			return ""
+		}
+		reasons = append(reasons, e.Config.Name+": "+why)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// ListModels lists the models of all upstreams or of one, and the upstreams that could not be asked.
+func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
+	r, release := g.acquire()
+	defer release()
+	if upstream != "" && !slices.ContainsFunc(r.entries, func(e *Entry) bool { return e.Config.Name == upstream }) {
+		return list, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
+	}
+	found, failed, err := r.router.ModelsOf(ctx, upstream)
+	if err != nil {
+		return list, allOf(err, failed)
+	}
+	for _, m := range found {
+		list.Rows = append(list.Rows, perigee.ModelRow{
+			ID: m.ID, Upstream: m.Upstream, Context: m.Context, Output: m.Output, Thinking: m.Thinking,
+			AliasOf: m.AliasOf, Default: m.ID == r.router.Default(),
+		})
+	}
+	for _, f := range failed {
+		list.Problems = append(list.Problems, perigee.Problem{Upstream: f.Upstream, Why: f.Err.Error()})
+	}
+	return list, nil
+}
+
+// allOf is the error about upstreams of which none could be asked: the first one's, in the words of all.
+func allOf(err error, failed []route.Failure) error {
+	var words []string
+	for _, f := range failed {
+		if text := f.Err.Error(); !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	if len(words) < 2 {
+		return err
+	}
+	e := *perigee.AsError(err)
+	e.Message, e.Hint = strings.Join(words, "; "), ""
+	return &e
+}

@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"perigee"
+	"perigee/internal/headless"
+	"perigee/internal/langserver/signin"
+)
+
+// buildLangserver makes the accounts of a language server, which commands use without a daemon, too, and the language server itself.
+func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
+	u := e.Config
+	if u.Binary == headless.StandIn && u.CloudURL == "" {
+		cloud, err := g.standInCloud()
+		if err != nil {
+			return err
+		}
+		u.CloudURL = cloud
+	}
+	e.Summary = func() string { return "language server" }
+	models := func(ctx context.Context) ([]perigee.Model, error) { return g.modelsOf(ctx, u.AccountsFrom) }
+	if u.HasAccounts() {
+		gravity, err := g.buildRoster(ctx, e, u)
+		if err != nil {
+			return err
+		}
+		models = gravity.Models
+		e.Roster.ReadQuotaFrom(gravity, false)
+		e.Summary = func() string { return count(len(e.Roster.SignIns()), "account") }
+	}
+	command, err := StandIn()
+	if err != nil {
+		return err
+	}
+	cfg := g.first
+	options := headless.Options{
+		Upstream: u, DataDir: cfg.DataDir, StandIn: command,
+		Accounts: func() signin.Accounts { return g.accountsOf(e) }, AccountsOf: cmp.Or(u.AccountsFrom, u.Name), Feed: g.opts.Feed,
+		Cloud: u.CloudURL, Models: models, Transport: g.opts.Transport, Telemetry: cfg.Interception.Telemetry, Interception: g.interception,
+		FirstByte: e.limits.FirstByte, Idle: e.limits.Idle, Logger: g.opts.Logger, Now: g.opts.Now,
+	}
+	switch {
+	case u.Attach:
+		e.Upstream = headless.NewAttached(options)
+	case g.opts.Brief:
+		e.Upstream = headless.NotRunning{Upstream: u.Name}
+	default:
+		if options.Transport == nil {
+			if options.Transport, err = headless.NewTransport(cfg.Interception, u.Proxy); err != nil {
+				return err
+			}
+		}
+		e.Upstream = headless.NewUpstream(options)
+	}
+	return nil
+}
+
+// StandIn is the command of the stand-in.
+func StandIn() ([]string, error) {
+	self, err := os.Executable()
+	return []string{self, "simulate", "langserver"}, err
+}
+
+// modelsOf lists the models of an upstream that is in force.
+func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Model, error) {
+	r, release := g.acquire()
+	defer release()
+	for _, e := range r.entries {
+		if lister, ok := e.Upstream.(perigee.ModelLister); ok && e.Config.Name == upstream {
+			return lister.Models(ctx)
+		}
+	}
+	return nil, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
+}
+
+// accountsOf returns the accounts that a language server is signed in with, as they are in force; nil: there are none.
+func (g *Gateway) accountsOf(e *Entry) signin.Accounts {
+	if e.Roster != nil {
+		return e.Roster
+	}
+	r := g.current.Load()
+	if r == nil || !slices.Contains(r.entries, e) {
+		r = e.built
+	}
+	for _, other := range r.entries {
+		if other.Config.Name == e.Config.AccountsFrom && other.Roster != nil {
+			return other.Roster
+		}
+	}
+	return nil
+}
+
+// Langservers lists the language servers that are in force.
+func (g *Gateway) Langservers() (list []perigee.LangserverRow) {
+	for _, e := range g.current.Load().entries {
+		if server, ok := e.Upstream.(langserverReporter); ok {
+			s := server.Status()
+			list = append(list, perigee.LangserverRow{
+				Upstream: e.Config.Name, State: string(s.State), PID: s.PID, HTTPPort: s.HTTPPort, HTTPSPort: s.HTTPSPort,
+				Version: s.Version, Profile: s.Profile, Account: s.Account, Restarts: s.Restarts,
+				Since: s.Since.UTC().Truncate(time.Second), LastExit: s.LastExit, Memory: s.Memory,
+			})
+		}
+	}
+	return list
+}
