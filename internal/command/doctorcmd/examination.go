@@ -51,7 +51,9 @@ func (e *examination) run(ctx context.Context) []doctor.Result {
 	progress.Step("checking this machine")
 	results := []doctor.Result{e.readConfig(ctx)}
 	e.reachDaemon(ctx)
-	results = append(results, doctor.Run(ctx, e.local(), e.limit, waiting)...)
+	local := e.local()
+	results = append(results, doctor.Run(ctx, local[:1], e.limit, waiting)...) // the data directory, before SQLite creates files in it
+	results = append(results, doctor.Run(ctx, local[1:], e.limit, waiting)...)
 	progress.Step("asking upstreams and accounts")
 	checks, end := e.sources(ctx, results)
 	defer end()
