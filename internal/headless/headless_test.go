@@ -150,9 +150,7 @@ func TestRelativePaths(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.DataDir, o.Upstream.Workspace = "./data", "project" })
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
 	r.CheckAccount()
-	if err := r.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.wants("a process", ready)
 	if _, err := os.Stat(filepath.Join("data", "langserver", "desk", "home", "tmp")); err != nil {
 		t.Error(err)
 	}
