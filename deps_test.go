@@ -153,7 +153,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/dialect/roundtrip", "only tests, which hold the dialects against each other", nil},
 
-	// What the house knows about models, and does about it.
+	// Models: their names, families and limits, and the changes that requests to them need.
 	{"perigee/internal/models", "a table of models and rules about their names", []string{
 		"perigee",
 	}},
@@ -1049,8 +1049,8 @@ func TestTheLinkerCanDropMethods(t *testing.T) {
 	}
 }
 
-// TestRoomsExist keeps the table from outliving what it describes.
-func TestRoomsExist(t *testing.T) {
+// TestRulesNameExistingPackages fails for a rule whose package is gone.
+func TestRulesNameExistingPackages(t *testing.T) {
 	packages := listPackages(t)
 	for _, r := range rules {
 		if !slices.ContainsFunc(packages, func(p listed) bool {

@@ -21,7 +21,6 @@ type ConfigSection struct {
 type ConfigValue struct {
 	Key, Value, Origin string
 	Set                bool // it is not the default
-	Unused             bool // this version does not use it
 }
 
 func (p Config) HTML(Times) html.HTML {
@@ -51,6 +50,6 @@ func (v ConfigValue) row() html.HTML {
 	if v.Value == "" {
 		value = html.F(`<span class="none">empty</span>`)
 	}
-	return html.F(`<tr{}><th scope="row"><code>{}</code></th><td><code>{}</code>{}</td><td class="origin">{}</td></tr>`,
-		html.Attr(v.Set, ` class="set"`), v.Key, value, html.If(v.Unused, ` <span class="pill">not used</span>`), v.Origin)
+	return html.F(`<tr{}><th scope="row"><code>{}</code></th><td><code>{}</code></td><td class="origin">{}</td></tr>`,
+		html.Attr(v.Set, ` class="set"`), v.Key, value, v.Origin)
 }
