@@ -40,11 +40,10 @@ func (r *Redactor) Deltas(stream []byte) []byte {
 		}
 		values[string(name)] = append(values[string(name)], value)
 	})
-	var parts []span // of secrets, in the stream
-	var marks []int  // where secrets begin
+	var parts []span        // of secrets, in the stream
+	marks := map[int]bool{} // where secrets begin
 	for _, name := range order {
-		found, begins := r.spread(stream, values[name])
-		parts, marks = append(parts, found...), append(marks, begins...)
+		parts = append(parts, r.spread(stream, values[name], marks)...)
 	}
 	if len(parts) == 0 {
 		return stream
@@ -54,7 +53,7 @@ func (r *Redactor) Deltas(stream []byte) []byte {
 	at := 0
 	for _, p := range parts {
 		out = append(out, stream[at:p.start]...)
-		if slices.Contains(marks, p.start) {
+		if marks[p.start] {
 			out = append(out, r.mark...)
 		}
 		at = p.end
@@ -62,10 +61,10 @@ func (r *Redactor) Deltas(stream []byte) []byte {
 	return append(out, stream[at:]...)
 }
 
-// spread returns the parts of secrets that lie in more than one of the values, and where the first part of each begins.
-func (r *Redactor) spread(stream []byte, values []span) (parts []span, begins []int) {
+// spread returns the parts of secrets in the joined values, and adds to marks where the first part of each begins.
+func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool) (parts []span) {
 	if len(values) < 2 {
-		return nil, nil
+		return nil
 	}
 	var joined []byte
 	offsets := make([]int, len(values)) // of the values in joined
@@ -87,10 +86,10 @@ func (r *Redactor) spread(stream []byte, values []span) (parts []span, begins []
 			}
 		}
 		if len(parts) > n {
-			begins = append(begins, parts[n].start)
+			marks[parts[n].start] = true
 		}
 	}
-	return parts, begins
+	return parts
 }
 
 // eachMember calls visit with the members of JSON objects whose values are strings, and where the values are, without quotes. It
