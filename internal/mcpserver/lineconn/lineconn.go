@@ -206,7 +206,7 @@ func (c *Conn) accept(data []byte) {
 }
 
 // maxID is the largest number that the SDK repeats exactly.
-const maxID = 1 << 53
+const maxID int64 = 1 << 53
 
 // decode reads a message. The SDK would answer a number that it cannot represent with another one.
 func decode(data []byte) (jsonrpc.Message, error) {
