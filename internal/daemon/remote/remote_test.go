@@ -105,7 +105,9 @@ func TestAnswersThatAreReadAsTheyCome(t *testing.T) {
 	if _, err := hungDaemon(t).Open(t.Context(), http.MethodPost, "/v1/replay/last"); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("a daemon that hangs: %v", err)
 	}
-	resp, err := hungDaemon(t, healthPath, "/v1/live").Open(t.Context(), http.MethodGet, "/v1/live")
+	answers := hungDaemon(t, healthPath, "/v1/live")
+	answers.limits.alive = time.Minute
+	resp, err := answers.Open(t.Context(), http.MethodGet, "/v1/live")
 	if err != nil {
 		t.Fatal(err)
 	}
