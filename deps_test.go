@@ -840,6 +840,7 @@ var rules = []rule{
 		"perigee/internal/ask",
 		"perigee/internal/ask/relay",
 	}},
+	{"perigee/internal/perigeetest/await", "waits of tests, whatever they test", nil},
 	{"perigee/internal/perigeetest", "what tests share", []string{
 		"perigee/internal/testenv",
 		"perigee",
