@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"time"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/truststore"
 )
 
@@ -61,8 +63,10 @@ func prove(caFile, keyFile, host string) error {
 	if err == nil {
 		_ = conn.Close()
 	}
-	verdict("curl", exec.Command("curl", "-sSf", "--noproxy", "*", "--resolve", host+":"+port+":127.0.0.1", "https://"+net.JoinHostPort(host, port)+"/").Run())
-	verdict("openssl", exec.Command("openssl", "s_client", "-connect", address, "-servername", host, "-verify_hostname", host, "-verify_return_error").Run())
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
+	defer cancel()
+	verdict("curl", exec.CommandContext(ctx, "curl", "-sSf", "--noproxy", "*", "--resolve", host+":"+port+":127.0.0.1", "https://"+net.JoinHostPort(host, port)+"/").Run())
+	verdict("openssl", exec.CommandContext(ctx, "openssl", "s_client", "-connect", address, "-servername", host, "-verify_hostname", host, "-verify_return_error").Run())
 	return nil
 }
 

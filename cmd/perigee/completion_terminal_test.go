@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/terminal/terminaltest"
 )
 
@@ -33,13 +34,13 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	environment := append(os.Environ(), "TERM=xterm", "PS1=> ", "HOME="+dir, "XDG_CONFIG_HOME="+dir, "PERIGEE_CONFIG="+filepath.Join(dir, "config.yaml"),
 		"PERIGEE_KEYRING=off", "HISTFILE=", "INPUTRC=/dev/null")
-	add := exec.Command("perigee", "account", "import", "accounts to import.json")
+	add := exec.CommandContext(t.Context(), "perigee", "account", "import", "accounts to import.json")
 	add.Dir, add.Env = dir, environment
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	screen := terminaltest.NewScreen(t, 200)
-	shell := exec.Command(bash, "--norc", "--noprofile", "-i")
+	shell := exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i")
 	shell.Dir, shell.Env = dir, environment
 	shell.Stdin, shell.Stdout, shell.Stderr = screen.Terminal, screen.Terminal, screen.Terminal
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -47,8 +48,7 @@ func TestCompletionInBash(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = shell.Process.Kill()
-		_ = shell.Wait()
+		_ = await.Result(t, shell.Wait, "the end of the shell")
 	})
 	screen.Type("bind 'set enable-bracketed-paste off'; source <(perigee completion bash); echo load''ed\n")
 	screen.Await("loaded\r\n")

@@ -40,7 +40,7 @@ func checkExits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func exitOf(ts *testscript.TestScript, args []string) (code int, said string) {
-	cmd := exec.Command("perigee", args...)
+	cmd := exec.CommandContext(limited(ts), "perigee", args...)
 	if path, err := exec.LookPath("perigee"); err == nil {
 		cmd.Path, cmd.Err = path, nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/terminal/terminaltest"
 )
 
@@ -118,7 +119,7 @@ func TestListingsFitTheTerminal(t *testing.T) {
 	if err := terminal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.ReplaceAll(string(<-shown), "\r", ""), "\n")
+	lines := strings.Split(strings.ReplaceAll(string(await.Receive(t, shown, "what the terminal shows")), "\r", ""), "\n")
 	if len(lines) < 20 || !strings.HasPrefix(lines[0], "KEY ") {
 		t.Fatalf("it shows %q", lines)
 	}
@@ -156,7 +157,7 @@ func TestExplainKeepsAddressesWhole(t *testing.T) {
 	if err := terminal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text := strings.ReplaceAll(string(<-shown), "\r", "")
+	text := strings.ReplaceAll(string(await.Receive(t, shown, "what the terminal shows")), "\r", "")
 	for _, want := range []string{"  no      see below\n", "\n" + link + "\n", "`perigee account enable ada@example.com`\n"} {
 		if !strings.Contains(strings.ReplaceAll(text, " \n", "\n"), want) {
 			t.Errorf("it does not show %q:\n%s", want, text)

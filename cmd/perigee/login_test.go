@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // signin runs perigee login and does what a person would do with the page that it shows:
@@ -28,7 +30,7 @@ func signin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	path, err := exec.LookPath("perigee")
 	ts.Check(err)
-	cmd := exec.Command(path, append([]string{"login"}, args[1:]...)...)
+	cmd := exec.CommandContext(limited(ts), path, append([]string{"login"}, args[1:]...)...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "PERIGEE_KEYRING", "PERIGEE_CONFIG", "PERIGEE_IDE", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
@@ -53,7 +55,7 @@ func signin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for lines.Scan() {
 	}
-	err = cmd.Wait()
+	err = await.Result(ts, cmd.Wait, "the end of perigee login")
 	_, _ = ts.Stderr().Write(said.Bytes())
 	if exit, ok := errors.AsType[*exec.ExitError](err); neg && ok {
 		ts.Check(os.WriteFile(ts.MkAbs("exit"), []byte(exit.String()+"\n"), 0o600))

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"perigee/internal/perigeetest/await"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
@@ -33,6 +36,7 @@ func TestMain(m *testing.M) {
 //	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does) and waits; stderr is what it said (stop is testscript's own: it ends the script)
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it; "Bearer @FILE" is what a file has
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
+//	sameday DURATION      waits for the next UTC day if this one ends before the duration has passed
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
 	// Under nohup, and in some CI runners, SIGHUP is ignored, and children inherit that. A signal that is caught is back at its
@@ -61,12 +65,12 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "namespaces": // a network, mounts and processes of one's own
-				return exec.Command("unshare", "-n", "-m", "-p", "-f", "--mount-proc", "true").Run() == nil, nil
+				return exec.CommandContext(t.Context(), "unshare", "-n", "-m", "-p", "-f", "--mount-proc", "true").Run() == nil, nil
 			}
 			return false, fmt.Errorf("no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "halt": stop, "http": request, "signin": signin, "exits": checkExits,
+			"start": start, "halt": stop, "http": request, "signin": signin, "sameday": sameDay, "exits": checkExits,
 		},
 	})
 }
@@ -80,17 +84,24 @@ type process struct {
 	done chan struct{}
 }
 
-// patience is how long perigee may take to start or to end.
-const patience = time.Minute
+// limited ends with the script, or earlier, when a program has run for too long.
+func limited(ts *testscript.TestScript) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
+	ts.Defer(cancel)
+	return ctx
+}
 
-// wait waits until the process has ended, or its time is up: then it is killed, and so is the script.
-func (p *process) wait(ts *testscript.TestScript, since string) {
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-		ts.Fatalf("it still ran %v after %s:\n%s", patience, since, p.said.String())
+// sameDay makes what follows happen on one UTC day. Real time: perigee counts by days, and its processes have no other clock.
+func sameDay(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sameday DURATION")
+	}
+	needed, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	const day = 24 * time.Hour
+	if left := time.Until(time.Now().Truncate(day).Add(day)); left < needed {
+		ts.Logf("waiting %v for the next day", left)
+		time.Sleep(left)
 	}
 }
 
@@ -98,7 +109,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME ARGS…")
 	}
-	p := &process{cmd: exec.Command("perigee", args[1:]...), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{cmd: exec.CommandContext(ctx, "perigee", args[1:]...), done: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = []string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "XDG_CONFIG_HOME=" + ts.Getenv("XDG_CONFIG_HOME"),
@@ -112,7 +124,10 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(p.cmd.Start())
 	ts.Value(processes{}).(map[string]*process)[args[0]] = p
-	ts.Defer(func() { _ = p.cmd.Process.Kill(); <-p.done })
+	ts.Defer(func() {
+		cancel()
+		await.Receive(ts, p.done, "the end of a killed process")
+	})
 	listening := make(chan string, 1)
 	go func() {
 		defer close(p.done)
@@ -127,14 +142,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		_ = p.cmd.Wait()
 	}()
-	var url string
-	select {
-	case url = <-listening:
-	case <-time.After(patience):
-		_ = p.cmd.Process.Kill()
-	}
+	url := await.Receive(ts, listening, "perigee to listen")
 	if url == "" {
-		<-p.done
+		await.Receive(ts, p.done, "the end of a process that does not listen")
 		ts.Fatalf("it did not listen:\n%s", p.said.String())
 	}
 	ts.Setenv(args[0], url)
@@ -150,7 +160,7 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 		sent = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
 	}
 	ts.Check(p.cmd.Process.Signal(sent))
-	p.wait(ts, sent.String())
+	await.Receive(ts, p.done, "the end of the process after "+sent.String())
 	if code := p.cmd.ProcessState.ExitCode(); sent != syscall.SIGKILL && code != 0 {
 		ts.Fatalf("exit code %d:\n%s", code, p.said.String())
 	}

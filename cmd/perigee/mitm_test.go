@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A mitmRig is a process of perigee mitm in front of a server for localhost.
@@ -57,7 +58,9 @@ func newMITMRig(t *testing.T, handler http.HandlerFunc, args ...string) *mitmRig
 	r.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	r.server.StartTLS()
 	t.Cleanup(r.server.Close)
-	r.cmd = exec.Command("perigee", append([]string{"mitm", "--listen", "127.0.0.1:0", "--host", "localhost", "--upstream-ca", r.serverCert, "--har", r.har}, args...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*await.Limit) // bounds every read of its output
+	t.Cleanup(cancel)
+	r.cmd = exec.CommandContext(ctx, "perigee", append([]string{"mitm", "--listen", "127.0.0.1:0", "--host", "localhost", "--upstream-ca", r.serverCert, "--har", r.har}, args...)...)
 	r.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir+"/share", "XDG_CONFIG_HOME="+dir+"/etc", "PERIGEE_KEYRING=off")
 	stderr, err := r.cmd.StderrPipe()
 	if err != nil {
@@ -71,9 +74,7 @@ func newMITMRig(t *testing.T, handler http.HandlerFunc, args ...string) *mitmRig
 		t.Fatal(err)
 	}
 	r.pipe, r.stdout = stdout, bufio.NewReader(stdout)
-	t.Cleanup(func() { _ = r.cmd.Process.Kill(); _ = r.cmd.Wait() })
-	timeout := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
-	defer timeout.Stop()
+	t.Cleanup(func() { _ = await.Result(t, r.cmd.Wait, "the end of the killed process") })
 	for lines := bufio.NewScanner(stderr); r.address == ""; {
 		if !lines.Scan() {
 			t.Fatalf("it did not listen: %q", r.said)
@@ -108,8 +109,6 @@ type mitmFlow struct {
 // flow reads the next line of the process.
 func (r *mitmRig) flow(t *testing.T) (f mitmFlow) {
 	t.Helper()
-	timeout := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
-	defer timeout.Stop()
 	line, err := r.stdout.ReadString('\n')
 	if err != nil {
 		t.Fatalf("no line: %v", err)
@@ -129,10 +128,8 @@ func (r *mitmRig) stop(t *testing.T, signal os.Signal) string {
 	if err := r.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
-	timeout := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
-	defer timeout.Stop()
 	_, _ = io.Copy(io.Discard, r.stdout)
-	if err := r.cmd.Wait(); err != nil {
+	if err := await.Result(t, r.cmd.Wait, "the end of the process"); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	return r.archive(t)
@@ -157,7 +154,7 @@ func runProgram(t *testing.T, env []string, name string, args ...string) string 
 	if err != nil {
 		t.Skipf("%s is not installed", name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.Contains(strings.ToUpper(v), "PROXY") }), env...)
@@ -286,12 +283,12 @@ func TestMITMCompletesTheArchiveOfOpenStreams(t *testing.T) {
 	if _, err := io.ReadAll(answer.Body); err == nil {
 		t.Error("the stream looks complete")
 	}
-	<-ended
+	await.Receive(t, ended, "the end of the stream at the server")
 	line, err := r.stdout.ReadString('\n')
 	if want := regexp.MustCompile(`^\d\d:\d\d:\d\d  200 +0 B +\d+ B +\S+s +\S+s  HTTP/1.1  GET     https://localhost:\d+/events  the `); err != nil || !want.MatchString(line) {
 		t.Errorf("%q, %v", line, err)
 	}
-	if err := r.cmd.Wait(); err != nil {
+	if err := await.Result(t, r.cmd.Wait, "the end of the process"); err != nil {
 		t.Error(err)
 	}
 	if archive := r.archive(t); !strings.Contains(archive, `data: {\"id_token\":\"REDACTED\"}\n\n`) || !strings.Contains(archive, `"_error":"the `) {
@@ -309,7 +306,7 @@ func TestMITMEndsWithItsReader(t *testing.T) {
 	r.flow(t)
 	_ = r.pipe.Close()
 	curl()
-	if err := r.cmd.Wait(); err != nil {
+	if err := await.Result(t, r.cmd.Wait, "the end of the process"); err != nil {
 		t.Error(err)
 	}
 	if n := strings.Count(r.archive(t), `"startedDateTime"`); n != 2 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"perigee/internal/cli"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/terminal/terminaltest"
 )
 
@@ -60,10 +61,10 @@ func TestImportShowsThatItWaits(t *testing.T) {
 		defer close(ended)
 		perigee(screen.Terminal, screen.Terminal)
 	}()
-	<-asked
+	await.Receive(t, asked, "the question to the provider")
 	screen.Await(step)
-	answer <- struct{}{}
-	<-ended
+	await.Send(t, answer, struct{}{}, "the provider to answer")
+	await.Receive(t, ended, "the end of the import")
 	seen := strings.Join(terminaltest.Lines(screen.Close()), "\n")
 	if strings.Contains(seen, step) || !strings.Contains(seen, "ada@example.com") {
 		t.Errorf("a person sees %q", seen)

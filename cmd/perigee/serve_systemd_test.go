@@ -17,7 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A manager is a process that starts perigee as systemd does: it holds the listening socket and reads messages.
@@ -74,20 +75,15 @@ func (m *manager) configure(text string) {
 // hear waits for a message that has all of the words, and returns those that came before it, too.
 func (m *manager) hear(words ...string) (all string) {
 	m.t.Helper()
-	end := time.After(patience)
 	for {
-		select {
-		case message := <-m.messages:
-			all += message
-			found := true
-			for _, word := range words {
-				found = found && strings.Contains(message, word)
-			}
-			if found {
-				return all
-			}
-		case <-end:
-			m.t.Fatalf("no message has %q; there were %q", words, all)
+		message := await.Receive(m.t, m.messages, fmt.Sprintf("a message with %q; there were %q", words, all))
+		all += message
+		found := true
+		for _, word := range words {
+			found = found && strings.Contains(message, word)
+		}
+		if found {
+			return all
 		}
 	}
 }
@@ -102,7 +98,7 @@ type unit struct {
 // start runs perigee with a file as the descriptor 3. Only the process itself knows its number in time, as the shell before it does.
 func (m *manager) start(passed *os.File) *unit {
 	m.t.Helper()
-	u := &unit{Cmd: exec.Command("sh", "-c", `LISTEN_PID=$$ exec perigee serve --config "$0"`, filepath.Join(m.dir, "config.yaml")), ended: make(chan struct{})}
+	u := &unit{Cmd: exec.CommandContext(m.t.Context(), "sh", "-c", `LISTEN_PID=$$ exec perigee serve --config "$0"`, filepath.Join(m.dir, "config.yaml")), ended: make(chan struct{})}
 	u.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + m.dir, "PERIGEE_KEYRING=off", "PERIGEE_DATA_DIR=" + filepath.Join(m.dir, "data"), "GORACE=" + os.Getenv("GORACE"),
 		"LISTEN_FDS=1", "LISTEN_FDNAMES=perigee.socket", "NOTIFY_SOCKET=" + m.notify, "WATCHDOG_USEC=200000",
@@ -122,7 +118,7 @@ func (m *manager) start(passed *os.File) *unit {
 		}
 		_ = u.Wait()
 	}()
-	m.t.Cleanup(func() { _ = u.Process.Kill(); <-u.ended })
+	m.t.Cleanup(func() { await.Receive(m.t, u.ended, "the end of the killed process") })
 	return u
 }
 
@@ -142,11 +138,7 @@ func (u *unit) stop(t *testing.T) {
 	if err := u.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-u.ended:
-	case <-time.After(patience):
-		t.Fatal("it does not stop")
-	}
+	await.Receive(t, u.ended, "the end of the process after SIGTERM")
 	if code := u.ProcessState.ExitCode(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, u.said.String())
 	}
@@ -163,7 +155,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			go func() { early <- get(url + "/health") }()
 			u := m.start(m.socket())
 			m.hear("READY=1\n", "STATUS=listening on "+url)
-			if err := <-early; err != nil {
+			if err := await.Receive(t, early, "the early answer"); err != nil {
 				t.Errorf("a connection before the start: %v", err)
 			}
 			m.hear("WATCHDOG=1\n")
@@ -197,12 +189,10 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 				m.hear("STOPPING=1\n")
 				u = m.start(m.socket())
 				m.hear("READY=1\n")
-				for calls.Load() < before+20 && failed.Load() == 0 {
-					<-time.After(time.Millisecond)
-				}
+				await.Until(t, "20 more calls", func() bool { return calls.Load() >= before+20 || failed.Load() > 0 })
 			}
 			close(stop)
-			clients.Wait()
+			await.Return(t, clients.Wait, "the clients")
 			t.Logf("%d calls on new connections during 3 restarts, %d failed", calls.Load(), failed.Load())
 			u.stop(t)
 		})
@@ -211,7 +201,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 
 // get makes a request on a connection of its own.
 func get(url string) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: await.Limit}
 	resp, err := client.Get(url)
 	if err != nil {
 		return err
@@ -247,11 +237,7 @@ func TestSocketsThatCannotBeServed(t *testing.T) {
 		{everywhere, everywhere.socket(), "can be reached from other machines, and there is no key"},
 	} {
 		u := c.m.start(c.passed)
-		select {
-		case <-u.ended:
-		case <-time.After(patience):
-			t.Fatalf("it started, instead of saying %s", c.want)
-		}
+		await.Receive(t, u.ended, "the end of a process that says "+c.want)
 		if u.ProcessState.ExitCode() == 0 || !strings.Contains(u.said.String(), c.want) {
 			t.Errorf("exit code %d, want %s:\n%s", u.ProcessState.ExitCode(), c.want, u.said.String())
 		}

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/cli"
+	"perigee/internal/perigeetest/await"
 )
 
 // At a terminal serve says in four lines what is in force, shows each call in one, and says how to stop it at once; a second
@@ -43,16 +43,11 @@ func TestServeAtATerminal(t *testing.T) {
 	}()
 	next := func(want string) string {
 		t.Helper()
-		select {
-		case line := <-lines:
-			if !strings.Contains(line, want) {
-				t.Fatalf("got %q, want %q", line, want)
-			}
-			return line
-		case <-time.After(time.Minute):
-			t.Fatalf("nothing comes instead of %q", want)
+		line := await.Receive(t, lines, want)
+		if !strings.Contains(line, want) {
+			t.Fatalf("got %q, want %q", line, want)
 		}
-		return ""
+		return line
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
@@ -83,12 +78,7 @@ func TestServeAtATerminal(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case code := <-ended:
-		if code != 0 {
-			t.Error("exit", code)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
+	if code := await.Receive(t, ended, "the end of the command"); code != 0 {
+		t.Error("exit", code)
 	}
 }

@@ -55,12 +55,12 @@ func (r *recorder) Fatalf(format string, args ...any) {
 
 func TestWaitsFailAtTheirLimit(t *testing.T) {
 	var never chan struct{}
-	for name, wait := range map[string]func(t testing.TB){
-		"Receive": func(t testing.TB) { await.Receive(t, make(chan int), "a number") },
-		"Send":    func(t testing.TB) { await.Send(t, make(chan int), 1, "a number") },
-		"Until":   func(t testing.TB) { await.Until(t, "a number", func() bool { return false }) },
-		"Return":  func(t testing.TB) { await.Return(t, func() { <-never }, "a number") },
-		"Result":  func(t testing.TB) { await.Result(t, func() int { <-never; return 0 }, "a number") },
+	for name, wait := range map[string]func(t await.Test){
+		"Receive": func(t await.Test) { await.Receive(t, make(chan int), "a number") },
+		"Send":    func(t await.Test) { await.Send(t, make(chan int), 1, "a number") },
+		"Until":   func(t await.Test) { await.Until(t, "a number", func() bool { return false }) },
+		"Return":  func(t await.Test) { await.Return(t, func() { <-never }, "a number") },
+		"Result":  func(t await.Test) { await.Result(t, func() int { <-never; return 0 }, "a number") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
