@@ -1,0 +1,3 @@
+module perigee/tools/mutate
+
+go 1.26.0
