@@ -30,8 +30,8 @@ import (
 
 const (
 	tool     = "github.com/summerwind/h2spec/cmd/h2spec"
-	patience = 3 * time.Minute // for everything, which takes 15 seconds
-	retries  = 2               // of a case that fails behind the proxy alone: h2spec waits 2 s for an answer
+	patience = 10 * time.Minute // for everything, which takes 20 seconds
+	answer   = "5"              // seconds in which a server has to answer a case, on a machine that is busy; h2spec's own limit is 2
 )
 
 func main() {
@@ -117,13 +117,7 @@ func (r runner) compare(ctx context.Context, direct, proxied string) error {
 			return fmt.Errorf("%s was not run behind the proxy", name)
 		}
 		if passed && !results[1][name] {
-			ok, err := r.again(ctx, name, proxied)
-			if err != nil {
-				return err
-			}
-			if results[1][name] = ok; !ok {
-				worse = append(worse, name)
-			}
+			worse = append(worse, name)
 		}
 	}
 	fmt.Printf("h2spec: %d cases, %d fail with net/http, %d behind the proxy, %.0f s\n",
@@ -139,27 +133,15 @@ func (r runner) compare(ctx context.Context, direct, proxied string) error {
 	return nil
 }
 
-// again runs the section of a case, which alone may pass on a machine that was too slow for it.
-func (r runner) again(ctx context.Context, name, port string) (passed bool, err error) {
-	section, _, _ := strings.Cut(name, " ")
-	for range retries {
-		results, err := r.run(ctx, port, section)
-		if err != nil || results[name] {
-			return results[name], err
-		}
-	}
-	return false, nil
-}
-
-// run returns which cases passed: all, or those of some sections.
-func (r runner) run(ctx context.Context, port string, sections ...string) (map[string]bool, error) {
+// run returns which cases passed.
+func (r runner) run(ctx context.Context, port string) (map[string]bool, error) {
 	report, err := os.CreateTemp(r.dir, "report-")
 	if err != nil {
 		return nil, err
 	}
 	defer report.Close()
-	arguments := append([]string{"--tls", "--insecure", "--host", front.Host, "--port", port, "--junit-report", report.Name()}, sections...)
-	out, err := exec.CommandContext(ctx, r.binary, arguments...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, r.binary, "--tls", "--insecure", "--timeout", answer, "--host", front.Host, "--port", port,
+		"--junit-report", report.Name()).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) { // it exits with 1 if a case fails
 		return nil, fmt.Errorf("run h2spec: %w\n%s", errors.Join(err, ctx.Err()), out)
