@@ -5,7 +5,9 @@
 // internal to its module, so the server with the middleware is built from a copy of the module that has our package and one
 // changed call.
 //
-//	go run ./internal/connectframe/conformance
+//	go run ./internal/connectframe/conformance [-short]
+//
+// With -short, the middleware as the protocol wants it is compared with the proxy, without the runs beside them.
 //
 // The directory suite is a module of its own, which has the version of the suite and nothing to import.
 package main
@@ -14,6 +16,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,13 +41,14 @@ type run struct {
 	middleware string   // value of MIDDLEWARE for the server, "" if it has none
 	differs    []string // cases that must fail, because the middleware accepts what the protocol does not allow
 	proxied    bool     // the server is behind an interception proxy; only cases with TLS, which are half of all
+	short      bool     // also with -short
 }
 
 var runs = []run{
 	{name: "reference server"},
-	{name: "with AcceptBare, empty bodies as in the protocol", middleware: "protocol"},
+	{name: "with AcceptBare, empty bodies as in the protocol", middleware: "protocol", short: true},
 	{name: "with AcceptBare and EitherForm", middleware: "lenient", differs: []string{"**/no-request"}},
-	{name: "behind the interception proxy", proxied: true},
+	{name: "behind the interception proxy", proxied: true, short: true},
 }
 
 func main() {
@@ -55,13 +59,15 @@ func main() {
 		}
 		return
 	}
-	if err := conformance(); err != nil {
+	short := flag.Bool("short", false, "make the two runs that every change needs")
+	flag.Parse()
+	if err := conformance(*short); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
 }
 
-func conformance() error {
+func conformance(short bool) error {
 	dir, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
 		return err
@@ -73,7 +79,10 @@ func conformance() error {
 	}
 	fmt.Printf("%-50s %7s %7s %9s %8s\n", "Connect conformance suite", "cases", "passed", "expected", "seconds")
 	var first result
-	for i, run := range runs {
+	for _, run := range runs {
+		if short && !run.short {
+			continue
+		}
 		server := plain
 		if run.middleware != "" {
 			server = wrapped
@@ -83,7 +92,7 @@ func conformance() error {
 			return fmt.Errorf("%s: %w", run.name, err)
 		}
 		fmt.Printf("%-50s %7d %7d %9d %8.1f\n", run.name, result.cases, result.passed, result.expected, result.took.Seconds())
-		if i == 0 {
+		if first.cases == 0 {
 			first = result
 		}
 		want := first
@@ -92,7 +101,7 @@ func conformance() error {
 		}
 		if result.cases == 0 || result.cases != want.cases || result.passed+result.expected != want.passed ||
 			(result.expected > 0) != (len(run.differs) > 0) {
-			return fmt.Errorf("%s: %+v, the reference server alone: %+v", run.name, result, first)
+			return fmt.Errorf("%s: %+v, the first run: %+v", run.name, result, first)
 		}
 	}
 	return nil
@@ -153,7 +162,7 @@ func last(output []byte, n int) []byte { return output[max(0, len(output)-n):] }
 // build returns the paths of the suite, and of its reference server without and with the middleware.
 func build(dir string) (runner, plain, wrapped string, err error) {
 	command := suite + "/cmd/referenceserver"
-	if _, err := goTool("build", "-trimpath", "-o", dir+"/plain/", suite+"/cmd/connectconformance", command); err != nil {
+	if _, err := goTool("build", "-o", dir+"/plain/", suite+"/cmd/connectconformance", command); err != nil {
 		return "", "", "", err
 	}
 	modfile, err := changeSuite(dir)
@@ -161,7 +170,7 @@ func build(dir string) (runner, plain, wrapped string, err error) {
 		return "", "", "", err
 	}
 	wrapped = dir + "/wrapped"
-	if _, err := goTool("build", "-trimpath", "-modfile", modfile, "-o", wrapped, command); err != nil {
+	if _, err := goTool("build", "-modfile", modfile, "-o", wrapped, command); err != nil {
 		return "", "", "", err
 	}
 	return dir + "/plain/connectconformance", dir + "/plain/referenceserver", wrapped, nil
