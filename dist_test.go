@@ -43,7 +43,7 @@ func TestUnits(t *testing.T) {
 	}
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(analyze, args...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
 		if err != nil {
 			t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
