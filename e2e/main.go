@@ -7,7 +7,7 @@
 // so needs a package registry once. It is called by "make e2e", and imports nothing of perigee: it starts the
 // binary that was built from this tree, and looks at it from outside.
 //
-//	go run ./e2e [-only PATTERN] [-perigee BINARY] [-list]
+//	go run ./e2e [-all] [-only PATTERN] [-perigee BINARY] [-install] [-list]
 //
 // The clients run in a network namespace that has only loopback, where the system allows one, because several
 // of them call home when they start.
@@ -41,21 +41,26 @@ func main() {
 }
 
 type options struct {
-	only    *regexp.Regexp // of "client: scenario"
+	all     bool           // every scenario instead of those of everyChange
+	only    *regexp.Regexp // of "client: scenario"; nil without one
 	perigee string         // the binary to drive; built from this tree when empty
+	install bool           // only install and build
 	list    bool
-	again   bool // run a client with a failed scenario once more, alone; the second result counts
 }
 
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("e2e", flag.ContinueOnError)
-	only := flags.String("only", "", "run only what matches this regular expression, as in 'codex' or 'image'")
+	flags.BoolVar(&o.all, "all", false, "run all scenarios, not only those that every change needs")
+	only := flags.String("only", "", "of all scenarios, run those that match this regular expression, as in 'codex' or 'image'")
 	flags.StringVar(&o.perigee, "perigee", "", "drive this binary instead of building one")
 	flags.BoolVar(&o.list, "list", false, "say what would run, and end")
-	flags.BoolVar(&o.again, "again", false, "run a client with a failed scenario once more, alone; the second result counts")
+	flags.BoolVar(&o.install, "install", false, "install and build what would run, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if *only == "" {
+		return o, nil
 	}
 	var err error
 	o.only, err = regexp.Compile("(?i)" + *only)
@@ -74,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 	if _, err := os.Stat(filepath.Join("e2e", "npm")); err != nil {
 		return false, fmt.Errorf("run this from the root of the repository: %w", err)
 	}
-	wanted := choose(allClients(), opts.only)
+	wanted := opts.choose(allClients())
 	if len(wanted) == 0 {
 		return false, fmt.Errorf("nothing matches %s; -list says what there is", opts.only)
 	}
@@ -85,36 +90,20 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 
 	if missing, ok := insideSandbox(); ok {
 		opts.perigee = os.Getenv(perigeeVariable)
-		return drive(ctx, opts, wanted, missing, out)
+		return drive(ctx, opts.perigee, wanted, missing, out)
 	}
 	missing := install(ctx, wanted, out)
-	if opts.perigee, err = buildPerigee(ctx, opts.perigee); err != nil {
-		return false, err
+	if opts.perigee, err = buildPerigee(ctx, opts.perigee); err != nil || opts.install {
+		return err == nil, err
 	}
 	if ran, passed, err := enterSandbox(ctx, args, missing, opts.perigee, out); ran {
 		return passed, err
 	}
-	return drive(ctx, opts, wanted, missing, out)
+	return drive(ctx, opts.perigee, wanted, missing, out)
 }
 
-// drive runs the scenarios and says whether all passed: at once or, with -again, when those of a failed client run once more.
-func drive(ctx context.Context, opts options, wanted []client, missing map[string]string, out io.Writer) (bool, error) {
-	report, err := runClients(ctx, opts.perigee, wanted, missing, out)
-	if err != nil || report.failed == 0 || !opts.again {
-		return err == nil && report.failed == 0, err
-	}
-	for _, c := range report.failedClients() {
-		fmt.Fprintf(out, "\n%s has failed, and runs once more, alone\n", c.name)
-		again, err := runClients(ctx, opts.perigee, []client{c}, missing, out)
-		if err != nil || again.failed > 0 {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// runClients runs the scenarios against the daemons it starts, and reports.
-func runClients(ctx context.Context, binary string, wanted []client, missing map[string]string, out io.Writer) (*report, error) {
+// drive runs the scenarios against the daemons it starts, reports, and says whether all passed.
+func drive(ctx context.Context, binary string, wanted []client, missing map[string]string, out io.Writer) (passed bool, err error) {
 	report := newReport(out)
 	runnable := 0
 	for _, c := range wanted {
@@ -126,7 +115,7 @@ func runClients(ctx context.Context, binary string, wanted []client, missing map
 	if runnable > 0 {
 		var err error
 		if s, err = newStage(ctx, binary, wanted); err != nil {
-			return nil, err
+			return false, err
 		}
 		defer s.close()
 	}
@@ -152,7 +141,7 @@ func runClients(ctx context.Context, binary string, wanted []client, missing map
 	together.Wait()
 	beside.Wait()
 	report.finish()
-	return report, nil
+	return report.failed == 0, nil
 }
 
 func list(out io.Writer, clients []client) {

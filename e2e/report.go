@@ -68,16 +68,6 @@ func (r *report) append(o outcome) {
 	r.last = now
 }
 
-// failedClients are those with a scenario that failed.
-func (r *report) failedClients() (list []client) {
-	for _, o := range r.outcomes {
-		if o.result == "FAIL" && !slices.ContainsFunc(list, func(c client) bool { return c.name == o.client.name }) {
-			list = append(list, o.client)
-		}
-	}
-	return list
-}
-
 // took tells how long a client ran.
 func (r *report) took(c client, d time.Duration) {
 	r.mu.Lock()
