@@ -1,21 +1,27 @@
-# One target for everything; CI runs test, race and e2e. Tools are pinned in go.mod.
+# Every task of the project. make run and make test need Go alone; what else a target needs, its line says. Tools are pinned in
+# go.mod and tools/go.mod.
 
 GO      ?= go
 LISTEN  ?= 127.0.0.1:8741
+PACKAGES ?= ./...
+COUNT   ?=
+N       ?= 20
 FUZZ    ?= 30s
+FUZZ_IN ?= .
 FOR     ?= 10m
 CHAOS   ?=
 RACE    ?=
+MUTATE  ?=
 VULNDB  ?=
 E2E     ?=
-PACKAGES ?= ./...
+CONFORMANCE ?=
 VERSION ?=
 
-export CGO_ENABLED ?= 0
+export CGO_ENABLED := 0
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run build install check test lint unit race cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e extension extension-test opencode-plugin opencode-plugin-test generate update module clean
+.PHONY: help run build install test full steady lint staticcheck slow race mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
 
 ## help: list the targets
 help:
@@ -24,15 +30,30 @@ help:
 		printf '  %-20s %s\n' "$$target" "$$text"; \
 	done
 
-## run: build, serve (from the simulator, unless an upstream is configured), and print a curl line that works
+## run: build perigee, serve from its simulator, and print a curl line that works
 run: build
 	@echo "perigee answers here as soon as it listens; in another terminal:"
 	@echo "  curl -s http://$(LISTEN)/v1beta/models/gemini-3-flash:generateContent -d '{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hello\"}]}]}'"
-	@exec ./bin/perigee serve --listen $(LISTEN)
+	@exec ./bin/perigee serve --simulate --listen $(LISTEN)
+
+## test: formatting, vet, and every test that needs no minutes; with RACE=-race and a C compiler, under the race detector
+test: lint
+	$(if $(RACE),CGO_ENABLED=1 )$(GO) test -short $(RACE) $(COUNT) $(QUICK) $(PACKAGES)
+	cd tools/mutate && $(GO) test $(COUNT) .
+
+# Eight packages at a time, because most of them wait for processes and connections. go vet has run in lint.
+QUICK = -vet=off -p 8 -parallel 8 -timeout 10m
+
+## full: test, and what needs minutes: slow tests, staticcheck, builds and vet for other systems
+full: test staticcheck slow cross
+
+## steady: run make test N (20) times, without cached results and with four busy loops beside it; each run must pass
+steady:
+	@./.ci/steady $(N) $(MAKE) --no-print-directory test COUNT=-count=1
 
 ## build: build the static binary bin/perigee
 build:
-	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/perigee ./cmd/perigee
+	@$(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/perigee ./cmd/perigee
 
 ## install: copy the binary into PREFIX/bin (~/.local/bin)
 install: build
@@ -41,25 +62,26 @@ install: build
 	@echo "installed $(DESTDIR)$(PREFIX)/bin/perigee"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH" ;; esac
 
-## check: run before each commit: formatting, vet, staticcheck and the quick tests
-check: lint
-	$(GO) test -short -parallel 8 ./...
-
-## test: run formatting, vet, staticcheck and all tests, and build and vet for other platforms
-test: lint unit cross
-
 lint:
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); \
+	@unformatted=$$(find . -name '*.go' -not -path './gen/*' -not -path '*/node_modules/*' -not -path '*/.cache/*' -exec gofmt -l {} +); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+
+staticcheck:
 	$(GO) tool staticcheck $$($(GO) list ./... | grep -v /gen/)
 
-unit:
-	$(GO) test -timeout 15m $(PACKAGES)
+# slow runs the tests that make test skips, and the others once more: go test cannot select tests by what they call.
+slow:
+	$(GO) test -vet=off -timeout 20m $(PACKAGES)
 
-## race: run all tests with the race detector, which needs a C compiler
+## race: run all tests, slow ones too, with the race detector, which needs a C compiler
 race:
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE) $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m $(PACKAGES)
+
+## mutate: change the operators of PACKAGES one at a time and list the changes that no test notices; options in MUTATE
+mutate:
+	@cd tools/mutate && $(GO) build -o ../../bin/mutate .
+	@./bin/mutate $(MUTATE) $(PACKAGES)
 
 # cross builds for other platforms and vets all packages with their tests for macOS and Windows: seconds with a warm build
 # cache, minutes without one.
@@ -86,9 +108,9 @@ bench-mitm:
 chaos:
 	$(GO) run ./bench/chaos -for $(FOR) $(CHAOS)
 
-## fuzz: run each fuzz target for FUZZ (30s), two at a time, until one fails
+## fuzz: run each fuzz target below FUZZ_IN (.) for FUZZ (30s), two at a time, until one fails
 fuzz:
-	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:func | |' | sort); \
+	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' $(FUZZ_IN) | sed 's|/[^/]*_test.go:func | |' | sort); \
 	echo "$$(echo "$$targets" | wc -l) fuzz targets, $(FUZZ) each"; \
 	echo "$$targets" | GO="$(GO)" FUZZ="$(FUZZ)" xargs -P 2 -L 1 ./.ci/fuzz
 
@@ -99,9 +121,13 @@ vuln:
 		echo "not scanned: database not reachable ($$(echo "$$out" | tail -n 1))"; \
 	else echo "$$out"; exit $$status; fi
 
-## e2e: run real client programs against a real daemon
+## e2e: run real client programs against a real daemon, one scenario of each and every recipe of the documents; needs npm
 e2e:
 	$(GO) run ./e2e $(E2E)
+
+## e2e-all: run every scenario of every client program; needs npm
+e2e-all:
+	$(GO) run ./e2e -all $(E2E)
 
 ## extension-test: check the types of the VS Code extension and run its tests without an editor; needs npm
 extension-test:
@@ -121,7 +147,7 @@ opencode-plugin:
 
 ## conformance: run the Connect conformance suite without and with internal/connectframe, and behind the interception proxy
 conformance:
-	@$(GO) run ./internal/connectframe/conformance
+	@$(GO) run ./internal/connectframe/conformance $(CONFORMANCE)
 
 ## h2spec: check HTTP/2 of the interception proxy, and compare with net/http
 h2spec:
@@ -131,6 +157,12 @@ h2spec:
 generate:
 	$(GO) tool -modfile=tools/go.mod buf lint
 	$(GO) tool -modfile=tools/go.mod buf generate
+
+# generated compares gen/ with what make generate writes, in a copy of the last commit.
+generated:
+	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && git archive HEAD | tar -x -C "$$copy" && \
+	$(MAKE) --no-print-directory -C "$$copy" generate && \
+	{ diff -r gen "$$copy/gen" || { echo "gen/ differs from proto/: run make generate"; exit 1; }; }
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:

@@ -109,3 +109,40 @@ func TestCommandsOfTheEditorExist(t *testing.T) {
 		t.Errorf("found %d commands", named)
 	}
 }
+
+// TestTwoCommands keeps the promise that two commands are all the set-up there is: the first screen of README.md has make run
+// and make test, the Makefile has both, make run prints the request that README.md shows, and CI calls the same make test.
+func TestTwoCommands(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	readme, makefile, ci := read("README.md"), read("Makefile"), read(".ci/run")
+	screen := strings.Join(strings.SplitN(readme, "\n", 41)[:40], "\n")
+	for _, command := range []string{"run", "test"} {
+		if !regexp.MustCompile(`(?m)^\$ make ` + command + `\b`).MatchString(screen) {
+			t.Errorf("the first 40 lines of README.md do not have make %s", command)
+		}
+		if !regexp.MustCompile(`(?m)^` + command + `:`).MatchString(makefile) {
+			t.Errorf("the Makefile has no target %s", command)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^make test\b`).MatchString(ci) {
+		t.Error(".ci/run does not call make test")
+	}
+
+	shown := regexp.MustCompile(`curl -s http://127\.0\.0\.1:8741(\S+) \\\n +-d '([^']+)'`).FindStringSubmatch(screen)
+	if shown == nil {
+		t.Fatal("the first 40 lines of README.md have no request to the gateway of make run")
+	}
+	printed := strings.ReplaceAll(makefile, `\"`, `"`)
+	if !strings.Contains(printed, "curl -s http://$(LISTEN)"+shown[1]+" -d '"+shown[2]+"'") {
+		t.Errorf("make run does not print the request of README.md: %s %s", shown[1], shown[2])
+	}
+	if !strings.Contains(printed, "LISTEN  ?= 127.0.0.1:8741\n") {
+		t.Error("make run does not listen where README.md says")
+	}
+}
