@@ -23,12 +23,12 @@ const (
 // the module cache.
 var publishedVersion = "v0.1." + strconv.FormatInt(time.Now().Unix(), 10)
 
-// published is the module as its users will have it: under a path of the web, installed with go install. It is built while clients wait, with a
-// lower priority than theirs.
+// published is the module as its users will have it: under a path of the web, installed with go install, with a
+// lower priority than programs beside it.
 func published() []client {
 	return []client{{
 		name: "go install", version: strings.TrimPrefix(runtime.Version(), "go"), install: publishedInstall,
-		scenarios: []string{"the published module"}, beside: true,
+		scenarios: []string{"the published module"},
 		run: func(ctx context.Context, s *stage, c client, r *report) {
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 			defer cancel()

@@ -12,8 +12,8 @@ func everyChange(c client) []string {
 	if kind == "docs" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension"}, c.name) {
 		return c.scenarios
 	}
-	if slices.Contains([]string{"mcp asks", "mcp daemon", "change of network"}, c.name) {
-		return nil // long runs, of which each has a short test
+	if slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon"}, c.name) {
+		return nil // minutes, in which compiling or waiting is most
 	}
 	for _, scenario := range []string{toolLoop, question} {
 		if slices.Contains(c.scenarios, scenario) {
