@@ -147,8 +147,10 @@ func (c *Limiter) largestIdleHTTP2() (largest *countedConn) {
 	return largest
 }
 
-// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that the client gets the answer.
+// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that the client gets the answer. It
+// ends the count of the head first: what is read on is discarded.
 func (c *countedConn) refuseHead() {
+	c.setHead(-1)
 	if c.http2.Load() {
 		return
 	}

@@ -15,11 +15,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-)
 
-// patience is how long a test waits for something real.
-const patience = time.Minute
+	"perigee/internal/perigeetest/await"
+)
 
 // A connRig is a server behind a Limiter. Requests for /wait are answered when the test says so.
 type connRig struct {
@@ -78,7 +78,7 @@ func newConnRig(t *testing.T, most int, memory int64) *connRig {
 	t.Cleanup(func() {
 		close(rig.release)
 		_ = server.Close()
-		<-served
+		await.Receive(t, served, "the end of Serve")
 	})
 	return rig
 }
@@ -91,7 +91,7 @@ func (r *connRig) dial() net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	return conn
 }
 
@@ -120,17 +120,7 @@ func (r *connRig) hold(n int) {
 	r.t.Helper()
 	for range n {
 		_, _ = io.WriteString(r.dial(), "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-r.waiting
-	}
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: " + what)
-		}
+		await.Receive(r.t, r.waiting, "a request in its handler")
 	}
 }
 
@@ -171,7 +161,7 @@ func TestAnIdleConnectionGivesItsPlace(t *testing.T) {
 	if _, body := rig.get(first, "/"); body != "hello" {
 		t.Fatal(body)
 	}
-	until(t, "the first connection is idle", rig.idle)
+	await.Until(t, "the first connection is idle", rig.idle)
 	if resp, body := rig.get(rig.dial(), "/"); resp.StatusCode != http.StatusOK || body != "hello" {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
@@ -230,14 +220,13 @@ func TestLargeHeadsAreBounded(t *testing.T) {
 	if _, err := io.WriteString(large, begin+strings.Repeat("x", 12<<10)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the head is counted", func() bool { return rig.limiter.heads.Load() > 7<<10 })
+	await.Until(t, "the head is counted", func() bool { return rig.limiter.heads.Load() > 7<<10 })
 	second := rig.dial()
 	_, _ = io.WriteString(second, begin+strings.Repeat("x", 30<<10))
 	if resp, body := rig.answer(second); resp.StatusCode != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "large request heads") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	_ = second.Close()
 	if resp, _ := rig.get(rig.dial(), "/"); resp.StatusCode != http.StatusOK {
 		t.Errorf("a small head: %d", resp.StatusCode)
 	}
@@ -245,7 +234,31 @@ func TestLargeHeadsAreBounded(t *testing.T) {
 	if resp, _ := rig.answer(large); resp.StatusCode != http.StatusOK {
 		t.Errorf("the head that was there first: %d", resp.StatusCode)
 	}
-	until(t, "no head is counted", func() bool { return rig.limiter.heads.Load() == 0 })
+	await.Until(t, "no head is counted", func() bool { return rig.limiter.heads.Load() == 0 })
+}
+
+// A refused head does not count while its client may still read the answer: the heads of other connections have its room.
+func TestARefusedHeadDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := New(slog.New(slog.DiscardHandler))
+		limiter.Apply(0, 32*(8<<10))
+		ours, theirs := net.Pipe()
+		defer func() { _ = theirs.Close() }()
+		conn := limiter.take(ours)
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}()
+		go func() { _, _ = theirs.Write(make([]byte, 20<<10)) }()
+		resp, err := http.ReadResponse(bufio.NewReader(theirs), nil)
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		synctest.Wait()
+		if open, heads := len(limiter.open), limiter.heads.Load(); open != 1 || heads != 0 {
+			t.Errorf("%d connections are open, and %d bytes of heads count", open, heads)
+		}
+	})
 }
 
 // The answer to a head that does not fit is part of TLS where the connection is encrypted.
@@ -262,7 +275,7 @@ func TestLargeHeadsOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	go func() {
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", 40<<10))
 	}()
@@ -278,7 +291,7 @@ func TestFreshConnectionsAreWaitedFor(t *testing.T) {
 	rig := newConnRig(t, 0, 1<<30)
 	rig.fresh.Wait(t.Context()) // there is none
 	conn := rig.dial()
-	until(t, "the connection is known", rig.fresh.any)
+	await.Until(t, "the connection is known", rig.fresh.any)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	rig.fresh.Wait(ctx)
@@ -295,13 +308,13 @@ func TestFreshConnectionsAreWaitedFor(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || body != "hello" || !resp.Close {
 		t.Errorf("%d %s, closes: %v", resp.StatusCode, body, resp.Close)
 	}
-	<-done
+	await.Receive(t, done, "the end of Wait")
 }
 
 func TestAClosedConnectionIsNotWaitedFor(t *testing.T) {
 	rig := newConnRig(t, 0, 1<<30)
 	conn := rig.dial()
-	until(t, "the connection is known", rig.fresh.any)
+	await.Until(t, "the connection is known", rig.fresh.any)
 	_ = conn.Close()
 	rig.fresh.Wait(t.Context())
 }
