@@ -10,9 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -143,11 +144,7 @@ func TestStreamsFlow(t *testing.T) {
 		t.Errorf("got %q, %v", line, err)
 	}
 	cancel()
-	select {
-	case <-left:
-	case <-time.After(time.Minute):
-		t.Error("the cloud still sends")
-	}
+	await.Receive(t, left, "the end of the stream in the cloud")
 }
 
 // A stream that breaks off in the cloud does not look complete.

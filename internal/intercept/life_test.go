@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // both runs a test with a language server that speaks HTTP/1.1, and with one that speaks HTTP/2.
@@ -35,8 +36,8 @@ func (r *rig) open(ctx context.Context) (*http.Response, <-chan copied) {
 	r.Helper()
 	e := r.calls.Expect(ctx, cascade, Call{Request: []byte(`{}`)})
 	got := r.carrier(native(agentID(cascade)))
-	await(r.T, e.Taken(), "the request of the language server")
-	response, err := e.Wait()
+	await.Receive(r.T, e.Taken(), "the request of the language server")
+	response, err := answerOf(r.T, e)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -69,13 +70,9 @@ func TestClientLeaves(t *testing.T) {
 				if line := firstLine(r.T, response.Body); line != "data: "+hello+"\r\n" {
 					r.Errorf("got %q", line)
 				}
-				left := time.Now()
 				leave(response, cancel)
-				await(r.T, ended, "the end of the provider's stream")
-				if took := time.Since(left); took > 5*time.Second { // 100 ms on a machine that is not busy
-					r.Errorf("the provider was left after %s", took)
-				}
-				if ls := await(r.T, got, "the end for the language server"); ls.err == nil {
+				await.Receive(r.T, ended, "the end of the provider's stream")
+				if ls := await.Receive(r.T, got, "the end for the language server"); ls.err == nil {
 					r.Errorf("the language server got %+v, complete", ls)
 				}
 				if _, err := response.Body.Read(make([]byte, 1)); err == nil || err == io.EOF {
@@ -92,13 +89,13 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 	r := newCallRig(t, waits(ended))
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 	got := r.carrier(native(agentID(cascade)))
-	await(t, e.done, "the answer")
+	await.Receive(t, e.done, "the answer")
 	e.Cancel()
-	if response, err := e.Wait(); !errors.Is(err, context.Canceled) {
+	if response, err := answerOf(t, e); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", response, err)
 	}
-	await(t, ended, "the end of the provider's stream")
-	if ls := await(t, got, "the end for the language server"); ls.err == nil {
+	await.Receive(t, ended, "the end of the provider's stream")
+	if ls := await.Receive(t, got, "the end for the language server"); ls.err == nil {
 		t.Errorf("the language server got %+v", ls)
 	}
 }
@@ -122,14 +119,14 @@ func TestClientLeavesEarly(t *testing.T) {
 				defer cancel()
 				e := r.calls.Expect(ctx, cascade, Call{Request: []byte(`{}`)})
 				got := r.carrier(native(agentID(cascade)))
-				await(r.T, e.Taken(), "the request of the language server")
-				await(r.T, asked, "the request to the cloud")
+				await.Receive(r.T, e.Taken(), "the request of the language server")
+				await.Receive(r.T, asked, "the request to the cloud")
 				leave(e, cancel)
-				await(r.T, ended, "the end of the request")
-				if _, err := e.Wait(); !errors.Is(err, context.Canceled) {
+				await.Receive(r.T, ended, "the end of the request")
+				if _, err := answerOf(r.T, e); !errors.Is(err, context.Canceled) {
 					r.Errorf("got %v", err)
 				}
-				if ls := await(r.T, got, "the end for the language server"); ls.err == nil {
+				if ls := await.Receive(r.T, got, "the end for the language server"); ls.err == nil {
 					r.Errorf("the language server got %+v", ls)
 				}
 			})
@@ -175,14 +172,14 @@ func TestLanguageServerLeaves(t *testing.T) {
 						response.Body.Close()
 					}
 				}()
-				await(r.T, e.Taken(), "the request of the language server")
+				await.Receive(r.T, e.Taken(), "the request of the language server")
 				want := strings.Repeat("data: "+calling+"\r\n\r\n", 3)
 				if early {
 					die()
-					await(r.T, dead, "the end of the language server")
+					await.Receive(r.T, dead, "the end of the language server")
 					close(left)
 				}
-				response, err := e.Wait()
+				response, err := answerOf(r.T, e)
 				if err != nil {
 					r.Fatal(err)
 				}
@@ -194,11 +191,11 @@ func TestLanguageServerLeaves(t *testing.T) {
 						r.Error(err)
 					}
 					die()
-					await(r.T, dead, "the end of the language server")
+					await.Receive(r.T, dead, "the end of the language server")
 					close(left)
 				}
 				if !early {
-					await(r.T, r.finished, "the end for the language server")
+					await.Receive(r.T, r.finished, "the end for the language server")
 				}
 				if text, err := io.ReadAll(body); err != nil || string(text) != want {
 					r.Errorf("the client got %v %s", err, text)
@@ -242,7 +239,7 @@ func TestProviderBreaksOff(t *testing.T) {
 				if text, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 					r.Errorf("the client got %v %s", err, text)
 				}
-				if ls := await(r.T, got, "the end for the language server"); ls.err == nil {
+				if ls := await.Receive(r.T, got, "the end for the language server"); ls.err == nil {
 					r.Errorf("the language server got %+v, complete", ls)
 				}
 			})
@@ -265,13 +262,10 @@ func TestSlowLanguageServer(t *testing.T) {
 		e := r.calls.Expect(r.Context(), cascade, Call{Request: []byte(`{}`)})
 		stopped := make(chan *http.Response, 1)
 		go func() {
-			response, err := r.send(r.Context(), streamPath, native(agentID(cascade)))
-			if err != nil {
-				r.Error(err)
-			}
-			stopped <- response // which is not read
+			response, _ := r.send(r.Context(), streamPath, native(agentID(cascade)))
+			stopped <- response // which is not read; nil: it was cut off before its header
 		}()
-		response, err := e.Wait()
+		response, err := answerOf(r.T, e)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -280,11 +274,12 @@ func TestSlowLanguageServer(t *testing.T) {
 		if err != nil || n != int64(pieces*len(event)) {
 			r.Errorf("the client got %d bytes, %v", n, err)
 		}
-		await(r.T, r.finished, "the end for the language server, although it does not read")
-		ls := await(r.T, stopped, "the header for the language server")
-		defer ls.Body.Close()
-		if n, err := io.Copy(io.Discard, ls.Body); err == nil {
-			r.Errorf("the language server got %d bytes, complete", n)
+		await.Receive(r.T, r.finished, "the end for the language server, although it does not read")
+		if ls := await.Receive(r.T, stopped, "the header for the language server, or its end"); ls != nil {
+			defer ls.Body.Close()
+			if n, err := io.Copy(io.Discard, ls.Body); err == nil {
+				r.Errorf("the language server got %d bytes, complete", n)
+			}
 		}
 	})
 }
@@ -295,13 +290,13 @@ func TestOneRequestForEachCall(t *testing.T) {
 	r := newCallRig(t, waits(ended))
 	response, got := r.open(t.Context())
 	for range 2 {
-		if ls := await(t, r.carrier(native(agentID(cascade))), "the second answer"); ls.status != http.StatusOK || !strings.Contains(ls.body, `"text":""`) {
+		if ls := await.Receive(t, r.carrier(native(agentID(cascade))), "the second answer"); ls.status != http.StatusOK || !strings.Contains(ls.body, `"text":""`) {
 			t.Errorf("got %+v", ls)
 		}
 	}
 	_ = response.Body.Close()
-	await(t, ended, "the end of the provider's stream")
-	await(t, got, "the end for the language server")
+	await.Receive(t, ended, "the end of the provider's stream")
+	await.Receive(t, got, "the end for the language server")
 	if n := len(r.requests()); n != 1 {
 		t.Errorf("%d requests reached the cloud", n)
 	}
@@ -326,7 +321,7 @@ func TestClientDecidesThePace(t *testing.T) {
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Error(err)
 	}
-	if ls := await(t, got, "the answer"); ls.err != nil || !strings.HasSuffix(ls.body, "\r\n\r\n") || strings.Count(ls.body, "data: ") != 2 {
+	if ls := await.Receive(t, got, "the answer"); ls.err != nil || !strings.HasSuffix(ls.body, "\r\n\r\n") || strings.Count(ls.body, "data: ") != 2 {
 		t.Errorf("the language server got %+v", ls)
 	}
 }
@@ -372,7 +367,7 @@ func TestCompression(t *testing.T) {
 					all, err := io.ReadAll(response.Body)
 					got <- fmt.Sprintf("%s%s %v", response.Header.Get("Content-Encoding"), all, err)
 				}()
-				response, err := e.Wait()
+				response, err := answerOf(t, e)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -380,7 +375,7 @@ func TestCompression(t *testing.T) {
 				if all, err := io.ReadAll(response.Body); err != nil || string(all) != text || encoding != "identity" && response.Header.Get("Content-Encoding") != "" {
 					t.Errorf("the client got %q, %v, %v", all, err, response.Header)
 				}
-				if ls := await(t, got, "the answer"); strings.TrimPrefix(ls, "identity") != text+" <nil>" {
+				if ls := await.Receive(t, got, "the answer"); strings.TrimPrefix(ls, "identity") != text+" <nil>" {
 					t.Errorf("the language server got %q", ls)
 				}
 				s := r.requests()[0]
@@ -399,10 +394,10 @@ func TestAnswerInAnotherEncoding(t *testing.T) {
 	})
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 	got := r.carrier(native(agentID(cascade)))
-	if _, err := e.Wait(); perigee.AsError(err).Class != perigee.ClassUnavailable || !strings.Contains(err.Error(), "zstd") {
+	if _, err := answerOf(t, e); perigee.AsError(err).Class != perigee.ClassUnavailable || !strings.Contains(err.Error(), "zstd") {
 		t.Errorf("got %v", err)
 	}
-	if ls := await(t, got, "the answer"); ls.status != http.StatusServiceUnavailable {
+	if ls := await.Receive(t, got, "the answer"); ls.status != http.StatusServiceUnavailable {
 		t.Errorf("the language server got %+v", ls)
 	}
 }
@@ -411,11 +406,11 @@ func TestCloudThatCannotBeReached(t *testing.T) {
 	r := newCallRig(t, nil, func(o *Options) { o.Cloud = "http://127.0.0.1:1" })
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 	got := r.carrier(native(agentID(cascade)))
-	_, err := e.Wait()
+	_, err := answerOf(t, e)
 	if c := perigee.AsError(err); c.Class != perigee.ClassUnavailable || strings.Contains(c.Public, "127.0.0.1") || c.Public == "" {
 		t.Errorf("got %#v", err)
 	}
-	if ls := await(t, got, "the answer"); ls.status != http.StatusServiceUnavailable || !strings.Contains(ls.body, "UNAVAILABLE") {
+	if ls := await.Receive(t, got, "the answer"); ls.status != http.StatusServiceUnavailable || !strings.Contains(ls.body, "UNAVAILABLE") {
 		t.Errorf("the language server got %+v", ls)
 	}
 }
@@ -425,22 +420,22 @@ func TestWaiting(t *testing.T) {
 	r := newCallRig(t, events(hello))
 	first := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{"contents":["first"]}`)})
 	second := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{"contents":["second"]}`)})
-	if _, err := first.Wait(); perigee.AsError(err).Class != perigee.ClassUnavailable {
+	if _, err := answerOf(t, first); perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("the first call got %v", err)
 	}
 	first.Cancel() // has nothing to do with the second
 	got := r.carrier(native(agentID(cascade)))
-	response, err := second.Wait()
+	response, err := answerOf(t, second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := second.Wait(); again != response || err != nil {
+	if again, err := answerOf(t, second); again != response || err != nil {
 		t.Errorf("asked again: %v", err)
 	}
 	if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), "hello") {
 		t.Errorf("the second call got %s, %v", text, err)
 	}
-	await(t, got, "the answer")
+	await.Receive(t, got, "the answer")
 	if body := r.requests()[0].body; !strings.Contains(body, `["second"]`) {
 		t.Errorf("the cloud got %s", body)
 	}
@@ -449,17 +444,17 @@ func TestWaiting(t *testing.T) {
 	}
 
 	for _, request := range []string{"", "null", `[]`, `{"a":1,"a":2}`, `{`} {
-		if _, err := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(request)}).Wait(); perigee.AsError(err).Class != perigee.ClassInternal {
+		if _, err := answerOf(t, r.calls.Expect(t.Context(), cascade, Call{Request: []byte(request)})); perigee.AsError(err).Class != perigee.ClassInternal {
 			t.Errorf("%q: got %v", request, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	late := r.calls.Expect(ctx, cascade, Call{Request: []byte(`{}`)})
-	if _, err := late.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := answerOf(t, late); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if ls := await(t, r.carrier(native(agentID(cascade))), "the answer"); !strings.Contains(ls.body, `"text":""`) || len(r.requests()) != 1 {
+	if ls := await.Receive(t, r.carrier(native(agentID(cascade))), "the answer"); !strings.Contains(ls.body, `"text":""`) || len(r.requests()) != 1 {
 		t.Errorf("the request after that was answered with %+v", ls)
 	}
 }
@@ -491,7 +486,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "the calls")
 	for _, s := range r.requests() {
 		if !strings.Contains(s.body, `"model":"`+s.header.Get("X-Cascade")+`"`) {
 			t.Errorf("the cloud got %s", s.body)
@@ -507,8 +502,8 @@ func TestManyStreamsThatAreLeft(t *testing.T) {
 			response, got := r.open(r.Context())
 			firstLine(r.T, response.Body)
 			_ = response.Body.Close()
-			await(r.T, ended, "the end of the provider's stream")
-			await(r.T, got, "the end for the language server")
+			await.Receive(r.T, ended, "the end of the provider's stream")
+			await.Receive(r.T, got, "the end for the language server")
 		}
 		r.calls.mu.Lock()
 		defer r.calls.mu.Unlock()
@@ -522,14 +517,14 @@ func TestManyStreamsThatAreLeft(t *testing.T) {
 func TestObservedExchanges(t *testing.T) {
 	r := newCallRig(t, events(hello))
 	r.call(Call{Request: []byte(`{}`)})
-	await(t, r.carrier(native(agentID(cascade))), "the second answer")
-	await(t, r.carrier(native("checkpoint/1")), "the third answer")
+	await.Receive(t, r.carrier(native(agentID(cascade))), "the second answer")
+	await.Receive(t, r.carrier(native("checkpoint/1")), "the third answer")
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
-	await(t, r.carrier(native(agentID(cascade))[:300]), "the fourth answer")
-	_, _ = e.Wait()
+	await.Receive(t, r.carrier(native(agentID(cascade))[:300]), "the fourth answer")
+	_, _ = answerOf(t, e)
 	var told []string
 	for range 4 {
-		x := await(t, r.finished, "an exchange")
+		x := await.Receive(t, r.finished, "an exchange")
 		told = append(told, fmt.Sprintf("%s %s %d %s %v", x.Method, x.Path, x.Status, x.Handled, x.Cascade == cascade))
 		if x.Host != strings.TrimPrefix(r.cloud.URL, "http://") || x.Began.IsZero() || x.Took <= 0 {
 			t.Errorf("told of %+v", x)
@@ -561,17 +556,17 @@ func TestRequestsGoWhereTheyWereSent(t *testing.T) {
 	host := strings.TrimPrefix(r.cloud.URL, "http://")
 	e := r.calls.Expect(t.Context(), cascade, Call{Model: "m", Request: []byte(`{}`)})
 	got := r.carrier(native(agentID(cascade)), "X-Host", host)
-	response, err := e.Wait()
+	response, err := answerOf(t, e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, response.Body)
-	await(t, got, "the first answer")
-	await(t, r.carrier(native("checkpoint/1"), "X-Host", host), "the second answer")
+	await.Receive(t, got, "the first answer")
+	await.Receive(t, r.carrier(native("checkpoint/1"), "X-Host", host), "the second answer")
 	if n := len(r.requests()); n != 2 {
 		t.Errorf("the cloud got %d requests", n)
 	}
-	if got := await(t, r.carrier(native("checkpoint/1")), "the third answer"); got.status != http.StatusBadRequest {
+	if got := await.Receive(t, r.carrier(native("checkpoint/1")), "the third answer"); got.status != http.StatusBadRequest {
 		t.Errorf("without a host: %+v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // expectNothing returns a call that waits, and that must still do so at the end of the test.
@@ -106,7 +107,7 @@ func TestRequestsThatNoCallWaitsFor(t *testing.T) {
 		{"/v1internal:generateContent", "application/json", empty},
 	} {
 		for range 2 { // also when it asks again
-			got := await(t, r.carrierOn(c.path, native(agentID(cascade))), "the answer")
+			got := await.Receive(t, r.carrierOn(c.path, native(agentID(cascade))), "the answer")
 			if got.err != nil || got.status != http.StatusOK || got.header.Get("Content-Type") != c.kind || got.body != c.want {
 				t.Errorf("%s: got %+v", c.path, got)
 			}
@@ -135,11 +136,11 @@ func TestBodiesOfBinaryFormats(t *testing.T) {
 		r := newCallRig(t, func(http.ResponseWriter, *http.Request) {})
 		e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 		other := r.calls.Expect(t.Context(), "other", Call{Request: []byte(`{}`)})
-		if got := await(t, r.carrier("\x0a\x01\x00", "Content-Type", kind), "the answer"); got.status != http.StatusOK || r.requests()[0].body != "\x0a\x01\x00" {
+		if got := await.Receive(t, r.carrier("\x0a\x01\x00", "Content-Type", kind), "the answer"); got.status != http.StatusOK || r.requests()[0].body != "\x0a\x01\x00" {
 			t.Errorf("%s: got %+v, the cloud got %+v", kind, got, r.requests())
 		}
 		for _, call := range []*Expected{e, other} {
-			if _, err := call.Wait(); perigee.AsError(err).Class != perigee.ClassUnimplemented || !strings.Contains(err.Error(), "format") {
+			if _, err := answerOf(t, call); perigee.AsError(err).Class != perigee.ClassUnimplemented || !strings.Contains(err.Error(), "format") {
 				t.Errorf("%s: got %v", kind, err)
 			}
 		}
@@ -192,14 +193,14 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newCallRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-			if got := await(t, r.carrier(c.body, "Content-Encoding", c.encoding), "the answer"); got.status != http.StatusTeapot || r.requests()[0].body != c.body || r.requests()[0].header.Get("Content-Encoding") != c.encoding {
+			if got := await.Receive(t, r.carrier(c.body, "Content-Encoding", c.encoding), "the answer"); got.status != http.StatusTeapot || r.requests()[0].body != c.body || r.requests()[0].header.Get("Content-Encoding") != c.encoding {
 				t.Errorf("no call waits: got %+v", got)
 			}
 			e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 			defer e.Cancel()
-			got := await(t, r.carrier(c.body, "Content-Encoding", c.encoding), "the answer")
+			got := await.Receive(t, r.carrier(c.body, "Content-Encoding", c.encoding), "the answer")
 			if c.want != "" {
-				if _, err := e.Wait(); perigee.AsError(err).Class != c.want || !strings.Contains(err.Error(), "language server") {
+				if _, err := answerOf(t, e); perigee.AsError(err).Class != c.want || !strings.Contains(err.Error(), "language server") {
 					t.Errorf("the call got %v", err)
 				}
 			} else if len(r.calls.waiting) != 1 {
@@ -216,7 +217,8 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A body of the language server that breaks off reaches neither the cloud nor a call.
+// A body of the language server that breaks off reaches neither the cloud nor a call. It is sent when it is read, because a connection
+// that is closed before it was accepted is not let in.
 func TestRequestThatBreaksOff(t *testing.T) {
 	r := newCallRig(t, func(http.ResponseWriter, *http.Request) { t.Error("the cloud was called") })
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
@@ -226,11 +228,12 @@ func TestRequestThatBreaksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Expect", "100-continue")
 	if response, err := r.agent.Do(req); err == nil {
 		response.Body.Close()
 		t.Errorf("got %s", response.Status)
 	}
-	if _, err := e.Wait(); perigee.AsError(err).Class != perigee.ClassUnavailable {
+	if _, err := answerOf(t, e); perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("got %v", err)
 	}
 }
@@ -248,7 +251,7 @@ func TestTelemetryAnsweredHere(t *testing.T) {
 		{"loadCodeAssist", "application/json", "", "", "cloud"},
 		{"fetchAvailableModels", "application/x-protobuf", "", "", "cloud"},
 	} {
-		got := await(t, r.carrierOn("/v1internal:"+c.method, "{}", "Content-Type", c.kind, "Accept", c.accept), c.method)
+		got := await.Receive(t, r.carrierOn("/v1internal:"+c.method, "{}", "Content-Type", c.kind, "Accept", c.accept), c.method)
 		if got.body != c.want || got.status != http.StatusOK || c.wantKind != "" && got.header.Get("Content-Type") != c.wantKind {
 			t.Errorf("%s in %s: got %+v", c.method, c.kind, got)
 		}

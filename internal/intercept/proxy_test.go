@@ -20,6 +20,7 @@ import (
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/perigeetest/await"
 )
 
 // throughProxy lets the language server come through an intercepting proxy, with HTTP/2 or HTTP/1.1 on both sides of it. The cloud has
@@ -68,7 +69,7 @@ func (r *rig) throughProxy(http2 bool) {
 		if err := proxy.Shutdown(ctx); err != nil {
 			r.Error(err)
 		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		if err := await.Receive(r.T, served, "the end of the proxy"); !errors.Is(err, http.ErrServerClosed) {
 			r.Error(err)
 		}
 		for _, x := range []any{transport, next} {
@@ -103,23 +104,23 @@ func TestCallsThroughAProxy(t *testing.T) {
 			if got := r.requests()[0]; !strings.Contains(got.body, `"request":{"contents":[{"parts":[{"text":"hi"}]}],"labels"`) || got.header.Get("Authorization") != "Bearer token-of-the-language-server" || got.uri != streamPath {
 				t.Errorf("the cloud got %+v", got)
 			}
-			if got := await(t, r.carrier(native("checkpoint/1")), "the checkpoint"); got.body != whole || r.requests()[1].body != native("checkpoint/1") {
+			if got := await.Receive(t, r.carrier(native("checkpoint/1")), "the checkpoint"); got.body != whole || r.requests()[1].body != native("checkpoint/1") {
 				t.Errorf("the checkpoint got %+v", got)
 			}
-			if got := await(t, r.carrierOn("/v1internal:fetchAvailableModels", "\x0a\x00", "Content-Type", "application/x-protobuf"), "the models"); got.body != "models" {
+			if got := await.Receive(t, r.carrierOn("/v1internal:fetchAvailableModels", "\x0a\x00", "Content-Type", "application/x-protobuf"), "the models"); got.body != "models" {
 				t.Errorf("the models are %+v", got)
 			}
 			// A client that leaves, and a language server that does not take its part for the whole.
 			e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 			got := r.carrier(native(agentID(cascade)), "X-Wait", "1")
-			response, err := e.Wait()
+			response, err := answerOf(t, e)
 			if err != nil {
 				t.Fatal(err)
 			}
 			firstLine(t, response.Body)
 			_ = response.Body.Close()
-			await(t, stopped, "the end of the provider's stream")
-			if ls := await(t, got, "the end for the language server"); ls.err == nil {
+			await.Receive(t, stopped, "the end of the provider's stream")
+			if ls := await.Receive(t, got, "the end for the language server"); ls.err == nil {
 				t.Errorf("the language server got %+v, complete", ls)
 			}
 		})

@@ -9,7 +9,8 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A rig is an endpoint in front of a cloud that a test plays. The test also plays the language server and the client.
@@ -54,7 +55,7 @@ func newCallRig(t *testing.T, cloud http.HandlerFunc, change ...func(*Options)) 
 	}
 	e := listen(t, opts)
 	r.base = e.URL()
-	own := &http.Transport{DisableCompression: true}
+	own := &http.Transport{DisableCompression: true, ExpectContinueTimeout: await.Limit}
 	r.agent = &http.Client{Transport: own}
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -140,16 +141,16 @@ func (r *rig) carrierOn(path, body string, header ...string) <-chan copied {
 	return got
 }
 
-// await returns what comes within a minute.
-func await[T any](t *testing.T, c <-chan T, what string) T {
+// answerOf returns what Wait of a call does.
+func answerOf(t *testing.T, e *Expected) (response *http.Response, err error) {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(time.Minute):
-		t.Fatalf("%s: nothing within a minute", what)
-		panic("unreachable")
-	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		response, err = e.Wait()
+	}()
+	await.Receive(t, done, "the answer to a call")
+	return response, err
 }
 
 // requests returns what the cloud has got.
@@ -165,7 +166,7 @@ func (r *rig) call(call Call) (client string, ls copied) {
 	e := r.calls.Expect(r.Context(), cascade, call)
 	defer e.Cancel()
 	got := r.carrier(native(agentID(cascade)), "Proxy-Authorization", "Basic eA==", "Te", "trailers", "X-Api", "kept")
-	response, err := e.Wait()
+	response, err := answerOf(r.T, e)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func (r *rig) call(call Call) (client string, ls copied) {
 	if err != nil {
 		r.Error(err)
 	}
-	return string(text), await(r.T, got, "the answer for the language server")
+	return string(text), await.Receive(r.T, got, "the answer for the language server")
 }
 
 // events answers with a stream of events.

@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
 	"perigee/internal/rawjson"
 	"perigee/internal/upstream/antigravity"
@@ -38,7 +39,7 @@ func (c *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	c.built, c.ls = string(body), c.carrier(native(agentID(cascade)))
 	c.mu.Unlock()
-	return e.Wait()
+	return answerOf(c.T, e)
 }
 
 func member(body []byte, path ...string) []byte {
@@ -147,7 +148,7 @@ func TestStepsOfTheChange(t *testing.T) {
 					t.Errorf("%s is still there", foreign)
 				}
 			}
-			await(t, r.ls, "the answer for the language server")
+			await.Receive(t, r.ls, "the answer for the language server")
 		})
 	}
 }
@@ -186,7 +187,7 @@ func TestEventsOfAnswers(t *testing.T) {
 			if heard := r.ask("gemini-3-flash", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"tools":[{"functionDeclarations":[{"name":"read"}]}]}`); heard != c.heard {
 				t.Errorf("heard %s\n want %s", heard, c.heard)
 			}
-			ls := await(t, r.ls, "the answer for the language server")
+			ls := await.Receive(t, r.ls, "the answer for the language server")
 			if strings.HasSuffix(c.heard, "error capacity") {
 				return // the client has left with the error, and how much the language server got of it is open
 			}
@@ -214,7 +215,7 @@ func TestErrorsGoToBoth(t *testing.T) {
 			})
 			e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 			got := r.carrier(native(agentID(cascade)))
-			response, err := e.Wait()
+			response, err := answerOf(t, e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +223,7 @@ func TestErrorsGoToBoth(t *testing.T) {
 			if err != nil || response.StatusCode != status || string(text) != body || response.Header.Get("Retry-After") != "7" {
 				t.Errorf("the client got %d %s %v", response.StatusCode, text, err)
 			}
-			if ls := await(t, got, "the answer"); ls.status != status || ls.body != body || ls.header.Get("Retry-After") != "7" || ls.header.Get("Content-Length") != fmt.Sprint(len(body)) {
+			if ls := await.Receive(t, got, "the answer"); ls.status != status || ls.body != body || ls.header.Get("Retry-After") != "7" || ls.header.Get("Content-Length") != fmt.Sprint(len(body)) {
 				t.Errorf("the language server got %+v", ls)
 			}
 		})

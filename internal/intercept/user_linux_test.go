@@ -41,7 +41,7 @@ func TestEndpointForOneUser(t *testing.T) {
 	}
 	defer func() { _ = endpoint.Close() }()
 	run := func(user uint32) (string, error) {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
 		cmd.Env, cmd.Dir = append(os.Environ(), "PERIGEE_TEST_ENDPOINT="+endpoint.URL()), "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 		out, err := cmd.CombinedOutput()
@@ -58,7 +58,7 @@ func TestEndpointForOneUser(t *testing.T) {
 		t.Errorf("another user was let in: %s", out)
 	}
 	waiting.Cancel()
-	if _, err := waiting.Wait(); !errors.Is(err, context.Canceled) {
+	if _, err := answerOf(t, waiting); !errors.Is(err, context.Canceled) {
 		t.Errorf("the call of this user failed: %v", err)
 	}
 	if out, err := run(0); err != nil || len(called) != 1 {
