@@ -87,7 +87,7 @@ func (t *tunnel) copy(dst, src net.Conn, first []byte) (n int64) {
 			return n
 		case !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(writesUntil):
 			return fail(err)
-		case time.Since(time.Unix(0, t.moved.Load())) >= t.idle:
+		case time.Since(time.Unix(0, t.moved.Load())) >= t.idle+period: // bytes of the last period may not be noted yet
 			return fail(errIdle)
 		}
 	}
