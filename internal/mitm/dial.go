@@ -20,6 +20,8 @@ import (
 type TransportOptions struct {
 	CAFile string   // PEM with further roots for the certificates of servers
 	Proxy  *url.URL // http or socks5, with a user and password if it has any; nil: directly. Loopback addresses are reached directly.
+
+	direct dialFunc // makes the connections; nil: a net.Dialer
 }
 
 // connectTimeout bounds a TCP connection, and then again the handshakes of a proxy and of TLS.
@@ -29,7 +31,10 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // Dialer returns a function for Options.Dial, which connects through the proxy. A SOCKS5 proxy resolves names itself.
 func Dialer(opts TransportOptions) (func(ctx context.Context, network, address string) (net.Conn, error), error) {
-	direct := (&net.Dialer{Timeout: connectTimeout}).DialContext
+	direct := opts.direct
+	if direct == nil {
+		direct = (&net.Dialer{Timeout: connectTimeout}).DialContext
+	}
 	if opts.Proxy == nil {
 		return direct, nil
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // startProxy serves connections with a handshake that returns what was asked for; then it says hello, together with the answer.
@@ -30,12 +32,15 @@ func startProxy(t *testing.T, handshake func(c net.Conn) (asked string)) (addres
 			if err != nil {
 				return
 			}
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(await.Limit))
 			asked <- handshake(c)
 			_ = c.Close()
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); <-done })
+	t.Cleanup(func() {
+		_ = l.Close()
+		await.Receive(t, done, "the end of the proxy")
+	})
 	return l.Addr().String(), asked
 }
 
@@ -123,7 +128,7 @@ func TestDialThroughProxies(t *testing.T) {
 		if proxy.Scheme != "http" {
 			asked = socksAsked
 		}
-		if got := <-asked; test.asked != "" && got != test.asked {
+		if got := await.Receive(t, asked, "the handshake"); test.asked != "" && got != test.asked {
 			t.Errorf("%s to %s: asked for %q", test.proxy, test.address, got)
 		}
 	}

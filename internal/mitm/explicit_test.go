@@ -8,18 +8,17 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // raw sends bytes to the proxy and returns the first answer.
 func (g *rig) raw(text string) (status int, body string) {
 	g.t.Helper()
-	c, err := net.Dial("tcp", g.address)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	c := g.dial()
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(c, text)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -77,7 +76,10 @@ func TestAbsoluteForm(t *testing.T) {
 	})}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
-	defer func() { _ = server.Close(); <-done }()
+	defer func() {
+		_ = server.Close()
+		await.Receive(t, done, "the end of the server")
+	}()
 	g.name(l.Addr().String(), "plain.example.net")
 	for request, want := range map[string]string{
 		"GET http://api.example.org/a?b HTTP/1.1\r\nHost: other.example.org":   "intercepted http://api.example.org/a?b api.example.org",
@@ -111,25 +113,27 @@ func TestHostDoesNotRoute(t *testing.T) {
 }
 
 func TestAClientWithoutTLSIsClosed(t *testing.T) {
-	g := newRig(t, func(o *Options) { o.HeaderTimeout = 100 * time.Millisecond })
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", ""} {
-		c, err := net.Dial("tcp", g.address)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		g := newPipeRig(t, nil)
+		for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", ""} {
+			c := g.dial()
+			_, _ = io.WriteString(c, "CONNECT api.example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+			began := time.Now()
+			_, _ = io.WriteString(c, text)
+			_, _ = io.Copy(io.Discard, c)
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("%q: closed after %v", text, took)
+			}
 		}
-		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, "CONNECT api.example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n")
-		resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
+		synctest.Wait()
+		if n := strings.Count(g.log.String(), "TLS handshake with a client failed"); n != 2 {
+			t.Errorf("%d lines", n)
 		}
-		_, _ = io.WriteString(c, text)
-		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
-			t.Errorf("%q: not closed", text)
-		}
-		_ = c.Close()
-	}
-	until(t, "two lines", func() bool { return strings.Count(g.log.String(), "TLS handshake with a client failed") == 2 })
+	})
 }
 
 func TestAClientThatDoesNotTrustTheAuthorityIsLogged(t *testing.T) {

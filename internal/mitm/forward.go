@@ -75,6 +75,7 @@ type forwarder struct {
 	next     http.RoundTripper
 	log      *slog.Logger
 	absolute bool // requests to http:// hosts have their whole URL in the first line
+	flushes  sync.Pool
 }
 
 // CloseIdleConnections closes the connections that no request uses.
@@ -128,7 +129,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Add("Trailer", name)
 	}
 	w.WriteHeader(resp.StatusCode)
-	err = copyAnswer(w, resp, progress)
+	err = f.copyAnswer(w, resp, progress)
 	if err == nil {
 		// A server that is told that its request has ended may end its answer, and that may still be read.
 		err = context.Cause(ctx)
@@ -283,17 +284,17 @@ func copyAnswerHeader(dst, src http.Header) {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // copyAnswer passes the body of an answer on, each part as it comes.
-func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
+func (f *forwarder) copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
 	if resp.Body == http.NoBody {
 		return nil
 	}
-	pending := sendHead(w, resp)
+	pending := f.sendHead(w, resp)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for left := resp.ContentLength; ; {
 		n, err := resp.Body.Read(*buf)
 		if pending != nil {
-			pending.stop()
+			pending.stop(&f.flushes)
 			pending = nil
 		}
 		if n > 0 {
@@ -310,7 +311,7 @@ func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) err
 			return err
 		}
 		if left -= int64(n); left == 0 {
-			pending = sendSoon(w) // the end comes next, and is sent with it
+			pending = f.sendSoon(w) // the end comes next, and is sent with it
 		} else {
 			flush(w)
 		}
@@ -328,20 +329,18 @@ type pendingFlush struct {
 	timer *time.Timer
 }
 
-var pendingFlushes sync.Pool
-
 // sendHead sends the head of an answer: that of an event stream at once, otherwise soon.
-func sendHead(w http.ResponseWriter, resp *http.Response) *pendingFlush {
+func (f *forwarder) sendHead(w http.ResponseWriter, resp *http.Response) *pendingFlush {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		flush(w)
 		return nil
 	}
-	return sendSoon(w)
+	return f.sendSoon(w)
 }
 
 // sendSoon sends what was written, unless stop is called before.
-func sendSoon(w http.ResponseWriter) *pendingFlush {
-	p, _ := pendingFlushes.Get().(*pendingFlush)
+func (f *forwarder) sendSoon(w http.ResponseWriter) *pendingFlush {
+	p, _ := f.flushes.Get().(*pendingFlush)
 	if p == nil {
 		p = &pendingFlush{w: w}
 		p.timer = time.AfterFunc(soon, p.send)
@@ -363,13 +362,13 @@ func (p *pendingFlush) send() {
 	}
 }
 
-// stop leaves it to what is written next, or to the end of the answer.
-func (p *pendingFlush) stop() {
+// stop leaves it to what is written next, or to the end of the answer. The pool gets p.
+func (p *pendingFlush) stop(pool *sync.Pool) {
 	p.timer.Stop()
 	p.mu.Lock()
 	p.w = nil
 	p.mu.Unlock()
-	pendingFlushes.Put(p)
+	pool.Put(p)
 }
 
 func flush(w http.ResponseWriter) {

@@ -8,15 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/mitm"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestConnectRequests sends CONNECT requests that are wrong, and requests for the proxy itself.
@@ -110,7 +112,7 @@ func TestTunnels(t *testing.T) {
 	if rest, err := io.ReadAll(conn); string(rest) != `221 got "\x16\x03\x01QUIT"` || err != nil {
 		t.Errorf("%q, %v", rest, err)
 	}
-	if tunnel := receive(t, ended); tunnel.Address != "mail.example:25" || tunnel.Sent != 7 || tunnel.Received != 13+26 || tunnel.Err != nil {
+	if tunnel := await.Receive(t, ended, "the end of the tunnel"); tunnel.Address != "mail.example:25" || tunnel.Sent != 7 || tunnel.Received != 13+26 || tunnel.Err != nil {
 		t.Errorf("%+v", tunnel)
 	}
 }
@@ -127,15 +129,12 @@ func TestTunnelCut(t *testing.T) {
 	})
 	server = strings.Replace(server, "localhost", "127.0.0.1", 1)
 	conn := r.connect(server)
-	receive(t, begun)
-	_ = conn.SetLinger(0)
-	_ = conn.Close()
-	receive(t, left)
+	await.Receive(t, begun, "the connection to the server")
+	reset(conn)
+	await.Receive(t, left, "the end for the server")
 	conn = r.connect(server)
-	cut := receive(t, begun).(*net.TCPConn)
-	_ = cut.SetLinger(0)
-	_ = cut.Close()
-	receive(t, left)
+	reset(await.Receive(t, begun, "the second connection to the server"))
+	await.Receive(t, left, "the end of the script")
 	if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error("the client was not told")
 	}
@@ -143,38 +142,54 @@ func TestTunnelCut(t *testing.T) {
 
 // TestIdleTunnel ends a tunnel on which nothing moves, and keeps one on which bytes move in one direction only.
 func TestIdleTunnel(t *testing.T) {
-	t.Parallel()
-	r := newHostileRig(t, func(o *hostileOptions) { o.IdleTimeout = 2 * time.Second })
-	server := strings.Replace(r.rawServer(nil, func(conn net.Conn) {
-		for range 30 {
-			time.Sleep(100 * time.Millisecond)
-			if _, err := io.WriteString(conn, "x"); err != nil {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		r := newHostileRig(t, overPipes)
+		var last time.Time
+		server := strings.Replace(r.rawServer(nil, func(conn net.Conn) {
+			for range 30 {
+				time.Sleep(4 * time.Minute)
+				if _, err := io.WriteString(conn, "x"); err != nil {
+					return
+				}
 			}
+			last = time.Now()
+			_, _ = io.Copy(io.Discard, conn)
+		}), "localhost", "127.0.0.1", 1)
+		conn := r.connect(server)
+		if got, err := io.ReadAll(conn); len(got) != 30 || err != nil {
+			t.Errorf("%d of 30 bytes, then %v", len(got), err)
 		}
-		_, _ = io.Copy(io.Discard, conn)
-	}), "localhost", "127.0.0.1", 1)
-	conn := r.connect(server)
-	got, err := io.ReadAll(conn)
-	if len(got) != 30 || err != nil && strings.Contains(err.Error(), "timeout") {
-		t.Errorf("%d of 30 bytes, then %v", len(got), err)
-	}
+		if idle := time.Since(last); idle < 5*time.Minute || idle > 10*time.Minute {
+			t.Errorf("ended after %v", idle)
+		}
+	})
 }
 
 // TestNoTLSInATunnel has clients that do not speak TLS to an intercepted host, or not to its end. They are closed in time.
 func TestNoTLSInATunnel(t *testing.T) {
-	t.Parallel()
-	r := newHostileRig(t, impatientWithHeads)
-	target := r.server(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
-	texts := noTLS(t)
-	together(t, maps.Keys(texts), func(t *testing.T, name string) {
-		conn := r.connect(target)
-		_, _ = io.WriteString(conn, texts[name])
-		if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Error("still open")
-		}
+	synctest.Test(t, func(t *testing.T) {
+		r := newHostileRig(t, overPipes)
+		target := r.server(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
+		testNoTLS(t, func() net.Conn { return r.connect(target) })
+		r.works(target)
 	})
-	r.works(target)
+}
+
+// testNoTLS opens connections, in a bubble, that never become TLS. They are closed when the time for heads is over.
+func testNoTLS(t *testing.T, open func() net.Conn) {
+	began := time.Now()
+	var running sync.WaitGroup
+	for _, text := range noTLS(t) {
+		conn := open()
+		running.Go(func() {
+			_, _ = io.WriteString(conn, text)
+			_, _ = io.Copy(io.Discard, conn)
+		})
+	}
+	running.Wait()
+	if took := time.Since(began); took > 11*time.Second {
+		t.Errorf("closed after %v", took)
+	}
 }
 
 // noTLS are beginnings of connections that never become TLS.
@@ -201,37 +216,33 @@ func noTLS(t *testing.T) map[string]string {
 // TestRedirectedClients has the same clients come without CONNECT, as if the system had redirected them. Those that name a server that
 // is not intercepted reach it with every byte that they have sent, in whatever pieces.
 func TestRedirectedClients(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, testRedirectedClients)
+}
+
+// testRedirectedClients runs in a bubble.
+func testRedirectedClients(t *testing.T) {
 	dialled := make(chan string, 99)
 	var server string
-	r := newHostileRig(t, impatientWithHeads, func(o *hostileOptions) {
+	r := newHostileRig(t, overPipes, func(o *hostileOptions) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			dialled <- address
 			if address != "tunnelled.example:443" {
 				return nil, errors.New("no such server")
 			}
-			return new(net.Dialer).DialContext(ctx, network, server)
+			return o.pipes.Dial(ctx, network, server)
 		}
 	})
 	server = r.rawServer(nil, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 	redirected := r.serveTransparent()
 	open := func() net.Conn {
-		conn, err := net.Dial("tcp4", redirected)
+		conn, err := r.dialTo(t.Context(), "tcp4", redirected)
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(hostilePatience))
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
-	texts := noTLS(t)
-	together(t, maps.Keys(texts), func(t *testing.T, name string) {
-		conn := open()
-		_, _ = io.WriteString(conn, texts[name])
-		if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Error("still open")
-		}
-	})
+	testNoTLS(t, open)
 	for len(dialled) > 0 { // of the hello with a name that is none
 		if address := <-dialled; strings.HasPrefix(address, "127.") || strings.HasPrefix(address, "localhost") {
 			t.Errorf("the proxy has dialled %q", address)
@@ -320,8 +331,7 @@ func TestHandshakeLeft(t *testing.T) {
 	raw := r.connect(target)
 	_, _ = io.WriteString(raw, clientHello(t, "localhost"))
 	_, _ = io.ReadFull(raw, make([]byte, 64))
-	_ = raw.SetLinger(0)
-	_ = raw.Close()
+	reset(raw)
 	old := tls.Client(r.connect(target), &tls.Config{ServerName: "localhost", RootCAs: r.roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	if err := old.Handshake(); err == nil {
 		t.Error("TLS 1.1 is spoken")
@@ -332,7 +342,7 @@ func TestHandshakeLeft(t *testing.T) {
 	}
 	_ = odd.Close()
 	r.works(target)
-	r.until("connections are closed", func() bool { return r.listener.counts.open.Load() <= 1 }) // that of works may be kept
+	await.Until(t, "connections are closed", func() bool { return r.listener.counts.open.Load() <= 1 }) // that of works may be kept
 }
 
 // TestUntrustedServers are never spoken to: the client gets 502 with the reason.
@@ -374,40 +384,42 @@ func TestUntrustedServers(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNotThere are answered for by the proxy, in time.
+// TestServersThatAreNotThere are answered for by the proxy, in time. HTTP/1.1 and HTTP/2 have a bubble each.
 func TestServersThatAreNotThere(t *testing.T) {
-	t.Parallel()
-	r := newHostileRig(t, impatient)
-	targets := map[string]string{
-		"refused":      "localhost:1",
-		"unknown name": "nowhere.invalid:443",
-		"no TLS":       r.rawServer(nil, answers(hostileOK, nil)),
-		"silent":       r.rawServer(nil, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }),
-		"closes":       r.rawServer(nil, func(net.Conn) {}),
-		"a head without end": r.rawServer([]string{"http/1.1"}, func(conn net.Conn) {
-			_, err := http.ReadRequest(bufio.NewReader(conn))
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: ")
-			for ; err == nil; time.Sleep(20 * time.Millisecond) {
-				_, err = io.WriteString(conn, "x")
-			}
-		}),
-		"never answers": r.rawServer([]string{"h2", "http/1.1"}, func(conn net.Conn) {
-			_, _ = io.Copy(io.Discard, conn)
-		}),
-	}
-	together(t, maps.Keys(targets), func(t *testing.T, name string) {
-		both(t, func(t *testing.T, protocol string) {
-			resp, err := r.client(protocol).Get("https://" + targets[name] + "/")
+	bothInBubbles(t, func(t *testing.T, protocol string) {
+		r := newHostileRig(t, overPipes, func(o *hostileOptions) { o.forward.Silence = 5 * time.Second })
+		for name, target := range map[string]string{
+			"refused":      "localhost:1",
+			"unknown name": "nowhere.invalid:443",
+			"no TLS":       r.rawServer(nil, answers(hostileOK, nil)),
+			"silent":       r.rawServer(nil, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }),
+			"closes":       r.rawServer(nil, func(net.Conn) {}),
+			"a head without end": r.rawServer([]string{"http/1.1"}, func(conn net.Conn) {
+				_, err := http.ReadRequest(bufio.NewReader(conn))
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: ")
+				for ; err == nil; time.Sleep(20 * time.Millisecond) {
+					_, err = io.WriteString(conn, "x")
+				}
+			}),
+			"never answers": r.rawServer([]string{"h2", "http/1.1"}, func(conn net.Conn) {
+				_, _ = io.Copy(io.Discard, conn)
+			}),
+		} {
+			began := time.Now()
+			resp, err := r.client(protocol).Get("https://" + target + "/")
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer resp.Body.Close()
 			text, _ := io.ReadAll(resp.Body)
-			host, _, _ := net.SplitHostPort(targets[name])
+			_ = resp.Body.Close()
+			host, _, _ := net.SplitHostPort(target)
 			if resp.StatusCode != http.StatusBadGateway && resp.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), host) {
-				t.Errorf("status %d: %s", resp.StatusCode, text)
+				t.Errorf("%s: status %d: %s", name, resp.StatusCode, text)
 			}
-		})
+			if took := time.Since(began); took > 6*time.Second {
+				t.Errorf("%s: answered after %v", name, took)
+			}
+		}
 	})
 }
 
@@ -424,7 +436,7 @@ func TestAbsoluteForm(t *testing.T) {
 			t.Errorf("%s: %s", host, head)
 			continue
 		}
-		got := receive(t, seen)
+		got := await.Receive(t, seen, "the request")
 		if !strings.HasPrefix(got, "GET /a%2Fb//?x=%zz HTTP/1.1\r\n") || !strings.Contains(got, "\r\nHost: "+host+"\r\n") || strings.Contains(got, "Proxy-") {
 			t.Errorf("the server got %q", got)
 		}

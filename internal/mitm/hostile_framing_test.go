@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // TestAmbiguousRequests sends requests whose length or form is ambiguous, each followed by a second request where another reading
@@ -63,7 +65,11 @@ func TestAmbiguousRequests(t *testing.T) {
 				t.Errorf("%d requests are answered: %s", n, said)
 			}
 			r.works(target)
+			r.drain()
 			close(seen)
+			if len(seen) == 0 {
+				t.Error("the server got no request")
+			}
 			for got := range seen {
 				head, _, _ := strings.Cut(got, "\r\n\r\n")
 				lower := strings.ToLower(head)
@@ -136,7 +142,7 @@ func TestRequestsAreForwardedAsTheyCame(t *testing.T) {
 			if head := readHead(t, conn); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
 				t.Fatal(head)
 			}
-			got := receive(t, seen)
+			got := await.Receive(t, seen, "the request")
 			if !strings.HasPrefix(got, line+"\r\n") {
 				t.Errorf("the server got %q", got)
 			}
@@ -233,35 +239,41 @@ func TestHeaderFlood(t *testing.T) {
 	}
 }
 
-// TestSlowHeads sends heads a byte at a time, or not to their end. The proxy closes the connection when the time for heads is over.
+// TestSlowHeads sends heads a byte at a time, or not to their end. The proxy closes the connection when the time for heads is over. Each
+// way has a bubble of its own.
 func TestSlowHeads(t *testing.T) {
-	t.Parallel()
-	r := newHostileRig(t, impatientWithHeads)
-	target := r.server(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
-	open := map[string]func() io.ReadWriter{
-		"to the proxy": func() io.ReadWriter { return r.dial() },
-		"in a tunnel":  func() io.ReadWriter { return r.secure(target, "http/1.1") },
+	for _, where := range []string{"to the proxy", "in a tunnel"} {
+		for way, pause := range map[string]time.Duration{"a byte at a time": 20 * time.Millisecond, "silent": time.Hour} {
+			t.Run(where+" "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newHostileRig(t, overPipes)
+					target := r.server(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
+					var conn io.ReadWriter = r.dial()
+					if where == "in a tunnel" {
+						conn = r.secure(target, "http/1.1")
+					}
+					closed := make(chan struct{})
+					go func() {
+						defer close(closed)
+						_, _ = io.Copy(io.Discard, conn)
+					}()
+					began := time.Now()
+					_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+target+"\r\nX: ")
+					for open := true; open; {
+						select {
+						case <-closed:
+							open = false
+						case <-time.After(pause):
+							if _, err := io.WriteString(conn, "x"); err == nil && time.Since(began) > time.Minute {
+								t.Fatal("still open")
+							}
+						}
+					}
+					if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
+						t.Errorf("closed after %v", took)
+					}
+				})
+			})
+		}
 	}
-	pauses := map[string]time.Duration{"a byte at a time": 20 * time.Millisecond, "silent": time.Hour}
-	together(t, maps.Keys(open), func(t *testing.T, where string) {
-		together(t, maps.Keys(pauses), func(t *testing.T, way string) {
-			conn := open[where]()
-			closed := make(chan struct{})
-			go func() {
-				defer close(closed)
-				_, _ = io.Copy(io.Discard, conn)
-			}()
-			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+target+"\r\nX: ")
-			for end := time.After(hostilePatience); ; {
-				select {
-				case <-closed:
-					return
-				case <-end:
-					t.Fatal("still open")
-				case <-time.After(pauses[way]):
-					_, _ = io.WriteString(conn, "x")
-				}
-			}
-		})
-	})
 }

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // An h2Peer writes and reads the frames of one HTTP/2 connection, valid or not.
@@ -178,7 +181,7 @@ func TestRapidReset(t *testing.T) {
 		}
 		sent++
 	}
-	receive(t, closed)
+	await.Receive(t, closed, "the end of the connection")
 	if reached.Load() > 1000 {
 		t.Errorf("%d of %d requests reached the server", reached.Load(), sent)
 	}
@@ -235,27 +238,27 @@ func TestFloods(t *testing.T) {
 
 // TestWindows has a client that never opens a window, and one that opens it too far.
 func TestWindows(t *testing.T) {
-	t.Parallel()
 	t.Run("closed", func(t *testing.T) {
-		t.Parallel()
-		r := newHostileRig(t, impatient)
-		var sent atomic.Int64
-		left := make(chan struct{})
-		target := r.server(func(w http.ResponseWriter, req *http.Request) {
-			defer close(left)
-			for part := make([]byte, 64<<10); ; sent.Add(int64(len(part))) {
-				if _, err := w.Write(part); err != nil {
-					return
+		synctest.Test(t, func(t *testing.T) {
+			r := newHostileRig(t, overPipes)
+			var sent atomic.Int64
+			left := make(chan struct{})
+			target := r.server(func(w http.ResponseWriter, req *http.Request) {
+				defer close(left)
+				for part := make([]byte, 64<<10); ; sent.Add(int64(len(part))) {
+					if _, err := w.Write(part); err != nil {
+						return
+					}
 				}
+			})
+			p := r.h2(target, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			_ = p.request(1, true, basic(target, "GET", "/")...)
+			<-left // the idle time ends it
+			if n := sent.Load(); n > 8<<20 {
+				t.Errorf("the server could send %d MB", n>>20)
 			}
+			r.works(target)
 		})
-		p := r.h2(target, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		_ = p.request(1, true, basic(target, "GET", "/")...)
-		receive(t, left) // the idle time ends it
-		if n := sent.Load(); n > 16<<20 {
-			t.Errorf("the server could send %d MB", n>>20)
-		}
-		r.works(target)
 	})
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()

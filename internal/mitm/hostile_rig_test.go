@@ -25,15 +25,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/perigeetest/await"
 )
-
-// hostilePatience is how long a test waits for what must happen at once.
-const hostilePatience = time.Minute
 
 // cheap makes handshakes take half the time.
 var cheap = []tls.CurveID{tls.X25519}
@@ -48,6 +47,8 @@ type hostileRig struct {
 	log      *hostileLog
 	listener *hostileListener
 	stopped  atomic.Bool
+	pipes    *mitm.Pipes // nil: TCP
+	scripts  []func()    // each waits for the end of the scripts of one server
 
 	forwarder interface{ CloseIdleConnections() }
 }
@@ -56,13 +57,11 @@ type hostileRig struct {
 type hostileOptions struct {
 	mitm.Options
 	forward mitm.ForwarderOptions
+	pipes   *mitm.Pipes
 }
 
-// impatient are times for tests in which a peer is silent in a body or an answer.
-func impatient(o *hostileOptions) { o.IdleTimeout, o.forward.Silence = time.Second, time.Second }
-
-// impatientWithHeads are times for tests in which a client is silent before. They suffice for a handshake under load.
-func impatientWithHeads(o *hostileOptions) { o.HeaderTimeout = 3 * time.Second }
+// overPipes has all connections of a rig be pipes, so that it lives in the time of a synctest bubble.
+func overPipes(o *hostileOptions) { o.pipes = mitm.NewPipes() }
 
 func newHostileRig(t *testing.T, changes ...func(*hostileOptions)) *hostileRig {
 	t.Helper()
@@ -82,50 +81,74 @@ func newHostileRig(t *testing.T, changes ...func(*hostileOptions)) *hostileRig {
 	r := &hostileRig{t: t, log: &hostileLog{}, roots: x509.NewCertPool()}
 	r.roots.AddCert(ca.Info().Certificate)
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
-	options := hostileOptions{mitm.Options{Authority: ca, Hosts: hosts, Logger: logger},
-		mitm.ForwarderOptions{Transport: mitm.TransportOptions{CAFile: further}, Logger: logger}}
+	options := hostileOptions{Options: mitm.Options{Authority: ca, Hosts: hosts, Logger: logger},
+		forward: mitm.ForwarderOptions{Transport: mitm.TransportOptions{CAFile: further}, Logger: logger}}
 	for _, change := range changes {
 		change(&options)
+	}
+	if r.pipes = options.pipes; r.pipes != nil {
+		options.forward.Transport = r.pipes.Through(options.forward.Transport)
+		if options.Dial == nil {
+			options.Dial = r.pipes.Dial
+		}
 	}
 	options.Handler = mitm.NewForwarder(options.forward)
 	r.forwarder = options.Handler.(interface{ CloseIdleConnections() })
 	r.proxy = mitm.New(options.Options)
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := r.listen()
 	r.listener = &hostileListener{listener, new(connCounts)}
 	r.address = listener.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- r.proxy.Serve(r.listener) }()
 	t.Cleanup(func() {
 		r.shutdown(100 * time.Millisecond)
-		select {
-		case <-served:
-		case <-time.After(hostilePatience):
-			t.Error("Serve has not returned")
-		}
+		await.Receive(t, served, "the end of Serve")
 		r.forwarder.CloseIdleConnections()
-		r.until("the proxy has closed its connections", func() bool { return r.listener.counts.open.Load() == 0 })
+		await.Until(t, "the proxy has closed its connections", func() bool { return r.listener.counts.open.Load() == 0 })
 		r.checkLog()
 	})
 	return r
 }
 
-// serveTransparent has the proxy serve another listener, for connections without CONNECT, and returns its address.
-func (r *hostileRig) serveTransparent() string {
+// listen returns a listener on a port of this machine.
+func (r *hostileRig) listen() net.Listener {
 	r.t.Helper()
+	if r.pipes != nil {
+		return r.pipes.Listen()
+	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return listener
+}
+
+// dialTo opens a connection. Its shape is that of http.Transport.DialContext.
+func (r *hostileRig) dialTo(ctx context.Context, network, address string) (net.Conn, error) {
+	if r.pipes != nil {
+		return r.pipes.Dial(ctx, network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// limit sets a deadline for a connection of a test. In a bubble there is none: where nothing can happen any more, the bubble fails.
+func (r *hostileRig) limit(conn net.Conn) {
+	if r.pipes == nil {
+		_ = conn.SetDeadline(time.Now().Add(await.Limit))
+	}
+}
+
+// serveTransparent has the proxy serve another listener, for connections without CONNECT, and returns its address.
+func (r *hostileRig) serveTransparent() string {
+	r.t.Helper()
+	listener := r.listen()
 	served := make(chan error, 1)
 	go func() {
 		served <- r.proxy.ServeTransparent(&hostileListener{Listener: listener, counts: r.listener.counts})
 	}()
 	r.t.Cleanup(func() {
 		r.shutdown(100 * time.Millisecond)
-		receive(r.t, served)
+		await.Receive(r.t, served, "the end of ServeTransparent")
 	})
 	return listener.Addr().String()
 }
@@ -151,28 +174,6 @@ func (r *hostileRig) checkLog() {
 			r.t.Errorf("the log has %q:\n%.3000s", wrong, text)
 		}
 	}
-}
-
-// until waits for a condition.
-func (r *hostileRig) until(what string, holds func() bool) {
-	r.t.Helper()
-	for end := time.Now().Add(hostilePatience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Errorf("not in time: %s", what)
-			return
-		}
-	}
-}
-
-// receive waits for a value of a channel.
-func receive[T any](t *testing.T, from <-chan T) (value T) {
-	t.Helper()
-	select {
-	case value = <-from:
-	case <-time.After(hostilePatience):
-		t.Fatal("nothing in time")
-	}
-	return value
 }
 
 // A hostileLog keeps what the proxy logs.
@@ -208,34 +209,46 @@ func (l *hostileListener) Accept() (net.Conn, error) {
 	}
 	l.counts.accepted.Add(1)
 	l.counts.open.Add(1)
-	return &hostileConn{TCPConn: conn.(*net.TCPConn), of: l.counts}, nil
+	return &hostileConn{halfConn: conn.(halfConn), of: l.counts}, nil
+}
+
+// A halfConn is a connection of which one direction can be ended.
+type halfConn interface {
+	net.Conn
+	CloseWrite() error
 }
 
 type hostileConn struct {
-	*net.TCPConn
+	halfConn
 	of   *connCounts
 	once sync.Once
 }
 
 func (c *hostileConn) Close() error {
 	c.once.Do(func() { c.of.open.Add(-1) })
-	return c.TCPConn.Close()
+	return c.halfConn.Close()
 }
 
 // dial opens a connection to the proxy.
-func (r *hostileRig) dial() *net.TCPConn {
+func (r *hostileRig) dial() halfConn {
 	r.t.Helper()
-	conn, err := net.Dial("tcp4", r.address)
+	conn, err := r.dialTo(context.Background(), "tcp4", r.address)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(hostilePatience))
-	return conn.(*net.TCPConn)
+	r.limit(conn)
+	return conn.(halfConn)
+}
+
+// reset closes a TCP connection so that its peer sees a reset.
+func reset(conn net.Conn) {
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
 }
 
 // connect opens a tunnel.
-func (r *hostileRig) connect(target string) *net.TCPConn {
+func (r *hostileRig) connect(target string) halfConn {
 	r.t.Helper()
 	conn := r.dial()
 	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target)
@@ -272,6 +285,7 @@ func (r *hostileRig) secure(target string, protocols ...string) *tls.Conn {
 // client returns an HTTP client that speaks HTTP/1.1 or HTTP/2 through the proxy.
 func (r *hostileRig) client(protocol string) *http.Client {
 	transport := &http.Transport{
+		DialContext:     r.dialTo,
 		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: r.address}),
 		TLSClientConfig: &tls.Config{RootCAs: r.roots, CurvePreferences: cheap}, DisableCompression: true, Protocols: new(http.Protocols),
 		MaxResponseHeaderBytes: 4 << 20,
@@ -279,8 +293,11 @@ func (r *hostileRig) client(protocol string) *http.Client {
 	transport.Protocols.SetHTTP1(protocol == "h1")
 	transport.Protocols.SetHTTP2(protocol == "h2")
 	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: hostilePatience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if r.pipes == nil {
+		client.Timeout = await.Limit
+	}
+	return client
 }
 
 // post sends a body. Over HTTP/1.1 the answer is read whatever happens to the request: net/http waits for the end of the body first if
@@ -336,7 +353,17 @@ func together(t *testing.T, names iter.Seq[string], test func(t *testing.T, name
 	for name := range names {
 		running.Go(func() { t.Run(name, func(t *testing.T) { test(t, name) }) })
 	}
-	running.Wait()
+	await.Return(t, running.Wait, "the tests that run together")
+}
+
+// bothInBubbles runs a test with HTTP/1.1 and with HTTP/2, each in a synctest bubble.
+func bothInBubbles(t *testing.T, test func(t *testing.T, protocol string)) {
+	t.Helper()
+	for _, protocol := range []string{"h1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, protocol) })
+		})
+	}
 }
 
 // server starts a server with a valid certificate for localhost, and returns its address. /works is answered with 200.
@@ -347,15 +374,12 @@ func (r *hostileRig) server(handler http.HandlerFunc) string {
 
 func (r *hostileRig) serverWith(cert tls.Certificate, handler http.HandlerFunc) string {
 	r.t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var handling sync.RWMutex // read-locked by each handler
+	listener := r.listen()
+	handling := newCount()
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			handling.RLock()
-			defer handling.RUnlock()
+			handling.add(1)
+			defer handling.add(-1)
 			if req.URL.Path != "/works" {
 				handler(w, req)
 			}
@@ -376,11 +400,34 @@ func (r *hostileRig) serverWith(cert tls.Certificate, handler http.HandlerFunc) 
 	}()
 	r.t.Cleanup(func() {
 		_ = server.Close()
-		<-served
-		handling.Lock()
-		defer handling.Unlock()
+		await.Receive(r.t, served, "the end of a server")
+		await.Return(r.t, handling.wait, "the end of the handlers")
 	})
 	return localhost(listener)
+}
+
+// A count can be waited for to become 0, also while it grows, which that of a sync.WaitGroup cannot.
+type count struct {
+	changed *sync.Cond
+	n       int
+}
+
+func newCount() *count { return &count{changed: sync.NewCond(new(sync.Mutex))} }
+
+func (c *count) add(n int) {
+	c.changed.L.Lock()
+	defer c.changed.L.Unlock()
+	c.n += n
+	c.changed.Broadcast()
+}
+
+// wait returns when the count is 0. Unlike that of a lock, its waiting does not stop the time of a bubble.
+func (c *count) wait() {
+	c.changed.L.Lock()
+	defer c.changed.L.Unlock()
+	for c.n > 0 {
+		c.changed.Wait()
+	}
 }
 
 // flushed writes text that must reach the client at once.
@@ -389,29 +436,25 @@ func flushed(w http.ResponseWriter, text string) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// serverConnKey is where a request has the TCP connection that it came on.
+// serverConnKey is where a request has the connection that it came on, below TLS.
 type serverConnKey struct{}
 
 // resetServerConn breaks the connection of a request, so that the proxy sees a reset.
 func resetServerConn(req *http.Request) {
-	conn := req.Context().Value(serverConnKey{}).(*net.TCPConn)
-	_ = conn.SetLinger(0)
-	_ = conn.Close()
+	reset(req.Context().Value(serverConnKey{}).(net.Conn))
 }
 
 // rawServer runs a script on each connection, and closes it afterwards. With certificate and protocols nil, it speaks no TLS.
 func (r *hostileRig) rawServer(protocols []string, script func(net.Conn)) string {
 	r.t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	listener := r.listen()
 	config := &tls.Config{NextProtos: protocols, CurvePreferences: cheap}
 	if protocols != nil {
 		config.Certificates = []tls.Certificate{serverCA().sign(r.t, "localhost", time.Now().Add(time.Hour))}
 	}
 	var mu sync.Mutex
 	var open []net.Conn
+	over := false
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -420,11 +463,13 @@ func (r *hostileRig) rawServer(protocols []string, script func(net.Conn)) string
 				return
 			}
 			mu.Lock()
-			open = append(open, conn)
+			if open = append(open, conn); over {
+				_ = conn.Close()
+			}
 			mu.Unlock()
 			running.Go(func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(hostilePatience))
+				r.limit(conn)
 				if protocols == nil {
 					script(conn)
 					return
@@ -436,16 +481,31 @@ func (r *hostileRig) rawServer(protocols []string, script func(net.Conn)) string
 			})
 		}
 	})
-	r.t.Cleanup(func() {
+	ended := func() {
 		_ = listener.Close()
+		await.Return(r.t, running.Wait, "the end of the scripts")
+	}
+	r.scripts = append(r.scripts, ended)
+	r.t.Cleanup(func() {
 		mu.Lock()
+		over = true
 		for _, conn := range open {
 			_ = conn.Close()
 		}
 		mu.Unlock()
-		running.Wait()
+		ended()
 	})
 	return localhost(listener)
+}
+
+// drain stops the proxy when its clients have been answered, and returns when the scripts of its servers have read all that it has sent.
+func (r *hostileRig) drain() {
+	r.t.Helper()
+	r.shutdown(await.Limit)
+	r.forwarder.CloseIdleConnections()
+	for _, end := range r.scripts {
+		end()
+	}
 }
 
 func localhost(l net.Listener) string {
@@ -504,8 +564,8 @@ func newTestCA(name string) (*testCA, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotBefore: time.Now().Add(-100 * time.Hour),
-		NotAfter: time.Now().Add(100 * time.Hour), KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotBefore: time.Unix(0, 0),
+		NotAfter: time.Unix(1<<32, 0), KeyUsage: x509.KeyUsageCertSign}
 	template.Subject.CommonName = name
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 func TestShutdownLetsAnswersEnd(t *testing.T) {
@@ -30,7 +33,7 @@ func TestShutdownLetsAnswersEnd(t *testing.T) {
 		defer func() { _ = resp.Body.Close() }()
 		down := make(chan error, 1)
 		go func() { down <- g.proxy.Shutdown(t.Context()) }()
-		until(t, "no new connections", func() bool {
+		await.Until(t, "no new connections", func() bool {
 			c, err := net.Dial("tcp", g.address)
 			if err == nil {
 				_ = c.Close()
@@ -41,7 +44,7 @@ func TestShutdownLetsAnswersEnd(t *testing.T) {
 		if body, err := io.ReadAll(resp.Body); string(body) != "complete" || err != nil {
 			t.Errorf("%q %v", body, err)
 		}
-		if err := <-down; err != nil {
+		if err := await.Receive(t, down, "the end of Shutdown"); err != nil {
 			t.Error(err)
 		}
 		if g.open() != 0 {
@@ -104,7 +107,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	defer func() { _ = held.Body.Close() }()
 	get(t, client, "https://api.example.org/") // its connection is idle now, and gives its place
-	until(t, "idle", func() bool {
+	await.Until(t, "idle", func() bool {
 		g.proxy.conns.mu.Lock()
 		defer g.proxy.conns.mu.Unlock()
 		return g.proxy.conns.oldestIdle() != nil
@@ -114,7 +117,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "idle", func() bool {
+	await.Until(t, "idle", func() bool {
 		g.proxy.conns.mu.Lock()
 		defer g.proxy.conns.mu.Unlock()
 		return g.proxy.conns.oldestIdle() != nil
@@ -124,12 +127,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = again.Body.Close() }()
-	c, err := net.Dial("tcp", g.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(g.dial()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,34 +138,37 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func TestStalledBodies(t *testing.T) {
-	g := newRig(t, func(o *Options) { o.IdleTimeout = 100 * time.Millisecond })
-	g.server(true, func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			w.WriteHeader(http.StatusRequestTimeout)
+	synctest.Test(t, func(t *testing.T) {
+		g := newPipeRig(t, nil)
+		g.server(true, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				w.WriteHeader(http.StatusRequestTimeout)
+			}
+		}, "api.example.org")
+		c := g.secure("api.example.org", "http/1.1")
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nbegin")
+		if all, err := io.ReadAll(c); len(all) > 0 && !strings.HasPrefix(string(all), "HTTP/1.1 408 ") {
+			t.Errorf("HTTP/1.1: %q %v %s", all, err, g.log)
 		}
-	}, "api.example.org")
-	c := g.secure("api.example.org", "http/1.1")
-	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nbegin")
-	if all, err := io.ReadAll(c); isTimeout(err) || len(all) > 0 && !strings.HasPrefix(string(all), "HTTP/1.1 408 ") {
-		t.Errorf("HTTP/1.1: %q %v %s", all, err, g.log)
-	}
-	body, rest := io.Pipe()
-	defer func() { _ = rest.Close() }()
-	go func() { _, _ = rest.Write([]byte("begin")) }()
-	request, _ := http.NewRequest(http.MethodPost, "https://api.example.org/", body)
-	resp, err := g.client(true, false).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestTimeout {
-		t.Error("HTTP/2: " + resp.Status)
-	}
+		body, rest := io.Pipe()
+		defer func() { _ = rest.Close() }()
+		go func() { _, _ = rest.Write([]byte("begin")) }()
+		request, _ := http.NewRequest(http.MethodPost, "https://api.example.org/", body)
+		resp, err := g.client(true, false).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestTimeout {
+			t.Error("HTTP/2: " + resp.Status)
+		}
+	})
 }
 
+// Each version has a bubble of its own.
 func TestAnswersThatAreNotReadAreGivenUp(t *testing.T) {
-	eachVersion(t, func(t *testing.T, http2 bool) {
-		g := newRig(t, func(o *Options) { o.IdleTimeout = 200 * time.Millisecond })
+	eachVersionInABubble(t, func(t *testing.T, http2 bool) {
+		g := newPipeRig(t, nil)
 		gone := make(chan struct{})
 		g.server(http2, func(w http.ResponseWriter, r *http.Request) {
 			defer close(gone)
@@ -188,22 +189,16 @@ func TestAnswersThatAreNotReadAreGivenUp(t *testing.T) {
 }
 
 func TestIdleTunnelsEnd(t *testing.T) {
-	g := newRig(t, func(o *Options) { o.IdleTimeout = 80 * time.Millisecond })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	g.name(l.Addr().String(), "quiet.example.net")
-	c, err := net.Dial("tcp", g.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "CONNECT quiet.example.net:7 HTTP/1.1\r\nHost: x\r\n\r\n")
-	if tunnel := <-g.tunnels; !errors.Is(tunnel.Err, errIdle) {
-		t.Errorf("%+v", tunnel)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newPipeRig(t, nil)
+		l := g.listen()
+		defer func() { _ = l.Close() }()
+		g.name(l.Addr().String(), "quiet.example.net")
+		_, _ = io.WriteString(g.dial(), "CONNECT quiet.example.net:7 HTTP/1.1\r\nHost: x\r\n\r\n")
+		if tunnel := <-g.tunnels; !errors.Is(tunnel.Err, errIdle) || tunnel.Took < 5*time.Minute || tunnel.Took > 8*time.Minute {
+			t.Errorf("%+v", tunnel)
+		}
+	})
 }
 
 func TestRapidResetsCloseTheConnection(t *testing.T) {
@@ -236,9 +231,9 @@ func TestRapidResetsCloseTheConnection(t *testing.T) {
 		case <-done: // on the connection that was closed
 		}
 		cancel()
-		<-done
+		await.Receive(t, done, "the end of the request")
 	}
-	until(t, "the connection is closed", func() bool { return g.open() == 0 })
+	await.Until(t, "the connection is closed", func() bool { return g.open() == 0 })
 	if n := strings.Count(g.log.String(), "resets its streams"); n != 1 {
 		t.Errorf("%d lines", n)
 	}

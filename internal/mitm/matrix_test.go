@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMatrix(t *testing.T) {
@@ -77,7 +79,7 @@ func testExchange(t *testing.T, transparent, clientHTTP2, serverHTTP2 bool) {
 	}
 	reader := bufio.NewReader(resp.Body)
 	for _, event := range []string{"one", "two"} {
-		next <- event
+		await.Send(t, next, event, "the server takes an event")
 		if line, err := reader.ReadString('\n'); line != "data: "+event+"\n" {
 			t.Fatalf("%q %v", line, err)
 		}
@@ -131,7 +133,7 @@ func TestTunnel(t *testing.T) {
 				t.Errorf("%s", body)
 			}
 			client.CloseIdleConnections()
-			tunnel := <-g.tunnels
+			tunnel := await.Receive(t, g.tunnels, "the end of the tunnel")
 			if tunnel.Address != "unseen.example.net:443" || tunnel.Sent < 100 || tunnel.Received < 100 || tunnel.Took <= 0 {
 				t.Errorf("%+v", tunnel)
 			}
@@ -157,11 +159,7 @@ func TestTunnelPassesHalfClosedConnectionsOn(t *testing.T) {
 		all, _ := io.ReadAll(c) // to the end
 		_, _ = fmt.Fprintf(c, "%d bytes", len(all))
 	}()
-	c, err := net.Dial("tcp", g.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := g.dial()
 	_, _ = io.WriteString(c, "CONNECT half.example.net:7 HTTP/1.1\r\nHost: x\r\n\r\nearly")
 	reader := bufio.NewReader(c)
 	resp, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
@@ -173,7 +171,7 @@ func TestTunnelPassesHalfClosedConnectionsOn(t *testing.T) {
 	if rest, err := io.ReadAll(reader); string(rest) != "14 bytes" || err != nil {
 		t.Errorf("%q %v", rest, err)
 	}
-	if tunnel := <-g.tunnels; tunnel.Sent != 14 || tunnel.Received != 8 || tunnel.Err != nil {
+	if tunnel := await.Receive(t, g.tunnels, "the end of the tunnel"); tunnel.Sent != 14 || tunnel.Received != 8 || tunnel.Err != nil {
 		t.Errorf("%+v", tunnel)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // TestRedirect runs itself in a network namespace of its own, where connections are redirected as in transparent mode. That needs
@@ -30,7 +32,7 @@ func TestRedirect(t *testing.T) {
 		"ip6tables -t nat -A OUTPUT -p tcp --dport 443 -m mark --mark 7 -j REDIRECT --to-ports 8742",
 	} {
 		args := strings.Fields(command)
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 			fmt.Printf("UNSUPPORTED: %s: %v %s\n", command, err, out)
 			return
 		}
@@ -73,7 +75,7 @@ func TestRedirect(t *testing.T) {
 				}
 				client.CloseIdleConnections()
 				if proxied == "" {
-					if tunnel := <-g.tunnels; tunnel.Address != address {
+					if tunnel := await.Receive(t, g.tunnels, "the end of the tunnel"); tunnel.Address != address {
 						t.Errorf("%+v", tunnel)
 					}
 				}
@@ -104,7 +106,7 @@ func serveThrough(l net.Listener, address string) {
 			_ = c.Close()
 			continue
 		}
-		t := &tunnel{idle: patience}
+		t := &tunnel{idle: time.Hour}
 		go t.copy(server, c, nil)
 		go t.copy(c, server, nil)
 	}
@@ -115,7 +117,7 @@ func runInNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		args = append([]string{"-r"}, args...)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience+10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit+10*time.Second)
 	defer cancel()
 	command := exec.CommandContext(ctx, "unshare", args...)
 	command.Env = append(os.Environ(), "MITM_TEST_NAMESPACE=1")

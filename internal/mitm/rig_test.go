@@ -26,12 +26,10 @@ import (
 
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for something real.
-const patience = time.Minute
 
 // A testCA signs the certificates of test servers.
 type testCA struct {
@@ -87,6 +85,7 @@ type rig struct {
 	direct  string // of the transparent listener
 	log     *logBuffer
 	tunnels chan Tunnel
+	pipes   *Pipes // nil: TCP
 
 	mu      sync.Mutex
 	servers map[string]string // addresses by name
@@ -113,6 +112,17 @@ func (b *logBuffer) String() string {
 // newRig starts a proxy. A handler of nil forwards.
 func newRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
+	return newRigOver(t, nil, change)
+}
+
+// newPipeRig starts a proxy whose connections are pipes, so that it lives in the time of a synctest bubble.
+func newPipeRig(t testing.TB, change func(*Options)) *rig {
+	t.Helper()
+	return newRigOver(t, NewPipes(), change)
+}
+
+func newRigOver(t testing.TB, pipes *Pipes, change func(*Options)) *rig {
+	t.Helper()
 	hosts, err := hostglob.Parse([]string{"*.example.org"})
 	if err != nil {
 		t.Fatal(err)
@@ -121,10 +131,10 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{t: t, ca: newTestCA(t), auth: auth, log: &logBuffer{}, tunnels: make(chan Tunnel, 100), servers: map[string]string{}}
+	g := &rig{t: t, pipes: pipes, ca: newTestCA(t), auth: auth, log: &logBuffer{}, tunnels: make(chan Tunnel, 100), servers: map[string]string{}}
 	logger := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	behind := g.startConnector()
-	transport := TransportOptions{CAFile: g.ca.file, Proxy: behind}
+	transport := TransportOptions{CAFile: g.ca.file, Proxy: behind, direct: g.dialTo}
 	dial, err := Dialer(transport)
 	if err != nil {
 		t.Fatal(err)
@@ -149,12 +159,44 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	return g
 }
 
-func (g *rig) serve(serve func(net.Listener) error) string {
+// listen returns a listener on a port of this machine.
+func (g *rig) listen() net.Listener {
 	g.t.Helper()
+	if g.pipes != nil {
+		return g.pipes.Listen()
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	return l
+}
+
+// dialTo opens a connection. Its shape is that of http.Transport.DialContext.
+func (g *rig) dialTo(ctx context.Context, network, address string) (net.Conn, error) {
+	if g.pipes != nil {
+		return g.pipes.Dial(ctx, network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dial opens a connection to the proxy.
+func (g *rig) dial() net.Conn {
+	g.t.Helper()
+	c, err := g.dialTo(context.Background(), "tcp", g.address)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = c.Close() })
+	if g.pipes == nil { // a bubble fails by itself where nothing can happen
+		_ = c.SetDeadline(time.Now().Add(await.Limit))
+	}
+	return c
+}
+
+func (g *rig) serve(serve func(net.Listener) error) string {
+	g.t.Helper()
+	l := g.listen()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -162,20 +204,18 @@ func (g *rig) serve(serve func(net.Listener) error) string {
 			g.t.Errorf("served: %v", err)
 		}
 	}()
-	g.t.Cleanup(func() { <-done })
+	g.t.Cleanup(func() { await.Receive(g.t, done, "the end of a listener") })
 	return l.Addr().String()
 }
 
 // startConnector starts the proxy behind the proxy.
 func (g *rig) startConnector() *url.URL {
 	g.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	l := g.listen()
+	plain := newPlainForwarder(Options{Dial: g.connect})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
-			newPlainForwarder(Options{Dial: g.connect}).ServeHTTP(w, r)
+			plain.ServeHTTP(w, r)
 			return
 		}
 		c, err := g.connect(r.Context(), "tcp", r.RequestURI)
@@ -189,7 +229,7 @@ func (g *rig) startConnector() *url.URL {
 			return
 		}
 		_, _ = client.Write([]byte("HTTP/1.1 200 OK\r\n\r\n"))
-		t := &tunnel{idle: patience}
+		t := &tunnel{idle: time.Hour}
 		done := make(chan struct{})
 		go func() { defer close(done); t.copy(c, client, nil) }()
 		t.copy(client, c, nil)
@@ -199,7 +239,11 @@ func (g *rig) startConnector() *url.URL {
 	})}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
-	g.t.Cleanup(func() { _ = server.Close(); <-done })
+	g.t.Cleanup(func() {
+		plain.CloseIdleConnections()
+		_ = server.Close()
+		await.Receive(g.t, done, "the end of the proxy behind the proxy")
+	})
 	return &url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
@@ -212,7 +256,7 @@ func (g *rig) connect(ctx context.Context, network, address string) (net.Conn, e
 	if to == "" {
 		return nil, &net.DNSError{Name: host, Err: "no such server in this test", IsNotFound: true}
 	}
-	return (&net.Dialer{}).DialContext(ctx, network, to)
+	return g.dialTo(ctx, network, to)
 }
 
 // server starts a server for names over TLS. It offers HTTP/2 if http2 is set.
@@ -223,7 +267,7 @@ func (g *rig) server(http2 bool, handler http.HandlerFunc, names ...string) *htt
 
 func (g *rig) serverUntil(until time.Time, http2 bool, handler http.HandlerFunc, names ...string) *httptest.Server {
 	g.t.Helper()
-	server := httptest.NewUnstartedServer(handler)
+	server := &httptest.Server{Listener: g.listen(), Config: &http.Server{Handler: handler}}
 	server.EnableHTTP2 = http2
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	server.Config.MaxHeaderBytes = 2 << 20
@@ -253,34 +297,29 @@ func (g *rig) client(http2, transparent bool) *http.Client {
 		TLSClientConfig:        &tls.Config{RootCAs: roots},
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 2 << 20,
-		ExpectContinueTimeout:  patience,
+		ExpectContinueTimeout:  await.Limit,
 		Protocols:              &http.Protocols{},
 	}
 	transport.Protocols.SetHTTP1(!http2)
 	transport.Protocols.SetHTTP2(http2)
 	if transparent {
 		transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, g.direct)
+			return g.dialTo(ctx, network, g.direct)
 		}
 	} else {
+		transport.DialContext = g.dialTo
 		transport.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: g.address})
 	}
 	g.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: " + what)
-		}
+	client := &http.Client{Transport: transport}
+	if g.pipes == nil {
+		client.Timeout = await.Limit
 	}
+	return client
 }
 
 // logged waits for a line in the log of the proxy.
 func (g *rig) logged(text string) {
 	g.t.Helper()
-	until(g.t, "log "+text, func() bool { return strings.Contains(g.log.String(), text) })
+	await.Until(g.t, "log "+text, func() bool { return strings.Contains(g.log.String(), text) })
 }

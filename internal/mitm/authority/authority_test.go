@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/hostglob"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {
@@ -211,7 +212,7 @@ func TestLeafIsMadeOnceForAllThatWait(t *testing.T) {
 	for i := range got {
 		wg.Go(func() { got[i], _ = a.Leaf("x.example.org") })
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "the leaves")
 	for _, c := range got {
 		if c == nil || c != got[0] {
 			t.Fatal("made more than once")
@@ -311,7 +312,7 @@ func TestWhenOpenMakesANewAuthority(t *testing.T) {
 		"350 days later":           {after: 350 * day},
 		"6 days before the end":    {after: lifetime - 6*day, made: true},
 		"expired":                  {after: lifetime + day, made: true},
-		"the clock is at 1970":     {after: -time.Since(time.Unix(0, 0))},
+		"the clock is at 1970":     {after: -time.Duration(time.Now().UnixNano())},
 		"no key":                   {change: remove(keyPath), made: true},
 		"no certificate":           {change: remove(certificatePath), made: true},
 		"no list of hosts":         {change: remove(hostsPath)},
@@ -443,7 +444,7 @@ func TestVerifiersHoldTheConstraints(t *testing.T) {
 		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", a.Info().Path, file).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), openssl, "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", a.Info().Path, file).CombinedOutput()
 		if (err == nil) != valid || !valid && !strings.Contains(string(out), "subtree violation") {
 			t.Errorf("openssl, %s: %v\n%s", name, err, out)
 		}

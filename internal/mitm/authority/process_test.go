@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/hostglob"
+	"perigee/internal/perigeetest/await"
 )
 
 // openAsChild is what this program does when a test starts it: it opens an authority and prints its fingerprint.
@@ -40,8 +41,8 @@ func openAsChild(dir string) int {
 	return 0
 }
 
-func child(dir string, env ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
+func child(t *testing.T, dir string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), append(env, "AUTHORITY_TEST_DIR="+dir)...)
 	return cmd
 }
@@ -52,14 +53,14 @@ func TestProcessesAtTheSameTimeGetOneAuthority(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range got {
 		wg.Go(func() {
-			out, err := child(dir).CombinedOutput()
+			out, err := child(t, dir).CombinedOutput()
 			if err != nil {
 				out = fmt.Appendf(out, " %v", err)
 			}
 			got[i] = string(out)
 		})
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "the processes")
 	info, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestProcessesAtTheSameTimeGetOneAuthority(t *testing.T) {
 
 func TestAFullDiskLeavesNoHalfOfAnAuthority(t *testing.T) {
 	dir := t.TempDir()
-	out, err := child(dir, "AUTHORITY_TEST_FULL=1").CombinedOutput()
+	out, err := child(t, dir, "AUTHORITY_TEST_FULL=1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "certificate authority: ") {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -102,7 +103,7 @@ func TestAFullDiskLeavesNoHalfOfAnAuthority(t *testing.T) {
 	}
 	// An authority that is there is not lost when a new one cannot be written.
 	before, _ := open(t, dir, nil, "example.net")
-	if out, err := child(dir, "AUTHORITY_TEST_FULL=1").CombinedOutput(); err == nil {
+	if out, err := child(t, dir, "AUTHORITY_TEST_FULL=1").CombinedOutput(); err == nil {
 		t.Fatalf("%s", out)
 	}
 	if after, made := open(t, dir, nil, "example.net"); made || after.Info().Fingerprint != before.Info().Fingerprint {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 var someFlows = []Flow{
@@ -75,7 +77,7 @@ func TestReadersOfLinesHoldNothingUp(t *testing.T) {
 	}
 	l.Add(someFlows[0])
 	_ = reader.CloseWithError(errors.New("gone"))
-	<-l.ended
+	await.Receive(t, l.ended, "the end of the lines")
 
 	reader, writer = io.Pipe()
 	l = NewLines(LinesOptions{Out: writer})
@@ -83,6 +85,6 @@ func TestReadersOfLinesHoldNothingUp(t *testing.T) {
 	for range 3 {
 		l.Add(someFlows[0])
 	}
-	<-l.Broken()
+	await.Receive(t, l.Broken(), "the broken pipe")
 	l.Close(time.Minute)
 }
