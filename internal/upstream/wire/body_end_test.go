@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // A provider that wants to send us elsewhere is not followed, and the body that was opened for the way there is closed all the
@@ -44,7 +45,7 @@ func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	body := NewBody([]byte("a question"))
 	r := body.reader()
 	_ = r.Close()
-	body.Wait()
+	await.Return(t, body.Wait, "the end of the body")
 	if n, err := r.Read(make([]byte, 64)); n != 0 || err == nil || err == io.EOF {
 		t.Errorf("Read gave %d bytes and %v after Close", n, err)
 	}
@@ -59,7 +60,7 @@ func TestReleasedBodyIsKeptWhileItIsRead(t *testing.T) {
 	req := perigee.NewRequest(perigee.Origin{Free: func() { freed++ }}, "m", true, nil)
 	refused := NewBody([]byte("a question"))
 	refused.ReleaseWith(req, func() { t.Error("freed by a body that was sent in vain before") })
-	refused.Wait()
+	await.Return(t, refused.Wait, "the end of the body that was refused")
 	body := NewBody([]byte("a question"))
 	body.ReleaseWith(req, func() { freed++ })
 	r := body.reader()
@@ -69,7 +70,8 @@ func TestReleasedBodyIsKeptWhileItIsRead(t *testing.T) {
 		t.Errorf("read %q (%v), freed %d times", read, err, freed)
 	}
 	_ = r.Close()
-	if body.Wait(); freed != 2 {
+	await.Return(t, body.Wait, "the end of the body")
+	if freed != 2 {
 		t.Errorf("freed %d times after the transport was done", freed)
 	}
 }
@@ -85,7 +87,7 @@ func TestBodyIsFreedBehindItsLastByte(t *testing.T) {
 	if read, err := io.ReadAll(r); freed != 1 || err != nil || string(read) != "a question" {
 		t.Errorf("read %q (%v), freed %d times", read, err, freed)
 	}
-	body.Wait()
+	await.Return(t, body.Wait, "the end of the body")
 	if _ = r.Close(); freed != 1 {
 		t.Errorf("freed %d times after it was closed", freed)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,11 +50,11 @@ func TestBodyInPieces(t *testing.T) {
 					t.Fatal(err)
 				}
 				resp.Body.Close()
-				if b := <-got; !bytes.Equal(b, want) {
+				if b := await.Receive(t, got, "the body"); !bytes.Equal(b, want) {
 					t.Errorf("%d bytes arrived, not the same as the %d that were sent", len(b), len(want))
 				}
 			}
-			body.Wait()
+			await.Return(t, body.Wait, "the end of the body")
 		})
 	}
 }

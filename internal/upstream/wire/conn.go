@@ -15,20 +15,18 @@ const connectTimeout = 10 * time.Second
 // A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport
 // takes the deadline away when it hands a connection to a request.
 type connector struct {
-	dialer    net.Dialer
-	handshake time.Duration
+	connect    func(ctx context.Context, network, address string) (net.Conn, error)
+	handshake  time.Duration
+	ackTimeout time.Duration
 }
 
 func newConnector() *connector {
-	return &connector{handshake: connectTimeout, dialer: net.Dialer{
-		Timeout:         connectTimeout,
-		KeepAliveConfig: keepAlive,
-		Control:         control,
-	}}
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive, Control: control}
+	return &connector{connect: dialer.DialContext, handshake: connectTimeout, ackTimeout: ackTimeout}
 }
 
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	made, err := c.dialer.DialContext(ctx, network, address)
+	made, err := c.connect(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +34,9 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 		_ = made.Close()
 		return nil, err
 	}
-	return newConn(made), nil
+	kept := &conn{Conn: made}
+	kept.acks.init(made, c.ackTimeout)
+	return kept, nil
 }
 
 // A conn copies request bodies to the provider through buffers that are used again. net/http would make a new one of
@@ -46,12 +46,6 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 type conn struct {
 	net.Conn
 	acks ackCheck
-}
-
-func newConn(made net.Conn) *conn {
-	c := &conn{Conn: made}
-	c.acks.init(made)
-	return c
 }
 
 func (c *conn) Write(p []byte) (int, error) {

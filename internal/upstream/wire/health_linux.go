@@ -13,11 +13,12 @@ func setSocketOptions(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
 }
 
-// An ackCheck ends a connection whose peer has acknowledged nothing for ackTimeout. The kernel's own TCP_USER_TIMEOUT does
+// An ackCheck ends a connection whose peer has acknowledged nothing for a time. The kernel's own TCP_USER_TIMEOUT does
 // not tell a peer that is gone from one that has a full buffer, such as a server that thinks before it reads a large body.
 type ackCheck struct {
 	conn    net.Conn
 	raw     syscall.RawConn
+	timeout time.Duration
 	timer   *time.Timer
 	pending atomic.Bool // the timer is set, or a check runs
 	again   atomic.Bool // something was written since the last check began
@@ -29,10 +30,10 @@ type ackCheck struct {
 // one. Where the local address is gone nothing can be sent at all, and the kernel sends keep-alives only when nothing is to be sent.
 const maxProbes = 2
 
-// ackInterval is how often a connection is checked that has something to be acknowledged.
-const ackInterval = time.Second
+// ackChecks is how often a connection that has something to be acknowledged is checked within the time.
+const ackChecks = 5
 
-func (a *ackCheck) init(c net.Conn) {
+func (a *ackCheck) init(c net.Conn, timeout time.Duration) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return
@@ -41,7 +42,7 @@ func (a *ackCheck) init(c net.Conn) {
 	if err != nil {
 		return
 	}
-	a.conn, a.raw = c, raw
+	a.conn, a.raw, a.timeout = c, raw, timeout
 	a.timer = time.AfterFunc(time.Hour, a.check)
 	a.timer.Stop()
 }
@@ -59,7 +60,7 @@ func (a *ackCheck) wrote() {
 func (a *ackCheck) start() {
 	if !a.pending.Load() && a.pending.CompareAndSwap(false, true) {
 		a.since = time.Now()
-		a.timer.Reset(ackInterval)
+		a.timer.Reset(a.timeout / ackChecks)
 	}
 }
 
@@ -83,10 +84,10 @@ func (a *ackCheck) check() {
 		if a.pending.Store(false); a.again.Load() {
 			a.start()
 		}
-	case time.Since(a.since) >= ackTimeout:
+	case time.Since(a.since) >= a.timeout:
 		_ = a.conn.SetDeadline(longAgo) // reads and writes fail with os.ErrDeadlineExceeded
 	default:
-		a.timer.Reset(ackInterval)
+		a.timer.Reset(a.timeout / ackChecks)
 	}
 }
 

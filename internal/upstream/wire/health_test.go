@@ -12,13 +12,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
-// minute is how long a test waits for something that happens.
-const minute = time.Minute
+// ackSoon is ackTimeout in tests with real connections. The kernel acknowledges at once however busy the machine is.
+const ackSoon = 500 * time.Millisecond
 
 // A healthRig is a server that names the protocol it was asked with, behind a relay whose connections can die.
 type healthRig struct {
@@ -26,6 +28,8 @@ type healthRig struct {
 	relay  *perigeetest.Relay
 	client *http.Client
 	url    string
+
+	transport *Transport
 }
 
 var protocols = []string{"HTTP/1.1", "HTTP/1.1 over TLS", "HTTP/2.0"}
@@ -43,15 +47,80 @@ func newHealthRig(t *testing.T, protocol string, handler http.HandlerFunc) *heal
 		trust(transport, server)
 	}
 	t.Cleanup(server.Close)
-	r := &healthRig{server: server, relay: perigeetest.NewRelay(t, server.Listener.Addr().String()), client: NewClient(transport)}
+	r := &healthRig{server: server, relay: perigeetest.NewRelay(t, server.Listener.Addr().String()), client: NewClient(transport), transport: transport}
 	r.url = scheme + r.relay.Address
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
 }
 
-// post sends a body and returns what the server says to it, and how often the request was sent again.
+// impatient has connections be given up as early as the kernel can, but not for a server that is slow to answer a ping.
+func (r *healthRig) impatient() *healthRig {
+	r.transport.Configure(func(t *http.Transport) {
+		made := newConnector()
+		made.ackTimeout = ackSoon
+		probing := net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
+		made.connect = (&net.Dialer{KeepAliveConfig: probing, Control: control}).DialContext
+		t.DialContext = made.dial
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: await.Limit}
+	})
+	return r
+}
+
+// newPipeRig is a rig that speaks HTTP/2 over pipes, in the time of a bubble. The connections that are open are stalled when stall is
+// called: no byte passes any more, and both ends stay open.
+func newPipeRig(t *testing.T, handler http.HandlerFunc) (r *healthRig, stall func()) {
+	t.Helper()
+	var unencrypted http.Protocols
+	unencrypted.SetUnencryptedHTTP2(true)
+	pipes := perigeetest.NewPipes()
+	server := &http.Server{Handler: handler, Protocols: &unencrypted}
+	go func() { _ = server.Serve(pipes) }()
+	t.Cleanup(func() { _ = server.Close() })
+	var open []*stalling
+	transport := NewTransport()
+	transport.Configure(func(t *http.Transport) {
+		made := newConnector()
+		made.connect = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := pipes.Dial(ctx, network, address)
+			open = append(open, &stalling{Conn: c})
+			return open[len(open)-1], err
+		}
+		t.DialContext, t.Protocols = made.dial, &unencrypted
+	})
+	r = &healthRig{client: NewClient(transport), url: "http://provider.example"}
+	t.Cleanup(r.client.CloseIdleConnections)
+	return r, func() {
+		for _, c := range open {
+			c.stalled.Store(true)
+		}
+	}
+}
+
+// A stalling connection passes no bytes when it is stalled.
+type stalling struct {
+	net.Conn
+	stalled atomic.Bool
+}
+
+func (c *stalling) Read(p []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(p); err != nil || !c.stalled.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *stalling) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// post sends a body and returns what the server says to it, and how often the request was sent again. It is also called in bubbles; the
+// wait for the body has a limit of its own.
 func (r *healthRig) post(ctx context.Context, body string) (answer string, resent int, err error) {
-	ctx, cancel := context.WithTimeout(OnResend(ctx, func(error) { resent++ }), minute)
+	ctx, cancel := context.WithTimeout(OnResend(ctx, func(error) { resent++ }), await.Limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, nil)
 	if err != nil {
@@ -81,39 +150,27 @@ func together(t *testing.T, cases map[string]func() error) {
 	var all sync.WaitGroup
 	for name, run := range cases {
 		all.Go(func() {
-			began := time.Now()
 			if err := run(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			t.Logf("%s: %.1f s", name, time.Since(began).Seconds())
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "the cases")
 }
 
 // A request on a connection that has died is answered on another, and so are all later ones.
 func TestDeadConnection(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
-	stall := func(r *perigeetest.Relay) bool { r.Stall(); return true }
 	cases := map[string]func() error{}
-	for _, test := range []struct {
-		protocol, death string
-		kill            func(*perigeetest.Relay) bool
-	}{
-		{"HTTP/2.0", "stalled", stall}, // HTTP/1.1 cannot tell that from a provider that thinks
-		{"HTTP/2.0", "dropped", (*perigeetest.Relay).Drop},
-		{"HTTP/1.1 over TLS", "dropped", (*perigeetest.Relay).Drop},
-		{"HTTP/1.1", "dropped", (*perigeetest.Relay).Drop},
-	} {
+	for _, protocol := range protocols {
 		for _, size := range []int{10, 300 << 10} {
-			r := newHealthRig(t, test.protocol, echo)
-			cases[fmt.Sprintf("%s %s %d", test.protocol, test.death, size)] = func() error {
-				body, want := strings.Repeat("x", size), fmt.Sprintf("%.8s %d", test.protocol, size)
+			r := newHealthRig(t, protocol, echo).impatient()
+			cases[fmt.Sprintf("%s %d", protocol, size)] = func() error {
+				body, want := strings.Repeat("x", size), fmt.Sprintf("%.8s %d", protocol, size)
 				for i := range 24 {
 					wantResent := 0
 					if i == 3 {
-						if !test.kill(r.relay) {
+						if !r.relay.Drop() {
 							return nil // not possible on this system
 						}
 						wantResent = 1
@@ -132,18 +189,47 @@ func TestDeadConnection(t *testing.T) {
 	together(t, cases)
 }
 
+// The kernel acknowledges what is sent to a proxy that hangs. HTTP/2 finds it out with pings; HTTP/1.1 cannot tell it from a provider
+// that thinks.
+func TestStalledConnection(t *testing.T) {
+	for _, first := range []int{0, 3} { // the call under which the connection dies
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			var stall func()
+			r, stall := newPipeRig(t, func(w http.ResponseWriter, req *http.Request) {
+				if asked++; asked == first+1 {
+					stall()
+				}
+				echo(w, req)
+			})
+			for i := range 24 {
+				wantResent, wantTook := 0, time.Duration(0)
+				if i == first {
+					wantResent, wantTook = 1, pingAfter+pingTimeout
+				}
+				began := time.Now()
+				answer, resent, err := r.post(t.Context(), "body")
+				if took := time.Since(began); answer != "HTTP/2.0 4" || resent != wantResent || err != nil || took != wantTook {
+					t.Fatalf("call %d: %q, sent again %d times, %v, after %v", i, answer, resent, err, took)
+				}
+			}
+		})
+	}
+}
+
 // A server that reads a body late, so that the kernel cannot send it, is not taken for dead.
+//
+// Real time: what the kernel says of a full buffer for longer than the time-out is what is tested.
 func TestServerThatReadsLateIsWaitedFor(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	const size = 20 << 20
-	server := newRawServer(t, func(int, net.Conn) bool { time.Sleep(ackTimeout + 3*time.Second); return true })
-	if answer, resent, err := server.rig(t).post(t.Context(), strings.Repeat("x", size)); answer != fmt.Sprint(size) || resent > 0 || err != nil {
+	server := newRawServer(t, func(int, net.Conn) bool { time.Sleep(3 * ackSoon); return true })
+	if answer, resent, err := server.rig(t).impatient().post(t.Context(), strings.Repeat("x", size)); answer != fmt.Sprint(size) || resent > 0 || err != nil {
 		t.Errorf("got %q, sent again %d times, %v", answer, resent, err)
 	}
 }
 
-// A connection that dies under its first request is no different.
+// A connection that dies under its first request is no different. Keep-alives of the kernel take three seconds for it.
 func TestDeadNewConnection(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -158,7 +244,7 @@ func TestDeadNewConnection(t *testing.T) {
 				return
 			}
 			echo(w, req)
-		})
+		}).impatient()
 		cases[protocol] = func() error {
 			go func() { <-asked; r.relay.Drop() }()
 			if answer, resent, err := r.post(t.Context(), "x"); answer == "" || resent != 1 || err != nil {
@@ -175,7 +261,6 @@ func TestDeadNewConnection(t *testing.T) {
 
 // Connections that died at once while they were idle cost no more than one request its time.
 func TestManyDeadConnections(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	cases := map[string]func() error{}
 	for _, protocol := range protocols {
@@ -188,7 +273,7 @@ func TestManyDeadConnections(t *testing.T) {
 				all.Wait()
 			}
 			echo(w, req)
-		})
+		}).impatient()
 		cases[protocol] = func() error {
 			warm := *r
 			warm.url += "/together"
@@ -200,7 +285,7 @@ func TestManyDeadConnections(t *testing.T) {
 					}
 				})
 			}
-			done.Wait()
+			await.Return(t, done.Wait, "the calls that open connections")
 			r.relay.Drop()
 			for i := range 2 * calls {
 				if _, resent, err := r.post(t.Context(), "x"); err != nil || resent > 0 && i > 0 {
@@ -216,6 +301,24 @@ func TestManyDeadConnections(t *testing.T) {
 // A provider that is silent for longer than a dead connection would be waited for is not cut off, neither before the head of its
 // answer nor after it.
 func TestSilentProviderIsWaitedFor(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := newPipeRig(t, func(w http.ResponseWriter, req *http.Request) {
+				if begun {
+					_ = http.NewResponseController(w).Flush()
+				}
+				time.Sleep(5 * (pingAfter + pingTimeout))
+				echo(w, req)
+			})
+			if answer, resent, err := r.post(t.Context(), "x"); answer == "" || resent > 0 || err != nil {
+				t.Errorf("begun %t: got %q, sent again %d times, %v", begun, answer, resent, err)
+			}
+		})
+	}
+}
+
+// Real time: the keep-alives of the kernel are what is tested, and their unit is the second.
+func TestSilentProviderIsWaitedForByTheKernel(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
 	cases := map[string]func() error{}
@@ -225,9 +328,9 @@ func TestSilentProviderIsWaitedFor(t *testing.T) {
 				if begun {
 					_ = http.NewResponseController(w).Flush()
 				}
-				time.Sleep(pingAfter + pingTimeout + ackTimeout/2)
+				time.Sleep(5 * time.Second)
 				echo(w, req)
-			})
+			}).impatient()
 			cases[fmt.Sprintf("%s, begun: %t", protocol, begun)] = func() error {
 				if answer, resent, err := r.post(t.Context(), "x"); answer == "" || resent > 0 || err != nil || r.relay.Accepted() != 1 {
 					return fmt.Errorf("got %q, sent again %d times, %v, on %d connections", answer, resent, err, r.relay.Accepted())

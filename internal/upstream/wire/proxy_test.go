@@ -20,17 +20,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest"
-
 	"perigee"
+	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and with which credentials.
 type proxyRig struct {
 	address string // host:port
-	to      string // where connections go
+	dial    func() (net.Conn, error)
 	mu      sync.Mutex
 	asked   []string
 }
@@ -41,7 +42,13 @@ func newProxyRig(t *testing.T, to string, serve func(p *proxyRig, c net.Conn) er
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxyRig{address: l.Addr().String(), to: to}
+	p := &proxyRig{address: l.Addr().String(), dial: func() (net.Conn, error) { return net.Dial("tcp", to) }}
+	p.serve(t, l, serve)
+	return p
+}
+
+// serve serves a listener, which ends with the test.
+func (p *proxyRig) serve(t *testing.T, l net.Listener, serve func(p *proxyRig, c net.Conn) error) {
 	var open sync.WaitGroup
 	open.Go(func() {
 		for {
@@ -57,8 +64,10 @@ func newProxyRig(t *testing.T, to string, serve func(p *proxyRig, c net.Conn) er
 			})
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); open.Wait() })
-	return p
+	t.Cleanup(func() {
+		_ = l.Close()
+		await.Return(t, open.Wait, "the connections of the proxy")
+	})
 }
 
 func (p *proxyRig) remember(who, host string) {
@@ -75,7 +84,7 @@ func (p *proxyRig) heard() []string {
 
 // relay copies both ways until one side ends.
 func (p *proxyRig) relay(c net.Conn, from io.Reader) error {
-	server, err := net.Dial("tcp", p.to)
+	server, err := p.dial()
 	if err != nil {
 		return err
 	}
@@ -276,99 +285,93 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 
 // The time-out of the handshake ends with it: a provider may be silent for longer behind a proxy, too.
 func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
-	perigeetest.Slow(t)
-	t.Parallel()
-	const handshake = 3 * time.Second
-	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(handshake + time.Second)
-		_, _ = io.WriteString(w, "late")
-	}))
-	defer provider.Close()
-	cases := map[string]func() error{}
-	for _, scheme := range []string{"http://", "socks5://"} {
-		serve := connectProxy
-		if scheme == "socks5://" {
-			serve = socksProxy
-		}
-		client, transport := proxied(t, scheme+newProxyRig(t, provider.Listener.Addr().String(), serve).address, provider)
-		transport.Configure(func(t *http.Transport) {
-			made := newConnector()
-			made.handshake = handshake
-			t.DialContext = made.dial
-		})
-		for _, target := range []string{"https://example.com/", provider.URL} {
-			cases[scheme+" "+target] = func() error {
-				if body, err := get(t, client, target); body != "late" || err != nil {
-					return fmt.Errorf("got %q, %v", body, err)
+	for name, test := range map[string]struct {
+		proxy string
+		serve func(p *proxyRig, c net.Conn) error
+	}{"CONNECT": {"http://proxy.example", connectProxy}, "SOCKS5": {"socks5://proxy.example", socksProxy}, "none": {NoProxy, connectProxy}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := perigeetest.NewPipes(), perigeetest.NewPipes()
+				provider := &httptest.Server{Listener: far, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					time.Sleep(3 * connectTimeout)
+					_, _ = io.WriteString(w, "late")
+				})}}
+				provider.StartTLS()
+				defer provider.Close()
+				proxy := &proxyRig{dial: func() (net.Conn, error) { return far.Dial(context.Background(), "", "") }}
+				proxy.serve(t, near, test.serve)
+				client, transport := proxied(t, test.proxy, provider)
+				transport.Configure(func(t *http.Transport) {
+					made := newConnector()
+					if made.connect = near.Dial; test.proxy == NoProxy {
+						made.connect = far.Dial
+					}
+					t.DialContext = made.dial
+				})
+				if body, err := get(t, client, "https://example.com/"); body != "late" || err != nil {
+					t.Errorf("got %q, %v", body, err)
 				}
-				return nil
-			}
-		}
+				client.CloseIdleConnections()
+			})
+		})
 	}
-	together(t, cases)
 }
 
 // A connection that was dialed for a request that was then sent on another one has carried nothing when it is used: the time-out of its
 // handshake ends then, too.
 func TestHandshakeTimeoutEndsWithAKeptConnection(t *testing.T) {
-	perigeetest.Slow(t)
-	t.Parallel()
-	const handshake = 2 * time.Second
-	held, late := make(chan struct{}), atomic.Int32{}
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/held":
-			<-held
-		case "/late":
-			late.Add(1)
-			time.Sleep(handshake + time.Second)
-		}
-		_, _ = io.WriteString(w, "done")
-	}))
-	defer provider.Close()
-	transport := NewTransport()
-	dialing, dials := make(chan struct{}), make(chan struct{}, 10)
-	transport.Configure(func(t *http.Transport) {
-		made := newConnector()
-		made.handshake = handshake
-		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			dials <- struct{}{}
-			if len(dials) == 2 {
-				<-dialing
+	synctest.Test(t, func(t *testing.T) {
+		held, late := make(chan struct{}), atomic.Int32{}
+		pipes := perigeetest.NewPipes()
+		provider := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/held":
+				<-held
+			case "/late":
+				late.Add(1)
+				time.Sleep(3 * connectTimeout)
 			}
-			return made.dial(ctx, network, address)
-		}
-	})
-	client := NewClient(transport)
-	ask := func(path string) (done <-chan struct{}) {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if body, err := get(t, client, provider.URL+path); body != "done" || err != nil {
+			_, _ = io.WriteString(w, "done")
+		})}
+		go func() { _ = provider.Serve(pipes) }()
+		defer provider.Close()
+		transport := NewTransport()
+		dialing, dials := make(chan struct{}), atomic.Int32{}
+		transport.Configure(func(t *http.Transport) {
+			made := newConnector()
+			made.connect = pipes.Dial
+			t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if dials.Add(1) == 2 {
+					<-dialing
+				}
+				return made.dial(ctx, network, address)
+			}
+		})
+		client := NewClient(transport)
+		defer client.CloseIdleConnections()
+		ask := func(path string) {
+			if body, err := get(t, client, "http://provider.example"+path); body != "done" || err != nil {
 				t.Errorf("%s: got %q, %v", path, body, err)
 			}
-		}()
-		return ended
-	}
-	first := ask("/held")
-	for len(dials) < 1 {
-		time.Sleep(time.Millisecond)
-	}
-	second := ask("/")
-	for len(dials) < 2 {
-		time.Sleep(time.Millisecond)
-	}
-	close(held) // the second request gets the connection of the first
-	<-first
-	<-second
-	close(dialing) // and the one that was dialed for it is kept
-	time.Sleep(handshake / 4)
-	third, fourth := ask("/late"), ask("/late")
-	<-third
-	<-fourth
-	if n := late.Load(); n != 2 {
-		t.Errorf("2 requests were sent %d times", n)
-	}
+		}
+		go ask("/held")
+		synctest.Wait()
+		go ask("/")
+		synctest.Wait()
+		if n := dials.Load(); n != 2 {
+			t.Fatalf("%d connections were dialed", n)
+		}
+		close(held) // the second request gets the connection of the first
+		synctest.Wait()
+		close(dialing) // and the one that was dialed for it is kept
+		time.Sleep(connectTimeout / 2)
+		go ask("/late")
+		ask("/late")
+		synctest.Wait()
+		if late.Load() != 2 || dials.Load() != 2 {
+			t.Errorf("2 requests were sent %d times, on %d connections", late.Load(), dials.Load())
+		}
+	})
 }
 
 // What a proxy says about its refusal is shortened and escaped, and the credentials in it are removed.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A rawServer speaks HTTP/1.1 by hand, as serve says for the nth request on a connection, counted from 0. False closes the connection.
@@ -56,12 +58,16 @@ func newRawServer(t *testing.T, serve func(n int, c net.Conn) bool) *rawServer {
 			})
 		}
 	})
-	t.Cleanup(func() { _ = listener.Close(); open.Wait() })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		await.Return(t, open.Wait, "the connections of the server")
+	})
 	return s
 }
 
 func (s *rawServer) rig(t *testing.T) *healthRig {
-	r := &healthRig{client: NewClient(NewTransport()), url: s.url}
+	transport := NewTransport()
+	r := &healthRig{client: NewClient(transport), transport: transport, url: s.url}
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
 }
@@ -200,12 +206,12 @@ func TestTimeOutRenewsConnection(t *testing.T) {
 			slow, hanging := *r, *r
 			slow.url += "/slow"
 			hanging.url += "/hang"
-			answered := make(chan error)
+			answered := make(chan error, 1)
 			go func() {
 				_, _, err := slow.post(t.Context(), "x")
 				answered <- err
 			}()
-			<-waiting
+			await.Receive(t, waiting, "the slow request")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
 				<-waiting
@@ -222,7 +228,7 @@ func TestTimeOutRenewsConnection(t *testing.T) {
 				t.Errorf("%d connections after the time-out, want %d", n, before+1)
 			}
 			close(finish)
-			if err := <-answered; err != nil {
+			if err := await.Receive(t, answered, "the slow answer"); err != nil {
 				t.Errorf("the request beside it: %v", err)
 			}
 		})

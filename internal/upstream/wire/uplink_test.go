@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // uplink passes connections on to a server, with so many bytes a second in that direction and a small buffer.
+//
+// Real time: it paces what the kernel sends.
 func uplink(t *testing.T, server string, rate int) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,12 +51,17 @@ func uplink(t *testing.T, server string, rate int) (address string) {
 			})
 		}
 	})
-	t.Cleanup(func() { _ = listener.Close(); open.Wait() })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		await.Return(t, open.Wait, "the connections of the uplink")
+	})
 	return listener.Addr().String()
 }
 
 // A large body on a slow uplink does not delay pings so long that the connection is taken for dead. The server has a large window and
 // reads late, so it sends nothing that would make pings unnecessary.
+//
+// Real time: how much the kernel keeps of a body is what is tested. TestUnsentBytesAreBounded looks at its setting.
 func TestSlowUplinkIsNotDead(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
