@@ -14,7 +14,6 @@ import (
 const (
 	restartWindow = time.Minute // in which maxRestarts are made
 	maxRestarts   = 3
-	firstPause    = 500 * time.Millisecond
 	retryFailed   = time.Minute     // between tries that calls ask for, in state failed
 	retryLate     = 5 * time.Second // what a call that waited too long is told
 
@@ -22,15 +21,24 @@ const (
 	firstPoll      = 50 * time.Millisecond
 	lastPoll       = 500 * time.Millisecond
 
-	exitPatience = time.Second     // after the Exit call; a Supervisor has its own copy
-	termPatience = 2 * time.Second // after SIGTERM
-	killPatience = 10 * time.Second
-
+	killPatience  = 10 * time.Second
 	dyingPatience = 500 * time.Millisecond // for the end of a process that does not answer
 )
 
+// delays are the durations that tests with real processes shorten.
+type delays struct {
+	restart time.Duration // before the first restart after a failure; twice as long before each further one
+	exit    time.Duration // for the end of a process after the Exit call
+	term    time.Duration // the same after SIGTERM
+}
+
+var usualDelays = delays{restart: 500 * time.Millisecond, exit: time.Second, term: 2 * time.Second}
+
 // A policy counts restarts after failures.
-type policy struct{ restarts []time.Time }
+type policy struct {
+	pause    time.Duration // before the first one
+	restarts []time.Time
+}
 
 // next returns the pause before a restart, or false if there have been too many. Restarts of a process that never became ready
 // do not grow old: a binary that needs longer than the window to fail is given up as well.
@@ -42,7 +50,7 @@ func (p *policy) next(now time.Time, wasReady bool) (time.Duration, bool) {
 		return 0, false
 	}
 	p.restarts = append(p.restarts, now)
-	return firstPause << (len(p.restarts) - 1), true
+	return p.pause << (len(p.restarts) - 1), true
 }
 
 // An ending says why a process is no longer used.
@@ -55,7 +63,7 @@ type ending struct {
 
 // loop runs one process after the other until ctx ends.
 func (s *Supervisor) loop(ctx context.Context) {
-	var p policy
+	p := policy{pause: s.o.delays.restart}
 	for {
 		end := s.life(ctx)
 		if ctx.Err() != nil || !s.again(ctx, &p, end) {
@@ -101,7 +109,7 @@ func (s *Supervisor) again(ctx context.Context, p *policy, end ending) bool {
 	s.log.Error("language server failed", "reason", end.reason, "hint", Advice(end.reason))
 	for {
 		if s.takeCommand() {
-			*p = policy{}
+			p.restarts = nil
 			return true
 		}
 		if s.State() != Failed {
@@ -377,10 +385,10 @@ func (s *Supervisor) end(c *child) {
 	default:
 	}
 	if len(known) > 0 && s.o.Exit != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), s.exitPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), s.o.delays.exit)
 		var work sync.WaitGroup
 		work.Go(func() { _ = s.o.Exit(ctx, known[0]) })
-		ended := gone(s.exitPatience)
+		ended := gone(s.o.delays.exit)
 		cancel()
 		work.Wait()
 		if ended {
@@ -388,7 +396,7 @@ func (s *Supervisor) end(c *child) {
 		}
 	}
 	c.terminate()
-	if gone(termPatience) {
+	if gone(s.o.delays.term) {
 		return
 	}
 	c.kill()

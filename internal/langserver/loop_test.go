@@ -30,7 +30,7 @@ type bubble struct {
 	argv   []string
 }
 
-// script is given the number of the start. It returns how the process ends at once, or "" if it goes on.
+// newBubble starts the supervisor of a bubble. script is given the number of the start. It returns how the process ends at once, or "" if it goes on.
 func newBubble(t *testing.T, script func(start int) string, change func(*Options)) *bubble {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,6 +107,34 @@ func TestPausesBetweenRestarts(t *testing.T) {
 		}
 		if b.State() != Failed {
 			t.Errorf("state %s", b.State())
+		}
+	})
+}
+
+func TestEndIsAskedForBeforeItIsForced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type step struct {
+			what string
+			at   time.Duration
+		}
+		var steps []step
+		var asked time.Time
+		note := func(what string) { steps = append(steps, step{what, time.Since(asked)}) }
+		b := newBubble(t, works, func(o *Options) {
+			o.Exit = func(ctx context.Context, _ Endpoint) error {
+				note("exit")
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		})
+		synctest.Wait()
+		kill := b.last.kill
+		b.last.terminate = func() { note("SIGTERM") }
+		b.last.kill = func() { note("SIGKILL"); kill() }
+		asked = time.Now()
+		_ = b.Stop(t.Context())
+		if want := []step{{"exit", 0}, {"SIGTERM", time.Second}, {"SIGKILL", 3 * time.Second}}; !slices.Equal(steps, want) {
+			t.Errorf("got %v", steps)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestUmaskByShell(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", `umask; echo "$0" "$@"`, "two words", "$HOME", `"`)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `umask; echo "$0" "$@"`, "two words", "$HOME", `"`)
 	cmd.Env = []string{"A=b"}
 	umaskByShell(cmd)
 	out, err := cmd.Output()

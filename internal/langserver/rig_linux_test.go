@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // groupAlive reports whether a process group has members.
@@ -23,7 +25,7 @@ func TestLeavesNoChildren(t *testing.T) {
 		t.Errorf("%d processes before the crash", got)
 	}
 	_ = syscall.Kill(r.Status().PID, syscall.SIGKILL)
-	until(t, "a restart", func() bool { return r.Status().Restarts == 1 })
+	await.Until(t, "a restart", func() bool { return r.Status().Restarts == 1 })
 	if got := marked(temp); got != 0 {
 		t.Errorf("%d processes after the crash", got)
 	}
@@ -56,7 +58,7 @@ func TestNextStartRemovesWhatAKilledSupervisorLeft(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pid := killedSupervisor(t, "children", dir)
-	until(t, "the end of the language server", func() bool { return marked(tempOf(t, filepath.Join(dir, "notes"))) == 2 })
+	await.Until(t, "the end of the language server", func() bool { return marked(tempOf(t, filepath.Join(dir, "notes"))) == 2 })
 	temp := tempOf(t, filepath.Join(dir, "notes"))
 
 	// A supervisor beside the new one keeps its process.

@@ -28,6 +28,7 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 	standin "perigee/internal/simulator/langserver"
 )
@@ -99,6 +100,22 @@ func note(path string, r run) {
 	_ = f.Close()
 }
 
+// noteEnding notes, in a file of its own, what a stubborn process was asked to end by.
+func noteEnding(notes, what string) {
+	f, err := os.OpenFile(notes+".endings", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = f.WriteString(what + "\n")
+	_ = f.Close()
+}
+
+// endings reads what noteEnding has noted.
+func endings(notes string) []string {
+	text, _ := os.ReadFile(notes + ".endings")
+	return strings.Fields(string(text))
+}
+
 // runs reads the notes.
 func runs(t *testing.T, path string) []run {
 	t.Helper()
@@ -119,7 +136,7 @@ var classicFlags = []string{
 	"parent_pipe_path", "random_port", "workspace_id",
 }
 
-// fakeServer behaves like a language server, except for what the behaviour says.
+// fakeServer behaves like a language server, except for what the behaviour says. Real time: it is a process of its own.
 func fakeServer(behaviour, notes string, args []string) {
 	does := func(what string) bool { return strings.Contains(behaviour, what) }
 	flags := flag.NewFlagSet("language_server", flag.ExitOnError)
@@ -148,12 +165,19 @@ func fakeServer(behaviour, notes string, args []string) {
 		r.Mode = info.Mode().String()
 	}
 	if does("stubborn") {
-		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		go func() {
+			for range terminated {
+				noteEnding(notes, "SIGTERM")
+			}
+		}()
 	}
 	var children []*exec.Cmd
 	if does("children") {
 		for _, attr := range []*syscall.SysProcAttr{{}, {Setsid: true}} {
-			c := exec.Command("sleep", "1000")
+			c := exec.CommandContext(context.Background(), "sleep", "1000")
 			c.SysProcAttr = attr
 			if err := c.Start(); err != nil {
 				panic(err)
@@ -195,12 +219,12 @@ func fakeServer(behaviour, notes string, args []string) {
 			}
 		}()
 	}
-	serveFake(does, *values["csrf_token"])
+	serveFake(does, notes, *values["csrf_token"])
 	runtime.KeepAlive(children)
 }
 
 // serveFake answers until the process is ended.
-func serveFake(does func(string) bool, csrf string) {
+func serveFake(does func(string) bool, notes, csrf string) {
 	var eaten [][]byte
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,6 +249,7 @@ func serveFake(does func(string) bool, csrf string) {
 		if !does("stubborn") {
 			os.Exit(0)
 		}
+		noteEnding(notes, "exit")
 	})
 	handle("/eat", func(http.ResponseWriter) {
 		b := make([]byte, 200<<20)
@@ -280,7 +305,7 @@ func fakeOptions(behaviour, notes, dir string) Options {
 	}
 }
 
-// fakeSupervisor supervises a fake language server until it is killed itself.
+// fakeSupervisor supervises a fake language server until it is killed itself. Real time: it is a process of its own.
 func fakeSupervisor(behaviour, notes, dir string) {
 	o := fakeOptions(behaviour, notes, dir)
 	if name := os.Getenv(userVariable); name != "" {
@@ -336,11 +361,13 @@ func debugLog(to io.Writer) *slog.Logger {
 // run starts the supervisor, and stops it at the end of the test.
 func (r *rig) run(t *testing.T, o Options) {
 	t.Helper()
-	r.Supervisor = New(o)
-	if !strings.Contains(strings.Join(o.Command, " ")+o.Env[standin.Variable], "stubborn") &&
-		!strings.Contains(o.Env[standin.Variable], "ignore-exit") {
-		r.exitPatience = patience // an exit takes a while on a busy machine
+	if o.delays == (delays{}) {
+		o.delays = delays{restart: time.Millisecond, exit: patience, term: patience} // an exit takes a while on a busy machine
+		if strings.Contains(strings.Join(o.Command, " "), "stubborn") || strings.Contains(o.Env[standin.Variable], "ignore-exit") {
+			o.delays.exit, o.delays.term = time.Millisecond, time.Millisecond
+		}
 	}
+	r.Supervisor = New(o)
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -370,21 +397,11 @@ func (r *rig) ready(t *testing.T) Endpoint {
 	return e
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long: %s", what)
-		}
-	}
-}
-
 // killedSupervisor starts a program that supervises a fake language server in a directory, kills the program, and returns the
 // number of the language server.
 func killedSupervisor(t *testing.T, behaviour, dir string) int {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], supervisorArgument, behaviour, filepath.Join(dir, "notes"), dir)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], supervisorArgument, behaviour, filepath.Join(dir, "notes"), dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -398,6 +415,6 @@ func killedSupervisor(t *testing.T, behaviour, dir string) int {
 		t.Errorf("the program says %q, %v", line, err)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	_ = await.Result(t, cmd.Wait, "the end of the program")
 	return pid
 }

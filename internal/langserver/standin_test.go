@@ -15,7 +15,7 @@ import (
 	"perigee/internal/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	standin "perigee/internal/simulator/langserver"
 )
 
@@ -94,24 +94,24 @@ func TestStandInWithFaults(t *testing.T) {
 				t.Errorf("got %+v", status)
 			}
 		},
-		"crash-after:300ms": func(t *testing.T, r *rig) {
-			until(t, "a crash", func() bool { return strings.Contains(r.Status().LastExit, "panic: runtime error") })
+		"crash-after:50ms": func(t *testing.T, r *rig) {
+			await.Until(t, "a crash", func() bool { return strings.Contains(r.Status().LastExit, "panic: runtime error") })
 		},
 		"wrong-port":   func(t *testing.T, r *rig) { r.ready(t) },
 		"big-stderr:2": func(t *testing.T, r *rig) { r.ready(t) },
 		"leave-child": func(t *testing.T, r *rig) {
 			r.ready(t)
 			_ = syscall.Kill(r.Status().PID, syscall.SIGKILL)
-			until(t, "a restart", func() bool { s := r.Status(); return s.Restarts == 1 && s.State == Ready })
+			await.Until(t, "a restart", func() bool { s := r.Status(); return s.Restarts == 1 && s.State == Ready })
 		},
 		"never-ready:1": func(t *testing.T, r *rig) {
-			until(t, "the first end", func() bool { return r.Status().LastExit != "" })
+			await.Until(t, "the first end", func() bool { return r.Status().LastExit != "" })
 			if got := r.Status().LastExit; !strings.Contains(got, "was not ready within") {
 				t.Errorf("got %q", got)
 			}
 		},
 		"hang-at-start": func(t *testing.T, r *rig) {
-			until(t, "the first end", func() bool { return r.Status().LastExit != "" })
+			await.Until(t, "the first end", func() bool { return r.Status().LastExit != "" })
 			if got := r.Status().LastExit; !strings.Contains(got, "it reported no port") {
 				t.Errorf("got %q", got)
 			}
@@ -121,7 +121,7 @@ func TestStandInWithFaults(t *testing.T) {
 			t.Parallel()
 			r := newStandIn(t, "fault="+fault, func(o *Options) {
 				if strings.HasPrefix(fault, "never-") || strings.HasPrefix(fault, "hang-") {
-					o.StartTimeout = 700 * time.Millisecond
+					o.StartTimeout = 50 * time.Millisecond
 				}
 			})
 			check(t, r)
@@ -130,7 +130,6 @@ func TestStandInWithFaults(t *testing.T) {
 }
 
 func TestStandInThatIgnoresItsEnd(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	r := newStandIn(t, "fault=ignore-exit,ignore-lifeline,leave-child", nil)
 	r.ready(t)
@@ -143,7 +142,7 @@ func TestStandInThatIgnoresItsEnd(t *testing.T) {
 func TestStandInWithUnknownArguments(t *testing.T) {
 	t.Parallel()
 	r := newStandIn(t, "", func(o *Options) { o.Args = []string{"--no_such_flag"} })
-	until(t, "the first end", func() bool { return r.Status().LastExit != "" })
+	await.Until(t, "the first end", func() bool { return r.Status().LastExit != "" })
 	if got := r.Status().LastExit; got != "exit status 2: flag provided but not defined: -no_such_flag" {
 		t.Errorf("got %q", got)
 	}

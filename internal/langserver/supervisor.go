@@ -65,6 +65,8 @@ type Options struct {
 
 	Logger *slog.Logger
 	Now    func() time.Time
+
+	delays delays
 }
 
 // A Status describes a supervised process. Account is for the caller to fill in.
@@ -85,13 +87,12 @@ type Status struct {
 
 // A Supervisor runs one language server. Its methods may be used concurrently.
 type Supervisor struct {
-	o            Options
-	log          *slog.Logger
-	spawn        func(launch) (*child, error) // replaced by tests, like measure and exitPatience
-	measure      func(group int) int64
-	exitPatience time.Duration
-	wake         chan struct{} // the loop looks at its state again
-	calls        chan struct{} // a call has ended
+	o       Options
+	log     *slog.Logger
+	spawn   func(launch) (*child, error) // replaced by tests, like measure
+	measure func(group int) int64
+	wake    chan struct{} // the loop looks at its state again
+	calls   chan struct{} // a call has ended
 
 	// Of the loop and its worker, which do not run at the same time.
 	file       os.FileInfo // of the binary that was probed
@@ -140,8 +141,11 @@ func New(o Options) *Supervisor {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.delays == (delays{}) {
+		o.delays = usualDelays
+	}
 	return &Supervisor{
-		o: o, log: o.Logger.With("upstream", o.Name), spawn: startProcess, measure: groupMemory, exitPatience: exitPatience,
+		o: o, log: o.Logger.With("upstream", o.Name), spawn: startProcess, measure: groupMemory,
 		probe: o.Probe, state: Stopped, since: o.Now(),
 		wake: make(chan struct{}, 1), calls: make(chan struct{}, 1), changed: make(chan struct{}),
 	}

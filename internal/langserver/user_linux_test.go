@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
 
@@ -116,7 +117,7 @@ func TestProcessOfAnotherUser(t *testing.T) {
 				t.Errorf("%d processes", got)
 			}
 			_ = syscall.Kill(ran.PID, syscall.SIGKILL)
-			until(t, "a restart", func() bool { return r.Status().Restarts == 1 })
+			await.Until(t, "a restart", func() bool { return r.Status().Restarts == 1 })
 			if got := marked(temp); got != 0 {
 				t.Errorf("%d processes after the crash", got)
 			}
@@ -289,7 +290,7 @@ func TestSupervisorWithoutRoot(t *testing.T) {
 			}
 			start := func(behaviour string) (*exec.Cmd, io.Closer, string) {
 				notes := filepath.Join(u.Home, behaviour)
-				cmd := exec.Command(program, supervisorArgument, behaviour, notes, dir)
+				cmd := exec.CommandContext(t.Context(), program, supervisorArgument, behaviour, notes, dir)
 				cmd.Env = append(os.Environ(), userVariable+"=nobody")
 				cmd.Dir, cmd.Stderr = "/", os.Stderr
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: perigee, Gid: perigee}, AmbientCaps: caps}
@@ -298,10 +299,13 @@ func TestSupervisorWithoutRoot(t *testing.T) {
 				if err := errors.Join(err1, err2); err != nil {
 					t.Fatal(err)
 				}
-				if err := withRule(cmd, caps == nil); err != nil {
+				if err := withRule(t, cmd, caps == nil); err != nil {
 					t.Skipf("no mounts of its own: %v", err)
 				}
-				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+				t.Cleanup(func() {
+					_ = cmd.Process.Kill()
+					_ = await.Result(t, cmd.Wait, "the end of the supervisor")
+				})
 				if line, _ := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(line, "ready ") {
 					t.Fatalf("it says %q", line)
 				}
@@ -316,19 +320,19 @@ func TestSupervisorWithoutRoot(t *testing.T) {
 				t.Errorf("a process of user %d", got)
 			}
 			_ = in.Close()
-			if err := cmd.Wait(); err != nil || marked(temp) != 0 {
+			if err := await.Result(t, cmd.Wait, "the end of the supervisor"); err != nil || marked(temp) != 0 {
 				t.Errorf("%v, %d processes after the stop", err, marked(temp))
 			}
 			cmd, _, notes = start("stubborn children")
 			temp = tempOf(t, notes)
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			_ = await.Result(t, cmd.Wait, "the end of the supervisor")
 			cmd, in, _ = start("ok")
 			if got := marked(temp); got != 0 {
 				t.Errorf("%d processes of a killed supervisor", got)
 			}
 			_ = in.Close()
-			if err := cmd.Wait(); err != nil {
+			if err := await.Result(t, cmd.Wait, "the end of the supervisor"); err != nil {
 				t.Error(err)
 			}
 			if left, err := os.ReadDir(filepath.Join(u.Home, "perigee", "tmp")); len(left) != 0 || err != nil {
@@ -339,7 +343,7 @@ func TestSupervisorWithoutRoot(t *testing.T) {
 }
 
 // withRule starts a command in a system where sudo has one rule, or none.
-func withRule(cmd *exec.Cmd, allowed bool) error {
+func withRule(t *testing.T, cmd *exec.Cmd, allowed bool) error {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // for good: the thread has other mounts, and ends with the goroutine
@@ -358,5 +362,5 @@ func withRule(cmd *exec.Cmd, allowed bool) error {
 		}
 		started <- err
 	}()
-	return <-started
+	return await.Receive(t, started, "the start of the command")
 }
