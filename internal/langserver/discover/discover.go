@@ -32,6 +32,9 @@ type Candidate struct {
 // Options say where to look.
 type Options struct {
 	Home string // with .gemini in it; empty: the home directory of the user
+
+	proc  string        // with the processes; empty: /proc
+	limit time.Duration // of Verify; 0: probeLimit
 }
 
 // errNoProcesses says that processes cannot be listed here.
@@ -74,12 +77,16 @@ func Scan(options Options) ([]Prospect, error) {
 		}
 		options.Home = home
 	}
-	found, err := processes()
+	options.proc = cmp.Or(options.proc, "/proc")
+	found, err := processes(options.proc)
 	if err != nil && !errors.Is(err, errNoProcesses) {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "searching for a language server: %w", err)
 	}
 	for _, announced := range announcements(options.Home) {
 		found = merge(found, announced)
+	}
+	for i := range found {
+		found[i].proc, found[i].limit = options.proc, cmp.Or(options.limit, probeLimit)
 	}
 	slices.SortFunc(found, func(a, b Prospect) int { return cmp.Compare(a.PID, b.PID) })
 	return found, err
@@ -91,6 +98,8 @@ type Prospect struct {
 	ports   []int // that a file names
 	process bool  // found as a process: its ports are those on which it listens
 	lsp     int   // the port of such a process that is for another protocol
+	proc    string
+	limit   time.Duration
 }
 
 // merge adds a prospect, or what it knows about one with the same process.
@@ -109,15 +118,22 @@ const probeLimit = 2 * time.Second
 // Verify calls each port, with and without TLS, and returns the candidate with the ports that answer as a language server does;
 // false: none does. It does not wait for further ports when it has found both.
 func (p Prospect) Verify(ctx context.Context) (Candidate, bool) {
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	return p.verify(ctx, openPorts(p), func(ctx context.Context, endpoint lsclient.Endpoint) error {
+		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(endpoint)}).Heartbeat(ctx)
+	})
+}
+
+// verify is Verify with the ports on which the process listens, and the call.
+func (p Prospect) verify(ctx context.Context, ports []int, call func(context.Context, lsclient.Endpoint) error) (Candidate, bool) {
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	c := p.Candidate
 	var mu sync.Mutex
 	var wait sync.WaitGroup
-	for _, port := range openPorts(p) { // any of them may be for HTTP or HTTPS
+	for _, port := range ports { // any of them may be for HTTP or HTTPS
 		for _, endpoint := range []lsclient.Endpoint{{HTTP: port, CSRF: c.Endpoint.CSRF}, {HTTPS: port, CSRF: c.Endpoint.CSRF}} {
 			wait.Go(func() {
-				if lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(endpoint)}).Heartbeat(ctx) != nil {
+				if call(ctx, endpoint) != nil {
 					return
 				}
 				mu.Lock()

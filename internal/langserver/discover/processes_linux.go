@@ -14,8 +14,8 @@ import (
 
 // processes returns the processes of this user that look like language servers and listen. Processes end at any time, so
 // what cannot be read is skipped.
-func processes() ([]Prospect, error) {
-	entries, err := os.ReadDir("/proc")
+func processes(proc string) ([]Prospect, error) {
+	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func processes() ([]Prospect, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		dir := filepath.Join("/proc", entry.Name())
+		dir := filepath.Join(proc, entry.Name())
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil || !bytes.Contains(line, []byte("csrf_token")) {
 			continue
@@ -61,7 +61,7 @@ func homeOf(dir string) string {
 // openPorts returns the ports on which the process listens, of those that a file names. The file may be older than the process,
 // which then may be that of another user.
 func openPorts(p Prospect) []int {
-	dir := filepath.Join("/proc", strconv.Itoa(p.PID))
+	dir := filepath.Join(p.proc, strconv.Itoa(p.PID))
 	info, err := os.Stat(dir)
 	if err != nil || !isOwn(info) {
 		return nil

@@ -15,15 +15,16 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator/langserver"
 )
 
@@ -87,10 +88,38 @@ func serveKind(kind string) {
 		ports[0] = port(plain)
 		go func() { _ = (&http.Server{Handler: http.HandlerFunc(answer), ErrorLog: log.Default()}).Serve(plain) }()
 	}
-	silent := listen() // for another protocol: connections wait without an answer
-	ports[2] = port(silent)
+	lsp := listen() // for another protocol
+	ports[2] = port(lsp)
+	if kind != "server" { // which is found without an answer from this port
+		go func() {
+			for {
+				conn, err := lsp.Accept()
+				if err != nil {
+					return
+				}
+				_ = conn.Close()
+			}
+		}()
+	}
 	fmt.Println(ports[0], ports[1], ports[2])
 	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// A rig has a directory like /proc, with the processes of one test only: those of another test may not answer.
+type rig struct{ Options }
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	return &rig{Options{Home: t.TempDir(), proc: t.TempDir(), limit: await.Limit}}
+}
+
+// add makes a process one of the rig.
+func (r *rig) add(t *testing.T, pid int) {
+	t.Helper()
+	name := strconv.Itoa(pid)
+	if err := os.Symlink(filepath.Join("/proc", name), filepath.Join(r.proc, name)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type child struct {
@@ -101,12 +130,12 @@ type child struct {
 }
 
 // run starts a process with a command line.
-func run(t *testing.T, kind string, args ...string) child {
+func (r *rig) run(t *testing.T, kind string, args ...string) child {
 	t.Helper()
-	return start(t, &exec.Cmd{Path: os.Args[0], Args: args, Env: append(os.Environ(), kindVariable+"="+kind)})
+	return r.start(t, &exec.Cmd{Path: os.Args[0], Args: args, Env: append(os.Environ(), kindVariable+"="+kind)})
 }
 
-func start(t *testing.T, cmd *exec.Cmd) child {
+func (r *rig) start(t *testing.T, cmd *exec.Cmd) child {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -119,13 +148,14 @@ func start(t *testing.T, cmd *exec.Cmd) child {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	r.add(t, cmd.Process.Pid)
 	c := child{pid: cmd.Process.Pid}
 	stopped := false
 	c.stop = func() {
 		if !stopped {
 			stopped = true
 			_ = stdin.Close()
-			_ = cmd.Wait()
+			_ = await.Result(t, cmd.Wait, "the end of the process")
 		}
 	}
 	t.Cleanup(c.stop)
@@ -139,10 +169,10 @@ func start(t *testing.T, cmd *exec.Cmd) child {
 	return c
 }
 
-// found returns the candidate of a process, if there is one: the machine may run more of them.
-func found(t *testing.T, home string, pid int) (Candidate, bool) {
+// found returns the candidate of a process, if there is one.
+func (r *rig) found(t *testing.T, pid int) (Candidate, bool) {
 	t.Helper()
-	candidates, err := Find(t.Context(), Options{Home: home})
+	candidates, err := Find(t.Context(), r.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +188,9 @@ const name = "/opt/antigravity/bin/language_server_linux_x64"
 
 func TestFindReadsProcessesAndPorts(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	p := run(t, "server", name, "--enable_lsp", "--csrf_token", "secret-token-1", "--workspace_id", "file_home_u_a", "--app_data_dir=antigravity-ide")
-	c, ok := found(t, home, p.pid)
+	r := newRig(t)
+	p := r.run(t, "server", name, "--enable_lsp", "--csrf_token", "secret-token-1", "--workspace_id", "file_home_u_a", "--app_data_dir=antigravity-ide")
+	c, ok := r.found(t, p.pid)
 	if !ok || c.Endpoint.HTTP != p.http || c.Endpoint.HTTPS != p.https || c.Endpoint.CSRF.Reveal() != "secret-token-1" {
 		t.Errorf("%t, %+v, want %+v", ok, c, p)
 	}
@@ -170,8 +200,8 @@ func TestFindReadsProcessesAndPorts(t *testing.T) {
 	if text := fmt.Sprintf("%+v", c); strings.Contains(text, "secret-token") {
 		t.Errorf("a token is in %s", text)
 	}
-	secure := run(t, "only TLS", name, "--csrf_token=secret-token-2")
-	c, ok = found(t, home, secure.pid)
+	secure := r.run(t, "only TLS", name, "--csrf_token=secret-token-2")
+	c, ok = r.found(t, secure.pid)
 	if !ok || c.Endpoint.HTTP != 0 || c.Endpoint.HTTPS != secure.https || c.Workspace != "" {
 		t.Errorf("%t, %+v, want %+v", ok, c, secure)
 	}
@@ -183,27 +213,28 @@ func TestFindReadsProcessesAndPorts(t *testing.T) {
 // A language server that a perigee has started, this one or another, is none of an IDE.
 func TestFindLeavesHeadlessOnesOut(t *testing.T) {
 	t.Parallel()
-	home := filepath.Join(t.TempDir(), "langserver", "headless", "home")
+	r := newRig(t)
+	r.Home = filepath.Join(r.Home, "langserver", "headless", "home")
 	args := []string{name, "--csrf_token", "secret-token-3", "--workspace_id", "file_home_u_headless"}
-	headless := start(t, &exec.Cmd{Path: os.Args[0], Args: args, Env: append(os.Environ(), kindVariable+"=server", "HOME="+home)})
-	if c, ok := found(t, home, headless.pid); ok {
+	headless := r.start(t, &exec.Cmd{Path: os.Args[0], Args: args, Env: append(os.Environ(), kindVariable+"=server", "HOME="+r.Home)})
+	if c, ok := r.found(t, headless.pid); ok {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestFindTakesNothingThatOnlyLooksRight(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
+	r := newRig(t)
 	var rejected []child
 	for _, kind := range []string{"other token", "404", "page", "list", "reset"} {
-		rejected = append(rejected, run(t, kind, name, "--csrf_token", "t"))
+		rejected = append(rejected, r.run(t, kind, name, "--csrf_token", "t"))
 	}
 	rejected = append(rejected,
-		run(t, "server", "/opt/bin/my_language_server", "--csrf_token", "t"),
-		run(t, "server", "/usr/bin/vim", name, "--csrf_token", "t"),
-		run(t, "server", name, "--enable_lsp"))
-	right := run(t, "server", name, "--csrf_token", "t")
-	candidates, err := Find(t.Context(), Options{Home: home})
+		r.run(t, "server", "/opt/bin/my_language_server", "--csrf_token", "t"),
+		r.run(t, "server", "/usr/bin/vim", name, "--csrf_token", "t"),
+		r.run(t, "server", name, "--enable_lsp"))
+	right := r.run(t, "server", name, "--csrf_token", "t")
+	candidates, err := Find(t.Context(), r.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,19 +257,19 @@ func TestFindLeavesOtherUsersAlone(t *testing.T) {
 		t.Skip("only root can start processes of another user")
 	}
 	binary := filepath.Join("/tmp", "perigee-discover-"+lsclient.NewID())
-	data, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
+	// Not written by this process: a test beside this one could start a program, which has the file open for a moment.
+	if out, err := exec.CommandContext(t.Context(), "cp", os.Args[0], binary).CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
 	}
-	if err := os.WriteFile(binary, data, 0o755); err != nil {
+	if err := os.Chmod(binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(binary) })
-	p := start(t, &exec.Cmd{Path: binary, Args: []string{name, "--csrf_token", "t"}, Dir: "/", Env: append(os.Environ(), kindVariable+"=server"),
+	r := newRig(t)
+	p := r.start(t, &exec.Cmd{Path: binary, Args: []string{name, "--csrf_token", "t"}, Dir: "/", Env: append(os.Environ(), kindVariable+"=server"),
 		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}})
-	home := t.TempDir()
-	announce(t, home, "", map[string]any{"pid": p.pid, "httpPort": p.http, "csrfToken": "t"})
-	if c, ok := found(t, home, p.pid); ok {
+	announce(t, r.Home, "", map[string]any{"pid": p.pid, "httpPort": p.http, "csrfToken": "t"})
+	if c, ok := r.found(t, p.pid); ok {
 		t.Errorf("%+v", c)
 	}
 }
@@ -263,12 +294,13 @@ func announce(t *testing.T, home, workspace string, values map[string]any) strin
 
 func TestFindReadsAnnouncements(t *testing.T) {
 	t.Parallel()
-	home := filepath.Join(t.TempDir(), "a [b]*")
+	r := newRig(t)
+	r.Home = filepath.Join(r.Home, "a [b]*")
 	// The command line shows nothing.
-	p := run(t, "server", "renamed", "--csrf_token", "secret-token-3")
+	p := r.run(t, "server", "renamed", "--csrf_token", "secret-token-3")
 	values := map[string]any{"pid": p.pid, "httpPort": p.http, "httpsPort": p.https, "lspPort": p.lsp, "lsVersion": "1.20.6", "csrfToken": "secret-token-3"}
-	announce(t, home, "file_home_u_c", values)
-	c, ok := found(t, home, p.pid)
+	announce(t, r.Home, "file_home_u_c", values)
+	c, ok := r.found(t, p.pid)
 	if !ok || c.Endpoint.HTTP != p.http || c.Endpoint.HTTPS != p.https || c.Version != "1.20.6" || c.AppDataDir != "antigravity" {
 		t.Fatalf("%t, %+v", ok, c)
 	}
@@ -277,17 +309,17 @@ func TestFindReadsAnnouncements(t *testing.T) {
 	}
 
 	// An announcement adds the version to a process that is found anyway.
-	both := run(t, "server", name, "--csrf_token", "t", "--workspace_id", "file_home_u_d")
-	announce(t, home, "file_home_u_d", map[string]any{"pid": both.pid, "httpPort": both.http, "lsVersion": "1.21.6", "csrfToken": "t"})
-	if c, ok := found(t, home, both.pid); !ok || c.Version != "1.21.6" || c.Workspace != "file_home_u_d" || c.Endpoint.HTTPS != both.https {
+	both := r.run(t, "server", name, "--csrf_token", "t", "--workspace_id", "file_home_u_d")
+	announce(t, r.Home, "file_home_u_d", map[string]any{"pid": both.pid, "httpPort": both.http, "lsVersion": "1.21.6", "csrfToken": "t"})
+	if c, ok := r.found(t, both.pid); !ok || c.Version != "1.21.6" || c.Workspace != "file_home_u_d" || c.Endpoint.HTTPS != both.https {
 		t.Errorf("%t, %+v", ok, c)
 	}
 }
 
 func TestFindIgnoresAnnouncementsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	p := run(t, "server", "renamed", "--csrf_token", "t")
+	r := newRig(t)
+	p := r.run(t, "closed LSP", "renamed", "--csrf_token", "t")
 	good := map[string]any{"pid": p.pid, "httpPort": p.http, "csrfToken": "t"}
 	with := func(key string, value any) map[string]any {
 		values := map[string]any{}
@@ -305,8 +337,8 @@ func TestFindIgnoresAnnouncementsThatAreWrong(t *testing.T) {
 		"another port":         with("httpPort", p.lsp),
 		"no port":              with("httpPort", 0),
 	} {
-		path := announce(t, home, "w", values)
-		if candidates, err := Find(t.Context(), Options{Home: home}); err != nil || slices.ContainsFunc(candidates, func(c Candidate) bool {
+		path := announce(t, r.Home, "w", values)
+		if candidates, err := Find(t.Context(), r.Options); err != nil || slices.ContainsFunc(candidates, func(c Candidate) bool {
 			return c.PID == p.pid || c.Endpoint.HTTP == p.http || c.PID == os.Getpid()
 		}) {
 			t.Errorf("%s: %+v, %v", what, candidates, err)
@@ -315,8 +347,8 @@ func TestFindIgnoresAnnouncementsThatAreWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := announce(t, home, "w", good)
-	if _, ok := found(t, home, p.pid); !ok {
+	path := announce(t, r.Home, "w", good)
+	if _, ok := r.found(t, p.pid); !ok {
 		t.Error("the right one was not found")
 	}
 	if err := os.Rename(path, path+".old"); err != nil {
@@ -325,7 +357,7 @@ func TestFindIgnoresAnnouncementsThatAreWrong(t *testing.T) {
 	if err := os.Symlink(path+".old", path); err != nil {
 		t.Fatal(err)
 	}
-	if c, ok := found(t, home, p.pid); ok {
+	if c, ok := r.found(t, p.pid); ok {
 		t.Errorf("through a link: %+v", c)
 	}
 }
@@ -335,9 +367,10 @@ func TestFinderFollowsARestart(t *testing.T) {
 	t.Parallel()
 	workspace := t.TempDir()
 	id := workspaceIDs(workspace)[0]
-	first := run(t, "server", name, "--csrf_token", "token-of-the-first", "--workspace_id", id)
-	run(t, "server", name, "--csrf_token", "token-of-another", "--workspace_id", id+"_below")
-	finder := NewFinder(Options{Home: t.TempDir()}, workspace)
+	r := newRig(t)
+	first := r.run(t, "server", name, "--csrf_token", "token-of-the-first", "--workspace_id", id)
+	r.run(t, "server", name, "--csrf_token", "token-of-another", "--workspace_id", id+"_below")
+	finder := NewFinder(r.Options, workspace)
 	client := lsclient.New(lsclient.Options{Endpoint: finder.Endpoint})
 	if err := client.Heartbeat(t.Context()); err != nil {
 		t.Fatal(err)
@@ -350,7 +383,7 @@ func TestFinderFollowsARestart(t *testing.T) {
 	if err == nil || perigee.AsError(err).Class != perigee.ClassUnavailable || !strings.Contains(err.Error(), "open it in the IDE") {
 		t.Errorf("without a language server: %v", err)
 	}
-	second := run(t, "server", name, "--csrf_token", "token-of-the-second", "--workspace_id", id)
+	second := r.run(t, "server", name, "--csrf_token", "token-of-the-second", "--workspace_id", id)
 	if err := client.Heartbeat(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -361,10 +394,11 @@ func TestFinderFollowsARestart(t *testing.T) {
 
 func TestFindEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
-	run(t, "server", name, "--csrf_token", "t")
+	r := newRig(t)
+	r.run(t, "server", name, "--csrf_token", "t")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Find(ctx, Options{Home: t.TempDir()}); perigee.AsError(err).Class != perigee.ClassCanceled {
+	if _, err := Find(ctx, r.Options); perigee.AsError(err).Class != perigee.ClassCanceled {
 		t.Error(err)
 	}
 }
@@ -372,25 +406,22 @@ func TestFindEndsWithItsCaller(t *testing.T) {
 // The stand-in announces itself as the language server does.
 func TestFindTheStandIn(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	cmd := exec.Command(os.Args[0], "simulate", "langserver", "--standalone", "--persistent_mode", "--csrf_token", "secret-token-9", "--https_server_port", "0")
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub version=2.0.1"}
+	r := newRig(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--persistent_mode", "--csrf_token", "secret-token-9", "--https_server_port", "0")
+	cmd.Env = []string{"HOME=" + r.Home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub version=2.0.1"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	deadline := time.Now().Add(time.Minute)
-	for {
-		if c, ok := found(t, home, cmd.Process.Pid); ok && c.Version != "" {
-			if c.Version != "2.0.1" || c.AppDataDir == "" && c.Endpoint.HTTPS == 0 {
-				t.Errorf("%+v", c)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the stand-in was not found")
-		}
-		time.Sleep(20 * time.Millisecond)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = await.Result(t, cmd.Wait, "the end of the stand-in") })
+	r.add(t, cmd.Process.Pid)
+	r.limit = probeLimit // a port that listens too early is not waited for
+	var c Candidate
+	await.Until(t, "the stand-in is found", func() (ok bool) {
+		c, ok = r.found(t, cmd.Process.Pid)
+		return ok && c.Version != ""
+	})
+	if c.Version != "2.0.1" || c.AppDataDir == "" && c.Endpoint.HTTPS == 0 {
+		t.Errorf("%+v", c)
 	}
 }
 
