@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -64,7 +65,7 @@ func New(options Options) *Client {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{options: options, http: newHTTPClient(), limits: usual}
+	return &Client{options: options, http: newHTTPClient((&net.Dialer{Timeout: dialTimeout}).DialContext), limits: usual}
 }
 
 var errNoOther = errors.New("there is no other endpoint")

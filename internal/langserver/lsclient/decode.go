@@ -20,14 +20,17 @@ import (
 // about answers that are no object: members that the message lacks and values that do not fit their field are skipped, and what
 // remains is used. Where protojson accepts a text, the result is the same, except for names of enums that it would drop (see
 // enumNumber).
-func decode(data []byte, into proto.Message) error {
-	c := &decoder{Cursor: rawjson.NewCursor(data), left: maxParts}
+func decode(data []byte, into proto.Message) error { return decodeParts(data, into, maxParts) }
+
+// decodeParts is decode with a limit.
+func decodeParts(data []byte, into proto.Message, limit int) error {
+	c := &decoder{Cursor: rawjson.NewCursor(data), left: limit}
 	if !json.Valid(data) || c.Kind() != rawjson.Object {
 		return errors.New("the answer is not JSON of a message")
 	}
 	readMessage(c, into.ProtoReflect())
 	if c.left < 0 {
-		return fmt.Errorf("the answer has more than %d parts", maxParts)
+		return fmt.Errorf("the answer has more than %d parts", limit)
 	}
 	return nil
 }

@@ -137,17 +137,22 @@ func withoutUnknown(t *testing.T, text []byte) proto.Message {
 
 // TestDecodeBoundsParts has answers that would take a hundred times their size as messages.
 func TestDecodeBoundsParts(t *testing.T) {
-	many := func(part string) string { return strings.TrimSuffix(strings.Repeat(part+",", 1<<20+1), ",") }
+	const limit = 1000
+	many := func(part string, count int) string { return strings.TrimSuffix(strings.Repeat(part+",", count), ",") }
 	for name, text := range map[string]string{
-		"steps":                      `{"trajectory":{"steps":[` + many(`{}`) + `]}}`,
-		"texts":                      `{"trajectory":{"steps":[{"listDirectory":{"children":[` + many(`""`) + `]}}]}}`,
-		"one member again and again": `{` + many(`"trajectory":{}`) + `}`,
+		"steps":                      `{"trajectory":{"steps":[` + many(`{}`, limit) + `]}}`,
+		"texts":                      `{"trajectory":{"steps":[{"listDirectory":{"children":[` + many(`""`, limit) + `]}}]}}`,
+		"one member again and again": `{` + many(`"trajectory":{}`, limit+1) + `}`,
 	} {
-		if err := decode([]byte(text), &languageserverpb.GetCascadeTrajectoryResponse{}); err == nil || !strings.Contains(err.Error(), "parts") {
+		if err := decodeParts([]byte(text), &languageserverpb.GetCascadeTrajectoryResponse{}, limit); err == nil || !strings.Contains(err.Error(), "parts") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	few := `{"trajectory":{"steps":[` + strings.TrimSuffix(strings.Repeat(`{"status":3},`, 1000), ",") + `]}}`
+	large := `{"trajectory":{"steps":[{"listDirectory":{"children":[` + many(`""`, maxParts) + `]}}]}}`
+	if err := decode([]byte(large), &languageserverpb.GetCascadeTrajectoryResponse{}); err == nil || !strings.Contains(err.Error(), "parts") {
+		t.Errorf("got %v", err)
+	}
+	few := `{"trajectory":{"steps":[` + many(`{"status":3}`, 1000) + `]}}`
 	answer := &languageserverpb.GetCascadeTrajectoryResponse{}
 	if err := decode([]byte(few), answer); err != nil || len(answer.GetTrajectory().GetSteps()) != 1000 {
 		t.Errorf("got %d steps, %v", len(answer.GetTrajectory().GetSteps()), err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	geminicoder "perigee/gen/gemini_coder"
@@ -90,22 +91,31 @@ func TestARefusedCallIsSentToTheSamePortLater(t *testing.T) {
 }
 
 func TestACallFailsWhenEveryConnectionIsRefused(t *testing.T) {
-	c, endpoints := clientOf(Endpoint{HTTP: freePort(t)})
-	c.limits.refused = 100 * time.Millisecond
-	err := c.Heartbeat(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		c, endpoints := clientOf(Endpoint{HTTP: 1})
+		refused := errors.New("connection refused")
+		c.http = newHTTPClient(func(context.Context, string, string) (net.Conn, error) { return nil, refused })
+		begun := time.Now()
+		err := c.Heartbeat(t.Context())
+		wantClass(t, err, perigee.ClassUnavailable)
+		if endpoints.stale < 2 || errors.Is(err, ErrUnclear) || !errors.Is(err, refused) {
+			t.Errorf("asked %d times for another endpoint: %v", endpoints.stale, err)
+		}
+		if took := time.Since(begun); took < usual.refused || took >= usual.refused+longestPause {
+			t.Errorf("failed after %v", took)
+		}
+	})
+	err := connected(Endpoint{HTTP: freePort(t)}).Heartbeat(t.Context())
 	wantClass(t, err, perigee.ClassUnavailable)
-	if endpoints.stale < 2 || errors.Is(err, ErrUnclear) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("asked %d times for another endpoint: %v", endpoints.stale, err)
+	if errors.Is(err, ErrUnclear) || !strings.Contains(err.Error(), "refused") {
+		t.Error(err)
 	}
-	err = connected(Endpoint{HTTP: freePort(t)}).Heartbeat(t.Context())
-	wantClass(t, err, perigee.ClassUnavailable)
 }
 
 func TestWaitingForAnEndpointEndsWithTheCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := New(Options{Endpoint: func(ctx context.Context, stale bool) (Endpoint, error) {
 		cancel()
-		<-ctx.Done()
 		return Endpoint{}, context.Cause(ctx)
 	}})
 	_, err := c.Models(ctx)
@@ -275,32 +285,38 @@ func TestAConversationIsCreatedOnce(t *testing.T) {
 }
 
 func TestACallHasATimeLimit(t *testing.T) {
-	server := newServer()
-	c := connected(serve(t, server))
-	c.limits.control, c.limits.read = 50*time.Millisecond, 50*time.Millisecond
-	hang := func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client is gone
-		<-r.Context().Done()
-	}
-	server.handle("CancelCascadeInvocation", hang)
-	server.handle("GetCascadeTrajectory", hang)
-	err := c.Cancel(t.Context(), "c")
-	wantClass(t, err, perigee.ClassUnavailable)
-	if !strings.Contains(err.Error(), "CancelCascadeInvocation in time") {
-		t.Error(err)
-	}
-	_, err = c.Trajectory(t.Context(), "c")
-	wantClass(t, err, perigee.ClassUnavailable)
-	ctx, cancel := context.WithCancel(t.Context())
-	server.handle("SendUserCascadeMessage", func(w http.ResponseWriter, r *http.Request) {
-		cancel()
-		hang(w, r)
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		c := inBubble(t, server)
+		hang := func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client is gone
+			<-r.Context().Done()
+		}
+		server.handle("CancelCascadeInvocation", hang)
+		server.handle("GetCascadeTrajectory", hang)
+		begun := time.Now()
+		err := c.Cancel(t.Context(), "c")
+		wantClass(t, err, perigee.ClassUnavailable)
+		if took := time.Since(begun); took != usual.control || !strings.Contains(err.Error(), "CancelCascadeInvocation in time") {
+			t.Errorf("%v after %v", err, took)
+		}
+		begun = time.Now()
+		_, err = c.Trajectory(t.Context(), "c")
+		wantClass(t, err, perigee.ClassUnavailable)
+		if took := time.Since(begun); took != usual.read {
+			t.Errorf("%v after %v", err, took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		server.handle("SendUserCascadeMessage", func(w http.ResponseWriter, r *http.Request) {
+			cancel()
+			hang(w, r)
+		})
+		_, err = c.Send(ctx, "c", Message{Text: "hello", Model: "MODEL_PLACEHOLDER_M18"})
+		wantClass(t, err, perigee.ClassCanceled)
+		if !errors.Is(err, ErrUnclear) {
+			t.Error(err)
+		}
 	})
-	_, err = c.Send(ctx, "c", Message{Text: "hello", Model: "MODEL_PLACEHOLDER_M18"})
-	wantClass(t, err, perigee.ClassCanceled)
-	if !errors.Is(err, ErrUnclear) {
-		t.Error(err)
-	}
 }
 
 func TestOnlyAnswersUpToALimitAreRead(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 )
 
 const token = "b7a1c2d3-0000-4000-8000-csrf00000001"
@@ -262,6 +263,18 @@ func serve(t testing.TB, s *serverRig) Endpoint {
 	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
 	return Endpoint{HTTP: server.Listener.Addr().(*net.TCPAddr).Port, CSRF: perigee.NewSecret(token)}
+}
+
+// inBubble returns a client of the server without a network, in the time of a bubble.
+func inBubble(t testing.TB, s *serverRig) *Client {
+	t.Helper()
+	pipes := perigeetest.NewPipes()
+	server := &http.Server{Handler: s.handler()}
+	go func() { _ = server.Serve(pipes) }()
+	t.Cleanup(func() { _ = server.Close() })
+	c := connected(Endpoint{HTTP: 1, CSRF: perigee.NewSecret(token)})
+	c.http = newHTTPClient(pipes.Dial)
+	return c
 }
 
 func serveTLS(t testing.TB, s *serverRig) Endpoint {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/langserver"
 )
@@ -50,7 +51,7 @@ func startStandIn(t *testing.T, home string) (Endpoint, func()) {
 	if err := os.WriteFile(filepath.Join(home, ".gemini", "jetski-standalone-oauth-token"), []byte(account), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub"}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -79,37 +80,20 @@ func startStandIn(t *testing.T, home string) (Endpoint, func()) {
 		}
 		_ = cmd.Wait()
 	}()
-	kill := func() { _ = cmd.Process.Kill(); <-ended }
+	kill := func() { _ = cmd.Process.Kill(); await.Receive(t, ended, "the end of the stand-in") }
 	t.Cleanup(kill)
-	select {
-	case endpoint := <-ports:
-		return endpoint, kill
-	case <-time.After(time.Minute):
-		t.Fatal("the stand-in named no ports")
-	case <-ended:
-		t.Fatal("the stand-in ended")
-	}
-	panic("unreachable")
+	return await.Receive(t, ports, "the ports of the stand-in"), kill
 }
 
 // ready waits until the stand-in has learned its models.
 func ready(t *testing.T, c *Client) []Model {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := c.Ready(t.Context(), true)
-		if err == nil {
-			models, err := c.Models(t.Context())
-			if err != nil || len(models) == 0 {
-				t.Fatal(models, err)
-			}
-			return models
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	await.Until(t, "the stand-in is ready", func() bool { return c.Ready(t.Context(), true) == nil })
+	models, err := c.Models(t.Context())
+	if err != nil || len(models) == 0 {
+		t.Fatal(models, err)
 	}
+	return models
 }
 
 func TestAConversationWithTheStandIn(t *testing.T) {

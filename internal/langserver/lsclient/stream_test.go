@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 
@@ -100,17 +100,17 @@ func TestStreamsEnd(t *testing.T) {
 }
 
 func TestASilentStreamEnds(t *testing.T) {
-	server := newServer()
-	c := connected(serve(t, server))
-	c.limits.idle = 50 * time.Millisecond
-	if _, err := c.Start(t.Context(), StartOptions{Cascade: "c"}); err != nil {
-		t.Fatal(err)
-	}
-	updates, err := collect(t.Context(), c)
-	wantClass(t, err, perigee.ClassUnavailable)
-	if len(updates) != 1 || !strings.Contains(err.Error(), "silent for 50ms") {
-		t.Errorf("%d updates: %v", len(updates), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := inBubble(t, newServer())
+		if _, err := c.Start(t.Context(), StartOptions{Cascade: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		updates, err := collect(t.Context(), c)
+		wantClass(t, err, perigee.ClassUnavailable)
+		if len(updates) != 1 || !strings.Contains(err.Error(), "silent for 3m0s") {
+			t.Errorf("%d updates: %v", len(updates), err)
+		}
+	})
 }
 
 func TestAStreamEndsWithItsCaller(t *testing.T) {

@@ -16,14 +16,14 @@ const dialTimeout = 5 * time.Second
 //
 // Every call has a connection of its own. The language server can be killed at any time, and on a kept connection it would be
 // unclear whether a message was sent before that.
-func newHTTPClient() *http.Client {
+func newHTTPClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			_, port, err := net.SplitHostPort(address)
 			if err != nil {
 				return nil, err
 			}
-			conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+			conn, err := dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 			if err != nil {
 				return nil, err
 			}

@@ -3,38 +3,38 @@ package lsclient
 import (
 	"context"
 	"io"
-	"net"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"perigee/internal/perigeetest"
 )
 
 // A port that never answers the handshake of TLS does not keep the connection longer than the call.
 func TestConnectionsEndWithTheirCall(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan time.Duration, 1)
-	go func() {
-		conn, err := listener.Accept()
+	synctest.Test(t, func(t *testing.T) {
+		pipes := perigeetest.NewPipes()
+		client := connected(Endpoint{HTTPS: 1})
+		client.http = newHTTPClient(pipes.Dial)
+		ctx, cancel := context.WithCancel(t.Context())
+		called := make(chan error, 1)
+		go func() { called <- client.Heartbeat(ctx) }()
+		conn, err := pipes.Accept()
 		if err != nil {
-			return
+			t.Fatal(err)
 		}
-		defer conn.Close()
-		hello := make([]byte, 1)
-		_, _ = io.ReadFull(conn, hello)
+		defer func() { _ = conn.Close() }()
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
 		cancel()
-		start := time.Now()
 		_, _ = io.Copy(io.Discard, conn)
-		ended <- time.Since(start)
-	}()
-	client := New(Options{Endpoint: Fixed(Endpoint{HTTPS: listener.Addr().(*net.TCPAddr).Port})})
-	if err := client.Heartbeat(ctx); err == nil {
-		t.Error("the call succeeded")
-	}
-	if took := <-ended; took >= dialTimeout {
-		t.Errorf("the connection ended %v after the call", took)
-	}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the connection ended %v after the call", took)
+		}
+		if err := <-called; err == nil {
+			t.Error("the call succeeded")
+		}
+	})
 }

@@ -29,6 +29,7 @@ import (
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
 	"perigee/internal/trajectory"
@@ -219,6 +220,7 @@ func (r *rig) run() (result times) {
 	return result
 }
 
+// lap returns the time since the last call. Real time: it is printed, and compared with nothing.
 func (r *rig) lap() time.Duration {
 	took := time.Since(r.began)
 	r.began = time.Now()
@@ -277,12 +279,9 @@ func (r *rig) expectBearer(token string) {
 func (r *rig) expectNoProcess() {
 	r.t.Helper()
 	for _, pid := range r.pids {
-		for deadline := time.Now().Add(patience); !errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				r.t.Errorf("the group of process %d is alive", pid)
-				return
-			}
-		}
+		await.Until(r.t, fmt.Sprintf("the end of the group of process %d", pid), func() bool {
+			return errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
+		})
 	}
 }
 

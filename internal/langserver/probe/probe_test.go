@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/langserver/probe"
+	"perigee/internal/perigeetest/await"
 )
 
 // fakeArgument makes the test program a binary to probe: the next argument is what it does, the one after that a file in which
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// fake is the binary. Real time: it is a process of its own.
 func fake(mode, notes string, args []string) {
 	f, err := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -168,13 +170,15 @@ func TestProbeSaysWhatTheFileIsNot(t *testing.T) {
 func TestProbeEndsWithItsContext(t *testing.T) {
 	argv, runs := command(t, "hang")
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	probed := make(chan error, 1)
 	go func() {
-		for len(runs()) == 0 || runs()[0] == "" {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
+		_, err := probeCommand(ctx, argv)
+		probed <- err
 	}()
-	if _, err := probeCommand(ctx, argv); !errors.Is(err, context.Canceled) {
+	await.Until(t, "the program runs", func() bool { return len(runs()) > 0 && runs()[0] != "" })
+	cancel()
+	if err := await.Receive(t, probed, "the end of the probe"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

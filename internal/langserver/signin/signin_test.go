@@ -85,6 +85,7 @@ func (r *rig) find(email string) *fake {
 	return nil
 }
 
+// Credential renews tokens as accounts do, in the time of a bubble.
 func (r *rig) Credential(ctx context.Context, email string) (accounts.Credential, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +181,7 @@ func (r *rig) count() int {
 	return r.asked
 }
 
-// sleep lets minutes pass.
+// sleep lets minutes of a bubble pass.
 func (r *rig) sleep(minutes int) {
 	time.Sleep(time.Duration(minutes) * time.Minute)
 	synctest.Wait()
