@@ -9,10 +9,12 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/langserver"
+	"perigee/internal/perigeetest/await"
 )
 
 // The agent of the language server answers asks with its own prompt and tools, while calls of clients are carried without them.
 func TestTheAgentAnswersAsks(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -22,7 +24,7 @@ func TestTheAgentAnswersAsks(t *testing.T) {
 		}
 	})
 	answer, err := r.upstream.Ask(t.Context(), ask.Request{Prompt: "[[text: from the agent]]"}, func(ask.Progress) {})
-	both.Wait()
+	await.Return(t, both.Wait, "the carried call")
 	if err != nil || answer.Text != "from the agent" || answer.Status != ask.Done || answer.Source != "langserver" {
 		t.Fatalf("asked: %+v, %v", answer, err)
 	}
@@ -45,6 +47,7 @@ func TestTheAgentAnswersAsks(t *testing.T) {
 
 // Without an account or a process, asks are declined, so that another source is tried.
 func TestAsksAreDeclinedWithoutALanguageServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.wants("stopped", func(s langserver.Status) bool { return s.State == langserver.Stopped })
 	for name, asker := range map[string]ask.Asker{"no account": r.upstream, "no daemon": NotRunning{Upstream: "headless"}} {

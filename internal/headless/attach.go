@@ -31,7 +31,7 @@ type Attached struct {
 // NewAttached returns the upstream of an IDE that has the configured workspace open.
 func NewAttached(opts Options) *Attached {
 	u := opts.Upstream
-	a := &Attached{upstream: u, finder: discover.NewFinder(discover.Options{}, u.Workspace), now: opts.Now, state: langserver.Stopped, since: opts.Now()}
+	a := &Attached{upstream: u, finder: discover.NewFinder(opts.processes, u.Workspace), now: opts.Now, state: langserver.Stopped, since: opts.Now()}
 	client := lsclient.New(lsclient.Options{Endpoint: a.endpoint, Logger: opts.Logger})
 	a.agent = agent.New(client, agent.Options{Source: askSource, Upstream: u.Name, Logger: opts.Logger})
 	a.Upstream = conversation.New(conversation.Options{

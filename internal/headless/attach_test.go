@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +12,13 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/langserver"
+	"perigee/internal/langserver/discover"
+	"perigee/internal/perigeetest/await"
 )
 
 // An attached upstream finds the language server of its workspace, asks it, and leaves it running.
 func TestAttachToARunningLanguageServer(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are found on Linux only")
 	}
@@ -23,9 +27,10 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	workspace := t.TempDir()
+	processes := discover.Options{Home: t.TempDir(), Proc: t.TempDir(), Limit: await.Limit} // not those of other tests
 	attached := NewAttached(Options{
 		Upstream: config.Upstream{Name: "desk", Kind: config.KindLangserver, Attach: true, Workspace: workspace, Concurrency: 1},
-		Logger:   testLogger(t), Now: time.Now,
+		Logger:   testLogger(t), Now: time.Now, processes: processes,
 	})
 	if _, err := attached.Models(t.Context()); perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("without a language server: %v", err)
@@ -41,6 +46,10 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
 	r.CheckAccount()
 	process := r.wants("a process", ready)
+	pid := strconv.Itoa(process.PID)
+	if err := os.Symlink(filepath.Join("/proc", pid), filepath.Join(processes.Proc, pid)); err != nil {
+		t.Fatal(err)
+	}
 
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
 		return &perigee.Prompt{Contents: []perigee.Content{

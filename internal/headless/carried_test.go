@@ -18,6 +18,7 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/config"
 	"perigee/internal/langserver"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 )
@@ -62,13 +63,6 @@ func (r *rig) agentRequests() (list []envelope) {
 		}
 	}
 	return list
-}
-
-// summarized reports whether the language server has made the call with which it ends its first turn.
-func (r *rig) summarized() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.bodies, func(body string) bool { return strings.Contains(body, `"requestId":"checkpoint/`) })
 }
 
 func (e envelope) cascade() string { return strings.Split(e.RequestID, "/")[1] }
@@ -121,7 +115,7 @@ func newProxy(t *testing.T) *Interception {
 		DataDir:      t.TempDir(), Logger: testLogger(t), Now: time.Now,
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 		defer cancel()
 		if err := proxy.Close(ctx); err != nil {
 			t.Error(err)
@@ -133,6 +127,7 @@ func newProxy(t *testing.T) *Interception {
 // In a reload a language server starts before the one whose place it takes ends. Calls of the earlier one are carried meanwhile, and
 // afterwards if the later one is given up.
 func TestLanguageServersShareTheProxy(t *testing.T) {
+	t.Parallel()
 	proxy := newProxy(t)
 	use := func(o *Options) { o.Upstream.Intercept, o.Interception = modeProxy, proxy }
 	earlier := signedIn(t, use)
@@ -161,10 +156,12 @@ func TestLanguageServersShareTheProxy(t *testing.T) {
 // A conversation with a tool call, an image, parameters and instructions goes through one conversation of the language server, and the
 // cloud gets all of it in the language server's envelope.
 func TestCarriedConversation(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ profile, mode, settings string }{
 		{"classic", "endpoint", ""}, {"hub", "endpoint", ""}, {"classic", "proxy", "http=2"}, {"classic", "proxy", "http=1.1"}, {"hub", "proxy", ""},
 	} {
 		t.Run(c.profile+" "+c.mode+" "+c.settings, func(t *testing.T) {
+			t.Parallel()
 			r := signedIn(t, func(o *Options) {
 				o.Upstream.Profile, o.Upstream.Intercept, o.Upstream.Env = c.profile, c.mode, map[string]string{"PERIGEE_STANDIN": c.settings}
 				o.Interception = newProxy(t)
@@ -190,7 +187,6 @@ func TestCarriedConversation(t *testing.T) {
 			if start := find(events, perigee.EventStart); len(start) != 1 || start[0].Upstream != "desk" || start[0].Account != "ada@example.com" || start[0].Model != "gemini-3-flash" {
 				t.Errorf("began with %+v", start)
 			}
-			waitFor(t, r.summarized) // on a slow machine the next call would take another conversation
 			p.Contents = append(p.Contents,
 				perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{{Kind: perigee.PartCall, Call: calls[0].Call, Signature: calls[0].Signature}}},
 				perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{
@@ -231,6 +227,7 @@ func TestCarriedConversation(t *testing.T) {
 
 // A model that the language server does not list is carried by another one.
 func TestAModelThatTheLanguageServerLacks(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	if events, err := r.call(t.Context(), "gemini-2.5-flash-image", perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "draw")}}); err == nil ||
 		perigee.AsError(err).Class != perigee.ClassUnimplemented {
@@ -247,6 +244,7 @@ func TestAModelThatTheLanguageServerLacks(t *testing.T) {
 
 // Another account answers when the provider refuses one, within the same call.
 func TestAnotherAccountAnswers(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
 	if err := r.cloud.AddFaults(simulator.Fault{Do: "quota_exhausted", When: simulator.When{Method: "streamGenerateContent", Account: "ada"}}); err != nil {
@@ -268,6 +266,7 @@ func TestAnotherAccountAnswers(t *testing.T) {
 
 // Calls that ran with one account at once are refused one after the other. None of them speaks about the account that took its place.
 func TestLateRefusalsOfAnAccount(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
 	lease := func() account.Lease {
@@ -284,7 +283,7 @@ func TestLateRefusalsOfAnAccount(t *testing.T) {
 			t.Fatalf("leased %s", email)
 		}
 		l.Done(exhausted)
-		waitFor(t, func() bool { // it is being changed at first
+		await.Until(t, "another account", func() bool { // it is being changed at first
 			c, err := r.Server.signIn.Next(t.Context())
 			return err == nil && c.Email == "bob@example.com"
 		})
@@ -293,6 +292,7 @@ func TestLateRefusalsOfAnAccount(t *testing.T) {
 
 // Without another account the error is the provider's.
 func TestRefusalsReachTheClient(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	for do, class := range map[string]perigee.Class{"quota_exhausted": perigee.ClassExhausted, "error_in_200": perigee.ClassIdentity, "internal_500": perigee.ClassUnavailable} {
 		if err := r.cloud.Reset(); err != nil {
@@ -310,10 +310,11 @@ func TestRefusalsReachTheClient(t *testing.T) {
 
 // The end of the language server in the middle of an answer does not end the answer.
 func TestTheAnswerSurvivesTheLanguageServer(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	pid, killed := r.Status().PID, false
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
-		return &perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[pace: 100ms]] [[chunks: 10]] [[text: one two three four five six seven eight nine ten]]")}}, nil
+		return &perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[pace: 30ms]] [[chunks: 10]] [[text: one two three four five six seven eight nine ten]]")}}, nil
 	})
 	var got strings.Builder
 	for event, err := range r.upstream.Stream(t.Context(), request) {
@@ -341,21 +342,18 @@ func TestTheAnswerSurvivesTheLanguageServer(t *testing.T) {
 
 // A client that leaves ends the stream of the provider, and the turn of the language server.
 func TestACarriedCallIsCanceled(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
 		return &perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[pace: 200ms]] [[chunks: 200]] [[tokens: 500]]")}}, nil
 	})
-	began := time.Now()
 	for event, err := range r.upstream.Stream(ctx, request) {
 		if err == nil && event.Kind == perigee.EventText {
 			cancel()
 		}
 	}
 	cancel()
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %s", took)
-	}
 	if events, err := r.call(t.Context(), "gemini-3-flash", perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: next]]")}}); err != nil || written(events) != "next" {
 		t.Errorf("got %+v, %v", events, err)
 	}
@@ -366,6 +364,7 @@ func TestACarriedCallIsCanceled(t *testing.T) {
 
 // A language server that ends is replaced: before it has called the cloud another one carries the request, after that the answer goes on.
 func TestLanguageServersThatFail(t *testing.T) {
+	t.Parallel()
 	for settings, class := range map[string]perigee.Class{
 		"fault=crash-on-send:1": "", "fault=crash-mid-stream:1": "", "generation=classic fault=drop-streams:1": "",
 		"fault=crash-on-send": perigee.ClassUnavailable,
@@ -388,6 +387,7 @@ func TestLanguageServersThatFail(t *testing.T) {
 
 // Conversations at once do not mix.
 func TestConversationsAtOnce(t *testing.T) {
+	t.Parallel()
 	r := signedIn(t, func(o *Options) { o.Upstream.Concurrency, o.Upstream.Queue.Depth = 4, 100 })
 	var calls sync.WaitGroup
 	for n := range 12 {
@@ -405,12 +405,12 @@ func TestConversationsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	calls.Wait()
+	await.Return(t, calls.Wait, "all calls")
 	cascades := map[string]bool{}
 	for _, e := range r.agentRequests() {
 		cascades[e.cascade()] = true
 	}
-	if len(cascades) < 12 { // there may be more: under load a turn does not wait for the one before
+	if len(cascades) != 12 {
 		t.Errorf("%d conversations of the language server for 12 of clients", len(cascades))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"perigee/internal/extserver"
 	"perigee/internal/intercept"
 	"perigee/internal/langserver"
+	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/signin"
@@ -51,7 +52,13 @@ type Options struct {
 	Idle         time.Duration     // how long an answer may pause; 0: forever
 	Logger       *slog.Logger
 	Now          func() time.Time
+
+	delays    delays
+	processes discover.Options // among which an Attached looks for the language server
 }
+
+// delays are what tests change. Zero values mean the defaults of langserver.Options and CarrierOptions.
+type delays struct{ restartPause, settle, reuse time.Duration }
 
 // DefaultCloud is where a language server sends its calls.
 const DefaultCloud = "https://daily-cloudcode-pa.googleapis.com"

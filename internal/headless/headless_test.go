@@ -23,6 +23,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/signin"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
 )
@@ -103,6 +104,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 		Upstream: config.Upstream{Name: "desk", Kind: config.KindLangserver, Binary: StandIn, Profile: "auto", StartTimeout: time.Minute, Concurrency: 1},
 		DataDir:  t.TempDir(), StandIn: []string{os.Args[0], "simulate", "langserver"}, AccountsOf: "desk",
 		Accounts: func() signin.Accounts { return r.accounts }, Feed: new(accounts.Feed), Cloud: cloud.URL, Logger: testLogger(t), Now: time.Now,
+		delays: delays{restartPause: time.Millisecond, settle: await.Limit, reuse: await.Limit},
 	}
 	if change != nil {
 		change(&opts)
@@ -113,7 +115,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 		defer cancel()
 		if err := r.upstream.Close(ctx); err != nil {
 			t.Error(err)
@@ -125,17 +127,12 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 // wants waits until the status is as wanted.
 func (r *rig) wants(what string, good func(langserver.Status) bool) langserver.Status {
 	r.t.Helper()
-	late := time.After(time.Minute)
 	for {
 		changed, status := r.Changed(), r.Status()
 		if good(status) {
 			return status
 		}
-		select {
-		case <-changed:
-		case <-late:
-			r.t.Fatalf("want %s, got %+v", what, status)
-		}
+		await.Receive(r.t, changed, what)
 	}
 }
 
@@ -158,6 +155,7 @@ func TestRelativePaths(t *testing.T) {
 
 // Answers name the account, for traces and usage.
 func TestAnswersNameTheAccount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	u := r.upstream
 	if u.Unusable() == "" {
@@ -190,6 +188,7 @@ func TestAnswersNameTheAccount(t *testing.T) {
 
 // A failed process makes the upstream unusable until a call may start it again.
 func TestUnusableAfterAFailure(t *testing.T) {
+	t.Parallel()
 	var later atomic.Int64
 	r := newRig(t, func(o *Options) {
 		o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-at-start"}
@@ -210,6 +209,7 @@ func TestUnusableAfterAFailure(t *testing.T) {
 
 // The process runs while there is an account.
 func TestTheProcessRunsWithAnAccount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	err := r.Wait(t.Context())
 	if failed := perigee.AsError(err); failed.Class != perigee.ClassUnauthenticated || !strings.Contains(failed.Hint, "perigee login --upstream desk") {
@@ -248,6 +248,7 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 // A new token, and another account, reach the process as it runs. With an account whose project is not known it is started again, as
 // soon as no call is running.
 func TestTokensAndAccountsChange(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []string{"classic", "hub"} {
 		t.Run(profile, func(t *testing.T) {
 			r := newRig(t, func(o *Options) { o.Upstream.Profile = profile })
@@ -311,7 +312,7 @@ func (r *rig) signIn(name string) accounts.Credential {
 func (r *rig) asks(account string) {
 	r.t.Helper()
 	before := len(r.cloud.Calls())
-	waitFor(r.t, func() bool {
+	await.Until(r.t, "a call of "+account, func() bool {
 		r.ask("for " + account)
 		return slices.ContainsFunc(r.cloud.Calls()[before:], func(c simulator.Call) bool {
 			return strings.HasSuffix(c.Path, ":streamGenerateContent") && c.Account == account && c.Status == http.StatusOK
@@ -346,17 +347,8 @@ func (r *rig) ask(text string) {
 	}
 }
 
-func waitFor(t *testing.T, good func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !good(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
-	}
-}
-
 // A binary that cannot be used is a failure with a reason. After a minute a call tries again.
-func TestABinaryThatCannotBeUsed(t *testing.T) {
+func TestABinaryThatCannotBeUsed(t *testing.T) { // not parallel: a file that was just written is busy while a program is started
 	var mu sync.Mutex
 	now := time.Now()
 	clock := func() time.Time {
@@ -396,6 +388,7 @@ func TestABinaryThatCannotBeUsed(t *testing.T) {
 // TestACallNeverFindsTheProcessStopped has calls wait while the account comes and goes. Each gets the language server, or the
 // reason why there is no account.
 func TestACallNeverFindsTheProcessStopped(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Profile = "hub" })
 	for range 3 {
 		r.accounts.set(credential("ada@example.com", "p"))

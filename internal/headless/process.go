@@ -49,7 +49,7 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 	return langserver.Options{
 		Name: u.Name, User: s.user, LockDir: s.dir, Command: command, Probe: found, Reprobe: inspect, Home: s.home(), Workspace: s.workspace(),
 		Extension:     langserver.Extension{Port: s.extension.Port(), CSRF: s.extension.CSRF()},
-		CloudEndpoint: endpoint, Variables: variables, Args: u.Args, Env: env, StartTimeout: u.StartTimeout, Memory: int64(u.Memory),
+		CloudEndpoint: endpoint, Variables: variables, Args: u.Args, Env: env, StartTimeout: u.StartTimeout, RestartPause: s.opts.delays.restartPause, Memory: int64(u.Memory),
 		Ready: func(ctx context.Context, e langserver.Endpoint) error {
 			return at(e).Ready(ctx, s.Status().Profile == probe.Classic)
 		},

@@ -29,7 +29,9 @@ func NewUpstream(opts Options) *Upstream {
 	client := conversation.NewClient(server.Client(), conversation.ClientOptions{
 		ReadOnly: !slices.Contains(u.Allow, "edit"), AnyModel: true, Cloud: opts.Models,
 	})
-	carrier := conversation.NewCarrier(conversation.CarrierOptions{Name: u.Name, Client: client, Calls: server.carried, Logger: opts.Logger})
+	carrier := conversation.NewCarrier(conversation.CarrierOptions{
+		Name: u.Name, Client: client, Calls: server.carried, Settle: opts.delays.settle, Reuse: opts.delays.reuse, Logger: opts.Logger,
+	})
 	return &Upstream{server: server, carrier: carrier, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
 		Name: u.Name, Client: client, Wait: server.Wait,
 		Gateway: antigravity.New(antigravity.Options{

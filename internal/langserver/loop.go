@@ -27,12 +27,11 @@ const (
 
 // delays are the durations that tests with real processes shorten.
 type delays struct {
-	restart time.Duration // before the first restart after a failure; twice as long before each further one
-	exit    time.Duration // for the end of a process after the Exit call
-	term    time.Duration // the same after SIGTERM
+	exit time.Duration // for the end of a process after the Exit call
+	term time.Duration // the same after SIGTERM
 }
 
-var usualDelays = delays{restart: 500 * time.Millisecond, exit: time.Second, term: 2 * time.Second}
+var usualDelays = delays{exit: time.Second, term: 2 * time.Second}
 
 // A policy counts restarts after failures.
 type policy struct {
@@ -63,7 +62,7 @@ type ending struct {
 
 // loop runs one process after the other until ctx ends.
 func (s *Supervisor) loop(ctx context.Context) {
-	p := policy{pause: s.o.delays.restart}
+	p := policy{pause: s.o.RestartPause}
 	for {
 		end := s.life(ctx)
 		if ctx.Err() != nil || !s.again(ctx, &p, end) {

@@ -299,6 +299,7 @@ func fakeOptions(behaviour, notes, dir string) Options {
 		CloudEndpoint: "http://127.0.0.1:50999",
 		Env:           map[string]string{mark: os.Getenv(mark)},
 		StartTimeout:  patience,
+		RestartPause:  time.Millisecond,
 		Ready:         func(ctx context.Context, e Endpoint) error { return ask(ctx, e, "/ready") },
 		Heartbeat:     func(ctx context.Context, e Endpoint) error { return ask(ctx, e, "/ready") },
 		Exit:          func(ctx context.Context, e Endpoint) error { return ask(ctx, e, "/exit") },
@@ -362,7 +363,7 @@ func debugLog(to io.Writer) *slog.Logger {
 func (r *rig) run(t *testing.T, o Options) {
 	t.Helper()
 	if o.delays == (delays{}) {
-		o.delays = delays{restart: time.Millisecond, exit: patience, term: patience} // an exit takes a while on a busy machine
+		o.delays = delays{exit: patience, term: patience} // an exit takes a while on a busy machine
 		if strings.Contains(strings.Join(o.Command, " "), "stubborn") || strings.Contains(o.Env[standin.Variable], "ignore-exit") {
 			o.delays.exit, o.delays.term = time.Millisecond, time.Millisecond
 		}

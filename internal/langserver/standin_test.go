@@ -52,6 +52,7 @@ func newStandIn(t *testing.T, settings string, change func(*Options)) *rig {
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(dir, "home"), Env: env,
 		Extension:    Extension{Port: extension.Port(), CSRF: extension.CSRF()},
 		StartTimeout: patience,
+		RestartPause: time.Millisecond,
 		Ready:        func(ctx context.Context, e Endpoint) error { return client(e).Heartbeat(ctx) },
 		Heartbeat:    func(ctx context.Context, e Endpoint) error { return client(e).Heartbeat(ctx) },
 		Exit:         func(ctx context.Context, e Endpoint) error { return client(e).Exit(ctx) },

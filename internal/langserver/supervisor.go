@@ -56,6 +56,7 @@ type Options struct {
 	Variables     map[string]string // proxy and certificate variables
 
 	StartTimeout time.Duration // from exec to ready; default 60 s
+	RestartPause time.Duration // before the first restart after a failure, doubled for each further one; default 500 ms
 	Memory       int64         // bytes of the process group beyond which it is restarted between calls; 0: no limit
 
 	Ready     func(context.Context, Endpoint) error // one attempt; nil: ready when a port is known
@@ -131,7 +132,7 @@ type request struct {
 
 // New returns a Supervisor in state stopped.
 func New(o Options) *Supervisor {
-	o.StartTimeout = cmp.Or(o.StartTimeout, time.Minute)
+	o.StartTimeout, o.RestartPause = cmp.Or(o.StartTimeout, time.Minute), cmp.Or(o.RestartPause, 500*time.Millisecond)
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}

@@ -178,7 +178,7 @@ func TestEndsAProcessThatIsNeverReady(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, behaviour, func(o *Options) {
 				o.StartTimeout = 50 * time.Millisecond
-				o.delays = delays{restart: time.Hour, exit: patience, term: patience}
+				o.RestartPause = time.Hour
 			})
 			await.Until(t, "the first end", func() bool { return r.Status().LastExit != "" })
 			if got := r.Status().LastExit; !strings.HasPrefix(got, "it was not ready within 50ms: "+want) {

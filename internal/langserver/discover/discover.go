@@ -31,10 +31,9 @@ type Candidate struct {
 
 // Options say where to look.
 type Options struct {
-	Home string // with .gemini in it; empty: the home directory of the user
-
-	proc  string        // with the processes; empty: /proc
-	limit time.Duration // of Verify; 0: probeLimit
+	Home  string        // with .gemini in it; empty: the home directory of the user
+	Proc  string        // with the processes, Linux only; empty: /proc
+	Limit time.Duration // of the calls of one process: a port for another protocol may never answer; 0: 2 s
 }
 
 // errNoProcesses says that processes cannot be listed here.
@@ -77,8 +76,8 @@ func Scan(options Options) ([]Prospect, error) {
 		}
 		options.Home = home
 	}
-	options.proc = cmp.Or(options.proc, "/proc")
-	found, err := processes(options.proc)
+	options.Proc, options.Limit = cmp.Or(options.Proc, "/proc"), cmp.Or(options.Limit, 2*time.Second)
+	found, err := processes(options.Proc)
 	if err != nil && !errors.Is(err, errNoProcesses) {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "searching for a language server: %w", err)
 	}
@@ -86,7 +85,7 @@ func Scan(options Options) ([]Prospect, error) {
 		found = merge(found, announced)
 	}
 	for i := range found {
-		found[i].proc, found[i].limit = options.proc, cmp.Or(options.limit, probeLimit)
+		found[i].proc, found[i].limit = options.Proc, options.Limit
 	}
 	slices.SortFunc(found, func(a, b Prospect) int { return cmp.Compare(a.PID, b.PID) })
 	return found, err
@@ -111,9 +110,6 @@ func merge(found []Prospect, p Prospect) []Prospect {
 	found[at].Version = cmp.Or(found[at].Version, p.Version)
 	return found
 }
-
-// probeLimit bounds the calls of the ports of one process: a port for another protocol may never answer.
-const probeLimit = 2 * time.Second
 
 // Verify calls each port, with and without TLS, and returns the candidate with the ports that answer as a language server does;
 // false: none does. It does not wait for further ports when it has found both.

@@ -110,14 +110,14 @@ type rig struct{ Options }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	return &rig{Options{Home: t.TempDir(), proc: t.TempDir(), limit: await.Limit}}
+	return &rig{Options{Home: t.TempDir(), Proc: t.TempDir(), Limit: await.Limit}}
 }
 
 // add makes a process one of the rig.
 func (r *rig) add(t *testing.T, pid int) {
 	t.Helper()
 	name := strconv.Itoa(pid)
-	if err := os.Symlink(filepath.Join("/proc", name), filepath.Join(r.proc, name)); err != nil {
+	if err := os.Symlink(filepath.Join("/proc", name), filepath.Join(r.Proc, name)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -414,7 +414,7 @@ func TestFindTheStandIn(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = await.Result(t, cmd.Wait, "the end of the stand-in") })
 	r.add(t, cmd.Process.Pid)
-	r.limit = probeLimit // a port that listens too early is not waited for
+	r.Limit = 0 // a port that listens too early is not waited for
 	var c Candidate
 	await.Until(t, "the stand-in is found", func() (ok bool) {
 		c, ok = r.found(t, cmd.Process.Pid)

@@ -26,7 +26,7 @@ func TestVerifyDoesNotWaitForSilentPorts(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			found, ok := Prospect{limit: probeLimit}.verify(t.Context(), c.ports, func(ctx context.Context, e lsclient.Endpoint) error {
+			found, ok := Prospect{limit: 2 * time.Second}.verify(t.Context(), c.ports, func(ctx context.Context, e lsclient.Endpoint) error {
 				if e.Port() == silent {
 					<-ctx.Done()
 					return ctx.Err()

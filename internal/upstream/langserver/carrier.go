@@ -27,6 +27,10 @@ type CarrierOptions struct {
 
 	Grace  time.Duration // how long the language server may take to call the cloud; default 60 s
 	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
+
+	// Reuse is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
+	// language server is still ending its turn. After that another conversation is quicker. Default 2 s.
+	Reuse time.Duration
 }
 
 // A Carrier sends requests for the cloud inside those of a language server. The language server gets a message; when it asks the cloud
@@ -46,6 +50,7 @@ type Carrier struct {
 // NewCarrier returns a Carrier.
 func NewCarrier(opts CarrierOptions) *Carrier {
 	opts.Grace, opts.Settle = cmp.Or(opts.Grace, time.Minute), cmp.Or(opts.Settle, 5*time.Second)
+	opts.Reuse = cmp.Or(opts.Reuse, 2*time.Second)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Carrier{opts: opts}
 	c.base, c.cancel = context.WithCancel(context.Background())
@@ -255,13 +260,9 @@ func (t *carriedTurn) settles() bool {
 	return t.follow(ctx) == nil
 }
 
-// reuseTime is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
-// language server is still ending its turn. After that another conversation is quicker.
-const reuseTime = 2 * time.Second
-
 // settled waits until the conversation can carry another request, and reports whether it can.
 func (t *carriedTurn) settled(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, reuseTime)
+	ctx, cancel := context.WithTimeout(ctx, t.carrier.opts.Reuse)
 	defer cancel()
 	select {
 	case <-t.over:
