@@ -41,6 +41,8 @@ type Options struct {
 	Timeout            time.Duration
 
 	Logger *slog.Logger
+
+	limits limits
 }
 
 // An Upstream asks the windows of the IDE.
@@ -70,6 +72,9 @@ func New(opts Options) *Upstream {
 	opts.Version = cmp.Or(opts.Version, "devel")
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.limits == (limits{}) {
+		opts.limits = usualLimits
 	}
 	u := &Upstream{opts: opts, panels: map[int]chan struct{}{}}
 	u.agents.MaxEntries, u.servers.MaxEntries, u.holder.MaxEntries = 32, 64, 4096

@@ -23,6 +23,7 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A panelRig is a window without a language server that perigee can reach: prompts go into its panel, and it writes conversations
@@ -119,6 +120,7 @@ func marshal(m proto.Message) []byte {
 
 // The answer to a prompt that went into the panel is found in what the IDE stores.
 func TestAskThroughThePanel(t *testing.T) {
+	t.Parallel()
 	r := newPanelRig(t)
 	var progress []ask.Progress
 	answer, err := r.Ask(t.Context(), ask.Request{Prompt: "first words"}, func(p ask.Progress) { progress = append(progress, p) })
@@ -135,6 +137,7 @@ func TestAskThroughThePanel(t *testing.T) {
 
 // Prompts at once take turns at the panel, so that each finds its own conversation.
 func TestPanelAsksAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newPanelRig(t)
 	var wait sync.WaitGroup
 	for i := range 5 {
@@ -147,11 +150,12 @@ func TestPanelAsksAtOnce(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	await.Return(t, wait.Wait, "all asks")
 }
 
 // A prompt that was submitted is never handed to another source, whatever becomes of it.
 func TestPanelConversationIsNotFound(t *testing.T) {
+	t.Parallel()
 	r := newPanelRig(t)
 	ctx, end := context.WithCancelCause(t.Context())
 	defer end(nil)

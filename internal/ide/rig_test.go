@@ -21,6 +21,7 @@ import (
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
 )
@@ -53,7 +54,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r := &rig{t: t, home: filepath.Join(t.TempDir(), "user"), bridges: filepath.Join(t.TempDir(), "bridges"), cloud: httptest.NewServer(sim)}
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
-	r.Upstream = New(Options{Name: "desk", Home: r.home, Bridges: r.bridges, Concurrency: 32})
+	r.Upstream = New(Options{Name: "desk", Home: r.home, Bridges: r.bridges, Concurrency: 32, limits: limits{await.Limit, await.Limit}})
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r
 }
@@ -86,7 +87,7 @@ func (r *rig) serverIn(home, workspace, settings string) *langserver.Supervisor 
 	}
 	sup = langserver.New(langserver.Options{
 		Name: "window", Command: command, Probe: found, Home: home, Workspace: workspace, Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute,
+		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
 		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
 		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
 	})

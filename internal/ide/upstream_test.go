@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // said is a request of the upstream with the texts of user and model in turn.
@@ -56,6 +57,7 @@ func stream(ctx context.Context, u perigee.Upstream, req *perigee.Request) (a an
 
 // The upstream is the agent of the window as a model. A conversation goes on where the last answer ended.
 func TestUpstreamThroughTheLanguageServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	models, err := r.Models(t.Context())
 	if err != nil || len(models) != 1 || models[0].ID != "antigravity-agent" || models[0].Upstream != "desk" {
@@ -81,6 +83,7 @@ func TestUpstreamThroughTheLanguageServer(t *testing.T) {
 }
 
 func TestUpstreamThroughTheExtension(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var mu sync.Mutex // of the next two
 	var asked []string
@@ -139,7 +142,7 @@ func TestUpstreamThroughTheExtension(t *testing.T) {
 			break
 		}
 	}
-	<-seen
+	await.Receive(t, seen, "the end of the agent")
 	// If the window with the conversation is closed, another conversation gets all of it.
 	answers(bridgetest.Result{Text: "first", Conversation: "c1", Status: "done"})
 	if a, err := stream(t.Context(), r, said(true, "begin")); err != nil || a.text != "first" {
@@ -155,6 +158,7 @@ func TestUpstreamThroughTheExtension(t *testing.T) {
 
 // Clients of the upstream do not learn which directories are open.
 func TestUpstreamDoesNotNameDirectories(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first, second := t.TempDir(), t.TempDir()
 	r.window(bridgetest.Options{Workspace: []string{first}}, nil)

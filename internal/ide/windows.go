@@ -22,11 +22,13 @@ import (
 	"perigee/internal/langserver/lsclient"
 )
 
-// helloTime bounds the look at each window: one that is stuck does not delay asks in another one for longer.
-const helloTime = time.Second
+// limits bound the looks at windows.
+type limits struct {
+	hello time.Duration // at each window: one that is stuck does not delay asks in another one for longer
+	slow  time.Duration // at the window that is to answer
+}
 
-// slowTime bounds the look at the window that is to answer.
-const slowTime = 5 * time.Second
+var usualLimits = limits{hello: time.Second, slow: 5 * time.Second}
 
 // A window is an open window of the IDE.
 type window struct {
@@ -144,7 +146,7 @@ func (u *Upstream) search(ctx context.Context) *windows {
 	wait.Go(func() { announced = u.announced(ctx) })
 	wait.Go(func() {
 		var err error
-		if found, err = discover.Scan(discover.Options{Home: u.opts.Home}); err != nil {
+		if found, err = discover.Scan(discover.Options{Home: u.opts.Home, Limit: u.opts.limits.slow}); err != nil {
 			u.opts.Logger.Debug("processes not searched", "upstream", u.opts.Name, "error", err)
 		}
 	})
@@ -205,7 +207,7 @@ func (u *Upstream) verify(ctx context.Context, found []discover.Prospect) []serv
 	var wait sync.WaitGroup
 	for i, p := range found {
 		wait.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, helloTime)
+			ctx, cancel := context.WithTimeout(ctx, u.opts.limits.hello)
 			defer cancel()
 			if c, ok := u.verified(ctx, p); ok {
 				list[i] = &server{Candidate: c}
@@ -247,7 +249,7 @@ func (u *Upstream) awake(ctx context.Context, w *window) *window {
 	case w.endpoint != (lsclient.Endpoint{}) || w.hello != nil && w.slow == nil:
 		return w
 	case w.hello == nil && w.announced.PID != 0:
-		if again := u.greet(ctx, w.announced, slowTime); again != nil && (again.hello != nil || w.slow == nil) {
+		if again := u.greet(ctx, w.announced, u.opts.limits.slow); again != nil && (again.hello != nil || w.slow == nil) {
 			return again
 		}
 	}
@@ -255,7 +257,7 @@ func (u *Upstream) awake(ctx context.Context, w *window) *window {
 		return w
 	}
 	again := *w
-	ctx, cancel := context.WithTimeout(ctx, slowTime)
+	ctx, cancel := context.WithTimeout(ctx, u.opts.limits.slow)
 	defer cancel()
 	if c, ok := u.verified(ctx, *w.slow); ok {
 		again.give(server{Candidate: c})
@@ -288,7 +290,7 @@ func (u *Upstream) announced(ctx context.Context) []*window {
 	list := make([]*window, len(found))
 	var wait sync.WaitGroup
 	for i, f := range found {
-		wait.Go(func() { list[i] = u.greet(ctx, f, helloTime) })
+		wait.Go(func() { list[i] = u.greet(ctx, f, u.opts.limits.hello) })
 	}
 	wait.Wait()
 	return slices.DeleteFunc(list, func(w *window) bool { return w == nil })
