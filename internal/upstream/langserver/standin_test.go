@@ -23,6 +23,7 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
 )
@@ -74,7 +75,7 @@ func newStandIn(t *testing.T, settings string) *standInRig {
 	}
 	r.sup = langserver.New(langserver.Options{
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(t.TempDir(), "home"), Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute,
+		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
 		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
 		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
 	})
@@ -239,21 +240,19 @@ func TestStandInCrashes(t *testing.T) {
 	t.Run("within an answer", func(t *testing.T) {
 		t.Parallel()
 		r := newStandIn(t, "fault=crash-mid-stream:1")
-		began := time.Now()
 		got := r.ask(t, true, "[[text: a long answer that is cut]] [[chunks: 6]] [[pace: 200ms]]")
 		if got.err == nil && got.text != "a long answer that is cut" || got.err != nil && got.err.Class != perigee.ClassUnavailable {
 			t.Errorf("%+v", got)
 		}
-		t.Logf("%q, %v after %v", got.text, got.err, time.Since(began))
+		t.Logf("%q, %v", got.text, got.err)
 	})
 }
 
-// The turn of a client that leaves is canceled within two seconds.
+// The turn of a client that leaves is canceled. It would go on for half a minute.
 func TestStandInIsCanceled(t *testing.T) {
 	t.Parallel()
 	r := newStandIn(t, "")
 	cascade := ""
-	var left time.Time
 	req := request(true, perigee.Prompt{Contents: []perigee.Content{message(perigee.RoleUser, "[[tokens: 200]] [[chunks: 100]] [[pace: 300ms]]")}})
 	for e, err := range r.Stream(t.Context(), req) {
 		if err != nil {
@@ -263,30 +262,23 @@ func TestStandInIsCanceled(t *testing.T) {
 			cascade = strings.TrimSuffix(e.ResponseID, "-0")
 		}
 		if e.Kind == perigee.EventText || e.Kind == perigee.EventThinking {
-			left = time.Now()
 			break
 		}
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(left); took > 2*time.Second {
-		t.Errorf("it took %v", took)
-	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	var ends []*cortexpb.ExecutorMetadata
+	await.Until(t, "the end of the turn", func() bool {
 		state, err := r.ls.Trajectory(t.Context(), cascade)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list := state.GetTrajectory().GetExecutorMetadatas(); len(list) > 0 {
-			if reason := list[0].GetTerminationReason(); reason != cortexpb.ExecutorTerminationReason_EXECUTOR_TERMINATION_REASON_USER_CANCELED {
-				t.Errorf("ended with %v", reason)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the turn goes on")
-		}
+		ends = state.GetTrajectory().GetExecutorMetadatas()
+		return len(ends) > 0
+	})
+	if reason := ends[0].GetTerminationReason(); reason != cortexpb.ExecutorTerminationReason_EXECUTOR_TERMINATION_REASON_USER_CANCELED {
+		t.Errorf("ended with %v", reason)
 	}
 }
 
