@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // faultCase is how one fault looks to a client over TCP.
@@ -174,7 +176,7 @@ func TestResetCutsTheConnection(t *testing.T) {
 		if !cutOff(err) {
 			t.Errorf("%v", err)
 		}
-		<-over // the connection is gone before the call is in the list
+		await.Receive(t, over, "the end of the call") // the connection is gone before the call is in the list
 		if call := r.server.Calls()[0]; call.Status != 0 || call.Fault != "reset" {
 			t.Errorf("logged as %+v", call)
 		}
@@ -257,7 +259,7 @@ func TestHangEndsWithItsDelay(t *testing.T) {
 	if err == nil {
 		response.Body.Close()
 	}
-	if d := <-slept; !cutOff(err) || d != time.Minute {
+	if d := await.Receive(t, slept, "the pause"); !cutOff(err) || d != time.Minute {
 		t.Errorf("%v after %v", err, d)
 	}
 }
@@ -267,7 +269,7 @@ func TestSlowWaitsBetweenChunks(t *testing.T) {
 	sleep := func(_ context.Context, d time.Duration) error { slept <- d; return nil }
 	r := newTCPRig(t, Options{Sleep: sleep, Script: &Script{Faults: []Fault{{Do: "slow", Delay: Duration(time.Second)}}}})
 	a := r.internal("streamGenerateContent?alt=sse", envelopeOf("gemini-3-flash", prompt(threeChunks)))
-	if a.want(t, 200); len(slept) != 2 || <-slept != time.Second || <-slept != time.Second {
+	if a.want(t, 200); len(slept) != 2 || await.Receive(t, slept, "a pause") != time.Second || await.Receive(t, slept, "a pause") != time.Second {
 		t.Error("it does not wait a second twice")
 	}
 }

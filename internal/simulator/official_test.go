@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator/rules"
 )
 
@@ -314,7 +315,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	count := map[int]int{}
 	for range n {
-		count[<-statuses]++
+		count[await.Receive(t, statuses, "an answer")]++
 	}
 	if count[429] != 5 || count[200] != n-5 {
 		t.Errorf("%v", count)

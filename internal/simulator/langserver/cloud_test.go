@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -24,6 +25,8 @@ type cloudRig struct {
 	*httptest.Server
 	t   *testing.T
 	sim *simulator.Server
+
+	hold chan struct{} // requests with the text "hold on" wait until it is closed
 
 	mu       sync.Mutex
 	requests []cloudRequest
@@ -38,7 +41,7 @@ type cloudRequest struct {
 func newCloudRig(t *testing.T, options simulator.Options) *cloudRig {
 	sim, err := simulator.New(options)
 	check(t, err)
-	c := &cloudRig{t: t, sim: sim}
+	c := &cloudRig{t: t, sim: sim, hold: make(chan struct{})}
 	c.Server = httptest.NewUnstartedServer(c)
 	c.Start()
 	t.Cleanup(func() {
@@ -54,6 +57,12 @@ func (c *cloudRig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.requests = append(c.requests, cloudRequest{method, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.UserAgent(), r.Proto, r.ContentLength, body})
 	c.mu.Unlock()
+	if bytes.Contains(body, []byte("hold on")) {
+		select {
+		case <-c.hold:
+		case <-r.Context().Done():
+		}
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c.sim.ServeHTTP(w, r)
 }
@@ -204,7 +213,7 @@ func (r *serverRig) steps(cascade string) (status string, steps []step) {
 func (r *serverRig) finishes(cascade string, least int) []step {
 	r.t.Helper()
 	var steps []step
-	eventually(r.t, "the end of the turn", func() bool {
+	await.Until(r.t, "the end of the turn", func() bool {
 		var status string
 		status, steps = r.steps(cascade)
 		return status == "IDLE" && len(steps) >= least
@@ -215,7 +224,7 @@ func (r *serverRig) finishes(cascade string, least int) []step {
 // waits waits for a step that needs the user.
 func (r *serverRig) waits(cascade string) (index int, s step) {
 	r.t.Helper()
-	eventually(r.t, "a waiting step", func() bool {
+	await.Until(r.t, "a waiting step", func() bool {
 		_, steps := r.steps(cascade)
 		index = slices.IndexFunc(steps, func(s step) bool { return s.status == "WAITING" })
 		if index >= 0 {

@@ -20,6 +20,7 @@ import (
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	"perigee/gen/exa/language_server_pb/languageserverpbconnect"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -103,7 +104,7 @@ func TestTokenChangesWhileRunning(t *testing.T) {
 			} else {
 				r.extension.setAccess(second)
 			}
-			eventually(t, "a call with the new token", func() bool {
+			await.Until(t, "a call with the new token", func() bool {
 				r.finishes(r.say("again"), 4)
 				agent := r.cloud.generations("agent")
 				return agent[len(agent)-1].bearer == second
@@ -277,8 +278,8 @@ func TestNativeToolsStayInTheWorkspace(t *testing.T) {
 func TestTurnIsCanceled(t *testing.T) {
 	t.Parallel()
 	r := newServerRig(t, "", simulator.Options{})
-	cascade := r.say("[[tokens: 400]][[chunks: 400]][[pace: 50ms]]")
-	eventually(t, "a growing step", func() bool {
+	cascade := r.say("[[think: a plan]][[tokens: 400]][[chunks: 400]][[pace: 50ms]]")
+	await.Until(t, "a growing step", func() bool {
 		_, steps := r.steps(cascade)
 		return len(steps) == 3 && steps[2].status == "GENERATING" && steps[2].text != ""
 	})
@@ -295,12 +296,12 @@ func TestTurnIsCanceled(t *testing.T) {
 
 func TestBusyConversationQueuesMessages(t *testing.T) {
 	t.Parallel()
-	slow := "[[tokens: 20]][[chunks: 20]][[pace: 20ms]]"
 	r := newServerRig(t, "generation=classic", simulator.Options{})
-	cascade := r.say(slow)
+	cascade := r.say("[[text: hold on]]")
 	if answer := r.call("SendUserCascadeMessage", sendBody(cascade, "[[text: second]]", flash)); answer["queued"] != true {
 		t.Errorf("answered %v", answer)
 	}
+	close(r.cloud.hold)
 	steps := r.finishes(cascade, 5)
 	if !strings.Contains(kinds(steps), "USER_INPUT QUEUED") {
 		t.Errorf("%s", kinds(steps))
@@ -310,10 +311,11 @@ func TestBusyConversationQueuesMessages(t *testing.T) {
 		t.Errorf("%s", kinds(steps))
 	}
 	r = newServerRig(t, "generation=hub", simulator.Options{})
-	cascade = r.say(slow)
+	cascade = r.say("[[text: hold on]]")
 	if answer := r.call("SendUserCascadeMessage", sendBody(cascade, "[[text: second]]", flash)); len(answer) != 0 {
 		t.Errorf("answered %v", answer)
 	}
+	close(r.cloud.hold)
 	if steps := r.finishes(cascade, 8); steps[6].text != "second" {
 		t.Errorf("%s", kinds(steps))
 	}
@@ -454,7 +456,7 @@ func TestUpdatesAreStreamed(t *testing.T) {
 	if snapshot, err := second(); err != nil || len(dig(snapshot, "mainTrajectoryUpdate", "stepsUpdate", "steps").([]any)) != 4 {
 		t.Errorf("the second snapshot: %v", err)
 	}
-	eventually(t, "a pushed summary of the conversation", func() bool {
+	await.Until(t, "a pushed summary of the conversation", func() bool {
 		for _, push := range r.extension.seen("PushUnifiedStateSyncUpdate") {
 			if strings.Contains(string(push.message), cascade) {
 				return true
@@ -490,7 +492,7 @@ func TestAskedQuestionsAndEagerCommands(t *testing.T) {
 	}
 	policy := strings.Replace(flash, `"planModel"`, `"toolConfig":{"runCommand":{"autoCommandConfig":{"autoExecutionPolicy":"CASCADE_COMMANDS_AUTO_EXECUTION_EAGER"}}},"planModel"`, 1)
 	r.call("SendUserCascadeMessage", sendBody(started, `[[call: run_command {"CommandLine":"make","Cwd":"/w","toolAction":"a","toolSummary":"s"}]][[then]][[text: made]]`, policy))
-	eventually(t, "the first step", func() bool { _, steps := r.steps(started); return len(steps) > 0 })
+	await.Until(t, "the first step", func() bool { _, steps := r.steps(started); return len(steps) > 0 })
 	if idle := r.call("WaitForConversationFullyIdle", fmt.Sprintf(`{"conversationId":%q,"inactivityTimeoutSeconds":60,"stabilizationDurationSeconds":0.1,"returnOnExecutorError":true}`, started)); len(idle) != 0 {
 		t.Errorf("idle: %v", idle)
 	}

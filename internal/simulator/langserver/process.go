@@ -178,6 +178,13 @@ func (p *process) connect() error {
 func (p *process) failEarly() {
 	if _, ok := p.faults.has("ignore-exit"); ok {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt)
+		ignored := make(chan os.Signal, 1)
+		signal.Notify(ignored, syscall.SIGTERM, os.Interrupt)
+		go func() {
+			for s := range ignored {
+				p.log.info("ignoring the signal %v", s)
+			}
+		}()
 	}
 	if d := p.faults.duration("leave-child"); d > 0 {
 		child := exec.Command("sleep", fmt.Sprint(d.Seconds()))

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
 	unifiedstatesyncpb "perigee/gen/exa/unified_state_sync_pb"
+	"perigee/internal/perigeetest/await"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -82,12 +83,22 @@ func TestSettingsThatAreWrongAreExplained(t *testing.T) {
 
 func TestMetadataIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stdin, parent := io.Pipe()
+		p, read := &process{settings: settings{generation: classic2}, stdin: stdin}, make(chan error, 1)
+		go func() { read <- p.readMetadata(t.Context()) }()
+		_, err := parent.Write(metadata(t))
+		check(t, err)
+		if synctest.Wait(); len(read) != 0 {
+			t.Error("it goes on although standard input is open")
+		}
+		check(t, parent.Close())
+		if err := <-read; err != nil || p.metadata.IdeName != "antigravity" {
+			t.Errorf("read %v, %v", p.metadata, err)
+		}
+	})
 	r := startProcess(t, start{stdin: metadata(t), open: true, args: []string{"--csrf_token", testCSRF}})
 	r.says(`Starting language server process with pid \d+`)
-	time.Sleep(200 * time.Millisecond) // it has had the time to go on
-	if strings.Contains(r.text(), "listening") {
-		t.Fatal("ports are open although standard input is")
-	}
 	check(t, r.stdin.Close())
 	r.plain()
 	r.says(`initialized server successfully in \d+ms`)
@@ -240,11 +251,10 @@ func TestSignalsAndExitEndTheProcess(t *testing.T) {
 	r = startProcess(t, start{settings: "fault=ignore-exit", stdin: metadata(t), args: []string{"--csrf_token", testCSRF}})
 	r.post("Exit", "{}")
 	check(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	for range 20 {
-		if status, body := r.post("Heartbeat", "{}"); status != 200 {
-			t.Fatalf("%d %s", status, body)
-		}
-		time.Sleep(10 * time.Millisecond)
+	r.says("ignoring Exit")
+	r.says("ignoring the signal terminated")
+	if status, body := r.post("Heartbeat", "{}"); status != 200 {
+		t.Fatalf("%d %s", status, body)
 	}
 }
 
@@ -257,8 +267,8 @@ func TestExtensionServerIsCalledAsBelieved(t *testing.T) {
 			check(t, err)
 			e := newExtensionRig(t, "first")
 			r := startProcess(t, start{settings: settings, stdin: metadata(t), args: e.flags(settings)})
-			eventually(t, "a push", func() bool { return len(e.seen("PushUnifiedStateSyncUpdate")) > 0 })
-			eventually(t, "all subscriptions", func() bool { return len(e.seen("SubscribeToUnifiedStateSyncTopic")) == len(subscribed) })
+			await.Until(t, "a push", func() bool { return len(e.seen("PushUnifiedStateSyncUpdate")) > 0 })
+			await.Until(t, "all subscriptions", func() bool { return len(e.seen("SubscribeToUnifiedStateSyncTopic")) == len(subscribed) })
 			e.mu.Lock()
 			calls := e.calls
 			e.mu.Unlock()
@@ -297,7 +307,7 @@ func TestExtensionServerIsCalledAsBelieved(t *testing.T) {
 				r.says("received OAuth token info")
 				r.says("failed to fetch the models: .*unsupported protocol scheme") // there is a token, and no endpoint
 			} else {
-				eventually(t, "a secret asked for", func() bool { return len(e.seen("GetSecretValue")) > 0 })
+				await.Until(t, "a secret asked for", func() bool { return len(e.seen("GetSecretValue")) > 0 })
 			}
 			r.says("LaunchBrowser failed: unimplemented: no browser")
 		})
@@ -372,7 +382,7 @@ func TestStreamsAreOpenedAgain(t *testing.T) {
 		return true
 	}
 	r := startProcess(t, start{stdin: metadata(t), args: e.flags("")})
-	eventually(t, "a fourth stream", func() bool { return len(e.seen("SubscribeToUnifiedStateSyncTopic")) == len(subscribed)+3 })
+	await.Until(t, "a fourth stream", func() bool { return len(e.seen("SubscribeToUnifiedStateSyncTopic")) == len(subscribed)+3 })
 	r.says("topic uss-theme: stream ended: EOF; reconnecting")
 
 	other := newExtensionRig(t, "second")
@@ -380,7 +390,7 @@ func TestStreamsAreOpenedAgain(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	r.says("received OAuth token info")
-	eventually(t, "the ports", func() bool { return len(other.seen("LanguageServerStarted")) == 1 })
+	await.Until(t, "the ports", func() bool { return len(other.seen("LanguageServerStarted")) == 1 })
 }
 
 func TestMissingExtensionTokenIsRefused(t *testing.T) {

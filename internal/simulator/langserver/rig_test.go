@@ -31,6 +31,7 @@ import (
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	unifiedstatesyncpb "perigee/gen/exa/unified_state_sync_pb"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestMain is the language server itself where it is started as "simulate langserver".
@@ -47,15 +48,14 @@ const testDeadline = 60 * time.Second
 
 // processRig is a language server as a process.
 type processRig struct {
-	t       *testing.T
-	cmd     *exec.Cmd
-	home    string
-	stdin   io.WriteCloser
-	exited  chan struct{}
-	code    int
-	mu      sync.Mutex
-	log     bytes.Buffer
-	changed chan struct{} // closed and replaced with each line of the log
+	t      *testing.T
+	cmd    *exec.Cmd
+	home   string
+	stdin  io.WriteCloser
+	exited chan struct{}
+	code   int
+	mu     sync.Mutex
+	log    bytes.Buffer
 }
 
 // A start is the parts of a process that tests choose.
@@ -70,11 +70,11 @@ type start struct {
 
 func startProcess(t *testing.T, s start) *processRig {
 	t.Helper()
-	r := &processRig{t: t, home: s.home, exited: make(chan struct{}), changed: make(chan struct{})}
+	r := &processRig{t: t, home: s.home, exited: make(chan struct{})}
 	if r.home == "" {
 		r.home = t.TempDir()
 	}
-	r.cmd = exec.Command(os.Args[0], append([]string{"simulate", "langserver"}, s.args...)...)
+	r.cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{"simulate", "langserver"}, s.args...)...)
 	r.cmd.Env = append([]string{"HOME=" + r.home, "PATH=" + os.Getenv("PATH"), Variable + "=" + s.settings}, s.env...)
 	stderr, err := r.cmd.StderrPipe()
 	check(t, err)
@@ -100,7 +100,7 @@ func startProcess(t *testing.T, s start) *processRig {
 	}()
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
-		<-r.exited
+		await.Receive(t, r.exited, "the end of the process")
 		if t.Failed() {
 			t.Logf("log of the language server:\n%s", r.text())
 		}
@@ -111,8 +111,6 @@ func startProcess(t *testing.T, s start) *processRig {
 func (r *processRig) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.changed)
-	r.changed = make(chan struct{})
 	return r.log.Write(b)
 }
 
@@ -123,37 +121,28 @@ func (r *processRig) text() string {
 }
 
 // says waits for a line of the log.
-func (r *processRig) says(pattern string) []string {
+func (r *processRig) says(pattern string) (found []string) {
 	r.t.Helper()
-	deadline := time.After(testDeadline)
-	for {
-		r.mu.Lock()
-		found, changed := regexp.MustCompile(pattern).FindStringSubmatch(r.log.String()), r.changed
-		r.mu.Unlock()
-		if found != nil {
-			return found
-		}
+	line := regexp.MustCompile(pattern)
+	await.Until(r.t, "the process says "+pattern, func() bool {
+		ended := false
 		select {
-		case <-changed:
 		case <-r.exited:
-			if found := regexp.MustCompile(pattern).FindStringSubmatch(r.text()); found != nil {
-				return found
-			}
-			r.t.Fatalf("the process ended with %d and did not say %q", r.code, pattern)
-		case <-deadline:
-			r.t.Fatalf("the process did not say %q", pattern)
+			ended = true
+		default:
 		}
-	}
+		if found = line.FindStringSubmatch(r.text()); found == nil && ended {
+			r.t.Fatalf("the process ended with %d and did not say %q", r.code, pattern)
+		}
+		return found != nil
+	})
+	return found
 }
 
 // ends waits for the exit code.
 func (r *processRig) ends() int {
 	r.t.Helper()
-	select {
-	case <-r.exited:
-	case <-time.After(testDeadline):
-		r.t.Fatal("the process does not end")
-	}
+	await.Receive(r.t, r.exited, "the end of the process")
 	return r.code
 }
 
@@ -205,15 +194,6 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(testDeadline); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not seen: %s", what)
-		}
 	}
 }
 

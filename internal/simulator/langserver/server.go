@@ -57,6 +57,7 @@ func (p *process) handler() http.Handler {
 		case p.csrf != "" && subtle.ConstantTimeCompare([]byte(sent), []byte(p.csrf)) != 1:
 			http.Error(w, "invalid CSRF token", http.StatusUnauthorized)
 		case hangs && (hang == "*" || hang == method):
+			p.log.info("hanging in %s", method)
 			<-r.Context().Done()
 		case neverReady && (method == "Heartbeat" || method == "GetUserStatus"):
 			_ = connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("the server is not ready")))
@@ -150,7 +151,9 @@ func (s *service) GetCascadeModelConfigs(ctx context.Context, _ *connect.Request
 }
 
 func (s *service) Exit(context.Context, *connect.Request[languageserverpb.ExitRequest]) (*connect.Response[languageserverpb.ExitResponse], error) {
-	if _, ok := s.p.faults.has("ignore-exit"); !ok {
+	if _, ok := s.p.faults.has("ignore-exit"); ok {
+		s.p.log.info("ignoring Exit")
+	} else {
 		time.AfterFunc(10*time.Millisecond, func() { s.p.finish("Exit was called") }) // after the answer
 	}
 	return connect.NewResponse(&languageserverpb.ExitResponse{}), nil
