@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 
 	"perigee"
 	geminicoder "perigee/gen/gemini_coder"
@@ -113,7 +114,7 @@ func TestFollowDatabase(t *testing.T) {
 			}
 		})
 	}
-	running.Wait()
+	await.Return(t, running.Wait, "the ends of all conversations")
 }
 
 // followSome follows for so many events, and reports whether the turn has ended. The cursor is JSON in between.
@@ -163,7 +164,7 @@ func TestReadingLeavesNoFiles(t *testing.T) {
 	}
 }
 
-// A database that is locked is read when the lock is gone.
+// A database that is locked is read when the lock is gone. Real time: SQLite waits for the lock in it.
 func TestLockedDatabase(t *testing.T) {
 	dir := t.TempDir()
 	w := newWriter(t, dir, "c", "DELETE")
@@ -179,7 +180,7 @@ func TestLockedDatabase(t *testing.T) {
 	}
 	unlocked := make(chan error, 1)
 	go func() {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // most readings begin before that
 		_, err := conn.ExecContext(context.Background(), "COMMIT")
 		unlocked <- errors.Join(err, conn.Close())
 	}()
@@ -187,7 +188,7 @@ func TestLockedDatabase(t *testing.T) {
 	if err != nil || len(steps) != 2 {
 		t.Errorf("%d steps, %v", len(steps), err)
 	}
-	if err := <-unlocked; err != nil {
+	if err := await.Receive(t, unlocked, "the end of the lock"); err != nil {
 		t.Error(err)
 	}
 }

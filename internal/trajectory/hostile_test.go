@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -74,7 +75,7 @@ func TestStepsThatNeverEndAreBounded(t *testing.T) {
 		trajectory: func() *languageserverpb.GetCascadeTrajectoryResponse {
 			return &languageserverpb.GetCascadeTrajectoryResponse{Status: cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING, NumTotalSteps: math.MaxUint32}
 		},
-		steps: func(int) []*geminicoder.Step { return []*geminicoder.Step{step, step, step} },
+		steps: func(int) []*geminicoder.Step { return slices.Repeat([]*geminicoder.Step{step}, 500) },
 	}
 	var cursor Cursor
 	events := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/trajectory"
 )
 
@@ -34,7 +35,7 @@ func TestAFileIsFoundAndFollowed(t *testing.T) {
 				writing <- err
 			}()
 			f.add(said("hello", time.Now()))
-			m, err := <-found, <-writing
+			m, err := await.Receive(t, found, "the conversation"), await.Receive(t, writing, "the end of the search")
 			if err != nil || m.Conversation != "ours" || m.Step != 2 || m.Summary.TrajectoryID != "trajectory of ours" {
 				t.Fatalf("got %+v, %v", m, err)
 			}

@@ -32,6 +32,7 @@ const (
 	poll = pollFirst + 10*time.Millisecond
 )
 
+// rules are run in a bubble.
 var rules = []rule{
 	{"a new conversation", Query{}, func(m *memory, now time.Time) {
 		m.put(at("old", now.Add(-hour), "/work/a"), said("hello", now.Add(-hour)))

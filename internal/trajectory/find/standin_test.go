@@ -22,6 +22,7 @@ import (
 	"perigee"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/langserver"
 	"perigee/internal/trajectory"
@@ -64,7 +65,7 @@ func startServer(t *testing.T, home, settings string) *serverRig {
 		t.Fatal(err)
 	}
 	const token = "b7a1c2d3-0000-4000-8000-csrf00000001"
-	cmd := exec.Command(os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub " + settings}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -84,16 +85,13 @@ func startServer(t *testing.T, home, settings string) *serverRig {
 		}
 		_ = cmd.Wait()
 	}()
-	r := &serverRig{t: t, dir: filepath.Join(home, ".gemini", "antigravity", "conversations"), kill: func() { _ = cmd.Process.Kill(); <-ended }}
+	r := &serverRig{t: t, dir: filepath.Join(home, ".gemini", "antigravity", "conversations"), kill: func() {
+		_ = cmd.Process.Kill()
+		await.Receive(t, ended, "the end of the stand-in")
+	}}
 	t.Cleanup(r.kill)
-	select {
-	case port := <-ports:
-		r.Client = lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port, CSRF: perigee.NewSecret(token)})})
-	case <-ended:
-		t.Fatal("the stand-in ended")
-	case <-time.After(time.Minute):
-		t.Fatal("the stand-in named no port")
-	}
+	port := await.Receive(t, ports, "the port of the stand-in")
+	r.Client = lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port, CSRF: perigee.NewSecret(token)})})
 	r.ready()
 	return r
 }
@@ -101,13 +99,7 @@ func startServer(t *testing.T, home, settings string) *serverRig {
 // ready waits until the stand-in knows its models.
 func (r *serverRig) ready() {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if err := r.Ready(r.t.Context(), true); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			r.t.Fatal(err)
-		}
-	}
+	await.Until(r.t, "the stand-in is ready", func() bool { return r.Ready(r.t.Context(), true) == nil })
 	models, err := r.Models(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)

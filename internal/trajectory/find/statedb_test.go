@@ -13,6 +13,7 @@ import (
 
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // files are the names and contents of a directory.
@@ -177,6 +178,7 @@ func TestLargeStateDatabase(t *testing.T) {
 }
 
 // The editor writes all the time; each listing is one of some moment.
+// Real time: the pauses of the writer leave room for readers.
 func TestStateDatabaseWhileItIsWritten(t *testing.T) {
 	perigeetest.Slow(t)
 	for _, journal := range []string{"WAL", "DELETE"} {
@@ -216,7 +218,7 @@ func TestStateDatabaseWhileItIsWritten(t *testing.T) {
 			}
 		}
 		close(stop)
-		if err := <-stopped; err != nil {
+		if err := await.Receive(t, stopped, "the end of the writer"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Summaries(t.Context()); err != nil {
