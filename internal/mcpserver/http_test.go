@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"perigee"
 	"perigee/internal/ask"
+	"perigee/internal/perigeetest/await"
 )
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
@@ -277,16 +279,10 @@ func TestCancellationReachesTheAsk(t *testing.T) {
 		return untilCancelled(cancelled)(ctx, r, p)
 	}}
 	h := overHTTP(t, newServer(t, Options{Backend: b}))
-	wait := func(t *testing.T, at time.Time) {
+	wait := func(t *testing.T) {
 		t.Helper()
-		select {
-		case err := <-cancelled:
-			t.Logf("cancelled after %v: %v", time.Since(at), err)
-			if errors.Is(err, ask.ErrTimeout) {
-				t.Errorf("the cause is %v", err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("the ask was not cancelled within a minute")
+		if err := await.Receive(t, cancelled, "the end of the ask"); errors.Is(err, ask.ErrTimeout) {
+			t.Errorf("the cause is %v", err)
 		}
 	}
 	t.Run("notification", func(t *testing.T) {
@@ -302,20 +298,18 @@ func TestCancellationReachesTheAsk(t *testing.T) {
 				}
 			}
 		}()
-		<-started
-		at := time.Now()
+		await.Receive(t, started, "the ask")
 		h.request(t, soon(t), "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, "Mcp-Session-Id", id)
-		wait(t, at)
+		wait(t)
 	})
 	t.Run("end of the session", func(t *testing.T) {
 		id := h.open(t)
 		r := h.request(t, soon(t), "POST", askLine(5, "work"), "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25")
-		<-started
-		at := time.Now()
+		await.Receive(t, started, "the ask")
 		if d := h.request(t, soon(t), "DELETE", "", "Mcp-Session-Id", id); d.StatusCode != 204 {
 			t.Errorf("DELETE: %d", d.StatusCode)
 		}
-		wait(t, at)
+		wait(t)
 		r.Body.Close()
 		if d := h.request(t, soon(t), "POST", ping, "Mcp-Session-Id", id); d.StatusCode != 404 {
 			t.Errorf("after DELETE: %d", d.StatusCode)
@@ -336,19 +330,21 @@ func TestCancellationReachesTheAsk(t *testing.T) {
 				response.Body.Close()
 			}
 		}()
-		<-started
-		at := time.Now()
+		await.Receive(t, started, "the ask")
 		cancel()
-		wait(t, at)
-		<-done
+		wait(t)
+		await.Receive(t, done, "the end of the request")
 	})
 }
 
 // TestResumption cuts the connection of a call, and fetches its result with the id of the last event.
 func TestResumption(t *testing.T) {
 	proceed := make(chan struct{})
-	b := &backendRig{answer: func(_ context.Context, _ ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
-		<-proceed
+	b := &backendRig{answer: func(ctx context.Context, _ ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+		select {
+		case <-proceed:
+		case <-ctx.Done():
+		}
 		return ask.Answer{Text: "late", Status: ask.Done, Source: "ide", Conversation: "c"}, nil
 	}}
 	h := overHTTP(t, newServer(t, Options{Backend: b}))
@@ -393,27 +389,34 @@ func (w *web) count() int {
 }
 
 func TestIdleSessionsEnd(t *testing.T) {
-	s := newServer(t, Options{})
-	s.web.idle = 50 * time.Millisecond
-	h := overHTTP(t, s)
-	// An open stream keeps a session.
-	kept := h.open(t)
-	stream := h.request(t, soon(t), "GET", "", "Mcp-Session-Id", kept)
-	if stream.StatusCode != 200 {
-		t.Fatalf("status %d", stream.StatusCode)
-	}
-	id := h.open(t)
-	for deadline := time.Now().Add(time.Minute); s.web.count() > 1; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the session has not ended within a minute")
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		h := overPipes(t, s)
+		// An open stream keeps a session.
+		kept := h.open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream := h.request(t, ctx, "GET", "", "Mcp-Session-Id", kept)
+		if stream.StatusCode != 200 {
+			t.Fatalf("status %d", stream.StatusCode)
 		}
-	}
-	if r := h.request(t, soon(t), "POST", ping, "Mcp-Session-Id", id); r.StatusCode != 404 {
-		t.Errorf("status %d", r.StatusCode)
-	}
-	if r := h.request(t, soon(t), "POST", ping, "Mcp-Session-Id", kept); r.StatusCode != 200 {
-		t.Errorf("status %d", r.StatusCode)
-	}
+		go func() { _, _ = io.Copy(io.Discard, stream.Body) }() // which has comments
+		id := h.open(t)
+		time.Sleep(idleSession - time.Second)
+		if got := s.web.count(); got != 2 {
+			t.Errorf("%d sessions before the time", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := s.web.count(); got != 1 {
+			t.Errorf("%d sessions after the time", got)
+		}
+		if r := h.request(t, soon(t), "POST", ping, "Mcp-Session-Id", id); r.StatusCode != 404 {
+			t.Errorf("status %d", r.StatusCode)
+		}
+		if r := h.request(t, soon(t), "POST", ping, "Mcp-Session-Id", kept); r.StatusCode != 200 {
+			t.Errorf("status %d", r.StatusCode)
+		}
+	})
 }
 
 func TestTheNumberOfSessionsIsBounded(t *testing.T) {
@@ -476,17 +479,16 @@ func TestRequestsThatOpenNoSessionLeaveNone(t *testing.T) {
 		h.refused(t, "GET", "", nil)
 		h.refused(t, "POST", strings.Replace(initialize, `"2025-11-25"`, "5", 1), nil)
 	}
-	for deadline := time.Now().Add(time.Minute); s.web.count() > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sessions", s.web.count())
-		}
-	}
+	await.Until(t, "the end of all sessions", func() bool { return s.web.count() == 0 })
 }
 
 func TestStreamsAreKeptAlive(t *testing.T) {
 	proceed := make(chan struct{})
-	b := &backendRig{answer: func(context.Context, ask.Request, func(ask.Progress)) (ask.Answer, error) {
-		<-proceed
+	b := &backendRig{answer: func(ctx context.Context, _ ask.Request, _ func(ask.Progress)) (ask.Answer, error) {
+		select {
+		case <-proceed:
+		case <-ctx.Done():
+		}
 		return ask.Answer{Text: "done", Status: ask.Done, Source: "ide"}, nil
 	}}
 	s := newServer(t, Options{Backend: b})
@@ -522,11 +524,11 @@ func TestCloseEndsSessionsAndCalls(t *testing.T) {
 	id := h.open(t)
 	h.request(t, soon(t), "POST", askLine(5, "work"), "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25")
 	stream := h.request(t, soon(t), "GET", "", "Mcp-Session-Id", id)
-	<-started
+	await.Receive(t, started, "the ask")
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-cancelled
+	await.Receive(t, cancelled, "the end of the ask")
 	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
 		t.Errorf("the stream of the session: %v", err)
 	}

@@ -3,15 +3,14 @@ package mcpserver
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee/internal/ask"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestManyAsks makes a thousand asks, twenty at a time. Each gets its own answer and its own progress.
@@ -30,7 +29,6 @@ func TestManyAsks(t *testing.T) {
 		seen[r.Params.ProgressToken] = append(seen[r.Params.ProgressToken], r.Params.Message)
 	}}
 	for name, c := range map[string]*mcp.ClientSession{"stdio": pipes(t, s, options, nil), "http": overHTTP(t, s).connect(t, "team", options)} {
-		var took []time.Duration
 		var all sync.WaitGroup
 		for worker := range 20 {
 			all.Go(func() {
@@ -38,21 +36,15 @@ func TestManyAsks(t *testing.T) {
 					prompt := fmt.Sprintf("%s-%d-%d", name, worker, i)
 					params := &mcp.CallToolParams{Name: "ask_antigravity", Arguments: map[string]any{"prompt": prompt}}
 					params.SetProgressToken(prompt)
-					at := time.Now()
 					r, err := c.CallTool(soon(t), params)
 					if err != nil || r.IsError || r.Content[0].(*mcp.TextContent).Text != "a:"+prompt {
 						t.Errorf("%s: %v, %+v", prompt, err, r)
 						return
 					}
-					mu.Lock()
-					took = append(took, time.Since(at))
-					mu.Unlock()
 				}
 			})
 		}
-		all.Wait()
-		slices.Sort(took)
-		t.Logf("%s: %d asks, 20 at a time, p50 %v, p99 %v", name, len(took), took[len(took)/2], took[len(took)*99/100])
+		await.Return(t, all.Wait, "all asks")
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -15,6 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
+	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,7 +120,7 @@ func pipes(t *testing.T, s *Server, o *mcp.ClientOptions, prepare func(*mcp.Clie
 	t.Cleanup(func() {
 		session.Close()
 		fromClient.Close()
-		if err := <-served; err != nil {
+		if err := await.Receive(t, served, "the end of ServeStdio"); err != nil {
 			t.Errorf("ServeStdio: %v", err)
 		}
 		toServer.Close()
@@ -134,7 +136,26 @@ type httpRig struct {
 
 func overHTTP(t *testing.T, s *Server) *httpRig {
 	t.Helper()
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := unstarted(t, s)
+	h.Start()
+	return h
+}
+
+// overPipes is overHTTP in a bubble.
+func overPipes(t *testing.T, s *Server) *httpRig {
+	t.Helper()
+	h, pipes := unstarted(t, s), perigeetest.NewPipes()
+	_ = h.Listener.Close()
+	h.Listener = pipes
+	h.Start()
+	h.Client().Transport = &http.Transport{DialContext: pipes.Dial}
+	t.Cleanup(h.Client().CloseIdleConnections)
+	return h
+}
+
+func unstarted(t *testing.T, s *Server) *httpRig {
+	t.Helper()
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Caller{Key: r.Header.Get("Key"), Trusted: r.Header.Get("Trusted") != ""}
 		s.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), c)))
 	}))

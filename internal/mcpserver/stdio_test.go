@@ -10,10 +10,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/ask"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A rawRig speaks to a server line by line.
@@ -74,32 +75,18 @@ type reply struct {
 
 func (r *rawRig) receive() reply {
 	r.t.Helper()
-	select {
-	case line, ok := <-r.lines:
-		if !ok {
-			r.t.Fatal("the output has ended")
-		}
-		var m reply
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			r.t.Fatalf("%v in %q", err, line)
-		}
-		return m
-	case <-time.After(time.Minute):
-		r.t.Fatal("no message within a minute")
+	line := await.Receive(r.t, r.lines, "a message")
+	var m reply
+	if err := json.Unmarshal([]byte(line), &m); err != nil { // empty: the output has ended
+		r.t.Fatalf("%v in %q", err, line)
 	}
-	return reply{}
+	return m
 }
 
 func (r *rawRig) end() error {
 	r.t.Helper()
 	r.in.Close()
-	select {
-	case err := <-r.served:
-		return err
-	case <-time.After(time.Minute):
-		r.t.Fatal("ServeStdio has not returned within a minute")
-	}
-	return nil
+	return await.Receive(r.t, r.served, "the end of ServeStdio")
 }
 
 func (r *rawRig) initialize(version string) {
@@ -199,7 +186,7 @@ func TestBatchesOfTheOldProtocol(t *testing.T) {
 	r := raw(t, newServer(t, Options{}), context.Background())
 	r.initialize("2025-03-26")
 	r.send(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/unknown"},{"jsonrpc":"2.0","id":2,"method":"tools/list"}]`)
-	line := <-r.lines
+	line := await.Receive(t, r.lines, "the answers")
 	var answers []reply
 	if err := json.Unmarshal([]byte(line), &answers); err != nil || len(answers) != 2 {
 		t.Fatalf("%v in %q", err, line)
@@ -249,13 +236,11 @@ func TestACancelledCallGetsNoAnswer(t *testing.T) {
 	r := raw(t, newServer(t, Options{Backend: b}), context.Background())
 	r.initialize("2025-11-25")
 	r.send(askLine(5, "work"))
-	<-started
-	at := time.Now()
+	await.Receive(t, started, "the ask")
 	r.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5,"reason":"no longer needed"}}`)
-	if err := <-cancelled; errors.Is(err, ask.ErrTimeout) {
+	if err := await.Receive(t, cancelled, "the end of the ask"); errors.Is(err, ask.ErrTimeout) {
 		t.Errorf("the cause is %v", err)
 	}
-	t.Logf("cancelled after %v", time.Since(at))
 	r.send(ping)
 	if m := r.receive(); m.ID != 1.0 {
 		t.Errorf("got %+v", m)
@@ -278,11 +263,11 @@ func TestEndOfInputCancelsOpenCalls(t *testing.T) {
 	r := raw(t, newServer(t, Options{Backend: b}), context.Background())
 	r.initialize("2025-11-25")
 	r.send(askLine(5, "work"))
-	<-started
+	await.Receive(t, started, "the ask")
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
-	if err := <-cancelled; err != errSessionEnded {
+	if err := await.Receive(t, cancelled, "the end of the ask"); err != errSessionEnded {
 		t.Errorf("the cause is %v", err)
 	}
 }
@@ -325,42 +310,35 @@ func TestServeStdioEndsWithItsContext(t *testing.T) {
 	r := raw(t, newServer(t, Options{Backend: b}), ctx)
 	r.initialize("2025-11-25")
 	r.send(askLine(5, "work"))
-	<-started
+	await.Receive(t, started, "the ask")
 	cancel()
-	select {
-	case err := <-r.served:
-		if err != context.Canceled {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("ServeStdio has not returned within a minute")
+	if err := await.Receive(t, r.served, "the end of ServeStdio"); err != context.Canceled {
+		t.Errorf("got %v", err)
 	}
-	<-cancelled
+	await.Receive(t, cancelled, "the end of the ask")
 }
 
 // A client that does not read what it is answered does not keep the process from ending.
 func TestStdioEndsWhileTheClientDoesNotRead(t *testing.T) {
-	perigeetest.Slow(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	toServer, in := io.Pipe()
-	out, fromServer := io.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- newServer(t, Options{}).ServeStdio(ctx, toServer, fromServer) }()
-	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // the rest of the line is being written
-		t.Fatal(err)
-	}
-	cancel()
-	select {
-	case err := <-served:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		toServer, in := io.Pipe()
+		out, fromServer := io.Pipe()
+		served := make(chan error, 1)
+		s := newServer(t, Options{})
+		go func() { served <- s.ServeStdio(ctx, toServer, fromServer) }()
+		if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+			t.Fatal(err)
 		}
-	case <-soon(t).Done():
-		t.Error("it did not end")
-	}
-	out.Close()
-	in.Close()
+		if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // the rest of the line is being written
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		cancel()
+		if err := <-served; !errors.Is(err, context.Canceled) || time.Since(begun) > stuck {
+			t.Errorf("it ended with %v after %v", err, time.Since(begun))
+		}
+		out.Close()
+		in.Close()
+	})
 }

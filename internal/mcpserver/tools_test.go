@@ -18,6 +18,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/filetool"
+	"perigee/internal/perigeetest/await"
 )
 
 // filesIn returns file tools for a directory of the test, and the directory.
@@ -422,7 +423,10 @@ func TestCallsAtOnceAreBounded(t *testing.T) {
 	b := &backendRig{answer: func(ctx context.Context, r ask.Request, _ func(ask.Progress)) (ask.Answer, error) {
 		if r.Prompt == "wait" {
 			started <- struct{}{}
-			<-proceed
+			select {
+			case <-proceed:
+			case <-ctx.Done():
+			}
 		}
 		return ask.Answer{Text: r.Prompt, Status: ask.Done}, nil
 	}}
@@ -437,13 +441,13 @@ func TestCallsAtOnceAreBounded(t *testing.T) {
 		})
 	}
 	for range maxCalls {
-		<-started
+		await.Receive(t, started, "a call")
 	}
 	if r := callTool(t, c, "ask_antigravity", map[string]any{"prompt": "more"}, nil); !r.IsError || !strings.Contains(textOf(t, r), "32 calls") {
 		t.Errorf("got %q", textOf(t, r))
 	}
 	close(proceed)
-	calls.Wait()
+	await.Return(t, calls.Wait, "all calls")
 	if r := callTool(t, c, "ask_antigravity", map[string]any{"prompt": "more"}, nil); r.IsError {
 		t.Errorf("got %q", textOf(t, r))
 	}
