@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/accounts"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 )
 
 // A service that follows accounts learns of new access tokens and of what the owner changes.
@@ -32,7 +33,7 @@ func TestAccountFeedReportsTokensAndChanges(t *testing.T) {
 		{Upstream: "gravity", Email: "ada@example.com", Kind: accounts.Refreshed},
 		{Upstream: "gravity", Email: "bob@example.com", Kind: accounts.Updated},
 	} {
-		until(t, string(want.Kind)+" "+want.Email, func() bool {
+		await.Until(t, string(want.Kind)+" "+want.Email, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return seen[want] > 0

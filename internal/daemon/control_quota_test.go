@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestQuotaOfThoseInUse(t *testing.T) {
@@ -49,7 +50,7 @@ func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 			t.Fatalf("got %d: %s", status, body)
 		}
 	}
-	until(t, "the quota was looked at", func() bool { return w.times(":retrieveUserQuota") == 1 })
+	await.Until(t, "the quota was looked at", func() bool { return w.times(":retrieveUserQuota") == 1 })
 	clock.advance(4 * time.Minute)
 	w.call()
 	clock.advance(2 * time.Minute)
@@ -57,7 +58,7 @@ func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 		t.Errorf("the provider was asked %d times within five minutes", looks())
 	}
 	w.call()
-	until(t, "the quota was looked at again", func() bool { return w.times(":retrieveUserQuota") == 2 })
+	await.Until(t, "the quota was looked at again", func() bool { return w.times(":retrieveUserQuota") == 2 })
 	for _, call := range w.provider.Calls() {
 		if call.Account == "bob@example.com" {
 			t.Errorf("bob was asked about without being used: %s", call.Path)

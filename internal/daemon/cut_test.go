@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestAnswerCutAtEveryByte has the provider break off its answer after each byte in turn: with a reset, short of the length that it
@@ -101,7 +102,7 @@ func (p *cuttingProvider) cut(g *gateway, d cutDialect, after int, how cutHow) (
 	p.mu.Lock()
 	p.answer, p.after, p.how = d.provides, after, how
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL()+d.path, strings.NewReader(d.body))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // TestFramingTricks sends requests whose length, host or form is ambiguous, each with a second request where another reading of the
@@ -65,7 +67,7 @@ func TestTraceEchoesNothing(t *testing.T) {
 // speak sends bytes and returns all that comes back until the server closes the connection, or has nothing more to say.
 func speak(t *testing.T, address, text string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, patience)
+	conn, err := net.DialTimeout("tcp", address, await.Limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func speak(t *testing.T, address, text string) string {
 		t.Fatal(err)
 	}
 	_ = conn.(*net.TCPConn).CloseWrite()
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(await.Limit))
 	said, err := io.ReadAll(conn)
 	if err != nil && len(said) == 0 {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
 )
 
@@ -57,7 +58,7 @@ func launch(ctx context.Context, src config.Sources, change func(*daemon.Options
 
 // Stop lets open calls finish and reads what was recorded.
 func (g *gateway) Stop(ctx context.Context) ([]perigee.Call, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	g.Daemon.Stop(ctx)
 	return recorded(ctx, g.cfg.DataDir)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // dialTLS opens a connection for a protocol of ALPN.
@@ -21,7 +23,7 @@ func dialTLS(t *testing.T, g *gateway, transport *http.Transport, protocol strin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -137,7 +139,7 @@ func TestHeadsAreRefusedThroughTLS(t *testing.T) {
 			refused <- string(answer)
 		}()
 	}
-	answer := wait(t, refused, "a connection to be refused")
+	answer := await.Receive(t, refused, "a connection to be refused")
 	if !strings.HasPrefix(answer, "HTTP/1.1 503 ") || !strings.Contains(answer, "X-Perigee-Class: capacity") || strings.Contains(answer, "400 Bad Request") {
 		t.Errorf("refused with %q", answer)
 	}

@@ -18,6 +18,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -84,19 +85,19 @@ func TestFailoverAfterAReloadFindsTheUpstreamOpen(t *testing.T) {
 		stepped(first, &steppedUpstream{name: "second", history: h}, &steppedUpstream{name: "third", history: h}))
 	answered := make(chan int, 1)
 	go func() { answered <- status(t, g, "generateContent", "") }()
-	wait(t, first.asked, "the first upstream to be asked")
+	await.Receive(t, first.asked, "the first upstream to be asked")
 	write(children("third"))
 	book.line(t, "configuration reloaded")
-	until(t, "both are draining", func() bool {
+	await.Until(t, "both are draining", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return slices.Contains(h.list, "first draining") && slices.Contains(h.list, "second draining")
 	})
 	close(first.goOn)
-	if got := wait(t, answered, "an answer"); got != http.StatusOK {
+	if got := await.Receive(t, answered, "an answer"); got != http.StatusOK {
 		t.Errorf("got status %d", got)
 	}
-	until(t, "both are closed", func() bool {
+	await.Until(t, "both are closed", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return slices.Contains(h.list, "first closed") && slices.Contains(h.list, "second closed")
@@ -143,7 +144,7 @@ func TestStoppingTwiceEndsUpstreamsAndServicesOnce(t *testing.T) {
 		o.Services = []daemon.Service{steppedService{h}}
 	})
 	for range 2 {
-		wait(t, stopping(t.Context(), g), "the daemon to stop")
+		await.Receive(t, stopping(t.Context(), g), "the daemon to stop")
 	}
 	h.wants(t, "one started", "service started", "service draining", "service closed", "one draining", "one closed")
 }
@@ -221,11 +222,11 @@ func TestCallGetsAnAccessTokenAfterAReload(t *testing.T) {
 		r, err := askIn(context.Background(), g.URL(), &dialectRigs[1], false, "gemini-3-flash", "hello [[text: the answer is here]]")
 		answered <- result{r, err}
 	}()
-	wait(t, transport.asked, "the provider to be asked")
+	await.Receive(t, transport.asked, "the provider to be asked")
 	write("max_wait: 2s")
 	book.line(t, "configuration reloaded")
 	close(transport.goOn)
-	if got := wait(t, answered, "an answer"); got.err != nil || !got.reply.answered() {
+	if got := await.Receive(t, answered, "an answer"); got.err != nil || !got.reply.answered() {
 		t.Errorf("got %v, %v", got.reply, got.err)
 	}
 }

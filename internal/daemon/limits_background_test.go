@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // background asks for a response that is made in the background, and returns its id.
@@ -56,11 +57,11 @@ func TestBackgroundCountsForConcurrency(t *testing.T) {
 		t.Errorf("a stream beside them: %d", got)
 	}
 	for range 2 {
-		wait(t, begun, "the provider to be asked")
+		await.Receive(t, begun, "the provider to be asked")
 	}
-	until(t, "only these two are open", func() bool { return g.Active() == 2 }) // the refused ones may still be ending
+	await.Until(t, "only these two are open", func() bool { return g.Active() == 2 }) // the refused ones may still be ending
 	close(goOn)
-	until(t, "the places are free again", func() bool {
+	await.Until(t, "the places are free again", func() bool {
 		one, _ := background(t, g, "secret-a")
 		return one == http.StatusOK
 	})
@@ -74,9 +75,9 @@ func TestStopLetsBackgroundResponsesFinish(t *testing.T) {
 	if got, _ := background(t, g, ""); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}
-	wait(t, begun, "the provider to be asked")
+	await.Receive(t, begun, "the provider to be asked")
 	stopped := stopping(context.Background(), g)
-	until(t, "the port is closed", func() bool {
+	await.Until(t, "the port is closed", func() bool {
 		resp, err := client.Get(g.URL() + "/health")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -89,7 +90,7 @@ func TestStopLetsBackgroundResponsesFinish(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	if c := g.ended(t, perigee.OutcomeDone); c.Usage.Output != 3 {
 		t.Errorf("recorded with %+v", c.Usage)
 	}

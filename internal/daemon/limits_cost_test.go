@@ -11,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A key that has spent its dollars of the day is refused until midnight UTC. What other keys, other days and models without a price
@@ -45,7 +46,7 @@ func TestCostPerDay(t *testing.T) {
 	if after := refused(t, g, "secret-two", perigee.ClassExhausted); after != "52387" {
 		t.Errorf("Retry-After is %s", after)
 	}
-	until(t, "the call has been counted", func() bool {
+	await.Until(t, "the call has been counted", func() bool {
 		clock.Advance(3 * time.Second) // what was read before is not believed any more
 		return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests
 	})
@@ -71,7 +72,7 @@ func TestPricesAreReloaded(t *testing.T) {
 	}
 	cost := func(want string) {
 		t.Helper()
-		until(t, "the usage has "+want, func() bool {
+		await.Until(t, "the usage has "+want, func() bool {
 			_, usage := request(t, g, http.MethodGet, "/v1/usage?by=model", "secret-one", "")
 			_, calls := request(t, g, http.MethodGet, "/v1/traces", strings.TrimSpace(string(token)), "")
 			return strings.Contains(usage, want) && strings.Contains(calls, want)
@@ -81,7 +82,7 @@ func TestPricesAreReloaded(t *testing.T) {
 	write(text + "prices: [{model: gemini-*, input: 1000000, output: 0}]\n")
 	log.line(t, "configuration reloaded", "prices")
 	cost(`"cost_usd":2,`) // a dollar for each token of input
-	until(t, "the new price counts", func() bool { return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests })
+	await.Until(t, "the new price counts", func() bool { return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests })
 	refused(t, g, "secret-one", perigee.ClassExhausted)
 }
 

@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -112,9 +113,9 @@ func TestAbandonedEmbeddingsCount(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, asked, "the provider to be asked")
+	await.Receive(t, asked, "the provider to be asked")
 	_ = conn.Close()
-	wait(t, gone, "the provider to notice")
+	await.Receive(t, gone, "the provider to notice")
 	if c := g.ended(t, perigee.OutcomeCanceled); c.Usage.Input != 30 {
 		t.Errorf("recorded with %+v", c.Usage)
 	}

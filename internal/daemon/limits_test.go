@@ -13,6 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
 )
 
@@ -45,7 +46,7 @@ func TestConcurrencyOfAll(t *testing.T) {
 	close(stage.goOn)
 	rest(t, one)
 	rest(t, two)
-	until(t, "there is room again", func() bool { return status(t, g, streaming, "") == http.StatusOK })
+	await.Until(t, "there is room again", func() bool { return status(t, g, streaming, "") == http.StatusOK })
 }
 
 func TestConcurrencyOfAKey(t *testing.T) {
@@ -58,7 +59,7 @@ func TestConcurrencyOfAKey(t *testing.T) {
 	close(stage.goOn)
 	rest(t, first)
 	rest(t, other)
-	until(t, "the key has room again", func() bool { return status(t, g, streaming, "secret-one") == http.StatusOK })
+	await.Until(t, "the key has room again", func() bool { return status(t, g, streaming, "secret-one") == http.StatusOK })
 }
 
 func TestTokensPerDay(t *testing.T) {
@@ -80,7 +81,7 @@ func TestTokensPerDay(t *testing.T) {
 	if after := refused(t, g, "secret-two", perigee.ClassExhausted); after != "52387" {
 		t.Errorf("Retry-After is %s", after)
 	}
-	until(t, "the call has been counted", func() bool {
+	await.Until(t, "the call has been counted", func() bool {
 		clock.Advance(3 * time.Second) // what was read before is not believed any more
 		return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests
 	})
@@ -97,9 +98,9 @@ func TestAbandonedStreamsCountForTokensPerDay(t *testing.T) {
 	g := start(t, stage.config("keys: [{name: one, secret: secret-one, tokens_per_day: 20}]\n"), nil)
 	for range 2 {
 		_ = openStream(t, g, "secret-one").Body.Close()
-		wait(t, stage.gone, "the provider to notice")
+		await.Receive(t, stage.gone, "the provider to notice")
 	}
-	until(t, "both calls have been counted", func() bool { return g.Active() == 0 })
+	await.Until(t, "both calls have been counted", func() bool { return g.Active() == 0 })
 	refused(t, g, "secret-one", perigee.ClassExhausted)
 	_, usage := request(t, g, http.MethodGet, "/v1/usage?by=key", "secret-one", "")
 	if !strings.Contains(usage, `"input_tokens":20,`) {
@@ -128,7 +129,7 @@ func TestTokensPerDayWhileNothingCanBeStored(t *testing.T) {
 	}
 	defer func() { _ = tx.Rollback() }()
 	calls := 0
-	until(t, "the tokens of the day are spent", func() bool {
+	await.Until(t, "the tokens of the day are spent", func() bool {
 		calls++
 		return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests
 	})
@@ -181,7 +182,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 		})
 	}
 	for range many {
-		wait(t, stage.begun, "all streams to be open at once")
+		await.Receive(t, stage.begun, "all streams to be open at once")
 	}
 	close(stage.goOn)
 	all.Wait()

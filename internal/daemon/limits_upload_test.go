@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // dial connects to a daemon until the test ends.
@@ -22,7 +23,7 @@ func dial(t *testing.T, g *gateway) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	return conn
 }
 

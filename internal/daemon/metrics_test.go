@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -40,7 +41,7 @@ func getMetrics(t *testing.T, g *gateway, authorization string) (status int, bod
 // awaitMetrics scrapes until all lines are there. A call is counted when it is recorded, which is after its answer.
 func awaitMetrics(t *testing.T, g *gateway, authorization string, lines ...string) {
 	t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(await.Limit); ; time.Sleep(10 * time.Millisecond) {
 		status, body := getMetrics(t, g, authorization)
 		if status != http.StatusOK {
 			t.Fatalf("%d: %s", status, body)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 )
 
 // dialRaw opens a connection to the gateway and writes a text.
@@ -24,7 +25,7 @@ func dialRaw(t *testing.T, g *gateway, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.WriteString(conn, text) }() // the gateway may close the connection meanwhile
@@ -83,13 +84,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 	_ = open[0].Close()
 	var idle net.Conn
 	var idleReader *bufio.Reader
-	until(t, "a place to become free", func() bool {
+	await.Until(t, "a place to become free", func() bool {
 		idle = dialRaw(t, g, healthCall)
 		idleReader = bufio.NewReader(idle)
 		resp, _ := readRaw(t, idleReader)
 		return resp.StatusCode == http.StatusOK
 	})
-	until(t, "the idle connection to make place", func() bool {
+	await.Until(t, "the idle connection to make place", func() bool {
 		resp, _ := readRaw(t, bufio.NewReader(dialRaw(t, g, healthCall)))
 		return resp.StatusCode == http.StatusOK
 	})
@@ -145,7 +146,7 @@ func TestHeadsAreBoundedTogether(t *testing.T) {
 		}()
 	}
 	for range 60 { // 36 of 56 KiB fit
-		if answer := wait(t, closed, "a connection to be refused"); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 503 ") {
+		if answer := await.Receive(t, closed, "a connection to be refused"); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 503 ") {
 			t.Errorf("refused with %q", answer)
 		}
 	}

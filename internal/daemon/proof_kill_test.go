@@ -21,6 +21,7 @@ import (
 
 	"perigee"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
 	"perigee/internal/vault"
 )
@@ -128,7 +129,7 @@ func (l *killLoop) live() {
 	for i := range 3 {
 		workers.Go(func() { l.converse(ctx, c.url, i) })
 	}
-	wait(l.t, l.reached, "something to happen")
+	await.Receive(l.t, l.reached, "something to happen")
 	c.kill(l.t)
 	l.provider.shutOff(true)
 	cancel()
@@ -398,7 +399,7 @@ func (o *owner) do(ctx context.Context, method, path, body string) (status int, 
 
 // doChanged makes a request that the caller has a last look at.
 func (o *owner) doChanged(ctx context.Context, method, path, body string, change func(*http.Request)) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, o.base+path, bytes.NewReader([]byte(body)))
 	if err != nil {

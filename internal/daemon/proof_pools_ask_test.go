@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A dialectRig is a dialect in which a question is asked, whole or streamed.
@@ -92,7 +94,7 @@ type reply struct {
 }
 
 // patient is for calls that wait for other calls on purpose.
-var patient = &http.Client{Transport: client.Transport, Timeout: 3 * patience}
+var patient = &http.Client{Transport: client.Transport, Timeout: 3 * await.Limit}
 
 // askIn asks a question.
 func askIn(ctx context.Context, base string, d *dialectRig, stream bool, model, text string) (*reply, error) {

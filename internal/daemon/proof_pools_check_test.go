@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -25,7 +26,7 @@ func (c *cell) ask(must bool) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	until(c.t, "the provider is done", func() bool { return c.open.Load() == 0 })
+	await.Until(c.t, "the provider is done", func() bool { return c.open.Load() == 0 })
 	calls := c.provider.Calls()[c.seen:]
 	c.seen += len(calls)
 	slices.SortStableFunc(calls, func(a, b simulator.Call) int { return a.Time.Compare(b.Time) })

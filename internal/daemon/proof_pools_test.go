@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -191,7 +192,7 @@ func (c *cell) quotaRead() {
 	if len(c.emails) < 2 {
 		return
 	}
-	until(c.t, "the quota was read", func() bool {
+	await.Until(c.t, "the quota was read", func() bool {
 		models, done := 0, false
 		for _, call := range c.provider.Calls() {
 			if strings.HasSuffix(call.Path, ":fetchAvailableModels") {

@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -102,7 +103,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	if _, err := login.Wait(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := wait(t, page, "the browser"); err != nil {
+	if err := await.Receive(t, page, "the browser"); err != nil {
 		t.Error(err)
 	}
 	if !proxy.has("sign-in.test"+port, "token") || !proxy.has("sign-in.test"+port, "userinfo") || !proxy.has("gateway.test"+port, "loadCodeAssist") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -91,9 +92,9 @@ func TestQuotaIsAskedForOnceAlsoForClientsThatLeave(t *testing.T) {
 		if _, err := io.WriteString(conn, "GET /v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the request is there and the provider is asked", func() bool { return w.gateway.Active() == 1 && asked.Load() >= 1 })
+		await.Until(t, "the request is there and the provider is asked", func() bool { return w.gateway.Active() == 1 && asked.Load() >= 1 })
 		_ = conn.Close()
-		until(t, "the request is over", func() bool { return w.gateway.Active() == 0 })
+		await.Until(t, "the request is over", func() bool { return w.gateway.Active() == 0 })
 	}
 	if asked.Load() != 1 {
 		t.Errorf("the provider was asked %d times", asked.Load())

@@ -14,6 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -40,7 +41,7 @@ func readiness(t *testing.T, g *gateway) (status int, reasons string) {
 	if (answer.Status == "ready") != (resp.StatusCode == http.StatusOK) || (len(answer.Reasons) == 0) != (resp.StatusCode == http.StatusOK) {
 		t.Errorf("%d with %s", resp.StatusCode, body)
 	}
-	if took := time.Since(begun); took > patience/2 { // far more than it may take; a busy machine is slow
+	if took := time.Since(begun); took > await.Limit/2 { // far more than it may take; a busy machine is slow
 		t.Errorf("it took %v", took)
 	}
 	return resp.StatusCode, strings.Join(answer.Reasons, "; ")
@@ -49,7 +50,7 @@ func readiness(t *testing.T, g *gateway) (status int, reasons string) {
 // wantReady asks until readiness is as wanted.
 func wantReady(t *testing.T, g *gateway, status int, reason string) {
 	t.Helper()
-	until(t, "readiness is "+http.StatusText(status)+" "+reason, func() bool {
+	await.Until(t, "readiness is "+http.StatusText(status)+" "+reason, func() bool {
 		got, reasons := readiness(t, g)
 		return got == status && reasons == reason
 	})
@@ -117,7 +118,7 @@ func TestNotReadyWhileStopping(t *testing.T) {
 	rest(t, open)
 	rest(t, second)
 	cancel() // a second signal
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 }
 
 // A database that takes questions and answers none: readiness says so at once, and nothing waits for it for long.
@@ -131,7 +132,7 @@ func TestDatabaseThatHangs(t *testing.T) {
 	unlock := lockAllTables(t, address)
 	begun := time.Now()
 	wantReady(t, g, http.StatusServiceUnavailable, "the database cannot be used")
-	if took := time.Since(begun); took > patience/2 {
+	if took := time.Since(begun); took > await.Limit/2 {
 		t.Errorf("readiness knew it after %v", took)
 	}
 	begun = time.Now()

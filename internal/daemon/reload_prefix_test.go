@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A changingFile is a configuration file that counts how often its present content was read.
@@ -32,7 +33,7 @@ func (f *changingFile) put(t *testing.T, text string) {
 	f.mu.Lock()
 	f.text, f.reads = text, 0
 	f.mu.Unlock()
-	until(t, "the file has been read", func() bool {
+	await.Until(t, "the file has been read", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.reads >= 10

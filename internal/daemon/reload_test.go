@@ -15,6 +15,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A logbook is a slog.Handler that hands over every line.
@@ -38,7 +39,7 @@ func (b logbook) Handle(_ context.Context, r slog.Record) error {
 func (b logbook) line(t *testing.T, words ...string) string {
 	t.Helper()
 	for {
-		line := wait(t, b, "a line of the log with "+strings.Join(words, ", "))
+		line := await.Receive(t, b, "a line of the log with "+strings.Join(words, ", "))
 		all := true
 		for _, word := range words {
 			all = all && strings.Contains(line, word)
@@ -94,7 +95,7 @@ func TestKeysAndRoutesChangeWithoutRestart(t *testing.T) {
 		"  - {name: second, kind: gemini, url: \"" + second.URL + "\", keys: [studio-key]}\n"
 	g, book, write := follow(t, upstreams+"keys: [{name: old, secret: secret-old}]\n")
 	open := openStream(t, g, "secret-old")
-	wait(t, first.begun, "the first upstream to be asked")
+	await.Receive(t, first.begun, "the first upstream to be asked")
 
 	write(upstreams + "keys: [{name: new, secret: secret-new}]\nmodels: {routes: [{match: \"*\", to: [second]}]}\n")
 	book.line(t, "configuration reloaded")

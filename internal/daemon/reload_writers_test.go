@@ -17,6 +17,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A writer is a way in which programs replace the content of a file.
@@ -181,7 +182,7 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 			if err := w.write(path, content(edition)); err != nil {
 				t.Fatalf("%s: %v", w.name, err)
 			}
-			until(t, w.name+" is in force", func() bool {
+			await.Until(t, w.name+" is in force", func() bool {
 				return status(t, g, streaming, fmt.Sprintf("secret-of-edition-%06d", edition)) == http.StatusOK
 			})
 			if calls.open.Load() > 0 || calls.simulated.Load() > 0 {

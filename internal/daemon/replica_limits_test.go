@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 const limitedKeys = "keys:\n  - {name: one, secret: secret-one, rpm: 4}\n  - {name: two, secret: secret-two, rpm: 4}\n  - {name: free, secret: secret-free}\n"
@@ -104,7 +105,7 @@ func TestKeysAreLimitedWithoutTheDatabase(t *testing.T) {
 	mustStatus(t, g, "secret-two", http.StatusOK)
 	w.set(false)
 	const again = "counted over all replicas again"
-	until(t, "requests are counted together again", func() bool {
+	await.Until(t, "requests are counted together again", func() bool {
 		clock.Advance(10 * time.Second)
 		mustStatus(t, g, "secret-free", http.StatusOK)
 		status(t, g, streaming, "secret-two")

@@ -19,6 +19,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 )
@@ -62,14 +63,14 @@ func TestReplicasShareAccounts(t *testing.T) {
 	a, b := replicaTowers(t, "", nil)
 	a.imports(adaAndBob)
 	a.mustAnswer()
-	until(t, "the other replica has the accounts, too", func() bool {
+	await.Until(t, "the other replica has the accounts, too", func() bool {
 		status, _ := b.call()
 		return status == http.StatusOK
 	})
 	if err := a.control().UseAccount(t.Context(), named("bob@example.com")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the other replica prefers the same account", func() bool {
+	await.Until(t, "the other replica prefers the same account", func() bool {
 		b.mustAnswer()
 		asked := b.asked()
 		return asked[len(asked)-1] == "bob"
@@ -80,7 +81,7 @@ func TestReplicasShareAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.want("ada")
-	until(t, "the other replica does without the one that was removed", func() bool {
+	await.Until(t, "the other replica does without the one that was removed", func() bool {
 		a.mustAnswer()
 		asked := a.asked()
 		return asked[len(asked)-1] == "ada"
@@ -95,7 +96,7 @@ func TestReplicasDoNotRefreshInTurnsForEver(t *testing.T) {
 	a, b := replicaTowers(t, "", &simulator.Script{RotateRefreshTokens: true})
 	a.imports(adaAlone)
 	a.mustAnswer()
-	until(t, "the other replica answers", func() bool {
+	await.Until(t, "the other replica answers", func() bool {
 		status, _ := b.call()
 		return status == http.StatusOK
 	})
@@ -125,7 +126,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	a.imports(adaAndBob)
 	b.want("ada, bob")
 	a.mustAnswer()
-	until(t, "the other replica lets the account rest", func() bool {
+	await.Until(t, "the other replica lets the account rest", func() bool {
 		rows, err := b.control().ExplainAccounts(t.Context(), "gemini-2.5-flash")
 		return err == nil && slices.ContainsFunc(rows, func(r perigee.ChoiceRow) bool { return r.Email == "ada@example.com" && !r.Usable })
 	})
@@ -148,7 +149,7 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 	if body := rest(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, "hello") {
 		t.Errorf("got %d: %s", resp.StatusCode, body)
 	}
-	until(t, "the other replica counts the call", func() bool {
+	await.Until(t, "the other replica counts the call", func() bool {
 		resp, err := client.Get(b.gateway.URL() + "/v1/usage")
 		return err == nil && strings.Contains(rest(t, resp), `"calls":1`)
 	})
@@ -171,14 +172,14 @@ func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 		calls, err := read.Calls(t.Context(), perigee.CallQuery{})
 		return err == nil && len(calls) == 1 && calls[0].Outcome == want
 	}
-	until(t, "the open call is stored", func() bool { return is(perigee.OutcomeOpen) })
+	await.Until(t, "the open call is stored", func() bool { return is(perigee.OutcomeOpen) })
 	start(t, text, nil)
 	if !is(perigee.OutcomeOpen) {
 		t.Error("the second replica cut off the call of the first")
 	}
 	close(stage.goOn)
 	rest(t, resp)
-	until(t, "the call is done", func() bool { return is(perigee.OutcomeDone) })
+	await.Until(t, "the call is done", func() bool { return is(perigee.OutcomeDone) })
 }
 
 func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
@@ -308,7 +309,7 @@ func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 		}
 	}
 	w.set(false)
-	until(t, "all calls are recorded", func() bool {
+	await.Until(t, "all calls are recorded", func() bool {
 		store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: perigee.NewSecret(direct), ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)

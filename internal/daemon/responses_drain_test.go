@@ -7,6 +7,7 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {
@@ -18,7 +19,7 @@ func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {
 	hear(t, busy, "response.output_text.delta")
 	closed := closing(idle)
 	stopped := stopping(context.Background(), g)
-	if code := websocket.CloseStatus(wait(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
+	if code := websocket.CloseStatus(await.Receive(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
 		t.Errorf("the idle one closed with %v", code)
 	}
 	close(stage.goOn)
@@ -26,6 +27,6 @@ func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {
 	if _, _, err := busy.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("the busy one closed with %v", err)
 	}
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	g.ended(t, perigee.OutcomeDone)
 }

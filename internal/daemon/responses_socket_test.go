@@ -14,6 +14,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // openSocket connects as a client of the Responses API does that would rather have a socket.
@@ -23,7 +24,7 @@ func openSocket(t *testing.T, g *gateway, key string) *websocket.Conn {
 	if key != "" {
 		opts.HTTPHeader.Set("Authorization", "Bearer "+key)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, g.URL()+"/v1/responses", opts)
 	if err != nil {
@@ -36,7 +37,7 @@ func openSocket(t *testing.T, g *gateway, key string) *websocket.Conn {
 // say sends a message.
 func say(t *testing.T, conn *websocket.Conn, message string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if err := conn.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func say(t *testing.T, conn *websocket.Conn, message string) {
 // hear reads messages until one of a type, and returns the response in it.
 func hear(t *testing.T, conn *websocket.Conn, kind string) (id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	for {
 		_, data, err := conn.Read(ctx)
@@ -115,7 +116,7 @@ func TestSocketThatIsClosedEndsTheCallUpstream(t *testing.T) {
 	say(t, conn, askOverSocket)
 	hear(t, conn, "response.output_text.delta")
 	_ = conn.CloseNow()
-	wait(t, stage.gone, "the provider to notice")
+	await.Receive(t, stage.gone, "the provider to notice")
 	g.ended(t, perigee.OutcomeCanceled)
 }
 
@@ -127,10 +128,10 @@ func TestStopClosesSockets(t *testing.T) {
 	conn := openSocket(t, g, "")
 	closed := closing(conn)
 	stopped := stopping(context.Background(), g)
-	if code := websocket.CloseStatus(wait(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
+	if code := websocket.CloseStatus(await.Receive(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
 		t.Errorf("closed with %v", code)
 	}
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 }
 
 func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
@@ -150,14 +151,14 @@ func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("closed with %v", err)
 	}
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	g.ended(t, perigee.OutcomeCutOff)
 }
 
 // hearError reads the next message, which has to be an error, and returns its status.
 func hearError(t *testing.T, conn *websocket.Conn) (status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	_, data, err := conn.Read(ctx)
 	if err != nil {
@@ -210,7 +211,7 @@ func TestAnswersOnSocketsCountForConcurrency(t *testing.T) {
 	}
 	close(stage.goOn)
 	hear(t, busy, "response.completed")
-	until(t, "the place is free", func() bool { return status(t, g, streaming, "") == http.StatusOK })
+	await.Until(t, "the place is free", func() bool { return status(t, g, streaming, "") == http.StatusOK })
 	say(t, idle, askOverSocket)
 	hear(t, idle, "response.completed")
 }

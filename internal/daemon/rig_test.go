@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
 	"perigee/internal/sqlstore"
@@ -64,7 +65,7 @@ func startIn(t *testing.T, src config.Sources, change func(*daemon.Options)) *ga
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 		defer cancel()
 		g.Daemon.Stop(ctx) // again, where the test did it: that must do no harm
 	})
@@ -76,7 +77,7 @@ func stopping(ctx context.Context, g *gateway) <-chan struct{} {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, await.Limit)
 		defer cancel()
 		g.Daemon.Stop(ctx)
 	}()

@@ -14,6 +14,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -281,7 +282,7 @@ func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 		}
 	}
 	looks := func() int { return w.times(":fetchAvailableModels") }
-	until(t, "the quota of both accounts was read at their first use", func() bool { return looks() >= 2 })
+	await.Until(t, "the quota of both accounts was read at their first use", func() bool { return looks() >= 2 })
 	w.failing("hello", http.StatusTooManyRequests, perigee.ClassExhausted)
 	for _, passes := range []time.Duration{2 * time.Minute, 0, 30 * time.Second} {
 		before, asked := looks(), len(w.askedOf())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 )
 
 // An echoService sends each line back. It is a whole service: a listener that drains.
@@ -98,7 +99,7 @@ func TestServiceDrainsWhenTheDaemonStops(t *testing.T) {
 		t.Fatal("no echo")
 	}
 	stopped := stopping(context.Background(), g)
-	until(t, "the service takes no connections", func() bool {
+	await.Until(t, "the service takes no connections", func() bool {
 		conn, err := net.Dial("tcp", echo.listener.Addr().String())
 		if err == nil {
 			_ = conn.Close()
@@ -114,7 +115,7 @@ func TestServiceDrainsWhenTheDaemonStops(t *testing.T) {
 	default:
 	}
 	_ = client.conn.Close()
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	select {
 	case err := <-g.Daemon.Failed():
 		t.Errorf("the end of a service is reported as a failure: %v", err)
@@ -132,7 +133,7 @@ func TestServiceIsClosedWhenDrainingTakesTooLong(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wait(t, stopping(ctx, g), "the daemon to stop")
+	await.Receive(t, stopping(ctx, g), "the daemon to stop")
 	if client.echoes("two") {
 		t.Error("the connection outlives the daemon")
 	}

@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-)
 
-// patience bounds every wait of a test. Nothing takes as long unless it is broken, not even on a machine that has other things to do.
-const patience = time.Minute
+	"perigee/internal/perigeetest/await"
+)
 
 const (
 	firstEvent = `{"candidates":[{"content":{"parts":[{"text":"one"}],"role":"model"},"index":0}]}`
@@ -61,35 +59,8 @@ func oneUpstream(url string) string {
 	return "upstreams:\n  - {name: studio, kind: gemini, url: \"" + url + "\", keys: [studio-key]}\n"
 }
 
-// wait receives from c, or fails the test.
-func wait[T any](t *testing.T, c <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("not reached")
-	}
-}
-
-// until waits for something that does not tell when it happens.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	end := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // client keeps no connections, so that none is left when the test ends.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: await.Limit}
 
 const question = `{"contents":[{"parts":[{"text":"Hi"}]}]}`
 

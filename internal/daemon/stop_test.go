@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
 )
 
@@ -19,7 +20,7 @@ func TestClientThatLeavesEndsTheCallUpstream(t *testing.T) {
 	g := start(t, stage.config(""), nil)
 	resp := openStream(t, g, "")
 	_ = resp.Body.Close()
-	wait(t, stage.gone, "the provider to notice")
+	await.Receive(t, stage.gone, "the provider to notice")
 	if c := g.ended(t, perigee.OutcomeCanceled); c.Class != perigee.ClassCanceled {
 		t.Errorf("recorded as %s", c.Class)
 	}
@@ -31,7 +32,7 @@ func TestStopLetsOpenStreamsFinish(t *testing.T) {
 	g := start(t, stage.config(""), nil)
 	resp := openStream(t, g, "")
 	stopped := stopping(context.Background(), g)
-	until(t, "nobody new is let in", func() bool {
+	await.Until(t, "nobody new is let in", func() bool {
 		resp, err := client.Get(g.URL() + "/health")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -47,7 +48,7 @@ func TestStopLetsOpenStreamsFinish(t *testing.T) {
 	if got := rest(t, resp); got != "data: "+lastEvent+"\r\n\r\n" {
 		t.Errorf("the rest of the stream is %q", got)
 	}
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	if c := g.ended(t, perigee.OutcomeDone); c.Usage.Output != 3 {
 		t.Errorf("recorded with %+v", c.Usage)
 	}
@@ -64,8 +65,8 @@ func TestStopCutsOffWhatDoesNotFinish(t *testing.T) {
 	if got := rest(t, resp); !strings.HasPrefix(got, `data: {"error":{"code":503,"message":"perigee is shutting down`) {
 		t.Errorf("the stream ended with %q", got)
 	}
-	wait(t, stage.gone, "the provider to notice")
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stage.gone, "the provider to notice")
+	await.Receive(t, stopped, "the daemon to stop")
 	if c := g.ended(t, perigee.OutcomeCutOff); !strings.Contains(c.Error, "shutting down") {
 		t.Errorf("recorded as %s: %s", c.Class, c.Error)
 	}
@@ -97,7 +98,7 @@ func TestStopDoesNotWaitForLiveViews(t *testing.T) {
 	for lines.Scan() {
 		t.Errorf("a further line: %q", lines.Text())
 	}
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 }
 
 // What a killed daemon left open, the next one marks.
@@ -107,7 +108,7 @@ func TestKilledDaemonLeavesNothingOpen(t *testing.T) {
 	dir := dataDir(t)
 	child := startChild(t, stage.config(""), dir)
 	resp := openStream(t, &gateway{address: child.url}, "")
-	until(t, "the open call is on disk", func() bool {
+	await.Until(t, "the open call is on disk", func() bool {
 		calls, err := recorded(t.Context(), dir)
 		return err == nil && len(calls) == 1 && calls[0].Outcome == perigee.OutcomeOpen
 	})

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A certDir is a directory with a certificate and its key.
@@ -59,7 +60,7 @@ func trusting(cert []byte) *http.Transport {
 func secureGet(t *testing.T, transport *http.Transport, url string) (*http.Response, error) {
 	t.Helper()
 	t.Cleanup(transport.CloseIdleConnections)
-	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get(url)
+	resp, err := (&http.Client{Transport: transport, Timeout: await.Limit}).Get(url)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
@@ -150,7 +151,7 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait(t, provider.begun, "the call to begin")
+	await.Receive(t, provider.begun, "the call to begin")
 
 	// Between the certificate and its key a renewal stops for any time.
 	cert, key := perigeetest.Certificate(t, "second", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))

@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/perigeetest/await"
 )
 
 // helperVariable makes the test program the child process of a childUpstream: it sends back what it is sent until its input ends.
@@ -196,18 +197,18 @@ func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	_, lines := r.begin(t, g)
 	write(children("two", "same"))
 	book.line(t, "configuration reloaded")
-	until(t, "the removed upstream drains", func() bool {
+	await.Until(t, "the removed upstream drains", func() bool {
 		return r.history.has("one started", "same started", "two started", "one draining")
 	})
 	close(r.goOn)
 	r.finish(t, lines)
-	until(t, "it is closed after its last call", func() bool {
+	await.Until(t, "it is closed after its last call", func() bool {
 		return r.history.has("one started", "same started", "two started", "one draining", "one closed")
 	})
 	if got := status(t, g, "generateContent", ""); got != http.StatusOK {
 		t.Errorf("the new upstream answers %d", got)
 	}
-	wait(t, stopping(t.Context(), g), "the daemon to stop")
+	await.Receive(t, stopping(t.Context(), g), "the daemon to stop")
 	r.history.wants(t, "one started", "same started", "two started", "one draining", "one closed",
 		"two draining", "two closed", "same draining", "same closed")
 }
@@ -219,7 +220,7 @@ func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	g := start(t, children("one"), r.change)
 	_, lines := r.begin(t, g)
 	stopped := stopping(context.Background(), g)
-	until(t, "the daemon takes no connections", func() bool {
+	await.Until(t, "the daemon takes no connections", func() bool {
 		resp, err := client.Get(g.URL() + "/health")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -229,7 +230,7 @@ func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	r.history.wants(t, "one started")
 	close(r.goOn)
 	r.finish(t, lines)
-	wait(t, stopped, "the daemon to stop")
+	await.Receive(t, stopped, "the daemon to stop")
 	r.history.wants(t, "one started", "one draining", "one closed")
 }
 
@@ -243,7 +244,7 @@ func TestStopClosesUpstreamsWithOpenCalls(t *testing.T) {
 	book.line(t, "configuration reloaded")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wait(t, stopping(ctx, g), "the daemon to stop")
+	await.Receive(t, stopping(ctx, g), "the daemon to stop")
 	rest, _ := io.ReadAll(resp.Body)
 	if !strings.Contains(string(rest), "shutting down") {
 		t.Errorf("the stream ended with %q", rest)
