@@ -117,7 +117,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer handle.Close()
-	if _, err := handle.ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(adaAlone)}); err != nil {
+	if _, err := handle.ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"}]`)}); err != nil {
 		t.Fatal(err)
 	}
 	if resp := ask(t, g, "generateContent", ""); resp.StatusCode != http.StatusOK {

@@ -89,7 +89,7 @@ func TestReplicasLetRacingCallsOfAKeyThroughOnce(t *testing.T) {
 // Without the database each replica counts what it knows of, and says so once.
 func TestKeysAreLimitedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	w, _, through := newWire(t)
+	w, through := newWire(t, perigeetest.Postgres(t))
 	stage := newStage(t)
 	close(stage.goOn)
 	log, clock := &logRig{}, &perigeetest.Clock{}

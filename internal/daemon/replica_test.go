@@ -222,10 +222,9 @@ type wire struct {
 	open   map[net.Conn]bool
 }
 
-// newWire is the way to an empty database: direct is its address, and through that at the near end of the wire.
-func newWire(t *testing.T) (w *wire, direct, through string) {
+// newWire is the way to a database: direct is its address, and through that at the near end of the wire.
+func newWire(t *testing.T, direct string) (w *wire, through string) {
 	t.Helper()
-	direct = perigeetest.Postgres(t)
 	u, err := url.Parse(direct)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +250,7 @@ func newWire(t *testing.T) (w *wire, direct, through string) {
 		w.set(true)
 		running.Wait()
 	})
-	return w, direct, u.String()
+	return w, u.String()
 }
 
 func (w *wire) carry(near net.Conn) {
@@ -295,7 +294,8 @@ func (w *wire) set(cut bool) {
 
 func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	w, direct, through := newWire(t)
+	direct := perigeetest.Postgres(t)
+	w, through := newWire(t, direct)
 	stage := newStage(t)
 	close(stage.goOn)
 	g := start(t, stage.config(storeConfig(through, newSealKey())), nil)
