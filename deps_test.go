@@ -761,6 +761,17 @@ var rules = []rule{
 		"perigee/internal/upstream/wire",
 	}},
 	{"perigee/internal/testenv", "programs that drive the built binary from outside use it", nil},
+	{"perigee/internal/daemon/daemontest", "what tests of the daemon share", []string{
+		"perigee",
+		"perigee/internal/config",
+		"perigee/internal/daemon",
+		"perigee/internal/perigeetest/await",
+		"perigee/internal/simulator",
+		"perigee/internal/simulator/rules",
+		"perigee/internal/sqlstore",
+		"perigee/internal/vault",
+		"go.uber.org/goleak",
+	}},
 	{"perigee/internal/daemon/keeper", "what a data directory holds, with a daemon and without one", []string{
 		"perigee",
 		"perigee/internal/config",

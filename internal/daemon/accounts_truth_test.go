@@ -8,6 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
@@ -86,12 +87,12 @@ func TestAccountStoppedOutsideOfCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := &clock{at: time.Now()}
-			w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
+			clock := &daemontest.Clock{At: time.Now()}
+			w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.Now })
 			if status, body := w.call(); status != http.StatusOK {
 				t.Fatalf("%d: %s", status, body)
 			}
-			clock.advance(2 * time.Hour)
+			clock.Advance(2 * time.Hour)
 			if err := w.provider.AddFaults(c.fault); err != nil {
 				t.Fatal(err)
 			}
@@ -226,8 +227,8 @@ func TestErrorIsAboutOneCause(t *testing.T) {
 // An account that is known to rest has nothing left, whatever was read before.
 func TestQuotaShowsWhatIsUsedUp(t *testing.T) {
 	t.Parallel()
-	clock := &clock{at: time.Now()}
-	w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.now })
+	clock := &daemontest.Clock{At: time.Now()}
+	w := newAccountRig(t, true, "", adaAlone, func(o *daemon.Options) { o.Now = clock.Now })
 	left := func(model string) (float64, time.Time) {
 		for _, row := range w.quota().Rows {
 			if row.Model == model && row.Pool == "antigravity" {
@@ -240,7 +241,7 @@ func TestQuotaShowsWhatIsUsedUp(t *testing.T) {
 	if now, _ := left("gemini-3-flash"); now != 1 {
 		t.Errorf("%v is left at first", now)
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	fault := simulator.Fault{When: simulator.When{Path: "GenerateContent"}, Do: "quota_exhausted", Delay: simulator.Duration(5 * time.Hour)}
 	if err := w.provider.AddFaults(fault); err != nil {
 		t.Fatal(err)
@@ -249,9 +250,9 @@ func TestQuotaShowsWhatIsUsedUp(t *testing.T) {
 		t.Fatalf("%d: %s", status, body)
 	}
 	for _, passed := range []time.Duration{0, time.Minute} { // as read before, and as the provider says afterwards
-		clock.advance(passed)
+		clock.Advance(passed)
 		now, until := left("gemini-3-flash")
-		if in := until.Sub(clock.now()); now != 0 || in < 4*time.Hour+58*time.Minute || in > 5*time.Hour+time.Minute {
+		if in := until.Sub(clock.Now()); now != 0 || in < 4*time.Hour+58*time.Minute || in > 5*time.Hour+time.Minute {
 			t.Errorf("%v later %v is left until %v", passed, now, in)
 		}
 		if other, _ := left("claude-opus-4-6-thinking"); other != 1 {

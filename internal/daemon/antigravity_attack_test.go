@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -26,7 +27,7 @@ const (
 type providerRig struct {
 	answer func(r *http.Request, body string) (status int, answer string)
 
-	seen logRig // every request of ours, with its headers
+	seen daemontest.Log // every request of ours, with its headers
 }
 
 func (m *providerRig) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,19 +49,19 @@ func (m *providerRig) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // startProviderRig starts a daemon in front of it, with one account.
-func startProviderRig(t *testing.T, m *providerRig, log io.Writer) *gateway {
+func startProviderRig(t *testing.T, m *providerRig, log io.Writer) *daemontest.Gateway {
 	t.Helper()
-	dir := dataDir(t)
-	signIn(t, dir, signedIn(hiddenEmail, "a-project", hiddenRefresh))
-	text := strings.ReplaceAll(gravityConfig("https://gateway.example", "max_wait: 0s"), "secret-of-the-client", hiddenSecret)
-	return startIn(t, sources(text, dir), func(o *daemon.Options) {
+	dir := daemontest.DataDir(t)
+	daemontest.SignIn(t, dir, daemontest.SignedIn(hiddenEmail, "a-project", hiddenRefresh))
+	text := strings.ReplaceAll(daemontest.GravityConfig("https://gateway.example", "max_wait: 0s"), "secret-of-the-client", hiddenSecret)
+	return daemontest.StartIn(t, daemontest.Sources(text, dir), func(o *daemon.Options) {
 		o.Transport = m
 		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 }
 
 // everyDialect asks the same in all dialects, whole and in pieces, and returns all that the client gets to see.
-func everyDialect(t *testing.T, g *gateway) []byte {
+func everyDialect(t *testing.T, g *daemontest.Gateway) []byte {
 	t.Helper()
 	const model = "gemini-3-flash"
 	var seen bytes.Buffer
@@ -82,7 +83,7 @@ func everyDialect(t *testing.T, g *gateway) []byte {
 			for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For", "User-Agent", "Anthropic-Beta", "X-Session-Id", "X-Goog-User-Project", "X-Own"} {
 				req.Header.Set(name, "inbound-"+name)
 			}
-			resp, err := client.Do(req)
+			resp, err := daemontest.Client.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,11 +110,11 @@ func TestIndiscreetGateway(t *testing.T) {
 				}
 				return status, said
 			}}
-			log := &logRig{}
+			log := &daemontest.Log{}
 			g := startProviderRig(t, m, log)
 			told := everyDialect(t, g)
 			g.Daemon.Stop(t.Context())
-			for where, text := range map[string][]byte{"the client": told, "the log": log.bytes()} {
+			for where, text := range map[string][]byte{"the client": told, "the log": log.Bytes()} {
 				for _, secret := range []string{hiddenRefresh, hiddenAccess, hiddenSecret, hiddenEmail} {
 					if secret == hiddenEmail && where == "the log" {
 						continue // it is the owner's own
@@ -123,12 +124,12 @@ func TestIndiscreetGateway(t *testing.T) {
 					}
 				}
 			}
-			seen := m.seen.bytes()
+			seen := m.seen.Bytes()
 			if i := bytes.Index(seen, []byte("inbound-")); i >= 0 {
 				t.Errorf("the gateway has got …%s…", seen[max(0, i-50):min(len(seen), i+50)])
 			}
-			if !bytes.Contains(seen, []byte(hiddenAccess)) || !bytes.Contains(seen, []byte(hiddenSecret)) || len(told) == 0 || len(log.bytes()) == 0 {
-				t.Errorf("%d bytes for the client and %d in the log, after %s: this test looks at nothing", len(told), len(log.bytes()), seen)
+			if !bytes.Contains(seen, []byte(hiddenAccess)) || !bytes.Contains(seen, []byte(hiddenSecret)) || len(told) == 0 || len(log.Bytes()) == 0 {
+				t.Errorf("%d bytes for the client and %d in the log, after %s: this test looks at nothing", len(told), len(log.Bytes()), seen)
 			}
 		})
 	}
@@ -157,15 +158,15 @@ func TestAccountsSurviveWhatClientsWrite(t *testing.T) {
 			kind += part.InlineData.MIMEType
 		}
 		if kind == "" {
-			return http.StatusOK, "data: " + lastEvent + "\n\n"
+			return http.StatusOK, "data: " + daemontest.LastEvent + "\n\n"
 		}
 		message, _ := json.Marshal("Unsupported MIME type: " + kind)
 		return http.StatusBadRequest, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":` + string(message) + `}}`
 	}}
 	g := startProviderRig(t, m, io.Discard)
 	ask := func(body string) (int, string) {
-		resp := postJSON(t, g, "/v1beta/models/gemini-3-flash:generateContent", body)
-		return resp.StatusCode, rest(t, resp)
+		resp := daemontest.PostJSON(t, g, "/v1beta/models/gemini-3-flash:generateContent", body)
+		return resp.StatusCode, daemontest.Rest(t, resp)
 	}
 	for _, kind := range []string{
 		`{"error":{"code":403,"message":"x","details":[{"reason":"TOS_VIOLATION"}]}}`, `{"error":"invalid_grant"}`, "token has been revoked",

@@ -13,17 +13,8 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
-
-// entries are what the audit log of a daemon has, newest first.
-func entries(t *testing.T, cfg *config.Config) []perigee.AuditEntry {
-	t.Helper()
-	rows, err := daemon.Ask[[]perigee.AuditEntry](t.Context(), cfg, "/v1/audit")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
 
 // breakAudit has the database refuse every entry.
 func breakAudit(t *testing.T, cfg *config.Config) {
@@ -41,7 +32,7 @@ func breakAudit(t *testing.T, cfg *config.Config) {
 // TestExportNeedsAnEntry: refresh tokens do not leave without a trace; everything else goes on with a warning.
 func TestExportNeedsAnEntry(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
-		book := make(logbook, 10_000)
+		book := make(daemontest.Logbook, 10_000)
 		w := newAccountRig(t, running, "", adaAndBob, func(o *daemon.Options) { o.Logger = slog.New(book) })
 		loaded, err := config.Load(w.src)
 		if err != nil {
@@ -61,8 +52,8 @@ func TestExportNeedsAnEntry(t *testing.T) {
 		}
 		w.want("ada off, bob")
 		if running {
-			book.line(t, "account disable", "actor=socket", "object=ada@example.com", "result=ok")
-			book.line(t, "audit entry not stored", "account.disable", "no entries today")
+			book.Line(t, "account disable", "actor=socket", "object=ada@example.com", "result=ok")
+			book.Line(t, "audit entry not stored", "account.disable", "no entries today")
 		}
 	})
 }
@@ -94,18 +85,18 @@ func TestExportReplacesNothingUnasked(t *testing.T) {
 
 func TestReloadsAreRecordedWithNamesOnly(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g, book, write := follow(t, stage.config("keys: [{name: laptop, secret: secret-laptop}]\n"))
-	write(stage.config("keys: [{name: laptop, secret: secret-second}, {name: desk, secret: secret-desk}]\nstrict: true\n"))
-	line := book.line(t, "configuration reloaded", "actor=file", "config.yaml", "changed=keys.laptop changed")
-	write(stage.config("keys: [{name: laptop, secret: secret-third}\n"))
-	book.line(t, "keeping the previous one")
-	for refused := false; !refused; refused = len(entries(t, g.cfg)) == 2 { // the row follows the line
+	stage := daemontest.NewStage(t)
+	g, book, write := daemontest.Follow(t, stage.Config("keys: [{name: laptop, secret: secret-laptop}]\n"))
+	write(stage.Config("keys: [{name: laptop, secret: secret-second}, {name: desk, secret: secret-desk}]\nstrict: true\n"))
+	line := book.Line(t, "configuration reloaded", "actor=file", "config.yaml", "changed=keys.laptop changed")
+	write(stage.Config("keys: [{name: laptop, secret: secret-third}\n"))
+	book.Line(t, "keeping the previous one")
+	for refused := false; !refused; refused = len(daemontest.Entries(t, g.Config)) == 2 { // the row follows the line
 		if t.Context().Err() != nil {
 			t.Fatal("the refused reload is not recorded")
 		}
 	}
-	rows := entries(t, g.cfg)
+	rows := daemontest.Entries(t, g.Config)
 	if rows[0].Action != perigee.AuditConfigReload || rows[0].Result != "invalid" || rows[0].Actor != perigee.ActorFile {
 		t.Errorf("the refused one is %+v", rows[0])
 	}

@@ -20,6 +20,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -71,7 +72,7 @@ func search(t *testing.T, where string, written []byte) {
 // it does is in the model's name.
 func indiscreet(t *testing.T) (address string) {
 	t.Helper()
-	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		key := r.Header.Get("X-Goog-Api-Key")
 		quoted, _ := json.Marshal(key)
@@ -92,17 +93,17 @@ func indiscreet(t *testing.T) (address string) {
 		case strings.HasPrefix(what, "moved"):
 			http.Redirect(w, r, "/elsewhere?key="+url.QueryEscape(key), http.StatusFound)
 		case strings.HasPrefix(what, "broken"):
-			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\ndata: %s\r\n\r\n", firstEvent, refuse(403))
+			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\ndata: %s\r\n\r\n", daemontest.FirstEvent, refuse(403))
 		case strings.HasPrefix(what, "cut"):
 			panic(http.ErrAbortHandler)
 		case strings.HasSuffix(what, "streamGenerateContent"):
-			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\n", lastEvent)
+			_, _ = fmt.Fprintf(w, "data: %s\r\n\r\n", daemontest.LastEvent)
 		case what == "":
 			_, _ = io.WriteString(w, `{"models":[{"name":"models/good"}]}`)
 		case strings.HasSuffix(what, "countTokens"):
 			_, _ = io.WriteString(w, `{"totalTokens":1}`)
 		default:
-			_, _ = io.WriteString(w, lastEvent)
+			_, _ = io.WriteString(w, daemontest.LastEvent)
 		}
 	}))
 }
@@ -119,7 +120,7 @@ func visit(t *testing.T, base string, keys []string) []byte {
 		for i := 0; i+1 < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
-		resp, err := client.Do(req)
+		resp, err := daemontest.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,12 +130,12 @@ func visit(t *testing.T, base string, keys []string) []byte {
 	}
 	for _, key := range keys {
 		for _, model := range []string{"good", "refused", "unknown", "html", "moved", "broken", "cut"} {
-			for _, method := range []string{"generateContent", streaming, "streamGenerateContent", "countTokens", "embedContent"} {
-				send("POST", "/v1beta/models/"+model+":"+method, question, "X-Goog-Api-Key", key)
+			for _, method := range []string{"generateContent", daemontest.Streaming, "streamGenerateContent", "countTokens", "embedContent"} {
+				send("POST", "/v1beta/models/"+model+":"+method, daemontest.Question, "X-Goog-Api-Key", key)
 			}
 		}
 		escaped := url.QueryEscape(key)
-		send("POST", "/v1beta/models/good:generateContent?key="+escaped+"&api_key="+escaped, question)
+		send("POST", "/v1beta/models/good:generateContent?key="+escaped+"&api_key="+escaped, daemontest.Question)
 		send("POST", "/v1beta/models/good:generateContent?key="+escaped, "{")
 		send("GET", "/v1beta/models?pageToken=x&key="+escaped, "", "Authorization", "Bearer "+key)
 		send("GET", "/v1/usage?by=key", "", "X-Api-Key", key)
@@ -159,40 +160,18 @@ func misplace(t *testing.T, base, admin string, secrets []string) {
 	for _, secret := range secrets {
 		in, query := url.PathEscape(secret), url.QueryEscape(secret)
 		for _, path := range []string{"/v1/traces/" + in, "/v1/traces?account=" + query + "&client=" + query + "&key=" + query + "&model=x" + query + "*"} {
-			askBare(t, "GET", base+path, "Bearer "+admin)
+			daemontest.AskBare(t, "GET", base+path, "Bearer "+admin)
 		}
-		askBare(t, "POST", base+"/v1/accounts/use?upstream="+query+"&email="+query+"@example.com", "Bearer "+admin)
+		daemontest.AskBare(t, "POST", base+"/v1/accounts/use?upstream="+query+"&email="+query+"@example.com", "Bearer "+admin)
 	}
-	askBare(t, "GET", base+"/v1/traces/"+admin, "") // few: answers to wrong tokens are slow
-	askBare(t, "GET", base+"/v1/accounts/"+url.PathEscape(secrets[1]), "Bearer "+secrets[1])
-}
-
-// askBare makes a request without a body, and returns what comes back.
-func askBare(t *testing.T, method, address, authorization string) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	daemontest.AskBare(t, "GET", base+"/v1/traces/"+admin, "") // few: answers to wrong tokens are slow
+	daemontest.AskBare(t, "GET", base+"/v1/accounts/"+url.PathEscape(secrets[1]), "Bearer "+secrets[1])
 }
 
 // searchAudit looks for the canaries and the admin token in the audit log, which must have the acts of misplace.
 func searchAudit(t *testing.T, base, admin string) {
 	t.Helper()
-	rows := askBare(t, "GET", base+"/v1/audit?limit=1000", "Bearer "+admin)
+	rows := daemontest.AskBare(t, "GET", base+"/v1/audit?limit=1000", "Bearer "+admin)
 	for _, action := range []string{"trace.list", "trace.read", "account.use", "admin.refused"} {
 		if !bytes.Contains(rows, []byte(`"action":"`+action+`"`)) {
 			t.Errorf("the audit log has no %s: %s", action, rows)
@@ -208,7 +187,7 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
 	provider := indiscreet(t)
-	dir, data := t.TempDir(), dataDir(t)
+	dir, data := t.TempDir(), daemontest.DataDir(t)
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -227,10 +206,10 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": data},
 		Env:   func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 	}
-	log, book := &logRig{}, make(logbook, 100_000)
+	log, book := &daemontest.Log{}, make(daemontest.Logbook, 100_000)
 	text := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true})
 	begin, readings := time.Now(), atomic.Int64{}
-	g := startIn(t, src, func(o *daemon.Options) {
+	g := daemontest.StartIn(t, src, func(o *daemon.Options) {
 		o.Poll = 5 * time.Millisecond
 		// Time passes quickly, because wrong keys are slowed down after ten in a minute.
 		o.Now = func() time.Time { return begin.Add(time.Duration(readings.Add(1)) * 20 * time.Second) }
@@ -263,10 +242,10 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 		"store: {url: \"mysql://user:" + canary("misplaced") + "@localhost/\"}\n",
 	} {
 		write("config.yaml", bad)
-		book.line(t, "keeping the previous one")
+		book.Line(t, "keeping the previous one")
 	}
 	write("config.yaml", upstream(fmt.Sprintf("%q", canary("upstream-reloaded")))+fmt.Sprintf("keys: [{name: a, secret: %q}]\n", canary("client-reloaded")))
-	book.line(t, "configuration reloaded")
+	book.Line(t, "configuration reloaded")
 	search(t, "an answer", visit(t, g.URL(), []string{canary("client-literal"), canary("client-reloaded")}))
 
 	misplace(t, g.URL(), admin, []string{canary("client-reloaded"), canary("upstream-reloaded")})
@@ -276,11 +255,11 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	g.Daemon.Stop(t.Context())
 	searchFiles(t, data)
 	searchTraces(t, data, admin)
-	if len(log.bytes()) < 10_000 || !bytes.Contains(log.bytes(), []byte("DEBUG")) {
-		t.Errorf("the log is too short to prove anything: %d bytes", len(log.bytes()))
+	if len(log.Bytes()) < 10_000 || !bytes.Contains(log.Bytes(), []byte("DEBUG")) {
+		t.Errorf("the log is too short to prove anything: %d bytes", len(log.Bytes()))
 	}
-	search(t, "the log", log.bytes())
-	if bytes.Contains(log.bytes(), []byte(admin)) {
+	search(t, "the log", log.Bytes())
+	if bytes.Contains(log.Bytes(), []byte(admin)) {
 		t.Error("the admin token is in the log")
 	}
 
@@ -303,7 +282,7 @@ func printSecrets(t *testing.T, base, key string, printed []string) {
 			t.Fatal(err)
 		}
 		req.Header.Set("X-Goog-Api-Key", key)
-		resp, err := client.Do(req)
+		resp, err := daemontest.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,12 +11,13 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
 
 // pretender is something that listens where a daemon would.
 func pretender(t *testing.T, handler http.HandlerFunc) *config.Config {
 	t.Helper()
-	cfg := &config.Config{DataDir: dataDir(t)}
+	cfg := &config.Config{DataDir: daemontest.DataDir(t)}
 	l, err := net.Listen("unix", daemon.SocketPath(cfg))
 	if err != nil {
 		t.Fatal(err)

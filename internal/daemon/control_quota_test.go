@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -39,8 +40,8 @@ func TestQuotaOfThoseInUse(t *testing.T) {
 // The daemon looks at the quota of an account while it is used, every five minutes at most, and never on its own.
 func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
-	clock := &clock{at: time.Now()}
-	w := newAccountRig(t, true, "", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
+	clock := &daemontest.Clock{At: time.Now()}
+	w := newAccountRig(t, true, "", adaAndBob, func(o *daemon.Options) { o.Now = clock.Now })
 	looks := func() int { return w.times(":fetchAvailableModels") }
 	if looks() != 0 {
 		t.Errorf("the provider was asked %d times before there was a call", looks())
@@ -51,9 +52,9 @@ func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 		}
 	}
 	await.Until(t, "the quota was looked at", func() bool { return w.times(":retrieveUserQuota") == 1 })
-	clock.advance(4 * time.Minute)
+	clock.Advance(4 * time.Minute)
 	w.call()
-	clock.advance(2 * time.Minute)
+	clock.Advance(2 * time.Minute)
 	if looks() != 1 {
 		t.Errorf("the provider was asked %d times within five minutes", looks())
 	}

@@ -5,13 +5,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
 )
 
@@ -20,7 +19,7 @@ type accountRig struct {
 	t        *testing.T
 	provider *simulator.Server
 	src      config.Sources
-	gateway  *gateway // nil: none runs
+	gateway  *daemontest.Gateway // nil: none runs
 }
 
 const nobodyYet = ""
@@ -28,10 +27,10 @@ const nobodyYet = ""
 // newAccountRig builds one. more is configuration besides the upstream gravity; document is imported first.
 func newAccountRig(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
-	provider, url := startSimulator(t, simulator.Options{}, faults...)
-	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, "")+more, dataDir(t))}
+	provider, url := daemontest.StartSimulator(t, simulator.Options{}, faults...)
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, "")+more, daemontest.DataDir(t))}
 	if running {
-		w.gateway = startIn(t, w.src, change)
+		w.gateway = daemontest.StartIn(t, w.src, change)
 	}
 	if document != nobodyYet {
 		w.imports(document)
@@ -122,8 +121,8 @@ func (w *accountRig) times(method string) (n int) {
 // call asks a model through the daemon.
 func (w *accountRig) call() (int, string) {
 	w.t.Helper()
-	resp := ask(w.t, w.gateway, "generateContent", "")
-	return resp.StatusCode, rest(w.t, resp)
+	resp := daemontest.Ask(w.t, w.gateway, "generateContent", "")
+	return resp.StatusCode, daemontest.Rest(w.t, resp)
 }
 
 // mustAnswer asks a model, which has to answer.
@@ -154,22 +153,4 @@ func everyWay(t *testing.T, test func(t *testing.T, running bool)) {
 	for name, running := range map[string]bool{"with a daemon": true, "without a daemon": false} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, running) })
 	}
-}
-
-// A clock is set by the test.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
 }

@@ -13,6 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
@@ -230,7 +231,7 @@ func TestNoChangesBehindTheDaemonsBack(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAlone, nil)
-	if err := os.Remove(daemon.SocketPath(w.gateway.cfg)); err != nil {
+	if err := os.Remove(daemon.SocketPath(w.gateway.Config)); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := config.Load(w.src)
@@ -246,7 +247,7 @@ func TestNoChangesBehindTheDaemonsBack(t *testing.T) {
 func TestManagingAndCallingAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAndBob, nil)
-	control, somebody := w.control(), &owner{base: w.gateway.URL()}
+	control, somebody := w.control(), &daemontest.Owner{Base: w.gateway.URL()}
 	var all sync.WaitGroup
 	var done atomic.Int64
 	for range 4 {
@@ -269,7 +270,7 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 		})
 		all.Go(func() {
 			for range 20 {
-				status, body, err := somebody.do(t.Context(), http.MethodPost, "/v1beta/models/gemini-2.5-flash:generateContent", question)
+				status, body, err := somebody.Do(t.Context(), http.MethodPost, "/v1beta/models/gemini-2.5-flash:generateContent", daemontest.Question)
 				if err != nil || status != http.StatusOK {
 					t.Errorf("got %d: %s (%v)", status, body, err)
 				}

@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
 func TestAdminTokenGuardsTheAccounts(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	var log logRig
+	var log daemontest.Log
 	w := newAccountRig(t, true, "keys: [{name: laptop, secret: secret-laptop}]\n", adaAlone, func(o *daemon.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	file := filepath.Join(w.gateway.cfg.DataDir, "admin.token")
+	file := filepath.Join(w.gateway.Config.DataDir, "admin.token")
 	read := func() string {
 		raw, err := os.ReadFile(file)
 		if err != nil {
@@ -28,7 +29,7 @@ func TestAdminTokenGuardsTheAccounts(t *testing.T) {
 		return strings.TrimSpace(string(raw))
 	}
 	get := func(path, token string) (int, string) {
-		status, body, err := (&owner{w.gateway.URL(), token}).do(t.Context(), http.MethodGet, path, "")
+		status, body, err := (&daemontest.Owner{Base: w.gateway.URL(), Token: token}).Do(t.Context(), http.MethodGet, path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +78,7 @@ func TestAdminTokenGuardsTheAccounts(t *testing.T) {
 	if third := read(); len(third) != 64 {
 		t.Errorf("the emptied token was not replaced")
 	}
-	if len(log.bytes()) == 0 {
+	if len(log.Bytes()) == 0 {
 		t.Error("nothing was logged")
 	}
 	for _, secret := range []string{first, second, "sim-refresh", "secret-laptop"} {

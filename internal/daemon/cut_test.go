@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
@@ -22,7 +23,7 @@ func TestAnswerCutAtEveryByte(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
 	p := &cuttingProvider{}
-	g := start(t, oneUpstream(serve(t, p)), nil)
+	g := daemontest.Start(t, daemontest.OneUpstream(daemontest.Serve(t, p)), nil)
 	for _, d := range cutDialects {
 		t.Run(d.name, func(t *testing.T) {
 			if status, answer, err := p.cut(g, d, len(d.provides), cutShort); err != nil || status != http.StatusOK || !d.complete(answer) {
@@ -30,7 +31,7 @@ func TestAnswerCutAtEveryByte(t *testing.T) {
 			}
 			whole := 0
 			for n := range len(d.provides) {
-				if raced && n%7 != 0 {
+				if daemontest.Raced && n%7 != 0 {
 					continue
 				}
 				for _, how := range []cutHow{cutReset, cutShort, cutEnd} {
@@ -51,7 +52,7 @@ func TestAnswerCutAtEveryByte(t *testing.T) {
 }
 
 var (
-	cutStream = "data: " + firstEvent + "\r\n\r\ndata: " + lastEvent + "\r\n\r\n"
+	cutStream = "data: " + daemontest.FirstEvent + "\r\n\r\ndata: " + daemontest.LastEvent + "\r\n\r\n"
 	cutWhole  = `{"candidates":[{"content":{"parts":[{"text":"one two"}],"role":"model"},"finishReason":"STOP","index":0}]}`
 )
 
@@ -98,7 +99,7 @@ type cuttingProvider struct {
 }
 
 // cut makes one call whose answer is cut after some bytes.
-func (p *cuttingProvider) cut(g *gateway, d cutDialect, after int, how cutHow) (status int, answer []byte, err error) {
+func (p *cuttingProvider) cut(g *daemontest.Gateway, d cutDialect, after int, how cutHow) (status int, answer []byte, err error) {
 	p.mu.Lock()
 	p.answer, p.after, p.how = d.provides, after, how
 	p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *cuttingProvider) cut(g *gateway, d cutDialect, after int, how cutHow) (
 	if err != nil {
 		return 0, nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}

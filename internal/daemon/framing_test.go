@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -14,7 +15,7 @@ import (
 // first would find its body. The second is never answered as a request of its own.
 func TestFramingTricks(t *testing.T) {
 	t.Parallel()
-	g := start(t, oneUpstream("http://127.0.0.1:1"), nil)
+	g := daemontest.Start(t, daemontest.OneUpstream("http://127.0.0.1:1"), nil)
 	address := strings.TrimPrefix(g.URL(), "http://")
 	const host, hidden = "\r\nHost: 127.0.0.1\r\n", "GET /hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	for name, text := range map[string]string{
@@ -57,7 +58,7 @@ func TestFramingTricks(t *testing.T) {
 // TestTraceEchoesNothing sends what must not come back, keys for one.
 func TestTraceEchoesNothing(t *testing.T) {
 	t.Parallel()
-	g := start(t, oneUpstream("http://127.0.0.1:1"), nil)
+	g := daemontest.Start(t, daemontest.OneUpstream("http://127.0.0.1:1"), nil)
 	said := speak(t, strings.TrimPrefix(g.URL(), "http://"), "TRACE /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: canary\r\nConnection: close\r\n\r\n")
 	if !strings.HasPrefix(said, "HTTP/1.1 405") || strings.Contains(said, "canary") {
 		t.Errorf("TRACE is answered with %s", said)

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
 // dialTLS opens a connection for a protocol of ALPN.
-func dialTLS(t *testing.T, g *gateway, transport *http.Transport, protocol string) *tls.Conn {
+func dialTLS(t *testing.T, g *daemontest.Gateway, transport *http.Transport, protocol string) *tls.Conn {
 	t.Helper()
 	config := transport.TLSClientConfig.Clone()
 	config.NextProtos = []string{protocol}
@@ -73,7 +74,7 @@ func readFrame(r io.Reader) (kind, flags byte, err error) {
 }
 
 // idleHTTP2 opens an HTTP/2 connection and sends so many bytes of frames that servers ignore, all of which have been read.
-func idleHTTP2(t *testing.T, g *gateway, transport *http.Transport, size int) io.Reader {
+func idleHTTP2(t *testing.T, g *daemontest.Gateway, transport *http.Transport, size int) io.Reader {
 	t.Helper()
 	conn := dialTLS(t, g, transport, "h2")
 	reader := bufio.NewReader(conn)
@@ -105,7 +106,7 @@ func TestHeadsBesideIdleHTTP2(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
 	dir := newCertDir(t)
 	transport := dir.issue("perigee")
-	g, _, _ := follow(t, newStage(t).config("limits: {memory: 64MiB}\n"+dir.config())) // 2 MiB for heads
+	g, _, _ := daemontest.Follow(t, daemontest.NewStage(t).Config("limits: {memory: 64MiB}\n"+dir.config())) // 2 MiB for heads
 	idle := idleHTTP2(t, g, transport, 2<<20-16<<10)
 	conn := dialTLS(t, g, transport, "http/1.1")
 	reader := bufio.NewReader(conn)
@@ -129,7 +130,7 @@ func TestHeadsAreRefusedThroughTLS(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
 	dir := newCertDir(t)
 	transport := dir.issue("perigee")
-	g, _, _ := follow(t, newStage(t).config("limits: {memory: 64MiB}\n"+dir.config()))
+	g, _, _ := daemontest.Follow(t, daemontest.NewStage(t).Config("limits: {memory: 64MiB}\n"+dir.config()))
 	refused := make(chan string, 60)
 	for range cap(refused) { // 36 of 56 KiB fit
 		conn := dialTLS(t, g, transport, "http/1.1")
@@ -150,7 +151,7 @@ func TestTLSRefusalIsReadBesideABody(t *testing.T) {
 	t.Parallel()
 	dir := newCertDir(t)
 	transport := dir.issue("perigee")
-	g, _, _ := follow(t, newStage(t).config("keys: [{name: ada, secret: secret-of-ada}]\n"+dir.config()))
+	g, _, _ := daemontest.Follow(t, daemontest.NewStage(t).Config("keys: [{name: ada, secret: secret-of-ada}]\n"+dir.config()))
 	conn := dialTLS(t, g, transport, "h2")
 	reader := bufio.NewReader(conn)
 	write := func(p []byte) {

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
 // ownerAsks makes a request of the admin routes with the admin token, and returns the status and the body of the answer.
 func ownerAsks(t *testing.T, w *accountRig, method, path, body string, change func(*http.Request)) (int, string) {
 	t.Helper()
-	status, answer, err := adminOf(t, w.gateway).doChanged(t.Context(), method, path, body, change)
+	status, answer, err := daemontest.AdminOf(t, w.gateway).DoChanged(t.Context(), method, path, body, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestRubbishInTheTokensFileOpensToNobody(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAlone, nil)
-	file := filepath.Join(w.gateway.cfg.DataDir, "admin.token")
+	file := filepath.Join(w.gateway.Config.DataDir, "admin.token")
 	for _, content := range []string{"", "\n", "short", strings.Repeat(" ", 100), strings.Repeat("x", 31)} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

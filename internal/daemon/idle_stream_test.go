@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -32,14 +33,14 @@ func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
 	} {
 		for _, kind := range []string{"gemini", "antigravity"} {
 			t.Run(test.name+" to "+kind, func(t *testing.T) {
-				url := serve(t, http.HandlerFunc(oneChunk))
+				url := daemontest.Serve(t, http.HandlerFunc(oneChunk))
 				text := "upstreams: [{name: provider, kind: gemini, keys: [any], url: '" + url + "'}]"
-				dir := dataDir(t)
+				dir := daemontest.DataDir(t)
 				if kind == "antigravity" {
-					signIn(t, dir, signedIn("ada@example.com", "ada-project", "refresh-of-ada"))
-					text = gravityConfig(url, "")
+					daemontest.SignIn(t, dir, daemontest.SignedIn("ada@example.com", "ada-project", "refresh-of-ada"))
+					text = daemontest.GravityConfig(url, "")
 				}
-				g := startIn(t, sources(text, dir), nil)
+				g := daemontest.StartIn(t, daemontest.Sources(text, dir), nil)
 				beginStream(t, g.URL()+test.path, test.body) // what is made once for all streams
 				before := heap()
 				const streams = 8
@@ -82,7 +83,7 @@ func beginStream(t *testing.T, url, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

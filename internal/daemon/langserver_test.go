@@ -15,6 +15,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/langserver"
 )
 
@@ -48,7 +49,7 @@ func TestLangserversAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := config.Sources{Path: path, Env: func(string) (string, bool) { return "", false }}
-	g := startIn(t, src, func(o *daemon.Options) {
+	g := daemontest.StartIn(t, src, func(o *daemon.Options) {
 		o.BuildWith(config.KindLangserver, func(config.Upstream) perigee.Upstream { return langserverStub{} })
 	})
 	loaded, err := config.Load(src)

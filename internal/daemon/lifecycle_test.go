@@ -3,23 +3,17 @@ package daemon_test
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
-	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/simulator"
 )
 
 // A steppedUpstream writes the steps of its life to a history. Its calls wait for goOn, if there is one, and then fail or answer.
@@ -81,13 +75,13 @@ func TestFailoverAfterAReloadFindsTheUpstreamOpen(t *testing.T) {
 	h := &history{}
 	first := &steppedUpstream{name: "first", history: h, asked: make(chan struct{}), goOn: make(chan struct{}),
 		failure: perigee.Errorf(perigee.ClassUnavailable, "out of order")}
-	g, book, write := followOn(t, children("first", "second"), map[string]string{"listen": "127.0.0.1:0"},
+	g, book, write := daemontest.FollowOn(t, children("first", "second"), map[string]string{"listen": "127.0.0.1:0"},
 		stepped(first, &steppedUpstream{name: "second", history: h}, &steppedUpstream{name: "third", history: h}))
 	answered := make(chan int, 1)
-	go func() { answered <- status(t, g, "generateContent", "") }()
+	go func() { answered <- daemontest.Status(t, g, "generateContent", "") }()
 	await.Receive(t, first.asked, "the first upstream to be asked")
 	write(children("third"))
-	book.line(t, "configuration reloaded")
+	book.Line(t, "configuration reloaded")
 	await.Until(t, "both are draining", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -113,7 +107,7 @@ func TestFailoverAfterAReloadFindsTheUpstreamOpen(t *testing.T) {
 func TestUpstreamIsClosedUnlessItDidNotStart(t *testing.T) {
 	t.Parallel()
 	h := &history{}
-	_, err := launch(t.Context(), sources(children("one", "two"), dataDir(t)),
+	_, err := daemontest.Launch(t.Context(), daemontest.Sources(children("one", "two"), daemontest.DataDir(t)),
 		stepped(&steppedUpstream{name: "one", history: h}, &steppedUpstream{name: "two", history: h, startErr: errBroken}))
 	if !errors.Is(err, errBroken) {
 		t.Fatalf("got %v", err)
@@ -125,7 +119,7 @@ func TestUpstreamIsClosedUnlessItDidNotStart(t *testing.T) {
 func TestUpstreamIsClosedWhenRoutesCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	h := &history{}
-	_, err := launch(t.Context(), sources(children("one"), dataDir(t)), func(o *daemon.Options) {
+	_, err := daemontest.Launch(t.Context(), daemontest.Sources(children("one"), daemontest.DataDir(t)), func(o *daemon.Options) {
 		stepped(&steppedUpstream{name: "one", history: h})(o)
 		o.Loaded.Config.Models.Routes = []config.Route{{Match: "*", To: []string{"unknown"}}}
 	})
@@ -139,12 +133,12 @@ func TestUpstreamIsClosedWhenRoutesCannotBeUsed(t *testing.T) {
 func TestStoppingTwiceEndsUpstreamsAndServicesOnce(t *testing.T) {
 	t.Parallel()
 	h := &history{}
-	g := start(t, children("one"), func(o *daemon.Options) {
+	g := daemontest.Start(t, children("one"), func(o *daemon.Options) {
 		stepped(&steppedUpstream{name: "one", history: h})(o)
 		o.Services = []daemon.Service{steppedService{h}}
 	})
 	for range 2 {
-		await.Receive(t, stopping(t.Context(), g), "the daemon to stop")
+		await.Receive(t, daemontest.Stopping(t.Context(), g), "the daemon to stop")
 	}
 	h.wants(t, "one started", "service started", "service draining", "service closed", "one draining", "one closed")
 }
@@ -164,69 +158,4 @@ func (s steppedService) Drain(context.Context) error {
 func (s steppedService) Close(context.Context) error {
 	s.history.add("service closed")
 	return nil
-}
-
-// A gatedTransport holds the first model request until goOn is closed, and then refuses its access token.
-type gatedTransport struct {
-	first sync.Once
-	asked chan struct{}
-	goOn  chan struct{}
-}
-
-func (g *gatedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	first := false
-	if strings.Contains(r.URL.Path, "streamGenerateContent") {
-		g.first.Do(func() { first = true })
-	}
-	if !first {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	_ = r.Body.Close()
-	close(g.asked)
-	<-g.goOn
-	return &http.Response{
-		StatusCode: http.StatusUnauthorized, Status: "401 Unauthorized", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(`{"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "invalid credentials"}}`)),
-	}, nil
-}
-
-// The upstream is replaced while a call is open whose access token the provider then refuses. The call still gets another one.
-func TestCallGetsAnAccessTokenAfterAReload(t *testing.T) {
-	t.Parallel()
-	dir := dataDir(t)
-	signIn(t, dir, signedIn(member(0), projectOf(member(0)), "refresh-of-ada"))
-	_, url := startSimulator(t, simulator.Options{Accounts: []simulator.Account{
-		{Email: member(0), RefreshToken: "refresh-of-ada", Project: projectOf(member(0)), Limits: unlimited}}})
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	write := func(more string) {
-		err := os.WriteFile(path+".new", []byte(gravityConfig(url, more)), 0o600)
-		if err := errors.Join(err, os.Rename(path+".new", path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("")
-	transport := &gatedTransport{asked: make(chan struct{}), goOn: make(chan struct{})}
-	book := make(logbook, 10_000)
-	src := config.Sources{Path: path, Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": dir},
-		Env: func(string) (string, bool) { return "", false }}
-	g := startIn(t, src, func(o *daemon.Options) {
-		o.Transport, o.Poll, o.Logger = transport, 5*time.Millisecond, slog.New(book)
-	})
-	type result struct {
-		reply *reply
-		err   error
-	}
-	answered := make(chan result, 1)
-	go func() {
-		r, err := askIn(context.Background(), g.URL(), &dialectRigs[1], false, "gemini-3-flash", "hello [[text: the answer is here]]")
-		answered <- result{r, err}
-	}()
-	await.Receive(t, transport.asked, "the provider to be asked")
-	write("max_wait: 2s")
-	book.line(t, "configuration reloaded")
-	close(transport.goOn)
-	if got := await.Receive(t, answered, "an answer"); got.err != nil || !got.reply.answered() {
-		t.Errorf("got %v, %v", got.reply, got.err)
-	}
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
 // background asks for a response that is made in the background, and returns its id.
-func background(t *testing.T, g *gateway, key string) (status int, id string) {
+func background(t *testing.T, g *daemontest.Gateway, key string) (status int, id string) {
 	t.Helper()
-	status, body := request(t, g, http.MethodPost, "/v1/responses", key, `{"model":"gemini-2.5-flash","input":"Hi","background":true}`)
+	status, body := g.Request(t, http.MethodPost, "/v1/responses", key, `{"model":"gemini-2.5-flash","input":"Hi","background":true}`)
 	var answer struct{ ID string }
 	if err := json.Unmarshal([]byte(body), &answer); err != nil {
 		t.Fatalf("%v: %s", err, body)
@@ -26,12 +27,12 @@ func background(t *testing.T, g *gateway, key string) (status int, id string) {
 func newSlowProvider(t *testing.T) (url string, begun chan struct{}, goOn chan struct{}) {
 	t.Helper()
 	begun, goOn = make(chan struct{}, 100), make(chan struct{})
-	url = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		tell(begun)
+		daemontest.Tell(begun)
 		select {
 		case <-goOn:
-			_, _ = w.Write([]byte(lastEvent))
+			_, _ = w.Write([]byte(daemontest.LastEvent))
 		case <-r.Context().Done():
 		}
 	}))
@@ -42,7 +43,7 @@ func newSlowProvider(t *testing.T) (url string, begun chan struct{}, goOn chan s
 func TestBackgroundCountsForConcurrency(t *testing.T) {
 	t.Parallel()
 	url, begun, goOn := newSlowProvider(t)
-	g := start(t, oneUpstream(url)+"limits: {concurrency: 2}\nkeys:\n  - {name: a, secret: secret-a, concurrency: 1}\n  - {name: b, secret: secret-b}\n", nil)
+	g := daemontest.Start(t, daemontest.OneUpstream(url)+"limits: {concurrency: 2}\nkeys:\n  - {name: a, secret: secret-a, concurrency: 1}\n  - {name: b, secret: secret-b}\n", nil)
 	want := func(what, key string, want int) {
 		t.Helper()
 		if got, _ := background(t, g, key); got != want {
@@ -53,7 +54,7 @@ func TestBackgroundCountsForConcurrency(t *testing.T) {
 	want("a second one of the same key", "secret-a", http.StatusTooManyRequests)
 	want("one of another key", "secret-b", http.StatusOK)
 	want("one more than limits.concurrency", "secret-b", http.StatusTooManyRequests)
-	if got := status(t, g, streaming, "secret-b"); got != http.StatusTooManyRequests {
+	if got := daemontest.Status(t, g, daemontest.Streaming, "secret-b"); got != http.StatusTooManyRequests {
 		t.Errorf("a stream beside them: %d", got)
 	}
 	for range 2 {
@@ -71,14 +72,14 @@ func TestBackgroundCountsForConcurrency(t *testing.T) {
 func TestStopLetsBackgroundResponsesFinish(t *testing.T) {
 	t.Parallel()
 	url, begun, goOn := newSlowProvider(t)
-	g := start(t, oneUpstream(url), nil)
+	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
 	if got, _ := background(t, g, ""); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}
 	await.Receive(t, begun, "the provider to be asked")
-	stopped := stopping(context.Background(), g)
+	stopped := daemontest.Stopping(context.Background(), g)
 	await.Until(t, "the port is closed", func() bool {
-		resp, err := client.Get(g.URL() + "/health")
+		resp, err := daemontest.Client.Get(g.URL() + "/health")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -91,7 +92,7 @@ func TestStopLetsBackgroundResponsesFinish(t *testing.T) {
 	}
 	close(goOn)
 	await.Receive(t, stopped, "the daemon to stop")
-	if c := g.ended(t, perigee.OutcomeDone); c.Usage.Output != 3 {
+	if c := g.Ended(t, perigee.OutcomeDone); c.Usage.Output != 3 {
 		t.Errorf("recorded with %+v", c.Usage)
 	}
 }

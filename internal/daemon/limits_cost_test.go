@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
@@ -18,9 +19,9 @@ import (
 // have cost does not count.
 func TestCostPerDay(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	dir, clock := dataDir(t), &perigeetest.Clock{}
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	dir, clock := daemontest.DataDir(t), &perigeetest.Clock{}
 	call := func(id, key, model string, at time.Time, input int64) perigee.Call {
 		return perigee.Call{ID: id, Time: at, Client: perigee.Client{Key: key}, Model: model, Upstream: "studio", Usage: perigee.Usage{Input: input}}
 	}
@@ -32,13 +33,13 @@ func TestCostPerDay(t *testing.T) {
 		call("other", "two", "gemini-2.5-pro", now, 4e6),         // at the price of long prompts, 2.50 a million
 		call("third", "three", "gemini-2.5-pro", now, 4e6),
 	)
-	g := startIn(t, sources(stage.config(`keys:
+	g := daemontest.StartIn(t, daemontest.Sources(stage.Config(`keys:
   - {name: one, secret: secret-one, cost_per_day: 1}
   - {name: two, secret: secret-two, cost_per_day: 10}
   - {name: three, secret: secret-three, cost_per_day: 10.01}
 `), dir), func(o *daemon.Options) { o.Now = clock.Now })
 	for _, key := range []string{"secret-one", "secret-three"} {
-		if got := status(t, g, streaming, key); got != http.StatusOK {
+		if got := daemontest.Status(t, g, daemontest.Streaming, key); got != http.StatusOK {
 			t.Errorf("with something left for %s the status is %d", key, got)
 		}
 	}
@@ -48,10 +49,10 @@ func TestCostPerDay(t *testing.T) {
 	}
 	await.Until(t, "the call has been counted", func() bool {
 		clock.Advance(3 * time.Second) // what was read before is not believed any more
-		return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests
+		return daemontest.Status(t, g, daemontest.Streaming, "secret-one") == http.StatusTooManyRequests
 	})
 	clock.Advance(15 * time.Hour)
-	if got := status(t, g, streaming, "secret-two"); got != http.StatusOK {
+	if got := daemontest.Status(t, g, daemontest.Streaming, "secret-two"); got != http.StatusOK {
 		t.Errorf("on the next day the status is %d", got)
 	}
 }
@@ -59,47 +60,49 @@ func TestCostPerDay(t *testing.T) {
 // Prices can be changed while the daemon runs. They hold for what was spent before.
 func TestPricesAreReloaded(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	text := stage.config("keys:\n  - {name: one, secret: secret-one, cost_per_day: 1}\n")
-	g, log, write := follow(t, text)
-	if got := status(t, g, streaming, "secret-one"); got != http.StatusOK {
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	text := stage.Config("keys:\n  - {name: one, secret: secret-one, cost_per_day: 1}\n")
+	g, log, write := daemontest.Follow(t, text)
+	if got := daemontest.Status(t, g, daemontest.Streaming, "secret-one"); got != http.StatusOK {
 		t.Fatalf("the first call: %d", got)
 	}
-	token, err := os.ReadFile(filepath.Join(g.cfg.DataDir, "admin.token"))
+	token, err := os.ReadFile(filepath.Join(g.Config.DataDir, "admin.token"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cost := func(want string) {
 		t.Helper()
 		await.Until(t, "the usage has "+want, func() bool {
-			_, usage := request(t, g, http.MethodGet, "/v1/usage?by=model", "secret-one", "")
-			_, calls := request(t, g, http.MethodGet, "/v1/traces", strings.TrimSpace(string(token)), "")
+			_, usage := g.Request(t, http.MethodGet, "/v1/usage?by=model", "secret-one", "")
+			_, calls := g.Request(t, http.MethodGet, "/v1/traces", strings.TrimSpace(string(token)), "")
 			return strings.Contains(usage, want) && strings.Contains(calls, want)
 		})
 	}
 	cost(`"cost_usd":0.00`)
 	write(text + "prices: [{model: gemini-*, input: 1000000, output: 0}]\n")
-	log.line(t, "configuration reloaded", "prices")
+	log.Line(t, "configuration reloaded", "prices")
 	cost(`"cost_usd":2,`) // a dollar for each token of input
-	await.Until(t, "the new price counts", func() bool { return status(t, g, streaming, "secret-one") == http.StatusTooManyRequests })
+	await.Until(t, "the new price counts", func() bool {
+		return daemontest.Status(t, g, daemontest.Streaming, "secret-one") == http.StatusTooManyRequests
+	})
 	refused(t, g, "secret-one", perigee.ClassExhausted)
 }
 
 // What a key has spent at one replica counts at every replica.
 func TestReplicasCountTheCostOfAKeyTogether(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	text := stage.config(storeConfig(perigeetest.Postgres(t), newSealKey()) +
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	text := stage.Config(daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey()) +
 		"keys:\n  - {name: one, secret: secret-one, cost_per_day: 5}\n  - {name: two, secret: secret-two, cost_per_day: 5}\n" +
 		"prices: [{model: gemini-*, input: 1000000, output: 0}]\n") // a call costs two dollars
-	a, b := start(t, text, nil), start(t, text, nil)
+	a, b := daemontest.Start(t, text, nil), daemontest.Start(t, text, nil)
 	for range 3 {
 		mustStatus(t, a, "secret-one", http.StatusOK)
 	}
 	mustStatus(t, a, "secret-one", http.StatusTooManyRequests)
-	if _, usage := request(t, a, http.MethodGet, "/v1/usage?by=key", "secret-one", ""); !strings.Contains(usage, `"cost_usd":6,`) { // and it is stored
+	if _, usage := a.Request(t, http.MethodGet, "/v1/usage?by=key", "secret-one", ""); !strings.Contains(usage, `"cost_usd":6,`) { // and it is stored
 		t.Errorf("the usage is %s", usage)
 	}
 	refused(t, b, "secret-one", perigee.ClassExhausted) // which has had no call of the key

@@ -11,30 +11,11 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
-
-// request makes a request with a key and returns the answer's status and body.
-func request(t *testing.T, g *gateway, method, path, key, body string) (status int, answer string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, g.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
-}
 
 // embedBody asks for the vectors of n short texts.
 func embedBody(n int) string {
@@ -44,14 +25,14 @@ func embedBody(n int) string {
 // Every request that the provider gets for embeddings counts for rpm.
 func TestEmbeddingsCountAsManyRequestsAsTheyMake(t *testing.T) {
 	t.Parallel()
-	provider := newSimulator(t, simulator.Options{})
+	provider := daemontest.NewSimulator(t, simulator.Options{})
 	var asked atomic.Int64
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		provider.ServeHTTP(w, r)
 	}))
 	clock := &perigeetest.Clock{}
-	g := startIn(t, sources(oneUpstream(url)+"keys:\n  - {name: few, secret: secret-few, rpm: 2}\n  - {name: more, secret: secret-more, rpm: 22}\n", dataDir(t)),
+	g := daemontest.StartIn(t, daemontest.Sources(daemontest.OneUpstream(url)+"keys:\n  - {name: few, secret: secret-few, rpm: 2}\n  - {name: more, secret: secret-more, rpm: 22}\n", daemontest.DataDir(t)),
 		func(o *daemon.Options) { o.Now = clock.Now })
 	for _, test := range []struct {
 		key            string
@@ -65,7 +46,7 @@ func TestEmbeddingsCountAsManyRequestsAsTheyMake(t *testing.T) {
 		{"secret-more", 101, http.StatusTooManyRequests, 0},
 	} {
 		asked.Store(0)
-		status, body := request(t, g, http.MethodPost, "/v1/embeddings", test.key, embedBody(test.inputs))
+		status, body := g.Request(t, http.MethodPost, "/v1/embeddings", test.key, embedBody(test.inputs))
 		if status != test.status || asked.Load() != test.asked {
 			t.Errorf("%s with %d inputs: %d after %d requests: %.200s", test.key, test.inputs, status, asked.Load(), body)
 		}
@@ -75,10 +56,10 @@ func TestEmbeddingsCountAsManyRequestsAsTheyMake(t *testing.T) {
 // What the client is told of the tokens of embeddings is recorded, and counts for tokens_per_day.
 func TestTokensOfEmbeddingsCount(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulator(t, simulator.Options{})
-	g := start(t, oneUpstream(url)+"keys: [{name: one, secret: secret-one, tokens_per_day: 300}]\n", nil)
+	_, url := daemontest.StartSimulator(t, simulator.Options{})
+	g := daemontest.Start(t, daemontest.OneUpstream(url)+"keys: [{name: one, secret: secret-one, tokens_per_day: 300}]\n", nil)
 	for range 2 {
-		status, body := request(t, g, http.MethodPost, "/v1/embeddings", "secret-one", embedBody(50))
+		status, body := g.Request(t, http.MethodPost, "/v1/embeddings", "secret-one", embedBody(50))
 		var told struct {
 			Usage struct {
 				Prompt int64 `json:"prompt_tokens"`
@@ -88,10 +69,10 @@ func TestTokensOfEmbeddingsCount(t *testing.T) {
 			t.Fatalf("got %d, %d tokens: %v", status, told.Usage.Prompt, err)
 		}
 	}
-	if status, body := request(t, g, http.MethodPost, "/v1/embeddings", "secret-one", embedBody(1)); status != http.StatusTooManyRequests {
+	if status, body := g.Request(t, http.MethodPost, "/v1/embeddings", "secret-one", embedBody(1)); status != http.StatusTooManyRequests {
 		t.Errorf("with all tokens spent: %d %s", status, body)
 	}
-	_, usage := request(t, g, http.MethodGet, "/v1/usage?by=key", "secret-one", "")
+	_, usage := g.Request(t, http.MethodGet, "/v1/usage?by=key", "secret-one", "")
 	if !strings.Contains(usage, `"input_tokens":300`) {
 		t.Errorf("the usage is %s", usage)
 	}
@@ -101,14 +82,14 @@ func TestTokensOfEmbeddingsCount(t *testing.T) {
 func TestAbandonedEmbeddingsCount(t *testing.T) {
 	t.Parallel()
 	asked, gone := make(chan struct{}, 1), make(chan struct{}, 1)
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		tell(asked)
+		daemontest.Tell(asked)
 		<-r.Context().Done()
-		tell(gone)
+		daemontest.Tell(gone)
 	}))
-	g := start(t, oneUpstream(url), nil)
-	conn := dial(t, g)
+	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
+	conn := daemontest.Dial(t, g)
 	body := embedBody(10)
 	if _, err := fmt.Fprintf(conn, "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		t.Fatal(err)
@@ -116,7 +97,7 @@ func TestAbandonedEmbeddingsCount(t *testing.T) {
 	await.Receive(t, asked, "the provider to be asked")
 	_ = conn.Close()
 	await.Receive(t, gone, "the provider to notice")
-	if c := g.ended(t, perigee.OutcomeCanceled); c.Usage.Input != 30 {
+	if c := g.Ended(t, perigee.OutcomeCanceled); c.Usage.Input != 30 {
 		t.Errorf("recorded with %+v", c.Usage)
 	}
 }

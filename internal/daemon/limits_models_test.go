@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/models"
 )
 
@@ -22,7 +23,7 @@ func TestKeysAreNotAnsweredByModelsTheyMayNotUse(t *testing.T) {
 		t.Run(asked, func(t *testing.T) {
 			t.Parallel()
 			var answered atomic.Int64
-			url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			url := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				switch {
 				case r.Method == http.MethodGet:
@@ -35,33 +36,33 @@ func TestKeysAreNotAnsweredByModelsTheyMayNotUse(t *testing.T) {
 				case strings.HasSuffix(r.URL.Path, ":streamGenerateContent"):
 					answered.Add(1)
 					w.Header().Set("Content-Type", "text/event-stream")
-					_, _ = fmt.Fprintf(w, "data: %s\r\n\r\n", lastEvent)
+					_, _ = fmt.Fprintf(w, "data: %s\r\n\r\n", daemontest.LastEvent)
 				default:
 					answered.Add(1)
-					_, _ = io.WriteString(w, lastEvent)
+					_, _ = io.WriteString(w, daemontest.LastEvent)
 				}
 			}))
-			g := start(t, oneUpstream(url)+fmt.Sprintf("keys:\n  - {name: old, secret: secret-old, models: [%q]}\n  - {name: both, secret: secret-both, models: [%q, %q]}\n", asked, asked, spec.Instead), nil)
+			g := daemontest.Start(t, daemontest.OneUpstream(url)+fmt.Sprintf("keys:\n  - {name: old, secret: secret-old, models: [%q]}\n  - {name: both, secret: secret-both, models: [%q, %q]}\n", asked, asked, spec.Instead), nil)
 			for path, body := range map[string]string{
-				"/v1/chat/completions":                                `{"model":"` + asked + `","messages":[{"role":"user","content":"Hi"}]}`,
-				"/v1/chat/completions?":                               `{"model":"` + asked + `","stream":true,"messages":[{"role":"user","content":"Hi"}]}`,
-				"/v1/messages":                                        `{"model":"` + asked + `","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
-				"/v1/messages/count_tokens":                           `{"model":"` + asked + `","messages":[{"role":"user","content":"Hi"}]}`,
-				"/v1/responses":                                       `{"model":"` + asked + `","input":"Hi"}`,
-				"/v1beta/models/" + asked + ":generateContent":        question,
-				"/v1beta/models/" + asked + ":" + streaming:           question,
-				"/v1beta/models/" + asked + ":countTokens":            question,
-				"/v1beta/models/models/" + asked + ":generateContent": question,
+				"/v1/chat/completions":                                 `{"model":"` + asked + `","messages":[{"role":"user","content":"Hi"}]}`,
+				"/v1/chat/completions?":                                `{"model":"` + asked + `","stream":true,"messages":[{"role":"user","content":"Hi"}]}`,
+				"/v1/messages":                                         `{"model":"` + asked + `","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
+				"/v1/messages/count_tokens":                            `{"model":"` + asked + `","messages":[{"role":"user","content":"Hi"}]}`,
+				"/v1/responses":                                        `{"model":"` + asked + `","input":"Hi"}`,
+				"/v1beta/models/" + asked + ":generateContent":         daemontest.Question,
+				"/v1beta/models/" + asked + ":" + daemontest.Streaming: daemontest.Question,
+				"/v1beta/models/" + asked + ":countTokens":             daemontest.Question,
+				"/v1beta/models/models/" + asked + ":generateContent":  daemontest.Question,
 			} {
-				if status, answer := request(t, g, http.MethodPost, path, "secret-old", body); status == http.StatusOK || answered.Swap(0) != 0 {
+				if status, answer := g.Request(t, http.MethodPost, path, "secret-old", body); status == http.StatusOK || answered.Swap(0) != 0 {
 					t.Errorf("%s: %d %.200s", path, status, answer)
 				}
-				if status, answer := request(t, g, http.MethodPost, path, "secret-both", body); status != http.StatusOK || answered.Swap(0) == 0 {
+				if status, answer := g.Request(t, http.MethodPost, path, "secret-both", body); status != http.StatusOK || answered.Swap(0) == 0 {
 					t.Errorf("%s with a key for both: %d %.200s", path, status, answer)
 				}
 			}
 			for _, path := range []string{"/v1/models/", "/v1beta/models/"} {
-				if status, answer := request(t, g, http.MethodGet, path+spec.Instead, "secret-old", ""); status != http.StatusNotFound {
+				if status, answer := g.Request(t, http.MethodGet, path+spec.Instead, "secret-old", ""); status != http.StatusNotFound {
 					t.Errorf("GET %s: %d %s", path, status, answer)
 				}
 			}

@@ -7,30 +7,17 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 )
 
-// dial connects to a daemon until the test ends.
-func dial(t *testing.T, g *gateway) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(await.Limit))
-	return conn
-}
-
 // startUpload announces a body of 60 MB for a path and sends the first bytes of it.
-func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
+func startUpload(t *testing.T, g *daemontest.Gateway, path, key string) net.Conn {
 	t.Helper()
-	conn := dial(t, g)
+	conn := daemontest.Dial(t, g)
 	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 60000000\r\n\r\n{\"model\":\"", path, key)
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +26,9 @@ func startUpload(t *testing.T, g *gateway, path, key string) net.Conn {
 }
 
 // startReading starts an upload that waits until perigee reads its body.
-func startReading(t *testing.T, g *gateway, path, key string) {
+func startReading(t *testing.T, g *daemontest.Gateway, path, key string) {
 	t.Helper()
-	conn := dial(t, g)
+	conn := daemontest.Dial(t, g)
 	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nExpect: 100-continue\r\nContent-Length: 60000000\r\n\r\n", path, key)
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +61,14 @@ var modelPaths = []string{
 // Bodies that are still arriving hold no place of limits.concurrency.
 func TestSlowUploadsOfOneKeyDoNotKeepAnotherOut(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	g := start(t, stage.config("limits: {concurrency: 4}\nkeys:\n  - {name: a, secret: secret-a}\n  - {name: b, secret: secret-b}\n"), nil)
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	g := daemontest.Start(t, stage.Config("limits: {concurrency: 4}\nkeys:\n  - {name: a, secret: secret-a}\n  - {name: b, secret: secret-b}\n"), nil)
 	for _, path := range modelPaths {
 		startReading(t, g, path, "secret-a")
 	}
 	for range 3 {
-		if got := status(t, g, streaming, "secret-b"); got != http.StatusOK {
+		if got := daemontest.Status(t, g, daemontest.Streaming, "secret-b"); got != http.StatusOK {
 			t.Errorf("the other key got %d", got)
 		}
 	}
@@ -92,10 +79,10 @@ func TestLimitsOfAKeyAreCheckedBeforeItsBody(t *testing.T) {
 	t.Parallel()
 	clock := &perigeetest.Clock{}
 	for _, path := range modelPaths {
-		stage := newStage(t)
-		dir := dataDir(t)
+		stage := daemontest.NewStage(t)
+		dir := daemontest.DataDir(t)
 		spend(t, dir, perigee.Call{ID: "today", Time: clock.Now(), Client: perigee.Client{Key: "spent"}, Usage: perigee.Usage{Input: 100}})
-		g := startIn(t, sources(stage.config(`keys:
+		g := daemontest.StartIn(t, daemontest.Sources(stage.Config(`keys:
   - {name: expired, secret: secret-expired, expires: 2020-01-01T00:00:00Z}
   - {name: spent, secret: secret-spent, tokens_per_day: 100}
   - {name: one, secret: secret-one, concurrency: 1}
@@ -120,14 +107,14 @@ func TestLimitsOfAKeyAreCheckedBeforeItsBody(t *testing.T) {
 // Where all places are taken, a body is not read at all.
 func TestWithoutAPlaceTheBodyIsNotRead(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config("limits: {concurrency: 1}\n"), nil)
-	open := openStream(t, g, "")
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config("limits: {concurrency: 1}\n"), nil)
+	open := daemontest.OpenStream(t, g, "")
 	for _, path := range modelPaths {
 		if got := answered(t, startUpload(t, g, path, "")); got.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
 	}
-	close(stage.goOn)
-	rest(t, open)
+	close(stage.GoOn)
+	daemontest.Rest(t, open)
 }

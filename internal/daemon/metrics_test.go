@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
 // getMetrics scrapes, and returns the status and the body.
-func getMetrics(t *testing.T, g *gateway, authorization string) (status int, body string) {
+func getMetrics(t *testing.T, g *daemontest.Gateway, authorization string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL()+"/metrics", http.NoBody)
 	if err != nil {
@@ -26,7 +27,7 @@ func getMetrics(t *testing.T, g *gateway, authorization string) (status int, bod
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func getMetrics(t *testing.T, g *gateway, authorization string) (status int, bod
 }
 
 // awaitMetrics scrapes until all lines are there. A call is counted when it is recorded, which is after its answer.
-func awaitMetrics(t *testing.T, g *gateway, authorization string, lines ...string) {
+func awaitMetrics(t *testing.T, g *daemontest.Gateway, authorization string, lines ...string) {
 	t.Helper()
 	for limit := time.Now().Add(await.Limit); ; time.Sleep(10 * time.Millisecond) {
 		status, body := getMetrics(t, g, authorization)
@@ -70,7 +71,7 @@ func postFor(t *testing.T, address, body string, header ...string) {
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +82,8 @@ func postFor(t *testing.T, address, body string, header ...string) {
 // With keys, a scrape needs one of them or the admin token. Calls are counted from the first, by what answered them.
 func TestMetricsOfCalls(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	g := startIn(t, sources("keys: [{name: laptop, secret: good}]\n", dir), nil)
+	dir := daemontest.DataDir(t)
+	g := daemontest.StartIn(t, daemontest.Sources("keys: [{name: laptop, secret: good}]\n", dir), nil)
 	for authorization, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer good": 200} {
 		if status, body := getMetrics(t, g, authorization); status != want {
 			t.Errorf("%q: %d, want %d: %s", authorization, status, want, body)
@@ -98,7 +99,7 @@ func TestMetricsOfCalls(t *testing.T) {
 	postFor(t, g.URL()+"/v1/chat/completions", fmt.Sprintf(chat, "nobody-has-this"), "Authorization", "Bearer good")
 	postFor(t, g.URL()+"/v1/messages", "{}", "X-Api-Key", "wrong")
 	postFor(t, g.URL()+"/v1/messages", "{", "X-Api-Key", "good")
-	askBare(t, http.MethodGet, g.URL()+"/v1/models", "Bearer good")
+	daemontest.AskBare(t, http.MethodGet, g.URL()+"/v1/models", "Bearer good")
 	awaitMetrics(t, g, admin,
 		`perigee_requests_total{class="ok",dialect="openai-chat",model="gemini-3-flash",upstream="simulator"} 1`,
 		`perigee_requests_total{class="not_found",dialect="openai-chat",model="other",upstream="simulator"} 1`,
@@ -118,19 +119,19 @@ func TestMetricsOfCalls(t *testing.T) {
 // Without keys, a gateway on a loopback address shows its metrics to every program of the machine.
 func TestMetricsOfAccounts(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulator(t, simulator.Options{})
-	dir := dataDir(t)
+	_, url := daemontest.StartSimulator(t, simulator.Options{})
+	dir := daemontest.DataDir(t)
 	var list []perigee.SignIn
 	for i := range 1000 {
-		s := signedIn(fmt.Sprintf("user-%d@example.com", i), "project", fmt.Sprintf("refresh-%d", i))
+		s := daemontest.SignedIn(fmt.Sprintf("user-%d@example.com", i), "project", fmt.Sprintf("refresh-%d", i))
 		s.Enabled, s.State = i%10 != 0, perigee.AccountReady
 		if i%4 == 1 {
 			s.State = perigee.AccountBanned
 		}
 		list = append(list, s)
 	}
-	signIn(t, dir, list...)
-	g := startIn(t, sources(gravityConfig(url, ""), dir), nil)
+	daemontest.SignIn(t, dir, list...)
+	g := daemontest.StartIn(t, daemontest.Sources(daemontest.GravityConfig(url, ""), dir), nil)
 	awaitMetrics(t, g, "",
 		`perigee_accounts{state="ready",upstream="gravity"} 650`,
 		`perigee_accounts{state="banned",upstream="gravity"} 250`,

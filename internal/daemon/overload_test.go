@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
 // dialRaw opens a connection to the gateway and writes a text.
-func dialRaw(t *testing.T, g *gateway, text string) net.Conn {
+func dialRaw(t *testing.T, g *daemontest.Gateway, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
 	if err != nil {
@@ -52,8 +53,8 @@ const (
 
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g, book, write := follow(t, stage.config("limits: {connections: 3}\n"))
+	stage := daemontest.NewStage(t)
+	g, book, write := daemontest.Follow(t, stage.Config("limits: {connections: 3}\n"))
 	var open []net.Conn
 	for range 3 {
 		open = append(open, dialRaw(t, g, halfHead))
@@ -70,13 +71,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 	// The owner's commands have a socket of their own.
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.cfg))
+		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.Config))
 	}}
 	owner, err := (&http.Client{Transport: transport}).Get("http://perigee/health")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rest(t, owner); owner.StatusCode != http.StatusOK {
+	if daemontest.Rest(t, owner); owner.StatusCode != http.StatusOK {
 		t.Errorf("the owner got %d", owner.StatusCode)
 	}
 
@@ -98,8 +99,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("the idle connection is still open: %v", err)
 	}
 
-	write(stage.config("limits: {connections: 0}\n"))
-	book.line(t, "configuration reloaded")
+	write(stage.Config("limits: {connections: 0}\n"))
+	book.Line(t, "configuration reloaded")
 	for range 10 {
 		conn := dialRaw(t, g, healthCall)
 		if resp, _ := readRaw(t, bufio.NewReader(conn)); resp.StatusCode != http.StatusOK {
@@ -111,8 +112,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 // net/http would read a head of a megabyte before the key is asked for.
 func TestHeadsAreBounded(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config("limits: {head: 16KiB}\n"), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config("limits: {head: 16KiB}\n"), nil)
 	for _, test := range []struct {
 		name, head string
 		dialect    bool
@@ -135,8 +136,8 @@ func TestHeadsAreBounded(t *testing.T) {
 // A few thousand heads just below limits.head would take hundreds of megabytes.
 func TestHeadsAreBoundedTogether(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
-	stage := newStage(t)
-	g := start(t, stage.config("limits: {memory: 64MiB}\n"), nil) // 2 MiB for heads
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config("limits: {memory: 64MiB}\n"), nil) // 2 MiB for heads
 	closed := make(chan string, 100)
 	for range cap(closed) {
 		conn := dialRaw(t, g, halfHead+strings.Repeat("x", 60<<10))
@@ -160,8 +161,8 @@ func TestHeadsAreBoundedTogether(t *testing.T) {
 // The heads of requests on one connection do not add up.
 func TestHeadsOfOneConnection(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
-	stage := newStage(t)
-	g := start(t, stage.config("limits: {memory: 64MiB}\n"), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config("limits: {memory: 64MiB}\n"), nil)
 	call := "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + strings.Repeat("x", 60<<10) + "\r\n\r\n"
 	conn := dialRaw(t, g, "")
 	reader := bufio.NewReader(conn)
@@ -178,7 +179,7 @@ func TestHeadsOfOneConnection(t *testing.T) {
 // hugeProvider answers with 200 MB of text, or as much of it as is read.
 func hugeProvider(t *testing.T, asked, sent *atomic.Int64) string {
 	piece := strings.Repeat("all work and no play ", 50_000)
-	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -197,7 +198,7 @@ func TestAnswersBeyondTheMemoryAreRefused(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off") // the limit is the whole test process's
 	var asked, sent atomic.Int64
 	url := hugeProvider(t, &asked, &sent)
-	g := start(t, fmt.Sprintf("limits: {memory: 64MiB}\nupstreams:\n  - {name: one, kind: gemini, url: %q, keys: [k]}\n  - {name: two, kind: gemini, url: %q, keys: [k]}\n", url, url), nil)
+	g := daemontest.Start(t, fmt.Sprintf("limits: {memory: 64MiB}\nupstreams:\n  - {name: one, kind: gemini, url: %q, keys: [k]}\n  - {name: two, kind: gemini, url: %q, keys: [k]}\n", url, url), nil)
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"model":"gemini-2.5-flash","messages":[{"role":"user","content":"hello"}]}`,
 		"/v1/messages":         `{"model":"gemini-2.5-flash","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`,
@@ -205,11 +206,11 @@ func TestAnswersBeyondTheMemoryAreRefused(t *testing.T) {
 		"/v1beta/models/gemini-2.5-flash:generateContent": `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`,
 	} {
 		before := asked.Load()
-		resp, err := client.Post(g.URL()+path, "application/json", strings.NewReader(body))
+		resp, err := daemontest.Client.Post(g.URL()+path, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := rest(t, resp)
+		text := daemontest.Rest(t, resp)
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("X-Perigee-Class") != "capacity" || resp.Header.Get("Retry-After") == "" ||
 			!strings.Contains(text, "limits.memory") {
 			t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, text)
@@ -225,24 +226,24 @@ func TestAnswersBeyondTheMemoryAreRefused(t *testing.T) {
 
 func TestMemoryChangesWithoutRestart(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "off")
-	stage := newStage(t)
-	close(stage.goOn)
-	g, book, write := follow(t, stage.config("limits: {memory: 64MiB}\n"))
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	g, book, write := daemontest.Follow(t, stage.Config("limits: {memory: 64MiB}\n"))
 	announced := "POST /v1beta/models/gemini-2.5-flash:generateContent HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20971520\r\n\r\n"
 	if resp, text := readRaw(t, bufio.NewReader(dialRaw(t, g, announced))); resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text, "limits.memory") {
 		t.Errorf("with 64 MiB: %d %s", resp.StatusCode, text)
 	}
 	large := func() (int, string) {
 		body := `{"contents":[{"role":"user","parts":[{"text":"` + strings.Repeat("x", 20<<20) + `"}]}]}`
-		resp, err := client.Post(g.URL()+"/v1beta/models/gemini-2.5-flash:"+streaming, "application/json", strings.NewReader(body))
+		resp, err := daemontest.Client.Post(g.URL()+"/v1beta/models/gemini-2.5-flash:"+daemontest.Streaming, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp.StatusCode, rest(t, resp)
+		return resp.StatusCode, daemontest.Rest(t, resp)
 	}
-	write(stage.config("limits: {memory: 512MiB, head: 32KiB}\n"))
-	book.line(t, "configuration reloaded")
-	book.line(t, "need a restart", "settings=limits.head")
+	write(stage.Config("limits: {memory: 512MiB, head: 32KiB}\n"))
+	book.Line(t, "configuration reloaded")
+	book.Line(t, "need a restart", "settings=limits.head")
 	if status, text := large(); status != http.StatusOK {
 		t.Errorf("with 512 MiB: %d %s", status, text)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
 
 // The owner's socket asks for no key: the file system decides which users may connect.
@@ -18,9 +19,9 @@ func TestSocketNeedsNoKey(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("file modes do not guard sockets here")
 	}
-	g := start(t, "keys: [{name: laptop, secret: secret-laptop}]\n", nil)
+	g := daemontest.Start(t, "keys: [{name: laptop, secret: secret-laptop}]\n", nil)
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.cfg))
+		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.Config))
 	}}
 	resp, err := (&http.Client{Transport: transport}).Get("http://perigee/v1/usage")
 	if err != nil {
@@ -30,7 +31,7 @@ func TestSocketNeedsNoKey(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("the owner got status %d", resp.StatusCode)
 	}
-	if got := status(t, g, "countTokens", ""); got != http.StatusUnauthorized {
+	if got := daemontest.Status(t, g, "countTokens", ""); got != http.StatusUnauthorized {
 		t.Errorf("a client without a key got status %d", got)
 	}
 }
@@ -40,12 +41,12 @@ func TestDataDirectoryIsTheOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes here")
 	}
-	g := start(t, "", nil)
-	if got := status(t, g, "countTokens", ""); got != http.StatusOK {
+	g := daemontest.Start(t, "", nil)
+	if got := daemontest.Status(t, g, "countTokens", ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
 	}
 	seen := 0
-	err := filepath.WalkDir(g.cfg.DataDir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(g.Config.DataDir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -67,9 +68,9 @@ func TestDataDirectoryIsTheOwnersAlone(t *testing.T) {
 // Without upstreams the simulator answers, and says so.
 func TestSimulatorAnswersWithoutUpstreams(t *testing.T) {
 	t.Parallel()
-	g := start(t, "", nil)
-	resp := ask(t, g, "generateContent", "")
-	body := rest(t, resp)
+	g := daemontest.Start(t, "", nil)
+	resp := daemontest.Ask(t, g, "generateContent", "")
+	body := daemontest.Rest(t, resp)
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Perigee-Upstream") != daemon.SimulatorName || !g.Simulated() {
 		t.Errorf("got %d %v: %s", resp.StatusCode, resp.Header, body)
 	}

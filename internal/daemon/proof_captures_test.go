@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
@@ -84,7 +85,7 @@ func (c *capture) to(t *testing.T, model string) (path string, body []byte) {
 }
 
 // send returns the status and the whole answer.
-func (c *capture) send(t *testing.T, g *gateway, model string) (int, string) {
+func (c *capture) send(t *testing.T, g *daemontest.Gateway, model string) (int, string) {
 	t.Helper()
 	path, body := c.to(t, model)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+path, bytes.NewReader(body))
@@ -94,11 +95,11 @@ func (c *capture) send(t *testing.T, g *gateway, model string) (int, string) {
 	for name, value := range c.Headers {
 		req.Header.Set(name, value)
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, rest(t, resp)
+	return resp.StatusCode, daemontest.Rest(t, resp)
 }
 
 // refusals are the captured requests that must fail, with what the answer says: conversations that only the
@@ -167,8 +168,8 @@ func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule s
 // perigee has translated it: to a model of their own family and of another one, with signatures that were not issued here.
 func TestCapturedRequestsBreakNoRule(t *testing.T) {
 	perigeetest.Slow(t)
-	provider, url := startSimulator(t, simulator.Options{})
-	g := start(t, oneUpstream(url), nil)
+	provider, url := daemontest.StartSimulator(t, simulator.Options{})
+	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
 	replayed, refused, mended := 0, 0, 0
 	for _, r := range replays(t) {
 		t.Run(r.scenario+"/"+r.Name+"/"+r.model, func(t *testing.T) {

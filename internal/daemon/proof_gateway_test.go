@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	g := startGravity(t, "keep_thinking: true")
+	g := daemontest.StartGravity(t, "keep_thinking: true")
 	replayed, refused := 0, 0
 	for _, r := range replays(t) {
 		if r.embeds() {
@@ -24,8 +25,8 @@ func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 				continue
 			}
 			t.Run(r.scenario+"/"+r.Name+"/"+model, func(t *testing.T) {
-				before := len(g.violations())
-				status, answer := r.send(t, g.gateway, model)
+				before := len(g.Violations())
+				status, answer := r.send(t, g.Gateway, model)
 				replayed++
 				if reason := refusals[r.scenario+"/"+r.Name+"/*"]; reason != "" {
 					refused++
@@ -34,7 +35,7 @@ func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 					}
 					return
 				}
-				if bad := g.violations()[before:]; status != http.StatusOK || len(bad) > 0 {
+				if bad := g.Violations()[before:]; status != http.StatusOK || len(bad) > 0 {
 					t.Errorf("status %d, violations %v: %s", status, bad, clipped(answer))
 				}
 				if r.streams() && strings.Contains(answer, `"error":{`) {

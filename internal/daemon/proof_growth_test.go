@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
@@ -100,11 +101,11 @@ func growGemini(turns, schema, salt int) string {
 func TestLargeRequestsBreakNoRule(t *testing.T) {
 	perigeetest.Slow(t)
 	turns, schema := 1000, 200<<10
-	if raced {
+	if daemontest.Raced {
 		turns, schema = 100, 20<<10
 	}
-	provider, url := startSimulator(t, simulator.Options{})
-	g := start(t, oneUpstream(url), nil)
+	provider, url := daemontest.StartSimulator(t, simulator.Options{})
+	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
 	for _, dialect := range slices.Sorted(maps.Keys(growings)) {
 		grow := growings[dialect]
 		for _, model := range []string{"gemini-2.5-pro", "gemini-3-flash", "claude-sonnet-4-6"} {
@@ -133,16 +134,16 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 // megabytes of schemas. Memory is counted, because time on a shared machine says little.
 func TestCostGrowsWithLength(t *testing.T) {
 	perigeetest.Slow(t)
-	if raced {
+	if daemontest.Raced {
 		t.Skip("the race detector's own memory would be counted")
 	}
 	var received atomic.Int64 // of the last request
-	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		received.Store(n)
-		_, _ = io.WriteString(w, lastEvent)
+		_, _ = io.WriteString(w, daemontest.LastEvent)
 	}))
-	g := start(t, oneUpstream(provider), nil)
+	g := daemontest.Start(t, daemontest.OneUpstream(provider), nil)
 	salt := 0
 	for _, dialect := range slices.Sorted(maps.Keys(growings)) {
 		grow := growings[dialect]
@@ -183,9 +184,9 @@ func TestCostGrowsWithLength(t *testing.T) {
 }
 
 // post sends a body and reads past the answer, at no cost of its own.
-func post(t *testing.T, g *gateway, path, body string) int {
+func post(t *testing.T, g *daemontest.Gateway, path, body string) int {
 	t.Helper()
-	resp := postJSON(t, g, path, body)
+	resp := daemontest.PostJSON(t, g, path, body)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp.StatusCode

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
 )
 
@@ -61,8 +62,8 @@ func newPacedTurnstile(t *testing.T, people int, life string, happened func(), s
 		p.emails = append(p.emails, email)
 		accounts = append(accounts, simulator.Account{Email: email, Project: projectOf(email), Limits: simulator.Limits{FiveHour: -1, Weekly: -1}})
 	}
-	p.simulator = newSimulator(t, simulator.Options{Accounts: accounts, Sleep: sleep, Script: &simulator.Script{RotateRefreshTokens: true}})
-	p.URL = serve(t, p)
+	p.simulator = daemontest.NewSimulator(t, simulator.Options{Accounts: accounts, Sleep: sleep, Script: &simulator.Script{RotateRefreshTokens: true}})
+	p.URL = daemontest.Serve(t, p)
 	return p
 }
 

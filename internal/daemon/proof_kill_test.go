@@ -1,13 +1,10 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -20,6 +17,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
@@ -89,9 +87,9 @@ type confirmed struct {
 const people = 12
 
 func newKillLoop(t *testing.T) *killLoop {
-	l := &killLoop{t: t, dir: dataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}, preferred: map[string]bool{"": true}}
+	l := &killLoop{t: t, dir: daemontest.DataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}, preferred: map[string]bool{"": true}}
 	l.provider = newTurnstile(t, people, "0.04", l.happened)
-	l.config = gravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
+	l.config = daemontest.GravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
 	for _, email := range l.provider.emails {
 		l.known[email] = &confirmed{}
 	}
@@ -114,7 +112,7 @@ func (l *killLoop) live() {
 	seed := l.random.Uint64()
 	l.mu.Unlock()
 	l.provider.shutOff(false)
-	c := startChild(l.t, l.config, l.dir)
+	c := daemontest.StartChild(l.t, l.config, l.dir)
 	token, err := os.ReadFile(filepath.Join(l.dir, "admin.token"))
 	if err != nil {
 		l.t.Fatal(err)
@@ -123,21 +121,21 @@ func (l *killLoop) live() {
 	var workers sync.WaitGroup
 	for i := range uint64(2) {
 		workers.Go(func() {
-			l.manage(ctx, &owner{base: c.url, token: strings.TrimSpace(string(token))}, rand.New(rand.NewPCG(seed, i)))
+			l.manage(ctx, &daemontest.Owner{Base: c.URL, Token: strings.TrimSpace(string(token))}, rand.New(rand.NewPCG(seed, i)))
 		})
 	}
 	for i := range 3 {
-		workers.Go(func() { l.converse(ctx, c.url, i) })
+		workers.Go(func() { l.converse(ctx, c.URL, i) })
 	}
 	await.Receive(l.t, l.reached, "something to happen")
-	c.kill(l.t)
+	c.Kill(l.t)
 	l.provider.shutOff(true)
 	cancel()
 	workers.Wait()
 }
 
 // manage imports, prefers and removes accounts until the daemon is gone.
-func (l *killLoop) manage(ctx context.Context, o *owner, random *rand.Rand) {
+func (l *killLoop) manage(ctx context.Context, o *daemontest.Owner, random *rand.Rand) {
 	for ctx.Err() == nil {
 		email, there := l.take(random)
 		var ok bool
@@ -170,7 +168,7 @@ func (l *killLoop) take(random *rand.Rand) (email string, there bool) {
 }
 
 // sign imports a new sign-in of an account. One that was not confirmed stays unsure until it is examined, as with all changes.
-func (l *killLoop) sign(ctx context.Context, o *owner, email string) bool {
+func (l *killLoop) sign(ctx context.Context, o *daemontest.Owner, email string) bool {
 	l.begin(func() { l.known[email].unsure = true })
 	refresh, chain := l.provider.consent(l.t, email)
 	return l.end(email, l.imported(ctx, o, email, refresh), func() {
@@ -180,14 +178,14 @@ func (l *killLoop) sign(ctx context.Context, o *owner, email string) bool {
 }
 
 // remove forgets an account, and with it the mark if it has it.
-func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
+func (l *killLoop) remove(ctx context.Context, o *daemontest.Owner, email string) bool {
 	l.begin(func() {
 		l.known[email].unsure = true
 		if l.preferred[email] {
 			l.preferred[""] = true
 		}
 	})
-	status, body, err := o.do(ctx, http.MethodDelete, "/v1/accounts?email="+url.QueryEscape(email), "")
+	status, body, err := o.Do(ctx, http.MethodDelete, "/v1/accounts?email="+url.QueryEscape(email), "")
 	return l.end(email, l.confirms(status, body, err, "remove "+email), func() {
 		l.removals++
 		*l.known[email] = confirmed{}
@@ -196,7 +194,7 @@ func (l *killLoop) remove(ctx context.Context, o *owner, email string) bool {
 }
 
 // use prefers an account. Two at a time would leave open which was the last.
-func (l *killLoop) use(ctx context.Context, o *owner, email string) bool {
+func (l *killLoop) use(ctx context.Context, o *daemontest.Owner, email string) bool {
 	busy := false
 	l.begin(func() {
 		if busy = l.using; !busy {
@@ -206,7 +204,7 @@ func (l *killLoop) use(ctx context.Context, o *owner, email string) bool {
 	if busy {
 		return l.sign(ctx, o, email)
 	}
-	status, body, err := o.do(ctx, http.MethodPost, "/v1/accounts/use", fmt.Sprintf(`{"email":%q}`, email))
+	status, body, err := o.Do(ctx, http.MethodPost, "/v1/accounts/use", fmt.Sprintf(`{"email":%q}`, email))
 	ok := l.confirms(status, body, err, "use "+email)
 	l.begin(func() { l.using = false })
 	return l.end(email, ok, func() {
@@ -234,9 +232,9 @@ func (l *killLoop) end(email string, ok bool, note func()) bool {
 }
 
 // imported says whether the daemon confirmed an import. One that is not answered is not confirmed; any other answer is wrong.
-func (l *killLoop) imported(ctx context.Context, o *owner, email, refresh string) bool {
+func (l *killLoop) imported(ctx context.Context, o *daemontest.Owner, email, refresh string) bool {
 	document := fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email))
-	status, body, err := o.do(ctx, http.MethodPost, "/v1/accounts", document)
+	status, body, err := o.Do(ctx, http.MethodPost, "/v1/accounts", document)
 	return l.confirms(status, body, err, "import "+email)
 }
 
@@ -251,8 +249,8 @@ func (l *killLoop) confirms(status int, body string, err error, what string) boo
 func (l *killLoop) converse(ctx context.Context, base string, who int) {
 	for n := 0; ; n++ {
 		question := fmt.Sprintf(`{"contents":[{"parts":[{"text":"Question %d of %d"}]}]}`, n, who)
-		o := owner{base: base}
-		status, _, err := o.do(ctx, http.MethodPost, "/v1beta/models/gemini-3-flash:generateContent", question)
+		o := daemontest.Owner{Base: base}
+		status, _, err := o.Do(ctx, http.MethodPost, "/v1beta/models/gemini-3-flash:generateContent", question)
 		if err != nil {
 			return
 		}
@@ -377,56 +375,4 @@ func integrity(t *testing.T, path string) (verdict string) {
 		return err.Error()
 	}
 	return verdict
-}
-
-// An owner has the admin token.
-type owner struct{ base, token string }
-
-// adminOf is the owner of a daemon in this process.
-func adminOf(t *testing.T, g *gateway) *owner {
-	t.Helper()
-	token, err := os.ReadFile(filepath.Join(g.cfg.DataDir, "admin.token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &owner{base: g.URL(), token: strings.TrimSpace(string(token))}
-}
-
-// do makes a request. It is the caller's to say whether an error is one.
-func (o *owner) do(ctx context.Context, method, path, body string) (status int, answer string, err error) {
-	return o.doChanged(ctx, method, path, body, func(*http.Request) {})
-}
-
-// doChanged makes a request that the caller has a last look at.
-func (o *owner) doChanged(ctx context.Context, method, path, body string, change func(*http.Request)) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, await.Limit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, o.base+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return 0, "", err
-	}
-	if o.token != "" {
-		req.Header.Set("Authorization", "Bearer "+o.token)
-	}
-	change(req)
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(raw), err
-}
-
-// rows asks for a list.
-func rows[T any](t *testing.T, o *owner, path string) (list []T) {
-	t.Helper()
-	status, body, err := o.do(t.Context(), http.MethodGet, path, "")
-	if err != nil || status != http.StatusOK {
-		t.Fatalf("%s: %d %s %v", path, status, body, err)
-	}
-	if err := json.Unmarshal([]byte(body), &list); err != nil {
-		t.Fatalf("%s: %v in %s", path, err, body)
-	}
-	return list
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
 )
@@ -28,7 +29,7 @@ var loopModels = map[string]string{
 // they lose results and thinking, and some change their model in the middle.
 type agent struct {
 	t       *testing.T
-	g       *gravityRig
+	g       *daemontest.Gravity
 	random  *rand.Rand
 	dialect talk
 	model   string
@@ -65,15 +66,15 @@ func TestToolLoops(t *testing.T) {
 				switches.TurnContinuesWith = continues
 				t.Run(fmt.Sprintf("%s in %s, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
-					loop(t, startGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0)), dialect, model)
+					loop(t, daemontest.StartGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0)), dialect, model)
 				})
 				if name == "gemini" || family == "gpt-oss" {
 					continue // what speaks the official API's own dialect is sent on as it is, careless or not; and it has no GPT-OSS
 				}
 				t.Run(fmt.Sprintf("%s in %s on the official API, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
-					provider, url := startSimulator(t, simulator.Options{Switches: switches})
-					loop(t, &gravityRig{start(t, oneUpstream(url), nil), provider}, dialect, model)
+					provider, url := daemontest.StartSimulator(t, simulator.Options{Switches: switches})
+					loop(t, &daemontest.Gravity{Gateway: daemontest.Start(t, daemontest.OneUpstream(url), nil), Provider: provider}, dialect, model)
 				})
 			}
 		}
@@ -81,14 +82,14 @@ func TestToolLoops(t *testing.T) {
 }
 
 // loop has agents go through loops of tools.
-func loop(t *testing.T, g *gravityRig, dialect talk, model string) {
+func loop(t *testing.T, g *daemontest.Gravity, dialect talk, model string) {
 	t.Helper()
 	rounds := 0
 	for n := range *loops {
 		a := &agent{t: t, g: g, random: rand.New(rand.NewPCG(uint64(n), 7)), dialect: dialect, model: model}
 		a.forgets = a.random.IntN(2) == 0
 		rounds += a.converse(n)
-		if bad := g.violations(); len(bad) > 0 {
+		if bad := g.Violations(); len(bad) > 0 {
 			t.Fatalf("loop %d: %s", n, strings.Join(bad, "\n"))
 		}
 	}
@@ -177,14 +178,14 @@ func (a *agent) ask() object {
 		a.t.Fatal(err)
 	}
 	req.Header.Set("anthropic-version", "2023-06-01")
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	text := rest(a.t, resp)
+	text := daemontest.Rest(a.t, resp)
 	var answer object
 	if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != http.StatusOK {
-		a.t.Fatalf("status %d: %s\nasked %s\nrefused %v", resp.StatusCode, text, body, a.g.violations())
+		a.t.Fatalf("status %d: %s\nasked %s\nrefused %v", resp.StatusCode, text, body, a.g.Violations())
 	}
 	return answer
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -94,7 +95,7 @@ type reply struct {
 }
 
 // patient is for calls that wait for other calls on purpose.
-var patient = &http.Client{Transport: client.Transport, Timeout: 3 * await.Limit}
+var patient = &http.Client{Transport: daemontest.Client.Transport, Timeout: 3 * await.Limit}
 
 // askIn asks a question.
 func askIn(ctx context.Context, base string, d *dialectRig, stream bool, model, text string) (*reply, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
@@ -240,7 +241,7 @@ func (c *cell) wrongDelay(r *reply, began time.Time) string {
 // standing checks what the owner sees: an account that was not at fault is ready and has no cooldown.
 func (c *cell) standing(when string) {
 	now := c.now()
-	for _, row := range rows[perigee.AccountRow](c.t, c.owner, "/v1/accounts") {
+	for _, row := range daemontest.Rows[perigee.AccountRow](c.t, c.owner, "/v1/accounts") {
 		state := perigee.AccountReady
 		if c.stopped[row.Email] {
 			state = c.trouble.state

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest"
-
 	"perigee"
+	"perigee/internal/daemon/daemontest"
+	"perigee/internal/perigeetest"
 )
 
 // A thousand calls at once while accounts come and go. One account is left alone, and so every call is answered; without
@@ -50,8 +50,8 @@ func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 type crowd struct {
 	t        *testing.T
 	provider *turnstile
-	gateway  *gateway
-	owner    *owner
+	gateway  *daemontest.Gateway
+	owner    *daemontest.Owner
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -71,8 +71,8 @@ func newCrowd(t *testing.T) *crowd {
 		c.waitFor(func() bool { return c.changes >= c.enough })
 		return nil
 	})
-	c.gateway = start(t, gravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), nil)
-	c.owner = adminOf(t, c.gateway)
+	c.gateway = daemontest.Start(t, daemontest.GravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), nil)
+	c.owner = daemontest.AdminOf(t, c.gateway)
 	for _, email := range c.provider.emails {
 		refresh, _ := c.provider.consent(t, email)
 		bringIn(t, c.owner, email, refresh)
@@ -147,7 +147,7 @@ func (c *crowd) call(i int) {
 }
 
 // change takes an account away in one of three ways and brings it back.
-func change(t *testing.T, o *owner, p *turnstile, email string, how int) {
+func change(t *testing.T, o *daemontest.Owner, p *turnstile, email string, how int) {
 	switch how {
 	case 0, 1:
 		enable(t, o, email, false)
@@ -159,16 +159,16 @@ func change(t *testing.T, o *owner, p *turnstile, email string, how int) {
 	}
 }
 
-func enable(t *testing.T, o *owner, email string, enabled bool) {
+func enable(t *testing.T, o *daemontest.Owner, email string, enabled bool) {
 	expectOK(t, o, http.MethodPatch, "/v1/accounts", fmt.Sprintf(`{"email":%q,"enabled":%v}`, email, enabled))
 }
 
-func bringIn(t *testing.T, o *owner, email, refresh string) {
+func bringIn(t *testing.T, o *daemontest.Owner, email, refresh string) {
 	expectOK(t, o, http.MethodPost, "/v1/accounts", fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email)))
 }
 
-func expectOK(t *testing.T, o *owner, method, path, body string) {
-	status, answer, err := o.do(t.Context(), method, path, body)
+func expectOK(t *testing.T, o *daemontest.Owner, method, path, body string) {
+	status, answer, err := o.Do(t.Context(), method, path, body)
 	if err != nil || status != http.StatusOK {
 		t.Errorf("%s %s: %d %s %v", method, path, status, strings.TrimSpace(answer), err)
 	}

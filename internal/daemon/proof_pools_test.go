@@ -16,6 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
@@ -72,12 +73,12 @@ func TestPoolsInTrouble(t *testing.T) {
 // poolDir is a data directory with accounts, to be copied.
 func poolDir(t *testing.T, size int) string {
 	t.Helper()
-	dir := dataDir(t)
+	dir := daemontest.DataDir(t)
 	var list []perigee.SignIn
 	for i := range size {
-		list = append(list, signedIn(member(i), projectOf(member(i)), "refresh-of-"+member(i)))
+		list = append(list, daemontest.SignedIn(member(i), projectOf(member(i)), "refresh-of-"+member(i)))
 	}
-	signIn(t, dir, list...)
+	daemontest.SignIn(t, dir, list...)
 	return dir
 }
 
@@ -89,13 +90,13 @@ type cell struct {
 	trouble  trouble
 	moment   moment
 	emails   []string
-	clock    *clock           // moved by hand, besides what passes
-	now      func() time.Time // both together
+	clock    *daemontest.Clock // moved by hand, besides what passes
+	now      func() time.Time  // both together
 	provider *simulator.Server
 	open     atomic.Int64 // requests that the provider is answering
 	hosts    []string
-	gateway  *gateway
-	owner    *owner
+	gateway  *daemontest.Gateway
+	owner    *daemontest.Owner
 	model    string
 
 	asked    int                  // questions so far
@@ -113,7 +114,7 @@ type cell struct {
 }
 
 func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell {
-	c := &cell{t: t, trouble: k, moment: m, clock: &clock{at: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
+	c := &cell{t: t, trouble: k, moment: m, clock: &daemontest.Clock{At: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
 		stopped: map[string]bool{}, locked: map[string]bool{}, failed: map[string]int{}, refused: map[string]int{}, model: "gemini-3-flash"}
 	if size == 3 {
 		c.model = "claude-opus-4-6-thinking"
@@ -126,10 +127,10 @@ func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell
 			Limits: simulator.Limits{FiveHour: -1, Weekly: -1}})
 	}
 	began := time.Now()
-	c.now = func() time.Time { return c.clock.now().Add(time.Since(began)) }
-	c.provider = newSimulator(t, simulator.Options{Seed: "pools", Accounts: accounts, Now: c.now, Admin: true})
+	c.now = func() time.Time { return c.clock.Now().Add(time.Since(began)) }
+	c.provider = daemontest.NewSimulator(t, simulator.Options{Seed: "pools", Accounts: accounts, Now: c.now, Admin: true})
 	for range 2 {
-		c.hosts = append(c.hosts, serve(t, c))
+		c.hosts = append(c.hosts, daemontest.Serve(t, c))
 	}
 	// What is left of a quota does not go with the trouble, and would end it.
 	if slices.Contains(k.class, perigee.ClassExhausted) {
@@ -137,12 +138,12 @@ func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell
 			t.Fatal(err)
 		}
 	}
-	dir := dataDir(t)
+	dir := daemontest.DataDir(t)
 	if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 		t.Fatal(err)
 	}
-	c.gateway = startIn(t, sources(c.config(), dir), func(o *daemon.Options) { o.Now = c.now })
-	c.owner = adminOf(t, c.gateway)
+	c.gateway = daemontest.StartIn(t, daemontest.Sources(c.config(), dir), func(o *daemon.Options) { o.Now = c.now })
+	c.owner = daemontest.AdminOf(t, c.gateway)
 	return c
 }
 
@@ -151,7 +152,7 @@ func (c *cell) config() string {
 	if c.moment.sticky {
 		selection = "sticky"
 	}
-	text := gravityConfig(c.hosts[0], "selection: "+selection+"\n    pools: [antigravity]\n    max_wait: 1s")
+	text := daemontest.GravityConfig(c.hosts[0], "selection: "+selection+"\n    pools: [antigravity]\n    max_wait: 1s")
 	text = strings.Replace(text, "endpoints: ["+c.hosts[0]+"]", "endpoints: ["+strings.Join(c.hosts, ", ")+"]", 1)
 	if c.trouble.hangs {
 		text += "limits: {first_byte: 1s}\n"
@@ -210,7 +211,7 @@ func (c *cell) play() {
 	if c.moment.later {
 		c.ask(true)
 		c.quotaRead()
-		c.clock.advance(2 * time.Hour) // no access token is good any more
+		c.clock.Advance(2 * time.Hour) // no access token is good any more
 	}
 	if err := c.provider.AddFaults(c.fault()); err != nil {
 		t.Fatal(err)
@@ -220,7 +221,7 @@ func (c *cell) play() {
 	}
 	c.standing("in trouble")
 	if c.trouble.rests >= time.Minute && !c.moment.token {
-		c.clock.advance(c.trouble.rests / 2)
+		c.clock.Advance(c.trouble.rests / 2)
 		c.ask(false)
 	}
 	if c.strikes == 0 {
@@ -229,9 +230,9 @@ func (c *cell) play() {
 	w := httptest.NewRecorder()
 	c.provider.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/simulator/faults", nil))
 	if c.braked() {
-		c.clock.advance(spareFor)
+		c.clock.Advance(spareFor)
 	}
-	c.clock.advance(max(c.trouble.out, 2*time.Minute) + time.Second)
+	c.clock.Advance(max(c.trouble.out, 2*time.Minute) + time.Second)
 	c.recover()
 }
 
@@ -276,7 +277,7 @@ func (c *cell) askAll(wanted func(email string) bool) {
 		}
 	}
 	if c.moment.sticky {
-		for _, row := range rows[perigee.ChoiceRow](c.t, c.owner, "/v1/accounts/status?model="+c.model) {
+		for _, row := range daemontest.Rows[perigee.ChoiceRow](c.t, c.owner, "/v1/accounts/status?model="+c.model) {
 			if !row.Usable && !c.stopped[row.Email] {
 				c.t.Errorf("%s cannot be used after its rest: %s", row.Email, row.Why)
 			}

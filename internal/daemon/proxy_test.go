@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
@@ -31,7 +32,7 @@ func newForwardProxy(t *testing.T, to string) *forwardProxy {
 	}
 	p := &forwardProxy{}
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", target.Host }}
-	p.address = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.address = daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		step := r.URL.Path[strings.LastIndexAny(r.URL.Path, "/:")+1:]
 		p.heard = append(p.heard, r.Header.Get("Proxy-Authorization")+" "+r.URL.Host+" "+step)
@@ -64,10 +65,10 @@ func (p *forwardProxy) forget() {
 // Everything that an upstream needs goes through its proxy: hosts of the test exist nowhere else.
 func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	t.Parallel()
-	_, provider := startSimulator(t, simulator.Options{})
+	_, provider := daemontest.StartSimulator(t, simulator.Options{})
 	proxy := newForwardProxy(t, provider)
 	address := perigee.NewSecret(strings.Replace(proxy.address, "http://", "http://ada:hunter22@", 1))
-	src := sources(gravityConfig(provider, "")+oneUpstream(provider)[len("upstreams:\n"):]+"models: {routes: [{match: gemini-2.5-flash, to: [studio]}, {match: '*', to: [gravity]}]}\n", dataDir(t))
+	src := daemontest.Sources(daemontest.GravityConfig(provider, "")+daemontest.OneUpstream(provider)[len("upstreams:\n"):]+"models: {routes: [{match: gemini-2.5-flash, to: [studio]}, {match: '*', to: [gravity]}]}\n", daemontest.DataDir(t))
 	// No configuration may have unencrypted hosts elsewhere, but nothing else could be looked into here.
 	through := func(loaded *config.Loaded) {
 		for i := range loaded.Config.Upstreams {
@@ -94,7 +95,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	defer login.Close()
 	page := make(chan error, 1)
 	go func() { // the browser, whose page leads to the callback
-		resp, err := client.Get(login.URL)
+		resp, err := daemontest.Client.Get(login.URL)
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -111,7 +112,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	}
 	proxy.forget()
 
-	g := startIn(t, src, func(o *daemon.Options) { through(o.Loaded) })
+	g := daemontest.StartIn(t, src, func(o *daemon.Options) { through(o.Loaded) })
 	handle, err := daemon.Connect(t.Context(), daemon.Options{Loaded: loaded, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -120,11 +121,11 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	if _, err := handle.ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(`[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"}]`)}); err != nil {
 		t.Fatal(err)
 	}
-	if resp := ask(t, g, "generateContent", ""); resp.StatusCode != http.StatusOK {
-		t.Errorf("studio: %d %s", resp.StatusCode, rest(t, resp))
+	if resp := daemontest.Ask(t, g, "generateContent", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("studio: %d %s", resp.StatusCode, daemontest.Rest(t, resp))
 	}
 	if resp := askModel(t, g, "gemini-3-flash"); resp.StatusCode != http.StatusOK {
-		t.Errorf("gravity: %d %s", resp.StatusCode, rest(t, resp))
+		t.Errorf("gravity: %d %s", resp.StatusCode, daemontest.Rest(t, resp))
 	}
 	if _, err := handle.Quota(t.Context(), true); err != nil {
 		t.Error(err)
@@ -136,13 +137,13 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	}
 }
 
-func askModel(t *testing.T, g *gateway, model string) *http.Response {
+func askModel(t *testing.T, g *daemontest.Gateway, model string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+"/v1beta/models/"+model+":generateContent", strings.NewReader(question))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+"/v1beta/models/"+model+":generateContent", strings.NewReader(daemontest.Question))
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Do(req)
+	resp, err := daemontest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

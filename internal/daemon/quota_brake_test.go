@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
@@ -29,15 +30,15 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := &clock{at: time.Now()}
-			w := newAccountRig(t, true, "keys: [{name: one, secret: secret-one, rpm: 1}]\n", adaAndBob, func(o *daemon.Options) { o.Now = clock.now })
+			clock := &daemontest.Clock{At: time.Now()}
+			w := newAccountRig(t, true, "keys: [{name: one, secret: secret-one, rpm: 1}]\n", adaAndBob, func(o *daemon.Options) { o.Now = clock.Now })
 			if err := w.provider.AddFaults(test.fault); err != nil {
 				t.Fatal(err)
 			}
 			before := w.times(test.path)
 			asks := func() int { return w.times(test.path) - before }
 			get := func() {
-				if status, body := request(t, w.gateway, http.MethodGet, "/v1/quota", "secret-one", ""); status == http.StatusOK && body == "[]" {
+				if status, body := w.gateway.Request(t, http.MethodGet, "/v1/quota", "secret-one", ""); status == http.StatusOK && body == "[]" {
 					t.Errorf("got %d %s", status, body)
 				}
 			}
@@ -56,16 +57,16 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 			if test.path == "/token" && first != accounts {
 				t.Errorf("%d questions for %d accounts", first, accounts)
 			}
-			clock.advance(20 * time.Second)
+			clock.Advance(20 * time.Second)
 			if get(); asks() != first {
 				t.Errorf("%d questions more after 20 seconds", asks()-first)
 			}
-			clock.advance(20 * time.Second) // more than the first pause with all its jitter
+			clock.Advance(20 * time.Second) // more than the first pause with all its jitter
 			get()
 			if asks() != 2*first {
 				t.Errorf("%d questions after 40 seconds, want %d", asks(), 2*first)
 			}
-			clock.advance(50 * time.Second) // less than the second pause
+			clock.Advance(50 * time.Second) // less than the second pause
 			if get(); asks() != 2*first {
 				t.Errorf("%d questions more before the second pause is over", asks()-2*first)
 			}
@@ -76,19 +77,19 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 // A client that leaves does not have the next one ask again.
 func TestQuotaIsAskedForOnceAlsoForClientsThatLeave(t *testing.T) {
 	t.Parallel()
-	provider := newSimulator(t, simulator.Options{}, simulator.Fault{When: simulator.When{Method: "fetchAvailableModels"}, Do: "hang"})
+	provider := daemontest.NewSimulator(t, simulator.Options{}, simulator.Fault{When: simulator.When{Method: "fetchAvailableModels"}, Do: "hang"})
 	var asked atomic.Int64
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ":fetchAvailableModels") {
 			asked.Add(1)
 		}
 		provider.ServeHTTP(w, r)
 	}))
-	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, ""), dataDir(t))}
-	w.gateway = startIn(t, w.src, nil)
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, ""), daemontest.DataDir(t))}
+	w.gateway = daemontest.StartIn(t, w.src, nil)
 	w.imports(adaAlone)
 	for range 3 {
-		conn := dial(t, w.gateway)
+		conn := daemontest.Dial(t, w.gateway)
 		if _, err := io.WriteString(conn, "GET /v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

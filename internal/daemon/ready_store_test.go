@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -18,10 +19,10 @@ import (
 func TestReadyTellsTheOwnerWhyCallsAreNotRecorded(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	g, book, _ := follow(t, stage.config(""))
-	db, err := sql.Open("sqlite", "file:"+daemon.StoreOptions(g.cfg).Path+"?_pragma=busy_timeout(60000)")
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	g, book, _ := daemontest.Follow(t, stage.Config(""))
+	db, err := sql.Open("sqlite", "file:"+daemon.StoreOptions(g.Config).Path+"?_pragma=busy_timeout(60000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,18 +30,18 @@ func TestReadyTellsTheOwnerWhyCallsAreNotRecorded(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON calls BEGIN SELECT RAISE(ABORT, 'no calls today'); END`); err != nil {
 		t.Fatal(err)
 	}
-	if got := status(t, g, streaming, ""); got != http.StatusOK {
+	if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusOK {
 		t.Fatalf("the call got %d", got)
 	}
-	book.line(t, "calls cannot be recorded for now")
+	book.Line(t, "calls cannot be recorded for now")
 	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.cfg))
+		return (&net.Dialer{}).DialContext(ctx, "unix", daemon.SocketPath(g.Config))
 	}}}
 	for _, c := range []struct {
 		base string
 		cl   *http.Client
 		want bool
-	}{{"http://localhost", socket, true}, {g.URL(), client, false}} {
+	}{{"http://localhost", socket, true}, {g.URL(), daemontest.Client, false}} {
 		resp, err := c.cl.Get(c.base + "/ready")
 		if err != nil {
 			t.Fatal(err)

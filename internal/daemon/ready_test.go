@@ -13,16 +13,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
 // readiness asks GET /ready and returns its status and reasons.
-func readiness(t *testing.T, g *gateway) (status int, reasons string) {
+func readiness(t *testing.T, g *daemontest.Gateway) (status int, reasons string) {
 	t.Helper()
 	begun := time.Now()
-	resp, err := client.Get(g.URL() + "/ready")
+	resp, err := daemontest.Client.Get(g.URL() + "/ready")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func readiness(t *testing.T, g *gateway) (status int, reasons string) {
 }
 
 // wantReady asks until readiness is as wanted.
-func wantReady(t *testing.T, g *gateway, status int, reason string) {
+func wantReady(t *testing.T, g *daemontest.Gateway, status int, reason string) {
 	t.Helper()
 	await.Until(t, "readiness is "+http.StatusText(status)+" "+reason, func() bool {
 		got, reasons := readiness(t, g)
@@ -58,10 +59,10 @@ func wantReady(t *testing.T, g *gateway, status int, reason string) {
 
 func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
 	t.Parallel()
-	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("X-Goog-Api-Key") {
 		case "good-key":
-			_, _ = w.Write([]byte(lastEvent))
+			_, _ = w.Write([]byte(daemontest.LastEvent))
 		case "limited-key":
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = w.Write([]byte(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota"}}`))
@@ -75,9 +76,9 @@ func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
 		return "upstreams: [{name: studio, kind: gemini, url: \"" + provider + "\", keys: [" + keys + "]}]\nkeys: [{name: a, secret: secret-a}]\n"
 	}
 	for keys, want := range map[string]int{"bad-key": 503, "bad-key, worse-key": 503, "bad-key, good-key": 200, "limited-key": 200, "bad-key, limited-key": 200} {
-		g := start(t, config(keys), nil)
+		g := daemontest.Start(t, config(keys), nil)
 		wantReady(t, g, http.StatusOK, "") // as far as known
-		status(t, g, "generateContent", "secret-a")
+		daemontest.Status(t, g, "generateContent", "secret-a")
 		reason := ""
 		if want == http.StatusServiceUnavailable {
 			reason = "no upstream can be used"
@@ -85,7 +86,7 @@ func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
 		if got, reasons := readiness(t, g); got != want || reasons != reason {
 			t.Errorf("with the keys %s: %d %q", keys, got, reasons)
 		}
-		resp, err := client.Get(g.URL() + "/health")
+		resp, err := daemontest.Client.Get(g.URL() + "/health")
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Errorf("with the keys %s it is not even alive: %v, %v", keys, resp, err)
 			continue
@@ -96,27 +97,27 @@ func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
 
 func TestReadyNeedsAnAccount(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulator(t, simulator.Options{})
-	g := start(t, gravityConfig(url, ""), nil)
+	_, url := daemontest.StartSimulator(t, simulator.Options{})
+	g := daemontest.Start(t, daemontest.GravityConfig(url, ""), nil)
 	wantReady(t, g, http.StatusServiceUnavailable, "no upstream can be used")
-	both := start(t, gravityConfig(url, "")+"  - {name: sim, kind: simulator}\n", nil)
+	both := daemontest.Start(t, daemontest.GravityConfig(url, "")+"  - {name: sim, kind: simulator}\n", nil)
 	wantReady(t, both, http.StatusOK, "")
 }
 
 func TestNotReadyWhileStopping(t *testing.T) {
 	t.Parallel()
-	provider := newStage(t)
-	g := start(t, provider.config("limits: {shutdown_delay: 1h}\n"), nil)
-	open := openStream(t, g, "")
+	provider := daemontest.NewStage(t)
+	g := daemontest.Start(t, provider.Config("limits: {shutdown_delay: 1h}\n"), nil)
+	open := daemontest.OpenStream(t, g, "")
 	wantReady(t, g, http.StatusOK, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stopped := stopping(ctx, g)
+	stopped := daemontest.Stopping(ctx, g)
 	wantReady(t, g, http.StatusServiceUnavailable, "perigee is stopping")
-	second := openStream(t, g, "") // balancers still send calls for a moment
-	close(provider.goOn)
-	rest(t, open)
-	rest(t, second)
+	second := daemontest.OpenStream(t, g, "") // balancers still send calls for a moment
+	close(provider.GoOn)
+	daemontest.Rest(t, open)
+	daemontest.Rest(t, second)
 	cancel() // a second signal
 	await.Receive(t, stopped, "the daemon to stop")
 }
@@ -125,9 +126,9 @@ func TestNotReadyWhileStopping(t *testing.T) {
 func TestDatabaseThatHangs(t *testing.T) {
 	t.Parallel()
 	address := perigeetest.Postgres(t)
-	provider := newStage(t)
-	close(provider.goOn)
-	g := start(t, provider.config(storeConfig(address, newSealKey())), nil)
+	provider := daemontest.NewStage(t)
+	close(provider.GoOn)
+	g := daemontest.Start(t, provider.Config(daemontest.StoreConfig(address, daemontest.NewSealKey())), nil)
 	wantReady(t, g, http.StatusOK, "")
 	unlock := lockAllTables(t, address)
 	begun := time.Now()
@@ -136,17 +137,17 @@ func TestDatabaseThatHangs(t *testing.T) {
 		t.Errorf("readiness knew it after %v", took)
 	}
 	begun = time.Now()
-	resp, err := client.Get(g.URL() + "/v1/usage")
+	resp, err := daemontest.Client.Get(g.URL() + "/v1/usage")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body := rest(t, resp); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "perigee cannot use its database at the moment") {
+	if body := daemontest.Rest(t, resp); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "perigee cannot use its database at the moment") {
 		t.Errorf("usage: %d %s", resp.StatusCode, body)
 	}
 	usage := time.Since(begun)
 	begun = time.Now()
-	answer := postJSON(t, g, "/v1/responses", `{"model":"gemini-2.5-flash","input":"Hi","stream":true}`)
-	if body := rest(t, answer); answer.StatusCode != http.StatusOK || !strings.Contains(body, "response.completed") {
+	answer := daemontest.PostJSON(t, g, "/v1/responses", `{"model":"gemini-2.5-flash","input":"Hi","stream":true}`)
+	if body := daemontest.Rest(t, answer); answer.StatusCode != http.StatusOK || !strings.Contains(body, "response.completed") {
 		t.Errorf("responses: %d %s", answer.StatusCode, body)
 	}
 	stored := time.Since(begun)

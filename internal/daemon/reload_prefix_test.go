@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
@@ -54,8 +55,8 @@ func (c *skippingClock) skip() { c.minutes.Add(1) }
 func TestReloadOfAnyPrefixKeepsKeysAndUpstreams(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	provider := newStage(t)
-	close(provider.goOn)
+	provider := daemontest.NewStage(t)
+	close(provider.GoOn)
 	whole := strings.ReplaceAll(`# perigee for a team
 log: warn
 limits:
@@ -78,22 +79,22 @@ models:
     - {match: "gemini-*", to: [studio, other]}
 `, "URL", provider.URL)
 	file := &changingFile{text: whole}
-	src := sources("", dataDir(t))
+	src := daemontest.Sources("", daemontest.DataDir(t))
 	src.ReadFile = file.read
 	var clock skippingClock
-	g := startIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = time.Millisecond, clock.now })
+	g := daemontest.StartIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = time.Millisecond, clock.now })
 	served, tried, step := 0, 0, 1
-	if raced {
+	if daemontest.Raced {
 		step = 7
 	}
 	for end := len(whole) - 1; end >= 0; end -= step {
 		tried++
 		clock.skip()
 		file.put(t, whole[:end])
-		if got := status(t, g, streaming, ""); got != http.StatusUnauthorized {
+		if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusUnauthorized {
 			t.Errorf("with the file cut off after %q a call without a key gets %d", whole[:end], got)
 		}
-		resp := ask(t, g, streaming, "secret-of-the-laptop")
+		resp := daemontest.Ask(t, g, daemontest.Streaming, "secret-of-the-laptop")
 		if got := resp.Header.Get("X-Perigee-Upstream"); got == daemon.SimulatorName || g.Simulated() {
 			t.Fatalf("with the file cut off after %q the simulator answers", whole[:end])
 		}
@@ -106,7 +107,7 @@ models:
 		t.Errorf("only %d of %d cuts left the key and the upstream in force", served, tried)
 	}
 	file.put(t, whole)
-	if got := status(t, g, streaming, "secret-of-the-laptop"); got != http.StatusOK {
+	if got := daemontest.Status(t, g, daemontest.Streaming, "secret-of-the-laptop"); got != http.StatusOK {
 		t.Errorf("with the whole file again the status is %d", got)
 	}
 }

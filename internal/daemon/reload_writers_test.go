@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
@@ -156,18 +157,18 @@ const writersPoll = 5 * time.Millisecond
 func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	provider := newStage(t)
-	close(provider.goOn)
+	provider := daemontest.NewStage(t)
+	close(provider.GoOn)
 	content := func(n int) string {
-		return fmt.Sprintf("# edition %d\nlog: info\nkeys:\n  - {name: laptop, secret: secret-of-the-laptop}\n  - {name: e, secret: \"secret-of-edition-%06d\"}\n", n, n) + provider.config("")
+		return fmt.Sprintf("# edition %d\nlog: info\nkeys:\n  - {name: laptop, secret: secret-of-the-laptop}\n  - {name: e, secret: \"secret-of-edition-%06d\"}\n", n, n) + provider.Config("")
 	}
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(content(0)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	src := config.Sources{Path: path, Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": dataDir(t)}, Env: func(string) (string, bool) { return "", false }}
+	src := config.Sources{Path: path, Flags: map[string]string{"listen": "127.0.0.1:0", "data_dir": daemontest.DataDir(t)}, Env: func(string) (string, bool) { return "", false }}
 	var clock skippingClock
-	g := startIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = writersPoll, clock.now })
+	g := daemontest.StartIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = writersPoll, clock.now })
 	calls := callAllTheTime(t, g, &clock)
 	edition := 0
 	for range 2 { // the second time over a file that each of the other writers has left
@@ -183,7 +184,7 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 				t.Fatalf("%s: %v", w.name, err)
 			}
 			await.Until(t, w.name+" is in force", func() bool {
-				return status(t, g, streaming, fmt.Sprintf("secret-of-edition-%06d", edition)) == http.StatusOK
+				return daemontest.Status(t, g, daemontest.Streaming, fmt.Sprintf("secret-of-edition-%06d", edition)) == http.StatusOK
 			})
 			if calls.open.Load() > 0 || calls.simulated.Load() > 0 {
 				t.Fatalf("%s: %d calls without a key were answered, %d by the simulator", w.name, calls.open.Load(), calls.simulated.Load())
@@ -199,16 +200,16 @@ func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 type callCounts struct{ open, simulated, refused, answered atomic.Int64 }
 
 // callAllTheTime makes calls with and without a key until the test ends.
-func callAllTheTime(t *testing.T, g *gateway, clock *skippingClock) *callCounts {
+func callAllTheTime(t *testing.T, g *daemontest.Gateway, clock *skippingClock) *callCounts {
 	counts := new(callCounts)
 	stop, done := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(stop); <-done })
 	one := func(key string) {
-		req, _ := http.NewRequest(http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+streaming, strings.NewReader(question))
+		req, _ := http.NewRequest(http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+daemontest.Streaming, strings.NewReader(daemontest.Question))
 		if key != "" {
 			req.Header.Set("X-Goog-Api-Key", key)
 		}
-		resp, err := client.Do(req)
+		resp, err := daemontest.Client.Do(req)
 		if err != nil {
 			t.Error(err)
 			return

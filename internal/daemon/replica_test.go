@@ -2,47 +2,31 @@ package daemon_test
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 )
 
-func newSealKey() string {
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw)
-	return base64.StdEncoding.EncodeToString(raw)
-}
-
-func storeConfig(address, key string) string {
-	return fmt.Sprintf("store: {url: %q, seal_key: %q}\n", address, key)
-}
-
 // replicaTowers are two daemons on one database, with data directories of their own, and one provider.
 func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *accountRig) {
 	t.Helper()
-	store := storeConfig(perigeetest.Postgres(t), newSealKey())
-	provider, url := startSimulator(t, simulator.Options{Script: script}, faults...)
+	store := daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey())
+	provider, url := daemontest.StartSimulator(t, simulator.Options{Script: script}, faults...)
 	towers := make([]*accountRig, 2)
 	for i := range towers {
-		towers[i] = &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, upstream)+store, dataDir(t))}
-		towers[i].gateway = startIn(t, towers[i].src, nil)
+		towers[i] = &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, upstream)+store, daemontest.DataDir(t))}
+		towers[i].gateway = daemontest.StartIn(t, towers[i].src, nil)
 	}
 	return towers[0], towers[1]
 }
@@ -140,18 +124,18 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", nil)
 	a.imports(adaAlone)
-	made := send(t, a.gateway, "/v1/responses", `{"model":"gemini-3-flash","input":"[[text: hello]]"}`)
+	made := daemontest.Send(t, a.gateway, "/v1/responses", `{"model":"gemini-3-flash","input":"[[text: hello]]"}`)
 	id, _ := made["id"].(string)
-	resp, err := client.Get(b.gateway.URL() + "/v1/responses/" + id)
+	resp, err := daemontest.Client.Get(b.gateway.URL() + "/v1/responses/" + id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body := rest(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, "hello") {
+	if body := daemontest.Rest(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, "hello") {
 		t.Errorf("got %d: %s", resp.StatusCode, body)
 	}
 	await.Until(t, "the other replica counts the call", func() bool {
-		resp, err := client.Get(b.gateway.URL() + "/v1/usage")
-		return err == nil && strings.Contains(rest(t, resp), `"calls":1`)
+		resp, err := daemontest.Client.Get(b.gateway.URL() + "/v1/usage")
+		return err == nil && strings.Contains(daemontest.Rest(t, resp), `"calls":1`)
 	})
 }
 
@@ -159,10 +143,10 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	t.Parallel()
 	address := perigeetest.Postgres(t)
-	stage := newStage(t)
-	text := stage.config(storeConfig(address, newSealKey()))
-	first := start(t, text, nil)
-	resp := openStream(t, first, "")
+	stage := daemontest.NewStage(t)
+	text := stage.Config(daemontest.StoreConfig(address, daemontest.NewSealKey()))
+	first := daemontest.Start(t, text, nil)
+	resp := daemontest.OpenStream(t, first, "")
 	read, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: perigee.NewSecret(address), ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -173,12 +157,12 @@ func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 		return err == nil && len(calls) == 1 && calls[0].Outcome == want
 	}
 	await.Until(t, "the open call is stored", func() bool { return is(perigee.OutcomeOpen) })
-	start(t, text, nil)
+	daemontest.Start(t, text, nil)
 	if !is(perigee.OutcomeOpen) {
 		t.Error("the second replica cut off the call of the first")
 	}
-	close(stage.goOn)
-	rest(t, resp)
+	close(stage.GoOn)
+	daemontest.Rest(t, resp)
 	await.Until(t, "the call is done", func() bool { return is(perigee.OutcomeDone) })
 }
 
@@ -191,8 +175,8 @@ func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded.Config.Store.SealKey = perigee.NewSecret(newSealKey())
-	loaded.Config.DataDir = dataDir(t)
+	loaded.Config.Store.SealKey = perigee.NewSecret(daemontest.NewSealKey())
+	loaded.Config.DataDir = daemontest.DataDir(t)
 	d, err := daemon.Start(t.Context(), daemon.Options{Loaded: loaded, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -214,101 +198,23 @@ func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 	a.mustAnswer()
 }
 
-// A wire is the way to the database, which can be cut.
-type wire struct {
-	target string
-	mu     sync.Mutex
-	cut    bool
-	open   map[net.Conn]bool
-}
-
-// newWire is the way to a database: direct is its address, and through that at the near end of the wire.
-func newWire(t *testing.T, direct string) (w *wire, through string) {
-	t.Helper()
-	u, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w = &wire{target: u.Host, open: map[net.Conn]bool{}}
-	u.Host = l.Addr().String()
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { w.carry(near) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		w.set(true)
-		running.Wait()
-	})
-	return w, u.String()
-}
-
-func (w *wire) carry(near net.Conn) {
-	far, err := net.Dial("tcp", w.target)
-	if err != nil {
-		_ = near.Close()
-		return
-	}
-	w.mu.Lock()
-	cut := w.cut
-	w.open[near], w.open[far] = true, true
-	w.mu.Unlock()
-	if !cut {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = io.Copy(far, near)
-			_ = far.Close()
-		}()
-		_, _ = io.Copy(near, far)
-		_ = near.Close()
-		<-done
-	}
-	_, _ = near.Close(), far.Close()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, near)
-	delete(w.open, far)
-}
-
-func (w *wire) set(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = cut
-	if cut {
-		for c := range w.open {
-			_ = c.Close()
-		}
-	}
-}
-
 func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	direct := perigeetest.Postgres(t)
-	w, through := newWire(t, direct)
-	stage := newStage(t)
-	close(stage.goOn)
-	g := start(t, stage.config(storeConfig(through, newSealKey())), nil)
-	if got := status(t, g, streaming, ""); got != http.StatusOK {
+	w, through := daemontest.NewWire(t, direct)
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	g := daemontest.Start(t, stage.Config(daemontest.StoreConfig(through, daemontest.NewSealKey())), nil)
+	if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}
-	w.set(true)
+	w.Set(true)
 	for range 5 {
-		if got := status(t, g, streaming, ""); got != http.StatusOK {
+		if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusOK {
 			t.Errorf("without the database a call gets %d", got)
 		}
 	}
-	w.set(false)
+	w.Set(false)
 	await.Until(t, "all calls are recorded", func() bool {
 		store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: perigee.NewSecret(direct), ReadOnly: true})
 		if err != nil {

@@ -13,14 +13,15 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
 
 // openSocket connects as a client of the Responses API does that would rather have a socket.
-func openSocket(t *testing.T, g *gateway, key string) *websocket.Conn {
+func openSocket(t *testing.T, g *daemontest.Gateway, key string) *websocket.Conn {
 	t.Helper()
-	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {"codex_exec/1.2"}}, HTTPClient: client}
+	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {"codex_exec/1.2"}}, HTTPClient: daemontest.Client}
 	if key != "" {
 		opts.HTTPHeader.Set("Authorization", "Bearer "+key)
 	}
@@ -85,9 +86,9 @@ const askOverSocket = `{"type":"response.create","model":"gemini-2.5-flash","sto
 // Each answer over a socket is a call in the record, with an id that the client has in its response.
 func TestCallsOverASocketAreRecorded(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	close(stage.goOn)
-	g := start(t, stage.config("keys: [{name: laptop, secret: hush-hush}]\n"), func(o *daemon.Options) { o.NewID = (&perigeetest.IDs{}).New })
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	g := daemontest.Start(t, stage.Config("keys: [{name: laptop, secret: hush-hush}]\n"), func(o *daemon.Options) { o.NewID = (&perigeetest.IDs{}).New })
 	conn := openSocket(t, g, "hush-hush")
 	var ids []string
 	for range 2 {
@@ -110,24 +111,24 @@ func TestCallsOverASocketAreRecorded(t *testing.T) {
 
 func TestSocketThatIsClosedEndsTheCallUpstream(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config(""), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config(""), nil)
 	conn := openSocket(t, g, "")
 	say(t, conn, askOverSocket)
 	hear(t, conn, "response.output_text.delta")
 	_ = conn.CloseNow()
-	await.Receive(t, stage.gone, "the provider to notice")
-	g.ended(t, perigee.OutcomeCanceled)
+	await.Receive(t, stage.Gone, "the provider to notice")
+	g.Ended(t, perigee.OutcomeCanceled)
 }
 
 // A daemon that ends does not wait for sockets that nothing is asked over, and tells their clients.
 func TestStopClosesSockets(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config(""), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config(""), nil)
 	conn := openSocket(t, g, "")
 	closed := closing(conn)
-	stopped := stopping(context.Background(), g)
+	stopped := daemontest.Stopping(context.Background(), g)
 	if code := websocket.CloseStatus(await.Receive(t, closed, "a goodbye")); code != websocket.StatusGoingAway {
 		t.Errorf("closed with %v", code)
 	}
@@ -136,14 +137,14 @@ func TestStopClosesSockets(t *testing.T) {
 
 func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config(""), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config(""), nil)
 	conn := openSocket(t, g, "")
 	say(t, conn, askOverSocket)
 	hear(t, conn, "response.output_text.delta")
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	stopped := stopping(now, g)
+	stopped := daemontest.Stopping(now, g)
 	if _, data, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(data), "shutting down") {
 		t.Errorf("heard %s (%v)", data, err)
 	}
@@ -152,7 +153,7 @@ func TestStopCutsOffAnswersOnSocketsThatDoNotFinish(t *testing.T) {
 		t.Errorf("closed with %v", err)
 	}
 	await.Receive(t, stopped, "the daemon to stop")
-	g.ended(t, perigee.OutcomeCutOff)
+	g.Ended(t, perigee.OutcomeCutOff)
 }
 
 // hearError reads the next message, which has to be an error, and returns its status.
@@ -178,17 +179,17 @@ func hearError(t *testing.T, conn *websocket.Conn) (status int) {
 func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	stage := newStage(t)
-	clock := &clock{at: time.Now()}
-	g := start(t, stage.config("keys: [{name: one, secret: secret-one, expires: "+clock.now().Add(time.Hour).Format(time.RFC3339)+"}]\n"),
-		func(o *daemon.Options) { o.Now = clock.now })
+	stage := daemontest.NewStage(t)
+	clock := &daemontest.Clock{At: time.Now()}
+	g := daemontest.Start(t, stage.Config("keys: [{name: one, secret: secret-one, expires: "+clock.Now().Add(time.Hour).Format(time.RFC3339)+"}]\n"),
+		func(o *daemon.Options) { o.Now = clock.Now })
 	conn := openSocket(t, g, "secret-one")
-	clock.advance(2 * time.Hour)
+	clock.Advance(2 * time.Hour)
 	say(t, conn, askOverSocket)
 	if status := hearError(t, conn); status != http.StatusUnauthorized {
 		t.Errorf("told %d", status)
 	}
-	call := g.ended(t, perigee.OutcomeFailed)
+	call := g.Ended(t, perigee.OutcomeFailed)
 	if row := call.TraceRow(); row.Status != http.StatusUnauthorized || call.Client.Key != "one" {
 		t.Errorf("recorded as %+v", row)
 	}
@@ -197,8 +198,8 @@ func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
 // Each answer on a socket holds a place of limits.concurrency, and an open socket without one holds none.
 func TestAnswersOnSocketsCountForConcurrency(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
-	g := start(t, stage.config("limits: {concurrency: 1}\n"), nil)
+	stage := daemontest.NewStage(t)
+	g := daemontest.Start(t, stage.Config("limits: {concurrency: 1}\n"), nil)
 	busy, idle := openSocket(t, g, ""), openSocket(t, g, "")
 	say(t, busy, askOverSocket)
 	hear(t, busy, "response.output_text.delta")
@@ -206,12 +207,12 @@ func TestAnswersOnSocketsCountForConcurrency(t *testing.T) {
 	if status := hearError(t, idle); status != http.StatusTooManyRequests {
 		t.Errorf("told %d", status)
 	}
-	if got := status(t, g, streaming, ""); got != http.StatusTooManyRequests {
+	if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusTooManyRequests {
 		t.Errorf("over HTTP: %d", got)
 	}
-	close(stage.goOn)
+	close(stage.GoOn)
 	hear(t, busy, "response.completed")
-	await.Until(t, "the place is free", func() bool { return status(t, g, streaming, "") == http.StatusOK })
+	await.Until(t, "the place is free", func() bool { return daemontest.Status(t, g, daemontest.Streaming, "") == http.StatusOK })
 	say(t, idle, askOverSocket)
 	hear(t, idle, "response.completed")
 }

@@ -13,6 +13,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
@@ -25,13 +26,13 @@ func newTeam(t *testing.T, size int, more string, limits simulator.Limits, chang
 	var list []perigee.SignIn
 	for i := range size {
 		accounts = append(accounts, simulator.Account{Email: member(i), RefreshToken: "refresh-of-" + member(i), Project: projectOf(member(i)), Limits: limits})
-		list = append(list, signedIn(member(i), projectOf(member(i)), "refresh-of-"+member(i)))
+		list = append(list, daemontest.SignedIn(member(i), projectOf(member(i)), "refresh-of-"+member(i)))
 	}
-	provider, url := startSimulator(t, simulator.Options{Accounts: accounts, Admin: true}, faults...)
-	dir := dataDir(t)
-	signIn(t, dir, list...)
-	w := &accountRig{t: t, provider: provider, src: sources(gravityConfig(url, more), dir)}
-	w.gateway = startIn(t, w.src, change)
+	provider, url := daemontest.StartSimulator(t, simulator.Options{Accounts: accounts, Admin: true}, faults...)
+	dir := daemontest.DataDir(t)
+	daemontest.SignIn(t, dir, list...)
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, more), dir)}
+	w.gateway = daemontest.StartIn(t, w.src, change)
 	return w
 }
 
@@ -177,8 +178,8 @@ func TestAdviceAfterARefusedProject(t *testing.T) {
 		class  perigee.Class
 		told   bool
 	}{"service_disabled": {403, perigee.ClassForbidden, true}, "not_found": {404, perigee.ClassNotFound, false}} {
-		clock := &clock{at: time.Now()}
-		w := newTeam(t, 1, "pools: [antigravity]\n    max_wait: 1s", unlimited, func(o *daemon.Options) { o.Now = clock.now }, troubled(do, ""))
+		clock := &daemontest.Clock{At: time.Now()}
+		w := newTeam(t, 1, "pools: [antigravity]\n    max_wait: 1s", unlimited, func(o *daemon.Options) { o.Now = clock.Now }, troubled(do, ""))
 		w.failing("hello", want.status, want.class)
 		r := w.failing("hello", want.status, want.class)
 		seconds, _ := strconv.Atoi(r.header.Get("Retry-After"))
@@ -186,7 +187,7 @@ func TestAdviceAfterARefusedProject(t *testing.T) {
 			t.Errorf("%s: %s", do, r)
 		}
 		asked := len(w.askedOf())
-		clock.advance(max(time.Duration(seconds)*time.Second, time.Minute) + time.Second)
+		clock.Advance(max(time.Duration(seconds)*time.Second, time.Minute) + time.Second)
 		w.failing("hello", want.status, want.class)
 		if again := len(w.askedOf()); again != asked+1 {
 			t.Errorf("%s: asked %d times before, and %d after", do, asked, again)
@@ -200,8 +201,8 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 	for do, class := range map[string]perigee.Class{"banned": perigee.ClassForbidden, "validation_required": perigee.ClassVerification} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
-			clock := &clock{at: time.Now()}
-			w := newTeam(t, 6, "", unlimited, func(o *daemon.Options) { o.Now = clock.now }, troubled(do, ""))
+			clock := &daemontest.Clock{At: time.Now()}
+			w := newTeam(t, 6, "", unlimited, func(o *daemon.Options) { o.Now = clock.Now }, troubled(do, ""))
 			for i := range 4 {
 				r := w.failing(fmt.Sprint("conversation ", i), http.StatusForbidden, class)
 				if !strings.Contains(r.body, "no account is used until") || !strings.Contains(r.body, "perigee account enable") || r.header.Get("Retry-After") != "600" {
@@ -220,7 +221,7 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 					t.Errorf("explained as %+v", choice)
 				}
 			}
-			clock.advance(10*time.Minute + time.Second)
+			clock.Advance(10*time.Minute + time.Second)
 			for range 2 {
 				w.failing("hello", http.StatusForbidden, class)
 			}
@@ -274,8 +275,8 @@ func TestAccountsThatAreLockedNowAndThen(t *testing.T) {
 // a minute after the last look.
 func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 	t.Parallel()
-	clock := &clock{at: time.Now()}
-	w := newTeam(t, 2, "pools: [antigravity]\n    max_wait: 5s", simulator.Limits{FiveHour: 1}, func(o *daemon.Options) { o.Now = clock.now })
+	clock := &daemontest.Clock{At: time.Now()}
+	w := newTeam(t, 2, "pools: [antigravity]\n    max_wait: 5s", simulator.Limits{FiveHour: 1}, func(o *daemon.Options) { o.Now = clock.Now })
 	for range 2 {
 		if r := w.says("hello"); !r.answered() {
 			t.Fatalf("%s", r)
@@ -286,7 +287,7 @@ func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 	w.failing("hello", http.StatusTooManyRequests, perigee.ClassExhausted)
 	for _, passes := range []time.Duration{2 * time.Minute, 0, 30 * time.Second} {
 		before, asked := looks(), len(w.askedOf())
-		clock.advance(passes)
+		clock.Advance(passes)
 		w.failing("hello", http.StatusTooManyRequests, perigee.ClassExhausted)
 		if more := looks() - before; more != map[bool]int{true: 2}[passes > time.Minute] {
 			t.Errorf("%s later it was looked %d times", passes, more)
@@ -296,7 +297,7 @@ func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 		}
 	}
 	w.provider.Advance(5*time.Hour + time.Minute)
-	clock.advance(time.Minute + time.Second)
+	clock.Advance(time.Minute + time.Second)
 	if r := w.says("hello"); !r.answered() {
 		t.Errorf("%s", r)
 	}
@@ -372,12 +373,12 @@ func TestQuotaIsAskedAnewForTheOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := client.Do(req)
+		resp, err := daemontest.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var rows []perigee.QuotaRow
-		if err := json.Unmarshal([]byte(rest(t, resp)), &rows); err != nil || len(rows) == 0 {
+		if err := json.Unmarshal([]byte(daemontest.Rest(t, resp)), &rows); err != nil || len(rows) == 0 {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
 	}
@@ -418,7 +419,7 @@ func TestSessionsOutliveARestart(t *testing.T) {
 	}
 	before := w.askedOf()
 	w.gateway.Daemon.Stop(t.Context())
-	w.gateway = startIn(t, w.src, nil)
+	w.gateway = daemontest.StartIn(t, w.src, nil)
 	for _, i := range []int{2, 0, 3, 1} {
 		w.says(fmt.Sprint("conversation ", i))
 	}
@@ -441,12 +442,12 @@ func TestSessionsOutliveARestart(t *testing.T) {
 // trace is the newest call, as its owner sees it.
 func (w *accountRig) trace() (newest perigee.Trace) {
 	w.t.Helper()
-	owner := adminOf(w.t, w.gateway)
-	list := rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
+	owner := daemontest.AdminOf(w.t, w.gateway)
+	list := daemontest.Rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
 	if len(list) != 1 {
 		w.t.Fatalf("there are %d calls", len(list))
 	}
-	status, body, err := owner.do(w.t.Context(), http.MethodGet, "/v1/traces/"+list[0].ID, "")
+	status, body, err := owner.Do(w.t.Context(), http.MethodGet, "/v1/traces/"+list[0].ID, "")
 	if err == nil && status == http.StatusOK {
 		err = json.Unmarshal([]byte(body), &newest)
 	}

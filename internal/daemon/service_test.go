@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -93,12 +94,12 @@ func (c *echoClient) echoes(line string) bool {
 func TestServiceDrainsWhenTheDaemonStops(t *testing.T) {
 	t.Parallel()
 	echo := &echoService{}
-	g := start(t, "", func(o *daemon.Options) { o.Services = []daemon.Service{echo} })
+	g := daemontest.Start(t, "", func(o *daemon.Options) { o.Services = []daemon.Service{echo} })
 	client := echo.dial(t)
 	if !client.echoes("one") {
 		t.Fatal("no echo")
 	}
-	stopped := stopping(context.Background(), g)
+	stopped := daemontest.Stopping(context.Background(), g)
 	await.Until(t, "the service takes no connections", func() bool {
 		conn, err := net.Dial("tcp", echo.listener.Addr().String())
 		if err == nil {
@@ -126,14 +127,14 @@ func TestServiceDrainsWhenTheDaemonStops(t *testing.T) {
 func TestServiceIsClosedWhenDrainingTakesTooLong(t *testing.T) {
 	t.Parallel()
 	echo := &echoService{}
-	g := start(t, "", func(o *daemon.Options) { o.Services = []daemon.Service{echo} })
+	g := daemontest.Start(t, "", func(o *daemon.Options) { o.Services = []daemon.Service{echo} })
 	client := echo.dial(t)
 	if !client.echoes("one") {
 		t.Fatal("no echo")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	await.Receive(t, stopping(ctx, g), "the daemon to stop")
+	await.Receive(t, daemontest.Stopping(ctx, g), "the daemon to stop")
 	if client.echoes("two") {
 		t.Error("the connection outlives the daemon")
 	}
@@ -141,8 +142,8 @@ func TestServiceIsClosedWhenDrainingTakesTooLong(t *testing.T) {
 
 func TestServiceThatFails(t *testing.T) {
 	t.Parallel()
-	dir, first := dataDir(t), &echoService{}
-	_, err := launch(t.Context(), sources("", dir), func(o *daemon.Options) {
+	dir, first := daemontest.DataDir(t), &echoService{}
+	_, err := daemontest.Launch(t.Context(), daemontest.Sources("", dir), func(o *daemon.Options) {
 		o.Services = []daemon.Service{first, brokenService{}}
 	})
 	if !errors.Is(err, errBroken) {
@@ -152,7 +153,7 @@ func TestServiceThatFails(t *testing.T) {
 		t.Error("a service that was started before still runs")
 	}
 	later := &echoService{}
-	g := startIn(t, sources("", dir), func(o *daemon.Options) { o.Services = []daemon.Service{later} })
+	g := daemontest.StartIn(t, daemontest.Sources("", dir), func(o *daemon.Options) { o.Services = []daemon.Service{later} })
 	_ = later.listener.Close() // it breaks
 	if err := <-g.Daemon.Failed(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)

@@ -10,60 +10,31 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
-
-// postJSON posts a body and returns when the head of the answer is there.
-func postJSON(t *testing.T, g *gateway, path, body string) *http.Response {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp
-}
-
-// send posts a body and returns the answer, which must be good.
-func send(t *testing.T, g *gateway, path, body string) map[string]any {
-	t.Helper()
-	resp := postJSON(t, g, path, body)
-	raw := rest(t, resp)
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d: %s\nto %s", resp.StatusCode, raw, body)
-	}
-	var answer map[string]any
-	if err := json.Unmarshal([]byte(raw), &answer); err != nil {
-		t.Fatalf("%v in %s", err, raw)
-	}
-	return answer
-}
 
 // A signature that a client lost is given back even when perigee was started anew in between.
 func TestSignaturesOutlastARestart(t *testing.T) {
 	const signature = "EjQKMgExampleSignatureOfACallThatIsLongEnoughToBeReal0123456789ABCDEF"
 	var mu sync.Mutex
 	var asked []string
-	provider := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		asked = append(asked, string(body))
 		mu.Unlock()
 		_, _ = fmt.Fprint(w, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read"},"thoughtSignature":"`+signature+`"}],"role":"model"},"finishReason":"STOP"}]}`)
 	}))
-	dir := dataDir(t)
+	dir := daemontest.DataDir(t)
 	for i, body := range []string{
 		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"}]}`,
 		`{"model":"gemini-3-flash","messages":[{"role":"user","content":"Read"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"text"}]}`,
 	} {
-		g, err := launch(t.Context(), sources(oneUpstream(provider), dir), nil)
+		g, err := daemontest.Launch(t.Context(), daemontest.Sources(daemontest.OneUpstream(provider), dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		send(t, g, "/v1/chat/completions", body)
+		daemontest.Send(t, g, "/v1/chat/completions", body)
 		if _, err := g.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +50,7 @@ func TestSignaturesOutlastARestart(t *testing.T) {
 // The strict simulator accepts what an agent without any idea of signatures sends, turn after turn, from old models to
 // new ones and with tools whose names it would refuse.
 func TestAnAgentLoopAgainstTheStrictSimulator(t *testing.T) {
-	g := start(t, "", func(o *daemon.Options) { o.Simulate = true })
+	g := daemontest.Start(t, "", func(o *daemon.Options) { o.Simulate = true })
 	for _, model := range []string{"gemini-2.5-pro", "gemini-2.5-flash-lite", "gemini-3-flash", "gemini-3-pro-preview", "gemini-3-flash(high)", "gemini-2.5-flash-low"} {
 		t.Run(model, func(t *testing.T) {
 			messages := []any{map[string]any{"role": "user", "content": `[[call: _1st_read {"path":"a"}]][[call: write {"path":"b"}]][[then]][[call: write {"path":"c"}]][[then]][[text: all done]]`}}
@@ -91,7 +62,7 @@ func TestAnAgentLoopAgainstTheStrictSimulator(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer := send(t, g, "/v1/chat/completions", string(body))
+				answer := daemontest.Send(t, g, "/v1/chat/completions", string(body))
 				message := answer["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
 				calls, _ := message["tool_calls"].([]any)
 				if len(calls) == 0 {

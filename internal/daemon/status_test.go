@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
 
 // A daemon tells its owner which variables it has its secrets from, and never a secret.
@@ -30,7 +31,7 @@ func TestStatusNamesVariables(t *testing.T) {
 		value, ok := map[string]string{"CLIENT": "the-secret-of-a-client", "STUDIO": "the-secret-of-studio"}[name]
 		return value, ok
 	}
-	g := startIn(t, config.Sources{Path: path, Env: env}, nil)
+	g := daemontest.StartIn(t, config.Sources{Path: path, Env: env}, nil)
 	loaded, err := config.Load(config.Sources{Path: path, Env: env})
 	if err != nil {
 		t.Fatal(err)

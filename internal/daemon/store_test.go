@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 )
 
@@ -18,8 +19,8 @@ func TestStoredConversationsTakeLinearSpace(t *testing.T) {
 	t.Parallel()
 	const turns, size = 40, 20 << 10
 	for _, whole := range []bool{false, true} {
-		dir := dataDir(t)
-		g := startIn(t, sources("", dir), nil)
+		dir := daemontest.DataDir(t)
+		g := daemontest.StartIn(t, daemontest.Sources("", dir), nil)
 		var ids, said []string
 		for n := range turns {
 			said = append(said, fmt.Sprintf(`{"role":"user","content":%q}`, fmt.Sprintf("%03d ", n)+strings.Repeat("x", size)))
@@ -30,21 +31,21 @@ func TestStoredConversationsTakeLinearSpace(t *testing.T) {
 			case n > 0:
 				body += `,"previous_response_id":"` + ids[n-1] + `"`
 			}
-			ids = append(ids, send(t, g, "/v1/responses", body+`}`)["id"].(string))
+			ids = append(ids, daemontest.Send(t, g, "/v1/responses", body+`}`)["id"].(string))
 		}
 		get := func(path string) (int, string) {
-			resp, err := client.Get(g.URL() + path)
+			resp, err := daemontest.Client.Get(g.URL() + path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return resp.StatusCode, rest(t, resp)
+			return resp.StatusCode, daemontest.Rest(t, resp)
 		}
 		// A response in the middle can go, and those that go on from it stay as they are.
 		req, _ := http.NewRequest(http.MethodDelete, g.URL()+"/v1/responses/"+ids[20], nil)
-		if resp, err := client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
+		if resp, err := daemontest.Client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("deleting: %v", err)
 		} else {
-			rest(t, resp)
+			daemontest.Rest(t, resp)
 		}
 		if code, _ := get("/v1/responses/" + ids[20]); code != http.StatusNotFound {
 			t.Errorf("the deleted response has status %d", code)

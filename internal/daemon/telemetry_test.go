@@ -10,6 +10,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"perigee/internal/daemon/daemontest"
 )
 
 // The spans of a call are sent, at the latest when the daemon stops. They belong to the trace of the client.
@@ -17,7 +19,7 @@ func TestTelemetryOfCalls(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var names []string
-	collector := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	collector := daemontest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		zip, err := gzip.NewReader(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -41,7 +43,7 @@ func TestTelemetryOfCalls(t *testing.T) {
 			}
 		}
 	}))
-	g := start(t, fmt.Sprintf("telemetry: {otlp_endpoint: %q}\n", collector), nil)
+	g := daemontest.Start(t, fmt.Sprintf("telemetry: {otlp_endpoint: %q}\n", collector), nil)
 	postFor(t, g.URL()+"/v1/chat/completions", `{"model":"gemini-3-flash","messages":[{"role":"user","content":"hello"}]}`,
 		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	g.Daemon.Stop(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
@@ -71,12 +72,12 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 	t.Parallel()
 	dir := newCertDir(t)
 	transport := dir.issue("perigee")
-	provider := newStage(t)
-	g, _, _ := follow(t, provider.config(dir.config()))
+	provider := daemontest.NewStage(t)
+	g, _, _ := daemontest.Follow(t, provider.Config(dir.config()))
 	if !strings.HasPrefix(g.URL(), "https://127.0.0.1:") {
 		t.Fatalf("the address is %s", g.URL())
 	}
-	if status, err := daemon.Status(t.Context(), g.cfg); err != nil || status.Listen != g.URL() { // commands use the socket
+	if status, err := daemon.Status(t.Context(), g.Config); err != nil || status.Listen != g.URL() { // commands use the socket
 		t.Errorf("%+v, %v", status, err)
 	}
 	old := transport.Clone()
@@ -96,7 +97,7 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 		}
 	}
 	// An event arrives while the answer goes on.
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+streaming, strings.NewReader(question))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+daemontest.Streaming, strings.NewReader(daemontest.Question))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 	if err != nil || stream.ProtoMajor != 2 {
 		t.Fatalf("%+v, %v", stream, err)
 	}
-	want := "data: " + firstEvent + "\r\n\r\n"
+	want := "data: " + daemontest.FirstEvent + "\r\n\r\n"
 	got := make([]byte, len(want))
 	for n := 0; n < len(got); {
 		m, err := stream.Body.Read(got[n:])
@@ -124,10 +125,10 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = socket.CloseNow() }()
-	close(provider.goOn)
+	close(provider.GoOn)
 	say(t, socket, `{"type":"response.create","model":"gemini-2.5-flash","input":"Hi"}`)
 	hear(t, socket, "response.completed")
-	if got := rest(t, stream); got != "data: "+lastEvent+"\r\n\r\n" {
+	if got := daemontest.Rest(t, stream); got != "data: "+daemontest.LastEvent+"\r\n\r\n" {
 		t.Errorf("the rest of the stream is %q", got)
 	}
 }
@@ -137,8 +138,8 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	t.Parallel()
 	dir := newCertDir(t)
 	first := dir.issue("first")
-	provider := newStage(t)
-	g, book, write := follow(t, provider.config(dir.config()))
+	provider := daemontest.NewStage(t)
+	g, book, write := daemontest.Follow(t, provider.Config(dir.config()))
 	get := func(tr *http.Transport) error {
 		_, err := secureGet(t, tr.Clone(), g.URL()+"/health") // a clone has no connection yet, so that each is a handshake
 		return err
@@ -146,23 +147,23 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	if err := get(first); err != nil {
 		t.Fatal(err)
 	}
-	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+streaming, strings.NewReader(question))
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+daemontest.Streaming, strings.NewReader(daemontest.Question))
 	open, err := first.Clone().RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	await.Receive(t, provider.begun, "the call to begin")
+	await.Receive(t, provider.Begun, "the call to begin")
 
 	// Between the certificate and its key a renewal stops for any time.
 	cert, key := perigeetest.Certificate(t, "second", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	second := trusting(cert)
 	dir.put("cert.pem", cert)
-	book.line(t, "keeping the previous one", "does not belong to the certificate")
+	book.Line(t, "keeping the previous one", "does not belong to the certificate")
 	if err := get(first); err != nil {
 		t.Errorf("with half a pair: %v", err)
 	}
 	dir.put("key.pem", key)
-	line := book.line(t, "configuration") // and not the error again
+	line := book.Line(t, "configuration") // and not the error again
 	if !strings.Contains(line, "configuration reloaded") || !strings.Contains(line, "changed=tls") || !strings.Contains(line, "certificate_expires=20") {
 		t.Errorf("the log says %s", line)
 	}
@@ -172,12 +173,12 @@ func TestTLSTakesARenewedCertificate(t *testing.T) {
 	if err := get(first); err == nil {
 		t.Error("the first certificate is still presented")
 	}
-	close(provider.goOn)
-	if got := rest(t, open); !strings.HasSuffix(got, "data: "+lastEvent+"\r\n\r\n") {
+	close(provider.GoOn)
+	if got := daemontest.Rest(t, open); !strings.HasSuffix(got, "data: "+daemontest.LastEvent+"\r\n\r\n") {
 		t.Errorf("the stream that was open ended with %q", got)
 	}
-	write(provider.config(""))
-	book.line(t, "need a restart and are not in effect", "settings=tls")
+	write(provider.Config(""))
+	book.Line(t, "need a restart and are not in effect", "settings=tls")
 	if err := get(second); err != nil {
 		t.Errorf("after tls was removed: %v", err)
 	}
@@ -188,9 +189,9 @@ func TestRemovingTLSDoesNotSayThatItIsGone(t *testing.T) {
 	t.Parallel()
 	dir := newCertDir(t)
 	dir.issue("first")
-	provider := newStage(t)
-	_, book, write := followOn(t, provider.config("keys: [{name: a, secret: a-secret-of-some-length}]\n"+dir.config()), map[string]string{"listen": "0.0.0.0:0"})
-	write(provider.config("keys: [{name: a, secret: a-secret-of-some-length}]\n"))
+	provider := daemontest.NewStage(t)
+	_, book, write := daemontest.FollowOn(t, provider.Config("keys: [{name: a, secret: a-secret-of-some-length}]\n"+dir.config()), map[string]string{"listen": "0.0.0.0:0"})
+	write(provider.Config("keys: [{name: a, secret: a-secret-of-some-length}]\n"))
 	for line := range book {
 		if strings.Contains(line, "unencrypted") {
 			t.Errorf("the log says %s", line)

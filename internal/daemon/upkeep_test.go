@@ -9,17 +9,18 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 )
 
 // Calls that are older than retention.calls are gone from the traces, and usage still has what they cost.
 func TestOldCallsAreRemoved(t *testing.T) {
 	t.Parallel()
-	clock := &clock{at: time.Now()}
-	dir, book := dataDir(t), make(logbook, 1000)
-	run := func(config string, during func(g *gateway)) {
+	clock := &daemontest.Clock{At: time.Now()}
+	dir, book := daemontest.DataDir(t), make(daemontest.Logbook, 1000)
+	run := func(config string, during func(g *daemontest.Gateway)) {
 		t.Helper()
-		g := startIn(t, sources(config, dir), func(o *daemon.Options) { o.Now, o.Logger = clock.now, slog.New(book) })
-		if code := status(t, g, "generateContent", ""); code != http.StatusOK {
+		g := daemontest.StartIn(t, daemontest.Sources(config, dir), func(o *daemon.Options) { o.Now, o.Logger = clock.Now, slog.New(book) })
+		if code := daemontest.Status(t, g, "generateContent", ""); code != http.StatusOK {
 			t.Fatalf("the status is %d", code)
 		}
 		during(g)
@@ -27,22 +28,22 @@ func TestOldCallsAreRemoved(t *testing.T) {
 	}
 	left := func(want int) {
 		t.Helper()
-		if calls, err := recorded(t.Context(), dir); err != nil || len(calls) != want {
+		if calls, err := daemontest.Recorded(t.Context(), dir); err != nil || len(calls) != want {
 			t.Errorf("%d calls are left (%v), want %d", len(calls), err, want)
 		}
 	}
-	run("", func(*gateway) {})
-	clock.advance(91 * 24 * time.Hour)
-	run("retention: {calls: 0s}\n", func(*gateway) {})
+	run("", func(*daemontest.Gateway) {})
+	clock.Advance(91 * 24 * time.Hour)
+	run("retention: {calls: 0s}\n", func(*daemontest.Gateway) {})
 	left(2)
-	run("", func(g *gateway) {
-		book.line(t, "old calls removed", "calls=1")
+	run("", func(g *daemontest.Gateway) {
+		book.Line(t, "old calls removed", "calls=1")
 		var rows []perigee.UsageRow
-		resp, err := client.Get(g.URL() + "/v1/usage?by=upstream")
+		resp, err := daemontest.Client.Get(g.URL() + "/v1/usage?by=upstream")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(rest(t, resp)), &rows); err != nil || len(rows) != 1 || rows[0].Calls != 3 || rows[0].OutputTokens == 0 {
+		if err := json.Unmarshal([]byte(daemontest.Rest(t, resp)), &rows); err != nil || len(rows) != 1 || rows[0].Calls != 3 || rows[0].OutputTokens == 0 {
 			t.Errorf("usage is %+v, %v", rows, err)
 		}
 	})

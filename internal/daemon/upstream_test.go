@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -163,9 +164,9 @@ func children(names ...string) string {
 }
 
 // begin opens a stream and returns when its first event has come.
-func (r *childRig) begin(t *testing.T, g *gateway) (*http.Response, *bufio.Scanner) {
+func (r *childRig) begin(t *testing.T, g *daemontest.Gateway) (*http.Response, *bufio.Scanner) {
 	t.Helper()
-	resp := ask(t, g, streaming, "")
+	resp := daemontest.Ask(t, g, daemontest.Streaming, "")
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), `"first"`) {
@@ -192,11 +193,11 @@ func (r *childRig) finish(t *testing.T, lines *bufio.Scanner) {
 func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	t.Parallel()
 	r := newChildRig()
-	g, book, write := followOn(t, children("one", "same"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
+	g, book, write := daemontest.FollowOn(t, children("one", "same"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
 	r.history.wants(t, "one started", "same started")
 	_, lines := r.begin(t, g)
 	write(children("two", "same"))
-	book.line(t, "configuration reloaded")
+	book.Line(t, "configuration reloaded")
 	await.Until(t, "the removed upstream drains", func() bool {
 		return r.history.has("one started", "same started", "two started", "one draining")
 	})
@@ -205,10 +206,10 @@ func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	await.Until(t, "it is closed after its last call", func() bool {
 		return r.history.has("one started", "same started", "two started", "one draining", "one closed")
 	})
-	if got := status(t, g, "generateContent", ""); got != http.StatusOK {
+	if got := daemontest.Status(t, g, "generateContent", ""); got != http.StatusOK {
 		t.Errorf("the new upstream answers %d", got)
 	}
-	await.Receive(t, stopping(t.Context(), g), "the daemon to stop")
+	await.Receive(t, daemontest.Stopping(t.Context(), g), "the daemon to stop")
 	r.history.wants(t, "one started", "same started", "two started", "one draining", "one closed",
 		"two draining", "two closed", "same draining", "same closed")
 }
@@ -217,11 +218,11 @@ func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	t.Parallel()
 	r := newChildRig()
-	g := start(t, children("one"), r.change)
+	g := daemontest.Start(t, children("one"), r.change)
 	_, lines := r.begin(t, g)
-	stopped := stopping(context.Background(), g)
+	stopped := daemontest.Stopping(context.Background(), g)
 	await.Until(t, "the daemon takes no connections", func() bool {
-		resp, err := client.Get(g.URL() + "/health")
+		resp, err := daemontest.Client.Get(g.URL() + "/health")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -238,13 +239,13 @@ func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 func TestStopClosesUpstreamsWithOpenCalls(t *testing.T) {
 	t.Parallel()
 	r := newChildRig()
-	g, book, write := followOn(t, children("one"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
+	g, book, write := daemontest.FollowOn(t, children("one"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
 	resp, _ := r.begin(t, g)
 	write(children("two"))
-	book.line(t, "configuration reloaded")
+	book.Line(t, "configuration reloaded")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	await.Receive(t, stopping(ctx, g), "the daemon to stop")
+	await.Receive(t, daemontest.Stopping(ctx, g), "the daemon to stop")
 	rest, _ := io.ReadAll(resp.Body)
 	if !strings.Contains(string(rest), "shutting down") {
 		t.Errorf("the stream ended with %q", rest)

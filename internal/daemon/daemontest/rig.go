@@ -1,4 +1,4 @@
-package daemon_test
+package daemontest
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"perigee/internal/vault"
 )
 
-// serve puts a provider behind an address of its own, as long as the test runs.
-func serve(t *testing.T, provider http.Handler) (url string) {
+// Serve puts a provider behind an address of its own, as long as the test runs.
+func Serve(t *testing.T, provider http.Handler) (url string) {
 	t.Helper()
 	server := httptest.NewServer(provider)
 	t.Cleanup(func() {
@@ -30,8 +30,8 @@ func serve(t *testing.T, provider http.Handler) (url string) {
 	return server.URL
 }
 
-// newSimulator is the provider's stand-in for one test.
-func newSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Fault) *simulator.Server {
+// NewSimulator is the provider's stand-in for one test.
+func NewSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Fault) *simulator.Server {
 	t.Helper()
 	if opts.Seed == "" {
 		opts.Seed = t.Name()
@@ -50,17 +50,17 @@ func newSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Faul
 	return provider
 }
 
-// startSimulator puts one behind an address of its own.
-func startSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Fault) (provider *simulator.Server, url string) {
+// StartSimulator puts one behind an address of its own.
+func StartSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Fault) (provider *simulator.Server, url string) {
 	t.Helper()
-	provider = newSimulator(t, opts, faults...)
-	return provider, serve(t, provider)
+	provider = NewSimulator(t, opts, faults...)
+	return provider, Serve(t, provider)
 }
 
-// startIn starts a daemon on what is there already, and stops it at the end of the test.
-func startIn(t *testing.T, src config.Sources, change func(*daemon.Options)) *gateway {
+// StartIn starts a daemon on what is there already, and stops it at the end of the test.
+func StartIn(t *testing.T, src config.Sources, change func(*daemon.Options)) *Gateway {
 	t.Helper()
-	g, err := launch(t.Context(), src, change)
+	g, err := Launch(t.Context(), src, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func startIn(t *testing.T, src config.Sources, change func(*daemon.Options)) *ga
 	return g
 }
 
-// stopping stops a daemon in the background. The channel is closed when it has.
-func stopping(ctx context.Context, g *gateway) <-chan struct{} {
+// Stopping stops a daemon in the background. The channel is closed when it has.
+func Stopping(ctx context.Context, g *Gateway) <-chan struct{} {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -84,8 +84,8 @@ func stopping(ctx context.Context, g *gateway) <-chan struct{} {
 	return stopped
 }
 
-// signIn puts accounts where the daemon keeps its own.
-func signIn(t *testing.T, dir string, list ...perigee.SignIn) {
+// SignIn puts accounts where the daemon keeps its own.
+func SignIn(t *testing.T, dir string, list ...perigee.SignIn) {
 	t.Helper()
 	key, err := vault.Open(t.Context(), vault.Options{Dir: dir, NoKeyring: true})
 	if err != nil {
@@ -101,30 +101,32 @@ func signIn(t *testing.T, dir string, list ...perigee.SignIn) {
 	}
 }
 
-// signedIn is an account of the upstream gravity. Without a project its own is looked up.
-func signedIn(email, project, refresh string) perigee.SignIn {
+// SignedIn is an account of the upstream gravity. Without a project its own is looked up.
+func SignedIn(email, project, refresh string) perigee.SignIn {
 	return perigee.SignIn{
 		Account: perigee.Account{Email: email, Upstream: "gravity", Enabled: true, ProjectID: project},
 		Refresh: perigee.NewSecret(refresh),
 	}
 }
 
-// A logRig is a log that several goroutines write and the test reads meanwhile.
-type logRig struct {
+// A Log is a log that several goroutines write and the test reads meanwhile.
+type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (n *logRig) Write(p []byte) (int, error) {
+// Write adds to the log.
+func (n *Log) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.Write(p)
 }
 
-func (n *logRig) bytes() []byte {
+// Bytes is a copy of what was written.
+func (n *Log) Bytes() []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return bytes.Clone(n.text.Bytes())
 }
 
-func (n *logRig) String() string { return string(n.bytes()) }
+func (n *Log) String() string { return string(n.Bytes()) }

@@ -1,4 +1,4 @@
-package daemon_test
+package daemontest
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ const (
 // runChild is the daemon in a process of its own: it says where it listens and runs until it is killed, or until
 // its parent is gone.
 func runChild() int {
-	g, err := launch(context.Background(), sources(os.Getenv(childConfig), os.Getenv(childVariable)), nil)
+	g, err := Launch(context.Background(), Sources(os.Getenv(childConfig), os.Getenv(childVariable)), nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -31,15 +31,16 @@ func runChild() int {
 	return 0
 }
 
-type child struct {
+// A Child is a daemon in a process of its own.
+type Child struct {
 	command *exec.Cmd
-	url     string
+	URL     string
 }
 
-// startChild runs a daemon in a process of its own.
-func startChild(t *testing.T, config, dir string) *child {
+// StartChild runs a daemon in a process of its own, which is the test program again: its TestMain calls Main.
+func StartChild(t *testing.T, config, dir string) *Child {
 	t.Helper()
-	c := &child{command: exec.Command(os.Args[0])}
+	c := &Child{command: exec.Command(os.Args[0])}
 	c.command.Env = append(os.Environ(), childVariable+"="+dir, childConfig+"="+config)
 	c.command.Stderr = os.Stderr
 	if _, err := c.command.StdinPipe(); err != nil { // open as long as we are there
@@ -60,12 +61,12 @@ func startChild(t *testing.T, config, dir string) *child {
 	if err != nil {
 		t.Fatalf("the daemon did not start: %v", err)
 	}
-	c.url = strings.TrimSpace(line)
+	c.URL = strings.TrimSpace(line)
 	return c
 }
 
-// kill ends the process without a warning.
-func (c *child) kill(t *testing.T) {
+// Kill ends the process without a warning.
+func (c *Child) Kill(t *testing.T) {
 	t.Helper()
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
