@@ -772,6 +772,10 @@ var rules = []rule{
 		"perigee/internal/vault",
 		"go.uber.org/goleak",
 	}},
+	{"perigee/internal/daemon/accounttests", "tests alone", nil},
+	{"perigee/internal/daemon/limittests", "tests alone", nil},
+	{"perigee/internal/daemon/prooftests", "tests alone", nil},
+	{"perigee/internal/daemon/reloadtests", "tests alone", nil},
 	{"perigee/internal/daemon/keeper", "what a data directory holds, with a daemon and without one", []string{
 		"perigee",
 		"perigee/internal/config",

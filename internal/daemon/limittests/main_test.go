@@ -1,0 +1,10 @@
+// Package limittests tests the limits of a whole daemon: those of keys, and those of connections, heads, bodies and memory.
+package limittests
+
+import (
+	"testing"
+
+	"perigee/internal/daemon/daemontest"
+)
+
+func TestMain(m *testing.M) { daemontest.Main(m) }
