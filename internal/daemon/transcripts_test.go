@@ -25,6 +25,7 @@ func TestTranscripts(t *testing.T) {
 	runner := perigeetest.Runner{
 		Update: *update,
 		Start: func(ctx context.Context, setup perigeetest.Setup) (perigeetest.Gateway, error) {
+			daemontest.PutDatabase(t, setup.Dir)
 			if strings.Contains(setup.Config, "{{sign-in}}") {
 				daemontest.SignIn(t, setup.Dir, daemontest.SignedIn("ada@example.com", "ada-project", "refresh-of-ada"))
 				setup.Config = strings.ReplaceAll(setup.Config, "{{sign-in}}", daemontest.SignInServer(t))

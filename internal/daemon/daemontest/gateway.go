@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"perigee"
@@ -86,17 +87,49 @@ func Start(t *testing.T, text string, change func(*daemon.Options)) *Gateway {
 	return StartIn(t, Sources(text, DataDir(t)), change)
 }
 
-// DataDir is a directory with a short path, since sockets have little room for theirs.
+// DataDir is a directory with an empty database. Its path is short, since sockets have little room for theirs.
 func DataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "perigee")
 	if err != nil {
 		t.Fatal(err)
 	}
+	PutDatabase(t, dir)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 	})
 	return dir
+}
+
+// emptyDatabase is the file of a database that has no rows yet.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "perigee")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "perigee.db")
+	store, err := sqlstore.Open(context.Background(), sqlstore.Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// PutDatabase puts an empty database into a data directory. A daemon makes one itself, with a file system's wait for each
+// migration, which hundreds of daemons in a test do not need.
+func PutDatabase(t *testing.T, dir string) {
+	t.Helper()
+	file, err := emptyDatabase()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "perigee.db"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
