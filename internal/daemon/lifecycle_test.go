@@ -48,7 +48,10 @@ func (u *steppedUpstream) Stream(ctx context.Context, req *perigee.Request) iter
 			u.asked <- struct{}{}
 		}
 		if u.goOn != nil {
-			<-u.goOn
+			select {
+			case <-u.goOn:
+			case <-ctx.Done():
+			}
 		}
 		if u.failure != nil {
 			yield(perigee.Event{}, u.failure)

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/daemon/daemontest"
@@ -42,24 +42,13 @@ func getMetrics(t *testing.T, g *daemontest.Gateway, authorization string) (stat
 // awaitMetrics scrapes until all lines are there. A call is counted when it is recorded, which is after its answer.
 func awaitMetrics(t *testing.T, g *daemontest.Gateway, authorization string, lines ...string) {
 	t.Helper()
-	for limit := time.Now().Add(await.Limit); ; time.Sleep(10 * time.Millisecond) {
+	await.Until(t, "all of\n"+strings.Join(lines, "\n"), func() bool {
 		status, body := getMetrics(t, g, authorization)
 		if status != http.StatusOK {
 			t.Fatalf("%d: %s", status, body)
 		}
-		missing := ""
-		for _, line := range lines {
-			if !strings.Contains("\n"+body, "\n"+line+"\n") {
-				missing += line + "\n"
-			}
-		}
-		if missing == "" {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("missing:\n%sin:\n%s", missing, regexp.MustCompile(`(?m)^(#|go_|process_).*\n`).ReplaceAllString(body, ""))
-		}
-	}
+		return !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains("\n"+body, "\n"+line+"\n") })
+	})
 }
 
 func postFor(t *testing.T, address, body string, header ...string) {

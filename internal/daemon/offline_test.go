@@ -11,6 +11,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"
 )
 
@@ -21,7 +22,10 @@ func TestBuildingEndsWithTheContext(t *testing.T) {
 	asked := make(chan struct{})
 	silent := func(ctx context.Context) (*sqlstore.Accounts, error) {
 		close(asked)
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-t.Context().Done():
+		}
 		return nil, ctx.Err()
 	}
 	built := make(chan error, 1)
@@ -31,9 +35,9 @@ func TestBuildingEndsWithTheContext(t *testing.T) {
 		_, err := gateway.New(ctx, cfg, options)
 		built <- err
 	}()
-	<-asked
+	await.Receive(t, asked, "the store to be opened")
 	cancel()
-	if err := <-built; !errors.Is(err, context.Canceled) {
+	if err := await.Receive(t, built, "the control"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -62,13 +66,16 @@ func TestOpenOnce(t *testing.T) {
 
 func TestWaitingForWhoOpensEndsWithTheContext(t *testing.T) {
 	opening, done := make(chan struct{}), make(chan struct{})
-	get := openOnce(func(context.Context) (*int, error) {
+	get := openOnce(func(ctx context.Context) (*int, error) {
 		close(opening)
-		<-done
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
 		return new(int), nil
 	})
 	go func() { _, _ = get(context.Background()) }()
-	<-opening
+	await.Receive(t, opening, "the first caller")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := get(ctx); !errors.Is(err, context.Canceled) {

@@ -59,15 +59,14 @@ func (e *echoService) Drain(ctx context.Context) error {
 	}
 }
 
-func (e *echoService) Close(context.Context) error {
+func (e *echoService) Close(ctx context.Context) error {
 	_ = e.listener.Close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, conn := range e.conns {
 		_ = conn.Close()
 	}
-	e.open.Wait()
-	return nil
+	return e.Drain(ctx)
 }
 
 // An echoClient has a connection to an echoService.
@@ -155,7 +154,7 @@ func TestServiceThatFails(t *testing.T) {
 	later := &echoService{}
 	g := daemontest.StartIn(t, daemontest.Sources("", dir), func(o *daemon.Options) { o.Services = []daemon.Service{later} })
 	_ = later.listener.Close() // it breaks
-	if err := <-g.Daemon.Failed(); !errors.Is(err, net.ErrClosed) {
+	if err := await.Receive(t, g.Daemon.Failed(), "the failure of the service"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -26,6 +27,7 @@ const helperVariable = "DAEMON_TEST_HELPER"
 
 // A childUpstream answers with what its child process says. Each call says one thing at once and another when goOn is closed.
 type childUpstream struct {
+	t       *testing.T
 	name    string
 	history *history
 	goOn    chan struct{}
@@ -64,7 +66,7 @@ func (h *history) wants(t *testing.T, what ...string) {
 }
 
 func (u *childUpstream) Start(context.Context) error {
-	u.command = exec.Command(os.Args[0])
+	u.command = exec.CommandContext(u.t.Context(), os.Args[0])
 	u.command.Env = append(os.Environ(), helperVariable+"=1")
 	var err error
 	if u.in, err = u.command.StdinPipe(); err != nil {
@@ -104,12 +106,16 @@ func (u *childUpstream) Drain(context.Context) error {
 }
 
 func (u *childUpstream) Close(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = u.command.Process.Kill() })
-	defer stop()
 	_ = u.in.Close()
-	err := u.command.Wait()
-	u.history.add(u.name + " closed")
-	return err
+	exited := make(chan error, 1)
+	go func() { exited <- u.command.Wait() }()
+	defer u.history.add(u.name + " closed")
+	select {
+	case err := <-exited:
+		return err
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), u.command.Process.Kill())
+	}
 }
 
 func (u *childUpstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
@@ -144,11 +150,11 @@ type childRig struct {
 	change  func(*daemon.Options)
 }
 
-func newChildRig() *childRig {
+func newChildRig(t *testing.T) *childRig {
 	r := &childRig{history: &history{}, goOn: make(chan struct{})}
 	r.change = func(o *daemon.Options) {
 		o.BuildWith(config.KindGemini, func(u config.Upstream) perigee.Upstream {
-			return &childUpstream{name: u.Name, history: r.history, goOn: r.goOn}
+			return &childUpstream{t: t, name: u.Name, history: r.history, goOn: r.goOn}
 		})
 	}
 	return r
@@ -192,7 +198,7 @@ func (r *childRig) finish(t *testing.T, lines *bufio.Scanner) {
 // A reload starts a new upstream, lets a removed one finish its open call before it is closed, and leaves alone what did not change.
 func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	t.Parallel()
-	r := newChildRig()
+	r := newChildRig(t)
 	g, book, write := daemontest.FollowOn(t, children("one", "same"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
 	r.history.wants(t, "one started", "same started")
 	_, lines := r.begin(t, g)
@@ -217,7 +223,7 @@ func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 // Stop waits for the open call, and then ends the child process.
 func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	t.Parallel()
-	r := newChildRig()
+	r := newChildRig(t)
 	g := daemontest.Start(t, children("one"), r.change)
 	_, lines := r.begin(t, g)
 	stopped := daemontest.Stopping(context.Background(), g)
@@ -238,7 +244,7 @@ func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 // A call that does not end is cut off, and its upstream is closed all the same, also when it was removed before.
 func TestStopClosesUpstreamsWithOpenCalls(t *testing.T) {
 	t.Parallel()
-	r := newChildRig()
+	r := newChildRig(t)
 	g, book, write := daemontest.FollowOn(t, children("one"), map[string]string{"listen": "127.0.0.1:0"}, r.change)
 	resp, _ := r.begin(t, g)
 	write(children("two"))

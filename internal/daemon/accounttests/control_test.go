@@ -15,6 +15,7 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -277,7 +278,7 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "the changes and calls")
 	if done.Load() < 200 {
 		t.Errorf("of 240 changes only %d were made", done.Load())
 	}

@@ -131,7 +131,7 @@ func (l *killLoop) live() {
 	c.Kill(l.t)
 	l.provider.shutOff(true)
 	cancel()
-	workers.Wait()
+	await.Return(l.t, workers.Wait, "the workers")
 }
 
 // manage imports, prefers and removes accounts until the daemon is gone.

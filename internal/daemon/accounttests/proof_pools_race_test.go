@@ -14,6 +14,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A thousand calls at once while accounts come and go. One account is left alone, and so every call is answered; without
@@ -54,7 +55,7 @@ type crowd struct {
 	owner    *daemontest.Owner
 
 	mu       sync.Mutex
-	changed  *sync.Cond
+	changed  chan struct{} // closed by the next change
 	changes  int
 	enough   int
 	answered int
@@ -65,8 +66,7 @@ type crowd struct {
 const changesPerCrowd = 30
 
 func newCrowd(t *testing.T) *crowd {
-	c := &crowd{t: t}
-	c.changed = sync.NewCond(&c.mu)
+	c := &crowd{t: t, changed: make(chan struct{})}
 	c.provider = newPacedTurnstile(t, 10, "3", func() {}, func(context.Context, time.Duration) error {
 		c.waitFor(func() bool { return c.changes >= c.enough })
 		return nil
@@ -82,10 +82,18 @@ func newCrowd(t *testing.T) *crowd {
 
 // waitFor returns when something holds; changes make it hold.
 func (c *crowd) waitFor(holds func() bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !holds() {
-		c.changed.Wait()
+	for {
+		c.mu.Lock()
+		held, changed := holds(), c.changed
+		c.mu.Unlock()
+		if held {
+			return
+		}
+		select {
+		case <-changed:
+		case <-c.t.Context().Done():
+			return
+		}
 	}
 }
 
@@ -96,13 +104,15 @@ func (c *crowd) ask(n int, emails []string) {
 	start := c.changes
 	c.enough = start + changesPerCrowd
 	c.mu.Unlock()
-	var calls, workers sync.WaitGroup
+	var workers sync.WaitGroup
+	called := make(chan struct{}, n)
 	for i := range n {
-		calls.Go(func() {
+		workers.Go(func() {
 			if i%2 == 1 {
 				c.waitFor(func() bool { return c.changes >= start+i%changesPerCrowd })
 			}
 			c.call(i)
+			called <- struct{}{}
 		})
 	}
 	over, end := context.WithCancel(c.t.Context())
@@ -114,14 +124,17 @@ func (c *crowd) ask(n int, emails []string) {
 				change(c.t, c.owner, c.provider, emails[random.IntN((len(emails)-w+many-1)/many)*many+w], random.IntN(3))
 				c.mu.Lock()
 				c.changes++
+				close(c.changed)
+				c.changed = make(chan struct{})
 				c.mu.Unlock()
-				c.changed.Broadcast()
 			}
 		})
 	}
-	calls.Wait()
+	for range n {
+		await.Receive(c.t, called, "the end of a call")
+	}
 	end()
-	workers.Wait()
+	await.Return(c.t, workers.Wait, "the end of the changes")
 }
 
 // call asks, with even numbers for an answer that takes its time.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,24 +47,25 @@ func TestPoolsInTrouble(t *testing.T) {
 			}
 		}
 	}
-	queue := make(chan func())
-	var workers sync.WaitGroup
-	for range 6 { // most of them wait most of the time
-		workers.Go(func() {
-			for cell := range queue {
-				cell()
-			}
-		})
-	}
-	for i, cell := range cells {
-		if i%*everyPool == 0 {
-			queue <- cell
-		}
+	queue := make(chan func(), len(cells))
+	for i := 0; i < len(cells); i += *everyPool {
+		queue <- cells[i]
 	}
 	close(queue)
-	workers.Wait()
+	played := make(chan struct{}, len(queue))
+	for range 6 { // most of them wait most of the time
+		go func() {
+			for cell := range queue {
+				cell()
+				played <- struct{}{}
+			}
+		}()
+	}
+	for range cap(played) {
+		await.Receive(t, played, "the end of a script")
+	}
 	t.Log(total.String())
-	if played := (len(cells) + *everyPool - 1) / *everyPool; total.cells != played || total.answered == 0 || total.strikes < played {
+	if played := cap(played); total.cells != played || total.answered == 0 || total.strikes < played {
 		t.Errorf("of %d scripts %d were played to their end, with %d answers and %d strikes", played, total.cells, total.answered, total.strikes)
 	}
 }
@@ -113,6 +113,9 @@ type cell struct {
 	strikes  int
 }
 
+// newCell starts a daemon and its provider.
+//
+// Real time: calls wait for cooldowns with real timers, so that the clock of the cell passes with it.
 func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell {
 	c := &cell{t: t, trouble: k, moment: m, clock: &daemontest.Clock{At: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
 		stopped: map[string]bool{}, locked: map[string]bool{}, failed: map[string]int{}, refused: map[string]int{}, model: "gemini-3-flash"}

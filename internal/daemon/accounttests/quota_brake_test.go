@@ -46,7 +46,7 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 			for range 50 {
 				all.Go(get)
 			}
-			all.Wait()
+			await.Return(t, all.Wait, "the calls")
 			first := asks()
 			for range 50 {
 				get()

@@ -37,7 +37,10 @@ func (g *gatedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	_ = r.Body.Close()
 	close(g.asked)
-	<-g.goOn
+	select {
+	case <-g.goOn:
+	case <-r.Context().Done():
+	}
 	return &http.Response{
 		StatusCode: http.StatusUnauthorized, Status: "401 Unauthorized", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Request: r,

@@ -75,6 +75,8 @@ func TestReplicasShareAccounts(t *testing.T) {
 }
 
 // A rotated token that one replica stores must not make other replicas refresh, too, and so on for ever.
+//
+// Real time: replicas poll the database every few seconds, and that they do nothing is what is tested.
 func TestReplicasDoNotRefreshInTurnsForEver(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", &simulator.Script{RotateRefreshTokens: true})

@@ -403,7 +403,7 @@ func TestConcurrencyOfAnAccount(t *testing.T) {
 			}
 		})
 	}
-	calls.Wait()
+	await.Return(t, calls.Wait, "the calls")
 	first := w.askedOf()[:4] // those that were held up
 	if count(first, "00") != 2 || count(first, "01") != 2 {
 		t.Errorf("asked %v", w.askedOf())

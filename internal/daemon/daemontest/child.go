@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // The variables that make the test program a daemon instead of a test.
@@ -40,7 +42,7 @@ type Child struct {
 // StartChild runs a daemon in a process of its own, which is the test program again: its TestMain calls Main.
 func StartChild(t *testing.T, config, dir string) *Child {
 	t.Helper()
-	c := &Child{command: exec.Command(os.Args[0])}
+	c := &Child{command: exec.CommandContext(t.Context(), os.Args[0])}
 	c.command.Env = append(os.Environ(), childVariable+"="+dir, childConfig+"="+config)
 	c.command.Stderr = os.Stderr
 	if _, err := c.command.StdinPipe(); err != nil { // open as long as we are there
@@ -55,7 +57,7 @@ func StartChild(t *testing.T, config, dir string) *Child {
 	}
 	t.Cleanup(func() {
 		_ = c.command.Process.Kill()
-		_ = c.command.Wait()
+		_ = await.Result(t, c.command.Wait, "the end of the daemon")
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -71,5 +73,5 @@ func (c *Child) Kill(t *testing.T) {
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.command.Wait() // it says that it was killed
+	_ = await.Result(t, c.command.Wait, "the end of the daemon") // it says that it was killed
 }

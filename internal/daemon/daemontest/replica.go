@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // NewSealKey is a key for accounts in a database that daemons share.
@@ -51,18 +53,19 @@ func NewWire(t *testing.T, direct string) (w *Wire, through string) {
 			if err != nil {
 				return
 			}
-			running.Go(func() { w.carry(near) })
+			running.Go(func() { w.carry(near, running.Go) })
 		}
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
 		w.Set(true)
-		running.Wait()
+		await.Return(t, running.Wait, "the connections to the database")
 	})
 	return w, u.String()
 }
 
-func (w *Wire) carry(near net.Conn) {
+// carry copies in both directions until one of the connections ends, which ends the other.
+func (w *Wire) carry(near net.Conn, start func(func())) {
 	far, err := net.Dial("tcp", w.target)
 	if err != nil {
 		_ = near.Close()
@@ -73,15 +76,11 @@ func (w *Wire) carry(near net.Conn) {
 	w.open[near], w.open[far] = true, true
 	w.mu.Unlock()
 	if !cut {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+		start(func() {
 			_, _ = io.Copy(far, near)
 			_ = far.Close()
-		}()
+		})
 		_, _ = io.Copy(near, far)
-		_ = near.Close()
-		<-done
 	}
 	_, _ = near.Close(), far.Close()
 	w.mu.Lock()

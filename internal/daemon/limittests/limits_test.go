@@ -186,7 +186,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 		await.Receive(t, stage.Begun, "all streams to be open at once")
 	}
 	close(stage.GoOn)
-	all.Wait()
+	await.Return(t, all.Wait, "the streams")
 	want := fmt.Sprintf("data: %s\r\n\r\ndata: %s\r\n\r\n", daemontest.FirstEvent, daemontest.LastEvent)
 	for i, body := range bodies {
 		if body != want {

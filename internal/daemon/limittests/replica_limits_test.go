@@ -77,7 +77,7 @@ func TestReplicasLetRacingCallsOfAKeyThroughOnce(t *testing.T) {
 			got[n]++
 		})
 	}
-	racing.Wait()
+	await.Return(t, racing.Wait, "the calls")
 	most := 4
 	if bytes.Contains(log.Bytes(), []byte("this one counts its own")) { // the database took too long to answer, here
 		most = 8

@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/upstream/gemini"
 	upwire "perigee/internal/upstream/wire"
@@ -58,7 +59,7 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 					}
 				})
 			}
-			clients.Wait()
+			await.Return(t, clients.Wait, "the clients")
 			if p.whole.Load() < 9 || p.answered.Load() < 9 { // every fifth of 48 is read to its end, and then answered
 				t.Errorf("only %d bodies arrived whole and %d were answered", p.whole.Load(), p.answered.Load())
 			}

@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A stream that has begun needs no more of its request: not the body, not the prompt, and not what was written to the provider.
@@ -49,15 +49,9 @@ func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
 				}
 				limit := test.kept*len(test.body)*5/4 + len(test.body)/3
 				// Traces are written after the answer has begun, and each body is kept until then.
-				for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-					each := (heap() - before) / streams
-					if each <= limit {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatalf("%d KB for each stream after a request of %d KB, want at most %d KB", each>>10, len(test.body)>>10, limit>>10)
-					}
-				}
+				await.Until(t, fmt.Sprintf("at most %d KB for each stream after a request of %d KB", limit>>10, len(test.body)>>10), func() bool {
+					return (heap()-before)/streams <= limit
+				})
 			})
 		}
 	}

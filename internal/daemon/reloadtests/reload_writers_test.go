@@ -3,6 +3,7 @@
 package reloadtests
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,7 +31,9 @@ type writer struct {
 
 // run runs a program with text as its input.
 func run(text, program string, args ...string) error {
-	command := exec.Command(program, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
+	defer cancel()
+	command := exec.CommandContext(ctx, program, args...)
 	command.Stdin = strings.NewReader(text)
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, out)
@@ -53,6 +56,11 @@ func from(path, text string, do func(source string) error) error {
 	return errors.Join(do(source), os.RemoveAll(source))
 }
 
+// pause gives the daemon time to read a file that is not complete.
+//
+// Real time: the daemon polls the file, and a test that is not paused has fewer chances to fail, but none to fail without reason.
+func pause(polls time.Duration) { time.Sleep(polls * writersPoll) }
+
 // inPieces writes in place, a few bytes at a time, with a pause after each that is longer than several polls.
 func inPieces(path, text string, flags int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o600)
@@ -63,7 +71,7 @@ func inPieces(path, text string, flags int) error {
 		if _, err := f.WriteString(piece); err != nil {
 			return err
 		}
-		<-time.After(6 * writersPoll)
+		pause(6)
 	}
 	return errors.Join(f.Truncate(int64(len(text))), f.Close())
 }
@@ -83,7 +91,7 @@ var writers = []writer{
 	{"overwrite in place in pieces, as rsync --inplace", "", func(path, text string) error { return inPieces(path, text, 0) }},
 	{"remove, pause, create", "", func(path, text string) error {
 		err := os.Remove(path)
-		<-time.After(6 * writersPoll)
+		pause(6)
 		return errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
 	}},
 	{"append line by line", "", func(path, text string) error {
@@ -95,7 +103,7 @@ var writers = []writer{
 			}
 			_, writeErr := f.WriteString(line)
 			err = errors.Join(err, writeErr, f.Close())
-			<-time.After(3 * writersPoll)
+			pause(3)
 		}
 		return err
 	}},
@@ -203,7 +211,7 @@ type callCounts struct{ open, simulated, refused, answered atomic.Int64 }
 func callAllTheTime(t *testing.T, g *daemontest.Gateway, clock *skippingClock) *callCounts {
 	counts := new(callCounts)
 	stop, done := make(chan struct{}), make(chan struct{})
-	t.Cleanup(func() { close(stop); <-done })
+	t.Cleanup(func() { close(stop); await.Receive(t, done, "the last call") })
 	one := func(key string) {
 		req, _ := http.NewRequest(http.MethodPost, g.URL()+"/v1beta/models/gemini-2.5-flash:"+daemontest.Streaming, strings.NewReader(daemontest.Question))
 		if key != "" {
