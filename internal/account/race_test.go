@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
 )
 
@@ -47,9 +48,9 @@ func TestThousandCallsWhileAccountsComeAndGo(t *testing.T) {
 				l.Done(someDiagnosis(i))
 			})
 		}
-		clients.Wait()
+		await.Return(t, clients.Wait, "the calls")
 		stop()
-		people.Wait()
+		await.Return(t, people.Wait, "the changes")
 		if served.Load()+failed.Load() != calls || served.Load() < calls/2 {
 			t.Errorf("%s: %d served, %d failed", selection, served.Load(), failed.Load())
 		}
@@ -109,7 +110,7 @@ func TestCanceledCallsKeepNothing(t *testing.T) {
 		waiting.Go(cancel)
 	}
 	held.Done(nil)
-	waiting.Wait()
+	await.Return(t, waiting.Wait, "the waiting calls")
 	r.ask(flash, nil)
 	if m := r.members[0]; m.leases != 0 || len(r.waiters) != 0 {
 		t.Errorf("%d lent, %d waiting", m.leases, len(r.waiters))

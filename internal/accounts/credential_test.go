@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestChoicesFollowThePool(t *testing.T) {
@@ -21,7 +22,7 @@ func TestChoicesFollowThePool(t *testing.T) {
 	}
 	lease := d.lend()
 	lease.Done(banned())
-	d.stops.running.Wait()
+	await.Return(t, d.stops.running.Wait, "the stop to be stored")
 	got := d.Choices()
 	if len(got) != 3 || got[0].Email != "bob@example.com" || !got[0].Usable || got[0].Cooling {
 		t.Errorf("got %+v", got)

@@ -13,6 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/config"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
@@ -107,13 +108,13 @@ func (d *rig) remove(email string) {
 // stopped has a state stored.
 func (d *rig) stopped(stop account.Stop) {
 	d.stops.add(stop)
-	d.stops.running.Wait()
+	await.Return(d.t, d.stops.running.Wait, "the stop to be stored")
 }
 
 // only is the one account there is, as it is stored when everything that was found out about it is.
 func (d *rig) only() perigee.SignIn {
 	d.t.Helper()
-	d.stops.running.Wait()
+	await.Return(d.t, d.stops.running.Wait, "the stops to be stored")
 	list, err := d.store.SignIns(d.t.Context(), "gravity")
 	if err != nil || len(list) != 1 {
 		d.t.Fatalf("got %+v, %v", list, err)
@@ -237,7 +238,7 @@ func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 	gate, loaded := make(chan struct{}), make(chan error, 1)
 	d.sealer.gate.Store(&gate)
 	go func() { loaded <- d.load(t.Context()) }()
-	<-d.sealer.asked // the load is inside the store
+	await.Receive(t, d.sealer.asked, "the store") // the load is inside the store
 	d.sealer.gate.Store(nil)
 	calls := make(chan struct{})
 	go func() {
@@ -251,11 +252,11 @@ func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 		t.Error("calls wait for the store")
 	}
 	close(gate)
-	if err := <-loaded; err != nil {
+	if err := await.Receive(t, loaded, "the load"); err != nil {
 		t.Error(err)
 	}
-	<-calls
-	if email := <-asked; email != ada {
+	await.Receive(t, calls, "the calls")
+	if email := await.Receive(t, asked, "a request for quota"); email != ada {
 		t.Errorf("the quota of %s was read", email)
 	}
 }
@@ -274,13 +275,13 @@ func TestBanIsStoredOutsideTheCall(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the call waits for the store")
 	}
-	<-d.sealer.asked // the state is on its way to the store, which is slow
+	await.Receive(t, d.sealer.asked, "the store") // the state is on its way to the store, which is slow
 	d.sealer.gate.Store(nil)
 	closed := make(chan struct{})
 	go func() { d.Close(); close(closed) }()
 	close(gate)
-	<-closed
-	<-over
+	await.Receive(t, closed, "the roster to close")
+	await.Receive(t, over, "the end of the call")
 	state := func(email string) string {
 		s, found, err := d.store.SignIn(t.Context(), "gravity", email)
 		if err != nil || !found {

@@ -16,6 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A socketRig is a server that sockets can be opened to. Time is the bubble's.
@@ -45,7 +46,7 @@ func newSocketRig(t *testing.T, upstream perigee.Upstream, settings httpapi.Sett
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-stopped
+		await.Receive(t, stopped, "the end of the server")
 		d.api.Close()
 		stop(nil)
 	})

@@ -15,6 +15,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A storeRig keeps responses in memory.
@@ -85,7 +86,7 @@ func newResponsesRig(t *testing.T, upstream perigee.Upstream, store perigee.Resp
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		_ = server.Close()
-		<-stopped
+		await.Receive(t, stopped, "the end of the server")
 		api.Close()
 	})
 	return &responsesRig{api: api, client: &http.Client{Transport: transport}}

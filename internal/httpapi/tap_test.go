@@ -13,6 +13,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/record"
 	"perigee/internal/route"
 	"perigee/internal/upstream/gemini"
@@ -118,8 +119,8 @@ func TestATapSeesAllFourBodies(t *testing.T) {
 			})
 			body := `{"model":"gemini-3-flash","stream":` + test.stream + `,"messages":[{"role":"user","content":"hi"}]}`
 			answer := rig.post(t, body)
-			<-rig.done
-			for point, want := range map[perigee.TapPoint]string{perigee.TapClientRequest: body, perigee.TapProviderRequest: <-got,
+			await.Receive(t, rig.done, "the record")
+			for point, want := range map[perigee.TapPoint]string{perigee.TapClientRequest: body, perigee.TapProviderRequest: await.Receive(t, got, "the request of the provider"),
 				perigee.TapProviderAnswer: test.says, perigee.TapClientAnswer: answer} {
 				if seen := rig.at(point); seen != want || seen == "" {
 					t.Errorf("point %d: seen %q, want %q", point, seen, want)
@@ -133,7 +134,7 @@ func TestATapSeesAllFourBodies(t *testing.T) {
 func TestATapSeesTheErrorOfARefusedCall(t *testing.T) {
 	rig := newTapRig(t, true, func(http.ResponseWriter, *http.Request) { t.Error("the provider is asked") })
 	answer := rig.post(t, `{"model":`)
-	<-rig.done
+	await.Receive(t, rig.done, "the record")
 	if seen := rig.at(perigee.TapClientAnswer); seen != answer || !strings.Contains(seen, "error") ||
 		rig.at(perigee.TapProviderRequest) != "" {
 		t.Errorf("seen %q, want %q", seen, answer)

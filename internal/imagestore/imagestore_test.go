@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A clock stands still until it is told to move.
@@ -198,7 +200,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	group.Wait()
+	await.Return(t, group.Wait, "the goroutines")
 }
 
 func TestNumberIsBounded(t *testing.T) {

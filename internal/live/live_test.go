@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func call(id string) *perigee.Call {
@@ -240,12 +241,12 @@ func TestManyCallsAndSubscribers(t *testing.T) {
 			w.Ended(c)
 		})
 	}
-	callers.Wait()
+	await.Return(t, callers.Wait, "the calls")
 	if h.Count() != 0 {
 		t.Errorf("%d calls are open", h.Count())
 	}
 	cancel()
-	readers.Wait()
+	await.Return(t, readers.Wait, "the readers")
 }
 
 func BenchmarkEvent(b *testing.B) {
@@ -273,9 +274,9 @@ func TestStopEndsSubscriptions(t *testing.T) {
 		}
 		ended <- struct{}{}
 	}()
-	joined.Wait()
+	await.Return(t, joined.Wait, "the subscribers")
 	h.Stop()
-	<-ended
+	await.Receive(t, ended, "the end of the subscription")
 	for range h.Subscribe(t.Context()) { // one that begins later ends at once
 		t.Error("an update")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 const mb = 1 << 20
@@ -176,7 +177,7 @@ func TestRefusalsDoNotCrowdOutSmallLeases(t *testing.T) {
 			}
 		})
 	}
-	group.Wait()
+	await.Return(t, group.Wait, "the goroutines")
 	if b.Used() != 0 {
 		t.Errorf("%d bytes are used by no lease", b.Used())
 	}

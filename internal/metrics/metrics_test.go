@@ -19,6 +19,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/perigeetest/await"
 )
 
 // answered is a call that a model has answered.
@@ -321,7 +322,7 @@ func TestScrapesAndCallsAtTheSameTime(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "the calls")
 	_, got := scrape(t, m, "")
 	var sum float64
 	for _, row := range got["perigee_requests_total"].GetMetric() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func stream(t *testing.T, r *Recorder, id string) {
@@ -278,7 +279,7 @@ func TestThousandCallsAtOnce(t *testing.T) {
 	for i := range 1000 {
 		calling.Go(func() { stream(t, r, fmt.Sprint(i)) })
 	}
-	calling.Wait()
+	await.Return(t, calling.Wait, "the calls")
 	mustClose(t, r)
 	calls := store.calls()
 	for id, c := range calls {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // texts are schemas that are taken as they are, changed, not JSON, and none.
@@ -97,7 +99,7 @@ func TestCacheForManyCallsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	group.Wait()
+	await.Return(t, group.Wait, "the goroutines")
 }
 
 // A short schema can lose much, each time in a place with a long name.

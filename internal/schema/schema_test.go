@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/schema"
 )
 
@@ -115,7 +116,7 @@ func TestCleaningIsSafeForConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "the goroutines")
 }
 
 // Placeholders are known by their place: a tool may have a property of that name elsewhere.

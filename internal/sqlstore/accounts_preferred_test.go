@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func mustPrefer(t testing.TB, a *Accounts, email string) {
@@ -92,7 +93,7 @@ func testAccountPreferredRace(t *testing.T, a *Accounts) {
 				}
 			})
 		}
-		racing.Wait()
+		await.Return(t, racing.Wait, "the changes")
 		list := mustSignIns(t, a, "antigravity")
 		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == list[0].Email })
 		wantOrder(t, a, "antigravity", true, append([]string{list[0].Email}, others...)...)

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/perigeetest"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // accountsVariable names the database that the test binary, started again, changes until it is killed.
@@ -105,7 +106,7 @@ func runAndKill(t *testing.T, path string, changes int, want map[string]string) 
 			}
 		}
 	}
-	if err := cmd.Wait(); err == nil {
+	if err := await.Result(t, cmd.Wait, "the end of the child"); err == nil {
 		t.Fatal("the child was not killed")
 	}
 	return begun, confirmed

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestAccounts is what every engine must do with accounts.
@@ -318,7 +319,7 @@ func testAccountRace(t *testing.T, a *Accounts) {
 				}
 			})
 		}
-		racing.Wait()
+		await.Return(t, racing.Wait, "the changes")
 		if got := theOnly(t, a).Refresh.Reveal(); len(wins) != 1 || got != wins[0] {
 			t.Errorf("%q won and %q is stored", wins, got)
 		}

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/perigeetest"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // fillAndForget stores responses of a mebibyte each and deletes all but the last.
@@ -139,7 +140,7 @@ func TestCompactWhileSaving(t *testing.T) {
 	compacted, err := s.Compact(t.Context(), true)
 	during := saved.Load() - before
 	stop()
-	if err := <-done; err != nil {
+	if err := await.Receive(t, done, "the end of the writer"); err != nil {
 		t.Error(err)
 	}
 	if err != nil || compacted.Freed < 4<<20 || during == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestStore is what every engine must do with calls.
@@ -417,9 +418,9 @@ func testConcurrent(t *testing.T, s *Store) {
 			}
 		})
 	}
-	writing.Wait()
+	await.Return(t, writing.Wait, "the writers")
 	close(look)
-	reading.Wait()
+	await.Return(t, reading.Wait, "the readers")
 
 	rows := mustUsage(t, s, perigee.UsageQuery{By: perigee.ByAccount})
 	want := []perigee.UsageRow{{Group: "a@example.com", Calls: 10_000, InputTokens: 1_000_000, CachedTokens: 400_000,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestReadersNeedNoDescriptor: with no file descriptor left, a store that is open reads with all its connections.
@@ -41,5 +42,5 @@ func TestReadersNeedNoDescriptor(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "the reads")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore/engine"
 )
 
@@ -33,7 +34,7 @@ func TestManyReplicasStartAtOnce(t *testing.T) {
 			mustClose(t, s)
 		})
 	}
-	starting.Wait()
+	await.Return(t, starting.Wait, "the starts")
 	s := openWith(t, options)
 	if got := mustCalls(t, s, perigee.CallQuery{}); len(got) != 6 {
 		t.Errorf("got %v", ids(got))
@@ -222,7 +223,7 @@ func TestFullPoolWaitsInsteadOfFailing(t *testing.T) {
 	for i := range 4 * connections {
 		all.Go(func() { mustSave(t, s, fullCall(fmt.Sprint(i))) })
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "the calls")
 	if got := mustUsage(t, s, perigee.UsageQuery{}); got[0].Calls != int64(4*connections) {
 		t.Errorf("got %+v", got)
 	}

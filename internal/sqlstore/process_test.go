@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // Some promises are about the end of a process or about its user. For these the test binary starts
@@ -88,7 +89,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		for lines.Scan() { // what it still managed to say
 			confirmed++
 		}
-		if err := cmd.Wait(); err == nil {
+		if err := await.Result(t, cmd.Wait, "the end of the writer"); err == nil {
 			t.Fatal("the writer was not killed")
 		}
 
@@ -160,7 +161,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 		}
 		bufio.NewScanner(out).Scan()
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = await.Result(t, cmd.Wait, "the end of the writer")
 	}
 	tests := []struct {
 		name    string

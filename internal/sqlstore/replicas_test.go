@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // replicas opens several stores on one new PostgreSQL database, as replicas do.
@@ -44,7 +45,7 @@ func TestReplicaLeavesOpenCallsOfOthersAlone(t *testing.T) {
 	}
 	// b has not said for too long that it is alive.
 	b.heartbeat.stop()
-	<-b.heartbeat.done
+	await.Receive(t, b.heartbeat.done, "the end of the heartbeat")
 	if _, err := a.db.Write.Exec(`UPDATE replicas SET alive_until_us = 1 WHERE id = 'b'`); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 	}()
 	waitsForTurn(t, list[0])
 	cancel()
-	if err := <-given; !errors.Is(err, context.Canceled) {
+	if err := await.Receive(t, given, "the end of the wait"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	release()

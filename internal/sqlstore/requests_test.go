@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func mustTake(t testing.TB, s *Store, key string, n, perMinute int) time.Duration {
@@ -83,7 +84,7 @@ func TestRacingReplicasLetThroughWhatThereIs(t *testing.T) {
 				}
 			})
 		}
-		racing.Wait()
+		await.Return(t, racing.Wait, "the requests")
 		if through.Load() != perMinute {
 			t.Errorf("%d of 60 were let through, want %d", through.Load(), perMinute)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // talkUntilKilled saves the responses of a conversation, removes some, and says so after each, until the process is killed. What
@@ -71,7 +72,7 @@ func TestKilledWhileResponsesAreSaved(t *testing.T) {
 		for lines.Scan() { // what it still managed to say
 			_, _ = fmt.Sscanf(lines.Text(), "saved %d", &saved)
 		}
-		if err := cmd.Wait(); err == nil {
+		if err := await.Result(t, cmd.Wait, "the end of the writer"); err == nil {
 			t.Fatal("the writer was not killed")
 		}
 		checkAfterKill(t, path, fmt.Sprint(cmd.Process.Pid), saved)

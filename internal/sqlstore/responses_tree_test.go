@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore/engine"
 )
 
@@ -463,7 +464,7 @@ func TestManyAtATime(t *testing.T) {
 			go func() { failed <- talkOn(t, stores[w%len(stores)], w) }()
 		}
 		for range cap(failed) {
-			if err := <-failed; err != nil {
+			if err := await.Receive(t, failed, "the end of a writer"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {
@@ -96,7 +97,7 @@ func TestManyStartAtOnce(t *testing.T) {
 			mustClose(t, s)
 		})
 	}
-	starting.Wait()
+	await.Return(t, starting.Wait, "the starts")
 	if got := mustCalls(t, open(t, path), perigee.CallQuery{}); len(got) != 8 {
 		t.Errorf("got %v", ids(got))
 	}
@@ -293,7 +294,7 @@ func TestWaitsForAnotherWriter(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-saved; err != nil {
+	if err := await.Receive(t, saved, "the save"); err != nil {
 		t.Error(err)
 	}
 }

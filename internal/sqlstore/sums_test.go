@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore/engine"
 )
 
@@ -286,7 +287,7 @@ func TestReplicasAddToTheSameSums(t *testing.T) {
 			}
 		})
 	}
-	writing.Wait()
+	await.Return(t, writing.Wait, "the writers")
 	rows := mustUsage(t, stores[0], perigee.UsageQuery{By: perigee.ByKey})
 	if len(rows) != 1 || rows[0].Calls != replicas*batches*size {
 		t.Errorf("got %+v", rows)

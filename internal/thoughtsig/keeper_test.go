@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // A source is an upstream that plays events and remembers the prompt that it was asked.
@@ -314,7 +315,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	await.Return(t, wait.Wait, "the goroutines")
 	if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

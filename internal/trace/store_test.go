@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/redact"
 	"perigee/internal/trace"
 )
@@ -581,7 +582,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			end(w, id, nil)
 		})
 	}
-	calls.Wait()
+	await.Return(t, calls.Wait, "the calls")
 	for i := range 50 {
 		got := r.read(t, fmt.Sprint("c", i))
 		for name, want := range map[string]int{"upstream_response.sse": 300 * len("data: x\n\n"), "client_response.txt": 300 * len("data: y\n\n")} {

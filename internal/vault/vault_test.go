@@ -22,6 +22,7 @@ import (
 
 	"perigee"
 	"perigee/internal/atomicfile"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {
@@ -367,7 +368,7 @@ func TestManyStartsAgreeOnOneKey(t *testing.T) {
 					}
 				})
 			}
-			starting.Wait()
+			await.Return(t, starting.Wait, "the starts")
 			for _, k := range keys {
 				if k == nil || k.id != keys[0].id || k.Place() != place {
 					t.Fatal("they have different keys")

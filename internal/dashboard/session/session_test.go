@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 type rig struct {
@@ -144,7 +145,7 @@ func TestATicketIsExchangedOnceByManyAtATime(t *testing.T) {
 			s.Secrets()
 		})
 	}
-	wait.Wait()
+	await.Return(t, wait.Wait, "the sign-ins")
 	if won != 1 {
 		t.Errorf("%d sessions", won)
 	}
