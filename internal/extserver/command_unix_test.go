@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -22,6 +21,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/extserver"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 type commandStream = connect.ServerStreamForClient[common.TerminalShellCommandStreamChunk]
@@ -177,7 +177,7 @@ func (r *editRig) lifeline() (name string, gone func()) {
 	}()
 	return path, func() {
 		r.Helper()
-		if err := <-ended; err != nil {
+		if err := await.Receive(r, ended, "no process has the lifeline open"); err != nil {
 			r.Error(err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestCommandDiesWithItsCall(t *testing.T) {
 	r.sleeper(ctx, lifeline)
 	cancel()
 	gone()
-	until(t, "the call is counted", func() bool { return r.Requests()["ExecuteCommand"]["canceled"] == 1 })
+	await.Until(t, "the call is counted", func() bool { return r.Requests()["ExecuteCommand"]["canceled"] == 1 })
 }
 
 func TestTerminatedCommandHasNoExitCode(t *testing.T) {
@@ -236,23 +236,15 @@ func TestCommandsEndWithTheServer(t *testing.T) {
 func TestCloseDoesNotWaitForAStalledReaderOfOutput(t *testing.T) {
 	perigeetest.Slow(t)
 	r := newEditRig(t, extserver.Options{AllowCommand: true})
+	piped := newPipeRig(t, extserver.Options{AllowCommand: true, Workspace: r.workspace})
+	r.serverRig = piped
 	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{
-		CommandLine: "while head -c 262144 /dev/zero; do echo x >>progress; done"})
-	size := func() int64 {
-		info, err := os.Stat(filepath.Join(r.workspace, "progress"))
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	last, since := int64(0), time.Now()
-	until(t, "the command waits for its reader", func() bool {
-		if now := size(); now != last || now == 0 {
-			last, since = now, time.Now()
-		}
-		return time.Since(since) > 500*time.Millisecond
+		CommandLine: "while head -c 4096 /dev/zero; do echo x >>progress; done"})
+	await.Until(t, "the server has taken what it cannot send", func() bool {
+		written, err := os.ReadFile(filepath.Join(r.workspace, "progress"))
+		return err == nil && len(written)/2*4096 > 64<<10 // which is what a pipe keeps
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if err := r.Close(ctx); err != nil {
 		t.Error(err)
@@ -275,7 +267,8 @@ func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 func TestAnEscapedProcessDoesNotHoldTheStream(t *testing.T) {
 	perigeetest.Slow(t)
 	r := newEditRig(t, extserver.Options{AllowCommand: true})
-	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{CommandLine: "command -v setsid && setsid sleep 20 & sleep 0.2; echo left"})
+	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{CommandLine: "command -v setsid >&2 || exec echo left; setsid sh -c 'touch escaped; exec sleep 20' & " +
+		"until [ -e escaped ]; do sleep 0.01; done; echo left"})
 	if output, _ := r.rest(stream); !strings.HasSuffix(output, "left\n") {
 		t.Errorf("got %q", output)
 	}
@@ -302,7 +295,7 @@ func TestCommandDiesWithPerigee(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	perigee := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	perigee := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	perigee.Env = append(os.Environ(), "PERIGEE_TEST_WORKSPACE="+r.workspace)
 	if err := perigee.Start(); err != nil {
 		t.Fatal(err)
@@ -318,19 +311,14 @@ func TestCommandDiesWithPerigee(t *testing.T) {
 	if err := perigee.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = perigee.Wait()
+	_ = await.Result(t, perigee.Wait, "the end of perigee")
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, lifeline)
 		ended <- err
 	}()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(patient):
-		t.Error("the command has outlived perigee")
+	if err := await.Receive(t, ended, "the end of the command"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -345,7 +333,7 @@ func TestTooManyCommands(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	cancel()
-	until(t, "the commands end", func() bool { return r.Requests()["ExecuteCommand"]["canceled"] == 16 })
+	await.Until(t, "the commands end", func() bool { return r.Requests()["ExecuteCommand"]["canceled"] == 16 })
 	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{CommandLine: "true"})
 	r.rest(stream)
 }

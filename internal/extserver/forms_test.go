@@ -16,6 +16,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/extserver"
+	"perigee/internal/perigeetest/await"
 )
 
 // answers are those that are not an empty message. A code is for both forms, unless there is another one for the unary form.
@@ -137,7 +138,7 @@ func TestEveryMethodInEveryForm(t *testing.T) {
 			}
 		}
 	}
-	until(t, "all calls are counted", func() bool { return fmt.Sprint(r.Requests()) == fmt.Sprint(want) })
+	await.Until(t, "all calls are counted", func() bool { return fmt.Sprint(r.Requests()) == fmt.Sprint(want) })
 }
 
 // checkCall makes a call and checks its answer. It returns the code that was expected.

@@ -12,6 +12,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/extserver"
+	"perigee/internal/perigeetest/await"
 )
 
 // Published byte sequences of the protocol, with dummy values.
@@ -80,7 +81,7 @@ func TestGoldenMessages(t *testing.T) {
 	if status, body := r.post("LanguageServerStarted", proto, unhex(t, goldenStarted)); status != 200 || len(body) != 0 {
 		t.Errorf("got %d, %x", status, body)
 	}
-	if p := <-started; p != (extserver.Ports{HTTPS: 40753, LSP: 33409, HTTP: 40754, CSRF: perigee.Secret{}}) {
+	if p := await.Receive(t, started, "the ports"); p != (extserver.Ports{HTTPS: 40753, LSP: 33409, HTTP: 40754, CSRF: perigee.Secret{}}) {
 		t.Errorf("got %+v", p)
 	}
 

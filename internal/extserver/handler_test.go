@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,6 +18,7 @@ import (
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/extserver"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestOrderOfChecks has requests with several faults: the first in the order of checks decides.
@@ -283,7 +284,7 @@ func TestPortsOfTheLanguageServer(t *testing.T) {
 	r := newRig(t, extserver.Options{Started: func(p extserver.Ports) { got <- p }})
 	_, err := r.client.LanguageServerStarted(t.Context(), connect.NewRequest(&pb.LanguageServerStartedRequest{
 		HttpPort: 1, HttpsPort: 2, LspPort: 3, CsrfToken: "t"}))
-	if p := <-got; err != nil || p != (extserver.Ports{HTTP: 1, HTTPS: 2, LSP: 3, CSRF: perigee.NewSecret("t")}) {
+	if p := await.Receive(t, got, "the ports"); err != nil || p != (extserver.Ports{HTTP: 1, HTTPS: 2, LSP: 3, CSRF: perigee.NewSecret("t")}) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	_, err = r.client.LanguageServerStarted(t.Context(), connect.NewRequest(&pb.LanguageServerStartedRequest{HttpPort: 70000}))
@@ -328,18 +329,18 @@ func TestClosedServerRefusesConnections(t *testing.T) {
 
 // TestARefusedRequestDoesNotHoldItsConnection announces a body that never comes, without a token.
 func TestARefusedRequestDoesNotHoldItsConnection(t *testing.T) {
-	r := newRig(t, extserver.Options{})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "POST "+path+"Heartbeat HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+asJSON+"\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(patient))
-	answer, err := io.ReadAll(conn) // until the server closes it
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 403 ") {
-		t.Errorf("got %q, %v", answer, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipeRig(t, extserver.Options{})
+		conn, began := r.dial(), time.Now()
+		if _, err := io.WriteString(conn, "POST "+path+"Heartbeat HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+asJSON+"\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn) // until the server closes it
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 403 ") {
+			t.Errorf("got %q, %v", answer, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

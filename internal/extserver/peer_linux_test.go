@@ -15,6 +15,7 @@ import (
 
 	"perigee"
 	"perigee/internal/extserver"
+	"perigee/internal/perigeetest/await"
 )
 
 // TestAnotherUserIsRefused has a process of another user call with the token, which it can read in the arguments of the language
@@ -49,7 +50,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		id   uint32
 		want string
 	}{{0, "answer 200"}, {known, "answer 200"}, {65534, "answer 403"}} {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), fmt.Sprintf("PERIGEE_TEST_SERVER=%s %s", r.url()+path+"GetSecretValue", r.CSRF().Reveal()))
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user.id, Gid: user.id}}
@@ -85,7 +86,7 @@ func TestSocketsOfBothFamiliesAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patient))
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	if _, err := fmt.Fprintf(conn, "POST %sHeartbeat HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Codeium-Csrf-Token: %s\r\nContent-Type: %s\r\nContent-Length: 2\r\n\r\n{}",
 		path, r.CSRF().Reveal(), asJSON); err != nil {
 		t.Fatal(err)

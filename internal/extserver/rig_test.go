@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ import (
 
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
 	"perigee/internal/extserver"
+	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +33,6 @@ const (
 	asJSON  = "application/json"
 	streamP = "application/connect+proto"
 	streamJ = "application/connect+json"
-	patient = time.Minute
 )
 
 // A serverRig is a running server, its log, and clients of it.
@@ -38,6 +40,7 @@ type serverRig struct {
 	*testing.T
 	*extserver.Server
 	log    *logBuffer
+	pipes  *perigeetest.Pipes // nil: TCP
 	http   *http.Client
 	client extensionserverpbconnect.ExtensionServerServiceClient
 }
@@ -61,17 +64,32 @@ func (b *logBuffer) String() string {
 
 func newRig(t *testing.T, opts extserver.Options) *serverRig {
 	t.Helper()
-	r := &serverRig{T: t, log: &logBuffer{}}
+	return newRigOver(t, nil, opts)
+}
+
+// newPipeRig is a rig whose connections are pipes, which keep no bytes: it can live in the time of a bubble.
+func newPipeRig(t *testing.T, opts extserver.Options) *serverRig {
+	t.Helper()
+	return newRigOver(t, perigeetest.NewPipes(), opts)
+}
+
+func newRigOver(t *testing.T, pipes *perigeetest.Pipes, opts extserver.Options) *serverRig {
+	t.Helper()
+	r := &serverRig{T: t, log: &logBuffer{}, pipes: pipes}
 	opts.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.Server = extserver.New(opts)
-	if err := r.Start(t.Context()); err != nil {
+	start := func() error { return r.Start(t.Context()) }
+	if pipes != nil {
+		start = func() error { return r.StartOn(pipes) }
+	}
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{DisableCompression: true}
+	transport := &http.Transport{DisableCompression: true, DialContext: r.dialTo}
 	r.http = &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -82,6 +100,26 @@ func newRig(t *testing.T, opts extserver.Options) *serverRig {
 }
 
 func (r *serverRig) url() string { return fmt.Sprintf("http://127.0.0.1:%d", r.Port()) }
+
+// dialTo opens a connection. Its shape is that of http.Transport.DialContext.
+func (r *serverRig) dialTo(ctx context.Context, network, address string) (net.Conn, error) {
+	if r.pipes != nil {
+		return r.pipes.Dial(ctx, network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dial opens a connection to the server.
+func (r *serverRig) dial() net.Conn {
+	r.Helper()
+	conn, err := r.dialTo(r.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
+	return conn
+}
 
 // withToken adds the CSRF token to calls of the generated client.
 type withToken struct{ server *extserver.Server }
@@ -206,16 +244,6 @@ func unhex(t testing.TB, text string) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// until waits for something that happens soon.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patient); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patient)
-		}
-	}
 }
 
 func readAll(t testing.TB, res *http.Response) []byte {

@@ -105,21 +105,25 @@ func New(opts Options) *Server {
 
 // Start listens on a random port of 127.0.0.1, with a new token. The server runs until Close, also when ctx is done.
 func (s *Server) Start(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("extension server: %w", err)
+	}
+	s.port = listener.Addr().(*net.TCPAddr).Port
+	s.peer = newPeerCheck(ctx, s.opts.Users, s.opts.Logger)
+	return s.serve(listener)
+}
+
+// serve answers calls on a listener, which it closes if it fails.
+func (s *Server) serve(listener net.Listener) error {
 	if s.opts.Workspace != "" && (s.opts.AllowEdit || s.opts.AllowCommand) {
 		root, err := os.OpenRoot(s.opts.Workspace)
 		if err != nil {
-			return fmt.Errorf("workspace of the language server: %w", err)
+			return errors.Join(fmt.Errorf("workspace of the language server: %w", err), listener.Close())
 		}
 		s.root = root
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return errors.Join(fmt.Errorf("extension server: %w", err), s.closeRoot())
-	}
-	s.port = listener.Addr().(*net.TCPAddr).Port
 	s.csrf = perigee.NewSecret(rand.Text())
-
-	s.peer = newPeerCheck(ctx, s.opts.Users, s.opts.Logger)
 
 	limiter := connlimit.New(s.opts.Logger)
 	limiter.Apply(maxConnections, 32*maxConnections*maxHead/4)

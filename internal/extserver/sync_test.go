@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -23,7 +21,7 @@ import (
 	lspb "perigee/gen/exa/language_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/extserver"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 const (
@@ -291,55 +289,60 @@ func TestSubscriptionsAreKeptAlive(t *testing.T) {
 
 // TestSlowSubscriberLosesItsStream has one subscriber that reads nothing, and one that reads everything.
 func TestSlowSubscriberLosesItsStream(t *testing.T) {
-	perigeetest.Slow(t)
-	r := newRig(t, extserver.Options{})
-	quick := r.subscribe("t")
-	r.next(quick)
-	slow := r.rawSubscription("t")
-	value := strings.Repeat("v", 1<<20)
-	pushes := 0
-	for ended := r.Requests; len(ended()["SubscribeToUnifiedStateSyncTopic"]) == 0; {
-		pushes++
-		if code := r.push(&uss.UpdateRequest{TopicName: "t", Key: "k", Row: &uss.Row{Value: value}}); code != 0 {
-			t.Fatalf("push %d: %v", pushes, code)
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipeRig(t, extserver.Options{})
+		quick := r.subscribe("t")
+		r.next(quick)
+		slow := r.rawSubscription("t")
+		value := strings.Repeat("v", 1<<20)
+		const pushes = 6 // more than a subscriber may leave unread
+		for i := range pushes {
+			if code := r.push(&uss.UpdateRequest{TopicName: "t", Key: "k", Row: &uss.Row{Value: value}}); code != 0 {
+				t.Fatalf("push %d: %v", i, code)
+			}
+			if got := r.next(quick).GetAppliedUpdate().GetNewRow().GetETag(); got != int64(i+1) {
+				t.Fatalf("update %d has version %d", i, got)
+			}
 		}
-		if got := r.next(quick).GetAppliedUpdate().GetNewRow().GetETag(); got != int64(pushes) {
-			t.Fatalf("update %d has version %d", pushes, got)
+		if n := len(r.Requests()["SubscribeToUnifiedStateSyncTopic"]); n != 0 {
+			t.Error("the stream ended before its second was over")
 		}
-	}
-	// Its connection is closed, after what the system has buffered for it.
-	if n, err := io.Copy(io.Discard, slow.Reader); err != nil && !errors.Is(err, syscall.ECONNRESET) || n > int64(pushes)<<20 {
-		t.Errorf("got %d bytes of %d pushes, %v", n, pushes, err)
-	}
+		time.Sleep(2 * time.Second)
+		if n := len(r.Requests()["SubscribeToUnifiedStateSyncTopic"]); n != 1 {
+			t.Error("the stream has not ended")
+		}
+		if n, err := io.Copy(io.Discard, slow.Reader); err != nil || n > pushes<<20 {
+			t.Errorf("got %d bytes of %d pushes, %v", n, pushes, err)
+		}
+	})
 }
 
 func TestSlowSubscriberThatReadsAgainIsTold(t *testing.T) {
-	r := newRig(t, extserver.Options{})
-	r.fallBehind()
+	synctest.Test(t, func(t *testing.T) { newPipeRig(t, extserver.Options{}).fallBehind() })
 }
 
 // TestConnectionOutlivesASlowStream has the deadline for the end of a stream not hit the next call of its connection.
 func TestConnectionOutlivesASlowStream(t *testing.T) {
-	perigeetest.Slow(t)
-	r := newRig(t, extserver.Options{})
-	connection, behind := r.fallBehind(), time.Now()
-	until(t, "the deadline of the stream is over", func() bool { return time.Since(behind) > 1100*time.Millisecond })
-	if _, err := fmt.Fprintf(connection, "POST %sHeartbeat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\n"+
-		"X-Codeium-Csrf-Token: %s\r\nContent-Length: 0\r\n\r\n", path, proto, r.CSRF().Reveal()); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(connection.Reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		t.Errorf("got %s", res.Status)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipeRig(t, extserver.Options{})
+		connection := r.fallBehind()
+		time.Sleep(2 * time.Second)
+		if _, err := fmt.Fprintf(connection, "POST %sHeartbeat HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\n"+
+			"X-Codeium-Csrf-Token: %s\r\nContent-Length: 0\r\n\r\n", path, proto, r.CSRF().Reveal()); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(connection.Reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("got %s", res.Status)
+		}
+	})
 }
 
-// fallBehind has a subscriber fall behind, read on, and get a last frame. It has a second for that; a slow machine may need more
-// than one attempt. The connection can be used again.
+// fallBehind has a subscriber, in a bubble, fall behind, read on within its second, and get a last frame. The connection can be used again.
 func (r *serverRig) fallBehind() rawConn {
 	r.Helper()
 	push := func(key string, size int) {
@@ -348,29 +351,24 @@ func (r *serverRig) fallBehind() rawConn {
 			r.Fatal(code)
 		}
 	}
-	push("initial", 14<<20) // more than the system buffers, so that no update is sent before this is read
-	for attempt := range 20 {
-		slow := r.rawSubscription("t")
-		push("k", 3<<20)
-		push("k", 3<<20) // both are more than 4 MiB
-		res, err := http.ReadResponse(slow.Reader, nil)
-		if err != nil {
-			r.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			r.Logf("attempt %d: %v", attempt, err)
-			continue
-		}
-		messages, code := frames(r, body)
-		if code != "unavailable" || len(messages) != 1 {
-			r.Errorf("got %d messages, %s", len(messages), code)
-		}
-		return slow
+	push("initial", 1<<20) // no update is sent before this is read
+	slow := r.rawSubscription("t")
+	push("k", 3<<20)
+	push("k", 3<<20) // both are more than 4 MiB
+	res, err := http.ReadResponse(slow.Reader, nil)
+	if err != nil {
+		r.Fatal(err)
 	}
-	r.Fatal("no stream ended with a frame")
-	return rawConn{}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		r.Fatal(err)
+	}
+	messages, code := frames(r, body)
+	if code != "unavailable" || len(messages) != 1 {
+		r.Errorf("got %d messages, %s", len(messages), code)
+	}
+	return slow
 }
 
 // A rawConn is a connection that is read through a buffer.
@@ -379,17 +377,10 @@ type rawConn struct {
 	io.Writer
 }
 
-// rawSubscription subscribes on a connection with a buffer of fixed size, and reads no more than the beginning of the answer.
+// rawSubscription subscribes on a connection of its own, and reads no more than the beginning of the answer.
 func (r *serverRig) rawSubscription(topic string) rawConn {
 	r.Helper()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(func() { _ = conn.Close() })
-	if err := conn.(*net.TCPConn).SetReadBuffer(1 << 20); err != nil {
-		r.Fatal(err)
-	}
+	conn := r.dial()
 	body := envelope(0, subscribeMessage(topic))
 	if _, err := fmt.Fprintf(conn, "POST %sSubscribeToUnifiedStateSyncTopic HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\n"+
 		"X-Codeium-Csrf-Token: %s\r\nContent-Length: %d\r\n\r\n%s", path, streamP, r.CSRF().Reveal(), len(body), body); err != nil {
@@ -427,7 +418,7 @@ func TestSnapshotsForSlowReadersAreBounded(t *testing.T) {
 	for _, res := range slow {
 		_ = res.Body.Close()
 	}
-	until(t, "the readers have left, and a large snapshot is sent", func() bool {
+	await.Until(t, "the readers have left, and a large snapshot is sent", func() bool {
 		stream := r.subscribe("large")
 		return stream.Receive() && len(stream.Msg().GetInitialState().GetData()) == 3
 	})

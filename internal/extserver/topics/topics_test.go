@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/extserver/topics"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func (r *replica) apply(u topics.Update) {
 }
 
 // follow reads a topic until the row "end" arrives. A reader that was too slow, or has read patience updates, begins again with a
-// new snapshot.
+// new snapshot. It runs in a bubble.
 func follow(s *topics.Store, patience int, again *int) *replica {
 	for {
 		rows, sub := s.Subscribe("t", nil)
@@ -72,10 +73,10 @@ func follow(s *topics.Store, patience int, again *int) *replica {
 // often it falls behind, it ends with the rows of the store.
 func TestSnapshotAndUpdatesAreTheFinalState(t *testing.T) {
 	slow := 0
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, func(drawn *rapid.T) {
 		limits := topics.DefaultLimits
-		limits.Updates = rapid.IntRange(1, 64).Draw(t, "updates")
-		limits.Waiting = rapid.IntRange(1, 400).Draw(t, "waiting")
+		limits.Updates = rapid.IntRange(1, 64).Draw(drawn, "updates")
+		limits.Waiting = rapid.IntRange(1, 400).Draw(drawn, "waiting")
 		store := topics.New(limits)
 		type write struct {
 			key, value string
@@ -87,37 +88,38 @@ func TestSnapshotAndUpdatesAreTheFinalState(t *testing.T) {
 				value:  rapid.StringN(0, 20, 40).Draw(t, "value"),
 				remove: rapid.IntRange(0, 3).Draw(t, "remove") == 0,
 			}
-		}), 0, 100), 1, 4).Draw(t, "writers")
-		readers := rapid.IntRange(1, 6).Draw(t, "readers")
-		rounds := rapid.SampledFrom([]int{1, 50}).Draw(t, "rounds") // many writes, so that readers subscribe between them
+		}), 0, 100), 1, 4).Draw(drawn, "writers")
+		patience := rapid.SliceOfN(rapid.SampledFrom([]int{1, 3, 1000}), 1, 6).Draw(drawn, "patience of readers")
+		rounds := rapid.SampledFrom([]int{1, 50}).Draw(drawn, "rounds") // many writes, so that readers subscribe between them
 
-		var reading, writing sync.WaitGroup
-		replicas, again := make([]*replica, readers), make([]int, readers)
-		for i := range readers {
-			patience := rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "patience")
-			reading.Go(func() { replicas[i] = follow(store, patience, &again[i]) })
-		}
-		for _, list := range writes {
-			writing.Go(func() {
-				for range rounds {
-					for _, w := range list {
-						if w.remove {
-							store.Delete("t", w.key)
-						} else if err := store.Push("t", w.key, w.value); err != nil {
-							panic(err)
+		replicas, again := make([]*replica, len(patience)), make([]int, len(patience))
+		synctest.Test(t, func(*testing.T) { // which fails if a reader waits for ever
+			var reading, writing sync.WaitGroup
+			for i := range patience {
+				reading.Go(func() { replicas[i] = follow(store, patience[i], &again[i]) })
+			}
+			for _, list := range writes {
+				writing.Go(func() {
+					for range rounds {
+						for _, w := range list {
+							if w.remove {
+								store.Delete("t", w.key)
+							} else if err := store.Push("t", w.key, w.value); err != nil {
+								panic(err)
+							}
 						}
 					}
-				}
-			})
-		}
-		writing.Wait()
-		store.Set("t", "end", "")
-		reading.Wait()
+				})
+			}
+			writing.Wait()
+			store.Set("t", "end", "")
+			reading.Wait()
+		})
 		want := store.Rows("t")
 		for i, r := range replicas {
 			slow += again[i]
 			if r.err != nil || !maps.Equal(r.rows, want) {
-				t.Fatalf("reader %d has %v, %v; the store has %v", i, r.rows, r.err, want)
+				drawn.Fatalf("reader %d has %v, %v; the store has %v", i, r.rows, r.err, want)
 			}
 		}
 	})
@@ -158,7 +160,7 @@ func TestSlowSubscriptionEndsAndNeverDelaysAPush(t *testing.T) {
 			if err := s.Push("t", "key", test.value); err != nil {
 				t.Fatal(err)
 			}
-			<-ended
+			await.Receive(t, ended, "the end of the slow subscription")
 			if _, ok, err := sub.Next(); ok || !errors.Is(err, topics.ErrSlow) {
 				t.Errorf("got %v, %v", ok, err)
 			}
@@ -228,8 +230,8 @@ func TestCloseEndsSubscriptions(t *testing.T) {
 	ended := make(chan struct{})
 	_, sub := s.Subscribe("t", func() { close(ended) })
 	s.Close()
-	<-ended
-	<-sub.Ready()
+	await.Receive(t, ended, "the end of the subscription")
+	await.Receive(t, sub.Ready(), "the end for the reader")
 	if _, ok, err := sub.Next(); ok || !errors.Is(err, topics.ErrClosed) {
 		t.Errorf("got %v, %v", ok, err)
 	}

@@ -1,0 +1,12 @@
+package extserver
+
+import (
+	"net"
+	"net/http"
+)
+
+// StartOn starts a server on a listener whose callers are all of this user.
+func (s *Server) StartOn(listener net.Listener) error {
+	s.peer = func(*http.Request) bool { return true }
+	return s.serve(listener)
+}
