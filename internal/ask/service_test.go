@@ -244,7 +244,7 @@ func TestRequestsThatNoSourceCanAnswerAreRefused(t *testing.T) {
 	}
 }
 
-// Without a limit of its own, an ask goes on as long as something happens, but not for ever.
+// Without a limit of its own, an ask goes on as long as something happens, but not for ever. Its sources live in a bubble.
 func TestProgressExtendsAnAsk(t *testing.T) {
 	pace := func(every time.Duration, text func(int) string) *script {
 		return lasts(func(ctx context.Context, progress func(Progress)) {

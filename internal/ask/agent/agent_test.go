@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // An answer of each generation of language servers, and a second one in the same conversation.
@@ -210,21 +210,18 @@ const tenWords = "[[text: one two three four five six seven eight nine ten]] [[c
 
 // An ask that is cancelled stops the agent.
 func TestCancel(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	r := newRig(t, "")
 	release := r.hold(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var stopped time.Time
 	got, err := r.Ask(ctx, ask.Request{Prompt: tenWords}, func(p ask.Progress) {
-		if p.Text != "" && stopped.IsZero() {
-			stopped = time.Now()
+		if p.Text != "" {
 			cancel()
 		}
 	})
-	if err != nil || got.Status != ask.Cancelled || got.Text == "" || got.Conversation == "" || time.Since(stopped) > 30*time.Second {
-		t.Fatalf("got %+v, %v after %s", got, err, time.Since(stopped))
+	if err != nil || got.Status != ask.Cancelled || got.Text == "" || got.Conversation == "" {
+		t.Fatalf("got %+v, %v", got, err)
 	}
 	release()
 	after := r.must(t, ask.Request{Conversation: got.Conversation})
@@ -238,7 +235,6 @@ func TestCancel(t *testing.T) {
 
 // An ask that is out of time leaves the agent working, and its conversation has the rest.
 func TestTimeout(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	r := newRig(t, "")
 	release := r.hold(t)
@@ -264,7 +260,6 @@ func TestTimeout(t *testing.T) {
 
 // Of two asks in one conversation one is refused.
 func TestTwoAsksInOneConversationDoNotMix(t *testing.T) {
-	perigeetest.Slow(t)
 	t.Parallel()
 	r := newRig(t, "")
 	first := r.must(t, ask.Request{Prompt: "[[text: first]]"})
@@ -281,14 +276,14 @@ func TestTwoAsksInOneConversationDoNotMix(t *testing.T) {
 		})
 		answered <- got
 	}()
-	<-running
+	await.Receive(t, running, "the first ask")
 	for _, prompt := range []string{"mixed", ""} {
 		if _, err := r.Ask(t.Context(), ask.Request{Conversation: first.Conversation, Prompt: prompt}, nil); !errors.Is(err, ask.ErrDeclined) || !strings.Contains(err.Error(), "another ask") {
 			t.Errorf("a second ask with %q: %v", prompt, err)
 		}
 	}
 	release()
-	if got := <-answered; got.Status != ask.Done || !strings.HasSuffix(got.Text, "ten") {
+	if got := await.Receive(t, answered, "the first answer"); got.Status != ask.Done || !strings.HasSuffix(got.Text, "ten") {
 		t.Errorf("the first ask: %+v", got)
 	}
 }

@@ -116,7 +116,7 @@ func newRig(t *testing.T, settings string) *rig {
 	}
 	r.sup = langserver.New(langserver.Options{
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(t.TempDir(), "home"), Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute,
+		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
 		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
 		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
 	})

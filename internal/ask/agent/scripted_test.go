@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -231,9 +230,8 @@ func TestAnUnreachableLanguageServer(t *testing.T) {
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	a := New(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), Options{Source: "ide"})
-	begin := time.Now()
-	if _, err := a.Ask(t.Context(), ask.Request{Prompt: "hi"}, nil); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnavailable || time.Since(begin) > 30*time.Second {
-		t.Errorf("got %v after %s", err, time.Since(begin))
+	if _, err := a.Ask(t.Context(), ask.Request{Prompt: "hi"}, nil); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnavailable {
+		t.Errorf("got %v", err)
 	}
 	if has, err := a.Has(t.Context(), "c"); has || err == nil {
 		t.Errorf("has a conversation: %t, %v", has, err)

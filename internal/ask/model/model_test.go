@@ -13,6 +13,7 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 	"perigee/internal/upstream/gemini"
@@ -261,10 +262,10 @@ func TestOneAskInAConversationAtATime(t *testing.T) {
 		defer close(done)
 		_, _ = r.Ask(t.Context(), ask.Request{Prompt: "x", Conversation: first.Conversation}, nil)
 	}()
-	<-running
+	await.Receive(t, running, "the first ask")
 	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "y", Conversation: first.Conversation}, nil); class(err) != perigee.ClassUnavailable {
 		t.Errorf("a second ask: %v", err)
 	}
 	close(end)
-	<-done
+	await.Receive(t, done, "the end of the first ask")
 }

@@ -10,6 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/perigeetest/await"
 )
 
 // A script answers asks.
@@ -79,13 +80,13 @@ func TestAskThatWasHandedOverIsNeverAnError(t *testing.T) {
 	if answer, err := client.Ask(ctx, ask.Request{Prompt: "x"}, nil); err != nil || answer.Status != ask.Cancelled {
 		t.Errorf("cancelled: %+v, %v", answer, err)
 	}
-	<-cancelled
+	await.Receive(t, cancelled, "the end of the ask")
 	started, cancelled = make(chan struct{}), make(chan struct{})
 	go func() { <-started; server.CloseClientConnections() }()
 	if answer, err := client.Ask(t.Context(), ask.Request{Prompt: "x"}, nil); err != nil || answer.Status != ask.Failed {
 		t.Errorf("the daemon has ended: %+v, %v", answer, err)
 	}
-	<-cancelled
+	await.Receive(t, cancelled, "the end of the ask")
 }
 
 // A daemon that ends before the head of its answer has handed nothing over, so the ask can go elsewhere.
