@@ -19,6 +19,7 @@ import (
 
 	"perigee"
 	"perigee/internal/filetool"
+	"perigee/internal/perigeetest/await"
 )
 
 func (r *fileRig) mkfifo(path string) {
@@ -271,7 +272,7 @@ func TestRunningProgramCanBeReplaced(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Skip(err)
 	}
-	defer func() { cancel(); _ = cmd.Wait() }()
+	defer func() { cancel(); _ = await.Result(t, cmd.Wait, "the end of the program") }()
 	r.write(filetool.WriteInput{Path: "program", Content: "#!/bin/sh\n"})
 	if info, err := os.Stat(r.path("program")); err != nil || info.Mode() != 0o755 || r.get("program") != "#!/bin/sh\n" {
 		t.Errorf("got %v, %v", info, err)
@@ -295,7 +296,7 @@ func TestFullDiskLeavesTheOldFile(t *testing.T) {
 		return
 	}
 	r := newRig(t, map[string]string{"f": "old"})
-	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDiskLeavesTheOldFile$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDiskLeavesTheOldFile$", "-test.v")
 	cmd.Env = append(os.Environ(), fullDiskDir+"="+r.root)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Fatalf("%v: %s", err, out)

@@ -216,9 +216,9 @@ func TestListingIsAWalkInOrder(t *testing.T) {
 	})
 }
 
-var hugeTree = flag.Int("files", 20_000, "how many files TestHugeTreesAreListedPageByPage lists")
+var hugeTree = flag.Int("files", 5_000, "how many files TestHugeTreesAreListedPageByPage lists")
 
-// TestHugeTreesAreListedPageByPage measures many files in one directory, and in a thousand.
+// TestHugeTreesAreListedPageByPage has many files in one directory, and in a hundred.
 func TestHugeTreesAreListedPageByPage(t *testing.T) {
 	perigeetest.Slow(t)
 	files := *hugeTree
@@ -227,7 +227,7 @@ func TestHugeTreesAreListedPageByPage(t *testing.T) {
 		path func(i int) string
 	}{
 		{"one directory", func(i int) string { return fmt.Sprintf("d/%07d", i*7919%files) }},
-		{"a thousand directories", func(i int) string { return fmt.Sprintf("d/%03d/%d", i%1000, i/1000) }},
+		{"a hundred directories", func(i int) string { return fmt.Sprintf("d/%02d/%d", i%100, i/100) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, map[string]string{".gitignore": "*.o\n/build\n!keep\n", "d/": ""})
@@ -243,17 +243,11 @@ func TestHugeTreesAreListedPageByPage(t *testing.T) {
 				}
 				_ = f.Close()
 			}
-			var slowest time.Duration
-			last, start := time.Now(), time.Now()
-			all, pages := r.pages(filetool.ListInput{Path: "d", Recursive: true}, func() {
-				slowest = max(slowest, time.Since(last))
-				last = time.Now()
-			})
-			took := time.Since(start)
+			all, pages := r.pages(filetool.ListInput{Path: "d", Recursive: true}, func() {})
 			if len(all) < files || !slices.IsSorted(all) {
 				t.Errorf("%d entries", len(all))
 			}
-			t.Logf("%d entries on %d pages in %v, %v for a page, at most %v", len(all), pages, took, took/time.Duration(pages), slowest)
+			t.Logf("%d entries on %d pages", len(all), pages)
 		})
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/filetool"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // swapping puts the things with the names of variants at a path, one after the other, until stop is called. Each variant is at
@@ -44,16 +44,17 @@ func (r *fileRig) swapping(path string, variants ...string) (stop func()) {
 	}()
 	return func() {
 		close(end)
-		if err := <-done; err != nil {
+		if err := await.Receive(r.T, done, "the end of the swaps"); err != nil {
 			r.Error(err)
 		}
 	}
 }
 
-// during calls f for a second, and then until done says that enough has happened, for a minute at most.
+// during calls f five thousand times, and then until done says that enough has happened, a million times at most.
 func during(f func(), done func() bool) (rounds int) {
-	for start := time.Now(); time.Since(start) < time.Second || !done() && time.Since(start) < time.Minute; rounds++ {
+	for rounds < 5000 || !done() && rounds < 1_000_000 {
 		f()
+		rounds++
 	}
 	return rounds
 }
@@ -217,7 +218,7 @@ func TestSwappedFilesDoNotLeadOutWhenWritten(t *testing.T) {
 		}
 	}, always)
 	close(end)
-	if err := <-done; err != nil {
+	if err := await.Receive(t, done, "the end of the changes"); err != nil {
 		t.Error(err)
 	}
 	r.secrets()
@@ -281,7 +282,7 @@ func TestSwappedParentsDoNotLeadOut(t *testing.T) {
 			}, always)
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "all readers and writers")
 	stop()
 	if got := r.get("../outside/a/b/c/f"); got != "secret outside" {
 		t.Errorf("got %q", got)

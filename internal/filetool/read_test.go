@@ -18,6 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/filetool"
+	"perigee/internal/perigeetest/await"
 )
 
 func hashOf(content string) string {
@@ -209,7 +210,7 @@ func TestFileThatChangesHasNoHash(t *testing.T) {
 		}
 	}
 	close(stop)
-	if err := <-done; err != nil {
+	if err := await.Receive(t, done, "the end of the writer"); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.read(filetool.ReadInput{Path: "f"}); got.SHA256 != hashOf(r.get("f")) || got.Changing {

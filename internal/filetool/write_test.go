@@ -15,6 +15,7 @@ import (
 
 	"perigee"
 	"perigee/internal/filetool"
+	"perigee/internal/perigeetest/await"
 )
 
 func (r *fileRig) refusedWrite(in filetool.WriteInput, class perigee.Class, parts ...string) {
@@ -141,7 +142,7 @@ func TestOneOfManyWritesWins(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		await.Return(t, all.Wait, "all writes")
 		if wins.Load() != 1 {
 			t.Errorf("%d writes were accepted", wins.Load())
 		}
@@ -171,7 +172,7 @@ func TestAFileIsNeverHalfWritten(t *testing.T) {
 		r.write(filetool.WriteInput{Path: "f", Content: contents[(i+1)%2]})
 	}
 	close(stop)
-	reading.Wait()
+	await.Return(t, reading.Wait, "the end of the reader")
 	r.noTemporaryFiles()
 }
 
@@ -261,7 +262,7 @@ func TestDirectoriesAreCreatedOnlyIfAskedFor(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	await.Return(t, all.Wait, "all writes")
 }
 
 func TestWritingCanBeTurnedOff(t *testing.T) {
