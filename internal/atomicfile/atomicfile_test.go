@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/atomicfile"
+	"perigee/internal/perigeetest/await"
 )
 
 // alone checks that a directory holds one file, for the owner only, with this content.
@@ -109,7 +110,7 @@ func TestLockIsHeldByOne(t *testing.T) {
 		got <- err
 	}()
 	_ = held.Close()
-	if err := <-got; err != nil {
+	if err := await.Receive(t, got, "the lock"); err != nil {
 		t.Error(err)
 	}
 }
@@ -128,7 +129,7 @@ func TestWaitingForALockEndsWithTheContext(t *testing.T) {
 		got <- err
 	}()
 	cancel()
-	if err := <-got; !errors.Is(err, context.Canceled) {
+	if err := await.Receive(t, got, "the lock"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

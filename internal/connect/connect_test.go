@@ -16,6 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/connect"
 	"perigee/internal/connect/edit"
+	"perigee/internal/perigeetest/await"
 )
 
 // A rig is a home directory with a store.
@@ -378,7 +379,7 @@ func TestRunsAtTheSameTimeTakeTurns(t *testing.T) {
 			}
 		})
 	}
-	together.Wait()
+	await.Return(t, together.Wait, "all runs")
 	r.undo("claude-code")
 	if r.files() != before {
 		t.Errorf("after undo:\n%s\nbefore:\n%s", r.files(), before)

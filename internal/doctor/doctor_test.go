@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -27,7 +28,13 @@ func want(t *testing.T, r Result, status Status, words ...string) {
 func TestResultsKeepTheOrderOfTheirChecks(t *testing.T) {
 	first := make(chan struct{})
 	checks := []Check{
-		{NameConfig, func(context.Context) []Result { <-first; return []Result{ok(NameConfig, "one")} }},
+		{NameConfig, func(ctx context.Context) []Result {
+			select {
+			case <-first:
+			case <-ctx.Done():
+			}
+			return []Result{ok(NameConfig, "one")}
+		}},
 		{NameAccount, func(context.Context) []Result {
 			return []Result{ok(NameAccount+"b", "two"), ok(NameAccount+"a", "three")}
 		}},
@@ -49,13 +56,15 @@ func TestResultsKeepTheOrderOfTheirChecks(t *testing.T) {
 
 // A check may ignore the end of its context, such as one that waits for a file of a network that is gone.
 func TestCheckThatDoesNotEndHasAResult(t *testing.T) {
-	over := make(chan struct{})
-	t.Cleanup(func() { close(over) })
-	results := Run(t.Context(), []Check{{NameStore, func(context.Context) []Result { <-over; return nil }}}, time.Millisecond, nil)
-	if len(results) != 1 {
-		t.Fatalf("got %v", results)
-	}
-	want(t, results[0], Warn, "did not end within 1ms", "perigee doctor --timeout 30s")
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		defer close(over)
+		results := Run(t.Context(), []Check{{NameStore, func(context.Context) []Result { <-over; return nil }}}, time.Millisecond, nil)
+		if len(results) != 1 {
+			t.Fatalf("got %v", results)
+		}
+		want(t, results[0], Warn, "did not end within 1ms", "perigee doctor --timeout 30s")
+	})
 }
 
 func TestSortedHasTheOrderOfTheGroups(t *testing.T) {

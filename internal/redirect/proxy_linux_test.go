@@ -20,6 +20,7 @@ import (
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
 
@@ -89,7 +90,7 @@ func TestProxyOfRedirectedConnections(t *testing.T) {
 			}
 		})
 	}
-	defer served.Wait()
+	defer func() { await.Return(t, served.Wait, "the end of the proxy") }()
 	defer func() { _ = proxy.Shutdown(context.Background()) }()
 
 	_, err = New().Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: backend})

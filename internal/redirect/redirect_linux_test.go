@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
 
@@ -211,7 +212,7 @@ func TestRemoveKeepsWhatIsInUse(t *testing.T) {
 	tool(t, "iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "25", "-j", "ACCEPT")
 	u, err := runas.Lookup("perigee-test")
 	must(t, err)
-	busy := exec.Command("sleep", "1000")
+	busy := exec.CommandContext(t.Context(), "sleep", "1000")
 	u.Command(busy)
 	must(t, busy.Start())
 	_, err = r.Remove(t.Context())
@@ -220,7 +221,7 @@ func TestRemoveKeepsWhatIsInUse(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_ = busy.Process.Kill()
-	_ = busy.Wait()
+	_ = await.Result(t, busy.Wait, "the end of the program")
 	if got, err := r.Status(t.Context()); got.Installed || !strings.Contains(got.Problem, "perigee redirect install --user perigee-test again") || err != nil {
 		t.Errorf("status %+v, %v", got, err)
 	}

@@ -3,6 +3,7 @@
 package runas_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
 
@@ -46,7 +47,7 @@ func TestScriptsOfAnotherUser(t *testing.T) {
 				t.Errorf("got %q, want %q, %v", out, want, err)
 			}
 			session, err := u.Run(t.Context(), nil, "ps -o sess= -p $$")
-			own, _ := exec.Command("ps", "-o", "sess=", "-p", strconv.Itoa(os.Getpid())).Output()
+			own, _ := exec.CommandContext(t.Context(), "ps", "-o", "sess=", "-p", strconv.Itoa(os.Getpid())).Output()
 			if session == "" || session == string(own) || err != nil {
 				t.Errorf("session %q, that of the test is %q, %v", session, own, err)
 			}
@@ -66,7 +67,7 @@ func TestSignals(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			mark := "RUNAS_TEST=" + filepath.Base(t.TempDir()) + how + strconv.Itoa(os.Getpid())
 			begin := func(attr *syscall.SysProcAttr) *exec.Cmd {
-				cmd := exec.Command("/usr/bin/env", mark, "sleep", "1000")
+				cmd := exec.CommandContext(t.Context(), "/usr/bin/env", mark, "sleep", "1000")
 				cmd.SysProcAttr = attr
 				u.Command(cmd)
 				if err := cmd.Start(); err != nil {
@@ -76,26 +77,13 @@ func TestSignals(t *testing.T) {
 			}
 			ended := func(cmd *exec.Cmd) {
 				t.Helper()
-				done := make(chan error, 1)
-				go func() { done <- cmd.Wait() }()
-				select {
-				case err := <-done:
-					if err == nil {
-						t.Error("it ended by itself")
-					}
-				case <-time.After(time.Minute):
-					_ = cmd.Process.Kill()
-					t.Error("it still runs")
-					<-done
+				if err := await.Result(t, cmd.Wait, "the end of the process"); err == nil {
+					t.Error("it ended by itself")
 				}
 			}
 			running := func(count int) {
 				t.Helper()
-				for deadline := time.Now().Add(time.Minute); marked(mark) != count; time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("%d processes, want %d", marked(mark), count)
-					}
-				}
+				await.Until(t, fmt.Sprintf("%d processes", count), func() bool { return marked(mark) == count })
 			}
 			group := begin(&syscall.SysProcAttr{Setsid: true})
 			running(1)
@@ -150,7 +138,7 @@ func TestCheck(t *testing.T) {
 
 func TestQuote(t *testing.T) {
 	const text = "it's $HOME `x` \"y\"\n\\"
-	out, err := exec.Command("/bin/sh", "-c", "printf %s "+runas.Quote(text)).Output()
+	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+runas.Quote(text)).Output()
 	if string(out) != text || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}

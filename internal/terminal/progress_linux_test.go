@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/terminal"
 	"perigee/internal/terminal/terminaltest"
 )
@@ -132,7 +133,7 @@ func TestProgressIsSafeForConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "all steps")
 	p.Close()
 	if got := terminaltest.Lines(screen.Close()); len(got) != 401 || slices.ContainsFunc(got[:400], func(s string) bool { return s != "a line" }) {
 		t.Errorf("%d lines: %q", len(got), got)

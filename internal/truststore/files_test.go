@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/perigeetest/await"
 )
 
 // newAuthority makes the files of a CA, as perigee serve and perigee mitm do.
@@ -113,7 +114,7 @@ func TestProcessesThatTrustTheCA(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = await.Result(t, cmd.Wait, "the end of the process") })
 		return cmd
 	}
 	uses := started(filepath.Join(dir, "bundle.pem"))

@@ -49,13 +49,9 @@ func TestHostileSchemas(t *testing.T) {
 		"no table":                 {[]string{`CREATE TABLE x (y)`}, "no table of items"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
 			_, err := Read(t.Context(), database(t, test.statements...), "a")
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
-			}
-			if took := time.Since(began); took > time.Minute {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
@@ -130,11 +126,12 @@ func TestLogThatIsNoFileIsRefused(t *testing.T) {
 
 // SQLite parses a schema in one go, which takes minutes for tens of thousands of views. Such a database is refused before.
 func TestLargeSchemasAreNotParsed(t *testing.T) {
-	var many []string
+	many := "BEGIN;"
 	for i := range 300 {
-		many = append(many, fmt.Sprintf("CREATE VIEW v%d AS SELECT 1", i))
+		many += fmt.Sprintf("CREATE VIEW v%d AS SELECT 1;", i)
 	}
-	whole := database(t, append([]string{ordinary}, many...)...)
+	many += "COMMIT"
+	whole := database(t, ordinary, many)
 	if _, err := Read(t.Context(), whole, "a"); !errors.Is(err, errSchema) {
 		t.Errorf("got %v", err)
 	}
@@ -147,7 +144,7 @@ func TestLargeSchemasAreNotParsed(t *testing.T) {
 	if values, err := Read(t.Context(), e.Path, "a"); err != nil || string(values["a"]) != "b" {
 		t.Fatalf("got %q, %v", values["a"], err)
 	}
-	if _, err := e.DB.ExecContext(t.Context(), strings.Join(many, ";")); err != nil {
+	if _, err := e.DB.ExecContext(t.Context(), many); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(t.Context(), e.Path, "a"); !errors.Is(err, errSchema) {

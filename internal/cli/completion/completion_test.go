@@ -143,7 +143,7 @@ func TestScriptsAreValid(t *testing.T) {
 			continue
 		}
 		checked++
-		cmd := exec.Command(path, "-n")
+		cmd := exec.CommandContext(t.Context(), path, "-n")
 		cmd.Stdin = strings.NewReader(script)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v: %s", shell, err, out)

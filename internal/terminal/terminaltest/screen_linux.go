@@ -8,9 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // New returns a terminal, and the side on which a person types and reads. Without terminals it skips the test.
@@ -92,13 +93,8 @@ func (s *Screen) Text() string {
 // Await waits until a text was written.
 func (s *Screen) Await(text string) {
 	s.t.Helper()
-	late := time.After(time.Minute)
 	for !strings.Contains(s.Text(), text) {
-		select {
-		case <-s.changed:
-		case <-late:
-			s.t.Fatalf("%q is not written within a minute: %q", text, s.Text())
-		}
+		await.Receive(s.t, s.changed, fmt.Sprintf("%q after %q", text, s.Text()))
 	}
 }
 
@@ -108,7 +104,7 @@ func (s *Screen) Close() string {
 	if err := s.Terminal.Close(); err != nil {
 		s.t.Fatal(err)
 	}
-	<-s.ended
+	await.Receive(s.t, s.ended, "the end of the output")
 	return s.Text()
 }
 

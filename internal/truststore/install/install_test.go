@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/hostglob"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/truststore"
 )
 
@@ -95,8 +96,8 @@ func TestRemovalWaitsForTheToolOfAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	_ = await.Result(t, cmd.Wait, "the end of the process")
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if done, err := ca.Remove(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it did not wait: %v, %v", done, err)
