@@ -857,6 +857,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/perigeetest/await", "waits of tests, whatever they test", nil},
 	{"perigee/internal/perigeetest", "what tests share", []string{
+		"perigee/internal/perigeetest/await",
 		"perigee/internal/testenv",
 		"perigee",
 		"github.com/jackc/pgx/v5",

@@ -26,6 +26,7 @@ func (s *sessionStoreRig) SaveSession(_ context.Context, session, family, email,
 	return nil
 }
 
+// FindSession is called in bubbles: a broken store answers when the caller gives up.
 func (s *sessionStoreRig) FindSession(ctx context.Context, session, family string) (string, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,6 +23,7 @@ type eventLog struct {
 	lines []string
 }
 
+// add is called in bubbles.
 func (l *eventLog) add(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // A subscriber writes down what it is told.
@@ -36,11 +38,7 @@ func (s *subscriber) kinds(email string) (list []ChangeKind) {
 // wants waits until the changes of an account are these.
 func (s *subscriber) wants(t *testing.T, email string, want ...ChangeKind) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !slices.Equal(s.kinds(email), want); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: got %v, want %v", email, s.kinds(email), want)
-		}
-	}
+	await.Until(t, fmt.Sprintf("%s: %v", email, want), func() bool { return slices.Equal(s.kinds(email), want) })
 }
 
 func TestSubscribersGetEveryChange(t *testing.T) {
@@ -84,7 +82,13 @@ func TestSlowSubscriberDelaysNothing(t *testing.T) {
 	d := newRig(t, ada)
 	gate := make(chan struct{})
 	var slow, quick subscriber
-	d.feed.Subscribe(func(c Change) { <-gate; slow.deliver(c) })
+	d.feed.Subscribe(func(c Change) {
+		select {
+		case <-gate:
+		case <-t.Context().Done():
+		}
+		slow.deliver(c)
+	})
 	d.feed.Subscribe(quick.deliver)
 	d.add("bob@example.com", "sim-refresh-bob")
 	for i := range 10 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 )
 
 // An eventReader reads the events of a browser.
@@ -118,9 +119,7 @@ func TestEventStreamsAreBounded(t *testing.T) {
 		t.Errorf("one more: %s", answer.Status)
 	}
 	rig.Drain()
-	for len(rig.seats) > 0 { // the limit of the test bounds it
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the streams to end", func() bool { return len(rig.seats) == 0 })
 	if answer := b.do("GET", "/dashboard/events", nil); answer.StatusCode != http.StatusOK {
 		t.Errorf("while draining: %s", answer.Status)
 	}

@@ -56,7 +56,7 @@ func newAuthRig(t *testing.T) *authRig {
 	return d
 }
 
-// knock asks with a key, from an address, and returns the answer and how long it took.
+// knock asks with a key, from an address, in a bubble, and returns the answer and how long it took.
 func (d *authRig) knock(method, path, key, address string) (*httptest.ResponseRecorder, time.Duration) {
 	r := httptest.NewRequest(method, path, strings.NewReader(`{"contents":[]}`))
 	r.RemoteAddr = address

@@ -24,6 +24,7 @@ type usageRig struct {
 	ended, saved int64
 }
 
+// Usage is called in bubbles.
 func (l *usageRig) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	l.asked.Add(1)
 	if l.waiting != nil {
@@ -65,13 +66,14 @@ var budgets = map[string]Key{
 	"cost_per_day":   {CostPerDay: 1},
 }
 
-// onBudgets runs a test with each kind of budget.
+// onBudgets runs a test with each kind of budget, in a bubble.
 func onBudgets(t *testing.T, test func(t *testing.T, budget Key)) {
 	for name, budget := range budgets {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, budget) }) })
 	}
 }
 
+// check is called in bubbles, and returns how long it took.
 func (l *usageRig) check(ctx context.Context, k *clientkey.Guarded) (time.Duration, error) {
 	began := time.Now()
 	err := k.CheckBudget(ctx, l, l.own, began)
@@ -83,7 +85,7 @@ func isExhausted(err error) bool {
 }
 
 // A database that does not answer holds no call up for long, not even one that is about to end; and what this process
-// spends meanwhile counts.
+// spends meanwhile counts. The tests of budgets run in bubbles.
 func TestBudgetOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		l, k := newLedger(90, budget)
@@ -129,7 +131,7 @@ func TestBudgetOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// Calls that find nothing known wait for one answer, and a failure is everybody's.
+// Calls that find nothing known wait for one answer, and a failure is everybody's. It runs in a bubble.
 func TestBudgetOfTheDayIsAskedForOnce(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		for _, silent := range []bool{false, true} {
@@ -161,7 +163,7 @@ func TestBudgetOfTheDayIsAskedForOnce(t *testing.T) {
 	})
 }
 
-// A new day begins with nothing spent, whether the database can be asked or not, and with one question.
+// A new day begins with nothing spent, whether the database can be asked or not, and with one question. It runs in a bubble.
 func TestBudgetOfANewDay(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		l, k := newLedger(100, budget)

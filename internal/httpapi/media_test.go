@@ -13,6 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
+	"perigee/internal/perigeetest/await"
 )
 
 // A mediaRig is an Upstream that remembers what it was asked.
@@ -48,7 +49,7 @@ func pictures(t *testing.T, mime string) (url string, fetcher func(allow bool) *
 		return fetch.New(fetch.Options{Allow: allow, Permit: func(a netip.AddrPort) bool { return a == here }})
 	}
 	visits = func() int {
-		v := <-n
+		v := await.Receive(t, n, "the number of visits")
 		n <- v
 		return v
 	}

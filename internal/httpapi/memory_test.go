@@ -17,6 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/membudget"
+	"perigee/internal/perigeetest/await"
 )
 
 const mb = 1 << 20
@@ -36,6 +37,7 @@ type memoryRig struct {
 	goOn   chan struct{}         // closed: answers may begin
 }
 
+// openMemory starts one inside a bubble.
 func openMemory(t *testing.T, size int64, settings httpapi.Settings, change ...func(*httpapi.Options)) *memoryRig {
 	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Minute) }) // until the server has closed its connections
@@ -94,7 +96,7 @@ func (r *memoryRig) fill(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 8*mb) + `"}]}`
 	for r.budget.Used() < r.budget.Size()/4 {
 		r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		<-r.asked
+		await.Receive(t, r.asked, "the request in the upstream")
 	}
 }
 

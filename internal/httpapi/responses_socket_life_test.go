@@ -16,6 +16,7 @@ import (
 
 const hello = `{"type":"response.create","model":"m","store":false,"input":"hi"}`
 
+// A client that leaves, in a bubble.
 func TestClientThatLeavesEndsItsAnswers(t *testing.T) {
 	for name, leave := range map[string]func(p *peer){
 		"with a goodbye": func(p *peer) { _ = p.conn.Close(websocket.StatusNormalClosure, "") },
@@ -75,6 +76,7 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 	})
 }
 
+// An hour passes in a bubble.
 func TestSocketEndsAfterAnHour(t *testing.T) {
 	bubble("with nothing to do", t, func(t *testing.T) {
 		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)

@@ -78,7 +78,7 @@ func post(t *testing.T, c *http.Client, url string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// quietFor does nothing for a while.
+// quietFor does nothing for a while, in a bubble.
 func quietFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

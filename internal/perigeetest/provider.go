@@ -133,7 +133,10 @@ func (p *provider) pause(r *http.Request) {
 	release := make(chan struct{})
 	select {
 	case p.pauses <- release:
-		<-release
+		select {
+		case <-release:
+		case <-p.closing:
+		}
 	case <-r.Context().Done():
 	case <-p.closing:
 	}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A Relay passes bytes between clients and one server, over real connections that tests can make die. Connections made afterwards work.
@@ -41,7 +43,7 @@ func NewRelay(t *testing.T, server string) *Relay {
 			if err != nil {
 				return
 			}
-			running.Go(func() { r.pass(client) })
+			running.Go(func() { r.pass(client, running.Go) })
 		}
 	})
 	t.Cleanup(func() {
@@ -52,7 +54,7 @@ func NewRelay(t *testing.T, server string) *Relay {
 			c.close()
 		}
 		r.mu.Unlock()
-		running.Wait()
+		await.Return(t, running.Wait, "the connections of the relay")
 	})
 	return r
 }
@@ -94,32 +96,34 @@ func (c *relayed) stall() {
 	c.dead = true
 }
 
-func (r *Relay) pass(client net.Conn) {
+// pass copies in both directions until one side ends.
+func (r *Relay) pass(client net.Conn, start func(func())) {
 	server, err := net.Dial("tcp", r.server)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
 	c := &relayed{client: client, server: server, stalled: make(chan struct{})}
-	defer c.close()
 	r.mu.Lock()
 	r.accepted++
 	r.open = append(r.open, c)
+	select {
+	case <-r.closed:
+		c.close()
+	default:
+	}
 	r.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { c.copy(server, client, r.closed) })
-	c.copy(client, server, r.closed)
-	both.Wait()
+	start(func() { c.copy(server, client) })
+	c.copy(client, server)
 }
 
 // copy passes bytes in one direction until that side ends. A connection that is stalled stays as it is until the relay is closed.
-func (c *relayed) copy(to, from net.Conn, closed <-chan struct{}) {
+func (c *relayed) copy(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		select {
 		case <-c.stalled:
-			<-closed
 			return
 		default:
 		}

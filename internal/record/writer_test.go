@@ -26,7 +26,8 @@ func stream(t *testing.T, r *Recorder, id string) {
 	}
 }
 
-func sleep(d time.Duration) func() { return func() { time.Sleep(d) } } // only ever in a bubble, where time is fake
+// sleep is a step that takes a while, in a bubble.
+func sleep(d time.Duration) func() { return func() { time.Sleep(d) } }
 
 func wantWritten(t *testing.T, store *memory, want ...[]string) {
 	t.Helper()
@@ -95,7 +96,7 @@ func TestCloseDoesNotLinger(t *testing.T) {
 	})
 }
 
-// failing makes a recorder whose store has just refused a batch for the first time.
+// failing makes a recorder, in a bubble, whose store has just refused a batch for the first time.
 func failing(t *testing.T, limit int) (*Recorder, *memory, *bytes.Buffer) {
 	t.Helper()
 	store := &memory{err: errBroken}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"perigee/internal/perigeetest"
 
@@ -133,9 +132,7 @@ func TestCompactWhileSaving(t *testing.T) {
 		}
 		done <- nil
 	}()
-	for deadline := time.Now().Add(time.Minute); saved.Load() == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the first response to be saved", func() bool { return saved.Load() > 0 })
 	before := saved.Load()
 	compacted, err := s.Compact(t.Context(), true)
 	during := saved.Load() - before

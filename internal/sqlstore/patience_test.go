@@ -167,11 +167,13 @@ func (m mute) Rollback() error                              { return nil }
 
 func (m mute) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return m, nil }
 
+// QueryContext is called in bubbles.
 func (m mute) QueryContext(ctx context.Context, _ string, _ []driver.NamedValue) (driver.Rows, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
+// ExecContext is called in bubbles.
 func (m mute) ExecContext(ctx context.Context, statement string, _ []driver.NamedValue) (driver.Result, error) {
 	if strings.Contains(statement, "set_config") {
 		return driver.RowsAffected(0), nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee"
 	"perigee/internal/perigeetest/await"
@@ -93,36 +92,23 @@ func lease(ctx context.Context, s *Store, email string) <-chan func() {
 // waitsForTurn returns when a session of the server waits for a lock.
 func waitsForTurn(t *testing.T, s *Store) {
 	t.Helper()
-	end := time.After(time.Minute)
-	for {
+	await.Until(t, "a session that waits", func() bool {
 		var waiting int
 		const query = `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE '%perigee refresh%' AND pid <> pg_backend_pid()`
 		if err := s.db.Read.QueryRow(query).Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
-		if waiting > 0 {
-			return
-		}
-		select {
-		case <-end:
-			t.Fatal("nobody waits")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return waiting > 0
+	})
 }
 
 func receive(t *testing.T, c <-chan func()) func() {
 	t.Helper()
-	select {
-	case release := <-c:
-		if release == nil {
-			t.Fatal("the turn did not come")
-		}
-		return release
-	case <-time.After(time.Minute):
-		t.Fatal("the turn did not come in time")
-		return nil
+	release := await.Receive(t, c, "the turn")
+	if release == nil {
+		t.Fatal("the turn did not come")
 	}
+	return release
 }
 
 func TestReplicasRefreshAnAccountInTurns(t *testing.T) {
@@ -191,13 +177,8 @@ func TestManyAccountsTakeTheirTurns(t *testing.T) {
 		}
 	}
 	for range accounts * len(list) {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("somebody never had a turn")
+		if err := await.Receive(t, done, "a turn"); err != nil {
+			t.Error(err)
 		}
 	}
 }

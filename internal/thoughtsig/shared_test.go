@@ -16,6 +16,7 @@ type slow struct {
 	pace time.Duration
 }
 
+// SaveSignatures is called in bubbles.
 func (s *slow) SaveSignatures(ctx context.Context, list []perigee.Signature) error {
 	select {
 	case <-time.After(s.pace):

@@ -98,21 +98,11 @@ func end(w perigee.Watcher, id string, failure *perigee.Error) {
 	w.Done()
 }
 
-// wait waits for a condition.
-func wait(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 // read returns the trace of a call that has ended, once it is complete.
 func (r *rig) read(t *testing.T, id string) *trace.Trace {
 	t.Helper()
 	var got *trace.Trace
-	wait(t, "the trace of "+id, func() bool {
+	await.Until(t, "the trace of "+id, func() bool {
 		var err error
 		got, err = trace.Open(r.dir, id)
 		return err == nil && got.Meta.Outcome != perigee.OutcomeOpen
@@ -172,7 +162,7 @@ func TestSecretsSpelledOverEventsAreRedacted(t *testing.T) {
 		got := r.read(t, id)
 		for _, name := range []string{"events.jsonl", "client_response.txt", "upstream_response.sse"} {
 			var text string
-			wait(t, name, func() bool { text = content(t, got, name); return strings.Contains(text, "it is [redacted]") })
+			await.Until(t, name, func() bool { text = content(t, got, name); return strings.Contains(text, "it is [redacted]") })
 			if strings.Contains(text, "secret") || !strings.Contains(text, `"."`) || strings.Count(text, "[redacted]") != 1 {
 				t.Errorf("%s of %s: %s", name, id, text)
 			}
@@ -268,7 +258,7 @@ func TestFilesAreWrittenWhileTheCallRuns(t *testing.T) {
 	w := r.begin(t, "c1", nil)
 	w.Body(perigee.TapClientRequest, []byte("{}"))
 	w.Body(perigee.TapClientAnswer, []byte("first "))
-	wait(t, "the first piece", func() bool {
+	await.Until(t, "the first piece", func() bool {
 		got, err := trace.Open(r.dir, "c1")
 		if err != nil {
 			return false
@@ -366,7 +356,7 @@ func TestSecretsAreReplaced(t *testing.T) {
 	})
 	w := r.begin(t, "c1", &perigee.Origin{Method: "POST", Path: "/v1/" + key, Header: http.Header{"X-Title": {"by " + key}}})
 	w.Body(perigee.TapClientRequest, []byte(`{"a":"`+key+`"}`))
-	wait(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
+	await.Until(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
 	mu.Lock()
 	known = append(known, perigee.NewSecret(token))
 	mu.Unlock()
@@ -409,7 +399,7 @@ func TestTheRingKeepsItsSize(t *testing.T) {
 		end(w, fmt.Sprintf("c%02d", i), nil)
 	}
 	end(first, "open", nil)
-	wait(t, "the limit", func() bool {
+	await.Until(t, "the limit", func() bool {
 		calls, size := trace.Size(r.dir)
 		return size <= keep && calls > 0 && len(trace.Has(r.dir, "c49")) == 1
 	})
@@ -435,7 +425,7 @@ func TestSetLimitsRemovesAll(t *testing.T) {
 	end(w, "c1", nil)
 	r.read(t, "c1")
 	r.SetLimits(0, true)
-	wait(t, "the removal", func() bool { calls, _ := trace.Size(r.dir); return calls == 0 })
+	await.Until(t, "the removal", func() bool { calls, _ := trace.Size(r.dir); return calls == 0 })
 }
 
 func TestAHugeBodyIsTruncated(t *testing.T) {
@@ -463,7 +453,7 @@ func TestADirectoryThatCannotBeWritten(t *testing.T) {
 		follow(w)
 		end(w, id, nil)
 	}
-	wait(t, "the warning", func() bool { return strings.Contains(r.log.String(), "trace not written") })
+	await.Until(t, "the warning", func() bool { return strings.Contains(r.log.String(), "trace not written") })
 	r.close(t)
 	if n := strings.Count(r.log.String(), "\n"); n != 1 {
 		t.Errorf("%d lines:\n%s", n, r.log)
@@ -474,7 +464,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.begin(t, "c1", nil)
 	w.Body(perigee.TapClientRequest, []byte("{}"))
-	wait(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
+	await.Until(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
 	if err := os.RemoveAll(r.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -495,7 +485,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 	w := r.begin(t, "c1", nil)
 	w.Body(perigee.TapClientRequest, []byte("{}"))
-	wait(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
+	await.Until(t, "the request", func() bool { return len(trace.Has(r.dir, "c1")) == 1 })
 	dir := filepath.Join(r.dir, "2026-11-15", "142004.088-c1")
 	if err := os.Symlink(outside, filepath.Join(dir, "client_response.txt")); err != nil {
 		t.Skip(err)
@@ -530,7 +520,7 @@ func TestCallsBeyondTheShareAreNotTraced(t *testing.T) {
 	if !refused {
 		t.Fatal("every call is traced")
 	}
-	wait(t, "the warning", func() bool { return strings.Contains(r.log.String(), "calls not traced") })
+	await.Until(t, "the warning", func() bool { return strings.Contains(r.log.String(), "calls not traced") })
 }
 
 func TestAfterCloseNothingIsTraced(t *testing.T) {
@@ -603,7 +593,7 @@ func TestAClientThatReadsSlowly(t *testing.T) {
 	r.read(t, "c1")
 	w.Body(perigee.TapClientAnswer, []byte("second"))
 	w.Done()
-	wait(t, "the rest", func() bool {
+	await.Until(t, "the rest", func() bool {
 		got, err := trace.Open(r.dir, "c1")
 		return err == nil && content(t, got, "client_response.txt") == "first second"
 	})

@@ -74,6 +74,7 @@ type fakeRing struct {
 	gets   int
 }
 
+// Get hangs in bubbles only.
 func (r *fakeRing) Get(account string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -141,7 +141,7 @@ func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell
 			t.Fatal(err)
 		}
 	}
-	dir := daemontest.DataDir(t)
+	dir := daemontest.EmptyDir(t)
 	if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 		t.Fatal(err)
 	}

@@ -87,14 +87,21 @@ func Start(t *testing.T, text string, change func(*daemon.Options)) *Gateway {
 	return StartIn(t, Sources(text, DataDir(t)), change)
 }
 
-// DataDir is a directory with an empty database. Its path is short, since sockets have little room for theirs.
+// DataDir is a data directory with an empty database.
 func DataDir(t *testing.T) string {
+	t.Helper()
+	dir := EmptyDir(t)
+	PutDatabase(t, dir)
+	return dir
+}
+
+// EmptyDir is a directory with a short path, since sockets have little room for theirs.
+func EmptyDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "perigee")
 	if err != nil {
 		t.Fatal(err)
 	}
-	PutDatabase(t, dir)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)

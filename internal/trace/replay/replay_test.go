@@ -16,6 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/record"
 	"perigee/internal/route"
 	"perigee/internal/simulator"
@@ -332,13 +333,12 @@ func TestRawReplay(t *testing.T) {
 // row waits for the record of a call, which is written in the background.
 func (r *rig) row(id string) perigee.Call {
 	r.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if found, _ := r.Calls(r.Context(), perigee.CallQuery{ID: id}); len(found) == 1 && found[0].Outcome != perigee.OutcomeOpen {
-			return found[0]
-		}
-	}
-	r.Fatalf("call %s is not recorded", id)
-	return perigee.Call{}
+	var found []perigee.Call
+	await.Until(r, "the record of "+id, func() bool {
+		found, _ = r.Calls(r.Context(), perigee.CallQuery{ID: id})
+		return len(found) == 1 && found[0].Outcome != perigee.OutcomeOpen
+	})
+	return found[0]
 }
 
 // A large request has one bad schema among forty tools. Its cause is found in fewer calls than are allowed.
