@@ -82,10 +82,11 @@ type (
 
 // A Dashboard serves the pages.
 type Dashboard struct {
-	opts  Options
-	base  context.Context // of event streams
-	drain context.CancelFunc
-	seats chan struct{} // one for each event stream
+	opts    Options
+	base    context.Context // of event streams
+	drain   context.CancelFunc
+	seats   chan struct{} // one for each event stream
+	numbers time.Duration // the numbers of the day are sent at most that often
 }
 
 //go:embed static
@@ -108,7 +109,7 @@ func New(opts Options) *Dashboard {
 	if opts.Redact == nil {
 		opts.Redact = func(text string) string { return text }
 	}
-	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams)}
+	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
 	d.base, d.drain = context.WithCancel(context.Background())
 	return d
 }

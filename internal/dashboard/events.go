@@ -17,8 +17,8 @@ import (
 const (
 	gather    = 60 * time.Millisecond // updates gather for that long before they are sent together
 	keepAlive = 15 * time.Second
-	numbers   = 2 * time.Second // the numbers of the day are sent at most that often
-	gatherMax = 256 << 10       // bytes
+	numbers   = 2 * time.Second
+	gatherMax = 256 << 10 // bytes
 )
 
 // A message is the data of an event. Its name is the kind of the live.Update, or "today".
@@ -99,7 +99,7 @@ func (s *stream) run(ctx context.Context, valid func() bool) {
 			}
 			s.add(&u)
 			if u.Kind == live.Ended && counted == nil {
-				counted = time.After(numbers)
+				counted = time.After(s.numbers)
 			}
 			if send == nil || s.buf.Len() > gatherMax {
 				send = time.After(map[bool]time.Duration{false: gather}[s.buf.Len() > gatherMax])

@@ -160,7 +160,10 @@ func TestASlowSubscriberLosesOnlyText(t *testing.T) {
 	s := newSubscriber()
 	h := New(Options{})
 	h.add(s)
-	const calls = 1000
+	calls := 1000
+	if testing.Short() {
+		calls = 200
+	}
 	for i := range calls {
 		w := h.Watch(call(fmt.Sprint(i)), nil)
 		for range 100 {

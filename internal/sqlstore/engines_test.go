@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,9 +37,37 @@ func needPostgres(t testing.TB) {
 
 func atNoon() time.Time { return noon }
 
+// freshSQLite copies a database that was migrated once: the migrations of each test would be most of its time.
 func freshSQLite(t testing.TB) Options {
-	return Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: atNoon}
+	t.Helper()
+	file, err := emptySQLite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Path: path, Now: atNoon}
 }
+
+// emptySQLite is the file of a database without rows.
+var emptySQLite = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "perigee")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "perigee.db")
+	s, err := Open(context.Background(), Options{Path: path, Now: atNoon})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 func freshPostgres(t testing.TB) Options {
 	t.Helper()

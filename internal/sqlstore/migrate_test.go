@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"database/sql"
 	"io/fs"
+	"os"
 	"testing"
 	"testing/fstest"
 
@@ -23,6 +24,11 @@ func atVersion(t *testing.T, options Options, version int) *sql.DB {
 			t.Fatal(err)
 		}
 		files[name] = &fstest.MapFile{Data: data}
+	}
+	if options.Path != "" { // which has the newest version
+		if err := os.Remove(options.Path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	db, err := engine.Open(t.Context(), engine.Options{Path: options.Path, URL: options.URL, Migrations: files, Now: atNoon})
 	if err != nil {

@@ -585,6 +585,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 
 // The record of a call may be complete long before a slow client has read its answer.
 func TestAClientThatReadsSlowly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.begin(t, "c1", nil)
 	w.Body(perigee.TapClientRequest, []byte("{}"))
