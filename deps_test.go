@@ -67,6 +67,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/terminal", "writes tables, log lines and progress for a terminal, and does not know what they are about", nil},
 	{"perigee/internal/terminal/terminaltest", "terminals for tests", []string{
+		"perigee/internal/perigeetest/await",
 		"golang.org/x/sys",
 	}},
 	{"perigee/internal/connect", "the settings of clients, wherever perigee runs", []string{

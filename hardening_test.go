@@ -18,9 +18,13 @@ func TestHardeningNamesTests(t *testing.T) {
 	commands := regexp.MustCompile("`go test (\\./[a-z/.]+)( -run| -fuzz)? ?'?([^`' ]*)").FindAllStringSubmatch(string(page), -1)
 	names := 0
 	for _, command := range commands {
-		dir := strings.TrimSuffix(command[1], "/...")
+		dir, below := strings.CutSuffix(command[1], "/...")
 		var source strings.Builder
 		files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if below {
+			more, _ := filepath.Glob(filepath.Join(dir, "*", "*_test.go"))
+			files = append(files, more...)
+		}
 		if command[2] == "" {
 			continue // all tests of a package
 		}
