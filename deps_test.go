@@ -857,15 +857,17 @@ var rules = []rule{
 		"perigee/internal/ask/relay",
 	}},
 	{"perigee/internal/perigeetest/await", "waits of tests, whatever they test", nil},
+	{"perigee/internal/perigeetest/dbtest", "databases for tests, whatever they test", []string{
+		"github.com/jackc/pgx/v5",
+		"modernc.org/sqlite",
+	}},
 	{"perigee/internal/perigeetest", "what tests share", []string{
 		"perigee/internal/perigeetest/await",
 		"perigee/internal/testenv",
 		"perigee",
-		"github.com/jackc/pgx/v5",
 		"github.com/rogpeppe/go-internal",
 		"golang.org/x/sys",
 		"golang.org/x/tools",
-		"modernc.org/sqlite",
 	}},
 	{"perigee/internal/command", "what commands share", []string{
 		"perigee",

@@ -216,7 +216,7 @@ func packagesOnPostgres(root string) (packages []string, err error) {
 			return err
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if name := "./" + filepath.ToSlash(dir); bytes.Contains(text, []byte("perigeetest.Postgres")) && !slices.Contains(packages, name) {
+		if name := "./" + filepath.ToSlash(dir); bytes.Contains(text, []byte("dbtest.Postgres")) && !slices.Contains(packages, name) {
 			packages = append(packages, name)
 		}
 		return err
@@ -254,7 +254,7 @@ func testsOnPostgres(dir string) (tests []string, err error) {
 			}
 		}
 	}
-	asks := map[string]bool{"Postgres": true, "PostgresServer": true} // of perigeetest
+	asks := map[string]bool{"Postgres": true, "PostgresServer": true} // of dbtest
 	for more := true; more; {
 		more = false
 		for name, mentioned := range mentions {

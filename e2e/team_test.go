@@ -83,13 +83,13 @@ func TestPackagesOnPostgres(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		if !strings.HasSuffix(path, "_test.go") {
-			if strings.Contains(string(text), "perigeetest.Postgres") {
+			if strings.Contains(string(text), "dbtest.Postgres") {
 				t.Errorf("%s asks for a server; testsOnPostgres finds that only in tests", path)
 			}
 			return err
 		}
 		if strings.Contains(string(text), "PERIGEE_TEST_POSTGRES") {
-			t.Errorf("%s reads PERIGEE_TEST_POSTGRES itself; perigeetest.Postgres does that", path)
+			t.Errorf("%s reads PERIGEE_TEST_POSTGRES itself; dbtest.Postgres does that", path)
 		}
 		return err
 	})
@@ -101,8 +101,8 @@ func TestPackagesOnPostgres(t *testing.T) {
 func TestTestsOnPostgres(t *testing.T) {
 	dir := t.TempDir()
 	source := `package p
-func TestItself(t *testing.T) { perigeetest.Postgres(t) }
-func TestTheServer(t *testing.T) { perigeetest.PostgresServer(t) }
+func TestItself(t *testing.T) { dbtest.Postgres(t) }
+func TestTheServer(t *testing.T) { dbtest.PostgresServer(t) }
 func TestThroughAFunction(t *testing.T) { helper(t) }
 func helper(t *testing.T) { deeper(t) }
 func TestThroughAMethod(t *testing.T) { new(rig).open(t) }
@@ -111,7 +111,7 @@ func TestThroughAVariable(t *testing.T) { for range engines { } }
 func TestWithoutOne(t *testing.T) { t.Log("Postgres"); other(t) }
 func other(t *testing.T) {}
 `
-	deeper := "package p\nvar engines = []func(*testing.T){deeper}\nfunc deeper(t *testing.T) { _ = perigeetest.Postgres }\n"
+	deeper := "package p\nvar engines = []func(*testing.T){deeper}\nfunc deeper(t *testing.T) { _ = dbtest.Postgres }\n"
 	for name, text := range map[string]string{"a_test.go": source, "b_test.go": deeper} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

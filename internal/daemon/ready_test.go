@@ -13,8 +13,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 )
 
@@ -120,7 +120,7 @@ func TestNotReadyWhileStopping(t *testing.T) {
 // A database that takes questions and answers none: readiness says so, and nothing waits for it longer than the client does.
 func TestDatabaseThatHangs(t *testing.T) {
 	t.Parallel()
-	address := perigeetest.Postgres(t)
+	address := dbtest.Postgres(t)
 	provider := daemontest.NewStage(t)
 	close(provider.GoOn)
 	g := daemontest.Start(t, provider.Config(daemontest.StoreConfig(address, daemontest.NewSealKey())), nil)

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 	"perigee/internal/vault"
@@ -198,7 +198,7 @@ func TestAdoptEndsARefusal(t *testing.T) {
 
 // TestReplicasOnPostgres is the same storm with the real store, each replica with connections of its own.
 func TestReplicasOnPostgres(t *testing.T) {
-	address := perigeetest.Postgres(t)
+	address := dbtest.Postgres(t)
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})
 	client, th := r.watch()
 	raw := make([]byte, 32)

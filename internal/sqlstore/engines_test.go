@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 // fresh gives the options of a new, empty database. Opening them twice opens the same database.
@@ -32,7 +32,7 @@ func onEngines(t *testing.T, run func(t *testing.T, fresh fresh)) {
 
 func needPostgres(t testing.TB) {
 	t.Helper()
-	perigeetest.PostgresServer(t)
+	dbtest.PostgresServer(t)
 }
 
 func atNoon() time.Time { return noon }
@@ -71,7 +71,7 @@ var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 
 func freshPostgres(t testing.TB) Options {
 	t.Helper()
-	return Options{URL: perigee.NewSecret(perigeetest.Postgres(t)), Replica: "replica-" + strings.ToLower(rand.Text()[:12]), Now: atNoon}
+	return Options{URL: perigee.NewSecret(dbtest.Postgres(t)), Replica: "replica-" + strings.ToLower(rand.Text()[:12]), Now: atNoon}
 }
 
 func withParameter(t testing.TB, address perigee.Secret, name, value string) perigee.Secret {
@@ -89,7 +89,7 @@ func withParameter(t testing.TB, address perigee.Secret, name, value string) per
 // administer runs a statement on the server, outside of any store.
 func administer(t testing.TB, statement string) {
 	t.Helper()
-	config, err := pgx.ParseConfig(perigeetest.PostgresServer(t))
+	config, err := pgx.ParseConfig(dbtest.PostgresServer(t))
 	if err != nil {
 		t.Fatal(err)
 	}

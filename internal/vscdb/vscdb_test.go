@@ -13,19 +13,19 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // An editor has a database open.
 type editor struct {
-	*perigeetest.Editor
+	*dbtest.Editor
 	t *testing.T
 }
 
 func newEditor(t *testing.T, journal string) *editor {
-	return &editor{perigeetest.NewEditor(t, journal), t}
+	return &editor{dbtest.NewEditor(t, journal), t}
 }
 
 // files are the names and contents of what lies beside the database.

@@ -12,8 +12,8 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 )
@@ -21,7 +21,7 @@ import (
 // replicaTowers are two daemons on one database, with data directories of their own, and one provider.
 func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *accountRig) {
 	t.Helper()
-	store := daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey())
+	store := daemontest.StoreConfig(dbtest.Postgres(t), daemontest.NewSealKey())
 	provider, url := daemontest.StartSimulator(t, simulator.Options{Script: script}, faults...)
 	towers := make([]*accountRig, 2)
 	for i := range towers {
@@ -144,7 +144,7 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 // The open calls of a replica that is alive are left alone by other replicas, also when another one starts.
 func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	t.Parallel()
-	address := perigeetest.Postgres(t)
+	address := dbtest.Postgres(t)
 	stage := daemontest.NewStage(t)
 	text := stage.Config(daemontest.StoreConfig(address, daemontest.NewSealKey()))
 	first := daemontest.Start(t, text, nil)
@@ -202,7 +202,7 @@ func TestReplicaWithAnotherKeySaysSo(t *testing.T) {
 
 func TestCallsAreAnsweredWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	direct := perigeetest.Postgres(t)
+	direct := dbtest.Postgres(t)
 	w, through := daemontest.NewWire(t, direct)
 	stage := daemontest.NewStage(t)
 	close(stage.GoOn)

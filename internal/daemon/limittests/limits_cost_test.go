@@ -13,6 +13,7 @@ import (
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 // A key that has spent its dollars of the day is refused until midnight UTC. What other keys, other days and models without a price
@@ -94,7 +95,7 @@ func TestReplicasCountTheCostOfAKeyTogether(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)
 	close(stage.GoOn)
-	text := stage.Config(daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey()) +
+	text := stage.Config(daemontest.StoreConfig(dbtest.Postgres(t), daemontest.NewSealKey()) +
 		"keys:\n  - {name: one, secret: secret-one, cost_per_day: 5}\n  - {name: two, secret: secret-two, cost_per_day: 5}\n" +
 		"prices: [{model: gemini-*, input: 1000000, output: 0}]\n") // a call costs two dollars
 	a, b := daemontest.Start(t, text, nil), daemontest.Start(t, text, nil)

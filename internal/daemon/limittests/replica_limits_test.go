@@ -14,6 +14,7 @@ import (
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 const limitedKeys = "keys:\n  - {name: one, secret: secret-one, rpm: 4}\n  - {name: two, secret: secret-two, rpm: 4}\n  - {name: free, secret: secret-free}\n"
@@ -38,7 +39,7 @@ func TestReplicasCountTheRequestsOfAKeyTogether(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)
 	close(stage.GoOn)
-	text := stage.Config(daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey()) + limitedKeys)
+	text := stage.Config(daemontest.StoreConfig(dbtest.Postgres(t), daemontest.NewSealKey()) + limitedKeys)
 	a, b := daemontest.Start(t, text, nil), daemontest.Start(t, text, nil)
 	for _, g := range []*daemontest.Gateway{a, b, b, b} {
 		mustStatus(t, g, "secret-one", http.StatusOK)
@@ -58,7 +59,7 @@ func TestReplicasLetRacingCallsOfAKeyThroughOnce(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)
 	close(stage.GoOn)
-	text := stage.Config(daemontest.StoreConfig(perigeetest.Postgres(t), daemontest.NewSealKey()) + limitedKeys)
+	text := stage.Config(daemontest.StoreConfig(dbtest.Postgres(t), daemontest.NewSealKey()) + limitedKeys)
 	var log daemontest.Log
 	logged := func(o *daemon.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
 	gateways := []*daemontest.Gateway{daemontest.Start(t, text, logged), daemontest.Start(t, text, logged)}
@@ -90,7 +91,7 @@ func TestReplicasLetRacingCallsOfAKeyThroughOnce(t *testing.T) {
 // Without the database each replica counts what it knows of, and says so once.
 func TestKeysAreLimitedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	w, through := daemontest.NewWire(t, perigeetest.Postgres(t))
+	w, through := daemontest.NewWire(t, dbtest.Postgres(t))
 	stage := daemontest.NewStage(t)
 	close(stage.GoOn)
 	log, clock := &daemontest.Log{}, &perigeetest.Clock{}

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of testdata")
@@ -219,7 +219,7 @@ func TestExportThatCannotBeWritten(t *testing.T) {
 }
 
 func TestCanceledImport(t *testing.T) {
-	path := perigeetest.NewEditor(t, "WAL").Path
+	path := dbtest.NewEditor(t, "WAL").Path
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := ReadFile(ctx, path, false, readAt); !errors.Is(err, context.Canceled) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 // proto writes a message of fields that have bytes: number and value by turns.
@@ -70,7 +70,7 @@ func TestImportFromTheIDE(t *testing.T) {
 	for _, test := range tests {
 		for _, journal := range []string{"DELETE", "WAL"} {
 			t.Run(test.name+" "+journal, func(t *testing.T) {
-				i := perigeetest.NewEditor(t, journal)
+				i := dbtest.NewEditor(t, journal)
 				for key, value := range test.rows {
 					i.Set(key, []byte(value))
 				}
@@ -99,7 +99,7 @@ func TestGoldenRow(t *testing.T) {
 }
 
 func TestImportOfAnotherDatabase(t *testing.T) {
-	i := perigeetest.NewEditor(t, "DELETE")
+	i := dbtest.NewEditor(t, "DELETE")
 	i.Exec("ALTER TABLE ItemTable RENAME TO Bookmarks")
 	_, err := ReadFile(t.Context(), i.Path, false, readAt)
 	wantClass(t, err, perigee.ClassInvalid)

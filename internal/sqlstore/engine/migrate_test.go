@@ -7,12 +7,12 @@ import (
 	"testing/fstest"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 func TestMigrations(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { testMigrations(t, Options{Path: filepath.Join(t.TempDir(), "perigee.db")}) })
-	t.Run("postgres", func(t *testing.T) { testMigrations(t, Options{URL: perigee.NewSecret(perigeetest.Postgres(t))}) })
+	t.Run("postgres", func(t *testing.T) { testMigrations(t, Options{URL: perigee.NewSecret(dbtest.Postgres(t))}) })
 }
 
 func testMigrations(t *testing.T, opts Options) {

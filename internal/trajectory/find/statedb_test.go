@@ -14,6 +14,7 @@ import (
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/perigeetest/dbtest"
 )
 
 // files are the names and contents of a directory.
@@ -63,7 +64,7 @@ func TestStateDatabaseBesideTheEditor(t *testing.T) {
 		t.Run(journal, func(t *testing.T) {
 			temporary := t.TempDir()
 			t.Setenv("TMPDIR", temporary)
-			e := perigeetest.NewEditor(t, journal)
+			e := dbtest.NewEditor(t, journal)
 			e.Exec("PRAGMA wal_autocheckpoint = 0")
 			e.Set("other", strings.Repeat("x", 100_000))
 			e.Set(summariesKey, state(t, map[string]*jetskicortexpb.CascadeTrajectorySummary{"c1": exampleSummary()}))
@@ -96,7 +97,7 @@ func TestStateDatabaseBesideTheEditor(t *testing.T) {
 
 // A database that changes is read again, and one that does not is not.
 func TestStateDatabaseIsReadWhenItChanges(t *testing.T) {
-	e := perigeetest.NewEditor(t, "DELETE")
+	e := dbtest.NewEditor(t, "DELETE")
 	s := StateDatabase(e.Path)
 	if got := list(t, s); got != "! it has no list of conversations" {
 		t.Errorf("got %s", got)
@@ -141,7 +142,7 @@ func TestStateDatabaseInTrouble(t *testing.T) {
 		}
 		unchanged(t, dir, map[string]string{"state.vscdb": content})
 	}
-	e := perigeetest.NewEditor(t, "WAL")
+	e := dbtest.NewEditor(t, "WAL")
 	e.Set(summariesKey, strings.Repeat("A", 17<<20))
 	if got := list(t, StateDatabase(e.Path)); got != "! its list of conversations is too large" {
 		t.Errorf("got %s", got)
@@ -159,7 +160,7 @@ func TestStateDatabaseInTrouble(t *testing.T) {
 
 // Profiles have thousands of conversations.
 func TestLargeStateDatabase(t *testing.T) {
-	e := perigeetest.NewEditor(t, "WAL")
+	e := dbtest.NewEditor(t, "WAL")
 	many := map[string]*jetskicortexpb.CascadeTrajectorySummary{}
 	for i := range 5000 {
 		s := exampleSummary()
@@ -182,7 +183,7 @@ func TestLargeStateDatabase(t *testing.T) {
 func TestStateDatabaseWhileItIsWritten(t *testing.T) {
 	perigeetest.Slow(t)
 	for _, journal := range []string{"WAL", "DELETE"} {
-		e := perigeetest.NewEditor(t, journal)
+		e := dbtest.NewEditor(t, journal)
 		values := make([][]byte, 10)
 		for i := range values {
 			two := map[string]*jetskicortexpb.CascadeTrajectorySummary{fmt.Sprint("a", i): exampleSummary(), fmt.Sprint("b", i): exampleSummary()}

@@ -1,4 +1,6 @@
-package perigeetest
+// Package dbtest has databases for tests: schemas on a PostgreSQL server, and the state of an editor in SQLite. It is beside perigeetest so
+// that tests without a database are not linked with its drivers.
+package dbtest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package perigeetest
+package dbtest
 
 import (
 	"database/sql"
