@@ -75,6 +75,29 @@ func TestRefusedProjectIsNamedUntilThereIsAnother(t *testing.T) {
 	})
 }
 
+// Figures end the cooldown of a whole account only if its project was refused, and before they were asked for: they say nothing
+// about tokens.
+func TestFiguresEndNoOtherCooldownOfAnAccount(t *testing.T) {
+	for kind, newer := range map[providererr.Kind]bool{providererr.KindProject: false, providererr.KindNoToken: true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newPoolRig(t, 1, onlyAntigravity(Options{}))
+			before := time.Now()
+			passes(time.Second)
+			r.ask(flash, judged(kind, 0))
+			refused := r.explained("a", flash.Model)
+			passes(time.Millisecond)
+			at := before
+			if newer {
+				at = time.Now()
+			}
+			r.ReportQuota("a", []perigee.QuotaRow{{Pool: PoolAntigravity, Model: flash.Model, Remaining: 1}}, at)
+			if got := r.explained("a", flash.Model); strings.HasPrefix(got, "usable") || got != refused {
+				t.Errorf("%s: %q, and after the figures %q", kind, refused, got)
+			}
+		})
+	}
+}
+
 // Figures end a rest only if they are newer than the refusal, and that is said.
 func TestOnlyNewerFiguresEndAQuotaRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
