@@ -108,6 +108,7 @@ func TestAnswersEndAtAStopSequence(t *testing.T) {
 		{"not across a call", []string{"END"}, []perigee.Event{text("E"), call, text("ND"), finished}, nil, "E[call]ND[MAX_TOKENS ]", false},
 		{"broken behind it", []string{"END"}, []perigee.Event{more("one END")}, broken, "one [estimated usage][usage 2 2][STOP END]", false},
 		{"broken before it", []string{"END"}, []perigee.Event{text("one EN")}, broken, "one EN[broken]", false},
+		{"an empty one before another", []string{"", "END"}, []perigee.Event{more("one END two"), priced, text("three"), finished}, nil, "one [usage 7 5][STOP END]", true},
 		{"an empty one is none", []string{""}, []perigee.Event{text("one"), finished}, nil, "one[MAX_TOKENS ]", false},
 	} {
 		up := &scripted{events: test.events, err: test.err}
