@@ -47,7 +47,7 @@ type collector struct {
 }
 
 func newCollector(set Settings, opts Options) (*collector, error) {
-	c := &collector{client: wire.NewClient(nil), logger: opts.Logger, now: opts.Now, header: http.Header{
+	c := &collector{client: wire.NewClient(opts.transport), logger: opts.Logger, now: opts.Now, header: http.Header{
 		"Content-Type": {"application/x-protobuf"}, "Content-Encoding": {"gzip"}, "User-Agent": {"perigee/" + opts.Version},
 	}}
 	var err error

@@ -38,6 +38,8 @@ type Options struct {
 	Logger  *slog.Logger     // nil: silent
 	// Target describes an upstream. Nil: nothing is known.
 	Target func(upstream string) Target
+
+	transport http.RoundTripper // to the collector; nil: a new one
 }
 
 // A Target is the provider behind an upstream, in the terms of the conventions.

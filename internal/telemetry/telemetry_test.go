@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -20,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 // A collectorRig is an OpenTelemetry collector.
@@ -131,8 +132,13 @@ func (l *logRig) String() string {
 // newTelemetry returns a Telemetry that sends to an endpoint.
 func newTelemetry(t *testing.T, endpoint string, header http.Header) (*Telemetry, *logRig) {
 	t.Helper()
+	return newTelemetryOver(t, nil, endpoint, header)
+}
+
+func newTelemetryOver(t *testing.T, transport http.RoundTripper, endpoint string, header http.Header) (*Telemetry, *logRig) {
+	t.Helper()
 	log := &logRig{}
-	tel := New(Options{Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(log, nil)), Target: func(upstream string) Target {
+	tel := New(Options{transport: transport, Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(log, nil)), Target: func(upstream string) Target {
 		return Target{Provider: "gcp.gemini", Address: upstream + ".example.com", Port: 443}
 	}})
 	if err := tel.Apply(Settings{endpoint, header}); err != nil {
@@ -140,6 +146,11 @@ func newTelemetry(t *testing.T, endpoint string, header http.Header) (*Telemetry
 	}
 	return tel, log
 }
+
+// roundTrip answers requests without a connection.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // follow has a call followed from its beginning to its end.
 func follow(tel *Telemetry, c *perigee.Call, header http.Header) {
@@ -267,29 +278,28 @@ func TestNothingIsFollowedWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// A collector that does not answer costs spans, and nothing else: calls end at once, the log has one line, and so does the end of
-// the process.
+// A collector that does not answer costs spans, and nothing else: calls end at once, and the end of the process waits for three seconds.
 func TestACollectorThatHangsDelaysNothing(t *testing.T) {
-	perigeetest.Slow(t)
-	hang := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(hang) })
-	tel, _ := newTelemetry(t, server.URL, nil)
-	began := time.Now()
-	for range 3 * queueSize {
-		follow(tel, answered(), nil)
-	}
-	if took := time.Since(began); took > exportTime/2 {
-		t.Errorf("%d calls took %v", 3*queueSize, took)
-	}
-	began = time.Now()
-	if err := tel.Close(context.Background()); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("close: %v", err)
-	}
-	if took := time.Since(began); took > 10*stopTime {
-		t.Errorf("close took %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tel, _ := newTelemetryOver(t, roundTrip(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}), "http://collector.example", nil)
+		began := time.Now()
+		for range 3 * queueSize {
+			follow(tel, answered(), nil)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("%d calls took %v", 3*queueSize, took)
+		}
+		if err := tel.Close(context.Background()); err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("close: %v", err)
+		}
+		if took := time.Since(began); took != stopTime {
+			t.Errorf("close took %v", took)
+		}
+		time.Sleep(10 * exportTime) // the SDK gives up what it was sending
+	})
 }
 
 func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
@@ -317,7 +327,6 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 
 // An overloaded collector gets spans again. One that refuses them does not.
 func TestSpansAreSentAgain(t *testing.T) {
-	perigeetest.Slow(t)
 	rejected := protowire.AppendTag(nil, 1, protowire.BytesType)
 	rejected = protowire.AppendBytes(rejected, append(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3), "\x12\x06canary"...))
 	for name, test := range map[string]struct {
@@ -333,22 +342,27 @@ func TestSpansAreSentAgain(t *testing.T) {
 		"rejected":   {[]int{200}, rejected, 1, 3, "the collector rejected 3 spans"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollectorRig(t)
-			c.answer = func(request int) (int, http.Header, []byte) {
-				return test.statuses[min(request, len(test.statuses))-1], http.Header{"Location": {"/elsewhere"}}, test.body
-			}
-			tel, log := newTelemetry(t, c.URL, nil)
-			follow(tel, answered(), nil)
-			if err := tel.current.provider.ForceFlush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := tel.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if len(c.heads) != test.requests || len(c.spans()) != test.spans || (test.log == "") != (log.String() == "") || !strings.Contains(log.String(), test.log) ||
-				strings.Contains(log.String(), "canary") {
-				t.Errorf("%d requests, %d spans: %s", len(c.heads), len(c.spans()), log)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := &collectorRig{t: t, answer: func(request int) (int, http.Header, []byte) {
+					return test.statuses[min(request, len(test.statuses))-1], http.Header{"Location": {"/elsewhere"}}, test.body
+				}}
+				tel, log := newTelemetryOver(t, roundTrip(func(req *http.Request) (*http.Response, error) {
+					w := httptest.NewRecorder()
+					c.ServeHTTP(w, req)
+					return w.Result(), nil
+				}), "http://collector.example", nil)
+				follow(tel, answered(), nil)
+				if err := tel.current.provider.ForceFlush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := tel.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if len(c.heads) != test.requests || len(c.spans()) != test.spans || (test.log == "") != (log.String() == "") || !strings.Contains(log.String(), test.log) ||
+					strings.Contains(log.String(), "canary") {
+					t.Errorf("%d requests, %d spans: %s", len(c.heads), len(c.spans()), log)
+				}
+			})
 		})
 	}
 }
@@ -407,7 +421,7 @@ func TestCallsAndChangesAtTheSameTime(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.Return(t, wg.Wait, "the calls")
 	if err := tel.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
