@@ -1,11 +1,13 @@
 package gemini
 
 import (
-	"crypto/tls"
+	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee"
@@ -13,10 +15,53 @@ import (
 	"perigee/internal/upstream/wire"
 )
 
-// deadRig is an upstream whose provider is behind a relay.
-func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *perigeetest.Relay) {
+// A network has the connections of an upstream to its provider, which are pipes in a bubble.
+type network struct {
+	pipes *perigeetest.Pipes
+	open  []*stalling
+}
+
+func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := n.pipes.Dial(ctx, network, address)
+	n.open = append(n.open, &stalling{Conn: c})
+	return n.open[len(n.open)-1], err
+}
+
+// stall has no byte pass any more on the connections that are open. Their ends stay open.
+func (n *network) stall() {
+	for _, c := range n.open {
+		c.stalled.Store(true)
+	}
+}
+
+type stalling struct {
+	net.Conn
+	stalled atomic.Bool
+}
+
+func (c *stalling) Read(p []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(p); err != nil || !c.stalled.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *stalling) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// deadRig is an upstream, in a bubble, whose connections can die.
+func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *network) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var protocols http.Protocols
+	protocols.SetHTTP1(!http2)
+	protocols.SetUnencryptedHTTP2(http2)
+	n := &network{pipes: perigeetest.NewPipes()}
+	server := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("alt") == "sse" {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: %s\r\n\r\n", finished)
@@ -24,27 +69,28 @@ func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *per
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, finished)
-	}))
-	server.EnableHTTP2 = http2
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	relay := perigeetest.NewRelay(t, server.Listener.Addr().String())
+	})}
+	go func() { _ = server.Serve(n.pipes) }()
+	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
-	u := New(Options{Name: "s", URL: "https://" + relay.Address, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport, FirstByte: firstByte})
+	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = n.dial, &protocols })
+	u := New(Options{Name: "s", URL: "http://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport, FirstByte: firstByte})
 	t.Cleanup(func() { _ = u.Close() })
-	return u, relay
+	return u, n
 }
 
 // All calls are answered although the connection to the provider died, and the one that waited on it has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
-	perigeetest.Slow(t)
-	u, relay := deadRig(t, true, time.Minute)
+	synctest.Test(t, testDeadConnection)
+}
+
+// testDeadConnection runs in a bubble.
+func testDeadConnection(t *testing.T) {
+	u, network := deadRig(t, true, time.Minute)
 	if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
 		t.Fatal(text, err)
 	}
-	relay.Stall()
+	network.stall()
 	for i := range 20 {
 		req := request(t, i%2 == 0)
 		req.Log = &perigee.CallLog{}
@@ -63,33 +109,37 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 			t.Errorf("call %d: steps %q, want %q", i, said, want)
 		}
 	}
-	if n := relay.Accepted(); n != 2 {
+	if n := len(network.open); n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }
 
 // Where nothing tells a dead connection from a silent provider, only one call times out.
 func TestFirstByteTimeoutLeavesTheConnection(t *testing.T) {
-	perigeetest.Slow(t)
 	for _, http2 := range []bool{false, true} {
-		u, relay := deadRig(t, http2, 2*time.Second) // HTTP/2 would know after six
-		if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
-			t.Fatal(text, err)
+		synctest.Test(t, func(t *testing.T) { testFirstByteTimeout(t, http2) })
+	}
+}
+
+// testFirstByteTimeout runs in a bubble.
+func testFirstByteTimeout(t *testing.T, http2 bool) {
+	u, network := deadRig(t, http2, 2*time.Second) // HTTP/2 would know after six
+	if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
+		t.Fatal(text, err)
+	}
+	network.stall()
+	failed := 0
+	for i := range 20 {
+		text, err := ask(t.Context(), u, request(t, true))
+		if e := perigee.AsError(err); e != nil && e.Status == http.StatusGatewayTimeout {
+			failed++
+			continue
 		}
-		relay.Stall()
-		failed := 0
-		for i := range 20 {
-			text, err := ask(t.Context(), u, request(t, true))
-			if e := perigee.AsError(err); e != nil && e.Status == http.StatusGatewayTimeout {
-				failed++
-				continue
-			}
-			if text != "ok" || err != nil {
-				t.Fatalf("call %d: %q, %v", i, text, err)
-			}
+		if text != "ok" || err != nil {
+			t.Fatalf("call %d: %q, %v", i, text, err)
 		}
-		if failed != 1 {
-			t.Errorf("HTTP/2 %t: %d of 20 calls timed out, want 1", http2, failed)
-		}
+	}
+	if failed != 1 {
+		t.Errorf("HTTP/2 %t: %d of 20 calls timed out, want 1", http2, failed)
 	}
 }

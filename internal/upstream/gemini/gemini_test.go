@@ -11,12 +11,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/upstream/wire"
 )
 
@@ -77,7 +80,7 @@ func TestReusesOneHTTP2Connection(t *testing.T) {
 		if text, err := ask(t.Context(), u, request(t, i%2 == 0)); text != "ok" || err != nil {
 			t.Fatalf("call %d: %q, %v", i, text, err)
 		}
-		if p := <-protocols; p != "HTTP/2.0" {
+		if p := await.Receive(t, protocols, "the request"); p != "HTTP/2.0" {
 			t.Fatalf("call %d used %s", i, p)
 		}
 	}
@@ -120,7 +123,7 @@ func TestCancellationReachesTheProvider(t *testing.T) {
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassCanceled {
 			t.Errorf("%s: %v", when, err)
 		}
-		<-gone
+		await.Receive(t, gone, "the end at the provider")
 		_ = u.Close()
 		server.Close()
 	}
@@ -193,20 +196,28 @@ func TestKeyring(t *testing.T) {
 
 // A caller that takes its time with an event is not the provider's silence.
 func TestIdleDoesNotCountTheCallersTime(t *testing.T) {
-	chunk := `data: {"candidates":[{"content":{"parts":[{"text":"ok"}]}}]}` + "\n\n"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		fmt.Fprint(w, chunk+"data: "+finished+"\n\n")
-	}))
-	defer server.Close()
-	u := New(Options{Name: "s", URL: server.URL, Idle: 20 * time.Millisecond})
-	defer u.Close()
-	busy := time.NewTimer(100 * time.Millisecond)
-	for _, err := range u.Stream(t.Context(), request(t, true)) {
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		pipes := perigeetest.NewPipes()
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, `data: {"candidates":[{"content":{"parts":[{"text":"ok"}]}}]}`+"\n\ndata: "+finished+"\n\n")
+		})}
+		go func() { _ = server.Serve(pipes) }()
+		defer server.Close()
+		transport := wire.NewTransport()
+		transport.Configure(func(t *http.Transport) { t.DialContext = pipes.Dial })
+		u := New(Options{Name: "s", URL: "http://provider.example", Idle: time.Minute, Transport: transport})
+		defer u.Close()
+		events := 0
+		for _, err := range u.Stream(t.Context(), request(t, true)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			events++
+			time.Sleep(time.Hour) // the caller is busy for longer than the limit, with each event
 		}
-		<-busy.C // the caller is busy for longer than the limit, with each event
-		busy.Reset(30 * time.Millisecond)
-	}
+		if events < 2 {
+			t.Errorf("%d events", events)
+		}
+	})
 }
