@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run build install test full steady lint staticcheck slow race mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
+.PHONY: help run build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
 
 ## help: list the targets
 help:
@@ -77,6 +77,10 @@ slow:
 ## race: run all tests, slow ones too, with the race detector, which needs a C compiler
 race:
 	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m $(PACKAGES)
+
+## unraced: run the packages with tests that the race detector skips
+unraced:
+	$(GO) test -short $(QUICK) $$(grep -rl --include='*_test.go' 'perigeetest\.Unraced(' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 ## mutate: change the operators of PACKAGES one at a time and list the changes that no test notices; options in MUTATE
 mutate:

@@ -9,3 +9,12 @@ func Slow(t testing.TB) {
 		t.Skip("slow")
 	}
 }
+
+// Unraced skips a test of memory under the race detector. make unraced runs the packages whose tests call it without the
+// detector.
+func Unraced(t testing.TB) {
+	t.Helper()
+	if Raced {
+		t.Skip("the race detector has memory of its own")
+	}
+}

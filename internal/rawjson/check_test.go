@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/perigeetest"
 	"perigee/internal/rawjson"
 )
 
@@ -167,9 +168,7 @@ func TestCheckAtEveryPlace(t *testing.T) {
 }
 
 func TestCheckDoesNotAllocate(t *testing.T) {
-	if underRace {
-		t.Skip("the pool works only without the race detector")
-	}
+	perigeetest.Unraced(t)
 	data := agentBody(100 << 10)
 	check := func() {
 		if err := rawjson.Check(data); err != nil {

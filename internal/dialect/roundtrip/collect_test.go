@@ -12,6 +12,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/perigeetest"
 )
 
 type wholeAnswer interface {
@@ -35,9 +36,7 @@ func wholeAnswers(t *testing.T) map[string]wholeAnswer {
 
 // A long answer in one piece costs its text and what is written of it. Whatever is allocated counts, garbage too.
 func TestCollectorsKeepTextOnce(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates for itself")
-	}
+	perigeetest.Unraced(t)
 	const size = 4 << 20
 	for _, piece := range []string{"a", strings.Repeat("a", 1000), strings.Repeat("a", 1<<20)} {
 		for dialect, c := range wholeAnswers(t) {

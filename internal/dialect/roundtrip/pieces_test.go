@@ -10,6 +10,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/perigeetest"
 )
 
 // wholeDecoders decode a body of each dialect, all of it.
@@ -79,9 +80,7 @@ var pieces = []struct{ dialect, before, element, after string }{
 // A body that is cut into hundreds of thousands of pieces is refused before any of them takes memory: each would take many times
 // its own size.
 func TestManyPiecesAreRefused(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates for itself")
-	}
+	perigeetest.Unraced(t)
 	for _, p := range pieces {
 		body := repeated(p.before, p.element, p.after, 300_000)
 		used, err := decodeCounted(p.dialect, body)
@@ -97,9 +96,7 @@ func TestManyPiecesAreRefused(t *testing.T) {
 
 // Seven thousand are decoded, and what that allocates is little more than what it keeps.
 func TestPiecesAreDecodedIntoOnePieceOfMemory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates for itself")
-	}
+	perigeetest.Unraced(t)
 	const n, most = 7000, 600
 	for _, p := range pieces {
 		used, err := decodeCounted(p.dialect, repeated(p.before, p.element, p.after, n))

@@ -40,9 +40,7 @@ func tell(kind perigee.EventKind, text string, n int, take func(ev *perigee.Even
 // counted from the beginning, so whatever is garbage meanwhile counts, too.
 func TestStreamKeepsTextOnce(t *testing.T) {
 	perigeetest.Slow(t)
-	if raceEnabled {
-		t.Skip("the race detector allocates for itself")
-	}
+	perigeetest.Unraced(t)
 	const size = 16 << 20
 	for _, tt := range []struct {
 		name, options string
@@ -128,9 +126,7 @@ func TestStreamInPieces(t *testing.T) {
 
 // An answer in one piece costs its text and the response.
 func TestCollectorMemory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates for itself")
-	}
+	perigeetest.Unraced(t)
 	const size = 16 << 20
 	for _, text := range []string{"a", strings.Repeat("a", 1000)} {
 		req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false}`)}, nil)

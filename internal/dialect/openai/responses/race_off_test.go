@@ -1,5 +1,0 @@
-//go:build !race
-
-package responses
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package roundtrip
-
-const raceEnabled = false

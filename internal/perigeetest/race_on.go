@@ -1,0 +1,6 @@
+//go:build race
+
+package perigeetest
+
+// Raced says that the race detector is on. It has memory of its own, makes everything slow, and lets sync.Pool drop what it gets.
+const Raced = true

@@ -1,5 +1,0 @@
-//go:build !race
-
-package rawjson_test
-
-const underRace = false
