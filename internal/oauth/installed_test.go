@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -289,7 +290,7 @@ func TestConcurrentSearchesAreOne(t *testing.T) {
 			}
 		})
 	}
-	searches.Wait()
+	await.Return(t, searches.Wait, "the searches")
 	if n := strings.Count(i.log.String(), "client of the installed IDE"); n != 1 {
 		t.Errorf("%d searches: %s", n, i.log.String())
 	}
@@ -357,7 +358,7 @@ func TestSignInWithTheClientOfTheIDE(t *testing.T) {
 		t.Errorf("%+v, %s", l.Identity, l.URL)
 	}
 	b.visit(b.consent(l.URL).String())
-	got := <-done
+	got := await.Receive(t, done, "the end of the sign-in")
 	if got.err != nil {
 		t.Fatal(got.err)
 	}

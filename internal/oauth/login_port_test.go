@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -38,7 +39,7 @@ func TestLoginSharesItsPortWithNobody(t *testing.T) {
 			if status, _ := b.visit(b.consent(l.URL).String()); status != 200 {
 				t.Errorf("the browser got %d", status)
 			}
-			if got := <-done; got.err != nil {
+			if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil {
 				t.Error(got.err)
 			}
 		})

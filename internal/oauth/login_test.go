@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )
 
@@ -91,7 +92,7 @@ func TestLoginByCallback(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(text, "Signed in") {
 		t.Errorf("the browser got %d: %s", status, text)
 	}
-	got := <-done
+	got := await.Receive(t, done, "the end of the sign-in")
 	if got.err != nil || got.Email != "bob@example.com" || !r.works(got.Grant.Access) || got.Grant.Lifetime != 3599*time.Second {
 		t.Fatalf("got %+v", got)
 	}
@@ -157,7 +158,7 @@ func TestLoginByPasting(t *testing.T) {
 			if err := l.Paste(t.Context(), text(b.consent(l.URL))); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-done; got.err != nil || got.Email != "ada@example.com" {
+			if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil || got.Email != "ada@example.com" {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -186,7 +187,7 @@ func TestPastingTheWrongThingCanBePutRight(t *testing.T) {
 	if err := l.Paste(t.Context(), b.consent(l.URL).String()); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-done; got.err != nil {
+	if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil {
 		t.Error(got.err)
 	}
 	wantClass(t, l.Paste(t.Context(), "a-code-that-is-late"), perigee.ClassUnavailable)
@@ -212,7 +213,7 @@ func TestCallbackThatIsNotOurs(t *testing.T) {
 		t.Error("the provider was asked about it")
 	}
 	b.visit(b.consent(l.URL).String())
-	if got := <-done; got.err != nil {
+	if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil {
 		t.Error(got.err)
 	}
 }
@@ -224,7 +225,7 @@ func TestDeclinedLogin(t *testing.T) {
 	if status != http.StatusBadGateway || !strings.Contains(text, "access_denied") {
 		t.Errorf("the browser got %d: %s", status, text)
 	}
-	wantClass(t, (<-done).err, perigee.ClassForbidden)
+	wantClass(t, await.Receive(t, done, "the end of the sign-in").err, perigee.ClassForbidden)
 	wantFree(t, l)
 }
 
@@ -244,7 +245,7 @@ func TestPageSaysNothingThatWasPutIn(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, "alert(1)") {
 		t.Errorf("the browser got %s", text)
 	}
-	<-done
+	await.Receive(t, done, "the end of the sign-in")
 }
 
 func TestLoginTakesTheNextPort(t *testing.T) {
@@ -260,29 +261,33 @@ func TestLoginTakesTheNextPort(t *testing.T) {
 		t.Fatalf("it says %s", l.RedirectURI)
 	}
 	b.visit(b.consent(l.URL).String()) // the provider compares the address with that of the consent
-	if got := <-done; got.err != nil {
+	if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil {
 		t.Error(got.err)
 	}
 }
 
 func TestLoginOnTheConfiguredPort(t *testing.T) {
-	free, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	_ = free.Close()
 	r := newRig(t, simulator.Script{})
-	l, _, _ := r.start(LoginOptions{Port: port})
-	if want := fmt.Sprintf("http://localhost:%d/oauth-callback", port); l.RedirectURI != want {
-		t.Errorf("got %s, want %s", l.RedirectURI, want)
+	var got, want string
+	for range 10 { // another process may take the port that was free
+		free, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := free.Addr().(*net.TCPAddr).Port
+		_ = free.Close()
+		l, _, _ := r.start(LoginOptions{Port: port})
+		if got, want = l.RedirectURI, fmt.Sprintf("http://localhost:%d/oauth-callback", port); got == want {
+			return
+		}
 	}
+	t.Errorf("got %s, want %s", got, want)
 }
 
 func TestLoginThatNobodyFinishes(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	l, _, done := r.start(LoginOptions{Timeout: time.Millisecond})
-	if e := wantClass(t, (<-done).err, perigee.ClassUnavailable); !strings.Contains(e.Hint, "paste") {
+	if e := wantClass(t, await.Receive(t, done, "the end of the sign-in").err, perigee.ClassUnavailable); !strings.Contains(e.Hint, "paste") {
 		t.Errorf("next is %q", e.Hint)
 	}
 	wantFree(t, l)
@@ -316,7 +321,7 @@ func TestLoginWhenTheProviderIsInTrouble(t *testing.T) {
 		if status != http.StatusBadGateway || !strings.Contains(text, "Not signed in") {
 			t.Errorf("%s: the browser got %d: %s", path, status, text)
 		}
-		wantClass(t, (<-done).err, perigee.ClassUnavailable)
+		wantClass(t, await.Receive(t, done, "the end of the sign-in").err, perigee.ClassUnavailable)
 	}
 }
 
@@ -353,10 +358,10 @@ func TestManyCallbacksAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if got := <-done; got.err != nil {
+	if got := await.Receive(t, done, "the end of the sign-in"); got.err != nil {
 		t.Error(got.err)
 	}
-	reloading.Wait()
+	await.Return(t, reloading.Wait, "the browser")
 	if r.asked("/token") != 1 {
 		t.Errorf("the code was used %d times", r.asked("/token"))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 	"perigee/internal/vault"
@@ -35,7 +36,7 @@ func TestFromSignInToRestart(t *testing.T) {
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})
 	l, b, done := r.start(LoginOptions{Email: "cyd@example.com"})
 	b.visit(b.consent(l.URL).String())
-	who := <-done
+	who := await.Receive(t, done, "the end of the sign-in")
 	if who.err != nil {
 		t.Fatal(who.err)
 	}

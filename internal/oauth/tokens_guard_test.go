@@ -117,7 +117,7 @@ func TestGuardLeavesTheThirdAlone(t *testing.T) {
 	})
 }
 
-// Refreshes that began before the guard noticed do not stop their accounts either.
+// Refreshes that began before the guard noticed do not stop their accounts either. It runs in a bubble.
 func TestGuardDoesNotBelieveManyAtOnce(t *testing.T) {
 	inCrowd(t, 8, func(t *testing.T, c *crowd) {
 		c.pace = time.Second

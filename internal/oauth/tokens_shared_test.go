@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
@@ -36,7 +37,13 @@ func (l *leasing) LeaseRefresh(ctx context.Context, _, _ string) (func(), error)
 	}
 	select {
 	case l.turn <- struct{}{}:
-		return func() { <-l.turn }, nil
+		return func() {
+			select {
+			case <-l.turn:
+			default:
+				panic("the lease was released twice")
+			}
+		}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -88,7 +95,7 @@ func storm(t *testing.T, r *rig, rounds int, th *thefts, replicas ...*Tokens) {
 				})
 			}
 		}
-		all.Wait()
+		await.Return(t, all.Wait, "the replicas")
 		for _, tokens := range replicas {
 			tokens.Refused(tokens.held.access)
 		}

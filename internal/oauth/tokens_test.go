@@ -136,6 +136,7 @@ func TestRefreshAheadThatFailsDisturbsNobody(t *testing.T) {
 	})
 }
 
+// The bubble fails if one of them waits for ever.
 func TestOneRefreshForAllWhoWait(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
 		s.pace = 10 * time.Second
@@ -168,6 +169,7 @@ func TestOneRefreshForAllWhoWait(t *testing.T) {
 	})
 }
 
+// The bubble fails if one of them waits for ever.
 func TestAllWhoWaitLearnWhatWentWrong(t *testing.T) {
 	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
 		s.fault("/token", "internal_500", 1)
@@ -186,6 +188,7 @@ func TestAllWhoWaitLearnWhatWentWrong(t *testing.T) {
 	})
 }
 
+// It runs in a bubble.
 func TestRotatedTokenIsStoredBeforeUse(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
 		s.store.hold = make(chan struct{})
@@ -283,6 +286,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
+// It runs in a bubble.
 func TestCloseEndsARefresh(t *testing.T) {
 	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
 		s.fault("/token", "hang", 0)
@@ -301,6 +305,7 @@ func TestCloseEndsARefresh(t *testing.T) {
 	})
 }
 
+// It runs in a bubble.
 func TestCloseStillStoresARotatedToken(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
 		s.store.hold = make(chan struct{})
@@ -317,7 +322,7 @@ func TestCloseStillStoresARotatedToken(t *testing.T) {
 	})
 }
 
-// TestManyUseAndRefuse looks for races and for tokens that do not work.
+// TestManyUseAndRefuse looks for races and for tokens that do not work. It runs in a bubble.
 func TestManyUseAndRefuse(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
 		var busy sync.WaitGroup

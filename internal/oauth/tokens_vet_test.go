@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 )
@@ -201,7 +202,7 @@ func TestReplicasAskOnceWhoseItIs(t *testing.T) {
 			}
 		})
 	}
-	both.Wait()
+	await.Return(t, both.Wait, "both replicas")
 	if n := r.asked("/userinfo"); n != 1 {
 		t.Errorf("it was asked %d times whose it is", n)
 	}
@@ -215,6 +216,7 @@ func TestReplicasAskOnceWhoseItIs(t *testing.T) {
 	}
 }
 
+// It runs in a bubble.
 func TestRetiredTokensSpendNothing(t *testing.T) {
 	inTime(t, rotating, func(t *testing.T, s *source) {
 		s.pace = time.Second
