@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
+	"perigee/internal/perigeetest/await"
 )
 
 const (
@@ -233,13 +234,13 @@ func TestEnvelopesArePassedOnWhileTheyArrive(t *testing.T) {
 		}
 		t.Cleanup(func() { w.Body.Close() })
 	}()
-	<-started // the answer has begun, and nothing was sent yet
+	await.Receive(t, started, "the head") // the answer has begun, and nothing was sent yet
 	for _, part := range []string{"\x00\x00\x00\x00\x02hi", "\x01\x00\x00", "\x00\x03", "ab", "c"} {
 		if _, err := io.WriteString(send, part); err != nil {
 			t.Fatal(err)
 		}
 		for part != "" {
-			read := <-got
+			read := await.Receive(t, got, "a part")
 			if !strings.HasPrefix(part, read) {
 				t.Fatalf("read %q of %q", read, part)
 			}
@@ -247,7 +248,7 @@ func TestEnvelopesArePassedOnWhileTheyArrive(t *testing.T) {
 		}
 	}
 	send.Close()
-	if end := <-got; end != "EOF" {
+	if end := await.Receive(t, got, "the end"); end != "EOF" {
 		t.Errorf("ends with %s", end)
 	}
 }
