@@ -364,6 +364,7 @@ var rules = []rule{
 		"github.com/coder/websocket",
 	}},
 	{"perigee/internal/bridge/bridgetest", "a window for tests, which shares no code with what it tests", []string{
+		"perigee/internal/perigeetest/await",
 		"github.com/coder/websocket",
 	}},
 	{"perigee/internal/langserver/lsclient", "calls a language server, wherever that runs", []string{

@@ -45,7 +45,7 @@ func fails(err error) *script {
 	return &script{ask: func(context.Context, Request, func(Progress)) (Answer, error) { return Answer{}, err }}
 }
 
-// lasts answers with the text so far when its time is over.
+// lasts answers with the text so far when its time, that of a bubble, is over.
 func lasts(steps func(ctx context.Context, progress func(Progress))) *script {
 	return &script{ask: func(ctx context.Context, _ Request, progress func(Progress)) (Answer, error) {
 		text := ""

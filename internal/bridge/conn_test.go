@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/perigeetest"
+	"perigee/internal/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,16 +38,6 @@ func dial(t *testing.T, w *bridgetest.Window) *Conn {
 	}
 	t.Cleanup(c.Close)
 	return c
-}
-
-// wait waits for an event.
-func wait(t *testing.T, what string, event <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-event:
-	case <-time.After(time.Minute):
-		t.Fatalf("waited a minute for %s", what)
-	}
 }
 
 // The protocol has llm/ask, and no member follow: only a window that says so can do no more than take a prompt.
@@ -117,11 +109,16 @@ func TestAskWithProgress(t *testing.T) {
 
 // Asks on one connection do not mix.
 func TestTwentyAsksAtOnce(t *testing.T) {
-	var together sync.WaitGroup
-	together.Add(20)
-	w := bridgetest.Start(t, bridgetest.Options{Ask: func(_ context.Context, a *bridgetest.Ask) (bridgetest.Result, *bridgetest.Error) {
-		together.Done()
-		together.Wait() // all are open at once
+	var asked atomic.Int32
+	all := make(chan struct{})
+	w := bridgetest.Start(t, bridgetest.Options{Ask: func(ctx context.Context, a *bridgetest.Ask) (bridgetest.Result, *bridgetest.Error) {
+		if asked.Add(1) == 20 {
+			close(all)
+		}
+		select {
+		case <-all: // are open at once
+		case <-ctx.Done():
+		}
 		a.Progress("progress of "+a.Prompt, 1)
 		return bridgetest.Result{Text: "answer to " + a.Prompt, Conversation: "c-" + a.ID, Status: "done"}, nil
 	}})
@@ -140,7 +137,7 @@ func TestTwentyAsksAtOnce(t *testing.T) {
 			}
 		})
 	}
-	asks.Wait()
+	await.Return(t, asks.Wait, "all asks")
 }
 
 func TestCancelReachesTheAgent(t *testing.T) {
@@ -187,7 +184,7 @@ func TestTimeoutLeavesTheAgentWorking(t *testing.T) {
 		t.Errorf("%+v, %v", answer, err)
 	}
 	c.Close()
-	if !<-over {
+	if !await.Receive(t, over, "the end of the agent") {
 		t.Error("the agent was canceled")
 	}
 }
@@ -474,9 +471,9 @@ func TestCloseDoesNotWaitForAStuckWindow(t *testing.T) {
 			t.Errorf("%+v, %v", answer, err)
 		}
 	}()
-	wait(t, "the window", stopped)
+	await.Receive(t, stopped, "the window")
 	c.Close()
-	wait(t, "the ask", over)
+	await.Receive(t, over, "the ask")
 }
 
 // A listing has all windows, in order, and no tokens.

@@ -70,7 +70,7 @@ func TestAStatusThatFlapsEndsTheTurn(t *testing.T) {
 
 // TestStepsThatNeverEndAreBounded has a conversation that counts four thousand million steps, each of them unfinished.
 func TestStepsThatNeverEndAreBounded(t *testing.T) {
-	step := written("x", cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_RUNNING)
+	step := written("", cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_RUNNING) // each event would copy the cursor
 	h := hostile{
 		trajectory: func() *languageserverpb.GetCascadeTrajectoryResponse {
 			return &languageserverpb.GetCascadeTrajectoryResponse{Status: cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING, NumTotalSteps: math.MaxUint32}

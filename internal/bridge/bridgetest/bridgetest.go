@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"perigee/internal/perigeetest/await"
 )
 
 const maxMessage = 16 << 20
@@ -147,7 +149,7 @@ func Start(t testing.TB, o Options) *Window {
 	t.Cleanup(func() {
 		cancel()
 		w.Kill()
-		w.wait.Wait()
+		await.Return(t, w.wait.Wait, "the end of the window")
 		for _, v := range w.Violations() {
 			t.Errorf("window %d: the client did what the extension rejects: %s", w.PID, v)
 		}

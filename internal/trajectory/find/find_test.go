@@ -32,11 +32,13 @@ const (
 	poll = pollFirst + 10*time.Millisecond
 )
 
-// rules are run in a bubble.
+// later does something in the time of a bubble.
+func later(d time.Duration, f func()) { time.AfterFunc(d, f) }
+
 var rules = []rule{
 	{"a new conversation", Query{}, func(m *memory, now time.Time) {
 		m.put(at("old", now.Add(-hour), "/work/a"), said("hello", now.Add(-hour)))
-		time.AfterFunc(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said(" hello\r\n", time.Now())) })
+		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said(" hello\r\n", time.Now())) })
 	}, "new 0", 3 * time.Second, ""},
 	{"one that is continued", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c", now, "/work/a"), said("before", now.Add(-hour)), answered("x"), said("hello", now.Add(time.Millisecond)), answered("y"))
@@ -52,7 +54,7 @@ var rules = []rule{
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"the same prompt a second before", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c", now, "/work/a"), said("hello", now.Add(-time.Second)), answered("x"))
-		time.AfterFunc(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said("hello", time.Now())) })
+		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said("hello", time.Now())) })
 	}, "new 0", 3 * time.Second, ""},
 	{"the same prompt at the same time, but known before", Query{Before: []Known{{ID: "c", Steps: 2}}}, func(m *memory, now time.Time) {
 		m.put(at("c", now, "/work/a"), said("hello", now), answered("x"))
@@ -85,12 +87,12 @@ var rules = []rule{
 	}, "c1 0", settleTime + 2*poll, ""},
 	{"an unknown workspace, and then ours", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
-		time.AfterFunc(400*time.Millisecond, func() { m.put(at("c2", time.Now(), "/work/a"), said("hello", time.Now())) })
+		later(400*time.Millisecond, func() { m.put(at("c2", time.Now(), "/work/a"), said("hello", time.Now())) })
 	}, "c2 0", 2 * time.Second, ""},
 	{"the workspace is known later", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
 		m.put(at("c2", now), said("hello", now))
-		time.AfterFunc(3*time.Second, func() { m.put(at("c1", now, "/work/a"), said("hello", now)) })
+		later(3*time.Second, func() { m.put(at("c1", now, "/work/a"), said("hello", now)) })
 	}, "c1 0", 5 * time.Second, ""},
 	{"only one of another workspace", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/b"), said("hello", now))
@@ -105,7 +107,7 @@ var rules = []rule{
 	{"it is named", Query{Conversation: "c1"}, func(m *memory, now time.Time) {
 		m.put(at("c1", now.Add(-hour), "/work/b"), said("before", now.Add(-hour)))
 		m.put(at("c2", now, "/work/a"), said("hello", now))
-		time.AfterFunc(1200*time.Millisecond, func() {
+		later(1200*time.Millisecond, func() {
 			m.put(at("c1", now.Add(-hour), "/work/b"), said("before", now.Add(-hour)), said("hello", time.Now()))
 		})
 	}, "c1 1", 4 * time.Second, ""},
@@ -140,7 +142,7 @@ var rules = []rule{
 		"not_found no conversation has changed since", defaultWindow, "memory: no database"},
 	{"the source fails at first", Query{}, func(m *memory, now time.Time) {
 		m.err = errors.New("no database")
-		time.AfterFunc(2*time.Second, func() {
+		later(2*time.Second, func() {
 			m.put(at("c1", time.Now(), "/work/a"), said("hello", time.Now()))
 			m.mu.Lock()
 			m.err = nil
@@ -158,7 +160,7 @@ var rules = []rule{
 	}, "c3 0", poll, ""},
 	{"the source is slow to say that it has changed", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/a"))
-		time.AfterFunc(3*time.Second, func() {
+		later(3*time.Second, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.steps["c1"] = []*geminicoder.Step{said("hello", time.Now())}
@@ -270,6 +272,7 @@ func TestFindIsCancelled(t *testing.T) {
 // A hangingReader never answers.
 type hangingReader struct{ *memory }
 
+// Steps hangs, in a bubble.
 func (hangingReader) Steps(ctx context.Context, _ string, _ int) ([]*geminicoder.Step, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -278,6 +281,7 @@ func (hangingReader) Steps(ctx context.Context, _ string, _ int) ([]*geminicoder
 // A hangingSource never answers.
 type hangingSource struct{ *memory }
 
+// Summaries hangs, in a bubble.
 func (hangingSource) Summaries(ctx context.Context) (Listing, error) {
 	<-ctx.Done()
 	return Listing{}, ctx.Err()
