@@ -277,9 +277,12 @@ func TestStatusesOfAnswers(t *testing.T) {
 		{`[]`, ask.Answer{Status: ask.Failed, Error: &ask.Failure{Class: perigee.ClassUnavailable, Message: "the editor window answered with something else",
 			Hint: "update perigee or the extension; the conversation is in the IDE"}}},
 	} {
-		w := bridgetest.Start(t, bridgetest.Options{Ask: func(_ context.Context, a *bridgetest.Ask) (bridgetest.Result, *bridgetest.Error) {
+		w := bridgetest.Start(t, bridgetest.Options{Ask: func(ctx context.Context, a *bridgetest.Ask) (bridgetest.Result, *bridgetest.Error) {
 			a.Raw(`{"jsonrpc":"2.0","id":2,"result":` + test.result + `}`)
-			<-a.Cancelled // the second answer is not read
+			select {
+			case <-a.Cancelled: // the second answer is not read
+			case <-ctx.Done():
+			}
 			return bridgetest.Result{}, nil
 		}})
 		c := dial(t, w)

@@ -257,7 +257,14 @@ func TestOneAskInAConversationAtATime(t *testing.T) {
 	r := newRig(t, nil)
 	first := r.must(t, ask.Request{Prompt: "hello"})
 	running, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	r.Asker.opts.Upstream = breaks("text", func(context.Context) error { close(running); <-end; return errors.New("end") })
+	r.Asker.opts.Upstream = breaks("text", func(ctx context.Context) error {
+		close(running)
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return errors.New("end")
+	})
 	go func() {
 		defer close(done)
 		_, _ = r.Ask(t.Context(), ask.Request{Prompt: "x", Conversation: first.Conversation}, nil)
