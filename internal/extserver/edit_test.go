@@ -257,7 +257,7 @@ func TestEditsStayInsideWhileDirectoriesBecomeLinks(t *testing.T) {
 	swapping.Go(func() { swap(r.workspace, os.Symlink, os.Rename) })
 	written, edits := 0, 400
 	if testing.Short() {
-		edits = 40
+		edits = 20
 	}
 	for i := 0; i < edits || written == 0 && i < 100*edits; i++ {
 		if r.edit(uri(filepath.Join(dir, "file")), "attack") == 0 {
