@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 )
 
@@ -167,7 +166,6 @@ func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule s
 // What real clients send, first requests as well as those that follow a tool call, is acceptable to the provider after
 // perigee has translated it: to a model of their own family and of another one, with signatures that were not issued here.
 func TestCapturedRequestsBreakNoRule(t *testing.T) {
-	perigeetest.Slow(t)
 	provider, url := daemontest.StartSimulator(t, simulator.Options{})
 	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
 	replayed, refused, mended := 0, 0, 0

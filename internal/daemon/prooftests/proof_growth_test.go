@@ -99,9 +99,8 @@ func growGemini(turns, schema, salt int) string {
 
 // A large request passes the provider's own rules after translation, in every dialect and for a model of either kind.
 func TestLargeRequestsBreakNoRule(t *testing.T) {
-	perigeetest.Slow(t)
 	turns, schema := 1000, 200<<10
-	if daemontest.Raced {
+	if daemontest.Raced || testing.Short() {
 		turns, schema = 100, 20<<10
 	}
 	provider, url := daemontest.StartSimulator(t, simulator.Options{})
@@ -133,7 +132,7 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 // What a request costs grows with its length and no faster: a history of thousands of turns, and tools with ten
 // megabytes of schemas. Memory is counted, because time on a shared machine says little.
 func TestCostGrowsWithLength(t *testing.T) {
-	perigeetest.Slow(t)
+	perigeetest.Slow(t) // small requests cost less than the buffers that are kept from one to the next
 	if daemontest.Raced {
 		t.Skip("the race detector's own memory would be counted")
 	}
