@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"perigee"
 )
@@ -42,35 +43,39 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var store memory
-			r := New(test.script, Options{Store: &store})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			test.consume(ctx, cancel, r.Stream(ctx, request("c")))
-			mustClose(t, r)
-			got := store.calls()["c"]
-			if got.Usage != test.want || (len(got.Notes) == 1 && got.Notes[0] == "estimated usage") != test.note {
-				t.Errorf("recorded %+v with notes %q, want %+v", got.Usage, got.Notes, test.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var store memory
+				r := New(test.script, Options{Store: &store})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				test.consume(ctx, cancel, r.Stream(ctx, request("c")))
+				mustClose(t, r)
+				got := store.calls()["c"]
+				if got.Usage != test.want || (len(got.Notes) == 1 && got.Notes[0] == "estimated usage") != test.note {
+					t.Errorf("recorded %+v with notes %q, want %+v", got.Usage, got.Notes, test.want)
+				}
+			})
 		})
 	}
 }
 
 // The prompt is gone by the time a released request ends.
 func TestReleasedRequestsAreEstimated(t *testing.T) {
-	var store memory
-	req := request("c")
-	r := New(script{start, text, untilCanceled{}}, Options{Store: &store})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	for event := range r.Stream(ctx, req) {
-		if event.Kind == perigee.EventText {
-			req.Release() // as routing does
-			cancel(nil)
+	synctest.Test(t, func(t *testing.T) {
+		var store memory
+		req := request("c")
+		r := New(script{start, text, untilCanceled{}}, Options{Store: &store})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		for event := range r.Stream(ctx, req) {
+			if event.Kind == perigee.EventText {
+				req.Release() // as routing does
+				cancel(nil)
+			}
 		}
-	}
-	mustClose(t, r)
-	if got := store.calls()["c"]; got.Usage != (perigee.Usage{Input: 2, Output: 2}) {
-		t.Errorf("recorded %+v", got.Usage)
-	}
+		mustClose(t, r)
+		if got := store.calls()["c"]; got.Usage != (perigee.Usage{Input: 2, Output: 2}) {
+			t.Errorf("recorded %+v", got.Usage)
+		}
+	})
 }

@@ -94,16 +94,18 @@ func TestOutcome(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var store memory
-			r := New(test.script, Options{Store: &store})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			test.consume(ctx, cancel, r.Stream(ctx, request("c")))
-			mustClose(t, r)
-			got := store.calls()["c"]
-			if got.Outcome != test.outcome || got.Class != test.class || (got.Error == "") != (test.class == "") {
-				t.Errorf("got %s, class %q, error %q; want %s, class %q", got.Outcome, got.Class, got.Error, test.outcome, test.class)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var store memory
+				r := New(test.script, Options{Store: &store})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				test.consume(ctx, cancel, r.Stream(ctx, request("c")))
+				mustClose(t, r)
+				got := store.calls()["c"]
+				if got.Outcome != test.outcome || got.Class != test.class || (got.Error == "") != (test.class == "") {
+					t.Errorf("got %s, class %q, error %q; want %s, class %q", got.Outcome, got.Class, got.Error, test.outcome, test.class)
+				}
+			})
 		})
 	}
 }

@@ -22,6 +22,7 @@ type script []any
 // untilCanceled is the step that waits for ctx and ends with its error.
 type untilCanceled struct{}
 
+// Stream goes through the steps. What waits for the end of ctx runs in a bubble.
 func (s script) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		for _, step := range s {
