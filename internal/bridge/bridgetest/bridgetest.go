@@ -293,7 +293,7 @@ type rawConn struct {
 	closed  chan struct{}
 }
 
-// Read returns nothing after the connection was stopped.
+// Read returns nothing after the connection was stopped. It runs in the goroutine of the server.
 func (c *rawConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.stopped.Load() {
@@ -328,7 +328,7 @@ type request struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// serve answers requests until the connection ends.
+// serve answers requests until the connection ends, in a goroutine of its own.
 func (c *client) serve() {
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	defer func() {
