@@ -205,7 +205,8 @@ func TestCauseThatLocksAccountsDoesNotGetThemAll(t *testing.T) {
 			w := newTeam(t, 6, "", unlimited, func(o *daemon.Options) { o.Now = clock.Now }, troubled(do, ""))
 			for i := range 4 {
 				r := w.failing(fmt.Sprint("conversation ", i), http.StatusForbidden, class)
-				if !strings.Contains(r.body, "no account is used until") || !strings.Contains(r.body, "perigee account enable") || r.header.Get("Retry-After") != "600" {
+				seconds, _ := strconv.Atoi(r.header.Get("Retry-After")) // ten minutes, less what has passed since the second call
+				if !strings.Contains(r.body, "no account is used until") || !strings.Contains(r.body, "perigee account enable") || seconds < 1 || seconds > 600 {
 					t.Errorf("call %d: %s", i, r)
 				}
 			}
