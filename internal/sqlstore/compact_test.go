@@ -83,10 +83,7 @@ func checkWhole(t *testing.T, s *Store) {
 // A file that an older perigee made is rewritten once: while calls are answered only if it is small.
 func TestCompactOldFile(t *testing.T) {
 	perigeetest.Slow(t)
-	options := freshSQLite(t)
-	if err := os.MkdirAll(filepath.Dir(options.Path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	options := Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: atNoon}
 	db, err := sql.Open("sqlite", options.Path+"?_pragma=journal_mode(wal)")
 	if err != nil {
 		t.Fatal(err)
