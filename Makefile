@@ -41,8 +41,9 @@ test: lint
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) test -short $(RACE) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
 
-# Eight packages at a time, because most of them wait for processes and connections. go vet has run in lint.
-QUICK = -vet=off -p 8 -parallel 8 -timeout 10m
+# Eight packages at a time, because most of them wait for processes and connections; with the race detector they mostly compute.
+# go vet has run in lint.
+QUICK = -vet=off -p $(if $(RACE),4,8) -parallel $(if $(RACE),4,8) -timeout 10m
 
 ## full: test, and what needs minutes: slow tests, staticcheck, builds and vet for other systems
 full: test staticcheck slow cross

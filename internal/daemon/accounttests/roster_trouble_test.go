@@ -444,10 +444,11 @@ func TestSessionsOutliveARestart(t *testing.T) {
 func (w *accountRig) trace() (newest perigee.Trace) {
 	w.t.Helper()
 	owner := daemontest.AdminOf(w.t, w.gateway)
-	list := daemontest.Rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
-	if len(list) != 1 {
-		w.t.Fatalf("there are %d calls", len(list))
-	}
+	var list []perigee.Trace
+	await.Until(w.t, "a stored call", func() bool { // a list waits only a second for what is being stored
+		list = daemontest.Rows[perigee.Trace](w.t, owner, "/v1/traces?limit=1")
+		return len(list) == 1
+	})
 	status, body, err := owner.Do(w.t.Context(), http.MethodGet, "/v1/traces/"+list[0].ID, "")
 	if err == nil && status == http.StatusOK {
 		err = json.Unmarshal([]byte(body), &newest)
