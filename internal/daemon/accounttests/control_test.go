@@ -13,6 +13,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/daemon/remote"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
@@ -267,7 +268,8 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 				for _, err := range []error{off, bob, on, again, ada, list} {
 					if err == nil {
 						done.Add(1)
-					} else if !strings.Contains(err.Error(), perigee.ErrAccountChanged.Error()) { // other writers were faster, time and again
+					} else if !strings.Contains(err.Error(), perigee.ErrAccountChanged.Error()) && // other writers were faster, time and again
+						!errors.Is(err, remote.ErrNoAnswer) { // the client waits for ten seconds, which is little on a busy machine
 						t.Error(err)
 					}
 				}

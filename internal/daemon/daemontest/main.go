@@ -13,15 +13,15 @@ import (
 	"perigee/internal/vault"
 )
 
-// parallel is how many tests run at once unless go test is told how many. They wait for files and connections more than
-// they compute.
+// parallel is how many tests run at once unless go test is told how many, or the race detector is on. They wait for files and
+// connections more than they compute, but not with the race detector.
 const parallel = 8
 
 // Main runs the tests of a package, without the owner's keyring, and fails if they leave goroutines behind. A program that
 // StartChild has started is the daemon instead.
 func Main(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !Raced {
 		_ = flag.Set(f.Name, strconv.Itoa(parallel))
 	}
 	_ = os.Setenv(vault.Variable, "off")
