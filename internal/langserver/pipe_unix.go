@@ -22,7 +22,8 @@ const maxSocketPath = 103
 
 // A parentPipe is a socket that a language server connects to, and whose end is its own end: the kernel closes it with perigee.
 type parentPipe struct {
-	listener net.Listener
+	listener *net.UnixListener
+	name     string      // of the socket
 	user     *runas.User // the only one that may connect, beside root; nil: the user of perigee
 
 	mu     sync.Mutex
@@ -39,16 +40,24 @@ func listenParentPipe(user *runas.User) (*parentPipe, error) {
 	removeDead(dir)
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	listener, err := net.Listen("unix", filepath.Join(dir, "server_"+hex.EncodeToString(random[:])))
+	id := hex.EncodeToString(random[:])
+	fresh, name := filepath.Join(dir, "new_"+id), filepath.Join(dir, "server_"+id)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
 	if user != nil { // accept checks the user of each connection
-		if err := os.Chmod(listener.Addr().String(), 0o666); err != nil {
-			return nil, errors.Join(err, listener.Close())
-		}
+		err = os.Chmod(fresh, 0o666)
 	}
-	p := &parentPipe{listener: listener, user: user}
+	// A socket exists before it listens. Under its name it would look dead to another perigee for that moment, and be removed.
+	if err == nil {
+		err = os.Rename(fresh, name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	listener.SetUnlinkOnClose(false) // it would remove the old name
+	p := &parentPipe{listener: listener, name: name, user: user}
 	p.served.Go(p.accept)
 	return p, nil
 }
@@ -84,7 +93,7 @@ func (p *parentPipe) path() string {
 	if p == nil {
 		return ""
 	}
-	return p.listener.Addr().String()
+	return p.name
 }
 
 // close ends the connections and removes the socket. It may be called more than once, and of a nil pipe.
@@ -93,6 +102,7 @@ func (p *parentPipe) close() {
 		return
 	}
 	_ = p.listener.Close()
+	_ = os.Remove(p.name)
 	p.mu.Lock()
 	p.closed = true
 	for _, conn := range p.open {
