@@ -164,7 +164,7 @@ done
 		t.Errorf("the keystore has %d bytes, %v", len(text), err)
 	}
 	r.install(s)
-	r.run("sh", "-c", strings.ReplaceAll(s.RemoveLine(r.ca), "sudo ", "")) // by hand
+	r.run("sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; "+strings.ReplaceAll(s.RemoveLine(r.ca), "sudo ", "")) // by hand, as root
 	r.want(s, r.ca, Absent)
 	r.install(s)
 	if err := os.Remove(hook); err != nil {

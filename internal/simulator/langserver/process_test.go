@@ -223,8 +223,15 @@ func TestPersistentModeAnnouncesItsPorts(t *testing.T) {
 func TestSignalsAndExitEndTheProcess(t *testing.T) {
 	t.Parallel()
 	r := startProcess(t, start{stdin: metadata(t), args: []string{"--csrf_token", testCSRF}})
-	if status, body := r.post("Exit", "{}"); status != 200 {
-		t.Fatalf("%d %s", status, body)
+	request, err := http.NewRequest("POST", r.plain()+"/exa.language_server_pb.LanguageServerService/Exit", strings.NewReader("{}"))
+	check(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(csrfHeader, testCSRF)
+	if response, err := http.DefaultClient.Do(request); err == nil { // on a busy machine the process can end before its answer is sent
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			t.Fatal(response.Status)
+		}
 	}
 	if code := r.ends(); code != 0 {
 		t.Errorf("Exit: exit code %d", code)
@@ -237,7 +244,7 @@ func TestSignalsAndExitEndTheProcess(t *testing.T) {
 	}
 	r = startProcess(t, start{stdin: metadata(t), args: []string{"--csrf_token", testCSRF}})
 	url := r.plain() + "/exa.language_server_pb.LanguageServerService/SimulateSegFault"
-	request, err := http.NewRequest("POST", url, strings.NewReader("{}"))
+	request, err = http.NewRequest("POST", url, strings.NewReader("{}"))
 	check(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(csrfHeader, testCSRF)

@@ -1,0 +1,13 @@
+package account
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestMain makes the tests independent of the time zone: messages have local times.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
