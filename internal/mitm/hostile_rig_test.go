@@ -60,6 +60,10 @@ type hostileOptions struct {
 	pipes   *mitm.Pipes
 }
 
+// linger runs in a bubble, after everything is closed: a server of net/http keeps a connection for half a second if it has not
+// read the whole request, and a bubble must not end before its goroutines.
+func linger() { time.Sleep(time.Second) }
+
 // overPipes has all connections of a rig be pipes, so that it lives in the time of a synctest bubble.
 func overPipes(o *hostileOptions) { o.pipes = mitm.NewPipes() }
 
@@ -87,6 +91,7 @@ func newHostileRig(t *testing.T, changes ...func(*hostileOptions)) *hostileRig {
 		change(&options)
 	}
 	if r.pipes = options.pipes; r.pipes != nil {
+		t.Cleanup(linger)
 		options.forward.Transport = r.pipes.Through(options.forward.Transport)
 		if options.Dial == nil {
 			options.Dial = r.pipes.Dial

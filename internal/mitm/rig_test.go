@@ -118,6 +118,7 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 // newPipeRig starts a proxy whose connections are pipes, so that it lives in the time of a synctest bubble.
 func newPipeRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
+	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http keeps connections with unread requests for half a second
 	return newRigOver(t, NewPipes(), change)
 }
 
