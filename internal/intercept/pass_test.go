@@ -3,6 +3,7 @@ package intercept
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -18,7 +19,8 @@ import (
 // expectNothing returns a call that waits, and that must still do so at the end of the test.
 func (r *rig) expectNothing() *Expected {
 	r.Helper()
-	e := r.calls.Expect(r.Context(), cascade, Call{Model: "m", Request: []byte(`{}`)})
+	ctx := context.WithoutCancel(r.Context()) // which ends before the cleanup
+	e := r.calls.Expect(ctx, cascade, Call{Model: "m", Request: []byte(`{}`)})
 	r.Cleanup(func() {
 		select {
 		case <-e.Taken():
