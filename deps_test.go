@@ -767,6 +767,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/config",
 		"perigee/internal/daemon",
+		"perigee/internal/perigeetest",
 		"perigee/internal/perigeetest/await",
 		"perigee/internal/simulator",
 		"perigee/internal/simulator/rules",

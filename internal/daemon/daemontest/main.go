@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perigee/internal/perigeetest"
 	"perigee/internal/vault"
 )
 
@@ -21,7 +22,7 @@ const parallel = 8
 // StartChild has started is the daemon instead.
 func Main(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !Raced {
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !perigeetest.Raced {
 		_ = flag.Set(f.Name, strconv.Itoa(parallel))
 	}
 	_ = os.Setenv(vault.Variable, "off")

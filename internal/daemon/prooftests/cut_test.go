@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestAnswerCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	step := 1
-	if daemontest.Raced {
+	if perigeetest.Raced {
 		step = 7
 	}
 	if testing.Short() {

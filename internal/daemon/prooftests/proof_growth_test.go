@@ -100,7 +100,7 @@ func growGemini(turns, schema, salt int) string {
 // A large request passes the provider's own rules after translation, in every dialect and for a model of either kind.
 func TestLargeRequestsBreakNoRule(t *testing.T) {
 	turns, schema := 1000, 200<<10
-	if daemontest.Raced || testing.Short() {
+	if perigeetest.Raced || testing.Short() {
 		turns, schema = 100, 20<<10
 	}
 	provider, url := daemontest.StartSimulator(t, simulator.Options{})
@@ -133,7 +133,7 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 // megabytes of schemas. Memory is counted, because time on a shared machine says little.
 func TestCostGrowsWithLength(t *testing.T) {
 	perigeetest.Slow(t) // small requests cost less than the buffers that are kept from one to the next
-	if daemontest.Raced {
+	if perigeetest.Raced {
 		t.Skip("the race detector's own memory would be counted")
 	}
 	var received atomic.Int64 // of the last request

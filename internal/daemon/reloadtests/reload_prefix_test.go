@@ -84,7 +84,7 @@ models:
 	var clock skippingClock
 	g := daemontest.StartIn(t, src, func(o *daemon.Options) { o.Poll, o.Now = time.Millisecond, clock.now })
 	served, tried, step := 0, 0, 1
-	if daemontest.Raced {
+	if perigeetest.Raced {
 		step = 7
 	}
 	for end := len(whole) - 1; end >= 0; end -= step {
