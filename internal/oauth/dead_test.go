@@ -1,10 +1,9 @@
 package oauth
 
 import (
-	"crypto/tls"
 	"net/http"
-	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	"perigee"
 	"perigee/internal/perigeetest"
@@ -14,38 +13,45 @@ import (
 
 // Tokens are refreshed although the connection to the sign-in server died.
 func TestDeadConnectionIsReplaced(t *testing.T) {
-	perigeetest.Slow(t)
+	synctest.Test(t, testDeadConnection)
+}
+
+// testDeadConnection runs in a bubble.
+func testDeadConnection(t *testing.T) {
 	provider, err := simulator.New(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Close() })
-	server := httptest.NewUnstartedServer(provider)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	relay := perigeetest.NewRelay(t, server.Listener.Addr().String())
+	var http2 http.Protocols
+	http2.SetUnencryptedHTTP2(true)
+	pipes := perigeetest.NewPipes()
+	server := &http.Server{Handler: provider, Protocols: &http2}
+	go func() { _ = server.Serve(pipes) }()
+	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
+	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &http2 })
 	t.Cleanup(transport.CloseIdleConnections)
+	const origin = "http://accounts.example"
 	client := NewClient(Options{
-		TokenURL: "https://" + relay.Address + "/token", UserinfoURL: "https://" + relay.Address + "/oauth2/v2/userinfo",
+		TokenURL: origin + "/token", UserinfoURL: origin + "/oauth2/v2/userinfo",
 		ClientID: "client", ClientSecret: perigee.NewSecret("client-secret-of-the-test"), Transport: transport,
 	})
 	for i := range 10 {
+		synctest.Wait() // the transport keeps a connection just after the call that made it
 		if i == 1 {
-			relay.Stall()
+			pipes.Stall()
 		}
 		grant, err := client.Refresh(t.Context(), perigee.NewSecret("sim-refresh-ada"))
 		if err != nil {
 			t.Fatalf("refresh %d: %v", i, err)
 		}
+		synctest.Wait()
 		if email, err := client.Email(t.Context(), grant.Access); email != "ada@example.com" || err != nil {
 			t.Fatalf("call %d: %q, %v", i, email, err)
 		}
 	}
-	if n := relay.Accepted(); n != 2 {
+	if n := pipes.Dialed(); n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Pipes is a network inside the process: a net.Listener whose connections are net.Pipes. Inside a synctest bubble
@@ -12,6 +13,9 @@ type Pipes struct {
 	incoming chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
+
+	mu     sync.Mutex
+	dialed []*pipe
 }
 
 // NewPipes returns a listener without connections.
@@ -32,12 +36,53 @@ func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case p.incoming <- theirs:
-		return ours, nil
+		c := &pipe{Conn: ours}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dialed = append(p.dialed, c)
+		return c, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// Dialed returns how many connections there have been.
+func (p *Pipes) Dialed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.dialed)
+}
+
+// Stall makes no byte pass any more on the connections that were dialed. Both ends stay open.
+func (p *Pipes) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.dialed {
+		c.stalled.Store(true)
+	}
+}
+
+// A pipe is the end of a connection that dialed.
+type pipe struct {
+	net.Conn
+	stalled atomic.Bool
+}
+
+func (c *pipe) Read(p []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(p); err != nil || !c.stalled.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *pipe) Write(p []byte) (int, error) {
+	if c.stalled.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // Close ends Accept. Open connections stay open.

@@ -66,16 +66,6 @@ func (r *Relay) Accepted() int {
 	return r.accepted
 }
 
-// Stall makes the open connections pass no byte any more. Their ends stay open, and the kernel goes on acknowledging what clients send,
-// as a proxy does that hangs.
-func (r *Relay) Stall() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.open {
-		c.stall()
-	}
-}
-
 // Drop makes the kernel ignore every packet of the open connections, as after a change of network. It says whether this system can.
 func (r *Relay) Drop() bool {
 	r.mu.Lock()
@@ -84,16 +74,12 @@ func (r *Relay) Drop() bool {
 		if !dropPackets(r.t, c.client) {
 			return false
 		}
-		c.stall()
+		if !c.dead {
+			close(c.stalled)
+		}
+		c.dead = true
 	}
 	return true
-}
-
-func (c *relayed) stall() {
-	if !c.dead {
-		close(c.stalled)
-	}
-	c.dead = true
 }
 
 // pass copies in both directions until one side ends.

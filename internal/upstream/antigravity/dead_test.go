@@ -1,12 +1,11 @@
 package antigravity
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee"
@@ -18,28 +17,33 @@ import (
 
 // All calls are answered although the connection to the gateway died, and the one that waited on it has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
-	perigeetest.Slow(t)
+	synctest.Test(t, testDeadConnection)
+}
+
+// testDeadConnection runs in a bubble.
+func testDeadConnection(t *testing.T) {
 	provider, err := simulator.New(simulator.Options{Seed: t.Name(), Switches: rules.StrictSwitches()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Close() })
-	server := httptest.NewUnstartedServer(provider)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	relay := perigeetest.NewRelay(t, server.Listener.Addr().String())
+	var http2 http.Protocols
+	http2.SetUnencryptedHTTP2(true)
+	pipes := perigeetest.NewPipes()
+	server := &http.Server{Handler: provider, Protocols: &http2}
+	go func() { _ = server.Serve(pipes) }()
+	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
+	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &http2 })
 	u := New(Options{
-		Name: "gravity", Endpoints: []string{"https://" + relay.Address}, Accounts: &lender{token: access(t, provider.Transport())},
+		Name: "gravity", Endpoints: []string{"http://gateway.example"}, Accounts: &lender{token: access(t, provider.Transport())},
 		UserAgent: UserAgent("", "test"), Transport: transport, FirstByte: time.Minute,
 	})
 	t.Cleanup(func() { _ = u.Close() })
 	for i := range 21 {
+		synctest.Wait() // the transport keeps a connection just after the call that made it
 		if i == 1 {
-			relay.Stall()
+			pipes.Stall()
 		}
 		req := prompt(t, "gemini-3-flash", user("[[text: hello]]"))
 		req.Log = &perigee.CallLog{}
@@ -54,7 +58,7 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 			t.Errorf("call %d: steps %q", i, said)
 		}
 	}
-	if n := relay.Accepted(); n != 2 {
+	if n := pipes.Dialed(); n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }

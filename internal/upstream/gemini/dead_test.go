@@ -1,11 +1,8 @@
 package gemini
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,52 +12,13 @@ import (
 	"perigee/internal/upstream/wire"
 )
 
-// A network has the connections of an upstream to its provider, which are pipes in a bubble.
-type network struct {
-	pipes *perigeetest.Pipes
-	open  []*stalling
-}
-
-func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := n.pipes.Dial(ctx, network, address)
-	n.open = append(n.open, &stalling{Conn: c})
-	return n.open[len(n.open)-1], err
-}
-
-// stall has no byte pass any more on the connections that are open. Their ends stay open.
-func (n *network) stall() {
-	for _, c := range n.open {
-		c.stalled.Store(true)
-	}
-}
-
-type stalling struct {
-	net.Conn
-	stalled atomic.Bool
-}
-
-func (c *stalling) Read(p []byte) (int, error) {
-	for {
-		if n, err := c.Conn.Read(p); err != nil || !c.stalled.Load() {
-			return n, err
-		}
-	}
-}
-
-func (c *stalling) Write(p []byte) (int, error) {
-	if c.stalled.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
 // deadRig is an upstream, in a bubble, whose connections can die.
-func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *network) {
+func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *perigeetest.Pipes) {
 	t.Helper()
 	var protocols http.Protocols
 	protocols.SetHTTP1(!http2)
 	protocols.SetUnencryptedHTTP2(http2)
-	n := &network{pipes: perigeetest.NewPipes()}
+	pipes := perigeetest.NewPipes()
 	server := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("alt") == "sse" {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -70,13 +28,13 @@ func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *net
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, finished)
 	})}
-	go func() { _ = server.Serve(n.pipes) }()
+	go func() { _ = server.Serve(pipes) }()
 	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = n.dial, &protocols })
+	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &protocols })
 	u := New(Options{Name: "s", URL: "http://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport, FirstByte: firstByte})
 	t.Cleanup(func() { _ = u.Close() })
-	return u, n
+	return u, pipes
 }
 
 // All calls are answered although the connection to the provider died, and the one that waited on it has that on record.
@@ -86,12 +44,14 @@ func TestDeadConnectionIsReplaced(t *testing.T) {
 
 // testDeadConnection runs in a bubble.
 func testDeadConnection(t *testing.T) {
-	u, network := deadRig(t, true, time.Minute)
+	u, pipes := deadRig(t, true, time.Minute)
 	if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
 		t.Fatal(text, err)
 	}
-	network.stall()
+	synctest.Wait()
+	pipes.Stall()
 	for i := range 20 {
+		synctest.Wait() // the transport keeps a connection just after the call that made it
 		req := request(t, i%2 == 0)
 		req.Log = &perigee.CallLog{}
 		if text, err := ask(t.Context(), u, req); text != "ok" || err != nil {
@@ -109,7 +69,7 @@ func testDeadConnection(t *testing.T) {
 			t.Errorf("call %d: steps %q, want %q", i, said, want)
 		}
 	}
-	if n := len(network.open); n != 2 {
+	if n := pipes.Dialed(); n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -123,13 +83,15 @@ func TestFirstByteTimeoutLeavesTheConnection(t *testing.T) {
 
 // testFirstByteTimeout runs in a bubble.
 func testFirstByteTimeout(t *testing.T, http2 bool) {
-	u, network := deadRig(t, http2, 2*time.Second) // HTTP/2 would know after six
+	u, pipes := deadRig(t, http2, 2*time.Second) // HTTP/2 would know after six
 	if text, err := ask(t.Context(), u, request(t, true)); text != "ok" || err != nil {
 		t.Fatal(text, err)
 	}
-	network.stall()
+	synctest.Wait()
+	pipes.Stall()
 	failed := 0
 	for i := range 20 {
+		synctest.Wait() // the transport keeps a connection just after the call that made it
 		text, err := ask(t.Context(), u, request(t, true))
 		if e := perigee.AsError(err); e != nil && e.Status == http.StatusGatewayTimeout {
 			failed++
