@@ -164,14 +164,13 @@ h2spec:
 
 ## generate: write gen/ from the files in proto/
 generate:
-	$(GO) tool -modfile=tools/go.mod buf lint
-	$(GO) tool -modfile=tools/go.mod buf generate
+	cd tools && $(GO) run ./generate -module "$$($(GO) -C .. list -m)/gen" ../proto ../gen
 
-# generated compares gen/ with what make generate writes, in a copy of the last commit.
+# generated compares gen/ with what make generate writes.
 generated:
-	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && git archive HEAD | tar -x -C "$$copy" && \
-	$(MAKE) --no-print-directory -C "$$copy" generate && \
-	{ diff -r gen "$$copy/gen" || { echo "gen/ differs from proto/: run make generate"; exit 1; }; }
+	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
+	(cd tools && $(GO) run ./generate -module "$$($(GO) -C .. list -m)/gen" ../proto "$$made") && \
+	{ diff -r gen "$$made" || { echo "gen/ differs from proto/: run make generate"; exit 1; }; }
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
@@ -183,8 +182,7 @@ module:
 	@old=$$($(GO) list -m) && $(GO) mod edit -module "$(MODULE)" && \
 	find . -name '*.go' -not -path './e2e/*/*' -exec env OLD="$$old" NEW="$(MODULE)" perl -pi -e \
 		's{^(\s*(?:import )?(?:[\w.]+ )?")\Q$$ENV{OLD}\E(/[^"]*)?("\s*)$$}{$$1$$ENV{NEW}$$2$$3}; s{"\Q$$ENV{OLD}\E(/[^"]*)?"}{"$$ENV{NEW}$$1"}g if $$ARGV =~ m{/deps_test\.go$$}' {} +
-	@OLD="$$(sed -n 's|.*module=\(.*\)/gen\].*|\1|p' buf.gen.yaml | head -n 1)" && test -n "$$OLD" && \
-	sed -i "s|module=$$OLD/gen|module=$(MODULE)/gen|" buf.gen.yaml && \
+	@OLD="$$(sed -n 's|.*go_package = "\(.*\)/gen/.*|\1|p' proto/gemini_coder/gemini_coder.proto)" && test -n "$$OLD" && \
 	find proto -name '*.proto' -exec sed -i "s|go_package = \"$$OLD/gen|go_package = \"$(MODULE)/gen|" {} +
 	@echo "the module is now $$($(GO) list -m)"
 
