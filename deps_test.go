@@ -1,13 +1,18 @@
 package perigee_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"perigee/internal/perigeetest/await"
 )
 
 // A rule is a package, the reason for its limits, and what it may import of this and other modules. The standard library is
@@ -1114,19 +1119,27 @@ type listed struct {
 
 func listPackages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...").Output()
+	all, err := goList()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	var all []listed
-	decoder := json.NewDecoder(strings.NewReader(string(out)))
-	for {
+	return all
+}
+
+var goList = sync.OnceValues(func() (all []listed, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		return nil, err
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
-}
+})

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -34,6 +35,9 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 func TestTranscriptsNameTheirSubject(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && foreignDir(entry) {
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".txtar" {
 			return err
 		}
@@ -60,24 +64,42 @@ func TestTranscriptsNameTheirSubject(t *testing.T) {
 	}
 }
 
+// foreignDir says whether a directory has files of other projects: what npm installs, and what e2e and git keep.
+func foreignDir(entry fs.DirEntry) bool {
+	return entry.IsDir() && (entry.Name() == "node_modules" || len(entry.Name()) > 1 && entry.Name()[0] == '.')
+}
+
 // parseGo calls visit with each Go file of the repository.
 func parseGo(t *testing.T, visit func(path string, files *token.FileSet, file *ast.File)) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && path == "gen" {
-			return fs.SkipDir // generated
+	all, err := goFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		visit(f.path, f.files, f.file)
+	}
+}
+
+// A goFile is a Go file of the repository that is not generated.
+type goFile struct {
+	path  string
+	files *token.FileSet
+	file  *ast.File
+}
+
+var goFiles = sync.OnceValues(func() (all []goFile, err error) {
+	files := token.NewFileSet()
+	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && (path == "gen" || foreignDir(entry)) {
+			return fs.SkipDir
 		}
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
-		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err == nil {
-			visit(path, files, file)
-		}
+		all = append(all, goFile{path, files, file})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	return all, err
+})
