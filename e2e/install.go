@@ -189,12 +189,16 @@ func installDebian(ctx context.Context, name string) error {
 	return nil
 }
 
+// unoptimized is the flag with which the Go SDKs compile in two thirds of the time. They are most of what a run with an empty build
+// cache compiles.
+const unoptimized = "-gcflags=all=-N -l"
+
 // buildGo builds a client in Go, which is a module of its own so that perigee's stays small.
 func buildGo(ctx context.Context, name string) error {
 	if err := os.MkdirAll(cached(name), 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", cached(name, name), ".")
+	cmd := exec.CommandContext(ctx, "go", "build", unoptimized, "-gcflags=std=", "-o", cached(name, name), ".")
 	cmd.Dir = filepath.Join("e2e", name)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, firstLines(string(output), 4))

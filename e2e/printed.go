@@ -222,7 +222,7 @@ func buildPrinted(ctx context.Context) error {
 		if err := os.WriteFile(file, []byte(r.script), 0o644); err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", cached(goInstall, d.binary()), file)
+		cmd := exec.CommandContext(ctx, "go", "build", unoptimized, "-gcflags=std=", "-o", cached(goInstall, d.binary()), file)
 		cmd.Dir = filepath.Join("e2e", "gosdk")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build of %s in %s: %w: %s", d.name, d.document, err, firstLines(string(output), 4))

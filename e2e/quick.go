@@ -15,6 +15,9 @@ func everyChange(c client) []string {
 	if slices.Contains([]string{"change of network", "go install", "mcp asks", "mcp daemon"}, c.name) {
 		return nil // minutes, in which compiling or waiting is most
 	}
+	if kind == "stream" && !slices.Contains([]string{sdkInstall, frameworkInstall, goInstall}, c.install) {
+		return nil // an agent asks again after pauses, and a second version of a library is a second one to compile
+	}
 	for _, scenario := range []string{toolLoop, question} {
 		if slices.Contains(c.scenarios, scenario) {
 			return []string{scenario}
