@@ -32,7 +32,7 @@ const (
 )
 
 const (
-	drain       = 500 * time.Millisecond // for what is still in the pipes after its end
+	drain       = 5 * time.Second // for what is still in the pipe after its end
 	outputLimit = 1 << 20
 	bogusFlag   = "--perigee_probe_unknown_flag"
 )
@@ -169,19 +169,36 @@ func run(ctx context.Context, command []string, env map[string]string) (output, 
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	var out limitedBuffer
+	// Wait is to return at the end of the program, before what the program has left in the pipe is read: its children, which may keep
+	// the pipe open, are killed then.
+	read, write, err := os.Pipe()
+	if err != nil {
+		return output{}, err
+	}
+	defer func() { _ = read.Close() }()
 	cmd := exec.CommandContext(limited, command[0], command[1:]...)
 	cmd.Dir = home
 	cmd.Env = environment(home, env)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = drain
+	cmd.Stdout, cmd.Stderr = write, write
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd.Process) }
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	_ = write.Close()
+	if err != nil {
 		return output{}, err
 	}
+	var out limitedBuffer
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(&out, read)
+	}()
 	err = cmd.Wait()
 	_ = killGroup(cmd.Process)
+	select {
+	case <-copied:
+	case <-time.After(drain): // a child has left the group
+	}
 	return output{text: out.bytes(), timedOut: limited.Err() != nil}, err
 }
 
