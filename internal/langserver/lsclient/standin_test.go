@@ -150,7 +150,8 @@ func TestAConversationWithTheStandIn(t *testing.T) {
 	if _, err := c.Start(t.Context(), StartOptions{}); err != nil {
 		t.Error(err)
 	}
-	if err := c.Exit(t.Context()); err != nil {
+	// The process may end before its answer has been sent.
+	if err := c.Exit(t.Context()); err != nil && perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Error(err)
 	}
 }

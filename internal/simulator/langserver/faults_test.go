@@ -174,7 +174,7 @@ func TestChildOutlivesTheProcess(t *testing.T) {
 	child, err := os.FindProcess(pid)
 	check(t, err)
 	defer child.Kill()
-	r.post("Exit", "{}")
+	r.exit()
 	if code := r.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -163,6 +163,21 @@ func (r *processRig) post(method, body string) (status int, answer string) {
 	return post(r.t, r.plain()+"/exa.language_server_pb.LanguageServerService/"+method, "application/json", testCSRF, body)
 }
 
+// exit calls Exit. The process may end before its answer has been sent.
+func (r *processRig) exit() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), testDeadline)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.plain()+"/exa.language_server_pb.LanguageServerService/Exit", strings.NewReader("{}"))
+	check(r.t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(csrfHeader, testCSRF)
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		_ = response.Body.Close()
+	}
+	r.says("exiting: Exit was called")
+}
+
 const testCSRF = "5ca1ab1e-0000-4000-8000-000000000000"
 
 func post(t *testing.T, url, contentType, csrf, body string) (status int, answer string) {

@@ -154,7 +154,7 @@ func (s *service) Exit(context.Context, *connect.Request[languageserverpb.ExitRe
 	if _, ok := s.p.faults.has("ignore-exit"); ok {
 		s.p.log.info("ignoring Exit")
 	} else {
-		time.AfterFunc(10*time.Millisecond, func() { s.p.finish("Exit was called") }) // after the answer
+		time.AfterFunc(10*time.Millisecond, func() { s.p.finish("Exit was called") }) // most often after the answer
 	}
 	return connect.NewResponse(&languageserverpb.ExitResponse{}), nil
 }
