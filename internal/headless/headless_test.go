@@ -279,8 +279,13 @@ func TestTokensAndAccountsChange(t *testing.T) {
 			if status.PID != first.PID {
 				t.Errorf("restarted during a call: %+v", status)
 			}
+			before := len(r.cloud.Calls())
 			end()
 			r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
+			// A language server of profile hub is ready before it knows its models. It gets this after them.
+			await.Until(t, "the models of the other process", func() bool {
+				return slices.ContainsFunc(r.cloud.Calls()[before:], func(c simulator.Call) bool { return strings.HasSuffix(c.Path, ":fetchUserInfo") })
+			})
 			r.asks("ada@example.com")
 			if status := r.Status(); status.Restarts != 1 {
 				t.Errorf("with an unknown project: %+v", status)
