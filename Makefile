@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 
 PREFIX  ?= $(HOME)/.local
 
-.PHONY: help run build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
+.PHONY: help run building build install test full steady lint staticcheck slow race unraced mutate cross bench bench-peers bench-mitm chaos conformance h2spec fuzz vuln e2e e2e-all extension extension-test opencode-plugin opencode-plugin-test generate generated update module clean
 
 ## help: list the targets
 help:
@@ -30,11 +30,16 @@ help:
 		printf '  %-20s %s\n' "$$target" "$$text"; \
 	done
 
-## run: build perigee, serve from its simulator, and print a curl line that works
-run: build
-	@echo "perigee answers here as soon as it listens; in another terminal:"
+## run: build perigee, serve from its simulator at LISTEN (127.0.0.1:8741), and print a curl line that works
+run: building build
+	@mkdir -p bin/run && echo 'data_dir: "$(CURDIR)/bin/run/data"' >bin/run/config.yaml
+	@echo "as soon as perigee listens, in another terminal:"
 	@echo "  curl -s http://$(LISTEN)/v1beta/models/gemini-3-flash:generateContent -d '{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hello\"}]}]}'"
-	@exec ./bin/perigee serve --simulate --listen $(LISTEN)
+	@exec ./bin/perigee serve --simulate --config bin/run/config.yaml --listen $(LISTEN)
+
+# A build says nothing for a minute or two if the build cache is empty.
+building:
+	@echo "building perigee"
 
 ## test: formatting, vet, and every test that needs no minutes; with RACE=-race and a C compiler, under the race detector
 test: lint
