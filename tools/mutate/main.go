@@ -21,11 +21,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -115,6 +116,7 @@ func (o options) mutate(ctx context.Context, p pkg, out io.Writer) error {
 	if verdict, output := t.test(ctx, ""); verdict != survived {
 		return fmt.Errorf("the tests fail without a change:\n%s", output)
 	}
+	fmt.Fprintf(os.Stderr, "%s: %d changes to try\n", p.ImportPath, len(mutants))
 	counts := make(map[verdict]int)
 	for _, m := range mutants {
 		verdict, err := t.try(ctx, m)
