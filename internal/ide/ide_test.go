@@ -336,8 +336,14 @@ func TestAsksLeaveNothing(t *testing.T) {
 		}
 		return len(entries)
 	}
-	// The language server keeps a few connections to the rig. What an ask leaves is there count times more after the second half.
-	if first, second := asks(), asks(); second-first > count/2 {
-		t.Errorf("%d open files after %d asks, %d after %d", first, count, second, 2*count)
+	// The language server keeps connections to the rig, more of them on a busy machine. What an ask leaves is there count times more
+	// after each round.
+	files := []int{asks()}
+	for range 5 {
+		files = append(files, asks())
+		if files[len(files)-1]-files[len(files)-2] <= count/2 {
+			return
+		}
 	}
+	t.Errorf("open files after rounds of %d asks: %d", count, files)
 }
