@@ -24,6 +24,7 @@ const (
 	maxCommand  = 128 << 10   // bytes of a command line
 	outputChunk = 32 << 10    // bytes of one data message; a command that writes faster than they are read waits
 	leftover    = time.Second // for output of processes that outlive the shell
+	pipeSize    = 64 << 10    // bytes that a pipe can hold
 )
 
 // commands are the running commands by terminal.
@@ -166,7 +167,10 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 	defer context.AfterFunc(ctx, kill)()
 	err = stream.Send(&common.TerminalShellCommandStreamChunk{Value: &common.TerminalShellCommandStreamChunk_Header{Header: header}})
 	if err == nil {
-		err = copyOutput(output, stream)
+		err = copyOutput(output, func(data []byte) error {
+			return stream.Send(&common.TerminalShellCommandStreamChunk{
+				Value: &common.TerminalShellCommandStreamChunk_Data{Data: &common.TerminalShellCommandData{RawData: data}}})
+		})
 	}
 	if err != nil {
 		kill()
@@ -186,22 +190,30 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 	return stream.Send(&common.TerminalShellCommandStreamChunk{Value: &common.TerminalShellCommandStreamChunk_Trailer{Trailer: trailer}})
 }
 
-// copyOutput sends output until its end. Only a stream that cannot be written is an error.
-func copyOutput(output *os.File, stream *connect.ServerStream[common.TerminalShellCommandStreamChunk]) error {
+// copyOutput sends output until its end or until its deadline, and then what a pipe can have held at the deadline: a receiver may be
+// slower than the command was. Only output that cannot be sent is an error.
+func copyOutput(output *os.File, send func([]byte) error) error {
 	buffer := make([]byte, outputChunk)
-	for {
+	for late, rest := false, pipeSize; rest > 0; {
+		if late {
+			_ = output.SetReadDeadline(time.Now().Add(leftover))
+		}
 		n, err := output.Read(buffer)
 		if n > 0 {
-			data := &common.TerminalShellCommandData{RawData: buffer[:n]}
-			if err := stream.Send(&common.TerminalShellCommandStreamChunk{
-				Value: &common.TerminalShellCommandStreamChunk_Data{Data: data}}); err != nil {
+			if err := send(buffer[:n]); err != nil {
 				return err
 			}
 		}
-		if err != nil {
+		switch {
+		case late && err == nil:
+			rest -= n
+		case !late && errors.Is(err, os.ErrDeadlineExceeded):
+			late = true
+		case err != nil:
 			return nil
 		}
 	}
+	return nil
 }
 
 // commandDir returns the workspace and the directory of a command in it, which a path or a URI names. Without one it is the
