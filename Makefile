@@ -43,9 +43,11 @@ building:
 
 ## test: formatting, vet, and every test that needs no minutes; with RACE=-race and a C compiler, under the race detector
 test: lint
-	$(if $(RACE),CGO_ENABLED=1 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
+	umask 022; $(if $(RACE),CGO_ENABLED=1 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
 
+# Tests compare the modes of files that programs make, so the umask is the usual one.
+#
 # Eight packages at a time, because most of them wait for processes and connections; with the race detector they mostly compute.
 # go vet has run in lint.
 QUICK = -vet=off -p $(if $(RACE),4,8) -parallel $(if $(RACE),4,8) -timeout 10m
@@ -73,7 +75,7 @@ install: build
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH" ;; esac
 
 lint:
-	@unformatted=$$(find . -name '*.go' -not -path './gen/*' -not -path '*/node_modules/*' -not -path '*/.cache/*' -exec gofmt -l {} +); \
+	@unformatted=$$(find . -name '*.go' -not -path './gen/*' -not -path '*/node_modules/*' -not -path '*/.cache/*' -exec gofmt -l {} +) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 
@@ -125,7 +127,8 @@ chaos:
 ## fuzz: run each fuzz target below FUZZ_IN (.) for FUZZ (30s), two at a time, until one fails
 fuzz:
 	@targets=$$(grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' $(FUZZ_IN) | sed 's|/[^/]*_test.go:func | |' | sort); \
-	echo "$$(echo "$$targets" | wc -l) fuzz targets, $(FUZZ) each"; \
+	for dir in $(FUZZ_IN); do grep -rq --include='*_test.go' '^func Fuzz' "$$dir" || { echo "no fuzz targets in $$dir"; exit 1; }; done; \
+	echo "fuzz targets: $$(echo "$$targets" | wc -l), $(FUZZ) each"; \
 	echo "$$targets" | GO="$(GO)" FUZZ="$(FUZZ)" xargs -P 2 -L 1 ./.ci/fuzz
 
 ## vuln: scan for known vulnerabilities in called code; VULNDB replaces the database vuln.go.dev

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,24 @@ var update = flag.Bool("update", false, "rewrite the expected output in the scri
 func TestMain(m *testing.M) {
 	// Under the race detector a process sleeps for a second before it exits, and the scripts run some 400 of them.
 	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
-	testscript.Main(m, map[string]func(){"perigee": mainInRoot, "tlsproof": tlsproof})
+	testscript.Main(ownEnvironment{m}, map[string]func(){"perigee": mainInRoot, "tlsproof": tlsproof})
+}
+
+// ownEnvironment runs the tests, but not the programs of scripts, without the variables that name the configuration and the data of
+// the developer's own perigee, and in a directory in which names of sockets are short enough.
+type ownEnvironment struct{ *testing.M }
+
+func (m ownEnvironment) Run() int {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "PERIGEE_") && !strings.HasPrefix(name, "PERIGEE_TEST_") || strings.HasPrefix(name, "XDG_") {
+			_ = os.Unsetenv(name)
+		}
+	}
+	if runtime.GOOS != "windows" && len(os.TempDir()) > 40 {
+		_ = os.Setenv("TMPDIR", "/tmp")
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
