@@ -43,7 +43,7 @@ building:
 
 ## test: formatting, vet, and every test that needs no minutes; with RACE=-race and a C compiler, under the race detector
 test: lint
-	umask 022; $(if $(RACE),CGO_ENABLED=1 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
+	umask 022; $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
 
 # Tests compare the modes of files that programs make, so the umask is the usual one.
@@ -54,6 +54,7 @@ QUICK = -vet=off -p $(if $(RACE),4,8) -parallel $(if $(RACE),4,8) -timeout 10m
 
 # The race detector checks everything but SQLite itself, which is C in the form of Go, and with which most of the time would be
 # spent. Packages that instantiate generic code of the standard library cannot be left out: the linker keeps one instance for all.
+# Programs do not sleep for a second at their end, as they do with the race detector otherwise: the tests start thousands of them.
 RACED = -race -gcflags='modernc.org/sqlite/lib=-race=false'
 
 ## full: test, and what needs minutes: slow tests, staticcheck, builds and vet for other systems
@@ -88,7 +89,7 @@ slow:
 
 ## race: run all tests, slow ones too, with the race detector, which needs a C compiler
 race:
-	CGO_ENABLED=1 $(GO) test $(RACED) -vet=off -timeout 30m $(PACKAGES)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test $(RACED) -vet=off -timeout 30m $(PACKAGES)
 
 ## unraced: run the packages with tests that the race detector skips
 unraced:
