@@ -19,8 +19,9 @@ func (s *Server) followRoots(o *mcp.ServerOptions) {
 
 // roots are what a client has answered when it was asked for its roots.
 type roots struct {
-	done chan struct{} // closed when dirs is set
-	dirs []string      // empty: the client has named none, or has not answered
+	done      chan struct{} // closed when the rest is set
+	dirs      []string      // empty: the client has named none, or has not answered
+	cancelled bool          // the call that asked was cancelled before the client could answer
 }
 
 // initialized asks a client on stdio for its roots. Over HTTP they are asked for when a tool needs them, because only the stream
@@ -50,17 +51,20 @@ func (s *session) clientRoots(ctx context.Context, client *mcp.ServerSession) []
 		return nil
 	}
 	s.mu.Lock()
-	r := s.roots
-	if r != nil {
+	for s.roots != nil {
+		asked := s.roots
 		s.mu.Unlock()
 		select {
-		case <-r.done:
-			return r.dirs
+		case <-asked.done:
+			if !asked.cancelled {
+				return asked.dirs
+			}
 		case <-ctx.Done():
 			return nil
 		}
+		s.mu.Lock()
 	}
-	r = &roots{done: make(chan struct{})}
+	r := &roots{done: make(chan struct{})}
 	s.roots = r
 	s.mu.Unlock()
 
@@ -70,8 +74,8 @@ func (s *session) clientRoots(ctx context.Context, client *mcp.ServerSession) []
 	list, err := client.ListRoots(asking, nil)
 	if err != nil {
 		s.mu.Lock()
-		if ctx.Err() != nil && s.roots == r {
-			s.roots = nil // the call was cancelled before the client could answer
+		if r.cancelled = ctx.Err() != nil; r.cancelled && s.roots == r {
+			s.roots = nil
 		}
 		s.mu.Unlock()
 		return nil
