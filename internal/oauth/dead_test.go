@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"net/http"
 	"testing"
 	"testing/synctest"
 
@@ -23,14 +22,9 @@ func testDeadConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Close() })
-	var http2 http.Protocols
-	http2.SetUnencryptedHTTP2(true)
 	pipes := perigeetest.NewPipes()
-	server := &http.Server{Handler: provider, Protocols: &http2}
-	go func() { _ = server.Serve(pipes) }()
-	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &http2 })
+	transport.Configure(pipes.HTTP2(t, provider))
 	t.Cleanup(transport.CloseIdleConnections)
 	const origin = "http://accounts.example"
 	client := NewClient(Options{

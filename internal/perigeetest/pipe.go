@@ -3,8 +3,10 @@ package perigeetest
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
+	"testing"
 )
 
 // Pipes is a network inside the process: a net.Listener whose connections are net.Pipes. Inside a synctest bubble
@@ -46,6 +48,16 @@ func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// HTTP2 serves unencrypted HTTP/2 until the end of the test, and has a transport use it.
+func (p *Pipes) HTTP2(t testing.TB, handler http.Handler) func(*http.Transport) {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: handler, Protocols: &protocols}
+	go func() { _ = server.Serve(p) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return func(t *http.Transport) { t.DialContext, t.Protocols = p.Dial, &protocols }
 }
 
 // Dialed returns how many connections there have been.

@@ -2,7 +2,6 @@ package antigravity
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,14 +26,9 @@ func testDeadConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = provider.Close() })
-	var http2 http.Protocols
-	http2.SetUnencryptedHTTP2(true)
 	pipes := perigeetest.NewPipes()
-	server := &http.Server{Handler: provider, Protocols: &http2}
-	go func() { _ = server.Serve(pipes) }()
-	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
-	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &http2 })
+	transport.Configure(pipes.HTTP2(t, provider))
 	u := New(Options{
 		Name: "gravity", Endpoints: []string{"http://gateway.example"}, Accounts: &lender{token: access(t, provider.Transport())},
 		UserAgent: UserAgent("", "test"), Transport: transport, FirstByte: time.Minute,
