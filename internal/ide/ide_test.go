@@ -60,7 +60,10 @@ func TestAskThroughTheLanguageServer(t *testing.T) {
 func TestAskAWindowWithoutTheExtension(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	first, second := t.TempDir(), t.TempDir()
+	first, second := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), second); err != nil {
+		t.Fatal(err)
+	}
 	r.server(first)
 	if answer := r.must(ask.Done, ask.Request{Prompt: "[[text: hello]]"}); answer.Text != "hello" {
 		t.Errorf("%+v", answer)
@@ -77,6 +80,7 @@ func TestAskAWindowWithoutTheExtension(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r.must(ask.Done, ask.Request{Prompt: "[[text: hello]]", Roots: []string{"file://" + second}})
+	r.must(ask.Done, ask.Request{Prompt: "[[text: hello]]", Workspace: filepath.Join(second, "below")}) // as it was opened: through a link
 }
 
 // A headless language server of perigee is no window.

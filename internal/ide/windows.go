@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/url"
 	"os"
@@ -70,23 +71,36 @@ func (w *window) String() string {
 	return fmt.Sprintf("%s (%s window, process %d)", where, w.name, w.pid)
 }
 
-// depth returns how long the path of the open directory is that equals or contains a directory; 0: there is none. The path of
-// dir has no links.
-func (w *window) depth(dir string) int {
+// opened returns the open directory that equals or contains a directory; empty: there is none. A language server without an
+// extension tells the name of its directory as the user opened it, so the path with links counts as well.
+func (w *window) opened(dir place) string {
 	var open []os.FileInfo
 	for _, folder := range w.folders {
 		if info, err := os.Stat(folder); err == nil {
 			open = append(open, info)
 		}
 	}
-	for ; ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
+	byName := w.folders == nil && w.server != nil
+	for at := range upwards(dir.real) {
+		info, err := os.Stat(at)
 		same := func(o os.FileInfo) bool { return err == nil && os.SameFile(info, o) }
-		if slices.Contains(w.folders, dir) || slices.ContainsFunc(open, same) || w.folders == nil && w.server != nil && w.server.Opens(dir) {
-			return len(dir)
+		if slices.Contains(w.folders, at) || slices.ContainsFunc(open, same) || byName && w.server.Opens(at) {
+			return at
 		}
-		if dir == filepath.Dir(dir) {
-			return 0
+	}
+	for at := range upwards(dir.named) {
+		if byName && w.server.Opens(at) {
+			return unlinked(at)
+		}
+	}
+	return ""
+}
+
+// upwards yields a directory and those above it.
+func upwards(dir string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for yield(dir) && dir != filepath.Dir(dir) {
+			dir = filepath.Dir(dir)
 		}
 	}
 }
@@ -100,7 +114,7 @@ func (w *window) inside(dir string) string {
 	if err != nil {
 		return dir
 	}
-	return path[:w.depth(path)]
+	return w.opened(path)
 }
 
 // windows are those that were open at one moment. They are shared by asks, and nothing in them changes.
@@ -389,11 +403,11 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 }
 
 // deepest returns the windows that have the longest directory open that equals or contains dir.
-func (o *windows) deepest(list []*window, dir string) []*window {
+func (o *windows) deepest(list []*window, dir place) []*window {
 	var fits []*window
 	most := 1
 	for _, w := range list {
-		switch depth := w.depth(dir); {
+		switch depth := len(w.opened(dir)); {
 		case depth > most || depth == most && len(fits) == 0:
 			most, fits = depth, []*window{w}
 		case depth == most:
@@ -418,28 +432,39 @@ func unchosen(class perigee.Class, list []*window, what, hint string) error {
 	return e
 }
 
-// resolve returns the path of a directory, which may be a file URI, without links, as far as it exists.
-func resolve(dir string) (string, error) {
+// A place is a directory that an ask names.
+type place struct {
+	named string // its absolute path as it was named
+	real  string // without links, as far as it exists
+}
+
+// resolve returns the place of a directory, which may be a file URI.
+func resolve(dir string) (place, error) {
 	if strings.HasPrefix(dir, "file://") {
 		u, err := url.Parse(dir)
 		if err != nil || u.Host != "" && u.Host != "localhost" {
-			return "", notAbsolute(dir)
+			return place{}, notAbsolute(dir)
 		}
 		if dir = u.Path; runtime.GOOS == "windows" {
 			dir = filepath.FromSlash(strings.TrimPrefix(dir, "/"))
 		}
 	}
 	if !filepath.IsAbs(dir) {
-		return "", notAbsolute(dir)
+		return place{}, notAbsolute(dir)
 	}
 	dir = filepath.Clean(dir)
+	return place{named: dir, real: unlinked(dir)}, nil
+}
+
+// unlinked returns an absolute path without links, as far as it exists.
+func unlinked(dir string) string {
 	for missing := ""; ; {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, missing), nil
+			return filepath.Join(real, missing)
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return filepath.Join(dir, missing), nil
+			return filepath.Join(dir, missing)
 		}
 		missing = filepath.Join(filepath.Base(dir), missing)
 		dir = parent
