@@ -43,7 +43,7 @@ building:
 
 ## test: formatting, vet, and every test that needs no minutes; with RACE=-race and a C compiler, under the race detector
 test: lint
-	umask 022; $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
+	umask 022; LC_ALL=C $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
 
 # Tests compare the modes of files that programs make, so the umask is the usual one.

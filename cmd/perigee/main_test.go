@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // ownEnvironment runs the tests, but not the programs of scripts, without the variables that name the configuration and the data of
-// the developer's own perigee, and in a directory in which names of sockets are short enough.
+// the developer's own perigee, and in a directory in which names of sockets are short enough, and lines of a terminal hold its path.
 type ownEnvironment struct{ *testing.M }
 
 func (m ownEnvironment) Run() int {
@@ -42,7 +42,7 @@ func (m ownEnvironment) Run() int {
 			_ = os.Unsetenv(name)
 		}
 	}
-	if runtime.GOOS != "windows" && len(os.TempDir()) > 40 {
+	if runtime.GOOS != "windows" && len(os.TempDir()) > 10 {
 		_ = os.Setenv("TMPDIR", "/tmp")
 	}
 	return m.M.Run()

@@ -187,7 +187,7 @@ func (r *editRig) lifeline() (name string, gone func()) {
 func (r *editRig) sleeper(ctx context.Context, lifeline string) *commandStream {
 	r.Helper()
 	stream, _ := r.execute(ctx, &pb.ExecuteCommandRequest{
-		CommandLine: "exec 3>" + lifeline + "; sleep 1000 & echo started; wait", TerminalId: "sleeper"})
+		CommandLine: "exec 3>'" + lifeline + "'; sleep 1000 & echo started; wait", TerminalId: "sleeper"})
 	if !stream.Receive() || string(stream.Msg().GetData().GetRawData()) != "started\n" {
 		r.Fatalf("got %v, %v", stream.Msg(), stream.Err())
 	}
@@ -256,7 +256,7 @@ func TestCloseDoesNotWaitForAStalledReaderOfOutput(t *testing.T) {
 func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 	r := newEditRig(t, extserver.Options{AllowCommand: true})
 	lifeline, gone := r.lifeline()
-	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{CommandLine: "exec 3>" + lifeline + "; sleep 1000 & sleep 1000 & echo left"})
+	stream, _ := r.execute(t.Context(), &pb.ExecuteCommandRequest{CommandLine: "exec 3>'" + lifeline + "'; sleep 1000 & sleep 1000 & echo left"})
 	if output, trailer := r.rest(stream); output != "left\n" || trailer.ExitCode == nil || trailer.GetExitCode() != 0 {
 		t.Errorf("got %q, %v", output, trailer)
 	}
