@@ -65,6 +65,12 @@ func (p *provider) listen(upstream string, idle time.Duration, config *tls.Confi
 	}
 	server := &http.Server{
 		IdleTimeout: idle, TLSConfig: config, ErrorLog: quiet,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if secured, ok := c.(*tls.Conn); ok {
+				c = secured.NetConn()
+			}
+			return context.WithValue(ctx, connection{}, c)
+		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, upstream) }),
 	}
 	p.servers = append(p.servers, server)
@@ -82,6 +88,9 @@ func (p *provider) close() {
 		_ = s.Close()
 	}
 }
+
+// connection is the key of the connection of a request.
+type connection struct{}
 
 // request words, as prompts carry them: ask TAG CHUNKS text|call any|kind
 const askWord = "chaos-ask "
@@ -105,6 +114,14 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 	}
 	a := &attempt{of: of, upstream: upstream, stream: strings.Contains(r.URL.Path, "stream"), began: time.Now()}
 	p.mu.Lock()
+	select {
+	case <-r.Context().Value(connection{}).(*holeConn).closed:
+		// Its connection was closed before the request was noticed. It may have been sent again, and noticed, already: that one
+		// is not the earlier one.
+		p.mu.Unlock()
+		return
+	default:
+	}
 	a.number = len(p.attempts[tag]) + 1
 	p.attempts[tag] = append(p.attempts[tag], a)
 	p.mu.Unlock()
