@@ -46,7 +46,8 @@ test: lint
 	umask 022; LC_ALL=C $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 )$(GO) test -short $(if $(RACE),$(RACED)) $(COUNT) $(QUICK) $(PACKAGES)
 	cd tools/mutate && $(GO) test $(COUNT) .
 
-# Tests compare the modes of files that programs make, so the umask is the usual one.
+# Tests compare the modes of files that programs make, so the umask is the usual one. In the locale C, which is everywhere, bash
+# does not warn.
 #
 # Eight packages at a time, because most of them wait for processes and connections; with the race detector they mostly compute.
 # go vet has run in lint.

@@ -116,8 +116,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 	p.mu.Lock()
 	select {
 	case <-r.Context().Value(connection{}).(*holeConn).closed:
-		// Its connection was closed before the request was noticed. It may have been sent again, and noticed, already: that one
-		// is not the earlier one.
+		// The request can have been sent again and counted already. Counted now, it would look like the later one.
 		p.mu.Unlock()
 		return
 	default:
