@@ -49,9 +49,14 @@ func TestCredentialsAreRefreshedAheadOfTheirEnd(t *testing.T) {
 		t.Errorf("it is renewed %v before its end", ahead)
 	}
 	d.passed += first.Renew.Sub(d.now()) + time.Second
+	gate := make(chan struct{})
+	d.sealer.gate.Store(&gate) // the refresh reads the sign-in
 	if same, err := d.Credential(t.Context(), ada); err != nil || same.Access != first.Access {
 		t.Errorf("got %+v, %v", same, err)
 	}
+	await.Receive(t, d.sealer.asked, "the refresh")
+	d.sealer.gate.Store(nil)
+	close(gate)
 	s.wants(t, ada, Refreshed, Refreshed)
 	second, err := d.Credential(t.Context(), ada)
 	if err != nil || second.Access == first.Access || !second.Expiry.After(first.Expiry) {
