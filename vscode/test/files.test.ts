@@ -188,7 +188,7 @@ test("a directory that is swapped for a link all the time leads nowhere", async 
   fs.symlinkSync(path.join(dir, "outside"), path.join(root, "evil"));
   fs.symlinkSync(path.join(root, "real"), swapped);
   let reads = 0;
-  for (let i = 0; i < 400; i++) {
+  for (let i = 0; i < 400 || reads === 0; i++) {
     const pending = Promise.allSettled([call("fs/read", { path: "swapped/secret" }), call("fs/write", { path: `swapped/w${i % 5}`, content: "x" })]);
     for (const target of ["evil", "real", "evil", "real"]) {
       await new Promise(setImmediate);
@@ -201,7 +201,6 @@ test("a directory that is swapped for a link all the time leads nowhere", async 
       reads++;
     }
   }
-  assert.ok(reads > 0, "no read was successful");
   assert.deepEqual(fs.readdirSync(path.join(dir, "outside")), ["secret"]);
 });
 
