@@ -14,7 +14,7 @@ import { Bridge } from "../src/bridge/bridge.js";
 import { codes } from "../src/bridge/errors.js";
 import { Workspace } from "../src/files/workspace.js";
 import { objectAt, stringAt, type Json } from "../src/json.js";
-import { Client, eventually, temporaryDir } from "./rig.js";
+import { atEnd, Client, eventually, temporaryDir } from "./rig.js";
 import { StandIn, startSupervised } from "./standin.js";
 
 const quick = { settle: 0, command: 60_000 };
@@ -71,7 +71,7 @@ async function rig(t: TestContext, standIn?: StandIn): Promise<Rig> {
   announcement.write = ({ token }) => void written.push(token);
   const bridge = new Bridge({ editor, workspace, agent, announcement, report });
   await bridge.start();
-  t.after(() => bridge.stop());
+  atEnd(t, () => bridge.stop());
   const open = () => Client.connect(t, bridge.port ?? 0, { Authorization: `Bearer ${written[0]}` });
   const connect = async () => {
     const client = await open();

@@ -4,7 +4,7 @@ import * as path from "node:path";
 import { test } from "node:test";
 
 import { Announcement, bridgesDir } from "../src/bridge/announcement.js";
-import { temporaryDir } from "./rig.js";
+import { atEnd, temporaryDir } from "./rig.js";
 
 const content = { port: 4711, token: "t", workspace: ["/w"], ide: { name: "Antigravity", version: "1.2.3" } };
 
@@ -22,7 +22,7 @@ test("the file is the user's own, complete at any time, and removed at the end",
   const dir = path.join(temporaryDir(t), "perigee", "bridges");
   const announcement = new Announcement(dir, 77);
   const before = process.umask(0);
-  t.after(() => process.umask(before));
+  atEnd(t, () => process.umask(before));
   announcement.write(content);
   const file = path.join(dir, "77.json");
   assert.equal(announcement.path, file);

@@ -9,7 +9,7 @@ import { Announcement } from "../src/bridge/announcement.js";
 import { Bridge } from "../src/bridge/bridge.js";
 import { codes } from "../src/bridge/errors.js";
 import { Workspace } from "../src/files/workspace.js";
-import { Client, temporaryDir } from "./rig.js";
+import { atEnd, Client, temporaryDir } from "./rig.js";
 
 interface Rig {
   readonly bridge: Bridge;
@@ -43,7 +43,7 @@ async function rig(t: TestContext): Promise<Rig> {
   };
   const bridge = new Bridge({ editor, workspace, agent, announcement: new Announcement(dir), report });
   await bridge.start();
-  t.after(() => bridge.stop());
+  atEnd(t, () => bridge.stop());
   const announced = () => JSON.parse(fs.readFileSync(path.join(dir, `${process.pid}.json`), "utf8")) as ReturnType<Rig["announced"]>;
   const greeted = async () => {
     const { port, token } = announced();

@@ -11,7 +11,7 @@ import { Announcement } from "../src/bridge/announcement.js";
 import { Bridge } from "../src/bridge/bridge.js";
 import { Params } from "../src/bridge/params.js";
 import { Workspace } from "../src/files/workspace.js";
-import { temporaryDir } from "./rig.js";
+import { atEnd, temporaryDir } from "./rig.js";
 import { perigee } from "./standin.js";
 
 test("perigee lists the window, and says whether it is busy", async (t) => {
@@ -31,7 +31,7 @@ test("perigee lists the window, and says whether it is busy", async (t) => {
   const editor = { ide: { name: "Antigravity", version: "1.2.3" }, folders: () => [root], showFile: async () => undefined };
   const bridge = new Bridge({ editor, workspace, agent, announcement: new Announcement(dir), report });
   await bridge.start();
-  t.after(() => bridge.stop());
+  atEnd(t, () => bridge.stop());
 
   const binary = perigee();
   const list = async () => {

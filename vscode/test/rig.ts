@@ -10,11 +10,30 @@ import { isObject, type Json } from "../src/json.js";
 
 export const patience = 60_000;
 
+const endings = new WeakMap<TestContext, (() => unknown)[]>();
+
+// atEnd has something undone after the test, the last first, and all of it even if a part fails. (Hooks of t.after run in the order
+// of their registration, so a directory would be removed while a program writes into it.)
+export function atEnd(t: TestContext, undo: () => unknown): void {
+  const list = endings.get(t) ?? [];
+  list.push(undo);
+  if (list.length > 1) {
+    return;
+  }
+  endings.set(t, list);
+  t.after(async () => {
+    const failures: unknown[] = [];
+    for (const each of list.reverse()) {
+      await Promise.resolve().then(each).catch((error: unknown) => failures.push(error));
+    }
+    assert.deepEqual(failures, []);
+  });
+}
+
 // temporaryDir returns a directory that is removed after the test, with links resolved.
 export function temporaryDir(t: TestContext): string {
   const dir = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "perigee-vscode-")));
-  // It runs before the hooks that end programs, so one may still write into the directory.
-  t.after(() => fs.rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
+  atEnd(t, () => fs.rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
@@ -60,7 +79,7 @@ export class Client {
   // connect opens a connection, or rejects with the HTTP status.
   static connect(t: TestContext, port: number, headers: Record<string, string>, where = "/"): Promise<Client> {
     const socket = new WebSocket(`ws://127.0.0.1:${port}${where}`, { headers });
-    t.after(() => socket.terminate());
+    atEnd(t, () => socket.terminate());
     return new Promise((resolve, reject) => {
       const client = new Client(socket);
       socket.on("open", () => resolve(client));

@@ -6,7 +6,7 @@ import { test, type TestContext } from "node:test";
 import { codes, RpcError } from "../src/bridge/errors.js";
 import { Server, type ServerLimits } from "../src/bridge/server.js";
 import type { Method } from "../src/bridge/session.js";
-import { Client, eventually } from "./rig.js";
+import { atEnd, Client, eventually } from "./rig.js";
 
 const token = "a-token-of-the-test";
 const bearer = { Authorization: `Bearer ${token}` };
@@ -26,7 +26,7 @@ async function rig(t: TestContext, methods: Record<string, Method> = {}, limits:
   const server = await Server.listen({
     token, methods: all, limits, report: (problem) => problems.push(problem), clientsChanged: (count) => counts.push(count),
   });
-  t.after(() => server.close());
+  atEnd(t, () => server.close());
   const connect = (headers: Record<string, string> = bearer, where = "/") => Client.connect(t, server.port, headers, where);
   const greeted = async () => {
     const client = await connect();

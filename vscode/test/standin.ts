@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { call, type Endpoint } from "../src/agent/call.js";
 import { configuredModels } from "../src/agent/models.js";
 import { stringAt, type Json } from "../src/json.js";
-import { eventually, patience, temporaryDir } from "./rig.js";
+import { atEnd, eventually, patience, temporaryDir } from "./rig.js";
 
 // perigee returns the program: $PERIGEE_TEST_BINARY, or the one that is built together with the tests.
 export function perigee(): string {
@@ -58,10 +58,7 @@ export class StandIn {
   }
 
   async kill(): Promise<void> {
-    if (this.process?.exitCode === null && this.process.signalCode === null) {
-      this.process.kill("SIGKILL");
-      await once(this.process, "exit");
-    }
+    await (this.process && end(this.process, "SIGKILL"));
   }
 
   async restart(): Promise<void> {
@@ -70,7 +67,7 @@ export class StandIn {
     const env = { HOME: this.home, PATH: process.env["PATH"] ?? "", PERIGEE_STANDIN: `generation=hub${this.fault === "" ? "" : ` fault=${this.fault}`}` };
     const child = spawn(perigee(), args, { env, stdio: ["ignore", "ignore", "pipe"] });
     this.process = child;
-    this.t.after(() => this.kill());
+    atEnd(this.t, () => this.kill());
     const [http, https] = await ports(child);
     this.endpoint = { http, https, csrf: this.csrf };
     await eventually("models", async () => configuredModels(await this.call("GetUserStatus", {}).catch(() => ({}))).length > 0);
@@ -102,10 +99,7 @@ export async function startSupervised(t: TestContext, generation: string): Promi
   fs.writeFileSync(accounts, JSON.stringify([{ email: "ada@example.com", refresh_token: "sim-refresh-ada" }]));
   await promisify(execFile)(perigee(), ["account", "import", accounts, "--config", config], { env });
   const child = spawn(perigee(), ["langserver", "run", "--config", config], { env, stdio: ["ignore", "pipe", "pipe"] });
-  t.after(async () => {
-    child.kill("SIGTERM");
-    await (child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined);
-  });
+  atEnd(t, () => end(child, "SIGTERM"));
   let text = "";
   child.stdout.on("data", (data: Buffer) => (text += data.toString()));
   child.stderr.on("data", (data: Buffer) => (text += data.toString()));
@@ -118,13 +112,21 @@ export async function startSupervised(t: TestContext, generation: string): Promi
 
 async function startSimulator(t: TestContext): Promise<string> {
   const child = spawn(perigee(), ["simulate", "--listen", "127.0.0.1:0"], { env: { HOME: temporaryDir(t), PATH: process.env["PATH"] ?? "" }, stdio: ["ignore", "pipe", "pipe"] });
-  t.after(() => child.kill("SIGKILL"));
+  atEnd(t, () => end(child, "SIGKILL"));
   let text = "";
   child.stdout.on("data", (data: Buffer) => (text += data.toString()));
   child.stderr.on("data", (data: Buffer) => (text += data.toString()));
   const address = () => /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
   await eventually("the simulator", () => address() !== undefined);
   return address() ?? "";
+}
+
+// end signals a process and waits until it has ended.
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    child.kill(signal);
+    await once(child, "exit");
+  }
 }
 
 async function ports(child: ChildProcess): Promise<[number, number]> {

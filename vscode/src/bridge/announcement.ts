@@ -70,10 +70,13 @@ export class Announcement {
 
   // remove removes the file, if it is still the one that was written.
   remove(): void {
-    const written = this.written;
+    const { written } = this;
+    if (written === undefined) {
+      return;
+    }
     this.written = undefined;
     const now = fs.lstatSync(this.path, { throwIfNoEntry: false });
-    if (written !== undefined && now?.ino === written.ino && now.dev === written.dev) {
+    if (now?.ino === written.ino && now.dev === written.dev) {
       fs.rmSync(this.path, { force: true });
     }
   }
