@@ -32,7 +32,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(published(), javascriptSDKs(), goSDKs(), agents(), openCodePlugins(), carriedClients(), printed(), editorWindows(), dashboards(),
+	return slices.Concat(published(), javascriptSDKs(), goSDKs(), editorWindows(), agents(), openCodePlugins(), carriedClients(), printed(), dashboards(),
 		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 

@@ -37,7 +37,7 @@ const (
 
 func editorWindows() []client {
 	return []client{{
-		name: "vscode extension", version: "code-server " + pinnedPackage(codeServerInstall, "code-server"), install: codeServerInstall, together: true,
+		name: "vscode extension", version: "code-server " + pinnedPackage(codeServerInstall, "code-server"), install: codeServerInstall, beside: true,
 		scenarios: []string{windowUnits, windowListed, windowModels, windowChat, windowMCP, windowNoBinary, windowNoDaemon, windowRPC, windowExtension,
 			windowPanel, windowTwo, windowKilled},
 		run: func(ctx context.Context, s *stage, c client, r *report) {
