@@ -134,4 +134,15 @@ test("a window that cannot announce itself does not listen", async (t) => {
   fs.writeFileSync(dir, "");
   await assert.rejects(bridge.start());
   assert.equal(bridge.port, undefined);
+  bridge.stop();
+});
+
+test("a window whose announcement cannot be removed does not listen any more", async (t) => {
+  const { bridge, dir, announced } = await rig(t);
+  const { port, token } = announced();
+  fs.rmSync(dir, { recursive: true });
+  fs.writeFileSync(dir, "");
+  assert.throws(() => bridge.stop(), { code: "ENOTDIR" });
+  assert.equal(bridge.port, undefined);
+  await assert.rejects(Client.connect(t, port, { Authorization: `Bearer ${token}` }), { code: "ECONNREFUSED" });
 });

@@ -61,9 +61,9 @@ export class Bridge {
     this.wanted = false;
     const { server } = this;
     this.server = undefined;
-    this.announcement.remove();
     server?.close();
     this.options.changed?.();
+    this.announcement.remove(); // last, because it can fail
   }
 
   // announce writes the announcement again, because the folders of the window have changed.
