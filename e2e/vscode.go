@@ -53,18 +53,28 @@ func editorWindows() []client {
 			if w != nil {
 				defer w.close()
 			}
-			steps := map[string]func(context.Context) error{
-				windowListed: w.areListed, windowModels: w.offerModels, windowChat: w.chats, windowMCP: w.runServer,
-				windowNoBinary: w.missBinary, windowNoDaemon: w.missDaemon, windowRPC: w.answerByRPC,
-				windowExtension: w.answerByExtension, windowPanel: w.answerByPanel, windowTwo: w.areToldApart, windowKilled: w.surviveKill,
+			type step struct {
+				do      func(context.Context) error
+				windows []string // without which it cannot run
+			}
+			steps := map[string]step{
+				windowListed: {w.areListed, windowNames}, windowModels: {w.offerModels, []string{"north"}}, windowChat: {w.chats, []string{"north"}},
+				windowMCP: {w.runServer, []string{"north"}}, windowNoBinary: {w.missBinary, []string{"south"}}, windowNoDaemon: {w.missDaemon, []string{"south"}},
+				windowRPC: {w.answerByRPC, []string{"north"}}, windowExtension: {w.answerByExtension, []string{"north"}},
+				windowPanel: {w.answerByPanel, []string{"west"}}, windowTwo: {w.areToldApart, []string{"north", "south"}},
+				windowKilled: {w.surviveKill, []string{"south"}},
 			}
 			for _, scenario := range c.scenarios {
-				failure, step := err, steps[scenario]
-				if step == nil {
+				step, is := steps[scenario]
+				if !is {
 					continue
 				}
+				failure := err
 				if failure == nil {
-					failure = step(ctx)
+					failure = w.came(step.windows)
+				}
+				if failure == nil {
+					failure = step.do(ctx)
 				}
 				r.add(c, scenario, failure)
 			}
@@ -95,6 +105,7 @@ type windows struct {
 	bridges string
 	daemon  *process
 	editor  *editor
+	missing map[string]error // by the names of windows that did not open
 	asked   int
 }
 
@@ -146,7 +157,8 @@ func newWindows(ctx context.Context, s *stage) (*windows, error) {
 
 func (w *windows) folder(name string) string { return filepath.Join(w.dir, name) }
 
-// open starts the editor with all windows, and waits for their extension hosts.
+// open starts the editor with all windows, and waits for their extension hosts. A window that does not come fails the scenarios that
+// need it, and no other.
 func (w *windows) open(ctx context.Context) (err error) {
 	settings := map[string]any{
 		"perigee.url": w.daemon.address, "perigee.binary": w.stage.binary, "workbench.startupEditor": "none",
@@ -159,17 +171,34 @@ func (w *windows) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	w.missing = map[string]error{}
 	for _, name := range windowNames {
 		if _, err := w.editor.do("open", name, map[string]any{"url": w.editor.address + "/?folder=" + w.folder(name)}); err != nil {
-			return err
+			w.missing[name] = err
 		}
 	}
-	for _, name := range windowNames {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	for _, name := range w.opened() {
 		if _, err := w.editor.do("opened", name, nil); err != nil {
-			return err
+			w.missing[name] = err
+		} else if _, err := w.host(ctx, name, 0); err != nil {
+			w.missing[name] = err
 		}
-		if _, err := w.host(ctx, name, 0); err != nil {
-			return err
+	}
+	return nil
+}
+
+// opened returns the names of the windows that came.
+func (w *windows) opened() []string {
+	return slices.DeleteFunc(slices.Clone(windowNames), func(name string) bool { return w.missing[name] != nil })
+}
+
+// came returns why one of these windows did not open.
+func (w *windows) came(names []string) error {
+	for _, name := range names {
+		if err := w.missing[name]; err != nil {
+			return fmt.Errorf("window %s did not open: %w", name, err)
 		}
 	}
 	return nil
@@ -249,7 +278,8 @@ type listedWindow struct {
 	State     string
 }
 
-// listed waits until perigee bridge list shows exactly the windows with these names, all of them ready.
+// listed waits until perigee bridge list shows the windows with these names, each of them once and ready, and nothing else than windows
+// that came too late.
 func (w *windows) listed(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -261,6 +291,9 @@ func (w *windows) listed(ctx context.Context, names ...string) error {
 		if err == nil {
 			err = json.Unmarshal(said, &rows)
 		}
+		rows = slices.DeleteFunc(rows, func(row listedWindow) bool {
+			return len(row.Workspace) == 1 && w.missing[filepath.Base(row.Workspace[0])] != nil
+		})
 		fits := err == nil && len(rows) == len(names)
 		for _, row := range rows {
 			fits = fits && row.State == "ready" && row.IDE != "" && len(row.Workspace) == 1 && slices.Contains(names, filepath.Base(row.Workspace[0]))
@@ -427,7 +460,7 @@ func (w *windows) missBinary(ctx context.Context) error {
 		_, err = w.editor.do("notified", "south", map[string]any{"text": missing})
 	}
 	if err == nil {
-		err = w.listed(ctx, windowNames...)
+		err = w.listed(ctx, w.opened()...)
 	}
 	return errors.Join(err, configure(w.stage.binary))
 }
@@ -455,7 +488,7 @@ func (w *windows) missDaemon(ctx context.Context) error {
 	if err == nil && len(models) != 0 {
 		err = fmt.Errorf("without a daemon there are %d models", len(models))
 	}
-	if lines := strings.Count(w.editor.logged(), "no chat models: "+missing); err == nil && (lines < 1 || lines > len(windowNames)) {
+	if lines := strings.Count(w.editor.logged(), "no chat models: "+missing); err == nil && (lines < 1 || lines > len(w.opened())) {
 		err = fmt.Errorf("%d lines of the log say that perigee is not running", lines)
 	}
 	err = errors.Join(err, configure(w.daemon.address))
@@ -542,7 +575,7 @@ func (w *windows) answers(ctx context.Context, hide bool, name string) (asked, e
 }
 
 func (w *windows) answerByRPC(ctx context.Context) error {
-	if err := w.listed(ctx, windowNames...); err != nil {
+	if err := w.listed(ctx, w.opened()...); err != nil {
 		return err
 	}
 	_, err := w.answers(ctx, false, "north")
@@ -656,7 +689,7 @@ func (w *windows) surviveKill(ctx context.Context) error {
 	if _, err := w.host(ctx, "south", before.PID); err != nil {
 		return err
 	}
-	if err := w.listed(ctx, windowNames...); err != nil {
+	if err := w.listed(ctx, w.opened()...); err != nil {
 		return err
 	}
 	_, err = w.answers(ctx, false, "south")
