@@ -12,13 +12,15 @@ import (
 )
 
 // A copier writes the copy of an answer that the language server gets. The calls of tools in it are the client's to make: the
-// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte.
+// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte, except that a line end of a lone CR becomes LF: then
+// a reader that ends lines only with LF finds the same events as one that follows the definition of event streams.
 type copier struct {
 	kind   copyKind
 	out    io.Writer
 	held   []byte // what has come of an event, or of an answer in one piece
 	line   int    // where its last line begins
 	seen   int    // how far it has been searched for line ends
+	cr     bool   // the last byte of an event stream so far was a CR, which is not in held yet
 	closed bool   // a text has been put in place of a call
 }
 
@@ -57,8 +59,10 @@ func (c *copier) write(p []byte, end bool) error {
 	if c.kind == copyBytes {
 		return c.send(p)
 	}
-	c.held = append(c.held, p...)
-	if c.kind == copyEvents {
+	if c.kind == copyWhole {
+		c.held = append(c.held, p...)
+	} else {
+		c.hold(p, end)
 		if err := c.events(); err != nil {
 			return err
 		}
@@ -81,6 +85,25 @@ func (c *copier) send(p []byte) error {
 	}
 	_, err := c.out.Write(p)
 	return err
+}
+
+// hold appends bytes of an event stream to what is held, with LF in place of each CR that is a line end of its own.
+func (c *copier) hold(p []byte, end bool) {
+	for len(p) > 0 {
+		if c.cr {
+			if c.cr = false; p[0] == '\n' {
+				c.held = append(c.held, '\r')
+			} else {
+				c.held = append(c.held, '\n')
+			}
+		}
+		line, rest, found := bytes.Cut(p, []byte("\r"))
+		c.held = append(c.held, line...)
+		p, c.cr = rest, found
+	}
+	if end && c.cr {
+		c.held, c.cr = append(c.held, '\n'), false
+	}
 }
 
 // events writes the events that are whole. An event ends with a blank line; lines end with LF or CRLF.
@@ -106,7 +129,7 @@ func (c *copier) events() error {
 	if begin > 0 {
 		rest := c.held[begin:]
 		if cap(c.held) > 1<<20 {
-			c.held = nil // an unusually large event should not be remembered by its memory
+			c.held = nil // do not keep a buffer over 1 MiB
 		}
 		c.held = append(c.held[:0], rest...)
 		c.line, c.seen = c.line-begin, c.seen-begin

@@ -60,18 +60,21 @@ func TestCopiesWithoutCalls(t *testing.T) {
 			if got := copyOf(t, "application/json; charset=UTF-8", c.in); got != c.want {
 				t.Errorf("in one piece: %s\nwant %s", got, c.want)
 			}
-			for _, end := range []string{"\n", "\r\n"} {
+			for _, end := range []string{"\n", "\r\n", "\r"} {
 				frame := func(data string) string {
 					return ": keep-alive" + end + end + "event: x" + end + "data: " + data + end + "id: 1" + end + end + "data: {\"text\":1}" + end + end
 				}
-				in := frame(c.in)
+				in, want := frame(c.in), frame(c.want)
+				if end == "\r" {
+					want = strings.ReplaceAll(want, "\r", "\n")
+				}
 				for _, step := range []int{1, 7, len(in)} {
 					var pieces []string
 					for rest := in; rest != ""; rest = rest[min(step, len(rest)):] {
 						pieces = append(pieces, rest[:min(step, len(rest))])
 					}
-					if got := copyOf(t, "text/event-stream", pieces...); got != frame(c.want) {
-						t.Errorf("in pieces of %d: %q\nwant %q", step, got, frame(c.want))
+					if got := copyOf(t, "text/event-stream", pieces...); got != want {
+						t.Errorf("in pieces of %d: %q\nwant %q", step, got, want)
 					}
 				}
 				if got := copyOf(t, "text/event-stream", "data:"+c.in); strings.TrimPrefix(got, "data:") != c.want && got != "data: "+c.want {
@@ -92,7 +95,10 @@ func TestCopiesOfUnusualEvents(t *testing.T) {
 		{"data over several lines", "data: {\"parts\":\ndata: [" + call + "]}\n\n", "data: {\"parts\":\ndata: [" + closing + "]}\n\n"},
 		{"a mark at the beginning", "\ufeffdata: " + call + "\n\n", "data: " + closing + "\n\n"},
 		{"mixed line ends", "data: " + call + "\r\n\ndata: 1\n\r\n", "data: " + closing + "\r\n\ndata: 1\n\r\n"},
-		{"carriage returns alone", "data: " + call + "\r\rdata: " + call + "\r\r", `data: {"response":{"candidates":[{"content":{"role":"model","parts":[` + closing + `]}}]}}` + "\r\r"},
+		{"carriage returns alone", "data: " + call + "\r\rdata: " + call + "\r\r", "data: " + closing + "\n\ndata: {\"text\":\"\"}\n\n"},
+		{"a carriage return before the data", "\rdata:" + call, "\ndata: " + closing},
+		{"a carriage return in an event with line feeds", "id: 1\rdata:" + call + "\n\n", "id: 1\ndata: " + closing + "\n\n"},
+		{"a call that only a reader of line feeds finds", "data:\r" + call + "\n\n", "data:\n" + call + "\n\n"},
 		{"blank lines", "\n\n\r\ndata: 1\n\n\n", "\n\n\r\ndata: 1\n\n\n"},
 	} {
 		if got := copyOf(t, "text/event-stream", c.in); got != c.want {
@@ -114,7 +120,7 @@ func TestCopiesOfLargeEvents(t *testing.T) {
 		t.Errorf("got %d bytes", len(got))
 	}
 	c := newCopier(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}}, &bytes.Buffer{})
-	err := c.write([]byte(event[:len(event)-1]), false)
+	err := c.write([]byte(event[:len(event)-4]), false)
 	if err == nil {
 		err = c.write([]byte(large), false)
 	}
@@ -163,7 +169,7 @@ func FuzzCopies(f *testing.F) {
 			}
 			texts := []string{got}
 			if kind == "text/event-stream" {
-				texts = dataOfEvents(got)
+				texts = append(dataOfEvents(got, "\r\n", "\n", "\r", "\n"), dataOfEvents(got, "\r\n", "\n")...)
 			}
 			for _, text := range texts {
 				var v any
@@ -175,10 +181,11 @@ func FuzzCopies(f *testing.F) {
 	})
 }
 
-// dataOfEvents returns the data of the events of a stream, by the definition of event streams.
-func dataOfEvents(stream string) (list []string) {
+// dataOfEvents returns the data of the events of a stream, after its line ends have been replaced: by the definition of event streams
+// CRLF, CR and LF are line ends; some readers know no lone CR.
+func dataOfEvents(stream string, lineEnds ...string) (list []string) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
-	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+	stream = strings.NewReplacer(lineEnds...).Replace(stream)
 	for event := range strings.SplitSeq(stream+"\n\n", "\n\n") {
 		var data []string
 		for line := range strings.SplitSeq(event, "\n") {
