@@ -6,8 +6,8 @@ import (
 )
 
 // Spelled reports whether the texts in a stream of events have a secret once they are joined: the values of all members named text,
-// in lines of JSON or in server-sent events.
-func (r *Redactor) Spelled(stream []byte) bool {
+// in lines of JSON or in server-sent events. cut is as for Deltas.
+func (r *Redactor) Spelled(stream []byte, cut bool) bool {
 	if !r.knowsAny() {
 		return false
 	}
@@ -16,7 +16,7 @@ func (r *Redactor) Spelled(stream []byte) bool {
 	for {
 		i := bytes.Index(stream, key)
 		if i < 0 {
-			return len(joined) > 0 && r.Finds(joined)
+			return len(joined) > 0 && (r.Finds(joined) || cut && r.index().cutOff(joined) < len(joined))
 		}
 		stream = bytes.TrimLeft(stream[i+len(key):], " ")
 		if end := stringEnd(stream); end > 0 {
@@ -26,24 +26,33 @@ func (r *Redactor) Spelled(stream []byte) bool {
 	}
 }
 
+// Joined returns the values of the members of a stream of events, joined by the name of their member, wherever it is: what a reader
+// of the stream puts together.
+func Joined(stream []byte) [][]byte {
+	list := members(stream)
+	texts := make([][]byte, len(list))
+	for i, values := range list {
+		texts[i] = joinSpans(stream, values)
+	}
+	return texts
+}
+
 // Deltas returns a stream of events without the secrets that are spread over the values of a member in several of them, such as
 // the text deltas of an answer: the first value has the mark, and the later ones lose their part. Values are joined by the name of
 // their member, wherever it is. What is no string of JSON is left as it is.
-func (r *Redactor) Deltas(stream []byte) []byte {
+//
+// cut says that the stream may break off inside of a secret, as that of an open call does. Then the beginning of a secret at the end
+// of the values of a member is replaced as well, if it has at least four characters.
+func (r *Redactor) Deltas(stream []byte, cut bool) []byte {
 	if !r.knowsAny() {
 		return stream
 	}
-	values, order := map[string][]span{}, []string{}
-	eachMember(stream, func(name []byte, value span) {
-		if _, known := values[string(name)]; !known {
-			order = append(order, string(name))
-		}
-		values[string(name)] = append(values[string(name)], value)
-	})
 	var parts []span        // of secrets, in the stream
 	marks := map[int]bool{} // where secrets begin
-	for _, name := range order {
-		parts = append(parts, r.spread(stream, values[name], marks)...)
+	for _, values := range members(stream) {
+		if len(values) > 1 || cut {
+			parts = append(parts, r.spread(stream, values, marks, cut)...)
+		}
 	}
 	if len(parts) == 0 {
 		return stream
@@ -61,20 +70,41 @@ func (r *Redactor) Deltas(stream []byte) []byte {
 	return append(out, stream[at:]...)
 }
 
-// spread returns the parts of secrets in the joined values, and adds to marks where the first part of each begins.
-func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool) (parts []span) {
-	if len(values) < 2 {
-		return nil
-	}
-	var joined []byte
-	offsets := make([]int, len(values)) // of the values in joined
-	for i, v := range values {
-		offsets[i] = len(joined)
+// members returns where the values of all members are, by name, in the order in which the names occur first.
+func members(stream []byte) (list [][]span) {
+	index := map[string]int{}
+	eachMember(stream, func(name []byte, value span) {
+		i, known := index[string(name)]
+		if !known {
+			i = len(list)
+			index[string(name)] = i
+			list = append(list, nil)
+		}
+		list[i] = append(list[i], value)
+	})
+	return list
+}
+
+func joinSpans(stream []byte, values []span) (joined []byte) {
+	for _, v := range values {
 		joined = append(joined, stream[v.start:v.end]...)
+	}
+	return joined
+}
+
+// spread returns the parts of secrets in the joined values, and adds to marks where the first part of each begins.
+func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool, cut bool) (parts []span) {
+	joined := joinSpans(stream, values)
+	offsets := make([]int, len(values)) // of the values in joined
+	for i, v := range values[:len(values)-1] {
+		offsets[i+1] = offsets[i] + v.end - v.start
 	}
 	memory := searches.Get().(*search)
 	defer searches.Put(memory)
 	secrets, _ := r.index().find(memory, joined, [2]byte{}, true)
+	if at := r.index().cutOff(joined); cut && at < len(joined) {
+		secrets = merge(append(secrets, span{at, len(joined)}))
+	}
 	for _, s := range secrets {
 		first, _ := slices.BinarySearchFunc(offsets, s.start+1, func(offset, at int) int { return offset - at })
 		n := len(parts)
@@ -93,7 +123,7 @@ func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool) (par
 }
 
 // eachMember calls visit with the members of JSON objects whose values are strings, and where the values are, without quotes. It
-// looks at each line on its own.
+// looks at each line on its own. A value that the end of the stream cuts off counts.
 func eachMember(stream []byte, visit func(name []byte, value span)) {
 	for start := 0; start < len(stream); {
 		line := stream[start:]
@@ -121,6 +151,9 @@ func eachMember(stream []byte, visit func(name []byte, value span)) {
 			if size = stringEnd(after); size > 0 {
 				visit(name, span{start + i + 1, start + i + size})
 				i += size + 1
+			} else if size < 0 && len(after) > 1 && after[0] == '"' && start+len(line) == len(stream) {
+				visit(name, span{start + i + 1, len(stream)})
+				break
 			}
 		}
 		start += len(line)

@@ -27,8 +27,9 @@ type index struct {
 	first   []int32  // of the entries of a hash, by its upper bits; one more for the end
 	buckets uint     // how far hashes are shifted for first
 	forms   []form
-	words   [][]byte // short secrets, which count where they are words
-	longest int      // of all forms, in bytes
+	words   [][]byte        // short secrets, which count where they are words
+	longest int             // of all forms, in bytes
+	sorted  func() []string // the forms in texts without escapes
 	inForms [256]bool
 	escaped [256]bool // what may follow a backslash in an escape
 }
@@ -85,7 +86,30 @@ func newIndex(secrets []string) *index {
 		}
 	}
 	x.fill()
+	x.sorted = sync.OnceValue(func() (list []string) { // most indexes need none
+		for _, f := range x.forms {
+			if f.decoded {
+				list = append(list, f.text)
+			}
+		}
+		slices.Sort(list)
+		return list
+	})
 	return x
+}
+
+// cutOff returns where the beginning of a secret is that the end of a text cuts off; the length of the text: there is none, or it
+// has less than four characters. Secrets of less than eight characters have no such beginnings.
+func (x *index) cutOff(text []byte) int {
+	from := max(0, len(text)-x.longest*maxEscape)
+	d := x.decode(nil, text[from:], false)
+	for i := max(0, len(d.text)-x.longest); i+gram <= len(d.text); i++ {
+		forms, end := x.sorted(), string(d.text[i:])
+		if at, _ := slices.BinarySearch(forms, end); at < len(forms) && strings.HasPrefix(forms[at], end) {
+			return from + int(d.start[i])
+		}
+	}
+	return len(text)
 }
 
 // fill makes the bitmap and the entries.

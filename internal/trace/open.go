@@ -138,6 +138,11 @@ func UpstreamResponse(try int, stream bool) string {
 	return "upstream_response" + numbered(try) + ".json"
 }
 
+// IsAnswer says whether a file has an answer, or the events of one: what may spell a text over several events.
+func IsAnswer(name string) bool {
+	return name == EventsName || name == ClientResponseName || strings.HasPrefix(name, "upstream_response.")
+}
+
 func numbered(try int) string {
 	if try < 2 {
 		return ""

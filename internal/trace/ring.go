@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing goroutine.
@@ -69,8 +70,8 @@ func Size(dir string) (calls, bytes int64) {
 	return calls, bytes
 }
 
-// add puts what the directory had before what was written since. That may be among it.
-func (r *ring) add(found []*entry) {
+// add puts what the directory had before what was written since. That may be among it, and is not in the list of older entries.
+func (r *ring) add(found []*entry) (older []*entry) {
 	known := make(map[string]bool, len(r.entries))
 	for _, e := range r.entries {
 		known[e.path] = true
@@ -82,7 +83,8 @@ func (r *ring) add(found []*entry) {
 			r.total += e.size
 		}
 	}
-	r.entries, r.scanned, r.found = append(list, r.entries...), true, nil
+	r.entries, r.scanned, r.found = slices.Concat(list, r.entries), true, nil
+	return list
 }
 
 // begin adds the directory of a call that begins.

@@ -200,7 +200,9 @@ func (s *Store) take(all bool) (list []*watcher, closed bool) {
 
 // run writes until the Store is closed.
 func (s *Store) run(ctx context.Context) {
+	var background sync.WaitGroup
 	defer close(s.done)
+	defer background.Wait()
 	defer s.stop()
 	defer s.disk.close()
 	clock, unlock := newClock()
@@ -218,7 +220,8 @@ func (s *Store) run(ctx context.Context) {
 		case written = <-s.asked:
 		case <-timer.C:
 		case found := <-s.ring.found:
-			s.ring.add(found)
+			older := s.ring.add(found)
+			background.Go(func() { s.redactUnended(ctx, older) })
 		case <-ctx.Done():
 			return
 		}

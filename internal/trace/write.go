@@ -1,6 +1,10 @@
 package trace
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -71,7 +75,7 @@ func (w *watcher) flush(r *redact.Redactor) {
 		w.writeFile(dir, r, p)
 	}
 	if b.ended && b.done {
-		w.redactDeltas(dir, r)
+		w.redactDeltas(dir, r, b.call.Outcome != perigee.OutcomeDone)
 	}
 	w.writeMeta(dir, r, &b)
 	if b.ended && b.done {
@@ -167,37 +171,83 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 	s.disk.scratch = out
 }
 
-// maxJoined is the size of the files that redactDeltas reads.
+// maxJoined is the size of the files that are searched for secrets spelled over several events.
 const maxJoined = 16 << 20
 
 // redactDeltas removes secrets that the answer of a call spells over several events: while the call runs, nothing but the bytes of
-// each file is searched. It reads events.jsonl, and further files only if that has such a secret.
-func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor) {
+// each file is searched. It reads events.jsonl, and further files only if that has such a secret. An answer that broke off may end
+// in the middle of one.
+func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 	if w.events == nil || !w.events.created || w.events.written > maxJoined {
 		return
 	}
-	if events, err := dir.ReadFile(EventsName); err != nil || !r.Spelled(events) {
+	if events, err := dir.ReadFile(EventsName); err != nil || !r.Spelled(events, cut) {
 		return
 	}
 	list := []*file{w.events, w.answer}
 	for _, e := range w.exchanges {
 		list = append(list, e.answer)
 	}
+	truncated := w.truncated()
 	for _, f := range list {
-		if f == nil || !f.created || f.written > maxJoined {
+		if f == nil || !f.created {
 			continue
 		}
-		text, err := dir.ReadFile(f.name)
+		grown, err := joinDeltas(dir, r, f.name, cut || truncated[f.name] != "")
 		if err != nil {
-			continue
-		}
-		clean := r.Deltas(text)
-		if err = replace(dir, f.name, clean); err != nil {
 			w.store.warn("trace not redacted", "file", filepath.Join(w.store.opts.Dir, w.path(), f.name), "error", err)
 			continue
 		}
-		w.store.ring.grow(w.entry, int64(len(clean)-len(text)))
+		w.store.ring.grow(w.entry, grown)
 	}
+}
+
+// joinDeltas removes secrets that a file spells over several events. It returns how much the file grew.
+func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown int64, err error) {
+	if size, found := sizeIn(dir, name); !found || size > maxJoined {
+		return 0, nil
+	}
+	text, err := dir.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	clean := r.Deltas(text, cut)
+	if bytes.Equal(clean, text) {
+		return 0, nil
+	}
+	return int64(len(clean) - len(text)), replace(dir, name, clean)
+}
+
+// redactUnended removes what redactDeltas would have removed from the traces of calls that perigee did not see the end of, because
+// it was killed. It runs beside the writing goroutine: these directories get no more files. One may be removed meanwhile.
+func (s *Store) redactUnended(ctx context.Context, found []*entry) {
+	for _, e := range found {
+		if ctx.Err() != nil {
+			return
+		}
+		t := Trace{Dir: filepath.Join(s.opts.Dir, e.path)}
+		if err := t.readMeta(""); err != nil || t.Meta.Outcome != perigee.OutcomeOpen {
+			continue
+		}
+		if err := t.redactDeltas(s.opts.Redactor()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.warn("trace not redacted", "directory", t.Dir, "error", err)
+		}
+	}
+}
+
+func (t *Trace) redactDeltas(r *redact.Redactor) error {
+	dir, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	for _, name := range t.Files() {
+		if IsAnswer(name) {
+			_, wrong := joinDeltas(dir, r, name, true)
+			err = errors.Join(err, wrong)
+		}
+	}
+	return err
 }
 
 func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -63,8 +64,8 @@ type Searched struct {
 	Count int    `json:"count"`
 }
 
-// forms are those that redact.Stream finds.
-var forms = []string{"plain", "JSON escapes", "percent-encoding", "base64"}
+// forms are those that redact.Stream and Redactor.Deltas find.
+var forms = []string{"plain", "JSON escapes", "percent-encoding", "base64", "spelled over several events"}
 
 // Write packs a trace as a gzipped tar archive into a file, which has to be empty, and searches it. After an error the file must
 // not be used.
@@ -107,7 +108,7 @@ func Write(to *os.File, opts Options) (*Manifest, error) {
 	if err := errors.Join(add(ManifestName, append(manifest, '\n')), archive.Close(), compressed.Close()); err != nil {
 		return nil, err
 	}
-	return m, verify(to, opts.Secrets)
+	return m, verify(to, &opts)
 }
 
 // count returns how many secrets have each name.
@@ -124,8 +125,8 @@ func count(list []secrets.Named) []Searched {
 	return found
 }
 
-// verify reads the archive again, and searches it for each secret by itself.
-func verify(file *os.File, list []secrets.Named) error {
+// verify reads the archive again, and searches it for each secret by itself, also in what answers spell over several events.
+func verify(file *os.File, opts *Options) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -148,8 +149,13 @@ func verify(file *os.File, list []secrets.Named) error {
 			return err
 		}
 		seen++
-		for _, s := range list {
-			if has(data, s.Secret) {
+		name := path.Base(header.Name)
+		var joined [][]byte
+		if trace.IsAnswer(name) {
+			joined = redact.Joined(data)
+		}
+		for _, s := range opts.Secrets {
+			if has(data, s.Secret) || spells(joined, s.Secret, breaksOff(opts.Trace, name)) {
 				return perigee.Errorf(perigee.ClassInternal, "%s would have a secret in it: %s", header.Name, s.Name).
 					WithHint("no bundle was written; please report this, without the trace")
 			}
@@ -170,8 +176,24 @@ func has(data []byte, secret perigee.Secret) bool {
 	return redact.New(secret).Finds(data)
 }
 
+// spells says whether one of the texts that events spell has a secret, or, if they break off, ends with the first half of one.
+func spells(texts [][]byte, secret perigee.Secret, cut bool) bool {
+	value := secret.Reveal()
+	half := []byte(value[:(len(value)+1)/2])
+	return slices.ContainsFunc(texts, func(text []byte) bool {
+		end := text[max(0, len(text)-len(value)):]
+		return has(text, secret) || cut && len(value) >= 8 && bytes.Contains(end, half) && bytes.HasPrefix([]byte(value), end[bytes.LastIndex(end, half):])
+	})
+}
+
+// breaksOff says whether a file may end in the middle of a secret: the call is open or did not succeed, or the file is truncated.
+func breaksOff(t *trace.Trace, name string) bool {
+	return t.Meta.Outcome != perigee.OutcomeDone || t.Meta.Truncated[name] != ""
+}
+
 // A cleaner removes what must not be in a bundle.
 type cleaner struct {
+	trace    *trace.Trace
 	known    *redact.Redactor
 	accounts []*redact.Redactor // each replaces one address
 }
@@ -181,7 +203,7 @@ func newCleaner(opts *Options) *cleaner {
 	for i, s := range opts.Secrets {
 		list[i] = s.Secret
 	}
-	c := &cleaner{known: redact.New(list...)}
+	c := &cleaner{trace: opts.Trace, known: redact.New(list...)}
 	for i, address := range addresses(opts) {
 		c.accounts = append(c.accounts, redact.New(perigee.NewSecret(address)).WithMark(fmt.Sprint("account-", i+1)))
 	}
@@ -216,6 +238,9 @@ func addresses(opts *Options) (list []string) {
 // such as those that an agent has printed.
 func (c *cleaner) file(name string, data []byte) []byte {
 	data = c.known.AppendAll(nil, data)
+	if trace.IsAnswer(name) {
+		data = c.known.Deltas(data, breaksOff(c.trace, name))
+	}
 	for _, a := range c.accounts {
 		data = a.AppendAll(nil, data)
 	}

@@ -4,20 +4,25 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"perigee"
+	"perigee/internal/perigeetest/await"
+	"perigee/internal/redact"
 	"perigee/internal/secrets"
 	"perigee/internal/trace"
 	"perigee/internal/trace/bundle"
@@ -137,5 +142,122 @@ func TestABundleWithASecretIsRefused(t *testing.T) {
 		Secrets: secrets.All("keys[0].secret", perigee.NewSecret("client_request.json"))})
 	if err == nil || !strings.Contains(err.Error(), "keys[0].secret") || strings.Contains(err.Error(), "client_request.json") {
 		t.Errorf("%v", err)
+	}
+}
+
+// deltas are how the dialects spell a text over several events.
+var deltas = map[string]string{
+	"chat":      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n",
+	"responses": "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":%q}\n\n",
+	"messages":  "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":%q}}\n\n",
+	"gemini":    "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":%q}]}}]}\n\n",
+}
+
+// said is what a reader joins of a stream: the values of content, delta and text.
+func said(stream string) string {
+	var all strings.Builder
+	for _, m := range regexp.MustCompile(`"(?:content|delta|text)":"((?:[^"\\]|\\.)*)`).FindAllStringSubmatch(stream, -1) {
+		all.WriteString(m[1])
+	}
+	return all.String()
+}
+
+// A secret that an answer spells over events is in no bundle of a call that is open, or that was open when perigee was killed,
+// and not in the files of the latter.
+func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
+	const secret = "pk-0123456789abcdefghijklm"
+	known := secrets.All("keys[0].secret", perigee.NewSecret(secret))
+	redactor := redact.New(known[0].Secret)
+	for dialect, format := range deltas {
+		for _, size := range []int{1, 3, 8} {
+			for _, whole := range []bool{false, true} {
+				dir := t.TempDir()
+				opts := trace.Options{Dir: dir, Keep: 1 << 20, Bodies: true, Share: 1, Redactor: func() *redact.Redactor { return redactor }}
+				text := "It is " + secret
+				if whole {
+					text += strings.Repeat(" and more", 99)
+				}
+				store := openCall(t, opts, format, text, size)
+				tr, err := trace.Open(dir, "c1")
+				if err != nil || tr.Meta.Outcome != perigee.OutcomeOpen {
+					t.Fatal(tr, err)
+				}
+				check := func(when string, files map[string]string) {
+					t.Helper()
+					for _, name := range []string{"client_response.txt", "events.jsonl", "upstream_response.sse"} {
+						got := said(files[name])
+						if !strings.HasPrefix(got, "It is ") || strings.Contains(got, secret[:4]) || strings.Contains(got, secret[9:13]) {
+							t.Errorf("%s, %d characters, %s: %s has %q", dialect, size, when, name, got)
+						}
+					}
+				}
+				files, _ := write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
+				check("open", files)
+				closeStore(t, store) // writes nothing of open calls: as if it was killed
+
+				next := trace.New(opts)
+				kept := map[string]string{}
+				await.Until(t, "the files to be redacted", func() bool {
+					for _, name := range tr.Files() {
+						data, _ := tr.Read(name)
+						kept[name] = string(data)
+					}
+					return !strings.Contains(said(kept["events.jsonl"])+said(kept["client_response.txt"])+said(kept["upstream_response.sse"]), secret[:4])
+				})
+				check("after a start", kept)
+				closeStore(t, next)
+				files, _ = write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
+				check("killed", files)
+			}
+		}
+	}
+}
+
+// openCall returns a Store with a call that has been answered with a text, a few characters in each event, and goes on.
+func openCall(t *testing.T, opts trace.Options, format, text string, size int) *trace.Store {
+	t.Helper()
+	store := trace.New(opts)
+	w := store.Watch(&perigee.Call{ID: "c1", Time: time.Now(), Outcome: perigee.OutcomeOpen, Stream: true}, &perigee.Origin{Method: "POST", Path: "/"})
+	w.Body(perigee.TapClientRequest, []byte("{}"))
+	w.Body(perigee.TapProviderRequest, []byte("{}"))
+	for text != "" {
+		n := min(size, len(text))
+		w.Body(perigee.TapProviderAnswer, fmt.Appendf(nil, deltas["gemini"], text[:n]))
+		w.Event(&perigee.Event{Kind: perigee.EventText, Text: text[:n]})
+		w.Body(perigee.TapClientAnswer, fmt.Appendf(nil, format, text[:n]))
+		text = text[n:]
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	store.Flush(ctx)
+	return store
+}
+
+func closeStore(t *testing.T, s *trace.Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// The check of the written archive joins events as well.
+func TestABundleThatSpellsASecretIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		outcome, last string
+		refused       bool
+	}{{"done", "cret-name.json", true}, {"open", "cret-name.js", true}, {"done", "cret-name.js", false}} {
+		tr := plant(t, map[string]string{"meta.json": `{"id":"c1","outcome":"` + c.outcome + `"}`,
+			"events.jsonl": `{"text":"a.se"}` + "\n" + `{"text":"` + c.last + `"}` + "\n"})
+		file, err := os.Create(filepath.Join(t.TempDir(), "b.tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = bundle.WriteUncleaned(file, bundle.Options{Trace: tr, Now: time.Now(), Secrets: secrets.All("a token", perigee.NewSecret("se"+"cret-name.json"))})
+		_ = file.Close()
+		if (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
