@@ -15,6 +15,16 @@ const question = "Answer with the single word ok."
 
 func set(value any, path ...string) edit.Setting { return edit.Setting{Path: path, Value: value} }
 
+// label sets a value that is of no use without other values in its container, and without which the client refuses those.
+func label(value any, path ...string) edit.Setting {
+	return edit.Setting{Path: path, Value: value, Part: edit.Companion}
+}
+
+// maintained sets a label that the client itself changes later.
+func maintained(value any, path ...string) edit.Setting {
+	return edit.Setting{Path: path, Value: value, Part: edit.Maintained}
+}
+
 // Clients is the table of clients.
 func Clients() []Client {
 	return []Client{
@@ -80,8 +90,8 @@ func codex() Client {
 	provider := func(t Target) []edit.Setting {
 		return []edit.Setting{
 			set(t.Model, "model"), set("perigee", "model_provider"),
-			set("perigee", "model_providers", "perigee", "name"), set(t.URL+"/v1", "model_providers", "perigee", "base_url"),
-			set("responses", "model_providers", "perigee", "wire_api"),
+			label("perigee", "model_providers", "perigee", "name"), set(t.URL+"/v1", "model_providers", "perigee", "base_url"),
+			label("responses", "model_providers", "perigee", "wire_api"),
 		}
 	}
 	return Client{
@@ -213,7 +223,7 @@ func openCode() Client {
 	settings := func(t Target, key string) []edit.Setting {
 		return []edit.Setting{
 			set("perigee/"+t.Model, "model"),
-			set("perigee", "provider", "perigee", "name"), set("@ai-sdk/google", "provider", "perigee", "npm"),
+			label("perigee", "provider", "perigee", "name"), label("@ai-sdk/google", "provider", "perigee", "npm"),
 			set(t.URL+"/v1beta", "provider", "perigee", "options", "baseURL"), set(key, "provider", "perigee", "options", "apiKey"),
 			set(t.Model, "provider", "perigee", "models", t.Model, "name"),
 		}
@@ -309,11 +319,11 @@ func cline() Client {
 		return []File{{
 			Path: filepath.Join(dir, "settings", "providers.json"), root: root, Format: edit.JSON, Secret: true, URL: at("baseUrl"),
 			IfMissing: []edit.Setting{ // without these, Cline ignores the file
-				set(1, "version"), set("2026-01-01T00:00:00.000Z", "providers", "openai-compatible", "updatedAt"),
-				set("manual", "providers", "openai-compatible", "tokenSource"),
+				maintained(1, "version"), maintained("2026-01-01T00:00:00.000Z", "providers", "openai-compatible", "updatedAt"),
+				maintained("manual", "providers", "openai-compatible", "tokenSource"),
 			},
 			Set: []edit.Setting{
-				set("openai-compatible", "lastUsedProvider"), set("openai-compatible", at("provider")...), set(t.URL+"/v1", at("baseUrl")...),
+				set("openai-compatible", "lastUsedProvider"), label("openai-compatible", at("provider")...), set(t.URL+"/v1", at("baseUrl")...),
 				set(t.key(), at("apiKey")...), set(t.Model, at("model")...),
 			},
 		}}
@@ -336,9 +346,9 @@ func continueCLI() Client {
 		at := func(name string) []string { return []string{"models", "name=perigee", name} }
 		return []File{{
 			Path: filepath.Join(dir, "config.yaml"), root: root, Format: edit.YAML, Secret: true, URL: at("apiBase"),
-			IfMissing: []edit.Setting{set("perigee", "name"), set("1.0.0", "version"), set("v1", "schema")},
+			IfMissing: []edit.Setting{label("perigee", "name"), label("1.0.0", "version"), label("v1", "schema")},
 			Set: []edit.Setting{
-				set("perigee", at("name")...), set("openai", at("provider")...), set(t.Model, at("model")...),
+				label("perigee", at("name")...), label("openai", at("provider")...), set(t.Model, at("model")...),
 				set(t.URL+"/v1", at("apiBase")...), set(t.key(), at("apiKey")...),
 			},
 		}}

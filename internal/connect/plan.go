@@ -157,8 +157,11 @@ func (p *Plan) Run() error {
 		}
 	}
 	for i := range p.Files {
-		kept.keep(&p.Files[i])
+		if err := kept.keep(&p.Files[i]); err != nil {
+			return unusable(p.Client, err)
+		}
 	}
+	kept.Undone = false
 	kept.Client, kept.URL, kept.Model = p.Client.Name, p.target.URL, p.target.Model
 	if err := p.store.save(kept); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 			status.State = Connected // also if it was set up by hand
 		}
 	}
-	if len(k.Files) > 0 {
+	if len(k.Files) > 0 && !k.Undone {
 		status.File, status.State = k.Files[0].Path, k.state()
 	}
 	return status, nil

@@ -31,6 +31,7 @@ type kept struct {
 	URL    string     `json:"url"`
 	Model  string     `json:"model"`
 	Files  []keptFile `json:"files"`
+	Undone bool       `json:"undone,omitempty"` // what is left are files with values that undo has not restored
 }
 
 // A keptFile is a settings file before connect, and what connect made of it.
@@ -122,7 +123,7 @@ func sum(data []byte) string {
 }
 
 // keep adds a change. If the file is kept already, its first original stays.
-func (k *kept) keep(c *Change) {
+func (k *kept) keep(c *Change) error {
 	f := keptFile{
 		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
 		Made: missingDirs(c.found.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
@@ -130,14 +131,18 @@ func (k *kept) keep(c *Change) {
 	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == f.Target })
 	if at < 0 {
 		k.Files = append(k.Files, f)
-		return
+		return nil
 	}
 	old := &k.Files[at]
+	undo, err := old.Undo.Merge(f.Format, f.Undo)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
 	ours := c.Exists && slices.Contains(old.Written, sum(c.Before))
 	untouched := c.Exists == old.Existed && bytes.Equal(c.Before, old.Original) // an earlier run was killed
 	old.Edited = old.Edited || !ours && !untouched
 	old.Written = append(old.Written, f.Written...)
-	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, old.Undo.Merge(f.Undo)
+	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, undo
 	if !c.Exists {
 		for _, dir := range f.Made {
 			if !slices.Contains(old.Made, dir) {
@@ -145,10 +150,11 @@ func (k *kept) keep(c *Change) {
 			}
 		}
 	}
+	return nil
 }
 
 // withoutStale returns the content of a file without what an earlier run has set and this one does not: the way to a key, or
-// another model.
+// another model. What was changed since stays.
 func (k *kept) withoutStale(f File, on found) ([]byte, error) {
 	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
 	if at < 0 || !on.exists {
@@ -167,17 +173,18 @@ func (k *kept) withoutStale(f File, on found) ([]byte, error) {
 	if len(stale.Was) == 0 {
 		return on.data, nil
 	}
-	data, err := edit.Revert(f.Format, on.data, stale)
+	reverted, err := edit.Revert(f.Format, on.data, stale)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	return data, nil
+	return reverted.Data, nil
 }
 
 // An Outcome is what Undo did with a file.
 type Outcome struct {
 	Path   string
-	Result string // one of the constants below
+	Result string      // one of the constants below
+	Kept   []edit.Path // values that are not those of connect any more, and were left as they are
 }
 
 // The results of Undo.
@@ -188,8 +195,16 @@ const (
 	Untouched = "has no settings of perigee"
 )
 
+// A revert is a file that Undo is going to restore.
+type revert struct {
+	file keptFile
+	now  found
+	edit.Reverted
+}
+
 // Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was changed since loses the
-// settings of perigee only.
+// settings of perigee only, and of these only values that are still as connect has written them, in any of its runs. What is
+// needed for the other values stays stored, so that Undo can be repeated.
 func (s Store) Undo(client string) ([]Outcome, error) {
 	k, err := s.load(client)
 	if err != nil {
@@ -198,38 +213,51 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 	if len(k.Files) == 0 {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "%s was not connected by perigee", client).WithHint("perigee connect lists the clients that are")
 	}
-	type revert struct {
-		file keptFile
-		now  found
-		data []byte
-	}
 	var reverts []revert
 	for _, f := range k.Files { // before anything is changed
-		now, err := look(f.Path, f.Root)
-		if err == nil && now.target != f.Target {
-			err = fmt.Errorf("%s is now another file than it was", f.Path)
-		}
+		r, err := f.revert(client)
 		if err != nil {
-			return nil, perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err)
-		}
-		r := revert{file: f, now: now}
-		if now.exists && !f.asWritten(now.data) && !f.asOriginal(now.data) {
-			if r.data, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
-				return nil, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
-					WithHint("remove them by hand; perigee connect %s --print shows them", client)
-			}
+			return nil, err
 		}
 		reverts = append(reverts, r)
 	}
 	var outcomes []Outcome
+	left := &kept{Client: k.Client, URL: k.URL, Model: k.Model, Undone: true}
 	for _, r := range reverts {
-		result, err := r.file.restore(r.now, r.data)
+		result, err := r.restore()
 		if err != nil {
 			return outcomes, err
 		}
-		outcomes = append(outcomes, Outcome{Path: r.file.Path, Result: result})
+		outcomes = append(outcomes, Outcome{Path: r.file.Path, Result: result, Kept: r.Kept})
+		if r.Left != nil {
+			r.file.Edited, r.file.Undo = true, r.Left
+			left.Files = append(left.Files, r.file)
+		}
+	}
+	if len(left.Files) > 0 {
+		return outcomes, s.save(left)
 	}
 	return outcomes, os.Remove(s.path(client))
+}
+
+// revert works out what Undo has to do with a file.
+func (f keptFile) revert(client string) (revert, error) {
+	now, err := look(f.Path, f.Root)
+	if err == nil && now.target != f.Target {
+		err = fmt.Errorf("%s is now another file than it was", f.Path)
+	}
+	if err != nil {
+		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err)
+	}
+	r := revert{file: f, now: now}
+	if now.exists && (f.asWritten(now.data) || f.asOriginal(now.data)) {
+		return r, nil
+	}
+	if r.Reverted, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
+		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
+			WithHint("remove them by hand; perigee connect %s --print shows them", client)
+	}
+	return r, nil
 }
 
 // AsWritten reports whether the files of a client are as connect has written them.
@@ -244,7 +272,8 @@ func (s Store) AsWritten(client string) bool {
 	})
 }
 
-// Adopt takes the files of a client as written by connect: the client itself has added to them when connect has started it.
+// Adopt takes the files of a client as written by connect: the client itself has added to them when connect has started it. A file
+// that does not have the settings of connect any more is not taken.
 func (s Store) Adopt(client string) error {
 	k, err := s.load(client)
 	if err != nil {
@@ -255,8 +284,9 @@ func (s Store) Adopt(client string) error {
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(k.Files[i].Written, sum(data)) {
-			k.Files[i].Written = append(k.Files[i].Written, sum(data))
+		f := &k.Files[i]
+		if holds(File{Path: f.Path, Format: f.Format}, f.Set) && !slices.Contains(f.Written, sum(data)) {
+			f.Written = append(f.Written, sum(data))
 		}
 	}
 	return s.save(k)
@@ -270,10 +300,11 @@ func (f *keptFile) asWritten(data []byte) bool {
 // asOriginal reports whether a content is the original: connect was killed before it has written, or undo after it.
 func (f *keptFile) asOriginal(data []byte) bool { return f.Existed && bytes.Equal(data, f.Original) }
 
-// restore puts a file back. reverted is its content without the settings, if it was changed since.
-func (f *keptFile) restore(now found, reverted []byte) (string, error) {
+// restore puts a file back. Its mode is restored together with the last of its values.
+func (r *revert) restore() (string, error) {
+	f, now := &r.file, r.now
 	mode := now.mode
-	if mode == f.NewMode && f.Existed {
+	if mode == f.NewMode && f.Existed && r.Left == nil {
 		mode = f.Mode
 	}
 	switch {
@@ -284,16 +315,16 @@ func (f *keptFile) restore(now found, reverted []byte) (string, error) {
 		return Untouched, nil
 	case f.asOriginal(now.data), f.asWritten(now.data) && f.Existed:
 		return Restored, atomicfile.Replace(f.Target, f.Original, mode)
-	case f.asWritten(now.data), !f.Existed && isBlank(reverted):
+	case f.asWritten(now.data), !f.Existed && isBlank(r.Data):
 		if err := os.Remove(f.Target); err != nil {
 			return "", err
 		}
 		f.removeDirs()
 		return Removed, nil
-	case bytes.Equal(reverted, now.data) && mode == now.mode:
+	case bytes.Equal(r.Data, now.data) && mode == now.mode:
 		return Untouched, nil
 	}
-	return TakenOut, atomicfile.Replace(f.Target, reverted, mode)
+	return TakenOut, atomicfile.Replace(f.Target, r.Data, mode)
 }
 
 // isBlank reports whether a file has nothing in it.

@@ -210,6 +210,9 @@ func (s *setup) undo(ctx context.Context) error {
 		default:
 			s.env.Say("%s: %s", o.Path, o.Result)
 		}
+		for _, path := range o.Kept {
+			s.env.Say("%s: kept, you have changed it", path)
+		}
 	}
 	return err
 }

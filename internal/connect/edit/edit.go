@@ -45,7 +45,21 @@ func selector(element string) (member, value string, ok bool) { return strings.C
 type Setting struct {
 	Path  Path
 	Value any
+	Part  Part
 }
+
+// A Part is how a setting depends on the rest of its container.
+type Part string
+
+// The parts.
+const (
+	Independent Part = ""
+	// A Companion is only of use together with other values: the label of an entry, the version of a file. If Apply has added it to
+	// a container without values, Revert removes it when only companions would be left there.
+	Companion Part = "companion"
+	// Maintained is a Companion whose value the program itself changes, such as the time of the last change.
+	Maintained Part = "maintained"
+)
 
 // Raw is the text of a JSON value.
 type Raw string
@@ -58,11 +72,13 @@ type Undo struct {
 	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
 }
 
-// A Was is the text of a value before an edit.
+// A Was is the text of a value before an edit, and what was written in its place.
 type Was struct {
-	Path   Path   `json:"path"`
-	Text   string `json:"text,omitempty"`
-	Absent bool   `json:"absent,omitempty"`
+	Path   Path     `json:"path"`
+	Text   string   `json:"text,omitempty"`
+	Absent bool     `json:"absent,omitempty"`
+	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
+	Part   Part     `json:"part,omitempty"`
 }
 
 // A syntax edits texts of one format. Texts have no byte order mark.
@@ -167,7 +183,7 @@ func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", setting.Path, err)
 		}
-		if err := undo.note(s, text, before, setting.Path); err != nil {
+		if err := undo.note(s, text, before, Was{Path: setting.Path, Wrote: []string{encoded}, Part: setting.Part}); err != nil {
 			return nil, nil, err
 		}
 		value, err := decoded(s, encoded)
@@ -229,15 +245,16 @@ func check(f Format, text []byte, want map[string]any) error {
 	return nil
 }
 
-// note records what is at a path now.
-func (u *Undo) note(s syntax, text []byte, tree map[string]any, path Path) error {
+// note records what is at the path of a setting now.
+func (u *Undo) note(s syntax, text []byte, tree map[string]any, written Was) error {
+	path := written.Path
 	for i := 1; i < len(path); i++ {
 		container := path[:i:i]
 		value, ok := Get(tree, container)
 		switch {
 		case !ok:
 			u.made(container)
-		case isEmpty(value) && !slices.ContainsFunc(u.Empty, func(w Was) bool { return slices.Equal(w.Path, container) }):
+		case isEmpty(value) && find(u.Empty, container) < 0:
 			was, ok, err := s.text(text, container)
 			if err != nil {
 				return fmt.Errorf("%s: %w", container, err)
@@ -247,12 +264,21 @@ func (u *Undo) note(s syntax, text []byte, tree map[string]any, path Path) error
 			}
 		}
 	}
+	if at := find(u.Was, path); at >= 0 { // it is set twice
+		u.Was[at].Wrote = append(u.Was[at].Wrote, written.Wrote...)
+		return nil
+	}
 	was, ok, err := s.text(text, path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	u.Was = append(u.Was, Was{Path: path, Text: was, Absent: !ok})
+	written.Text, written.Absent = was, !ok
+	u.Was = append(u.Was, written)
 	return nil
+}
+
+func find(in []Was, path Path) int {
+	return slices.IndexFunc(in, func(w Was) bool { return slices.Equal(w.Path, path) })
 }
 
 func (u *Undo) made(container Path) {
@@ -281,44 +307,132 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// Merge returns an Undo for two edits of one file, of which u was the first: what was there before the first counts.
-func (u *Undo) Merge(later *Undo) *Undo {
+// Merge returns an Undo for two edits of one file, of which u was the first. What was there before the first counts, unless the
+// value was changed between the two.
+func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
+	s, ok := syntaxes[f]
+	if !ok {
+		return nil, fmt.Errorf("unknown format %q", f)
+	}
 	merged := &Undo{Was: slices.Clone(u.Was), Made: slices.Clone(u.Made), Empty: slices.Clone(u.Empty), Root: u.Root}
 	for _, was := range later.Was {
-		if !slices.ContainsFunc(merged.Was, func(w Was) bool { return slices.Equal(w.Path, was.Path) }) {
+		at := find(merged.Was, was.Path)
+		if at < 0 {
 			merged.Was = append(merged.Was, was)
+			continue
 		}
+		first := merged.Was[at]
+		var between any
+		if !was.Absent {
+			value, err := decoded(s, was.Text)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", was.Path, err)
+			}
+			between = value
+		}
+		is, err := first.compare(s, between, !was.Absent)
+		if err != nil {
+			return nil, err
+		}
+		if is == changed {
+			first.Text, first.Absent = was.Text, was.Absent
+		}
+		first.Wrote = slices.Clone(first.Wrote)
+		for _, text := range was.Wrote {
+			if !slices.Contains(first.Wrote, text) {
+				first.Wrote = append(first.Wrote, text)
+			}
+		}
+		merged.Was[at] = first
 	}
 	for _, path := range later.Made {
 		merged.made(path)
 	}
-	return merged
+	return merged, nil
 }
 
-// Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. Everything
-// else stays. A container that Apply has added is removed if nothing else is in it.
-func Revert(f Format, src []byte, undo *Undo) ([]byte, error) {
+// An origin is where a value comes from.
+type origin int
+
+const (
+	original origin = iota // it is what was there before the first edit
+	written                // it is what an edit has written
+	changed                // it was set or removed since
+)
+
+// compare returns where the value at the path of a Was comes from.
+func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
+	if !there {
+		if w.Absent {
+			return original, nil
+		}
+		return changed, nil
+	}
+	texts := w.Wrote
+	if !w.Absent {
+		texts = append([]string{w.Text}, texts...)
+	}
+	for i, text := range texts {
+		was, err := decoded(s, text)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", w.Path, err)
+		}
+		if reflect.DeepEqual(value, was) {
+			if i == 0 && !w.Absent {
+				return original, nil
+			}
+			return written, nil
+		}
+	}
+	if w.Part == Maintained {
+		return written, nil
+	}
+	return changed, nil
+}
+
+// A Reverted is a file without what Apply has set.
+type Reverted struct {
+	Data []byte
+	Kept []Path // of values that were changed or removed since Apply, and are left as they are
+	Left *Undo  // for the values that are left; nil: there are none
+}
+
+// Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. A value stays
+// if it is not one that Apply has written, and so does everything else. A container that Apply has added is removed if nothing
+// but companions would be left in it.
+func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	s, mark, text, err := open(f, src)
 	if err != nil {
-		return nil, err
+		return Reverted{}, err
 	}
 	want, err := s.decode(text)
 	if err != nil {
-		return nil, err
+		return Reverted{}, err
+	}
+	p, err := undo.plan(s, want)
+	if err != nil {
+		return Reverted{}, err
 	}
 	edited := text
-	for _, step := range undo.plan(want) {
+	for _, step := range p.steps {
 		if edited, want, err = step.run(s, edited, want); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.path, err)
+			return Reverted{}, fmt.Errorf("%s: %w", step.path, err)
 		}
 	}
 	if undo.Root != nil && len(want) == 0 && sameButSpace(string(edited), *undo.Root) {
 		edited = []byte(*undo.Root)
 	}
 	if err := check(f, edited, want); err != nil {
-		return nil, err
+		return Reverted{}, err
 	}
-	return append(slices.Clone(mark), edited...), nil
+	result := Reverted{Data: append(slices.Clone(mark), edited...)}
+	for _, was := range p.kept {
+		result.Kept = append(result.Kept, was.Path)
+	}
+	if len(p.kept) > 0 {
+		result.Left = &Undo{Was: append(p.kept, p.stay...), Made: undo.Made, Empty: undo.Empty, Root: undo.Root}
+	}
+	return result, nil
 }
 
 // sameButSpace reports whether two texts without values differ in white space only. An empty text is an empty object.
@@ -357,44 +471,110 @@ func (st step) run(s syntax, text []byte, tree map[string]any) ([]byte, map[stri
 	return edited, want, err
 }
 
-// plan returns the steps that take the settings out of a tree.
-func (u *Undo) plan(tree map[string]any) []step {
-	left := tree
+// A plan is what Revert does.
+type plan struct {
+	steps []step
+	kept  []Was // values that were changed since
+	stay  []Was // companions of values that stay
+}
+
+// plan works out how to take the settings out of a tree.
+func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
+	var p plan
+	var ours, companions []Was
+	left := tree // the tree when everything is done
 	for _, was := range u.Was {
-		if was.Absent && !selects(was.Path) {
-			left = without(left, was.Path)
+		value, there := Get(tree, was.Path)
+		is, err := was.compare(s, value, there)
+		switch {
+		case err != nil:
+			return plan{}, err
+		case is == changed:
+			p.kept = append(p.kept, was)
+		case is == written && u.isCompanion(was):
+			companions = append(companions, was)
+		case is == written:
+			ours = append(ours, was)
+			if was.Absent {
+				left = without(left, was.Path)
+			}
 		}
 	}
-	for _, path := range slices.Backward(u.Made) { // innermost first
-		left = dropEmpty(left, path)
-	}
-	var steps []step
+	left = u.dropContainers(left, companions)
 	covered := func(path Path) bool {
-		return slices.ContainsFunc(steps, func(st step) bool { return len(st.path) <= len(path) && slices.Equal(st.path, path[:len(st.path)]) })
+		return slices.ContainsFunc(p.steps, func(st step) bool { return len(st.path) <= len(path) && slices.Equal(st.path, path[:len(st.path)]) })
 	}
 	for _, path := range u.Made {
 		_, there := Get(tree, path)
 		if _, stays := Get(left, path); there && !stays && !covered(path) {
-			steps = append(steps, step{path: path, remove: true})
+			p.steps = append(p.steps, step{path: path, remove: true})
 		}
 	}
 	for _, was := range u.Empty {
 		value, stays := Get(left, was.Path)
 		if now, _ := Get(tree, was.Path); stays && isEmpty(value) && !isEmpty(now) {
-			steps = append(steps, step{path: was.Path, text: was.Text})
+			p.steps = append(p.steps, step{path: was.Path, text: was.Text})
 		}
 	}
-	for _, was := range u.Was {
-		_, there := Get(tree, was.Path)
+	for _, was := range append(ours, companions...) {
+		_, stays := Get(left, was.Path)
 		switch {
-		case covered(was.Path) || selects(was.Path): // an item that stays keeps the member that selects it
+		case covered(was.Path):
 		case !was.Absent:
-			steps = append(steps, step{path: was.Path, text: was.Text})
-		case there:
-			steps = append(steps, step{path: was.Path, remove: true})
+			p.steps = append(p.steps, step{path: was.Path, text: was.Text})
+		case stays:
+			p.stay = append(p.stay, was)
+		default:
+			p.steps = append(p.steps, step{path: was.Path, remove: true})
 		}
 	}
-	return steps
+	return p, nil
+}
+
+// isCompanion reports whether a value goes with its container.
+func (u *Undo) isCompanion(was Was) bool {
+	if !was.Absent || was.Part == Independent && !selects(was.Path) {
+		return false
+	}
+	container := was.Path[:len(was.Path)-1]
+	if len(container) == 0 {
+		return u.Root != nil
+	}
+	return find(u.Empty, container) >= 0 || slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) })
+}
+
+// dropContainers removes the containers that Apply has added, innermost first, and then the companions in other containers, if
+// there is nothing else in them.
+func (u *Undo) dropContainers(tree map[string]any, companions []Was) map[string]any {
+	made := slices.Clone(u.Made)
+	slices.SortStableFunc(made, func(a, b Path) int { return len(b) - len(a) })
+	left := tree
+	alone := func(path Path) bool {
+		value, there := Get(left, path)
+		if list, ok := value.([]any); ok {
+			return len(list) == 0
+		}
+		members, ok := value.(map[string]any)
+		for name := range members {
+			ok = ok && find(companions, append(path[:len(path):len(path)], name)) >= 0
+		}
+		return there && ok
+	}
+	for _, path := range made {
+		if alone(path) {
+			left = without(left, path)
+		}
+	}
+	var lonely []Path // decided before the first of a container is removed
+	for _, was := range companions {
+		if alone(was.Path[:len(was.Path)-1]) {
+			lonely = append(lonely, was.Path)
+		}
+	}
+	for _, path := range lonely {
+		left = without(left, path)
+	}
+	return left
 }
 
 // selects reports whether a path leads to the member that selects an item of a list.
@@ -404,22 +584,6 @@ func selects(path Path) bool {
 	}
 	member, _, ok := selector(path[len(path)-2])
 	return ok && member == path[len(path)-1]
-}
-
-// dropEmpty removes a container that holds nothing, or only the member that selects it.
-func dropEmpty(tree map[string]any, path Path) map[string]any {
-	value, ok := Get(tree, path)
-	if !ok {
-		return tree
-	}
-	members, isMap := value.(map[string]any)
-	if member, _, selected := selector(path[len(path)-1]); isMap && selected && len(members) == 1 && members[member] != nil {
-		return without(tree, path)
-	}
-	if isEmpty(value) && value != nil {
-		return without(tree, path)
-	}
-	return tree
 }
 
 // assign returns a tree with a value at a path. It shares what has not changed.

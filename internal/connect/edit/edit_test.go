@@ -86,8 +86,8 @@ func testFile(t *testing.T, path string) {
 	if err != nil {
 		t.Fatalf("revert: %v", err)
 	}
-	if string(back) != string(src) {
-		t.Errorf("reverted:\n%q\nwant:\n%q", back, src)
+	if string(back.Data) != string(src) {
+		t.Errorf("reverted:\n%q\nwant:\n%q", back.Data, src)
 	}
 	again, _, err := edit.Apply(format, got, parseSettings(t, sections["settings"]))
 	if err != nil || string(again) != string(got) {

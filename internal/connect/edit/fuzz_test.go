@@ -38,8 +38,8 @@ func FuzzApply(f *testing.F) {
 		if err != nil {
 			t.Fatalf("revert of %q: %v", got, err)
 		}
-		if after, err := edit.Parse(edit.Format(format), back); err != nil || !reflect.DeepEqual(after, before) {
-			t.Fatalf("reverted to %q (%v), from %q", back, err, src)
+		if after, err := edit.Parse(edit.Format(format), back.Data); err != nil || !reflect.DeepEqual(after, before) {
+			t.Fatalf("reverted to %q (%v), from %q", back.Data, err, src)
 		}
 	})
 }

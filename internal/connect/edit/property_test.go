@@ -148,8 +148,8 @@ func TestWhatIsSetCanBeTakenOut(t *testing.T) {
 					t.Fatalf("%s is %v, %v, in\n%q", last.Path, value, err, got)
 				}
 				back, err := edit.Revert(format, got, undo)
-				if err != nil || string(back) != src {
-					t.Fatalf("%v\nreverted %q\nwant     %q\nvia      %q", err, back, src, got)
+				if err != nil || string(back.Data) != src {
+					t.Fatalf("%v\nreverted %q\nwant     %q\nvia      %q", err, back.Data, src, got)
 				}
 			})
 			if t.Logf("%d edits were refused, and %d done", refused, done); done == 0 { // with -short there are 20, of which up to half are refused
