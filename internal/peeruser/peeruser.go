@@ -1,29 +1,61 @@
-// Package peeruser finds out whose process is at the other end of a loopback connection, so that servers on loopback addresses, which
-// every user of a machine can reach, serve only the users that they are for. Linux tells; elsewhere every connection is let in.
+// Package peeruser finds out whose process is at the other end of a connection on this machine, so that servers on loopback addresses,
+// which every user of a machine can reach, serve only the users that they are for. Linux tells; elsewhere every connection is let in.
 package peeruser
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/netip"
+	"os"
+	"slices"
 	"sync"
 )
 
-// A Check knows the users that are let in: that of this process, root, and further ones.
+// A Check knows the users that are let in.
 type Check struct {
-	further []int
-	known   bool // the system tells whose a connection is
+	users []int
+	known bool // the system tells whose a connection is
 }
 
-// NewCheck returns a check. It tries out whether the system tells whose a connection is, with one of perigee itself; if not, the check
-// lets every user in.
+// NewCheck returns a check that lets in the user of this process, root, and further users. It tries out whether the system tells
+// whose a connection is, with one of perigee itself; if not, the check lets every user in.
 func NewCheck(ctx context.Context, further ...int) *Check {
-	return &Check{further: further, known: peersKnown(ctx)}
+	return Only(ctx, append([]int{os.Geteuid()}, further...)...)
+}
+
+// Only returns a check that lets in root and certain users, and not the user of this process unless it is one of them.
+func Only(ctx context.Context, users ...int) *Check {
+	return &Check{users: append([]int{0}, users...), known: peersKnown(ctx)}
 }
 
 // Own reports whether a connection is from a process of a user that is let in. A socket that was closed belongs to none.
-func (c *Check) Own(conn net.Conn) bool { return !c.known || ownPeer(conn, c.further) }
+func (c *Check) Own(conn net.Conn) bool { return c.OwnTo(conn, netip.AddrPort{}) }
 
-// Listener returns a listener that closes connections of other users, and calls refused the first time.
+// OwnTo is Own for a connection that the system has redirected: the socket of the client is still connected to the destination.
+// A destination that is not valid means that the connection was not redirected.
+func (c *Check) OwnTo(conn net.Conn, destination netip.AddrPort) bool {
+	if !c.known {
+		return true
+	}
+	far, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err == nil && !destination.IsValid() {
+		destination, err = netip.ParseAddrPort(conn.LocalAddr().String())
+	}
+	if err != nil {
+		return false
+	}
+	user, found := userOf(unmap(far), unmap(destination))
+	return found && slices.Contains(c.users, user)
+}
+
+// unmap returns an address in the family that a connection to it has, without a zone.
+func unmap(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// Listener returns a listener whose connections are closed if they are of other users, and calls refused the first time. The system
+// is asked when a connection is used first, in the goroutine that uses it, so that no connection waits for the check of another.
 func (c *Check) Listener(l net.Listener, refused func()) net.Listener {
 	return &listener{Listener: l, check: c, refused: sync.OnceFunc(refused)}
 }
@@ -35,14 +67,52 @@ type listener struct {
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil || l.check.Own(conn) {
-			return conn, err
-		}
-		_ = conn.Close()
-		l.refused()
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, errors.New("the user of a connection is known only for TCP")
+	}
+	return &checkedConn{TCPConn: tcp, of: l}, nil
+}
+
+// errRefused is the error of connections of other users.
+var errRefused = errors.New("the connection is of another user")
+
+// A checkedConn closes itself at its first Read or Write if it is of another user. Servers use it so before anything else.
+type checkedConn struct {
+	*net.TCPConn
+	of   *listener
+	once sync.Once
+	err  error
+}
+
+func (c *checkedConn) check() error {
+	c.once.Do(func() {
+		if !c.of.check.Own(c.TCPConn) {
+			c.err = errRefused
+			_ = c.TCPConn.Close()
+			c.of.refused()
+		}
+	})
+	return c.err
+}
+
+func (c *checkedConn) Read(p []byte) (int, error) {
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.Read(p)
+}
+
+func (c *checkedConn) Write(p []byte) (int, error) {
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.Write(p)
 }
 
 // peersKnown tries out whether the system tells whose a connection is.
@@ -62,5 +132,5 @@ func peersKnown(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = server.Close() }()
-	return ownPeer(server, nil)
+	return (&Check{users: []int{os.Geteuid()}, known: true}).Own(server)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -17,22 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownPeer reports whether the other end of a connection belongs to a process of this user, of root, or of a further user. A socket
-// that was closed belongs to none.
-func ownPeer(conn net.Conn, further []int) bool {
-	near, err1 := netip.ParseAddrPort(conn.LocalAddr().String())
-	far, err2 := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	if !near.Addr().Unmap().Is4() {
-		return true // not known
-	}
-	user, found, err := diagnose(far, near)
+// userOf returns the user of a socket of this machine. A socket that was closed belongs to none.
+func userOf(local, remote netip.AddrPort) (user int, found bool) {
+	user, found, err := diagnose(local, remote)
 	if err != nil { // some containers do not allow it
-		user, found = search(far, near)
+		return search(local, remote)
 	}
-	return found && (user == 0 || user == os.Geteuid() || slices.Contains(further, user))
+	return user, found
 }
 
 // diagnose asks the kernel for the user of a socket with the protocol of ss(8).
@@ -51,21 +41,26 @@ func diagnose(local, remote netip.AddrPort) (user int, found bool, err error) {
 	binary.NativeEndian.PutUint16(m[4:], byFamily)
 	binary.NativeEndian.PutUint16(m[6:], unix.NLM_F_REQUEST)
 	m[header], m[header+1] = unix.AF_INET, unix.IPPROTO_TCP
+	if local.Addr().Is6() {
+		m[header] = unix.AF_INET6
+	}
 	binary.NativeEndian.PutUint32(m[header+4:], 0xffffffff) // every state
 	id := m[header+8:]
 	binary.BigEndian.PutUint16(id, local.Port())
 	binary.BigEndian.PutUint16(id[2:], remote.Port())
-	source, destination := local.Addr().Unmap().As4(), remote.Addr().Unmap().As4()
-	copy(id[4:], source[:])
-	copy(id[20:], destination[:])
+	copy(id[4:], local.Addr().AsSlice())
+	copy(id[20:], remote.Addr().AsSlice())
 	for i := 40; i < 48; i++ {
 		id[i] = 0xff // no cookie
 	}
-	if err := unix.Sendto(fd, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := uninterrupted(func() error { return unix.Sendto(fd, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) }); err != nil {
 		return 0, false, err
 	}
-	answer := make([]byte, 4<<10)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
+	answer, n := make([]byte, 4<<10), 0
+	err = uninterrupted(func() (err error) {
+		n, _, err = unix.Recvfrom(fd, answer, 0)
+		return err
+	})
 	const userAt, inodeAt = header + 64, header + 68
 	switch answer = answer[:max(n, 0)]; {
 	case err != nil:
@@ -82,6 +77,15 @@ func diagnose(local, remote netip.AddrPort) (user int, found bool, err error) {
 	return int(binary.NativeEndian.Uint32(answer[userAt:])), binary.NativeEndian.Uint32(answer[inodeAt:]) != 0, nil
 }
 
+// uninterrupted calls a function again that a signal has interrupted, such as those with which Go preempts goroutines.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR { //nolint:errorlint // system calls return exactly this value
+			return err
+		}
+	}
+}
+
 // searching lets one table be read at a time: with many connections they are large.
 var searching sync.Mutex
 
@@ -90,8 +94,12 @@ func search(local, remote netip.AddrPort) (user int, found bool) {
 	searching.Lock()
 	defer searching.Unlock()
 	const tries = 3 // a table that changes while it is read may lack a line
+	tables := map[string]string{"/proc/self/net/tcp": "", "/proc/self/net/tcp6": "0000000000000000" + hexWord([]byte{0, 0, 0xff, 0xff})}
+	if local.Addr().Is6() {
+		tables = map[string]string{"/proc/self/net/tcp6": ""}
+	}
 	for range tries {
-		for table, prefix := range map[string]string{"/proc/self/net/tcp": "", "/proc/self/net/tcp6": "0000000000000000" + hexWord([4]byte{0, 0, 0xff, 0xff})} {
+		for table, prefix := range tables {
 			if user, found := searchTable(table, prefix+hexAddress(local), prefix+hexAddress(remote)); found {
 				return user, true
 			}
@@ -123,10 +131,14 @@ func searchTable(table, local, remote string) (user int, found bool) {
 	return 0, false
 }
 
-// hexAddress is an IPv4 address and a port as the tables have them.
+// hexAddress is an address and a port as the tables have them: the words of the address, then the port.
 func hexAddress(a netip.AddrPort) string {
-	return fmt.Sprintf("%s:%04X", hexWord(a.Addr().Unmap().As4()), a.Port())
+	text := ""
+	for word := range slices.Chunk(a.Addr().AsSlice(), 4) {
+		text += hexWord(word)
+	}
+	return fmt.Sprintf("%s:%04X", text, a.Port())
 }
 
 // hexWord is a word of an address, in the byte order of the machine.
-func hexWord(word [4]byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(word[:])) }
+func hexWord(word []byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(word)) }

@@ -9,12 +9,18 @@ import (
 
 // TestUserOfASocket asks in both ways for sockets that are open, closed at one end, and gone.
 func TestUserOfASocket(t *testing.T) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(address, func(t *testing.T) { testUserOfASocket(t, address) })
+	}
+}
+
+func testUserOfASocket(t *testing.T, address string) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("no such addresses here: ", err)
 	}
 	defer func() { _ = listener.Close() }()
-	client, err := net.Dial("tcp4", listener.Addr().String())
+	client, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,4 +45,50 @@ func TestUserOfASocket(t *testing.T) {
 	check("closed at the other end", false)
 	_ = server.Close()
 	check("closed", false)
+}
+
+// TestListenerChecksWhenAConnectionIsUsed accepts a connection that belongs to none any more, and another one, before either is read.
+func TestListenerChecksWhenAConnectionIsUsed(t *testing.T) {
+	check := NewCheck(t.Context())
+	if !check.known {
+		t.Skip("the system does not tell whose a connection is")
+	}
+	plain, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plain.Close() }()
+	refused := 0
+	listener := check.Listener(plain, func() { refused++ })
+	var servers, clients [3]net.Conn
+	for i := range servers {
+		if clients[i], err = net.Dial("tcp4", plain.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clients[i].Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if i != 1 {
+			_ = clients[i].Close()
+		}
+		if servers[i], err = listener.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused != 0 {
+		t.Error("a connection was checked before it was used")
+	}
+	for i, want := range []error{errRefused, nil, errRefused} {
+		if n, err := servers[i].Read(make([]byte, 1)); err != want || n == 1 != (want == nil) {
+			t.Errorf("connection %d: read %d, %v", i, n, err)
+		}
+		if _, err := servers[i].Write([]byte("x")); err != want {
+			t.Errorf("connection %d: written: %v", i, err)
+		}
+		_ = servers[i].Close()
+	}
+	_ = clients[1].Close()
+	if refused != 1 {
+		t.Errorf("refused was called %d times", refused)
+	}
 }
