@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -79,6 +80,7 @@ type Interception struct {
 	calls   *intercept.Calls
 	handler atomic.Pointer[intercept.Handler] // the last of users
 	serving sync.WaitGroup
+	warned  sync.Once // of the first connection of another user
 
 	mu      sync.Mutex
 	users   []*intercept.Handler // of the language servers that have not been closed
@@ -133,7 +135,7 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 			return err
 		}
 	}
-	proxy, err := i.newProxy()
+	proxy, err := i.newProxy(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,6 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 	if mode == modeTransparent {
 		serve = proxy.ServeTransparent
 	}
-	check := peeruser.NewCheck(ctx)
 	for n, address := range addresses {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		switch {
@@ -157,8 +158,8 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 		case n == 0:
 			i.address = l.Addr().String()
 		}
-		if mode == modeProxy { // of redirected connections the system does not tell
-			l = check.Listener(l, func() { i.opts.Logger.Warn("intercepting proxy: connection of another user refused") })
+		if mode == modeProxy {
+			l = peeruser.NewCheck(ctx).Listener(l, i.refused)
 		}
 		i.serving.Go(func() { _ = serve(l) }) // ends with Close
 	}
@@ -172,7 +173,7 @@ type SetupError struct{ message string }
 
 func (e *SetupError) Error() string { return e.message }
 
-// redirected returns the addresses that connections are redirected to, one for each version of IP, and the user whose they are.
+// redirected returns the addresses that connections are redirected to, one for each version of IP, and the user they belong to.
 func redirected(ctx context.Context) ([]string, *runas.User, error) {
 	installed, err := redirect.Installed(ctx)
 	switch {
@@ -195,8 +196,29 @@ func redirected(ctx context.Context) ([]string, *runas.User, error) {
 	return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, user, nil
 }
 
+// refused reports the first connection of another user.
+func (i *Interception) refused() {
+	i.warned.Do(func() { i.opts.Logger.Warn("intercepting proxy: connection of another user refused") })
+}
+
+// admit returns the check of connections in transparent mode: only the redirected user and root are let in, so that no other user of
+// the machine can call the cloud through perigee, or disturb the calls of the language server.
+func (i *Interception) admit(ctx context.Context) func(net.Conn, netip.AddrPort) bool {
+	if i.user == nil {
+		return nil
+	}
+	check := peeruser.Only(ctx, i.user.UID)
+	return func(client net.Conn, destination netip.AddrPort) bool {
+		if check.OwnTo(client, destination) {
+			return true
+		}
+		i.refused()
+		return false
+	}
+}
+
 // newProxy opens the certificate authority and makes the proxy.
-func (i *Interception) newProxy() (*mitm.Proxy, error) {
+func (i *Interception) newProxy(ctx context.Context) (*mitm.Proxy, error) {
 	hosts, err := hostglob.Parse(i.opts.Hosts)
 	if err != nil {
 		return nil, fmt.Errorf("interception.hosts: %w", err)
@@ -220,7 +242,7 @@ func (i *Interception) newProxy() (*mitm.Proxy, error) {
 		return nil, err
 	}
 	return mitm.New(mitm.Options{
-		Authority: ca, Hosts: hosts, Handler: http.HandlerFunc(i.serve), Dial: dial, Logger: i.opts.Logger,
+		Authority: ca, Hosts: hosts, Handler: http.HandlerFunc(i.serve), Dial: dial, Admit: i.admit(ctx), Logger: i.opts.Logger,
 		Plain: mitm.NewForwarder(mitm.ForwarderOptions{Transport: transport, Logger: i.opts.Logger}),
 	}), nil
 }

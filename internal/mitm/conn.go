@@ -83,7 +83,7 @@ func (c *clientConn) Close() error {
 
 // abort closes the connection so that the client sees an error: with RST instead of an orderly end.
 func (c *clientConn) abort() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+	if tcp, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.Close()

@@ -30,6 +30,9 @@ type Options struct {
 	Plain http.Handler
 	// Dial makes the connections of tunnels; nil: directly. Dialer makes one that goes through a proxy.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Admit decides about a connection of ServeTransparent before it is read; one that is not admitted is closed. The destination is
+	// where a redirected connection was going, and not valid for one that was made to the listener itself. Nil: all are admitted.
+	Admit func(client net.Conn, destination netip.AddrPort) bool
 	// Tunnelled is called at the end of each tunnel; nil: it is not.
 	Tunnelled func(Tunnel)
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
+	"net/netip"
 	"time"
 )
 
@@ -58,7 +58,15 @@ func isTemporary(err error) bool {
 
 // serveRedirected finds out where a connection goes, and intercepts or tunnels it.
 func (p *Proxy) serveRedirected(client *clientConn) {
-	destination := p.destinationOf(client)
+	original := p.destinationOf(client)
+	if p.opts.Admit != nil && !p.opts.Admit(client.Conn, original) {
+		client.abort()
+		return
+	}
+	destination := ""
+	if original.IsValid() {
+		destination = original.String()
+	}
 	_ = client.SetReadDeadline(time.Now().Add(p.opts.HeaderTimeout))
 	name, read, err := readHello(client.Conn)
 	_ = client.SetReadDeadline(time.Time{})
@@ -98,15 +106,15 @@ func (p *Proxy) serveRedirected(client *clientConn) {
 	p.tunnel(client, server, address, began)
 }
 
-// destinationOf is where a redirected connection was going, as ip:port; "": it was made to the proxy itself.
-func (p *Proxy) destinationOf(client *clientConn) string {
+// destinationOf is where a redirected connection was going; not valid: it was made to the proxy itself.
+func (p *Proxy) destinationOf(client *clientConn) netip.AddrPort {
 	tcp, ok := client.Conn.(*net.TCPConn)
 	if !ok {
-		return ""
+		return netip.AddrPort{}
 	}
 	destination, ok := p.original(tcp)
 	if !ok || p.isSelf(net.TCPAddrFromAddrPort(destination)) {
-		return ""
+		return netip.AddrPort{}
 	}
-	return net.JoinHostPort(destination.Addr().String(), strconv.Itoa(int(destination.Port())))
+	return destination
 }

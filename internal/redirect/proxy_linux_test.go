@@ -20,6 +20,7 @@ import (
 	"perigee/internal/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
+	"perigee/internal/peeruser"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
@@ -141,4 +142,59 @@ func startCloud(t *testing.T) (roots []byte) {
 		roots = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	}
 	return roots
+}
+
+// TestOnlyTheRedirectedUserIsServed has the proxy admit the redirected user and root, whose sockets are connected to where they were
+// going. Connections that another user makes to the port of the proxy are closed before anything is read from them.
+func TestOnlyTheRedirectedUserIsServed(t *testing.T) {
+	backend, inside := inSystem(t, NFTables, IPTables)
+	if !inside {
+		return
+	}
+	program := program(t)
+	trusted := filepath.Join(filepath.Dir(program), "roots.pem")
+	hosts, err := hostglob.Parse([]string{"cloud.example.com"})
+	must(t, err)
+	ca, _, err := authority.Open(t.TempDir(), hosts, nil)
+	must(t, err)
+	must(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Info().Certificate.Raw}), 0o644))
+	_, err = New().Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: backend})
+	must(t, err)
+	u, err := runas.Lookup("perigee-test")
+	must(t, err)
+
+	proxy := mitm.New(mitm.Options{
+		Authority: ca, Hosts: hosts, Admit: peeruser.Only(t.Context(), u.UID).OwnTo,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "to %q", mitm.Destination(r.Context()))
+		}),
+	})
+	var served sync.WaitGroup
+	for _, address := range []string{"127.0.0.1:8742", "[::1]:8742"} {
+		listener, err := net.Listen("tcp", address)
+		must(t, err)
+		served.Go(func() { _ = proxy.ServeTransparent(listener) })
+	}
+	defer func() { await.Return(t, served.Wait, "the end of the proxy") }()
+	defer func() { _ = proxy.Shutdown(context.Background()) }()
+
+	const other = 61234
+	for _, address := range []string{"127.0.0.1:8742", "[::1]:8742"} {
+		for _, uid := range []int{0, u.UID} {
+			if got, want := as(t, program, uid, "https", address, "cloud.example.com", trusted), `HTTP/2.0 to "" perigee=true <nil>`; got != want {
+				t.Errorf("user %d, directly to %s: got %q, want %q", uid, address, got, want)
+			}
+		}
+		if got := as(t, program, other, "https", address, "cloud.example.com", trusted); strings.Contains(got, "HTTP/") || strings.HasSuffix(got, "<nil>") {
+			t.Errorf("another user, directly to %s: got %q", address, got)
+		}
+	}
+	for _, address := range []string{far4 + ":443", "[" + far6 + "]:443"} {
+		if got, want := as(t, program, u.UID, "https", address, "cloud.example.com", trusted), fmt.Sprintf("HTTP/2.0 to %q perigee=true <nil>", address); got != want {
+			t.Errorf("redirected from %s: got %q, want %q", address, got, want)
+		}
+	}
+	if _, err := New().Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
