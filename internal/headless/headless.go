@@ -163,7 +163,7 @@ func (s *Server) extend(ctx context.Context) error {
 // intercept opens the way on which the calls of the language server to its cloud are seen.
 func (s *Server) intercept(ctx context.Context) error {
 	opts := intercept.Options{
-		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, LocalTelemetry: s.opts.Telemetry == "local",
+		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, LocalTelemetry: s.opts.Telemetry == "local",
 		Logger: s.opts.Logger.With("upstream", s.opts.Upstream.Name),
 	}
 	if !s.proxied() {
@@ -204,14 +204,26 @@ func (s *Server) proxied() bool {
 
 // projectOf returns the project of the account that has an access token; empty: unknown.
 func (s *Server) projectOf(token string) string {
+	project, _ := s.given(token)
+	return project
+}
+
+// isOwn reports whether the language server was given an access token.
+func (s *Server) isOwn(token string) bool {
+	_, ok := s.given(token)
+	return ok
+}
+
+// given looks for an access token among those that the language server was given last.
+func (s *Server) given(token string) (project string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range slices.Backward(s.recent) {
 		if c.Access.Equal(token) {
-			return c.Project
+			return c.Project, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // home is the home directory of the process. Another user cannot enter those of perigee.

@@ -45,7 +45,7 @@ type Call struct {
 //
 // Waiting ends with ctx, with Cancel, or with the request; the stream of the provider ends with ctx, or with the Body.
 func (c *Calls) Expect(ctx context.Context, cascade string, call Call) *Expected {
-	e := &Expected{calls: c, cascade: cascade, call: call, taken: make(chan struct{}), done: make(chan struct{})}
+	e := &Expected{calls: c, cascade: cascade, call: call, caller: ctx, taken: make(chan struct{}), done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(ctx)
 	c.Own(cascade)
 	if err := rawjson.Check(call.Request); err != nil || rawjson.NewCursor(call.Request).Kind() != rawjson.Object {
@@ -90,16 +90,14 @@ func (c *Calls) failOne(cascade string, err error) bool {
 	return call != nil || own
 }
 
-// failAll ends the waiting of all calls, and says whether there were any.
-func (c *Calls) failAll(err error) bool {
+// doubt gives all waiting calls the error that they fail with if no request comes for them, and says whether there are any.
+func (c *Calls) doubt(err error) bool {
 	c.mu.Lock()
-	calls := c.waiting
-	c.waiting = map[string]*Expected{}
-	c.mu.Unlock()
-	for _, call := range calls {
-		call.fail(err)
+	defer c.mu.Unlock()
+	for _, call := range c.waiting {
+		call.setDoubt(err)
 	}
-	return len(calls) > 0
+	return len(c.waiting) > 0
 }
 
 // An Expected is a call that waits for a request of a language server, and then for the answer of the cloud.
@@ -107,7 +105,8 @@ type Expected struct {
 	calls   *Calls
 	cascade string
 	call    Call
-	ctx     context.Context
+	caller  context.Context    // of Expect
+	ctx     context.Context    // ends with caller, or earlier
 	cancel  context.CancelFunc // of ctx
 	taken   chan struct{}
 	done    chan struct{} // closed when answer or err is set
@@ -115,7 +114,8 @@ type Expected struct {
 	mu       sync.Mutex
 	answer   *answer
 	err      error
-	received bool // Wait has returned the answer
+	doubt    error // why no request may come
+	received bool  // Wait has returned the answer
 }
 
 // Taken is closed when the language server has sent its request.
@@ -140,13 +140,20 @@ func (e *Expected) Wait() (*http.Response, error) {
 	return e.answer.response, nil
 }
 
-// Cancel ends the waiting: no more is wanted of the call. After Wait has returned an answer it does nothing.
+// Cancel ends the waiting: no more is wanted of the call, or nothing is to be expected any more. If the language server has sent
+// requests that cannot be changed, Wait returns that. After Wait has returned an answer it does nothing.
 func (e *Expected) Cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.received {
 		e.cancel()
 	}
+}
+
+func (e *Expected) setDoubt(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.doubt = err
 }
 
 // fail ends the call with the error that Wait returns. A call that has an answer or another error goes on as it is.
@@ -179,10 +186,13 @@ func (e *Expected) leave() {
 		delete(e.calls.waiting, e.cascade)
 	}
 	e.calls.mu.Unlock()
-	e.fail(e.ctx.Err())
 	e.mu.Lock()
-	a := e.answer
+	a, reason := e.answer, e.doubt
 	e.mu.Unlock()
+	if reason == nil || e.caller.Err() != nil {
+		reason = e.ctx.Err()
+	}
+	e.fail(reason)
 	if a != nil {
 		a.abort()
 	}

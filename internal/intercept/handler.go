@@ -33,7 +33,10 @@ type Options struct {
 	Cloud     string            // URL that all requests are sent to, with their path and query; empty: the host of their own URL
 	// Project returns the project of the account that has an access token; empty: unknown, and the request stays as it is. Nil: none
 	// is known.
-	Project        func(token string) string
+	Project func(token string) string
+	// Own says whether an access token is one that the language server was given. Only requests with such a token can be the reason why
+	// calls fail that wait for another request. Nil: all are.
+	Own            func(token string) bool
 	LocalTelemetry bool           // telemetry is answered here with an empty success
 	Observe        func(Exchange) // is told of each request at its end; may be nil
 	Logger         *slog.Logger
@@ -196,7 +199,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 	}
 	generation := h.opts.Calls != nil && isGeneration(method)
 	if generation && !isJSON(r) {
-		h.failAll(r, "the language server calls models in a format that perigee cannot change")
+		h.doubt(r, "the language server calls models in a format that perigee cannot change")
 		generation = false
 	}
 	project := h.projectOf(r)
@@ -252,27 +255,34 @@ func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	return true
 }
 
-// unreadable ends the waiting of the calls that a request was for, as far as it tells. True: the request must not be passed on.
+// unreadable ends the waiting of the call that a request was for, as far as it tells. True: the request must not be passed on.
 func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 	if errors.Is(err, errEncoding) {
-		h.failAll(r, "the language server compresses its requests in a way that perigee does not read")
+		h.doubt(r, "the language server compresses its requests in a way that perigee does not read")
 		return false
 	}
 	failure := perigee.Errorf(perigee.ClassUnavailable, "the language server sent a request that perigee cannot read: %w", err).WithHint("try again")
 	cascade := guessCascade(text)
 	if cascade == "" && errors.Is(err, errCompressed) { // it could be for any of them
-		return h.opts.Calls.failAll(failure)
+		return h.isOwn(r) && h.opts.Calls.doubt(failure)
 	}
 	return h.opts.Calls.failOne(cascade, failure)
 }
 
-// failAll ends the waiting of all calls, because requests of the language server cannot be changed. They are passed on unchanged.
-func (h *Handler) failAll(r *http.Request, why string) {
+// doubt notes why the waiting calls may get no request: those of the language server cannot be changed. They are passed on unchanged.
+// A call fails with that reason if the language server ends its turn, or the call its waiting, without a request for it.
+func (h *Handler) doubt(r *http.Request, why string) {
 	kind, encoding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
 	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint("use another version of the language server")
-	if h.opts.Calls.failAll(err) {
+	if h.isOwn(r) && h.opts.Calls.doubt(err) {
 		h.opts.Logger.Warn("requests of the language server cannot be changed", "content_type", kind, "content_encoding", encoding)
 	}
+}
+
+// isOwn says whether a request is of the language server, by its access token.
+func (h *Handler) isOwn(r *http.Request) bool {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return h.opts.Own == nil || h.opts.Own(token)
 }
 
 // projectOf returns the project of the account whose access token a request has; empty: the request stays as it is.

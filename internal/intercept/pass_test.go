@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -141,12 +142,53 @@ func TestBodiesOfBinaryFormats(t *testing.T) {
 		if got := await.Receive(t, r.carrier("\x0a\x01\x00", "Content-Type", kind), "the answer"); got.status != http.StatusOK || r.requests()[0].body != "\x0a\x01\x00" {
 			t.Errorf("%s: got %+v, the cloud got %+v", kind, got, r.requests())
 		}
+		if len(r.calls.waiting) != 2 {
+			t.Errorf("%s: %d calls wait", kind, len(r.calls.waiting))
+		}
 		for _, call := range []*Expected{e, other} {
+			call.Cancel() // the language server has ended its turn
 			if _, err := answerOf(t, call); perigee.AsError(err).Class != perigee.ClassUnimplemented || !strings.Contains(err.Error(), "format") {
 				t.Errorf("%s: got %v", kind, err)
 			}
 		}
 	}
+}
+
+// Requests that cannot be changed end no call: one that gets its request later is carried, one whose client leaves ends so, and
+// requests without a token of the language server say nothing about it.
+func TestDoubtsEndNoCall(t *testing.T) {
+	own := func(o *Options) { o.Own = func(token string) bool { return token == "token-of-the-language-server" } }
+	r := newCallRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answered") }, own)
+	binary := func(token string) {
+		t.Helper()
+		if got := await.Receive(t, r.carrier("\x0a\x01\x00", "Content-Type", "application/x-protobuf", "Authorization", token), "the answer"); got.body != "answered" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	foreign := r.calls.Expect(t.Context(), "foreign", Call{Request: []byte(`{}`)})
+	binary("Bearer of another program")
+	binary("")
+	foreign.Cancel()
+	if _, err := answerOf(t, foreign); !errors.Is(err, context.Canceled) {
+		t.Errorf("after requests of other programs: %v", err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := r.calls.Expect(ctx, "left", Call{Request: []byte(`{}`)})
+	carried := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
+	binary("Bearer token-of-the-language-server")
+	leave()
+	if _, err := answerOf(t, left); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the client has left: %v", err)
+	}
+	copied := r.carrier(native(agentID(cascade)))
+	response, err := answerOf(t, carried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(response.Body); string(body) != "answered" || err != nil {
+		t.Errorf("the call got %q, %v", body, err)
+	}
+	await.Receive(t, copied, "the copy")
 }
 
 func zip(text string) string {
@@ -202,6 +244,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 			defer e.Cancel()
 			got := await.Receive(t, r.carrier(c.body, "Content-Encoding", c.encoding), "the answer")
 			if c.want != "" {
+				e.Cancel() // the language server has ended its turn
 				if _, err := answerOf(t, e); perigee.AsError(err).Class != c.want || !strings.Contains(err.Error(), "language server") {
 					t.Errorf("the call got %v", err)
 				}
