@@ -3,7 +3,8 @@
 //
 // What is installed is read from the rules in the kernel, never from a file. A user that was made here has a comment in its entry that
 // says so. The file state.json only tells programs that are not root, which may not read rules, and remembers which chains and tables
-// iptables had to make.
+// iptables had to make. It counts only in the run of the system and in the network namespace in which it was written, because rules
+// end with these.
 package redirect
 
 import (
@@ -90,8 +91,12 @@ func Installed(ctx context.Context) (Status, error) {
 		return r.Status(ctx)
 	}
 	s, err := r.readState()
-	if err != nil || s.User == "" {
+	switch {
+	case err != nil || s.User == "":
 		return Status{}, err
+	case s.System != systemID():
+		return Status{Problem: fmt.Sprintf("the redirect of the user %s was installed before the system started, or in another network namespace, and its rules "+
+			"have ended with that; run sudo perigee redirect install --user %s again, or sudo perigee redirect remove", s.User, s.User)}, nil
 	}
 	return Status{Installed: true, User: s.User, UID: s.UID, Backend: s.Backend, Port: s.Port}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +110,65 @@ func TestConnectionsOfOneUserAreRedirected(t *testing.T) {
 	}
 	if removed, err := r.Remove(t.Context()); len(removed) != 0 || err != nil {
 		t.Errorf("again: %q, %v", removed, err)
+	}
+}
+
+// TestStateOfAnEarlierStart has the state of an install whose rules have ended with the system, or which are in another network
+// namespace. Programs that are not root must not believe it.
+func TestStateOfAnEarlierStart(t *testing.T) {
+	if _, inside := inSystem(t, "all"); !inside {
+		return
+	}
+	r, program := New(), program(t)
+	_, err := r.Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: NFTables})
+	must(t, err)
+	s, err := r.readState()
+	must(t, err)
+	here := s.System
+	boot, namespace, _ := strings.Cut(here, " ")
+	for _, elsewhere := range []string{"", "01234567-89ab " + namespace, boot + " net:[1]"} {
+		s.System = elsewhere
+		must(t, r.writeState(s))
+		if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false ") || !strings.Contains(got, "run sudo perigee redirect install --user perigee-test again") {
+			t.Errorf("%q: %s", elsewhere, got)
+		}
+	}
+	_, err = r.Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort}) // the rules are there
+	must(t, err)
+	if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{true perigee-test ") {
+		t.Error(got)
+	}
+	if s, err := r.readState(); err != nil || s.System != here {
+		t.Errorf("noted %+v, %v", s, err)
+	}
+}
+
+// TestInstallAgainKeepsWhatWasMade changes a state that names the chains that iptables has made, and installs again.
+func TestInstallAgainKeepsWhatWasMade(t *testing.T) {
+	if _, inside := inSystem(t, "all"); !inside {
+		return
+	}
+	r, before := New(), everything(t)
+	_, err := r.Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: IPTables})
+	must(t, err)
+	s, err := r.readState()
+	must(t, err)
+	if len(s.Made) == 0 {
+		t.Fatal("iptables has made no chains here")
+	}
+	changed := s
+	changed.Port = 1
+	must(t, r.writeState(changed))
+	_, err = r.Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort})
+	must(t, err)
+	if now, err := r.readState(); err != nil || !reflect.DeepEqual(now, s) {
+		t.Errorf("noted %+v, %v, want %+v", now, err, s)
+	}
+	if _, err := r.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if after := everything(t); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"perigee/internal/atomicfile"
 )
@@ -17,7 +18,7 @@ type state struct {
 	UID     int     `json:"uid"`
 	Port    int     `json:"port"`
 	Backend string  `json:"backend"`
-	System  string  `json:"system"` // the run of the system, and the network namespace, that Made is about
+	System  string  `json:"system"` // the run of the system, and the network namespace, that the rules are in
 	Made    []chain `json:"made,omitempty"`
 }
 
@@ -65,13 +66,16 @@ func (r *Redirect) writeState(s state) error {
 	return os.Chmod(r.stateFile(), 0o644)
 }
 
-// noteUser writes the state again if it does not name what is installed.
+// noteUser writes the state again if it does not name what is installed here. The chains that iptables has made stay noted.
 func (r *Redirect) noteUser(now Status) error {
 	s, err := r.readState()
-	if err == nil && s.User == now.User && s.UID == now.UID && s.Port == now.Port && s.Backend == now.Backend {
-		return nil
+	want := state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend, System: systemID()}
+	if err == nil && s.System == want.System {
+		if want.Made = s.Made; reflect.DeepEqual(s, want) {
+			return nil
+		}
 	}
-	return r.writeState(state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend})
+	return r.writeState(want)
 }
 
 // removeState removes the state and its directory, unless there is something else in it.
