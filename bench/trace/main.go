@@ -94,13 +94,13 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// fullDisk makes calls while there is no room for traces. It is true if all of them succeed, or if nothing can be mounted.
+// fullDisk makes calls while there is 1 MiB of room for traces besides what they leave to the database. It is true if all of them succeed, or if nothing can be mounted.
 func (r *rig) fullDisk(ctx context.Context) (kept bool, err error) {
 	traces := filepath.Join(r.dir, "full", "traces")
 	if err := os.MkdirAll(traces, 0o700); err != nil {
 		return false, err
 	}
-	if err := syscall.Mount("tmpfs", traces, "tmpfs", 0, "size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", traces, "tmpfs", 0, fmt.Sprint("size=", trace.Reserve+1<<20)); err != nil {
 		fmt.Printf("full disk: not measured, a tmpfs cannot be mounted (%v)\n", err)
 		return true, nil
 	}
@@ -115,6 +115,6 @@ func (r *rig) fullDisk(ctx context.Context) (kept bool, err error) {
 		return false, fmt.Errorf("a call fails while the disk is full: %w", err)
 	}
 	_, size := trace.Size(traces)
-	fmt.Printf("full disk: %d of %d calls succeed, %d KiB of 1024 are used\n", calls, calls, size>>10)
+	fmt.Printf("full disk: %d of %d calls succeed, %d KiB of 1024 are used by traces\n", calls, calls, size>>10)
 	return size > 512<<10, nil
 }

@@ -35,6 +35,7 @@ import (
 	"perigee/internal/record"
 	"perigee/internal/redact"
 	"perigee/internal/sqlstore"
+	"perigee/internal/trace"
 )
 
 // SimulatorName is what the built-in upstream is called.
@@ -212,6 +213,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if d.lock, err = datadir.Lock(ctx, cfg.DataDir); err != nil {
 		return err
 	}
+	trace.MakeRoom(ctx, keeper.TraceDir(cfg), d.opts.Logger)
 	options := StoreOptions(cfg)
 	options.Replica, options.Now, options.Logger = replicaName(), d.opts.Now, d.opts.Logger
 	d.store, err = sqlstore.Open(ctx, options)

@@ -34,6 +34,7 @@ type Options struct {
 	Langservers func() []Langserver
 	Extserver   func() map[string]map[string]int64 // requests to Extension Servers by method and code
 	Memory      func() (reserved, limit int64)
+	Skipped     func() int64 // calls without a trace
 }
 
 // Accounts are the numbers of accounts of an upstream.

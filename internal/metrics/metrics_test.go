@@ -186,7 +186,8 @@ func stateOptions() Options {
 		Extserver: func() map[string]map[string]int64 {
 			return map[string]map[string]int64{"Heartbeat": {"ok": 7, "403": 1}}
 		},
-		Memory: func() (int64, int64) { return 1 << 20, 1 << 30 },
+		Memory:  func() (int64, int64) { return 1 << 20, 1 << 30 },
+		Skipped: func() int64 { return 5 },
 	}
 }
 
@@ -231,6 +232,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		{1, "perigee_extserver_requests_total", "code=403 method=Heartbeat"},
 		{1 << 20, "perigee_memory_reserved_bytes", ""},
 		{1 << 30, "perigee_memory_limit_bytes", ""},
+		{5, "perigee_traces_skipped_total", ""},
 	} {
 		if v := value(got, test.name, strings.Fields(test.labels)...); v != test.want {
 			t.Errorf("%s{%s} is %v, want %v", test.name, test.labels, v, test.want)

@@ -18,6 +18,7 @@ var (
 	langserverDesc  = prometheus.NewDesc("perigee_langserver_state", "1 for the state that the language server is in, 0 for others.", []string{"upstream", "state"}, nil)
 	extserverDesc   = prometheus.NewDesc("perigee_extserver_requests_total", "Requests of language servers to the Extension Server.", []string{"method", "code"}, nil)
 	memoryDesc      = prometheus.NewDesc("perigee_memory_reserved_bytes", "Memory that open calls have reserved of the budget.", nil, nil)
+	skippedDesc     = prometheus.NewDesc("perigee_traces_skipped_total", "Calls that were not traced, to save processor time or disk space.", nil, nil)
 	memoryLimitDesc = prometheus.NewDesc("perigee_memory_limit_bytes", "The memory budget, limits.memory.", nil, nil)
 )
 
@@ -40,12 +41,13 @@ type state struct {
 	langservers *source[[]Langserver]
 	extserver   *source[map[string]map[string]int64]
 	memory      *source[[2]int64]
+	skipped     *source[int64]
 }
 
 func newState(opts Options) *state {
 	s := &state{
 		open: newSource(opts.OpenCalls), accounts: newSource(opts.Accounts), langservers: newSource(opts.Langservers),
-		extserver: newSource(opts.Extserver),
+		extserver: newSource(opts.Extserver), skipped: newSource(opts.Skipped),
 	}
 	if opts.Memory != nil {
 		s.memory = newSource(func() [2]int64 {
@@ -58,7 +60,7 @@ func newState(opts Options) *state {
 
 // Describe sends the descriptions of everything that may be collected.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openCallsDesc, accountsDesc, coolingDesc, langserverDesc, extserverDesc, memoryDesc, memoryLimitDesc} {
+	for _, d := range []*prometheus.Desc{openCallsDesc, accountsDesc, coolingDesc, langserverDesc, extserverDesc, memoryDesc, memoryLimitDesc, skippedDesc} {
 		out <- d
 	}
 }
@@ -107,6 +109,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(extserverDesc, prometheus.CounterValue, float64(n), method, code)
 			}
 		}
+	}
+	if n, ok := s.skipped.get(); ok {
+		out <- prometheus.MustNewConstMetric(skippedDesc, prometheus.CounterValue, float64(n))
 	}
 	if memory, ok := s.memory.get(); ok {
 		gauge(memoryDesc, float64(memory[0]))

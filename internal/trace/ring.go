@@ -27,20 +27,22 @@ type entry struct {
 // scan looks through the directory in the background.
 func scan(ctx context.Context, dir string) <-chan []*entry {
 	found := make(chan []*entry, 1)
-	go func() {
-		var list []*entry
-		names := days(dir)
-		for i := len(names) - 1; i >= 0 && ctx.Err() == nil; i-- {
-			for _, name := range namesIn(filepath.Join(dir, names[i])) {
-				if ctx.Err() == nil && idOf(name) != "" {
-					path := filepath.Join(names[i], name)
-					list = append(list, &entry{path: path, size: sizeOf(filepath.Join(dir, path))})
-				}
+	go func() { found <- list(ctx, dir) }()
+	return found
+}
+
+// list returns what the directory has, the oldest first.
+func list(ctx context.Context, dir string) (list []*entry) {
+	names := days(dir)
+	for i := len(names) - 1; i >= 0 && ctx.Err() == nil; i-- {
+		for _, name := range namesIn(filepath.Join(dir, names[i])) {
+			if ctx.Err() == nil && idOf(name) != "" {
+				path := filepath.Join(names[i], name)
+				list = append(list, &entry{path: path, size: sizeOf(filepath.Join(dir, path))})
 			}
 		}
-		found <- list
-	}()
-	return found
+	}
+	return list
 }
 
 // sizeOf is the size of the files in the directory of a call.
@@ -122,4 +124,17 @@ func (r *ring) trim(d *disk, keep int64, warn func(message string, args ...any))
 	}
 	clear(r.entries[len(kept):])
 	r.entries = kept
+}
+
+// removeOldest removes the oldest call that has ended, and returns its size; false: there is none.
+func (r *ring) removeOldest(d *disk) (size int64, ok bool) {
+	i := slices.IndexFunc(r.entries, func(e *entry) bool { return !e.open })
+	if i < 0 {
+		return 0, false
+	}
+	e := r.entries[i]
+	_ = d.remove(e.path) // what is left is counted at the next start
+	r.total -= e.size
+	r.entries = slices.Delete(r.entries, i, i+1)
+	return e.size, true
 }

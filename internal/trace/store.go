@@ -27,6 +27,9 @@ type Options struct {
 	// Share is the part of the machine's processors that writing may use over time; calls that begin beyond it are not traced.
 	// 0: 0.03. 1 and more: there is no limit.
 	Share float64
+
+	// Free is how many bytes may still be written to the disk of a directory, if that is known. Nil: the system is asked.
+	Free func(dir string) (bytes int64, known bool)
 }
 
 const (
@@ -58,14 +61,17 @@ type Store struct {
 	done   chan struct{}      // closed when everything is written
 	stop   context.CancelFunc
 
-	disk disk // of the writing goroutine
-	ring ring // the same
+	disk  disk // of the writing goroutine
+	ring  ring // the same
+	space space
+	low   atomic.Bool // the disk has less free space than Reserve
 
 	warnings struct {
 		sync.Mutex
 		last map[string]time.Time
 	}
 	skipped atomic.Int64 // calls without a trace since the last warning
+	lost    atomic.Int64 // all of them
 }
 
 // New returns a Store and begins to look through the directory.
@@ -84,6 +90,10 @@ func New(opts Options) *Store {
 	}
 	s := &Store{opts: opts, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), done: make(chan struct{})}
 	s.disk.dir = opts.Dir
+	if s.space = (space{dir: opts.Dir, free: opts.Free}); opts.Free == nil {
+		s.space.free = freeSpace
+	}
+	s.low.Store(s.space.lacks() > 0)
 	s.budget.share = opts.Share
 	s.warnings.last = map[string]time.Time{}
 	s.keep.Store(opts.Keep)
@@ -104,13 +114,14 @@ func (s *Store) SetLimits(keep int64, bodies bool) {
 }
 
 // Watch follows a call that begins. It returns nil if the call is not traced: traces.keep is 0, the Store is closed, writing uses
-// more than its share, or the call is a trial: hundreds of almost equal requests would push out the calls of clients.
+// more than its share, the disk is almost full, or the call is a trial: hundreds of almost equal requests would push out the calls of clients.
 func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watcher {
 	if s.keep.Load() <= 0 || !isName(call.ID) || origin.Replay.Trial {
 		return nil
 	}
-	if !s.budget.available() || s.queued.Load() > maxQueue/2 {
+	if !s.budget.available() || s.queued.Load() > maxQueue/2 || s.low.Load() {
 		s.skipped.Add(1)
+		s.lost.Add(1)
 		return nil
 	}
 	w := newWatcher(s, call, origin)
@@ -119,6 +130,9 @@ func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watche
 	}
 	return w
 }
+
+// Skipped is how many calls were not traced because that would have used too much of the processor or of the disk.
+func (s *Store) Skipped() int64 { return s.lost.Load() }
 
 // isName says whether an ID can be a part of the name of a directory.
 func isName(id string) bool {
@@ -235,6 +249,7 @@ func (s *Store) run(ctx context.Context) {
 			next = time.Now().Add(pause)
 		}
 		s.ring.trim(&s.disk, s.keep.Load(), s.warn)
+		s.makeRoom()
 		s.budget.charge(clock.total())
 		s.warnOfSkipped()
 		if written != nil {
@@ -309,6 +324,6 @@ func (s *Store) warnOfSkipped() {
 	s.warnings.Unlock()
 	if due {
 		s.skipped.Add(-n)
-		s.opts.Logger.Warn("calls not traced: writing traces would use too much of the processor or the disk is too slow", "calls", n)
+		s.opts.Logger.Warn("calls not traced: writing traces would use too much of the processor, or the disk is too slow or almost full", "calls", n)
 	}
 }

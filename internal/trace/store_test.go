@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -647,4 +648,58 @@ type twoCalls struct{}
 
 func (twoCalls) Calls(context.Context, perigee.CallQuery) ([]perigee.Call, error) {
 	return []perigee.Call{{ID: "c1"}, {ID: "c2"}}, nil
+}
+
+// The oldest traces make room for the database; when none is left to remove, calls are not traced, and those that are open get no
+// more bodies.
+func TestTracesMakeRoom(t *testing.T) {
+	var free atomic.Int64
+	free.Store(1 << 40)
+	dir := t.TempDir()
+	options := func(o *trace.Options) {
+		o.Dir = dir
+		o.Free = func(string) (int64, bool) { return free.Load(), true }
+	}
+	r := newRig(t, options)
+	for i := range 10 {
+		id := fmt.Sprint("c", i)
+		w := r.begin(t, id, nil)
+		w.Body(perigee.TapClientRequest, bytes.Repeat([]byte("x"), 10_000))
+		end(w, id, nil)
+		r.read(t, id)
+	}
+	open := r.begin(t, "open", nil)
+	open.Body(perigee.TapClientAnswer, []byte("first"))
+	flush(t, r)
+
+	free.Store(trace.Reserve - 25_000) // the removed ones are not counted at once, as on some file systems
+	await.Until(t, "traces to be removed", func() bool { calls, _ := trace.Size(dir); return calls <= 8 })
+	for _, id := range []string{"c0", "c1", "c2"} {
+		if _, err := trace.Open(dir, id); err == nil {
+			t.Errorf("%s is there", id)
+		}
+	}
+	free.Store(0)
+	await.Until(t, "all traces to be removed", func() bool { calls, _ := trace.Size(dir); return calls == 1 })
+	if r.Watch(&perigee.Call{ID: "late", Time: moment}, &perigee.Origin{}) != nil || r.Skipped() != 1 {
+		t.Errorf("%d calls were skipped", r.Skipped())
+	}
+	open.Body(perigee.TapClientAnswer, []byte(" second"))
+	flush(t, r)
+	free.Store(1 << 40)
+	end(open, "open", nil)
+	if got := r.read(t, "open"); content(t, got, "client_response.txt") != "first" || got.Meta.Truncated["client_response.txt"] != trace.TruncatedDisk {
+		t.Errorf("%+v", got.Meta)
+	}
+	await.Until(t, "calls to be traced again", func() bool { return r.Watch(&perigee.Call{ID: "again", Time: moment}, &perigee.Origin{}) != nil })
+	if log := r.log.String(); !strings.Contains(log, "removed the oldest traces") {
+		t.Errorf("the log is %s", log)
+	}
+}
+
+func flush(t *testing.T, r *rig) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r.Flush(ctx)
 }

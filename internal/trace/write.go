@@ -250,6 +250,8 @@ func (t *Trace) redactDeltas(r *redact.Redactor) error {
 	return err
 }
 
+var errLowSpace = errors.New("the disk is almost full")
+
 func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
 	if len(data) == 0 && f.created {
 		return
@@ -260,7 +262,11 @@ func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
 	if refused {
 		return
 	}
-	err := appendTo(dir, f.name, data, !f.created)
+	err := errLowSpace
+	if s := &w.store.space; len(data) == 0 || s.left > int64(len(data)) || w.store.makeRoom() {
+		err = appendTo(dir, f.name, data, !f.created)
+		s.left -= int64(len(data))
+	}
 	if err == nil {
 		f.created, f.written = true, f.written+int64(len(data))
 		w.store.ring.grow(w.entry, int64(len(data)))

@@ -13,6 +13,7 @@ func (o *Observers) newMetrics() *metrics.Metrics {
 			_, ok := models.Lookup(model)
 			return ok
 		},
+		Skipped:   func() int64 { return o.traces.Skipped() },
 		OpenCalls: o.live.Count, Accounts: o.opts.Accounts, Extserver: o.opts.Extserver, Memory: o.opts.Memory,
 		Langservers: func() (list []metrics.Langserver) {
 			for _, row := range o.opts.Langservers() {
