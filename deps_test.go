@@ -461,7 +461,6 @@ var rules = []rule{
 	{"perigee/internal/httpapi/responsesocket", "messages and their order; the server answers them", []string{
 		"perigee",
 		"perigee/internal/dialect/openai/responses",
-		"perigee/internal/httpapi/mount",
 		"perigee/internal/httpapi/reqbody",
 		"perigee/internal/membudget",
 		"github.com/coder/websocket",

@@ -3,6 +3,8 @@ package perigee
 import (
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // StatusClientGone is what proxies log when the client left before the answer. No client sees it.
@@ -65,6 +67,32 @@ func (e *Error) HTTPStatus(d Dialect) int {
 		return status
 	}
 	return http.StatusInternalServerError
+}
+
+// MaxRetry is the longest time that a client is asked to wait; quotas come back within weeks.
+const MaxRetry = 30 * 24 * time.Hour
+
+// patience is the longest time that a client may wait by itself before it sends a request again.
+const patience = time.Minute
+
+// SetRetryHeaders sets the headers of an answer with the error that say whether and when to send the request again.
+//
+// Retry-After has whole seconds, at least one. Every 429 has it, also where the time is unknown. With x-should-retry: false, the
+// official libraries of OpenAI and Anthropic return the error at once; otherwise they wait for as long as Retry-After says,
+// without a word, even if that is a day. It is set if the quota is used up, and with any Retry-After of more than a minute.
+func (e *Error) SetRetryHeaders(h http.Header, status int) {
+	if status != http.StatusTooManyRequests && e.Retry <= 0 {
+		return
+	}
+	wait := e.Retry
+	if wait <= 0 && e.Class == ClassExhausted {
+		wait = time.Minute
+	}
+	seconds := max(1, int64((min(wait, MaxRetry)+time.Second-1)/time.Second))
+	h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	if e.Class == ClassExhausted || wait > patience {
+		h.Set("X-Should-Retry", "false")
+	}
 }
 
 // clientStatus returns the status that the client of a call got; 0: none yet.

@@ -3,6 +3,7 @@ package perigee_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"perigee"
 	"perigee/internal/membudget"
@@ -29,5 +30,30 @@ func TestTraceOfARefusalHasItsStatus(t *testing.T) {
 	call.ClientStatus = http.StatusTeapot
 	if got := call.TraceRow().Status; got != http.StatusTeapot {
 		t.Errorf("a stored status of %d is read as %d", call.ClientStatus, got)
+	}
+}
+
+func TestRetryHeaders(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err         perigee.Error
+		status      int
+		after, asks string
+	}{
+		{perigee.Error{}, 503, "", ""},
+		{perigee.Error{}, 429, "1", ""},
+		{perigee.Error{Retry: time.Millisecond}, 429, "1", ""},
+		{perigee.Error{Retry: 1001 * time.Millisecond}, 503, "2", ""},
+		{perigee.Error{Retry: time.Minute}, 429, "60", ""},
+		{perigee.Error{Retry: time.Minute + 1}, 429, "61", "false"},
+		{perigee.Error{Class: perigee.ClassExhausted}, 429, "60", "false"},
+		{perigee.Error{Class: perigee.ClassExhausted, Retry: time.Second}, 429, "1", "false"},
+		{perigee.Error{Retry: 1000 * 24 * time.Hour}, 429, "2592000", "false"},
+	} {
+		h := http.Header{}
+		test.err.SetRetryHeaders(h, test.status)
+		if h.Get("Retry-After") != test.after || h.Get("X-Should-Retry") != test.asks {
+			t.Errorf("%d, %q, %v: %v", test.status, test.err.Class, test.err.Retry, h)
+		}
 	}
 }

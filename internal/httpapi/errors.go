@@ -37,9 +37,7 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	}
 	c.describe(e.Upstream, e.Model)
 	h.Set("X-Perigee-Class", string(e.Class))
-	if status == http.StatusTooManyRequests || e.Retry > 0 {
-		h.Set("Retry-After", mount.RetryAfter(e))
-	}
+	e.SetRetryHeaders(h, status)
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
 	}

@@ -349,7 +349,7 @@ func (c *call) clientError(err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if e.Retry > 0 {
 		timed := *e
-		timed.RetryAt = c.opts.Now().Add(min(e.Retry, mount.MaxWait))
+		timed.RetryAt = c.opts.Now().Add(min(e.Retry, perigee.MaxRetry))
 		e = &timed
 	}
 	if e.Class == perigee.ClassCanceled && errors.Is(context.Cause(c.r.Context()), ErrShutdown) {

@@ -3,8 +3,6 @@ package mcpserver
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
-	"time"
 
 	"perigee"
 )
@@ -19,9 +17,7 @@ func WriteError(w http.ResponseWriter, err *perigee.Error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	if err.Retry > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((err.Retry+time.Second-1)/time.Second), 10))
-	}
+	err.SetRetryHeaders(w.Header(), status)
 	message := err.Error()
 	if err.Public != "" {
 		message = err.Public

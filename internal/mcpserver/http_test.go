@@ -226,6 +226,16 @@ func TestWriteErrorOfABadKey(t *testing.T) {
 	}
 }
 
+// A client that would wait for an hour is told not to.
+func TestWriteErrorOfAUsedUpLimit(t *testing.T) {
+	e := &perigee.Error{Class: perigee.ClassExhausted, Message: "used up", Retry: time.Hour}
+	w := httptest.NewRecorder()
+	WriteError(w, e)
+	if w.Code != 429 || w.Header().Get("Retry-After") != "3600" || w.Header().Get("X-Should-Retry") != "false" {
+		t.Errorf("status %d, %v", w.Code, w.Header())
+	}
+}
+
 // TestVersionHeaderIsOptional is what Gemini CLI does: it never sends the header.
 func TestVersionHeaderIsOptional(t *testing.T) {
 	h := overHTTP(t, newServer(t, Options{}))

@@ -23,7 +23,7 @@ const (
 
 // shown are the response headers that transcripts show, besides all that start with X-Perigee- and those that
 // would open perigee to web pages.
-var shown = []string{"Content-Type", "Allow", "Location", "Retry-After", "Www-Authenticate"}
+var shown = []string{"Content-Type", "Allow", "Location", "Retry-After", "Www-Authenticate", "X-Should-Retry"}
 
 func isShown(name string) bool {
 	return slices.Contains(shown, name) || strings.HasPrefix(name, "X-Perigee-") || strings.HasPrefix(name, "Access-Control-")

@@ -80,7 +80,7 @@ func hostname(hostport string) string {
 
 // exposedHeaders are headers of answers that a page may read besides the few that it always may.
 const exposedHeaders = "x-perigee-call, x-perigee-upstream, x-perigee-model, x-perigee-notes, x-perigee-class, " +
-	"request-id, x-request-id, retry-after"
+	"request-id, x-request-id, retry-after, x-should-retry"
 
 // Describe tells the browser in the header of the answer that the page may read it, whatever it will be, if its origin is
 // allowed.

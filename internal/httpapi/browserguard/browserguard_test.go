@@ -92,7 +92,7 @@ func TestPreflightOfAPrivateNetwork(t *testing.T) {
 // A page may read every header that perigee has for clients.
 func TestHeadersOfAnswersAreExposed(t *testing.T) {
 	for _, name := range []string{"x-perigee-call", "x-perigee-upstream", "x-perigee-model", "x-perigee-notes",
-		"x-perigee-class", "retry-after"} {
+		"x-perigee-class", "retry-after", "x-should-retry"} {
 		if !slices.Contains(strings.Split(exposedHeaders, ", "), name) {
 			t.Errorf("%s is not exposed", name)
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee"
 )
@@ -236,16 +235,3 @@ func HeaderSafe(s string) string {
 
 // Shorten cuts a text of a client's that an error repeats.
 func Shorten(s string) string { return perigee.Clip(s, 100) }
-
-// MaxWait is the longest time that a client is asked to wait; quotas come back within weeks.
-const MaxWait = 30 * 24 * time.Hour
-
-// RetryAfter returns the header of that name: whole seconds, at least one, also where the time is unknown.
-func RetryAfter(e *perigee.Error) string {
-	wait := e.Retry
-	if wait <= 0 && e.Class == perigee.ClassExhausted {
-		wait = time.Minute
-	}
-	wait = min(wait, MaxWait)
-	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
-}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee"
 )
@@ -108,24 +107,6 @@ func TestHeaderSafe(t *testing.T) {
 	}
 	if got := HeaderSafe(strings.Repeat("x", 5000)); len(got) != 2003 || !strings.HasSuffix(got, "x...") {
 		t.Errorf("%d bytes", len(got))
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	for _, test := range []struct {
-		err  perigee.Error
-		want string
-	}{
-		{perigee.Error{}, "1"},
-		{perigee.Error{Retry: time.Millisecond}, "1"},
-		{perigee.Error{Retry: 1001 * time.Millisecond}, "2"},
-		{perigee.Error{Class: perigee.ClassExhausted}, "60"},
-		{perigee.Error{Class: perigee.ClassExhausted, Retry: time.Hour}, "3600"},
-		{perigee.Error{Retry: 1000 * 24 * time.Hour}, "2592000"},
-	} {
-		if got := RetryAfter(&test.err); got != test.want {
-			t.Errorf("%v: %s, want %s", test.err.Retry, got, test.want)
-		}
 	}
 }
 

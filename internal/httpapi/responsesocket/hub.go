@@ -11,7 +11,6 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/membudget"
 )
 
@@ -177,9 +176,7 @@ func (s *Socket) closeNow(f closeReason) {
 func (s *Socket) refuse(stream string, e *perigee.Error) {
 	status := e.HTTPStatus(perigee.DialectOpenAIResponses)
 	header := http.Header{"X-Perigee-Class": {string(e.Class)}}
-	if e.Retry > 0 {
-		header.Set("Retry-After", mount.RetryAfter(e))
-	}
+	e.SetRetryHeaders(header, status)
 	s.hub.Logger.Info("refused", "call", s.opening.ID, "path", s.opening.Path, "status", status, "class", e.Class, "error",
 		e.Message)
 	s.SendError(stream, status, e, header)
@@ -189,7 +186,7 @@ func (s *Socket) refuse(stream string, e *perigee.Error) {
 func (s *Socket) SendError(stream string, status int, e *perigee.Error, header http.Header) (message []byte) {
 	headers := map[string]string{}
 	for name, values := range header {
-		if name == "Retry-After" || strings.HasPrefix(name, "X-Perigee-") {
+		if name == "Retry-After" || name == "X-Should-Retry" || strings.HasPrefix(name, "X-Perigee-") {
 			headers[strings.ToLower(name)] = values[0]
 		}
 	}
