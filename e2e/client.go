@@ -27,8 +27,9 @@ const (
 	image     = "image"
 	refusal   = "error"
 	rateLimit = "rate limit"
-	toolRun   = "tool runner" // Anthropic's own loop, which speaks differently from one written by hand
-	dialogue  = "dialogue"    // two loops, one after the other, in one conversation
+	usedUp    = "used-up quota" // the library retries as it does by default, and the quota resets in an hour
+	toolRun   = "tool runner"   // Anthropic's own loop, which speaks differently from one written by hand
+	dialogue  = "dialogue"      // two loops, one after the other, in one conversation
 )
 
 func allClients() []client {

@@ -19,9 +19,13 @@ func everyChange(c client) []string {
 		return nil // an agent asks again after pauses, and a second version of a library is a second one to compile
 	}
 	for _, scenario := range []string{toolLoop, question} {
-		if slices.Contains(c.scenarios, scenario) {
-			return []string{scenario}
+		if !slices.Contains(c.scenarios, scenario) {
+			continue
 		}
+		if slices.Contains(c.scenarios, usedUp) && kind != "ai" { // the AI SDK takes six seconds for its retries
+			return []string{scenario, usedUp}
+		}
+		return []string{scenario}
 	}
 	return c.scenarios[:1]
 }

@@ -20,7 +20,10 @@ const (
 	frameworkInstall = "frameworks" // older libraries of Google's, and what is built on them
 )
 
-var sdkScenarios = []string{question, toolLoop, parallel, image, refusal, rateLimit}
+var (
+	socketScenarios = []string{question, toolLoop, parallel, image, refusal, rateLimit}
+	sdkScenarios    = append(slices.Clone(socketScenarios), usedUp)
+)
 
 // javascriptSDKs are the libraries that clients/*.mjs use, each dialect of each as a client of its own.
 func javascriptSDKs() []client {
@@ -28,7 +31,7 @@ func javascriptSDKs() []client {
 	return []client{
 		javascript("openai js chat", "openai", sdkScenarios, "openai.mjs", "chat"),
 		javascript("openai js responses", "openai", sdkScenarios, "openai.mjs", "responses"),
-		javascript("openai js responses socket", "openai", sdkScenarios, "openai_socket.mjs"),
+		javascript("openai js responses socket", "openai", socketScenarios, "openai_socket.mjs"),
 		javascript("anthropic js", "@anthropic-ai/sdk", withRunner, "anthropic.mjs", "@anthropic-ai/sdk"),
 		javascript("anthropic js 0.x", "anthropic-sdk-0", withRunner, "anthropic.mjs", "anthropic-sdk-0"),
 		javascript("genai js", "@google/genai", sdkScenarios, "genai.mjs"),
@@ -66,7 +69,7 @@ func goSDKs() []client {
 	return []client{
 		golang("openai go chat", "github.com/openai/openai-go/v3", sdkScenarios, "chat"),
 		golang("openai go responses", "github.com/openai/openai-go/v3", sdkScenarios, "responses"),
-		golang("openai go responses socket", "github.com/openai/openai-go/v3", sdkScenarios, "socket"),
+		golang("openai go responses socket", "github.com/openai/openai-go/v3", socketScenarios, "socket"),
 		golang("anthropic go", "github.com/anthropics/anthropic-sdk-go", withRunner, "anthropic"),
 		golang("genai go", "google.golang.org/genai", sdkScenarios, "genai"),
 	}

@@ -68,6 +68,10 @@ func newStage(ctx context.Context, binary string, clients []client) (*stage, err
 // quickSigns has every daemon give signs of life after a second: each client meets them, and must not stumble.
 const quickSigns = "limits: {keep_alive: 1s}\n"
 
+// usedUpQuota has the provider behind watched and gateway refuse a model that only the scenario of that name asks for, with a
+// quota that resets in more than an hour.
+const usedUpQuota = "faults:\n  - {when: {model: gemini-2.5-flash-lite}, do: quota_exhausted}\n"
+
 func (s *stage) open(ctx context.Context, binary string) (err error) {
 	settings := filepath.Join(s.dir, "simulated.yaml")
 	if err := os.WriteFile(settings, []byte(quickSigns), 0o600); err != nil {
@@ -76,7 +80,11 @@ func (s *stage) open(ctx context.Context, binary string) (err error) {
 	if s.simulated, err = s.start(ctx, "simulated", binary, "serve", "--simulate", "--config", settings, "--listen", "127.0.0.1:0"); err != nil {
 		return err
 	}
-	provider, err := s.start(ctx, "provider", binary, "simulate", "--listen", "127.0.0.1:0")
+	faults := filepath.Join(s.dir, "faults.yaml")
+	if err := os.WriteFile(faults, []byte(usedUpQuota), 0o600); err != nil {
+		return err
+	}
+	provider, err := s.start(ctx, "provider", binary, "simulate", "--script", faults, "--listen", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

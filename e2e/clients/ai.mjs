@@ -4,9 +4,9 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createGoogleGenerativeAI } from '@ai-sdk/google';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { APICallError, generateText, stepCountIs, streamText, tool } from 'ai';
+import { APICallError, RetryError, generateText, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, refusedPromptly, run, simulated, slowly, spent, token, watched } from './scenario.mjs';
 
 const providers = {
   openai: (base, apiKey) => createOpenAI({ baseURL: `${base}/v1`, apiKey }),
@@ -61,6 +61,16 @@ const scenarios = {
     check(error.isRetryable, 'the error is not marked as retryable');
     check(Number(error.responseHeaders['retry-after']) > 0, `retry-after is ${error.responseHeaders['retry-after']}`);
   },
+
+  // It retries twice, after two and four seconds, whatever the headers say.
+  'used-up quota': () =>
+    refusedPromptly(async () => {
+      try {
+        return await generateText({ model: provider(watched)(spent), prompt: 'hello' });
+      } catch (error) {
+        throw RetryError.isInstance(error) ? error.lastError : error;
+      }
+    }, APICallError),
 };
 
 async function loop(name, prompt, times) {

@@ -1,10 +1,11 @@
 // The Anthropic SDK: node anthropic.mjs PACKAGE, because two of its majors are in use and differ on the wire.
 
-import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, claude, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, refusedPromptly, run, simulated, slowly, spent, token, watched } from './scenario.mjs';
 
 const { default: Anthropic } = await import(process.argv[2]);
 
 const client = (base, apiKey = key) => new Anthropic({ baseURL: base, apiKey, maxRetries: 0, timeout: 30_000 });
+const patient = new Anthropic({ baseURL: watched, apiKey: key });
 const anthropic = client(simulated);
 
 const ask = (content) => [{ role: 'user', content }];
@@ -94,6 +95,8 @@ const scenarios = {
     const error = await refused(call, Anthropic.RateLimitError, 429);
     check(Number(error.headers.get('retry-after')) > 0, `retry-after is ${error.headers.get('retry-after')}`);
   },
+
+  'used-up quota': () => refusedPromptly(() => patient.messages.create({ model: spent, max_tokens: 10, messages: ask('hello') }), Anthropic.RateLimitError),
 };
 
 async function loop(name, prompt, times, more) {

@@ -1,7 +1,7 @@
 // The Google Gen AI SDK.
 
 import { ApiError, GoogleGenAI } from '@google/genai';
-import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, older, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, older, picture, pictureArrived, refused, refusedPromptly, run, simulated, slowly, spent, token, watched } from './scenario.mjs';
 
 const client = (base, apiKey = key) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: base, timeout: 30_000 } });
 const genai = client(simulated);
@@ -47,6 +47,8 @@ const scenarios = {
     await limited.models.generateContent({ model, contents: 'hello' });
     await refused(() => limited.models.generateContent({ model, contents: 'hello' }), ApiError, 429);
   },
+
+  'used-up quota': () => refusedPromptly(() => client(watched).models.generateContent({ model: spent, contents: 'hello' }), ApiError),
 };
 
 // loop is a chat, whose history holds one model turn for each chunk of the stream.

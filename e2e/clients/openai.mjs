@@ -1,9 +1,10 @@
 // The OpenAI SDK: node openai.mjs chat|responses
 
 import OpenAI from 'openai';
-import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, run, simulated, slowly, token, watched } from './scenario.mjs';
+import { Vault, check, checkText, key, limitedKey, missing, model, namesNearest, picture, pictureArrived, refused, refusedPromptly, run, simulated, slowly, spent, token, watched } from './scenario.mjs';
 
 const client = (base, apiKey = key) => new OpenAI({ baseURL: `${base}/v1`, apiKey, maxRetries: 0, timeout: 30_000 });
+const patient = new OpenAI({ baseURL: `${watched}/v1`, apiKey: key });
 const openai = client(simulated);
 
 const ask = (content) => [{ role: 'user', content }];
@@ -55,6 +56,7 @@ const chat = {
   },
 
   'rate limit': () => limited((limitedClient) => limitedClient.chat.completions.create({ model, messages: ask('hello') })),
+  'used-up quota': () => refusedPromptly(() => patient.chat.completions.create({ model: spent, messages: ask('hello') }), OpenAI.RateLimitError),
 };
 
 async function chatLoop(prompt, times, stream) {
@@ -129,6 +131,7 @@ const responses = {
   },
 
   'rate limit': () => limited((limitedClient) => limitedClient.responses.create({ model, input: 'hello' })),
+  'used-up quota': () => refusedPromptly(() => patient.responses.create({ model: spent, input: 'hello' }), OpenAI.RateLimitError),
 };
 
 const vaultTools = (vault) => [{ type: 'function', name: vault.name, description: vault.description, parameters: vault.schema, strict: false }];

@@ -21,6 +21,7 @@ export const picture = env('PERIGEE_PICTURE'); // a PNG in base64
 export const model = 'gemini-3-flash';
 export const older = 'gemini-2.5-pro';
 export const claude = 'claude-sonnet-4-6';
+export const spent = 'gemini-2.5-flash-lite'; // its quota is used up, at watched
 export const missing = 'gemini-3-flsh';
 
 // Behind a prompt: the answer comes in two pieces, with a silence in between that perigee fills with a sign of life.
@@ -94,6 +95,13 @@ export async function refused(call, type, status) {
   throw new Error(`expected ${type.name}, got an answer: ${JSON.stringify(result)?.slice(0, 200)}`);
 }
 
+// refusedPromptly is refused for a library that retries as often as it does by default: the quota that it asks for resets in an
+// hour, and it must not wait for that.
+export function refusedPromptly(call, type) {
+  const late = new Promise((_, fail) => setTimeout(() => fail(new Error('the library still waits after 30 seconds')), 30_000).unref());
+  return Promise.race([refused(call, type, 429), late]);
+}
+
 // namesNearest checks that the error of an unknown model says what there is instead.
 export function namesNearest(error) {
   checkText(error.message, model);
@@ -110,4 +118,5 @@ export async function run(scenarios) {
       console.log(`fail ${name}: ${String(error?.stack ?? error).replaceAll('\n', ' | ').slice(0, 1500)}`);
     }
   }
+  process.exit(); // although a library may still wait
 }

@@ -27,6 +27,7 @@ func anthropicScenarios() []scenario {
 		{"image", anthropicImage},
 		{"error", anthropicError},
 		{"rate limit", anthropicLimit},
+		{"used-up quota", anthropicUsedUp},
 	}
 }
 
@@ -186,6 +187,18 @@ func anthropicLimit(ctx context.Context) error {
 	e, ok := errors.AsType[*anthropic.Error](err)
 	if !ok || e.StatusCode != 429 || e.Type() != anthropic.ErrorTypeRateLimitError || e.Response.Header.Get("Retry-After") == "" {
 		return fmt.Errorf("expected 429 with Retry-After, got %v", err)
+	}
+	return nil
+}
+
+func anthropicUsedUp(ctx context.Context) error {
+	client := anthropic.NewClient(option.WithBaseURL(watched), option.WithAPIKey(key))
+	err := promptly(ctx, func(ctx context.Context) error {
+		_, err := client.Messages.New(ctx, anthropicBody(spent, anthropic.NewTextBlock("hello")))
+		return err
+	})
+	if e, ok := errors.AsType[*anthropic.Error](err); !ok || e.StatusCode != 429 {
+		return fmt.Errorf("expected 429, got %v", err)
 	}
 	return nil
 }

@@ -21,6 +21,10 @@ func chatScenarios() []scenario {
 		{"parallel tools", func(ctx context.Context) error { return chatLoop(ctx, openTwo, "north", "south") }},
 		{"image", chatImage},
 		{"error", chatError},
+		{"used-up quota", openaiUsedUp(func(ctx context.Context, client openai.Client) error {
+			_, err := client.Chat.Completions.New(ctx, chatBody(spent, openai.UserMessage("hello")))
+			return err
+		})},
 		{"rate limit", func(ctx context.Context) error {
 			client := openaiClient(watched, limitedKey)
 			return openaiLimit(func() error {
@@ -135,6 +139,18 @@ func chatError(ctx context.Context) error {
 func openaiNotFound(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
 	return ok && e.StatusCode == 404 && e.Code == "not_found" && holds(e.Message, model) == nil
+}
+
+// openaiUsedUp makes a call for quota that is used up.
+func openaiUsedUp(call func(context.Context, openai.Client) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		client := openai.NewClient(option.WithBaseURL(watched+"/v1"), option.WithAPIKey(key))
+		err := promptly(ctx, func(ctx context.Context) error { return call(ctx, client) })
+		if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != 429 {
+			return fmt.Errorf("expected 429, got %v", err)
+		}
+		return nil
+	}
 }
 
 // openaiLimit calls twice with a key that is good for one call.

@@ -24,6 +24,7 @@ func genaiScenarios() []scenario {
 		{"image", genaiImage},
 		{"error", genaiError},
 		{"rate limit", genaiLimit},
+		{"used-up quota", genaiUsedUp},
 	}
 }
 
@@ -138,6 +139,21 @@ func genaiLimit(ctx context.Context) error {
 	_, err = client.Models.GenerateContent(ctx, model, genai.Text("hello"), nil)
 	e, ok := errors.AsType[genai.APIError](err)
 	if !ok || e.Code != 429 || e.Status != "RESOURCE_EXHAUSTED" {
+		return fmt.Errorf("expected 429, got %v", err)
+	}
+	return nil
+}
+
+func genaiUsedUp(ctx context.Context) error {
+	client, err := genaiClient(ctx, watched, key)
+	if err != nil {
+		return err
+	}
+	err = promptly(ctx, func(ctx context.Context) error {
+		_, err := client.Models.GenerateContent(ctx, spent, genai.Text("hello"), nil)
+		return err
+	})
+	if e, ok := errors.AsType[genai.APIError](err); !ok || e.Code != 429 {
 		return fmt.Errorf("expected 429, got %v", err)
 	}
 	return nil

@@ -18,6 +18,10 @@ func responsesScenarios() []scenario {
 		{"parallel tools", func(ctx context.Context) error { return responsesLoop(ctx, false, openTwo, "north", "south") }},
 		{"image", responsesImage},
 		{"error", responsesError},
+		{"used-up quota", openaiUsedUp(func(ctx context.Context, client openai.Client) error {
+			_, err := client.Responses.New(ctx, responsesBody(spent, userItem("hello")))
+			return err
+		})},
 		{"rate limit", func(ctx context.Context) error {
 			client := openaiClient(watched, limitedKey)
 			return openaiLimit(func() error {

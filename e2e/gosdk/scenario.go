@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Where perigee is and what opens it; see the driver.
@@ -28,6 +29,7 @@ const (
 	model   = "gemini-3-flash"
 	older   = "gemini-2.5-pro"
 	claude  = "claude-sonnet-4-6"
+	spent   = "gemini-2.5-flash-lite" // its quota is used up, at watched
 	missing = "gemini-3-flsh"
 )
 
@@ -103,6 +105,18 @@ func (v *vault) quoted(text string, names ...string) error {
 		rest = after
 	}
 	return nil
+}
+
+// promptly runs a call with a library that retries as often as it does by default. The quota that it asks for resets in an hour,
+// and the library must not wait for that.
+func promptly(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err := call(ctx)
+	if ctx.Err() != nil {
+		return fmt.Errorf("the library still waits after 30 seconds: %w", err)
+	}
+	return err
 }
 
 // pictureArrived asks the witness whether the provider was sent the picture.
