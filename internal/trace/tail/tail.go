@@ -142,7 +142,10 @@ type stream struct {
 }
 
 // A followed is an open call that is shown.
-type followed struct{ text, thinking words }
+type followed struct {
+	words           // of the thinking or the text that grows
+	last  live.Kind // of the last piece
+}
 
 // words hold back the last word of a text that grows, since it may be a part of a secret.
 type words struct{ held string }
@@ -205,19 +208,20 @@ func (s *stream) redact(text string) string {
 	return s.options.Redactor().Text(text)
 }
 
-// pieces are the lines of a piece of an answer.
-func (s *stream) pieces(u live.Update) []Line {
+// pieces are the lines of a piece of an answer. The last word of what came before is complete when something of another kind
+// begins, and is shown before that.
+func (s *stream) pieces(u live.Update) (list []Line) {
 	call, text := s.open[u.Call.ID], u.Text
 	if !s.filter.text || call == nil {
 		return nil
 	}
-	switch u.Kind {
-	case live.Text:
-		text = call.text.add(text)
-	case live.Thinking:
-		text = call.thinking.add(text)
+	if call.last != u.Kind {
+		list = s.rest(u.Call.ID)
 	}
-	return s.piece(u.Kind, u.Call.ID, text)
+	if call.last = u.Kind; u.Kind != live.Tool {
+		text = call.add(text)
+	}
+	return append(list, s.piece(u.Kind, u.Call.ID, text)...)
 }
 
 // rest are the lines of what was held back.
@@ -226,5 +230,5 @@ func (s *stream) rest(id string) []Line {
 	if !s.filter.text || call == nil {
 		return nil
 	}
-	return append(s.piece(live.Thinking, id, call.thinking.end()), s.piece(live.Text, id, call.text.end())...)
+	return s.piece(call.last, id, call.end())
 }

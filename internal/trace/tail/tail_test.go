@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +126,32 @@ func TestCallsAreFollowed(t *testing.T) {
 	}
 	if len(r.acts) != 3 || r.acts[2].Object != "live errors=true account=ADA@*" {
 		t.Errorf("%+v", r.acts)
+	}
+}
+
+// A word is complete when something of another kind follows it: thinking is shown before the text that it leads to.
+func TestPiecesStayInOrder(t *testing.T) {
+	r := newTailRig(t)
+	next := r.follow("?text=true")
+	w, call := r.begin("c1", "m")
+	for _, e := range []perigee.Event{
+		{Kind: perigee.EventThinking, Text: "a last th"}, {Kind: perigee.EventThinking, Text: "ought"}, {Kind: perigee.EventText, Text: "then te"},
+		{Kind: perigee.EventText, Text: "xt"}, {Kind: perigee.EventCall, Call: &perigee.FunctionCall{Name: "read"}}, {Kind: perigee.EventText, Text: "end"},
+	} {
+		w.Event(&e)
+	}
+	end(w, call, "")
+	var pieces []string
+	for line := next(); line != "ended c1 m done"; line = next() {
+		kind, text, _ := strings.Cut(line, " c1")
+		if last := len(pieces) - 1; last >= 0 && strings.HasPrefix(pieces[last], kind+":") {
+			pieces[last] += text
+		} else {
+			pieces = append(pieces, kind+":"+text)
+		}
+	}
+	if want := []string{"began: m open", "thinking:a last thought", "text:then text", "tool:read", "text:end"}; !slices.Equal(pieces, want) {
+		t.Errorf("got %q, want %q", pieces, want)
 	}
 }
 
