@@ -12,9 +12,9 @@ const (
 	EventFlush EventKind = iota
 	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are known.
 	EventStart
-	// EventFrame is the provider's own chunk in the client's dialect, with everything that it says: what
-	// clients of that dialect get instead of content events. Usage and finish come as events as well, for the
-	// recorder and the router.
+	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk follow it, all of them. An
+	// encoder of that dialect writes the frame and skips these events; everything else reads the events and skips the frame, so
+	// that content counts once.
 	EventFrame
 	EventText      // Text, and Signature when the provider signed this text
 	EventThinking  // Text, and Signature when it came along

@@ -17,12 +17,15 @@ type Events struct {
 	text  []byte // of the last event, while pieces are joined to it
 	size  int64
 	tally perigee.Tally
+
+	framed bool // there was a frame, which alone goes into the response
 }
 
 const (
 	// eventSize is about how many bytes an event takes beside its content.
 	eventSize = 256
 	// copies is how often the budget counts what is held: here, in the collector of the client's dialect, and in the response.
+	// Events that follow a frame are only here.
 	copies = 3
 	// maxText is how much memory for the text of one event is kept for the next one.
 	maxText = 64 << 10
@@ -34,6 +37,9 @@ func (h *Events) Add(ev perigee.Event) error {
 	last := len(h.list) - 1
 	joins := h.Join && last >= 0 && continues(&h.list[last], &ev)
 	weight := copies * ev.Size()
+	if h.framed = h.framed || ev.Kind == perigee.EventFrame; h.framed && ev.Kind != perigee.EventFrame {
+		weight = ev.Size()
+	}
 	if !joins {
 		weight += 2 * eventSize
 	}

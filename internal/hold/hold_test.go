@@ -91,3 +91,23 @@ func TestEventsCountAgainstTheMemoryBudget(t *testing.T) {
 		t.Errorf("%d bytes stay reserved", memory.used)
 	}
 }
+
+// The response has a frame or its events, never both.
+func TestEventsOfAFrameCountOnce(t *testing.T) {
+	weight := func(list ...perigee.Event) int64 {
+		memory := &lease{limit: 1 << 30}
+		h := Events{Origin: &perigee.Origin{Memory: memory}, Join: true}
+		for _, ev := range list {
+			if err := h.Add(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return memory.used
+	}
+	const size = 10 << 20
+	frame, said := perigee.Event{Kind: perigee.EventFrame, Frame: make([]byte, size)}, text(strings.Repeat("x", size))
+	alone, both := weight(frame), weight(frame, said)
+	if alone < copies*size || both < alone+size || both > alone+size+size/10 {
+		t.Errorf("a frame counts %d, with its text %d", alone, both)
+	}
+}

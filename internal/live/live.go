@@ -1,8 +1,7 @@
 // Package live follows the calls that are open: which there are, how their answers grow, and how they end. The dashboard shows
 // it, and perigee trace tail prints it.
 //
-// Following a call costs one uncontended lock and a copy of the text for each event. Answers that pass in the provider's own
-// dialect are decoded only while there is a subscriber, or when Open is called.
+// Following a call costs one uncontended lock and a copy of the text for each event.
 package live
 
 import (
@@ -20,16 +19,12 @@ import (
 // Options say how a Hub reads answers.
 type Options struct {
 	Now func() time.Time // nil: time.Now
-	// Frame returns the text and the thinking in a chunk of the provider's own dialect (perigee.EventFrame). Nil: such answers
-	// show no text.
-	Frame func(frame []byte) (text, thinking string)
 }
 
 // Bounds of what a Hub holds for each open call.
 const (
-	TailSize  = 4 << 10 // bytes of an answer, and of its thinking, that are kept
-	frameSize = 4 << 10 // bytes of chunks that are kept undecoded
-	maxTools  = 20
+	TailSize = 4 << 10 // bytes of an answer, and of its thinking, that are kept
+	maxTools = 20
 )
 
 // A Hub knows the open calls and tells its subscribers about them. All methods are safe for concurrent use.
@@ -178,8 +173,6 @@ type follower struct {
 	thinking    tail
 	tools       []string
 	firstByte   time.Duration
-	frames      [][]byte // not decoded yet, because there was no subscriber
-	held        int      // bytes of frames
 	ended       bool
 }
 
@@ -189,7 +182,7 @@ func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
 // Done is for traces.
 func (f *follower) Done() {}
 
-// Event takes what an event adds to the answer.
+// Event takes what an event adds to the answer. The content of a frame comes in the events that follow it.
 func (f *follower) Event(e *perigee.Event) {
 	if e.Candidate != 0 {
 		return
@@ -211,8 +204,6 @@ func (f *follower) Event(e *perigee.Event) {
 		if e.Call != nil {
 			f.useTool(strings.Clone(e.Call.Name))
 		}
-	case perigee.EventFrame:
-		f.frame(e.Frame)
 	default:
 		return
 	}
@@ -258,41 +249,6 @@ func (f *follower) useTool(name string) {
 	f.tell(Update{Kind: Tool, Call: perigee.Call{ID: f.call.ID}, Text: name})
 }
 
-// frame decodes a chunk if there is a subscriber, and keeps it otherwise.
-func (f *follower) frame(frame []byte) {
-	if f.hub.opts.Frame == nil {
-		return
-	}
-	if len(f.subscribers) > 0 {
-		f.decode(frame)
-		return
-	}
-	if len(frame) > frameSize {
-		return // a picture
-	}
-	f.frames = append(f.frames, slices.Clone(frame))
-	f.held += len(frame)
-	for f.held > frameSize {
-		f.held -= len(f.frames[0])
-		f.frames = f.frames[1:]
-	}
-}
-
-func (f *follower) decode(frame []byte) {
-	text, thinking := f.hub.opts.Frame(frame)
-	f.write(Thinking, thinking)
-	f.write(Text, text)
-}
-
-// decodeHeld decodes the chunks that were kept.
-func (f *follower) decodeHeld() {
-	frames := f.frames
-	f.frames, f.held = nil, 0
-	for _, frame := range frames {
-		f.decode(frame)
-	}
-}
-
 // Ended says that the call is over.
 func (f *follower) Ended(c *perigee.Call) {
 	f.mu.Lock()
@@ -302,7 +258,7 @@ func (f *follower) Ended(c *perigee.Call) {
 	}
 	f.ended = true
 	f.tell(Update{Kind: Ended, Call: *c})
-	f.subscribers, f.frames = nil, nil
+	f.subscribers = nil
 	f.mu.Unlock()
 
 	f.hub.mu.Lock()
@@ -324,7 +280,6 @@ func (f *follower) subscribe(s *subscriber) {
 	if f.ended {
 		return
 	}
-	f.decodeHeld()
 	s.put(Update{Kind: Began, Call: f.call})
 	id := perigee.Call{ID: f.call.ID}
 	for _, part := range []struct {
@@ -355,7 +310,6 @@ func (f *follower) snapshot() (OpenCall, bool) {
 	if f.ended {
 		return OpenCall{}, false
 	}
-	f.decodeHeld()
 	return OpenCall{Call: f.call, Text: f.text.String(), Thinking: f.thinking.String(), Bytes: f.text.total,
 		Tools: slices.Clone(f.tools), FirstByte: f.firstByte}, true
 }

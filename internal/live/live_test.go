@@ -112,47 +112,16 @@ func TestOpenListsCallsWithTheEndOfTheirAnswers(t *testing.T) {
 	}
 }
 
-// Answers in the provider's own dialect are decoded when something looks at them.
-func TestFramesAreDecodedOnDemand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		decoded := 0
-		h := New(Options{Frame: func(frame []byte) (string, string) {
-			decoded++
-			kind, text, _ := strings.Cut(string(frame), " ")
-			if kind == "thought" {
-				return "", text
-			}
-			return text, ""
-		}})
-		w := h.Watch(call("c"), nil)
-		buffer := []byte("thought hm")
-		w.Event(&perigee.Event{Kind: perigee.EventFrame, Frame: buffer})
-		copy(buffer, "xxxxxxxxxx") // as a pooled buffer is
-		w.Event(frame("text one"))
-		w.Event(frame("text " + strings.Repeat("x", frameSize))) // too large to be kept
-		if decoded != 0 {
-			t.Errorf("%d chunks were decoded for nothing", decoded)
-		}
-		if got := h.Open()[0]; got.Text != "one" || got.Thinking != "hm" || decoded != 2 {
-			t.Errorf("got %+v, %d", got, decoded)
-		}
-		for range 1000 {
-			w.Event(frame("text another"))
-		}
-		if f := w.(*follower); f.held > frameSize || decoded != 2 {
-			t.Errorf("%d bytes are held, %d decoded", f.held, decoded)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		lines, done := collect(ctx, h)
-		synctest.Wait()
-		w.Event(frame("text now"))
-		synctest.Wait()
-		if got := lines(); !strings.HasSuffix(got, "another\ntext c now\n") {
-			t.Errorf("got %s", got)
-		}
-		cancel()
-		<-done
-	})
+// The content of a frame is in the events that follow it, and is shown once.
+func TestFramesAddNothing(t *testing.T) {
+	h := New(Options{})
+	w := h.Watch(call("c"), nil)
+	for _, e := range []*perigee.Event{frame("one"), thinking("hm"), text("one"), frame("two"), text("two")} {
+		w.Event(e)
+	}
+	if got := h.Open()[0]; got.Text != "onetwo" || got.Thinking != "hm" || got.Bytes != 6 {
+		t.Errorf("got %+v", got)
+	}
 }
 
 // A subscriber that does not read loses text, and knows of every call all the same.
@@ -212,7 +181,7 @@ func TestASubscriberThatDoesNotReadIsGivenUp(t *testing.T) {
 }
 
 func TestManyCallsAndSubscribers(t *testing.T) {
-	h := New(Options{Frame: func(f []byte) (string, string) { return string(f), "" }})
+	h := New(Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	const calls = 200
 	var readers, callers sync.WaitGroup
@@ -238,7 +207,7 @@ func TestManyCallsAndSubscribers(t *testing.T) {
 			w := h.Watch(c, nil)
 			var parts sync.WaitGroup
 			for range 4 {
-				parts.Go(func() { w.Event(text("a")); w.Event(frame("b")) })
+				parts.Go(func() { w.Event(text("a")); w.Event(thinking("b")) })
 			}
 			parts.Wait()
 			w.Ended(c)
@@ -253,15 +222,12 @@ func TestManyCallsAndSubscribers(t *testing.T) {
 }
 
 func BenchmarkEvent(b *testing.B) {
-	h := New(Options{Frame: func([]byte) (string, string) { return "", "" }})
+	h := New(Options{})
 	w := h.Watch(call("c"), nil)
-	for name, e := range map[string]*perigee.Event{"text": text("a piece of text"), "frame": frame(strings.Repeat("x", 300))} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				w.Event(e)
-			}
-		})
+	e := text("a piece of text")
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Event(e)
 	}
 }
 

@@ -2,13 +2,6 @@ package record
 
 import "perigee"
 
-// frameOverhead is about how many bytes of a chunk in the provider's dialect are not the answer's text. A chunk of largeFrame
-// and more has a picture.
-const (
-	frameOverhead = 150
-	largeFrame    = 64 << 10
-)
-
 // received is how much of an answer has passed, for an estimate of what it cost.
 type received struct {
 	said    int // bytes of text and calls
@@ -16,7 +9,7 @@ type received struct {
 	media   int
 }
 
-// add counts what an event says.
+// add counts the content of an event. A frame has none of its own: its events follow it.
 func (r *received) add(event *perigee.Event) {
 	switch event.Kind {
 	case perigee.EventText:
@@ -29,12 +22,6 @@ func (r *received) add(event *perigee.Event) {
 		}
 	case perigee.EventBlob:
 		r.media++
-	case perigee.EventFrame:
-		if len(event.Frame) >= largeFrame {
-			r.media++
-		} else {
-			r.said += max(len(event.Frame)-frameOverhead, 4)
-		}
 	}
 }
 

@@ -14,7 +14,6 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 	long := perigee.Event{Kind: perigee.EventText, Text: strings.Repeat("word ", 80)}
 	thinking := perigee.Event{Kind: perigee.EventThinking, Text: strings.Repeat("word ", 40)}
 	picture := perigee.Event{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aGVsbG8="}}
-	large := perigee.Event{Kind: perigee.EventFrame, Frame: make([]byte, largeFrame)}
 	early := perigee.Event{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 7, Output: 3}}
 	tests := []struct {
 		name    string
@@ -31,8 +30,10 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 			perigee.Usage{Input: 2, Output: 50, Thinking: 50}, true},
 		{"and after a picture", script{start, picture, untilCanceled{}}, cancelAt(perigee.EventBlob, nil),
 			perigee.Usage{Input: 2, Output: perigee.EstimateTokens(0, 1)}, true},
-		{"and after two in the provider's dialect", script{start, large, large, text, untilCanceled{}}, cancelAt(perigee.EventText, nil),
+		{"and after two pictures", script{start, picture, picture, text, untilCanceled{}}, cancelAt(perigee.EventText, nil),
 			perigee.Usage{Input: 2, Output: perigee.EstimateTokens(len(text.Text), 2)}, true},
+		{"and after frames, whose events count", script{start, frame, long, frame, thinking, untilCanceled{}}, cancelAt(perigee.EventThinking, nil),
+			perigee.Usage{Input: 2, Output: 150, Thinking: 50}, true},
 		{"the provider has named a part", script{start, early, long, untilCanceled{}}, cancelAt(perigee.EventText, nil),
 			perigee.Usage{Input: 7, Output: 100}, true},
 		{"and all of it", script{start, text, early, untilCanceled{}}, cancelAt(perigee.EventUsage, nil),

@@ -15,7 +15,7 @@ var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // kinds are the names of events in events.jsonl.
 var kinds = map[perigee.EventKind]string{
-	perigee.EventStart: "start", perigee.EventFrame: "frame", perigee.EventText: "text", perigee.EventThinking: "thinking",
+	perigee.EventStart: "start", perigee.EventText: "text", perigee.EventThinking: "thinking",
 	perigee.EventSignature: "signature", perigee.EventCall: "call", perigee.EventBlob: "blob", perigee.EventPart: "part",
 	perigee.EventGrounding: "grounding", perigee.EventLogprobs: "logprobs", perigee.EventUsage: "usage", perigee.EventFinish: "finish",
 }
@@ -61,7 +61,6 @@ func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	}
 	dst = appendText(dst, "signature", e.Signature)
 	dst = appendRaw(dst, "raw", e.Raw)
-	dst = appendRaw(dst, "frame", e.Frame)
 	return append(dst, "}\n"...)
 }
 

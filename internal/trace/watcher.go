@@ -203,9 +203,9 @@ func (w *watcher) Attempted(a *perigee.Attempt) {
 	}
 }
 
-// Event writes an event as a line of JSON.
+// Event writes an event as a line of JSON. A frame has none: its events follow it, and its bytes are in the bodies.
 func (w *watcher) Event(e *perigee.Event) {
-	if !w.bodies || e.Kind == perigee.EventFlush {
+	if !w.bodies || e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame {
 		return
 	}
 	line := lines.Get().(*[]byte)

@@ -3,6 +3,7 @@
 package daemontest
 
 import (
+	"context"
 	"flag"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/perigeetest"
+	standin "perigee/internal/simulator/langserver"
 	"perigee/internal/vault"
 )
 
@@ -19,13 +21,18 @@ import (
 const parallel = 8
 
 // Main runs the tests of a package, without the owner's keyring, and fails if they leave goroutines behind. A program that
-// StartChild has started is the daemon instead.
+// StartChild has started is the daemon instead, and one that a daemon has started with binary: simulator is the language server.
 func Main(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !perigeetest.Raced {
 		_ = flag.Set(f.Name, strconv.Itoa(parallel))
 	}
 	_ = os.Setenv(vault.Variable, "off")
+	if flag.NArg() > 1 && flag.Arg(0) == "simulate" {
+		os.Exit(standin.Main(context.Background(), standin.Command{
+			Args: flag.Args()[2:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		}))
+	}
 	if os.Getenv(childVariable) != "" {
 		os.Exit(runChild())
 	}

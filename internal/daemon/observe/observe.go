@@ -69,7 +69,7 @@ type Observers struct {
 func New(opts Options) *Observers {
 	o := &Observers{opts: opts}
 	o.drained, o.drain = context.WithCancel(context.Background())
-	o.live = live.New(live.Options{Now: opts.Now, Frame: frameText})
+	o.live = live.New(live.Options{Now: opts.Now})
 	o.metrics = o.newMetrics()
 	o.sessions = session.New(opts.Now, func() { o.recent.Store(nil) })
 	o.secrets = o.newSecrets()

@@ -11,7 +11,7 @@ import (
 func decodeOne(t *testing.T, kind perigee.EventKind, chunk string) perigee.Event {
 	t.Helper()
 	var d Decoder
-	events, err := d.Decode(nil, []byte(chunk), false)
+	events, err := d.Decode(nil, []byte(chunk))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,15 @@
 package gemini
 
 import (
-	"bytes"
 	"slices"
 
 	"perigee"
 	"perigee/internal/rawjson"
 )
 
-// A Decoder turns the chunks of one answer into events. It looks at every byte of a chunk once to see that it is JSON, and
-// reads only what is asked for. Its zero value is ready.
+// A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it reads it. Its zero value is
+// ready.
 type Decoder struct {
-	// Outline skips content and decodes only start, usage and finish: enough to observe a stream whose frames are forwarded
-	// unchanged.
-	Outline bool
 	// Envelope is the member of an object in which the provider wraps chunks. One that comes without is taken as it is.
 	Envelope string
 
@@ -22,10 +18,8 @@ type Decoder struct {
 	chunk    response
 	cursor   rawjson.Cursor
 	inner    []byte // the chunk without its envelope
-	notable  bool   // an outline has more to tell of the chunk than usage
 
-	visitName   func(name []byte, kind rawjson.Kind) // made once, because every chunk needs one of them
-	visitMember func(m rawjson.Member)
+	visitMember func(m rawjson.Member) // made once, because every chunk in an envelope needs it
 }
 
 // Finished says whether the answer has come to its end.
@@ -34,54 +28,30 @@ func (d *Decoder) Finished() bool { return d.finished }
 // Chunk returns the chunk that was decoded last, without its envelope.
 func (d *Decoder) Chunk() []byte { return d.inner }
 
-// check sees to it that a chunk is JSON, takes it out of its envelope, and finds out whether an outline needs to read it.
+// check validates a chunk as JSON and takes it out of its envelope.
 func (d *Decoder) check(chunk []byte) error {
 	d.inner = chunk
-	switch {
-	case d.Outline:
-		if d.visitName == nil {
-			d.visitName = func(name []byte, _ rawjson.Kind) { d.notable = d.notable || isNotable(name) }
-		}
-		d.notable = false
-		return rawjson.CheckNames(chunk, d.visitName)
-	case d.Envelope != "":
-		if d.visitMember == nil {
-			d.visitMember = func(m rawjson.Member) {
-				if m.Kind == rawjson.Object && string(m.Name) == d.Envelope {
-					d.inner = d.inner[m.Start:m.End:m.End]
-				}
+	if d.Envelope == "" {
+		return rawjson.Check(chunk)
+	}
+	if d.visitMember == nil {
+		d.visitMember = func(m rawjson.Member) {
+			if m.Kind == rawjson.Object && string(m.Name) == d.Envelope {
+				d.inner = d.inner[m.Start:m.End:m.End]
 			}
 		}
-		return rawjson.CheckTop(chunk, d.visitMember)
 	}
-	return rawjson.Check(chunk)
+	return rawjson.CheckTop(chunk, d.visitMember)
 }
 
-// isNotable reports whether a chunk has members beside content and running totals, in both spellings. A name with escapes counts
-// as notable.
-func isNotable(name []byte) bool {
-	switch string(name) {
-	case "finishReason", "finish_reason", "promptFeedback", "prompt_feedback", "error":
-		return true
-	}
-	return bytes.IndexByte(name, '\\') >= 0
-}
-
-// Decode appends the events of one chunk (a GenerateContentResponse) to events. More says that the next chunk is at hand: then
-// an outline leaves out the running totals, since usage only counts where it is said last. A chunk that is not JSON, or
-// that reports an error, gives that error; the events before it still count.
-func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]perigee.Event, error) {
+// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON, or that reports an
+// error, gives that error; the events before it still count.
+func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
 	if err := d.check(chunk); err != nil {
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent something that is not JSON: %w", err)
 	}
 	r := &d.chunk
-	*r = response{outline: d.Outline, events: events}
-	if d.Outline && d.started && !d.notable {
-		if more {
-			return events, nil
-		}
-		r.totals = true
-	}
+	*r = response{events: events}
 	at := len(events)
 	if !d.started {
 		// A place for the start event, which is complete only after the whole chunk was read.
@@ -111,8 +81,6 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte, more bool) ([]per
 
 // A response is one chunk while it is read.
 type response struct {
-	outline  bool
-	totals   bool // only usage is of interest
 	events   []perigee.Event
 	start    *perigee.Event // nil: the answer has started before
 	finished bool
@@ -124,9 +92,6 @@ func (r *response) read(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		switch camel(key) {
 		case "candidates":
-			if r.totals {
-				continue
-			}
 			for i := range c.Array() {
 				r.candidate(c, i)
 			}
@@ -174,9 +139,6 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		case "index":
 			index = int(c.Int64())
 		case "content":
-			if r.outline {
-				continue
-			}
 			for key := range c.Object() {
 				if string(key) == "parts" {
 					for range c.Array() {
@@ -189,13 +151,13 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 		case "finishMessage":
 			message = c.String()
 		case "groundingMetadata":
-			if c.Kind() != rawjson.Null && !r.outline {
+			if c.Kind() != rawjson.Null {
 				raw := c.Raw()
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding,
 					Grounding: decodeGrounding(raw), Raw: slices.Clone(raw)})
 			}
 		case "logprobsResult":
-			if c.Kind() != rawjson.Null && !r.outline {
+			if c.Kind() != rawjson.Null {
 				raw := c.Raw()
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Logprobs: decodeLogprobs(raw), Raw: slices.Clone(raw)})
 			}

@@ -70,7 +70,7 @@ func TestDecodeChunks(t *testing.T) {
 		var d Decoder
 		var got []string
 		for chunk := range strings.SplitSeq(c.chunks, "\n") {
-			events, err := d.Decode(nil, []byte(chunk), false)
+			events, err := d.Decode(nil, []byte(chunk))
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -96,7 +96,7 @@ func TestDecodeBrokenChunks(t *testing.T) {
 		`{"error":{"code":400,"message":"no"}}`:                                      {perigee.ClassInvalid, "no"},
 	} {
 		var d Decoder
-		_, err := d.Decode(nil, []byte(chunk), false)
+		_, err := d.Decode(nil, []byte(chunk))
 		if e := perigee.AsError(err); e == nil || e.Class != want.class || !strings.Contains(e.Message, want.message) {
 			t.Errorf("%s: %v", chunk, err)
 		}
@@ -196,7 +196,7 @@ func TestEncodeStream(t *testing.T) {
 		if len(chunk) == 0 {
 			return
 		}
-		events, err := d.Decode(nil, chunk, false)
+		events, err := d.Decode(nil, chunk)
 		if err != nil {
 			t.Fatalf("%v in %s", err, chunk)
 		}
@@ -238,7 +238,7 @@ func FuzzDecodeChunk(f *testing.F) {
 	f.Add([]byte(`{"error":{"code":1,"details":[{"reason":"x","violations":[{}]}]}}`))
 	f.Fuzz(func(t *testing.T, chunk []byte) {
 		var d Decoder
-		events, err := d.Decode(nil, chunk, false)
+		events, err := d.Decode(nil, chunk)
 		var e encoder
 		for i := range events {
 			if out := e.encode(nil, &events[i]); len(out) > 0 && !json.Valid(out) {
@@ -289,7 +289,7 @@ func TestStreamFraming(t *testing.T) {
 func TestEventsDoNotShareTheChunk(t *testing.T) {
 	chunk := []byte(`{"candidates":[{"content":{"parts":[{"text":"a"},{"functionCall":{"name":"f","args":{"a":1},"novel":[1]}},{"inlineData":{"mimeType":"m","data":"d","novel":2}},{"executableCode":{"code":"1"}}]},"groundingMetadata":{"q":1},"logprobsResult":{"l":1}}]}`)
 	var d Decoder
-	events, err := d.Decode(nil, chunk, false)
+	events, err := d.Decode(nil, chunk)
 	if err != nil {
 		t.Fatal(err)
 	}

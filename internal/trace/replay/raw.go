@@ -63,7 +63,7 @@ func pass(answer perigee.RawAnswer, out io.Writer, observed *record.Observation)
 	body := io.TeeReader(answer.Body, out)
 	decoder := gemini.Decoder{Envelope: cloudcode.ResponseMember}
 	show := func(chunk []byte) {
-		events, err := decoder.Decode(nil, chunk, false)
+		events, err := decoder.Decode(nil, chunk)
 		if err != nil {
 			return // the client sees what it is
 		}

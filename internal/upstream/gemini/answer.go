@@ -20,7 +20,7 @@ type answer struct {
 
 // Chunk passes one chunk on.
 func (a *answer) Chunk(data []byte, more bool) error {
-	events, err := a.decoder.Decode(a.events[:0], data, more)
+	events, err := a.decoder.Decode(a.events[:0], data)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 
 	// The provider's own chunks have the wrong names of tools that were renamed.
 	frames := req.Dialect == perigee.DialectGemini && !m.undo.Needed()
-	out := answer{relay: wire.NewRelay(&req.Origin, yield), upstream: u.opts.Name, frames: frames, undo: m.undo, decoder: dialect.Decoder{Outline: frames}}
+	out := answer{relay: wire.NewRelay(&req.Origin, yield), upstream: u.opts.Name, frames: frames, undo: m.undo}
 	// An error with status 200 comes in one piece, also where a stream was requested.
 	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
 		err = out.relay.Stream(sse.NewReader(resp.Body), watchdog, u.opts.Idle, &out)
