@@ -25,19 +25,19 @@ const MaxDepth = 1000
 // partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
 // than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
 func Check(data []byte) error {
-	_, err := check(data, false, nil, nil)
+	_, err := check(data, false, nil)
 	return err
 }
 
 // CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the next reader would make
 // them infinite, or fail. It is for what clients send; what providers send is passed on as it is.
 func CheckFinite(data []byte) error {
-	_, err := check(data, true, nil, nil)
+	_, err := check(data, true, nil)
 	return err
 }
 
 // CheckCount is CheckFinite, and counts.
-func CheckCount(data []byte) (Count, error) { return check(data, true, nil, nil) }
+func CheckCount(data []byte) (Count, error) { return check(data, true, nil) }
 
 // A Member is one member of an object: data[At:End], with its value in data[Start:End].
 type Member struct {
@@ -51,29 +51,20 @@ type Member struct {
 // CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is wrong with data may come after
 // what visit was told.
 func CheckMembers(data []byte, visit func(m Member)) (Count, error) {
-	return check(data, true, visit, nil)
+	return check(data, true, visit)
 }
 
 // CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers does.
 func CheckTop(data []byte, visit func(m Member)) error {
-	_, err := check(data, false, visit, nil)
+	_, err := check(data, false, visit)
 	return err
 }
 
-// CheckNames is Check, and tells visit of the members of all objects in data, outer and inner ones: their names as they stand
-// in the text, and the kinds of their values. A member is told of before those inside it.
-func CheckNames(data []byte, visit func(name []byte, kind Kind)) error {
-	_, err := check(data, false, nil, visit)
-	return err
-}
-
-func check(data []byte, finite bool, members func(m Member), names func(name []byte, kind Kind)) (Count, error) {
+func check(data []byte, finite bool, members func(m Member)) (Count, error) {
 	k := checkers.Get().(*checker)
 	k.data, k.finite, k.count = data, finite, Count{}
 	k.maxKeys = max(manyKeys, len(data)/keyBytes)
-	if members != nil || names != nil {
-		k.members, k.names, k.watched = members, names, true
-	}
+	k.members = members
 	var err error
 	if !k.document() {
 		k.blameEarlierDuplicate()
@@ -91,8 +82,8 @@ var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSee
 func (k *checker) release() {
 	const usual = 4096
 	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
-	if k.watched {
-		k.members, k.names, k.member, k.watched = nil, nil, Member{}, false
+	if k.members != nil {
+		k.members, k.member = nil, Member{}
 	}
 	if cap(k.keys) > usual {
 		k.keys = nil
@@ -109,11 +100,9 @@ func (k *checker) release() {
 // A checker walks over data once. Its methods return the offset after what they checked, or -1 after calling fail.
 type checker struct {
 	data    []byte
-	finite  bool                         // numbers must be
-	watched bool                         // by members or by names, never by both
-	members func(m Member)               // nil: not reported
-	names   func(name []byte, kind Kind) // nil: not reported
-	member  Member                       // of the outermost object, while its value is read
+	finite  bool           // numbers must be
+	members func(m Member) // nil: not reported
+	member  Member         // of the outermost object, while its value is read
 
 	count Count
 
@@ -258,12 +247,8 @@ func (k *checker) key(i int, where string) int {
 		return k.unexpected(i, "where ':' should be")
 	}
 	i = skipSpace(k.data, i+1)
-	if k.watched && i < len(k.data) {
-		if k.names != nil {
-			k.names(k.data[start:end], kindOf[k.data[i]])
-		} else if len(k.open) == 1 {
-			k.member = Member{Name: k.data[start:end], Kind: kindOf[k.data[i]], At: start - 1, Start: i}
-		}
+	if k.members != nil && len(k.open) == 1 && i < len(k.data) {
+		k.member = Member{Name: k.data[start:end], Kind: kindOf[k.data[i]], At: start - 1, Start: i}
 	}
 	return i
 }
