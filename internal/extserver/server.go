@@ -51,6 +51,8 @@ type Options struct {
 	Home         string // HOME of commands; empty: Workspace
 	Users        []int  // users whose processes may call, beside that of perigee and root
 
+	// Transient says that the summaries of a conversation are not kept, because it is about to be deleted. nil: all are kept.
+	Transient func(cascade string) bool
 	// Started is called with the ports of each language server that has started. It must not wait.
 	Started func(Ports)
 
@@ -91,6 +93,9 @@ func New(opts Options) *Server {
 	}
 	if opts.Started == nil {
 		opts.Started = func(Ports) {}
+	}
+	if opts.Transient == nil {
+		opts.Transient = func(string) bool { return false }
 	}
 	if opts.KeepAlive <= 0 {
 		opts.KeepAlive = keepAlive

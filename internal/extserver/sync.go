@@ -96,6 +96,12 @@ func (s *snapshots) begin(rows map[string]topics.Row) (sent func(), err error) {
 	return func() { s.bytes.Add(-size) }, nil
 }
 
+// summaries is the topic with a row for each conversation, which the language server writes. It does not delete them.
+const summaries = "trajectorySummaries"
+
+// Forget removes the summary of a conversation that was deleted.
+func (s *Server) Forget(cascade string) { s.topics.Delete(summaries, cascade) }
+
 // PushUnifiedStateSyncUpdate changes a row for the language server, in the current or in the older form. Rows of the server
 // itself, which are the access token and the settings, stay as they are.
 func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Request[pb.PushUnifiedStateSyncUpdateRequest]) (
@@ -111,7 +117,7 @@ func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Req
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the update needs a topic_name of at most 1024 bytes"))
 	case key == "" || row == nil && !deleted:
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the update needs applied_update, or key and row"))
-	case s.owned[rowName{topic, key}]:
+	case s.owned[rowName{topic, key}], topic == summaries && !deleted && s.opts.Transient(key):
 	case deleted:
 		s.topics.Delete(topic, key)
 	default:

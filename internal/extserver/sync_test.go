@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,7 @@ import (
 	lspb "perigee/gen/exa/language_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/extserver"
+	"perigee/internal/extserver/topics"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -206,6 +209,40 @@ func TestPushesFillTheStore(t *testing.T) {
 	r.SetToken(token("AT")) // and there is room for the token
 	if rows := r.next(r.subscribe(oauthTopic)).GetInitialState().GetData(); len(rows) != 1 {
 		t.Errorf("got %d rows", len(rows))
+	}
+}
+
+// Summaries of conversations that are about to be deleted do not fill their topic. Those of other conversations stay until they are
+// forgotten.
+func TestSummariesOfTransientConversationsAreNotKept(t *testing.T) {
+	r := newRig(t, extserver.Options{Transient: func(cascade string) bool { return strings.HasPrefix(cascade, "own-") }})
+	push := func(key string, deleted bool) {
+		t.Helper()
+		update := &uss.AppliedUpdate{Key: key, NewRow: &uss.Row{Value: "CgJoaQ=="}, Deleted: deleted}
+		if code := r.push(&uss.UpdateRequest{TopicName: "trajectorySummaries", AppliedUpdate: update}); code != 0 {
+			t.Fatalf("push of %s: %v", key, code)
+		}
+	}
+	pushes := topics.DefaultLimits.Keys + 1
+	if testing.Short() {
+		pushes = 100
+	}
+	for i := range pushes {
+		push(fmt.Sprintf("own-%d", i), false)
+	}
+	push("user-1", false)
+	push("user-2", false)
+	push("own-1", true)
+	rows := func() (keys []string) {
+		return slices.Sorted(maps.Keys(r.next(r.subscribe("trajectorySummaries")).GetInitialState().GetData()))
+	}
+	if got := rows(); !slices.Equal(got, []string{"user-1", "user-2"}) {
+		t.Errorf("rows %q", got)
+	}
+	r.Forget("user-2")
+	r.Forget("own-2")
+	if got := rows(); !slices.Equal(got, []string{"user-1"}) {
+		t.Errorf("rows %q", got)
 	}
 }
 

@@ -34,6 +34,14 @@ func (c *Calls) Own(cascade string) {
 	c.own.Put(cascade, struct{}{})
 }
 
+// IsOwn reports whether perigee has started a cascade.
+func (c *Calls) IsOwn(cascade string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, own := c.own.Get(cascade)
+	return own
+}
+
 // A Call is what perigee puts into the next agent request of a cascade.
 type Call struct {
 	Model   string // in the envelope
