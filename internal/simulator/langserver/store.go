@@ -3,6 +3,7 @@ package langserver
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -209,15 +210,44 @@ func (k *cascade) save(over bool) {
 	} else {
 		err = k.saveMessage()
 	}
+	if err == nil && over {
+		err = k.saveTranscript()
+	}
 	if err != nil {
 		k.all.p.log.error("failed to save conversation %s: %v", k.id, err)
 	}
 }
 
+// saveTranscript writes the texts of a conversation as later builds do, in clear. Whether they remove that with the conversation is not
+// known: here it stays, so that a client does not rely on it.
+func (k *cascade) saveTranscript() error {
+	var text []byte
+	k.all.mu.Lock()
+	for _, step := range k.steps {
+		if said := step.GetPlannerResponse().GetResponse(); said != "" {
+			line, _ := json.Marshal(map[string]string{"role": "model", "text": said}) // strings only
+			text = append(append(text, line...), '\n')
+		}
+	}
+	gone := k.all.cascades[k.id] != k
+	k.all.mu.Unlock()
+	dir := filepath.Join(filepath.Dir(filepath.Dir(k.all.path(k.id, storeMessage))), "brain", k.id, ".system_generated", "logs")
+	if gone || !filepath.IsLocal(k.id) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "transcript.jsonl"), text, 0o600)
+}
+
 func (k *cascade) saveMessage() error {
 	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	if k.all.cascades[k.id] != k {
+		return nil // it was deleted
+	}
 	text, err := proto.Marshal(k.snapshot(0, len(k.steps)))
-	k.all.mu.Unlock()
 	path := k.all.path(k.id, storeMessage)
 	if err == nil {
 		err = os.WriteFile(path+".tmp", text, 0o600)
