@@ -355,6 +355,11 @@ func (c *Client) Delete(ctx context.Context, cascade string) error {
 	return c.do(ctx, "DeleteCascadeTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
 }
 
+// Load has the language server read a conversation of an earlier process from its files. Later generations do so by themselves.
+func (c *Client) Load(ctx context.Context, cascade string) error {
+	return c.do(ctx, "LoadTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
+}
+
 // Revert removes the steps after an index. The model is needed, as for a message.
 func (c *Client) Revert(ctx context.Context, cascade string, step int, model string) error {
 	request := c.withMetadata(object{"cascadeId": cascade, "stepIndex": step, "overrideConfig": config(model, false)})

@@ -32,9 +32,11 @@ type call struct {
 	left  bool // the caller has left
 
 	chat   *chat
-	sent   int // messages
-	open   conversation
-	ended  bool // the turn has ended, as the server says
+	sent   int           // messages
+	open   *conversation // nil: none
+	ended  bool          // the turn has ended, as the server says
+	users  bool          // the conversation goes on with the user of the IDE
+	kept   bool          // it is kept for the next message
 	answer *answer
 }
 
@@ -138,25 +140,35 @@ func (c *call) ask(ctx context.Context) error {
 		}
 	}
 	cascade, err := c.u.opts.Client.Start(ctx, c.model)
+	c.u.opts.Own.started(cascade)
+	fresh := &conversation{cascade: cascade}
 	if err != nil {
+		c.u.discard(fresh)
 		return err
 	}
-	if err := c.send(ctx, conversation{cascade: cascade}, c.chat.text()); err != nil {
+	if err := c.send(ctx, fresh, c.chat.text()); err != nil {
 		return err
 	}
 	return c.follow(ctx)
 }
 
 // send sends a text. From then on the conversation has to be canceled, unless its turn ends.
-func (c *call) send(ctx context.Context, to conversation, text string) error {
+func (c *call) send(ctx context.Context, to *conversation, text string) error {
 	c.open, c.ended = to, false
+	c.u.opts.Own.message(to.cascade)
 	err := c.u.opts.Client.Send(ctx, to.cascade, Message{Text: text, Model: c.model, Known: to.cursor.Size()})
 	if errors.Is(err, ErrLost) {
-		c.open = conversation{}
+		c.lost()
 		return err
 	}
 	c.sent++
 	return err
+}
+
+// lost deletes a conversation that the server does not have, or that has not got the message.
+func (c *call) lost() {
+	c.u.discard(c.open)
+	c.open = nil
 }
 
 // follow passes on what the agent writes, until the end of its turn.
@@ -165,7 +177,7 @@ func (c *call) follow(ctx context.Context) error {
 	for event, err := range c.u.opts.Client.Follow(ctx, c.open.cascade, &c.open.cursor) {
 		if err != nil {
 			if errors.Is(err, ErrLost) {
-				c.open = conversation{}
+				c.lost()
 			}
 			return err
 		}
@@ -189,28 +201,46 @@ func (c *call) finish(done trajectory.Event) error {
 		c.ended = true
 	case trajectory.ReasonWaiting:
 		c.ended = c.u.opts.Attached // elsewhere no person can answer
+		c.users = c.ended
 	}
 	if err := c.answer.finish(done); err != nil || c.left {
 		return err
 	}
 	if done.Reason == trajectory.ReasonDone {
-		c.u.kept.keep(c.chat.after(c.answer.text()), c.open)
+		c.kept = true
+		c.u.keep(c.chat.after(c.answer.text()), c.open)
 	}
 	return nil
 }
 
-// leave gives the place in the queue back, after the conversation was canceled if it may still go on.
+// leave gives the place in the queue back, after the conversation was canceled if it may still go on. One that is not kept is deleted.
 func (c *call) leave(leave func()) {
-	if c.ended || c.open.cascade == "" || c.sent == 0 {
+	switch {
+	case c.open == nil || c.kept:
 		leave()
 		return
+	case c.users:
+		leave()
+		c.u.opts.Own.leave(c.open.cascade)
+		return
 	}
-	c.u.background.Go(func() {
-		defer leave()
+	ran := c.u.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)
 		defer cancel()
-		if err := c.u.opts.Client.Cancel(ctx, c.open.cascade); err != nil {
-			c.u.opts.Logger.Warn("conversation not canceled", "upstream", c.u.opts.Name, "call", c.req.ID, "error", err)
+		if !c.ended && c.sent > 0 {
+			if err := c.u.opts.Client.Cancel(ctx, c.open.cascade); err != nil {
+				c.u.opts.Logger.Warn("conversation not canceled", "upstream", c.u.opts.Name, "call", c.req.ID, "error", err)
+			}
 		}
+		leave()
+		if c.u.opts.Own != nil && !c.ended {
+			waiting, cancel := context.WithTimeout(ctx, cancelLimit/2)
+			c.open.ends(waiting, c.u.opts.Client) // otherwise it might be written once more
+			cancel()
+		}
+		c.u.opts.Own.delete(ctx, c.open.cascade)
 	})
+	if !ran {
+		leave()
+	}
 }

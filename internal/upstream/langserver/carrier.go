@@ -23,6 +23,7 @@ type CarrierOptions struct {
 	Name   string // of the upstream
 	Client Client
 	Calls  *intercept.Calls // sees what the language server sends to the cloud
+	Own    *Own             // deletes conversations that are not continued; nil: all of them stay
 	Logger *slog.Logger
 
 	Grace  time.Duration // how long the language server may take to call the cloud; default 60 s
@@ -31,6 +32,10 @@ type CarrierOptions struct {
 	// Reuse is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
 	// language server is still ending its turn. After that another conversation is quicker. Default 2 s.
 	Reuse time.Duration
+
+	// Keep is how long a conversation is kept for the request that continues it. It costs nothing to begin another one but a further
+	// summary that the language server may make of it. Default 30 s.
+	Keep time.Duration
 }
 
 // A Carrier sends requests for the cloud inside those of a language server. The language server gets a message; when it asks the cloud
@@ -42,25 +47,37 @@ type Carrier struct {
 	opts CarrierOptions
 	kept conversations[*carriedTurn]
 
-	base       context.Context // done at Close
+	base       context.Context // of waits for the ends of turns; done at Close
 	cancel     context.CancelFunc
-	background sync.WaitGroup // turns that end, and cancellations
+	work       context.Context // of cancellations and deletions; done at the end of Close
+	stop       context.CancelFunc
+	background background
 }
 
 // NewCarrier returns a Carrier.
 func NewCarrier(opts CarrierOptions) *Carrier {
 	opts.Grace, opts.Settle = cmp.Or(opts.Grace, time.Minute), cmp.Or(opts.Settle, 5*time.Second)
-	opts.Reuse = cmp.Or(opts.Reuse, 2*time.Second)
+	opts.Reuse, opts.Keep = cmp.Or(opts.Reuse, 2*time.Second), cmp.Or(opts.Keep, 30*time.Second)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Carrier{opts: opts}
-	c.base, c.cancel = context.WithCancel(context.Background())
+	c.work, c.stop = context.WithCancel(context.Background())
+	c.base, c.cancel = context.WithCancel(c.work)
 	return c
 }
 
-// Close stops to wait for the ends of turns: the language server ends with them.
+// closeLimit bounds the deletion of conversations at the end. What is left then is deleted at the next start.
+const closeLimit = 2 * time.Second
+
+// Close stops to wait for the ends of turns, and deletes the conversations: the language server ends next.
 func (c *Carrier) Close(ctx context.Context) error {
 	c.cancel()
-	return waitFor(ctx, &c.background)
+	for _, turn := range c.kept.clear() {
+		turn.discard()
+	}
+	defer context.AfterFunc(ctx, c.stop)()
+	defer time.AfterFunc(closeLimit, c.stop).Stop()
+	defer c.stop()
+	return c.background.Close(ctx)
 }
 
 // carrierText is the message that the language server gets. What the model reads is the request.
@@ -138,21 +155,30 @@ func newCargo(body []byte) (*cargo, error) {
 // carry sends a message to a conversation and waits for the answer of the cloud to what the language server makes of it.
 func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, error) {
 	turn := &carriedTurn{carrier: c, key: cargo.after, over: make(chan struct{})}
-	if earlier, ok := c.kept.take(cargo.before); ok && earlier.settled(ctx) {
-		turn.conversation = earlier.conversation
-	} else {
+	if earlier, ok := c.kept.take(cargo.before); ok {
+		if earlier.settled(ctx) {
+			turn.conversation = earlier.conversation
+		} else {
+			earlier.discard()
+		}
+	}
+	if turn.cascade == "" {
 		cascade, err := c.opts.Client.Start(ctx, cargo.model)
+		turn.cascade = cascade
+		c.opts.Own.started(cascade)
 		if err != nil {
+			turn.lost()
 			return nil, err
 		}
-		turn.cascade = cascade
 		c.opts.Calls.Own(cascade)
 	}
+	c.opts.Own.message(turn.cascade)
 	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{Model: cargo.model, Request: cargo.request})
 	err := c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
 	if errors.Is(err, ErrLost) {
 		expected.Cancel()
-		return nil, err // it never got the message, so there is nothing to cancel
+		turn.lost() // it never got the message, so there is nothing to cancel
+		return nil, err
 	}
 	cargo.sent++
 	var resp *http.Response
@@ -173,7 +199,8 @@ type carriedTurn struct {
 	conversation
 	carrier *Carrier
 	key     historyKey // of the conversation after it
-	once    sync.Once
+
+	once, discarded sync.Once
 
 	over chan struct{} // closed when the language server has ended it, or should have
 	well bool          // it has; set before over is closed
@@ -233,22 +260,69 @@ func (t *carriedTurn) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ends keeps the conversation if the request was answered well, and otherwise cancels what the language server still does.
+// ends keeps the conversation if the request was answered well. Otherwise it cancels what the language server still does, and deletes
+// the conversation.
 func (t *carriedTurn) ends(answered bool) {
 	t.once.Do(func() {
+		c := t.carrier
 		if answered {
-			t.carrier.kept.keep(t.key, t)
+			for _, earlier := range c.kept.keep(t.key, t) {
+				earlier.discard()
+			}
 		}
-		t.carrier.background.Go(func() {
-			defer close(t.over)
-			if t.well = answered && t.settles(); t.well {
+		runs := c.background.Go(func() {
+			if t.well = answered && t.settles(); !t.well {
+				t.cancel()
+			}
+			close(t.over)
+			if t.well {
+				time.AfterFunc(c.opts.Keep, func() {
+					if c.kept.drop(t.key, t) {
+						t.discard()
+					}
+				})
 				return
 			}
-			ctx, cancel := context.WithTimeout(t.carrier.base, cancelLimit)
+			c.kept.drop(t.key, t)
+			t.discard()
+		})
+		if !runs {
+			close(t.over)
+		}
+	})
+}
+
+// lost is the end of a turn whose conversation does not work.
+func (t *carriedTurn) lost() {
+	t.once.Do(func() {
+		t.well = true // nothing runs
+		close(t.over)
+		t.discard()
+	})
+}
+
+func (t *carriedTurn) cancel() {
+	ctx, cancel := context.WithTimeout(t.carrier.work, cancelLimit)
+	defer cancel()
+	if err := t.carrier.opts.Client.Cancel(ctx, t.cascade); err != nil && t.carrier.base.Err() == nil {
+		t.carrier.opts.Logger.Warn("conversation not canceled", "upstream", t.carrier.opts.Name, "error", err)
+	}
+}
+
+// discard deletes the conversation after its turn, because no request will continue it.
+func (t *carriedTurn) discard() {
+	t.discarded.Do(func() {
+		c := t.carrier
+		c.background.Go(func() {
+			<-t.over
+			ctx, cancel := context.WithTimeout(c.work, cancelLimit)
 			defer cancel()
-			if err := t.carrier.opts.Client.Cancel(ctx, t.cascade); err != nil && t.carrier.base.Err() == nil {
-				t.carrier.opts.Logger.Warn("conversation not canceled", "upstream", t.carrier.opts.Name, "error", err)
+			if !t.well {
+				waiting, cancel := context.WithTimeout(ctx, cancelLimit/2)
+				t.conversation.ends(waiting, c.opts.Client) // otherwise it might be written once more
+				cancel()
 			}
+			c.opts.Own.delete(ctx, t.cascade)
 		})
 	})
 }

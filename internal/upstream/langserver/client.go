@@ -41,7 +41,11 @@ func (c *client) Start(ctx context.Context, model string) (string, error) {
 	if _, err := c.resolve(ctx, model); err != nil {
 		return "", err
 	}
-	cascade, err := c.ls.Start(ctx, lsclient.StartOptions{Workspaces: c.opts.Workspaces})
+	id := lsclient.NewID()
+	cascade, err := c.ls.Start(ctx, lsclient.StartOptions{Cascade: id, Workspaces: c.opts.Workspaces})
+	if errors.Is(err, lsclient.ErrUnclear) {
+		cascade = id // it may exist
+	}
 	return cascade, lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
 }
 
@@ -78,6 +82,40 @@ func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.
 }
 
 func (c *client) Cancel(ctx context.Context, cascade string) error { return c.ls.Cancel(ctx, cascade) }
+
+// Delete removes a conversation for good. A server of the first generation may have to load it first, if it is of an earlier process.
+func (c *client) Delete(ctx context.Context, cascade string) error {
+	err := c.ls.Delete(ctx, cascade)
+	if missing(err) && c.ls.Load(ctx, cascade) == nil {
+		err = c.ls.Delete(ctx, cascade)
+	}
+	if missing(err) {
+		return nil
+	}
+	return err
+}
+
+// Inputs counts the messages of a conversation.
+func (c *client) Inputs(ctx context.Context, cascade string) (n int, err error) {
+	steps, err := c.ls.Steps(ctx, cascade, 0)
+	if missing(err) && c.ls.Load(ctx, cascade) == nil {
+		steps, err = c.ls.Steps(ctx, cascade, 0)
+	}
+	if missing(err) {
+		return 0, nil
+	}
+	for _, step := range steps {
+		if step.GetUserInput() != nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// missing reports whether an error says that the server does not have a conversation.
+func missing(err error) bool {
+	return err != nil && perigee.AsError(err).Class == perigee.ClassNotFound
+}
 
 // lost wraps an error of one of the classes in ErrLost, unless the server may have handled the call: it was not reached, or it was
 // restarted and lacks the conversation.

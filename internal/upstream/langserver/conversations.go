@@ -1,6 +1,7 @@
 package langserver
 
 import (
+	"context"
 	"crypto/sha256"
 	"sync"
 
@@ -17,11 +18,20 @@ type conversation struct {
 	cursor  trajectory.Cursor
 }
 
+// ends waits for the end of a turn, whatever that is.
+func (c *conversation) ends(ctx context.Context, client Client) {
+	for event, err := range client.Follow(ctx, c.cascade, &c.cursor) {
+		if err != nil || event.Kind == trajectory.KindDone {
+			return
+		}
+	}
+}
+
 // A historyKey identifies what was said, by which client key and to which model.
 type historyKey [sha256.Size]byte
 
 // conversations are those that a client may continue. The zero value is empty.
-type conversations[C any] struct {
+type conversations[C comparable] struct {
 	mu  sync.Mutex
 	lru lru.Map[historyKey, C]
 }
@@ -35,15 +45,43 @@ func (k *conversations[C]) take(key historyKey) (C, bool) {
 	return c, ok
 }
 
-func (k *conversations[C]) keep(key historyKey, c C) {
+// keep keeps a conversation, and returns those that are not kept any more.
+func (k *conversations[C]) keep(key historyKey, c C) (dropped []C) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lru.MaxEntries = maxKept
+	if before, ok := k.lru.Get(key); ok {
+		dropped = append(dropped, before)
+	}
 	k.lru.Put(key, c)
+	for k.lru.Len() > maxKept {
+		keys := k.lru.Keys()
+		last := keys[len(keys)-1]
+		oldest, _ := k.lru.Get(last)
+		k.lru.Delete(last)
+		dropped = append(dropped, oldest)
+	}
+	return dropped
 }
 
-func (k *conversations[C]) clear() {
+// drop removes a conversation, and reports whether it was kept.
+func (k *conversations[C]) drop(key historyKey, c C) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	kept, ok := k.lru.Get(key)
+	if ok = ok && kept == c; ok {
+		k.lru.Delete(key)
+	}
+	return ok
+}
+
+// clear removes all conversations, and returns them.
+func (k *conversations[C]) clear() (dropped []C) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, key := range k.lru.Keys() {
+		c, _ := k.lru.Get(key)
+		dropped = append(dropped, c)
+	}
 	k.lru.Clear()
+	return dropped
 }

@@ -16,7 +16,6 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"perigee"
@@ -25,7 +24,8 @@ import (
 
 // A Client has conversations with the language server. NewClient makes one of a lsclient.Client.
 type Client interface {
-	// Start creates a conversation with a model. An error that wraps ErrLost says that the server was not reached.
+	// Start creates a conversation with a model. An error that wraps ErrLost says that the server was not reached. With another
+	// error, a conversation that is not empty may exist.
 	Start(ctx context.Context, model string) (cascade string, err error)
 	// Send adds a message. An error that wraps ErrLost says that the server has not got it.
 	Send(ctx context.Context, cascade string, m Message) error
@@ -58,10 +58,13 @@ type Options struct {
 	Gateway perigee.Upstream
 	// Attached says that the language server belongs to an IDE, whose user can answer questions of the agent.
 	Attached bool
+	// Own deletes the conversations of calls that are not continued. nil: all of them stay.
+	Own *Own
 
 	Concurrency int           // conversations at once; default 2
 	Depth       int           // calls that may wait for one; 0: none waits
 	Timeout     time.Duration // how long they wait; 0: as long as the client does
+	Keep        time.Duration // how long a conversation is kept for the message that continues it; default 5 min
 
 	Logger *slog.Logger
 }
@@ -70,9 +73,9 @@ type Options struct {
 type Upstream struct {
 	opts  Options
 	queue *queue
-	kept  conversations[conversation]
+	kept  conversations[*conversation]
 
-	background sync.WaitGroup // cancellations
+	background background // cancellations and deletions
 }
 
 var (
@@ -83,7 +86,7 @@ var (
 
 // New returns an upstream.
 func New(opts Options) *Upstream {
-	opts.Concurrency = cmp.Or(opts.Concurrency, 2)
+	opts.Concurrency, opts.Keep = cmp.Or(opts.Concurrency, 2), cmp.Or(opts.Keep, 5*time.Minute)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Wait == nil {
 		opts.Wait = func(context.Context) error { return nil }
@@ -91,22 +94,36 @@ func New(opts Options) *Upstream {
 	return &Upstream{opts: opts, queue: newQueue(opts.Concurrency, opts.Depth, opts.Timeout)}
 }
 
-// Restarted says that the server was restarted: conversations that were kept are gone.
-func (u *Upstream) Restarted() { u.kept.clear() }
-
-// Close waits until conversations of calls that have failed are canceled, or until ctx ends.
-func (u *Upstream) Close(ctx context.Context) error { return waitFor(ctx, &u.background) }
-
-// waitFor waits for a group until ctx ends.
-func waitFor(ctx context.Context, group *sync.WaitGroup) error {
-	over := make(chan struct{})
-	go func() { group.Wait(); close(over) }()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// Close waits until conversations of calls that have failed are canceled and those of calls are deleted, or until ctx ends.
+func (u *Upstream) Close(ctx context.Context) error {
+	for _, c := range u.kept.clear() {
+		u.discard(c)
 	}
+	return u.background.Close(ctx)
+}
+
+// keep keeps a conversation for the next message, and deletes it if there is none.
+func (u *Upstream) keep(key historyKey, c *conversation) {
+	for _, earlier := range u.kept.keep(key, c) {
+		u.discard(earlier)
+	}
+	time.AfterFunc(u.opts.Keep, func() {
+		if u.kept.drop(key, c) {
+			u.discard(c)
+		}
+	})
+}
+
+// discard deletes a conversation whose turn has ended.
+func (u *Upstream) discard(c *conversation) {
+	if u.opts.Own == nil {
+		return
+	}
+	u.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)
+		defer cancel()
+		u.opts.Own.delete(ctx, c.cascade)
+	})
 }
 
 // Models lists the models of the language server.

@@ -229,12 +229,6 @@ func TestContinuedChats(t *testing.T) {
 			t.Errorf("message %d: %+v", i+1, got)
 		}
 	}
-	u.Restarted()
-	before := len(s.messages)
-	ask(t.Context(), u, chat("b", first, replies[0], second, replies[1], third, message(perigee.RoleModel, "answer 5"), first))
-	if got := s.messages[before]; got.cascade != "cascade-5" {
-		t.Errorf("after a restart: %+v", got)
-	}
 }
 
 // A conversation that the server no longer has is replaced by one with the whole history.

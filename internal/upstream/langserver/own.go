@@ -1,0 +1,228 @@
+package langserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"perigee"
+)
+
+// OwnOptions configure an Own. Zero values mean defaults.
+type OwnOptions struct {
+	Name   string // of the upstream
+	Client Client // that can Delete conversations
+	// Dir has a file for each conversation, so that those of a process that was killed are known. Empty: they are not.
+	Dir string
+	// Attached says that the language server belongs to an IDE. A conversation that its user has continued is the user's.
+	Attached bool
+	// Deleted is told of each conversation that the language server no longer has. It may be nil.
+	Deleted func(cascade string)
+	Logger  *slog.Logger
+
+	run string // identifies this process; tests set it
+}
+
+// An Own has the conversations that perigee has started in a language server to answer calls. No other conversation is ever deleted. A
+// nil *Own deletes none.
+type Own struct {
+	opts OwnOptions
+
+	mu     sync.Mutex
+	sent   map[string]int  // messages of the conversations of this process
+	failed map[string]bool // could not be deleted yet
+}
+
+// thisRun tells conversations of this process from those of an earlier one.
+var thisRun = rand.Text()
+
+// NewOwn returns an Own.
+func NewOwn(opts OwnOptions) *Own {
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.run = cmp.Or(opts.run, thisRun)
+	return &Own{opts: opts, sent: map[string]int{}, failed: map[string]bool{}}
+}
+
+// A remover deletes conversations.
+type remover interface {
+	// Delete removes a conversation for good. A conversation that the server does not have is no error.
+	Delete(ctx context.Context, cascade string) error
+	// Inputs counts the messages of a conversation, also those that perigee has not sent. One that the server does not have has none.
+	Inputs(ctx context.Context, cascade string) (int, error)
+}
+
+// started notes a conversation before its first message.
+func (o *Own) started(cascade string) { o.note(cascade, 0) }
+
+// message notes that a message is about to be sent.
+func (o *Own) message(cascade string) { o.note(cascade, 1) }
+
+func (o *Own) note(cascade string, messages int) {
+	if o == nil || cascade == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sent[cascade] += messages
+	path := o.path(cascade)
+	if path == "" {
+		return
+	}
+	err := os.MkdirAll(o.opts.Dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(o.opts.run+" "+strconv.Itoa(o.sent[cascade])), 0o600)
+	}
+	if err != nil {
+		o.opts.Logger.Warn("conversation of the language server not noted; it stays if perigee is killed", "upstream", o.opts.Name, "error", err)
+	}
+}
+
+// path is the file of a conversation; empty: it has none.
+func (o *Own) path(cascade string) string {
+	if o.opts.Dir == "" || len(cascade) > 200 || filepath.Base(cascade) != cascade || !filepath.IsLocal(cascade) {
+		return ""
+	}
+	return filepath.Join(o.opts.Dir, cascade)
+}
+
+// leave gives a conversation to the user of the IDE: it is not deleted any more.
+func (o *Own) leave(cascade string) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.sent, cascade)
+	delete(o.failed, cascade)
+	if path := o.path(cascade); path != "" {
+		_ = os.Remove(path) // or there is none
+	}
+}
+
+// delete removes conversations, and those that could not be removed before. What cannot be removed now is left to the next call, to
+// Sweep, or to the next process.
+func (o *Own) delete(ctx context.Context, cascades ...string) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	list := map[string]int{}
+	for _, cascade := range slices.AppendSeq(cascades, maps.Keys(o.failed)) {
+		if sent, ok := o.sent[cascade]; ok {
+			list[cascade] = sent
+		}
+	}
+	o.mu.Unlock()
+	o.deleteAll(ctx, list)
+}
+
+// Leftovers are the conversations of earlier processes.
+func (o *Own) Leftovers() []string { return slices.Sorted(maps.Keys(o.leftovers())) }
+
+func (o *Own) leftovers() map[string]int {
+	list := map[string]int{}
+	if o.opts.Dir == "" {
+		return list
+	}
+	entries, err := os.ReadDir(o.opts.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.opts.Logger.Warn("conversations of the language server cannot be listed", "upstream", o.opts.Name, "error", err)
+	}
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(o.opts.Dir, entry.Name()))
+		run, sent, _ := strings.Cut(string(text), " ")
+		if err == nil && run != o.opts.run {
+			list[entry.Name()], _ = strconv.Atoi(sent)
+		}
+	}
+	return list
+}
+
+// Sweep removes the conversations of earlier processes, and those that could not be removed before. It is called when the language
+// server has become ready.
+func (o *Own) Sweep(ctx context.Context) {
+	list := o.leftovers()
+	o.mu.Lock()
+	for cascade := range o.failed {
+		list[cascade] = o.sent[cascade]
+	}
+	o.mu.Unlock()
+	if len(list) > 0 {
+		o.opts.Logger.Info("removing conversations that were left in the language server", "upstream", o.opts.Name, "count", len(list))
+		o.deleteAll(ctx, list)
+	}
+}
+
+// deleteAll removes conversations, given the messages that perigee has sent to each.
+func (o *Own) deleteAll(ctx context.Context, list map[string]int) {
+	for cascade, sent := range list {
+		kept, err := o.deleteOne(ctx, cascade, sent)
+		if err != nil {
+			o.mu.Lock()
+			o.failed[cascade], o.sent[cascade] = true, sent
+			o.mu.Unlock()
+			o.opts.Logger.Info("conversation of the language server not deleted yet", "upstream", o.opts.Name, "error", err)
+			continue
+		}
+		o.leave(cascade)
+		if !kept && o.opts.Deleted != nil {
+			o.opts.Deleted(cascade)
+		}
+	}
+}
+
+// deleteOne removes a conversation unless it is the user's by now.
+func (o *Own) deleteOne(ctx context.Context, cascade string, sent int) (kept bool, err error) {
+	client, ok := o.opts.Client.(remover)
+	if !ok {
+		return false, perigee.Errorf(perigee.ClassInternal, "the client cannot delete conversations")
+	}
+	if o.opts.Attached {
+		if n, err := client.Inputs(ctx, cascade); err != nil || n > sent {
+			return err == nil, err
+		}
+	}
+	return false, client.Delete(ctx, cascade)
+}
+
+// A background runs functions that a call does not wait for. The zero value is ready for use.
+type background struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+// Go runs a function. False: it does not, because Close was called.
+func (b *background) Go(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.group.Go(f)
+	}
+	return !b.closed
+}
+
+// Close waits for the functions, or for the end of ctx.
+func (b *background) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	over := make(chan struct{})
+	go func() { b.group.Wait(); close(over) }()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
