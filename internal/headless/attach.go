@@ -20,12 +20,18 @@ type Attached struct {
 	upstream config.Upstream
 	finder   *discover.Finder
 	agent    *agent.Agent
+	own      *conversation.Own
 	now      func() time.Time
+
+	base    context.Context // done at Close
+	cancel  context.CancelFunc
+	working sync.WaitGroup
 
 	mu    sync.Mutex
 	state langserver.State // at the last call
 	since time.Time
 	why   string
+	swept int // the process whose left conversations have been removed
 }
 
 // NewAttached returns the upstream of an IDE that has the configured workspace open.
@@ -33,17 +39,42 @@ func NewAttached(opts Options) *Attached {
 	u := opts.Upstream
 	a := &Attached{upstream: u, finder: discover.NewFinder(opts.processes, u.Workspace), now: opts.Now, state: langserver.Stopped, since: opts.Now()}
 	client := lsclient.New(lsclient.Options{Endpoint: a.endpoint, Logger: opts.Logger})
+	a.base, a.cancel = context.WithCancel(context.Background())
 	a.agent = agent.New(client, agent.Options{Source: askSource, Upstream: u.Name, Logger: opts.Logger})
+	conversations := conversation.NewClient(client, conversation.ClientOptions{})
+	a.own = conversation.NewOwn(conversation.OwnOptions{Name: u.Name, Client: conversations, Dir: ownDir(opts), Attached: true, Logger: opts.Logger})
 	a.Upstream = conversation.New(conversation.Options{
-		Name: u.Name, Client: conversation.NewClient(client, conversation.ClientOptions{}), Wait: a.wait, Attached: true,
+		Name: u.Name, Client: conversations, Wait: a.wait, Attached: true, Own: a.own, Keep: opts.delays.keep,
 		Concurrency: u.Concurrency, Depth: u.Queue.Depth, Timeout: u.Queue.Timeout, Logger: opts.Logger,
 	})
 	return a
 }
 
+// Close deletes the conversations of calls.
+func (a *Attached) Close(ctx context.Context) error {
+	err := a.Upstream.Close(ctx)
+	a.mu.Lock()
+	a.cancel()
+	a.mu.Unlock()
+	a.working.Wait()
+	return err
+}
+
+// wait returns when the language server was found. Once for each process, it has the conversations removed that an earlier run of
+// perigee has left in it.
 func (a *Attached) wait(ctx context.Context) error {
 	_, err := a.endpoint(ctx, false)
-	return err
+	found, ok := a.finder.Last()
+	if err != nil || !ok {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.swept != found.PID && a.base.Err() == nil {
+		a.swept = found.PID
+		a.working.Go(func() { a.own.Sweep(a.base) })
+	}
+	return nil
 }
 
 func (a *Attached) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {

@@ -58,7 +58,7 @@ type Options struct {
 }
 
 // delays are what tests change. Zero values mean the defaults of langserver.Options and CarrierOptions.
-type delays struct{ restartPause, settle, reuse time.Duration }
+type delays struct{ restartPause, settle, reuse, keep time.Duration }
 
 // DefaultCloud is where a language server sends its calls.
 const DefaultCloud = "https://daily-cloudcode-pa.googleapis.com"
@@ -129,10 +129,13 @@ func New(opts Options) *Server {
 func (s *Server) Client() *lsclient.Client { return s.client }
 
 // Start opens the way to the cloud and the Extension Server, and signs in. The process follows in the background as soon as there is an
-// account.
-func (s *Server) Start(ctx context.Context) error {
+// account, without the files of conversations that are to be forgotten.
+func (s *Server) Start(ctx context.Context, forgotten ...string) error {
 	if err := s.intercept(ctx); err != nil {
 		return err
+	}
+	for _, cascade := range forgotten {
+		s.removeFiles(cascade)
 	}
 	if err := s.extend(ctx); err != nil {
 		return errors.Join(err, s.leave())
@@ -155,7 +158,7 @@ func (s *Server) extend(ctx context.Context) error {
 	}
 	s.extension = extserver.New(extserver.Options{
 		Workspace: s.workspace(), AllowEdit: slices.Contains(u.Allow, "edit"), AllowCommand: slices.Contains(u.Allow, "command"), Home: s.home(),
-		Users: users, Started: s.reported, Logger: s.opts.Logger, Now: s.opts.Now,
+		Users: users, Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
 	})
 	return s.extension.Start(ctx)
 }

@@ -111,7 +111,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	}
 	r.upstream = NewUpstream(opts)
 	r.Server = r.upstream.server
-	if err := r.Start(t.Context()); err != nil {
+	if err := r.upstream.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -20,6 +20,7 @@ type Upstream struct {
 	*conversation.Upstream
 	server  *Server
 	carrier *conversation.Carrier
+	own     *conversation.Own
 	agent   *agent.Agent
 }
 
@@ -29,10 +30,14 @@ func NewUpstream(opts Options) *Upstream {
 	client := conversation.NewClient(server.Client(), conversation.ClientOptions{
 		ReadOnly: !slices.Contains(u.Allow, "edit"), AnyModel: true, Cloud: opts.Models,
 	})
-	carrier := conversation.NewCarrier(conversation.CarrierOptions{
-		Name: u.Name, Client: client, Calls: server.carried, Settle: opts.delays.settle, Reuse: opts.delays.reuse, Logger: opts.Logger,
+	own := conversation.NewOwn(conversation.OwnOptions{
+		Name: u.Name, Client: client, Dir: ownDir(opts), Deleted: server.forget, Logger: opts.Logger,
 	})
-	return &Upstream{server: server, carrier: carrier, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
+	carrier := conversation.NewCarrier(conversation.CarrierOptions{
+		Name: u.Name, Client: client, Calls: server.carried, Own: own, Logger: opts.Logger,
+		Settle: opts.delays.settle, Reuse: opts.delays.reuse, Keep: opts.delays.keep,
+	})
+	return &Upstream{server: server, carrier: carrier, own: own, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
 		Name: u.Name, Client: client, Wait: server.Wait,
 		Gateway: antigravity.New(antigravity.Options{
 			Name: u.Name, Endpoints: []string{cmp.Or(opts.Cloud, DefaultCloud)}, Accounts: pool{server}, SessionRecovery: true,
@@ -42,8 +47,32 @@ func NewUpstream(opts Options) *Upstream {
 	})}
 }
 
-// Start opens the Extension Server. The process follows in the background.
-func (u *Upstream) Start(ctx context.Context) error { return u.server.Start(ctx) }
+// Start opens the Extension Server. The process follows in the background. Conversations that an earlier run of perigee has left are
+// removed: their files at once, and what the process knows of them when it is ready.
+func (u *Upstream) Start(ctx context.Context) error {
+	if err := u.server.Start(ctx, u.own.Leftovers()...); err != nil {
+		return err
+	}
+	u.server.working.Go(u.sweep)
+	return nil
+}
+
+// sweep removes left conversations each time that the process has become ready.
+func (u *Upstream) sweep() {
+	pid := 0
+	for {
+		changed, status := u.server.Changed(), u.server.Status()
+		if status.State == langserver.Ready && status.PID != pid {
+			pid = status.PID
+			u.own.Sweep(u.server.base)
+		}
+		select {
+		case <-changed:
+		case <-u.server.base.Done():
+			return
+		}
+	}
+}
 
 // Close ends the process.
 func (u *Upstream) Close(ctx context.Context) error {
