@@ -35,6 +35,8 @@ type RoutingControl interface {
 	// ExplainAccounts reports for each account whether it would be taken for a model now, in the order in which they would
 	// be chosen. Without a model it is about calls that name none.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
+	// ExplainRoute says which upstream would answer a call for a model now, and why the rest would not. It makes no call.
+	ExplainRoute(ctx context.Context, model string) (RouteExplanation, error)
 	// Models lists the models of one upstream, or without a name of all. When no upstream can be asked, that is the error.
 	Models(ctx context.Context, upstream string) (ModelList, error)
 }
@@ -126,6 +128,26 @@ type ChoiceRow struct {
 	Chosen   bool      `json:"chosen"` // the next call gets this one
 	Why      string    `json:"why"`
 	Until    time.Time `json:"until,omitzero"` // when that changes by itself, if it does
+}
+
+// A RouteExplanation says which upstream would answer a call for a model now.
+type RouteExplanation struct {
+	Model      string           `json:"model"`      // as the client names it
+	Dialect    string           `json:"dialect"`    // of the call; empty: any
+	Upstream   string           `json:"upstream"`   // that would answer; empty: none would
+	Name       string           `json:"name"`       // under which it is asked for the model
+	Candidates []RouteCandidate `json:"candidates"` // all upstreams, in the order in which they would be tried
+	// Steps say how the name of the model led to the candidates, a sentence for each.
+	Steps []string `json:"steps,omitempty"`
+}
+
+// A RouteCandidate is an upstream as a call would find it now.
+type RouteCandidate struct {
+	Upstream string    `json:"upstream"`
+	Name     string    `json:"name"` // under which it is asked for the model
+	Usable   bool      `json:"usable"`
+	Reason   string    `json:"reason"` // why it cannot be used, or what it would use
+	Until    time.Time `json:"until,omitzero"`
 }
 
 // A ModelList is what can be asked. Problems are about the upstreams that could not say what they have.

@@ -24,8 +24,7 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	taken := false
 	for _, r := range c.Rosters() {
 		elsewhere := sentElsewhere(router, asked, r.upstream)
-		for _, row := range r.pool.Explain(asked) {
-			row.Upstream, row.Until = r.upstream, row.Until.UTC().Truncate(time.Second)
+		for _, row := range r.Explain(asked) {
 			if elsewhere != "" {
 				row.Usable, row.Why, row.Until = false, elsewhere, time.Time{}
 			}
@@ -49,6 +48,15 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 		}
 	}
 	return rows, nil
+}
+
+// Explain says for each account whether it would be taken for a model now, in the order in which they would be chosen.
+func (r *Roster) Explain(model string) []perigee.ChoiceRow {
+	rows := r.pool.Explain(model)
+	for i := range rows {
+		rows[i].Upstream, rows[i].Until = r.upstream, rows[i].Until.UTC().Truncate(time.Second)
+	}
+	return rows
 }
 
 // sentElsewhere says so when the routes do not send a model to an upstream.

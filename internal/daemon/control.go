@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perigee"
@@ -34,6 +35,37 @@ func (c control) audited(log *audit.Log) perigee.Control {
 // Models lists what can be asked.
 func (c control) Models(ctx context.Context, upstream string) (perigee.ModelList, error) {
 	return c.gateway.ListModels(ctx, upstream)
+}
+
+// ExplainRoute says which upstream would answer a call for a model now.
+func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
+	return c.gateway.Explain(ctx, model)
+}
+
+// ExplainAccounts says which account would be taken for a model now. None is if an upstream without accounts would answer first.
+func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
+	rows, err := c.Control.ExplainAccounts(ctx, model)
+	if err != nil || model == "" || !c.hasUpstreamWithoutAccounts(model) {
+		return rows, err
+	}
+	answer, err := c.gateway.Explain(ctx, model)
+	if err != nil || answer.Upstream == "" {
+		return rows, err
+	}
+	for i := range rows {
+		if row := &rows[i]; row.Chosen && row.Upstream != answer.Upstream {
+			row.Chosen, row.Why = false, fmt.Sprintf("%s; %s is asked first", row.Why, answer.Upstream)
+		}
+	}
+	return rows, nil
+}
+
+// hasUpstreamWithoutAccounts says whether a model may be answered without an account.
+func (c control) hasUpstreamWithoutAccounts(model string) bool {
+	rosters := c.gateway.Rosters()
+	return slices.ContainsFunc(c.gateway.Upstreams(c.gateway.Model(model)), func(name string) bool {
+		return !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == name })
+	})
 }
 
 // StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.

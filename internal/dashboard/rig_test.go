@@ -289,6 +289,10 @@ func (r *rig) change(name perigee.AccountName, f func(*perigee.AccountRow)) (per
 	return perigee.AccountRow{}, perigee.Errorf(perigee.ClassNotFound, "no account %s", name.Email)
 }
 
+func (r *rig) ExplainRoute(context.Context, string) (perigee.RouteExplanation, error) {
+	return perigee.RouteExplanation{}, nil
+}
+
 func (r *rig) ExplainAccounts(context.Context, string) ([]perigee.ChoiceRow, error) { return nil, nil }
 
 func (r *rig) Models(context.Context, string) (perigee.ModelList, error) {

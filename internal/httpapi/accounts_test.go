@@ -49,6 +49,10 @@ func (d *controlRig) UseAccount(_ context.Context, name perigee.AccountName) err
 	return d.note("use %q %q", name.Email, name.Upstream)
 }
 
+func (d *controlRig) ExplainRoute(context.Context, string) (perigee.RouteExplanation, error) {
+	return perigee.RouteExplanation{}, nil
+}
+
 func (d *controlRig) ExplainAccounts(_ context.Context, model string) ([]perigee.ChoiceRow, error) {
 	return nil, d.note("explain %q", model)
 }

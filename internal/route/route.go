@@ -290,12 +290,19 @@ func place(i, of int, model string) string {
 
 // targets are the upstreams to ask for a model, in order.
 func (r *Router) targets(model string) []Target {
-	for _, rule := range r.opts.Rules {
-		if match.Pattern(rule.Match, model) {
-			return r.named(rule.To)
-		}
+	if rule, ok := r.rule(model); ok {
+		return r.named(rule.To)
 	}
 	return r.opts.Targets
+}
+
+// rule returns the rule for a model.
+func (r *Router) rule(model string) (Rule, bool) {
+	i := slices.IndexFunc(r.opts.Rules, func(rule Rule) bool { return match.Pattern(rule.Match, model) })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return r.opts.Rules[i], true
 }
 
 func (r *Router) named(list []string) []Target {

@@ -28,6 +28,7 @@ const (
 	quotaPath    = "/v1/quota"
 	usagePath    = "/v1/usage"
 	modelsPath   = "/v1/models"
+	explainPath  = "/v1/explain"
 	healthPath   = "/health"
 	AuditPath    = "/v1/audit"
 	StorePath    = "/v1/store"
@@ -78,7 +79,7 @@ type limits struct {
 func (l limits) of(method, path string) time.Duration {
 	path, _, _ = strings.Cut(path, "?")
 	switch {
-	case path == quotaPath || path == modelsPath:
+	case path == quotaPath || path == modelsPath || path == explainPath:
 		return l.quota
 	case path == CompactPath:
 		return l.compact
@@ -208,6 +209,11 @@ func (c *Client) UseAccount(ctx context.Context, name perigee.AccountName) error
 // ExplainAccounts says which account a call to a model would get, and why.
 func (c *Client) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	return Ask[[]perigee.ChoiceRow](ctx, c, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil)
+}
+
+// ExplainRoute says which upstream would answer a call to a model, and why.
+func (c *Client) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
+	return Ask[perigee.RouteExplanation](ctx, c, http.MethodGet, explainPath+"?"+url.Values{"model": {model}}.Encode(), nil)
 }
 
 // Models lists the models.

@@ -41,6 +41,7 @@ func (a *API) Points() []mount.Point {
 		}.At("/v1/accounts", mount.Admin),
 		mount.Methods{"POST": a.actOn(perigee.AccountControl.UseAccount)}.At("/v1/accounts/use", mount.Admin),
 		mount.Methods{"GET": a.withAccounts(mount.List(a.accountStatus))}.At("/v1/accounts/status", mount.Admin),
+		mount.Methods{"GET": mount.Value(a.explain)}.At("/v1/explain", mount.Admin),
 		mount.Methods{"GET": mount.List(a.traces)}.At("/v1/traces", mount.Admin),
 		mount.Methods{"GET": mount.Value(a.trace)}.At("/v1/traces/*", mount.Admin),
 		mount.Methods{"GET": mount.Value(a.storeReport)}.At("/v1/store", mount.Admin),
@@ -57,6 +58,18 @@ func (a *API) status(*http.Request) (perigee.DaemonStatus, error) {
 		return perigee.DaemonStatus{}, perigee.Errorf(perigee.ClassUnimplemented, "there is no daemon here")
 	}
 	return a.Status(), nil
+}
+
+// explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and why the rest would not.
+func (a *API) explain(r *http.Request) (perigee.RouteExplanation, error) {
+	if a.Control.RoutingControl == nil {
+		return perigee.RouteExplanation{}, perigee.Errorf(perigee.ClassUnimplemented, "there are no upstreams here")
+	}
+	query := r.URL.Query()
+	if err := mount.KnownParameters(query, "model"); err != nil {
+		return perigee.RouteExplanation{}, err
+	}
+	return a.Control.ExplainRoute(r.Context(), query.Get("model"))
 }
 
 // langservers answers GET /v1/langserver.

@@ -96,7 +96,7 @@ func class(err error) perigee.Class {
 func TestMissingPartsAreUnimplemented(t *testing.T) {
 	for _, request := range []string{"GET /v1/usage?x=1", "GET /v1/quota", "GET /v1/accounts", "POST /v1/accounts",
 		"PATCH /v1/accounts",
-		"DELETE /v1/accounts", "POST /v1/accounts/use", "GET /v1/accounts/status", "GET /v1/traces", "GET /v1/traces/c1",
+		"DELETE /v1/accounts", "POST /v1/accounts/use", "GET /v1/accounts/status", "GET /v1/explain", "GET /v1/traces", "GET /v1/traces/c1",
 		"GET /v1/store",
 		"POST /v1/store/compact", "GET /v1/audit", "POST /v1/audit", "GET /v1/status", "GET /v1/langserver"} {
 		rig := &adminRig{}

@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perigee"
+)
+
+// A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse a call; empty: one has none.
+type cooler interface {
+	Resting(model string) (why string, until time.Time)
+}
+
+// Explain says which upstream would answer a call for a model now, and why the rest would not. It makes no call.
+func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExplanation, error) {
+	r, release := g.acquire()
+	defer release()
+	return r.router.Explain(ctx, model, func(upstream, model string) perigee.RouteCandidate {
+		for _, e := range r.entries {
+			if e.Config.Name == upstream {
+				return e.candidate(model)
+			}
+		}
+		return perigee.RouteCandidate{Reason: "it is not configured"}
+	})
+}
+
+// candidate says whether the upstream can answer calls for a model, as far as that is known without a request.
+func (e *Entry) candidate(model string) perigee.RouteCandidate {
+	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" {
+		return perigee.RouteCandidate{Reason: u.Unusable()}
+	}
+	if u, ok := e.Upstream.(cooler); ok {
+		if why, until := u.Resting(model); why != "" {
+			return perigee.RouteCandidate{Reason: why, Until: until.UTC().Truncate(time.Second)}
+		}
+	}
+	if e.Roster == nil {
+		return perigee.RouteCandidate{Usable: true}
+	}
+	rows := e.Roster.Explain(model)
+	if len(rows) == 0 {
+		return perigee.RouteCandidate{Reason: fmt.Sprintf("no account is signed in; run perigee login --upstream %s", e.Config.Name)}
+	}
+	first := rows[0] // the chosen one, or else the one that is usable first
+	c := perigee.RouteCandidate{Usable: first.Chosen, Reason: fmt.Sprintf("%s: %s", first.Email, first.Why)}
+	if !first.Chosen {
+		c.Until = first.Until
+	}
+	return c
+}
