@@ -61,7 +61,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	if r.upstream != "" {
 		rows = slices.DeleteFunc(rows, func(row perigee.ChoiceRow) bool { return row.Upstream != r.upstream })
 	}
-	chosen := false
+	chosen, usable := false, false
 	for i := range rows {
 		if unknown != nil {
 			if rows[i].Usable {
@@ -69,8 +69,9 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 			}
 			rows[i].Chosen, rows[i].Usable = false, false
 		}
-		chosen = chosen || rows[i].Chosen
+		chosen, usable = chosen || rows[i].Chosen, usable || rows[i].Usable
 	}
+	first := r.sayRoute(ctx)
 	if err := r.listChoices(rows); err != nil {
 		return err
 	}
@@ -79,11 +80,31 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 		return unknown
 	case len(rows) == 0:
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no accounts").WithHint("run perigee login")
+	case !chosen && usable && first != "":
+		return nil // the upstream that answers first needs no account
 	case !chosen:
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account can be used for %s now", terminal.Printable(r.argument)).
 			WithHint("the list says why; perigee login adds another")
 	}
 	return nil
+}
+
+// sayRoute prints how the model leads to upstreams, and returns the upstream that would answer; empty: none, or it is not known.
+func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
+	found, err := r.control.ExplainRoute(ctx, r.argument)
+	if err != nil {
+		return "" // the accounts are what was asked for
+	}
+	if r.env.JSON {
+		return found.Upstream
+	}
+	for _, step := range found.Steps {
+		fmt.Fprintln(r.env.Stdout, terminal.Printable(step))
+	}
+	if found.Upstream != "" && !slices.Contains(command.WithAccounts(r.loaded.Config), found.Upstream) {
+		fmt.Fprintf(r.env.Stdout, "%s answers %s first; accounts follow if it fails\n", found.Upstream, terminal.Printable(found.Name))
+	}
+	return found.Upstream
 }
 
 // listChoices prints a table. At a terminal a reason with a web address is below it, where the address is not cut.

@@ -40,6 +40,7 @@ var program = cli.Program{
 		{Name: "account", Summary: "show and manage accounts", JSON: true, Run: account,
 			Subcommands: []string{"list", "import", "export", "enable", "disable", "remove", "use", "explain"}},
 		{Name: "models", Summary: "list models", JSON: true, Run: models},
+		{Name: "explain", Summary: "show which upstream would answer, and why", JSON: true, Run: explain},
 		{Name: "quota", Summary: "show remaining quota", JSON: true, Run: usagecmd.Quota},
 		{Name: "usage", Summary: "show token usage and list prices", JSON: true, Run: usagecmd.Usage},
 		{Name: "trace", Summary: "list, show, follow and replay calls", JSON: true, Run: tracecmd.Run, Subcommands: tracecmd.Subcommands},

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/cli"
+	"perigee/internal/cli/report"
+	"perigee/internal/command"
+	"perigee/internal/config"
+	"perigee/internal/match"
+	"perigee/internal/terminal"
+)
+
+// explainDialects are the values of --dialect, the default first.
+var explainDialects = []string{"chat", "responses", "messages", "gemini"}
+
+// explain prints which upstream would answer a call for a model now, and why the rest would not.
+func explain(ctx context.Context, env *cli.Env, args []string) error {
+	dialect := env.Flags.String("dialect", explainDialects[0], "")
+	rest, err := env.Parse(args, 1)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) == 0 || rest[0] == "":
+		return cli.Usagef("explain: missing argument; use perigee explain MODEL")
+	case !slices.Contains(explainDialects, *dialect):
+		return cli.Usagef("no dialect %q; use %s", *dialect, strings.Join(explainDialects, ", "))
+	}
+	loaded, err := command.Load(env, command.NoSecrets)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	handle, err := command.Connect(ctx, env, loaded, command.ExceptUpstreams)
+	if err != nil {
+		return command.Misused(err)
+	}
+	defer handle.Close()
+	found, err := handle.ExplainRoute(ctx, rest[0])
+	if err != nil {
+		return err
+	}
+	found.Dialect = *dialect
+	if env.JSON {
+		found.Steps = nil
+		err = cli.WriteJSON(env, found)
+	} else {
+		err = printRoute(env, loaded.Config, found)
+	}
+	if err != nil || found.Upstream != "" {
+		return err
+	}
+	return perigee.Errorf(perigee.ClassUnavailable, "no upstream would answer a call for %s now", terminal.Printable(found.Model)).
+		WithHint("the reasons are in the list; perigee models lists the models")
+}
+
+// printRoute prints the way from the name of the model to the upstreams, and a table of them.
+func printRoute(env *cli.Env, cfg *config.Config, found perigee.RouteExplanation) error {
+	for _, step := range append(found.Steps, refusedKeys(cfg, found)...) {
+		fmt.Fprintln(env.Stdout, terminal.Printable(step))
+	}
+	now, chosen := time.Now(), false
+	heads := []string{"UPSTREAM", "NAME", "ANSWERS", "WHY"}
+	return cli.List(env, found.Candidates, heads, func(c perigee.RouteCandidate) []any {
+		answers, why := "no", c.Reason
+		switch {
+		case c.Usable && !chosen && c.Upstream == found.Upstream:
+			answers, chosen = "yes", true
+		case c.Usable:
+			answers = "next"
+		}
+		if !c.Until.IsZero() {
+			why += ", for " + terminal.Span(c.Until.Sub(now))
+		}
+		return []any{c.Upstream, c.Name, answers, report.OrDash(env.Hint(why))}
+	})
+}
+
+// refusedKeys names the keys of clients that may not use a model, in one sentence.
+func refusedKeys(cfg *config.Config, found perigee.RouteExplanation) []string {
+	var names []string
+	for _, key := range cfg.Keys {
+		allows := func(pattern string) bool {
+			return match.Pattern(pattern, found.Model) || len(found.Candidates) > 0 && match.Pattern(pattern, found.Candidates[0].Name)
+		}
+		if len(key.Models) > 0 && !slices.ContainsFunc(key.Models, allows) {
+			names = append(names, key.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("the key %s may not use it (keys.models)", names[0])}
+	}
+	return []string{fmt.Sprintf("the keys %s may not use it (keys.models)", strings.Join(names, ", "))}
+}
