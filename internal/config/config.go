@@ -361,7 +361,8 @@ type Upstream struct {
 	Profile string `yaml:"profile" kinds:"langserver" default:"auto" enum:"auto,classic,hub"`
 
 	// The version of the IDE that the language server reports to the provider. Empty: the version of the IDE that the program is
-	// installed with, or else the version of the program.
+	// installed with, or else what the program prints with --stamp, if that has the form 1.20.5. If the version is unknown, a warning in
+	// the log says so.
 	Version string `yaml:"version" kinds:"langserver" format:"token" example:"1.20.5"`
 
 	// How the language server's calls to the cloud are intercepted: endpoint gives it a loopback URL, proxy sets HTTPS_PROXY,

@@ -279,8 +279,9 @@ func (s *Server) supervisor() *langserver.Supervisor {
 }
 
 // signedIn hands a new token to the language server, and starts it with the first one. Another account takes effect with the next
-// call; only if its project is not known, the process is started again when it is idle, to learn it. Without an account the process
-// is stopped.
+// call; only if its project is not known, the process is started again when it is idle, to learn it. A process of profile hub, which
+// reads its token from a file, is started again with each token: it may read the file only once. Without an account the process is
+// stopped.
 func (s *Server) signedIn(change signin.Change) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -313,7 +314,10 @@ func (s *Server) signedIn(change signin.Change) {
 		}
 	default:
 		s.keepToken(process, change.Credential)
-		if change.Account && change.Project == "" {
+		switch {
+		case process.Status().Profile == probe.Hub && change.Access != before.Access:
+			process.RestartIdle("its token has changed")
+		case change.Account && change.Project == "":
 			process.RestartIdle("the account is " + change.Email + " now")
 		}
 	}

@@ -245,52 +245,79 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 	}
 }
 
+// A process of profile hub may read its token only once. It is started again after each change, as soon as no call is running.
+func TestHubIsRestartedWithEachToken(t *testing.T) {
+	t.Parallel()
+	for _, settings := range []string{"generation=hub fault=reads-token-once", "generation=hub2 fault=reads-token-once"} {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *Options) {
+				o.Upstream.Profile, o.Upstream.Env = "hub", map[string]string{standInSettings: settings}
+			})
+			r.accounts.set(r.signIn("ada"))
+			r.CheckAccount()
+			first := r.wants("a process", ready)
+			if first.Profile != "hub" || first.Version != standInVersion {
+				t.Errorf("got %+v", first)
+			}
+			r.asks("ada@example.com")
+			end := r.Begin()
+			r.accounts.set(r.signIn("bob"))
+			r.CheckAccount()
+			if status := r.wants("another account", func(s langserver.Status) bool { return s.Account == "bob@example.com" }); status.PID != first.PID {
+				t.Errorf("restarted during a call: %+v", status)
+			}
+			end()
+			r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
+			r.asks("bob@example.com")
+			if status := r.Status(); status.Restarts != 1 {
+				t.Errorf("got %+v", status)
+			}
+		})
+	}
+}
+
 // A new token, and another account, reach the process as it runs. With an account whose project is not known it is started again, as
 // soon as no call is running.
 func TestTokensAndAccountsChange(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{"classic", "hub"} {
-		t.Run(profile, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.Upstream.Profile = profile })
-			r.accounts.set(r.signIn("ada"))
-			r.CheckAccount()
-			first := r.wants("a process", ready)
-			r.asks("ada@example.com")
+	r := newRig(t, nil)
+	r.accounts.set(r.signIn("ada"))
+	r.CheckAccount()
+	first := r.wants("a process", ready)
+	r.asks("ada@example.com")
 
-			renewed := r.signIn("ada")
-			r.accounts.set(renewed)
-			r.CheckAccount()
-			r.asks("ada@example.com")
+	renewed := r.signIn("ada")
+	r.accounts.set(renewed)
+	r.CheckAccount()
+	r.asks("ada@example.com")
 
-			other := r.signIn("bob")
-			r.accounts.set(other)
-			r.CheckAccount()
-			r.asks("bob@example.com") // with the project of bob, or the simulator would refuse it
-			if status := r.Status(); status.PID != first.PID || status.Restarts != 0 || status.Account != "bob@example.com" {
-				t.Errorf("with another account: %+v", status)
-			}
+	other := r.signIn("bob")
+	r.accounts.set(other)
+	r.CheckAccount()
+	r.asks("bob@example.com") // with the project of bob, or the simulator would refuse it
+	if status := r.Status(); status.PID != first.PID || status.Restarts != 0 || status.Account != "bob@example.com" {
+		t.Errorf("with another account: %+v", status)
+	}
 
-			end := r.Begin()
-			unknown := r.signIn("ada")
-			unknown.Project = ""
-			r.accounts.set(unknown)
-			r.CheckAccount()
-			status := r.wants("another account", func(s langserver.Status) bool { return s.Account == "ada@example.com" })
-			if status.PID != first.PID {
-				t.Errorf("restarted during a call: %+v", status)
-			}
-			before := len(r.cloud.Calls())
-			end()
-			r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
-			// A language server of profile hub is ready before it knows its models. It gets this after them.
-			await.Until(t, "the models of the other process", func() bool {
-				return slices.ContainsFunc(r.cloud.Calls()[before:], func(c simulator.Call) bool { return strings.HasSuffix(c.Path, ":fetchUserInfo") })
-			})
-			r.asks("ada@example.com")
-			if status := r.Status(); status.Restarts != 1 {
-				t.Errorf("with an unknown project: %+v", status)
-			}
-		})
+	end := r.Begin()
+	unknown := r.signIn("ada")
+	unknown.Project = ""
+	r.accounts.set(unknown)
+	r.CheckAccount()
+	status := r.wants("another account", func(s langserver.Status) bool { return s.Account == "ada@example.com" })
+	if status.PID != first.PID {
+		t.Errorf("restarted during a call: %+v", status)
+	}
+	before := len(r.cloud.Calls())
+	end()
+	r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
+	await.Until(t, "the models of the other process", func() bool {
+		return slices.ContainsFunc(r.cloud.Calls()[before:], func(c simulator.Call) bool { return strings.HasSuffix(c.Path, ":fetchUserInfo") })
+	})
+	r.asks("ada@example.com")
+	if status := r.Status(); status.Restarts != 1 {
+		t.Errorf("with an unknown project: %+v", status)
 	}
 }
 

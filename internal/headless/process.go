@@ -25,8 +25,12 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 		return langserver.Options{}, err
 	}
 	inspect := func(ctx context.Context) (probe.Result, error) {
-		found, err := probe.Options{Command: command, Env: env, Version: u.Version, Cache: filepath.Join(s.opts.DataDir, "langserver", "probes")}.Probe(ctx)
-		if err == nil && u.Profile != "auto" && found.Profile != u.Profile {
+		found, err := probe.Options{Command: command, Env: env, Version: s.version(env), Cache: filepath.Join(s.opts.DataDir, "langserver", "probes")}.Probe(ctx)
+		switch {
+		case err != nil || u.Profile == "auto":
+		case found.Supports(u.Profile):
+			found.Profile = u.Profile
+		default:
 			err = fmt.Errorf("it is a language server of profile %s, not %s; set profile: auto", found.Profile, u.Profile)
 		}
 		return found, err
@@ -58,6 +62,24 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 		Busy:      func() bool { return s.calls.Load() > 0 },
 		Logger:    s.opts.Logger, Now: s.opts.Now,
 	}, nil
+}
+
+// standInVersion is the version of the product that the stand-in stands for, unless its settings have another one. It is in no
+// installation that would tell.
+const standInVersion = "2.15.1"
+
+// version returns the version that the configuration gives the language server; empty: none.
+func (s *Server) version(env map[string]string) string {
+	u := s.opts.Upstream
+	if u.Version != "" || u.Binary != StandIn {
+		return u.Version
+	}
+	for field := range strings.FieldsSeq(env[standInSettings]) {
+		if set, ok := strings.CutPrefix(field, "version="); ok {
+			return set
+		}
+	}
+	return standInVersion
 }
 
 // command returns the command of the language server and what its environment has beside the usual variables. The stand-in is of the

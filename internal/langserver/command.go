@@ -44,7 +44,7 @@ func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
 	found := s.probe
 	s.mu.Unlock()
 	if found.Version == "" {
-		s.log.Warn("language server version unknown", "hint", "set version to that of the installed product")
+		s.log.Warn("language server version unknown", "hint", "set version: to that of the installed product, such as version: 1.20.5")
 	}
 	if found.Accepts("parent_pipe_path") {
 		if l.pipe, err = listenParentPipe(s.o.User); err != nil {

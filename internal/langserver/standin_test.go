@@ -67,14 +67,17 @@ func newStandIn(t *testing.T, settings string, change func(*Options)) *rig {
 
 func TestStandInOfEachGeneration(t *testing.T) {
 	t.Parallel()
-	for generation, profile := range map[string]string{"classic": probe.Classic, "classic2": probe.Classic, "hub": probe.Hub} {
+	for generation, profile := range map[string]string{"classic": probe.Classic, "classic2": probe.Classic, "hub": probe.Hub, "hub2": probe.Classic} {
 		t.Run(generation, func(t *testing.T) {
 			t.Parallel()
 			r := newStandIn(t, "generation="+generation, func(o *Options) { o.Workspace = t.TempDir() })
 			e := r.ready(t)
 			status := r.Status()
-			if status.Profile != profile || status.Version != "2.15.1" || e.HTTP == 0 || e.HTTPS == 0 {
+			if status.Profile != profile || status.Version != "" || e.HTTP == 0 || e.HTTPS == 0 {
 				t.Errorf("got %+v, %+v", e, status)
+			}
+			if got := r.log.String(); !strings.Contains(got, "language server version unknown") || !strings.Contains(got, "version: 1.20.5") {
+				t.Errorf("a changelist counts as version: %s", got)
 			}
 			if got := r.Output(); strings.Contains(got, e.CSRF.Reveal()) {
 				t.Error("the output has the token")

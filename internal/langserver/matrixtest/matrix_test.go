@@ -74,7 +74,7 @@ func matrix() []kind {
 				all = append(all, kind{generation, beliefs, path})
 			}
 		}
-		all = append(all, kind{"hub", "", path})
+		all = append(all, kind{"hub", "", path}, kind{"hub2", "", path})
 	}
 	return all
 }

@@ -44,9 +44,14 @@ var timeout = 10 * time.Second
 type Result struct {
 	Path    string   `json:"path"`
 	SHA256  string   `json:"sha256"`
-	Version string   `json:"version"` // of the product; empty if unknown
+	Version string   `json:"version"` // of the product, n.n.n if the stamp of the build tells it; empty if unknown
 	Profile string   `json:"profile"`
 	Flags   []string `json:"flags"` // without dashes, sorted
+}
+
+// Supports reports whether the binary has the flags of a profile. Profile is the one that is preferred if it has those of both.
+func (r Result) Supports(profile string) bool {
+	return r.Accepts(map[string]string{Classic: "extension_server_port", Hub: "standalone"}[profile])
 }
 
 // Accepts reports whether the binary has a flag.
@@ -85,7 +90,7 @@ func (o Options) Probe(ctx context.Context) (Result, error) {
 	if r.Version = productVersion(path); r.Version == "" {
 		r.Version = o.Version
 	}
-	if r.Version == "" {
+	if r.Version == "" && versionForm.MatchString(known.Stamp) {
 		r.Version = known.Stamp
 	}
 	return r, nil
@@ -245,6 +250,10 @@ func usageFlags(text []byte) []string {
 	slices.Sort(flags)
 	return slices.Compact(flags)
 }
+
+// versionForm is the form of a stamp that counts as a version. Most builds print the number of their changelist, and the provider
+// refuses a version that is none.
+var versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
 var plainStamp = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+:/-]{0,63}$`)
 

@@ -62,7 +62,7 @@ func fake(mode, notes string, args []string) {
 	}
 	_ = flags.Parse(args)
 	if *stamp {
-		fmt.Println("2026.11.1-cl12345")
+		fmt.Println(map[string]string{"hub": "2.3.4"}[mode] + map[string]string{"classic": "842159234"}[mode])
 	}
 	os.Exit(0)
 }
@@ -80,15 +80,19 @@ func TestProbeLearnsProfileAndFlags(t *testing.T) {
 		"classic": {"extension_server_port", "lsp_port", "stamp", "standalone"},
 		"hub":     {"lsp_port", "stamp", "standalone"},
 	} {
+		version := map[string]string{"classic": "", "hub": "2.3.4"}[mode] // the stamp of the first is the number of a changelist
 		argv, runs := command(t, mode)
 		got, err := probeCommand(t.Context(), argv)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum, _ := probe.Hash(os.Args[0])
-		if got.Profile != mode || !slices.Equal(got.Flags, want) || got.Version != "2026.11.1-cl12345" || got.SHA256 != sum ||
+		if got.Profile != mode || !slices.Equal(got.Flags, want) || got.Version != version || got.SHA256 != sum ||
 			!filepath.IsAbs(got.Path) {
 			t.Errorf("%s: got %+v", mode, got)
+		}
+		if got.Supports(probe.Classic) != (mode == "classic") || !got.Supports(probe.Hub) || got.Supports("") {
+			t.Errorf("%s: supports other profiles than its flags say", mode)
 		}
 		if !got.Accepts("lsp_port") || got.Accepts("trap") || got.Accepts("random_port") {
 			t.Errorf("%s: accepts what it lists and nothing else: %v", mode, got.Flags)
@@ -246,7 +250,7 @@ func copyProgram(t *testing.T, from string, more []byte) string {
 }
 
 func TestVersionComesFromTheProductThenTheSettingThenTheStamp(t *testing.T) {
-	argv, _ := command(t, "classic")
+	argv, _ := command(t, "hub")
 	root := t.TempDir()
 	bin := filepath.Join(root, "resources", "app", "extensions", "antigravity", "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
@@ -265,7 +269,7 @@ func TestVersionComesFromTheProductThenTheSettingThenTheStamp(t *testing.T) {
 		}
 		return r.Version
 	}
-	if got := version(""); got != "2026.11.1-cl12345" {
+	if got := version(""); got != "2.3.4" {
 		t.Errorf("by stamp: got %q", got)
 	}
 	if got := version("1.20.6"); got != "1.20.6" {

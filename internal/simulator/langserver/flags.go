@@ -67,6 +67,7 @@ func newFlags(generation string, out io.Writer) (*flag.FlagSet, *options) {
 	f, o := flag.NewFlagSet("language_server", flag.ContinueOnError), &options{}
 	f.SetOutput(out)
 	ide := generation != hub
+	desktop := generation == hub || generation == hub2
 	f.StringVar(&o.csrf, "csrf_token", "", "token that callers have to send")
 	f.StringVar(&o.cloudEndpoint, "cloud_code_endpoint", "", "address of the cloud")
 	f.StringVar(&o.appDataDir, "app_data_dir", "antigravity", "name of the data directory below .gemini")
@@ -89,13 +90,13 @@ func newFlags(generation string, out io.Writer) (*flag.FlagSet, *options) {
 		f.StringVar(&o.subclient, "subclient_type", "", "ide or hub")
 		f.StringVar(&o.geminiDir, "gemini_dir", "", "directory that replaces .gemini")
 	}
-	if generation == hub {
+	if desktop {
 		f.BoolVar(&o.exitOnStdin, "exit_on_stdin_close", false, "exit at the end of standard input")
 		f.StringVar(&o.overrideVersion, "override_ide_version", "", "version of the IDE")
 	}
 	for _, other := range ignored {
 		switch {
-		case !slices.Contains(other.generations, generation):
+		case !slices.Contains(other.generations, generation) && (generation != hub2 || !slices.ContainsFunc(other.generations, func(g string) bool { return g != classic })):
 		case other.boolean:
 			f.Bool(other.name, false, other.help)
 		default:

@@ -51,6 +51,9 @@ type process struct {
 	eaten  []byte // by a fault
 }
 
+// changelist is what --stamp prints: the number of a change to the sources, not a version.
+const changelist = "842159234"
+
 // Main is the process. It returns its exit code, or ends the process at once where a fault says so.
 func Main(ctx context.Context, command Command) int {
 	for _, arg := range command.Args {
@@ -69,8 +72,13 @@ func Main(ctx context.Context, command Command) int {
 		return code
 	}
 	if options.stamp {
-		fmt.Fprintln(command.Stdout, settings.version)
+		fmt.Fprintln(command.Stdout, changelist)
 		return 0
+	}
+	if settings.generation == hub2 {
+		if settings.generation = hub; options.extensionPort != 0 {
+			settings.generation = classic2
+		}
 	}
 	p := &process{settings: settings, options: *options, log: &glog{out: command.Stderr}, stdin: command.Stdin,
 		started: time.Now(), done: make(chan string, 1), exit: os.Exit}

@@ -17,6 +17,7 @@ const (
 	classic  = "classic"  // of the first IDEs
 	classic2 = "classic2" // of IDEs since 1.21
 	hub      = "hub"      // of the desktop application, without an Extension Server
+	hub2     = "hub2"     // of the desktop application, with the flags of classic2 as well
 )
 
 // settings are what the variable says.
@@ -35,12 +36,12 @@ type settings struct {
 
 // keyHelp is the documentation of each key.
 var keyHelp = [][2]string{
-	{"generation=classic|classic2|hub", "the flags and habits of a generation: classic has --random_port and --server_port and queues messages, " +
-		"classic2 (default) has --https_server_port and --http_server_port, hub has --standalone and no Extension Server"},
+	{"generation=classic|classic2|hub|hub2", "the flags and habits of a generation: classic has --random_port and --server_port and queues messages, " +
+		"classic2 (default) has --https_server_port and --http_server_port, hub has --standalone and no Extension Server, hub2 has the flags of both and is what its flags say"},
 	{"belief=stream,bare,secret", "what it believes about its Extension Server, none by default: stream calls every method as a server stream, " +
 		"bare sends requests of streams without envelope, secret takes the token from GetSecretValue(\"oauth_token\") instead of the topic uss-oauth"},
 	{"http=1.1|2", "the only version of HTTP for TLS connections to the cloud; default: as negotiated"},
-	{"version=X.Y.Z", "the version that --stamp prints and that the cloud is told if neither the metadata nor --override_ide_version name one (2.15.1)"},
+	{"version=X.Y.Z", "the version that the cloud is told if neither the metadata nor --override_ide_version name one (2.15.1)"},
 	{"page=N", "the most steps in one answer; the rest has to be asked for with stepOffset (50)"},
 	{"retries=N", "how often a call of the cloud that failed with 429 or 503 is repeated (1)"},
 	{"store=pb|db", "how conversations are kept in conversations/: as a message, whose file real versions encrypt, or as an SQLite database of versions since 2.0, " +
@@ -72,6 +73,7 @@ var faultKinds = map[string]faultKind{
 	"reconnect-storm":  {"duration", "20ms", "reopens its subscriptions of topics after this time, again and again"},
 	"big-push":         {"MiB", "1", "pushes summaries of this size"},
 	"wrong-port":       {"times", "", "reports ports to its Extension Server on which nothing listens"},
+	"reads-token-once": {"", "", "uses the token that its token file had at first until it ends (hub)"},
 	"leave-child":      {"duration", "1m", "starts a process that outlives it by up to this time (needs the program sleep)"},
 }
 
@@ -116,7 +118,7 @@ func (s *settings) set(key, value string) (err error) {
 	switch key {
 	case "generation":
 		s.generation = value
-		return oneOf(key, value, classic, classic2, hub)
+		return oneOf(key, value, classic, classic2, hub, hub2)
 	case "belief":
 		for belief := range strings.SplitSeq(value, ",") {
 			if err := oneOf(key, belief, "stream", "bare", "secret"); err != nil {

@@ -25,7 +25,7 @@ type tokens struct {
 	p *process
 
 	mu         sync.Mutex
-	current    token // of the topic
+	current    token // of the topic, or of the file
 	problem    error // why there is none
 	enterprise bool  // the topic without which the token of the other is not used has answered
 	said       string
@@ -80,7 +80,7 @@ func (t *tokens) bearer(ctx context.Context) (string, error) {
 func (t *tokens) find(ctx context.Context) (token, error) {
 	switch {
 	case t.p.generation == hub:
-		return t.readFile()
+		return t.fromFile()
 	case t.p.extension == nil:
 		return token{}, errors.New("there is no extension server")
 	case t.p.secret:
@@ -101,7 +101,22 @@ func (t *tokens) find(ctx context.Context) (token, error) {
 // tokenFile is the name of the hub's token file.
 const tokenFile = "jetski-standalone-oauth-token"
 
-// readFile reads the token file for each call, so that a new file takes effect at once.
+// fromFile returns the token of the token file, which is read for each call, so that a new file takes effect at once. What the real one
+// does is not known: with a fault, the first token is used until the end.
+func (t *tokens) fromFile() (token, error) {
+	_, once := t.p.faults.has("reads-token-once")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if once && t.current.access != "" {
+		return t.current, nil
+	}
+	read, err := t.readFile()
+	if err == nil {
+		t.current = read
+	}
+	return read, err
+}
+
 func (t *tokens) readFile() (token, error) {
 	text, err := os.ReadFile(filepath.Join(t.p.gemini, tokenFile))
 	if errors.Is(err, fs.ErrNotExist) {
