@@ -92,7 +92,7 @@ func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Promp
 		return p, nil, nil
 	}
 	if len(addresses) > maxURLs {
-		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request points at %d files on the web, and at most %d are fetched", len(addresses), maxURLs).
+		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request points at more than %d files on the web, which is how many are fetched", maxURLs).
 			WithHint("send some of them as data, or leave old ones out")
 	}
 	media, err := f.fetchAll(ctx, addresses)
@@ -141,12 +141,16 @@ func (f *Fetcher) fetchAll(ctx context.Context, addresses []string) (map[string]
 	return media, nil
 }
 
-// remoteFiles lists what is to be fetched, each once, in the order it is mentioned.
+// remoteFiles lists what is to be fetched, each once, in the order it is mentioned. The list ends with the first one that is too
+// many.
 func remoteFiles(p *perigee.Prompt) []string {
 	var list []string
 	var collect func(parts []perigee.Part)
 	collect = func(parts []perigee.Part) {
 		for i := range parts {
+			if len(list) > maxURLs {
+				return
+			}
 			if r := parts[i].Response; r != nil {
 				collect(r.Media)
 			}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -415,8 +416,25 @@ func TestFewAtATime(t *testing.T) {
 	before := len(s.seen)
 	parts = append(parts, file(s.at("pictures.example", "/one/more")))
 	_, _, err := f.Inline(t.Context(), asking(parts...))
-	if err == nil || !strings.Contains(err.Error(), "points at 17 files on the web, and at most 16 are fetched") || len(s.seen) != before {
+	if err == nil || !strings.Contains(err.Error(), "points at more than 16 files on the web") || len(s.seen) != before {
 		t.Errorf("got %v", err)
+	}
+}
+
+// However many addresses there are, few are looked at before the request is refused.
+func TestAddressesAreNotAllCollected(t *testing.T) {
+	var results, parts []perigee.Part
+	for i := range 10 * maxURLs {
+		parts = append(parts, file(fmt.Sprint("https://pictures.example/", i)))
+		results = append(results, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{Media: parts[i:]}})
+	}
+	for name, p := range map[string]*perigee.Prompt{
+		"one message": asking(parts...), "results": asking(results...),
+		"many messages": {Contents: slices.Repeat(asking(parts...).Contents, 3)},
+	} {
+		if n := len(remoteFiles(p)); n != maxURLs+1 {
+			t.Errorf("%s: %d addresses", name, n)
+		}
 	}
 }
 
