@@ -143,13 +143,14 @@ func (c *Cursor) Array() iter.Seq[int] {
 }
 
 // Reserve returns list with room for one more element, and for all that are left where it has grown long: growing step by step
-// would leave several times its memory behind as garbage. It is called in a loop over an array, before the element is read.
+// would leave several times its memory behind as garbage. The room is at least a quarter of the list, since a list may be
+// collected from many short arrays. It is called in a loop over an array, before the element is read.
 func Reserve[T any](c *Cursor, list []T) []T {
 	const long = 512
 	if len(list) < cap(list) || len(list) < long {
 		return list
 	}
-	return append(make([]T, 0, len(list)+c.rest()), list...)
+	return append(make([]T, 0, len(list)+max(c.rest(), len(list)/4)), list...)
 }
 
 // rest is how many elements are left of the array that is read, with the one that comes next. Where the value is none of an array

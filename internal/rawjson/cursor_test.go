@@ -352,6 +352,21 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%d elements, room for %d", len(list), cap(list))
 		}
 	}
+	// A list that is collected from many short arrays is not copied for each of them.
+	c := rawjson.NewCursor([]byte("[" + strings.Repeat("[1],", 9999) + "[1]]"))
+	var list []int
+	copies := 0
+	for range c.Array() {
+		for range c.Array() {
+			room := cap(list)
+			if list = append(rawjson.Reserve(c, list), 1); cap(list) != room {
+				copies++
+			}
+		}
+	}
+	if len(list) != 10_000 || copies > 40 {
+		t.Errorf("%d elements were copied %d times", len(list), copies)
+	}
 	// One value that stands for a list, and a text that is cut.
 	for _, text := range []string{`{"a":1}`, `[1,2`, `[`} {
 		c := rawjson.NewCursor([]byte(text))

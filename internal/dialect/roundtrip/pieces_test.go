@@ -75,6 +75,7 @@ var pieces = []struct{ dialect, before, element, after string }{
 	{"gemini", `{"contents":[{"role":"user","parts":[`, `{}`, `]}]}`},
 	{"gemini", `{"contents":[`, `{"role":"user","parts":[{"text":"a"}]}`, `]}`},
 	{"gemini", `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[{"functionDeclarations":[`, `{}`, `]}]}`},
+	{"gemini", `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[`, `{"functionDeclarations":[{}]}`, `]}`},
 }
 
 // A body that is cut into hundreds of thousands of pieces is refused before any of them takes memory: each would take many times
