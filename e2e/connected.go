@@ -170,7 +170,32 @@ func (c connection) starts(ctx context.Context, s *stage) error {
 	if err := u.unchanged(); err != nil {
 		return err
 	}
+	if c.name == "gemini-cli" {
+		if err := u.geminiSaves(ctx); err != nil {
+			return err
+		}
+	}
 	return u.daemonEnds(ctx)
+}
+
+// geminiSaves checks that the chat of an earlier run is there in the next one, and that settings which Gemini CLI has saved are
+// those of the user: it runs with a private home directory.
+func (u *setUp) geminiSaves(ctx context.Context) error {
+	said, err := u.perigee(ctx, "run", u.name, "--", "--list-sessions")
+	if err == nil && !strings.Contains(said, "hello") {
+		err = fmt.Errorf("the chat of the earlier run is not listed: %s", lastBytes(said, 2000))
+	}
+	if err == nil {
+		_, err = u.perigee(ctx, "run", u.name, "--", "mcp", "add", "--scope", "user", "probe", "echo", "hi")
+	}
+	if err != nil {
+		return err
+	}
+	settings, err := os.ReadFile(filepath.Join(u.home, ".gemini", "settings.json"))
+	if err == nil && (!strings.Contains(string(settings), `"probe"`) || !strings.Contains(string(settings), "usageStatisticsEnabled") || strings.Contains(string(settings), "gemini-api-key")) {
+		err = fmt.Errorf("the settings of the user are %s", settings)
+	}
+	return err
 }
 
 // daemonEnds waits until the daemon that perigee run has started is gone.

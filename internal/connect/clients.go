@@ -136,11 +136,8 @@ func variableFile(dir, root string, variables [][2]string) File {
 	return f
 }
 
-// systemSettings are the settings of the machine, which count before those of the user, with settings of ours.
-func systemSettings(m Machine, variable, path string, settings []edit.Setting) ([]byte, error) {
-	if own := m.Getenv(variable); own != "" {
-		path = own
-	}
+// withSettings returns the content of a JSON file, which may not exist, with settings.
+func withSettings(path string, settings []edit.Setting) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
@@ -173,7 +170,8 @@ func geminiCLI() Client {
 		files: files,
 		launch: func(m Machine, t Target) (Launch, error) {
 			l := Launch{Env: assignments(geminiVariables(t)), Unset: []string{"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_API_KEY"}}
-			return l, geminiHome(&l, files(m, t)[1])
+			err := geminiHome(&l, files(m, t)[1])
+			return l, err
 		},
 		probe: func(string) ([]string, []string) {
 			return []string{"-p", question}, []string{"GEMINI_CLI_TRUST_WORKSPACE=true"}
@@ -181,8 +179,8 @@ func geminiCLI() Client {
 	}
 }
 
-// geminiHome gives Gemini CLI a home directory with the settings that select the API key, if those of the user do not: no variable
-// does. Everything else in it is linked to the user's own.
+// geminiHome gives Gemini CLI a home directory with settings that select the API key, if those of the user do not. No variable
+// does, and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only from files and directories of root.
 func geminiHome(l *Launch, settings File) error {
 	tree, err := readTree(settings)
 	if err != nil {
@@ -191,24 +189,10 @@ func geminiHome(l *Launch, settings File) error {
 	if selected, _ := edit.Get(tree, settings.Set[0].Path); selected == settings.Set[0].Value {
 		return nil
 	}
-	content, err := edited(settings)
-	if err != nil {
-		return err
-	}
 	l.Env = append(l.Env, "GEMINI_CLI_HOME={dir}")
-	l.Files = map[string][]byte{".gemini/settings.json": content}
-	l.Links = map[string]string{}
-	dir := filepath.Dir(settings.Path)
-	entries, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.Name() != "settings.json" && entry.Name() != ".env" {
-			l.Links[".gemini/"+entry.Name()] = filepath.Join(dir, entry.Name())
-		}
-	}
-	return nil
+	l.standIn = &standIn{name: ".gemini", path: filepath.Dir(settings.Path), root: settings.root,
+		except: []string{"settings.json", ".env"}, dirs: []string{"tmp", "history"}}
+	return l.copyOf(settings, ".gemini/settings.json")
 }
 
 func assignments(variables [][2]string) []string {
@@ -296,12 +280,19 @@ func qwenCode() Client {
 			if !ok {
 				system = qwenSystem[""]
 			}
-			const variable = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
-			content, err := systemSettings(m, variable, system, settings(t))
-			return Launch{
+			const variable, defaults = "QWEN_CODE_SYSTEM_SETTINGS_PATH", "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+			if own := m.Getenv(variable); own != "" {
+				system = own
+			}
+			content, err := withSettings(system, settings(t))
+			l := Launch{
 				Env:   append(assignments(geminiVariables(t)), variable+"={dir}/settings.json"),
 				Files: map[string][]byte{"settings.json": content},
-			}, err
+			}
+			if m.Getenv(defaults) == "" { // Qwen Code looks for them beside the settings
+				l.Env = append(l.Env, defaults+"="+filepath.Join(filepath.Dir(system), "system-defaults.json"))
+			}
+			return l, err
 		},
 		probe: func(string) ([]string, []string) { return []string{"-p", question}, nil },
 	}
@@ -333,8 +324,13 @@ func cline() Client {
 		Variables: []string{"CLINE_PROVIDER_SETTINGS_PATH"},
 		files:     files,
 		launch: func(m Machine, t Target) (Launch, error) {
-			content, err := edited(files(m, t)[0])
-			return Launch{Env: []string{"CLINE_PROVIDER_SETTINGS_PATH={dir}/providers.json"}, Files: map[string][]byte{"providers.json": content}}, err
+			l := Launch{Env: []string{"CLINE_PROVIDER_SETTINGS_PATH={dir}/providers.json"}}
+			f := files(m, t)[0]
+			if own := m.Getenv("CLINE_PROVIDER_SETTINGS_PATH"); filepath.IsAbs(own) {
+				f.Path, f.root = own, filepath.Dir(own)
+			}
+			err := l.copyOf(f, "providers.json")
+			return l, err
 		},
 		probe: func(string) ([]string, []string) { return []string{"--auto-approve", "false", question}, nil },
 	}

@@ -123,9 +123,11 @@ type Launch struct {
 	Env     []string          // NAME=value
 	Unset   []string          // variables that would count before these
 	Args    []string          // before those of the user
-	Files   map[string][]byte // written to a private directory, which {dir} in Env and Args stands for
-	Links   map[string]string // links in that directory, and where they lead
+	Files   map[string][]byte // for a private directory, which {dir} in Env and Args stands for
 	Warning string
+
+	copies  []settingsCopy
+	standIn *standIn
 }
 
 // Launch returns how to start a client.

@@ -46,7 +46,7 @@ func environment(c *connect.Client, m connect.Machine, t connect.Target) string 
 		return ""
 	}
 	l, err := c.Launch(m, t)
-	if err != nil || len(l.Files) > 0 || len(l.Links) > 0 || len(l.Args) > 0 {
+	if err != nil || len(l.Files) > 0 || len(l.Args) > 0 {
 		return ""
 	}
 	var lines []string

@@ -112,11 +112,11 @@ func start(env *cli.Env, c *connect.Client, program string, target connect.Targe
 	if launch.Warning != "" {
 		env.Say("%s", launch.Warning)
 	}
-	dir, remove, err := privateFiles(launch)
+	dir, end, err := privateFiles(env, &launch)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer end()
 	inDir := func(text string) string { return strings.ReplaceAll(text, "{dir}", dir) }
 	var cmdArgs, cmdEnv []string
 	for _, arg := range launch.Args {
@@ -171,25 +171,28 @@ func wait(cmd *exec.Cmd) error {
 	}
 }
 
-// privateFiles makes a new directory that only this user can read, with the files of a launch.
-func privateFiles(launch connect.Launch) (dir string, remove func(), err error) {
+// privateFiles makes a new directory that only this user can read, with the files of a launch. When the client has ended, end gives
+// the user what the client has changed there, and removes the directory.
+func privateFiles(env *cli.Env, launch *connect.Launch) (dir string, end func(), err error) {
 	if len(launch.Files) == 0 {
 		return "", func() {}, nil
 	}
 	if dir, err = os.MkdirTemp("", "perigee-run-"); err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	for name, data := range launch.Files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600))
-	}
-	for name, target := range launch.Links {
-		err = errors.Join(err, os.Symlink(target, filepath.Join(dir, filepath.FromSlash(name))))
-	}
-	if err != nil {
-		remove()
+	if err := launch.Prepare(dir); err != nil {
+		_ = os.RemoveAll(dir)
 		return "", nil, fmt.Errorf("write settings for the client: %w", err)
 	}
-	return dir, remove, nil
+	return dir, func() {
+		messages, err := launch.Return(dir)
+		for _, message := range messages {
+			env.Say("%s", message)
+		}
+		if err != nil {
+			env.Say("not everything that the client has changed could be saved: %v; it is in %s", err, dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	}, nil
 }

@@ -1,0 +1,187 @@
+package connect_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/internal/connect"
+)
+
+// A session is a client that was started with perigee run.
+type session struct {
+	*rig
+	launch connect.Launch
+	dir    string // private
+}
+
+func (r *rig) start(client string) *session {
+	r.t.Helper()
+	l, err := r.find(client).Launch(r.machine, target)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := &session{rig: r, launch: l, dir: r.t.TempDir()}
+	if err := s.launch.Prepare(s.dir); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// end ends the client. The private directory is removed.
+func (s *session) end() []string {
+	s.t.Helper()
+	messages, err := s.launch.Return(s.dir)
+	if err == nil {
+		err = os.RemoveAll(s.dir)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return messages
+}
+
+// replace writes a file as clients do that keep it whole: under another name first.
+func (s *session) replace(name, content string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	s.write(path+".new", content, 0o600)
+	if err := os.Rename(path+".new", path); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const googleSignIn = "{\n  \"security\": {\"auth\": {\"selectedType\": \"oauth-personal\"}}, // mine\n  \"ui\": {\"theme\": \"x\"}\n}\n"
+
+// What Gemini CLI saves is the user's, whether its directory was there before or not.
+func TestGeminiCLIKeepsWhatItSaves(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		r := newRig(t)
+		home := filepath.Join(r.machine.Home, ".gemini")
+		if there {
+			r.write(filepath.Join(home, "settings.json"), googleSignIn, 0o644)
+			r.write(filepath.Join(home, "projects.json"), `{"projects": {"/a": "a"}}`, 0o600)
+			r.write(filepath.Join(home, "tmp", "a", "chats", "old"), "old", 0o600)
+		}
+		s := r.start("gemini-cli")
+		own := filepath.Join(s.dir, ".gemini")
+		if data, err := os.ReadFile(filepath.Join(own, "settings.json")); err != nil || !strings.Contains(string(data), "gemini-api-key") {
+			t.Errorf("the client gets %s, %v", data, err)
+		}
+		s.write(filepath.Join(own, "tmp", "b", "chats", "session"), "a chat", 0o600)
+		r.check(filepath.Join(home, "tmp", "b", "chats", "session"), "a chat") // at once
+		s.write(filepath.Join(own, "history", "b", "log"), "x", 0o600)
+		s.replace(".gemini/projects.json", `{"projects": {"/a": "a", "/b": "b"}}`)
+		s.write(filepath.Join(own, "trustedFolders.json"), `{"/b": "TRUST_FOLDER"}`, 0o600)
+		s.write(filepath.Join(own, "extensions", "e", "gemini-extension.json"), `{}`, 0o640)
+		s.edit(filepath.Join(own, "settings.json"), func(text string) string {
+			return strings.Replace(text, "{", "{\n  \"mcpServers\": {\"probe\": {\"command\": \"echo\"}},", 1)
+		})
+		if got := s.end(); len(got) > 0 {
+			t.Errorf("it says %q", got)
+		}
+		for name, want := range map[string]string{
+			"tmp/b/chats/session": "a chat", "history/b/log": "x", "trustedFolders.json": `{"/b": "TRUST_FOLDER"}`,
+			"extensions/e/gemini-extension.json": "{}", "projects.json": `{"projects": {"/a": "a", "/b": "b"}}`,
+		} {
+			r.check(filepath.Join(home, filepath.FromSlash(name)), want)
+		}
+		settings, err := os.ReadFile(filepath.Join(home, "settings.json"))
+		if err != nil || !strings.Contains(string(settings), `{"probe": {"command": "echo"}}`) || strings.Contains(string(settings), "gemini-api-key") {
+			t.Errorf("the settings are %s, %v", settings, err)
+		}
+		if there && (!strings.Contains(string(settings), "// mine") || !strings.Contains(string(settings), "oauth-personal")) {
+			t.Errorf("the settings are %s", settings)
+		}
+	}
+}
+
+// Settings that select the API key need no private directory.
+func TestGeminiCLIWithAnAPIKeyHasTheHomeOfTheUser(t *testing.T) {
+	r := newRig(t)
+	r.write(filepath.Join(r.machine.Home, ".gemini", "settings.json"), strings.ReplaceAll(googleSignIn, "oauth-personal", "gemini-api-key"), 0o644)
+	s := r.start("gemini-cli")
+	if len(s.launch.Files) > 0 || strings.Contains(strings.Join(s.launch.Env, "\n"), "GEMINI_CLI_HOME") {
+		t.Errorf("got %v", s.launch)
+	}
+}
+
+// Two clients at the same time, and an edit of the user, lose nothing of each other.
+func TestWhatWasChangedMeanwhileStays(t *testing.T) {
+	r := newRig(t)
+	home := filepath.Join(r.machine.Home, ".gemini")
+	r.write(filepath.Join(home, "settings.json"), googleSignIn, 0o644)
+	first, second := r.start("gemini-cli"), r.start("gemini-cli")
+	for i, s := range []*session{first, second} {
+		project := string(rune('a' + i))
+		s.write(filepath.Join(s.dir, ".gemini", "projects.json"), `{"projects": {"/`+project+`": "`+project+`"}}`, 0o600)
+		s.write(filepath.Join(s.dir, ".gemini", "GEMINI.md"), "note of "+project, 0o600)
+		s.edit(filepath.Join(s.dir, ".gemini", "settings.json"), func(text string) string {
+			return strings.NewReplacer(`"theme": "x"`, `"theme": "`+project+`", "of`+project+`": true`).Replace(text)
+		})
+	}
+	r.edit(filepath.Join(home, "settings.json"), func(text string) string { return "// edited\n" + text })
+	if got := first.end(); len(got) > 0 {
+		t.Errorf("the first says %q", got)
+	}
+	messages := strings.Join(second.end(), "\n")
+	r.check(filepath.Join(home, "settings.json"), "// edited\n"+strings.Replace(googleSignIn, `"theme": "x"`, `"theme": "a", "ofa": true, "ofb": true`, 1))
+	if !strings.Contains(messages, "settings.json: ui.theme was changed meanwhile, and stays") {
+		t.Errorf("it says %q", messages)
+	}
+	r.check(filepath.Join(home, "projects.json"), `{"projects": {"/a": "a", "/b": "b"}}`)
+	r.check(filepath.Join(home, "GEMINI.md"), "note of a")
+	_, beside, ok := strings.Cut(messages, "GEMINI.md was changed meanwhile; what the client wrote is in ")
+	if !ok {
+		t.Fatalf("it says %q", messages)
+	}
+	r.check(beside, "note of b")
+}
+
+// A token that Cline renews while it runs is not lost, and the settings of perigee do not get into the user's file.
+func TestClineKeepsTokensThatItRenews(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(r.machine.Home, ".cline", "data", "settings", "providers.json")
+	const before = `{"version": 1, "lastUsedProvider": "cline", "providers": {"cline": {"settings": {"auth": {"refreshToken": "old", "expiresAt": 1763391234567}}}, "gone": {"settings": {}}}}`
+	r.write(path, before, 0o600)
+	s := r.start("cline")
+	s.edit(filepath.Join(s.dir, "providers.json"), func(text string) string {
+		return strings.NewReplacer(`"old"`, `"new"`, "1763391234567", "1763399999999", `, "gone": {"settings": {}}`, "", "2026-01-01T", "2026-11-17T").Replace(text)
+	})
+	r.edit(path, func(text string) string {
+		return strings.Replace(text, `"lastUsedProvider": "cline"`, `"lastUsedProvider": "gone"`, 1)
+	})
+	if got := s.end(); len(got) > 0 {
+		t.Errorf("it says %q", got)
+	}
+	r.check(path, `{"version": 1, "lastUsedProvider": "gone", "providers": {"cline": {"settings": {"auth": {"refreshToken": "new", "expiresAt": 1763399999999}}}}}`)
+}
+
+// What cannot be returned is an error, and the private directory still has it.
+func TestWhatCannotBeReturnedIsReported(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(r.machine.Home, ".cline", "data", "settings", "providers.json")
+	r.write(path, "{}", 0o600)
+	s := r.start("cline")
+	s.write(filepath.Join(s.dir, "providers.json"), "{ half", 0o600)
+	if _, err := s.launch.Return(s.dir); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v", err)
+	}
+	r.check(path, "{}")
+}
+
+// Settings of the machine, and their defaults, count for Qwen Code beside those of perigee.
+func TestQwenCodeKeepsTheSettingsOfTheMachine(t *testing.T) {
+	r := newRig(t)
+	system := filepath.Join(t.TempDir(), "settings.json")
+	r.write(system, `{"tools": {"sandbox": true}}`, 0o644)
+	r.env["QWEN_CODE_SYSTEM_SETTINGS_PATH"] = system
+	s := r.start("qwen-code")
+	if got := string(s.launch.Files["settings.json"]); !strings.Contains(got, `"sandbox": true`) || !strings.Contains(got, `"gemini"`) {
+		t.Errorf("got %s", got)
+	}
+	if want := "QWEN_CODE_SYSTEM_DEFAULTS_PATH=" + filepath.Join(filepath.Dir(system), "system-defaults.json"); !strings.Contains(strings.Join(s.launch.Env, "\n"), want) {
+		t.Errorf("got %q", s.launch.Env)
+	}
+}
