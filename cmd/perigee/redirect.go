@@ -27,6 +27,7 @@ func installRedirect(ctx context.Context, env *cli.Env, args []string) error {
 	env.Flags.StringVar(&q.User, "user", "", "")
 	env.Flags.IntVar(&q.Port, "port", redirect.DefaultPort, "")
 	env.Flags.StringVar(&q.Backend, "backend", "", "")
+	env.Flags.BoolVar(&q.Persist, "persist", false, "")
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
@@ -62,7 +63,11 @@ func printRedirect(env *cli.Env, status redirect.Status) error {
 	case env.JSON:
 		return cli.WriteJSON(env, status)
 	case status.Installed:
-		fmt.Fprintf(env.Stdout, "connections of the user %s (%d) to port 443 go to port %d (%s)\n", status.User, status.UID, status.Port, status.Backend)
+		restored := ""
+		if status.Persistent {
+			restored = ", restored after a restart of the system"
+		}
+		fmt.Fprintf(env.Stdout, "connections of the user %s (%d) to port 443 go to port %d (%s%s)\n", status.User, status.UID, status.Port, status.Backend, restored)
 	case status.Problem != "":
 		fmt.Fprintln(env.Stdout, "the redirect is not complete")
 	default:

@@ -1,5 +1,6 @@
 // Package redirect sends the connections of one user of the system to the transparent proxy: TCP to port 443, over IPv4 and IPv6. It
-// makes that user if there is none, and takes everything back.
+// makes that user if there is none, and takes everything back. Rules end with the system; if it is asked to, it makes a unit of systemd
+// that restores them.
 //
 // What is installed is read from the rules in the kernel, never from a file. A user that was made here has a comment in its entry that
 // says so. The file state.json only tells programs that are not root, which may not read rules, and remembers which chains and tables
@@ -43,7 +44,9 @@ type Status struct {
 	UID       int    `json:"uid"`
 	Backend   string `json:"backend"`
 	Port      int    `json:"port"`
-	Problem   string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
+	// Persistent says that a unit of systemd restores the rules after a restart of the system.
+	Persistent bool   `json:"persistent,omitempty"`
+	Problem    string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
 }
 
 // A Request is what to install.
@@ -51,6 +54,7 @@ type Request struct {
 	User    string
 	Port    int
 	Backend string // empty: nftables if it is there, else iptables
+	Persist bool   // make a unit of systemd that installs the same after each start of the system
 }
 
 // rules are the rules of a backend that were found.
@@ -94,11 +98,15 @@ func Installed(ctx context.Context) (Status, error) {
 	switch {
 	case err != nil || s.User == "":
 		return Status{}, err
+	case s.System != systemID() && exists(unitFile):
+		return Status{Problem: fmt.Sprintf("the unit %s has not restored the redirect of the user %s after the start of the system; "+
+			"run sudo systemctl restart %s", unitName, s.User, unitName)}, nil
 	case s.System != systemID():
 		return Status{Problem: fmt.Sprintf("the redirect of the user %s was installed before the system started, or in another network namespace, and its rules "+
 			"have ended with that; run sudo perigee redirect install --user %s again, or sudo perigee redirect remove", s.User, s.User)}, nil
 	}
-	return Status{Installed: true, User: s.User, UID: s.UID, Backend: s.Backend, Port: s.Port}, nil
+	_, persistent := hasUnit()
+	return Status{Installed: true, User: s.User, UID: s.UID, Backend: s.Backend, Port: s.Port, Persistent: persistent}, nil
 }
 
 // ready returns an error if rules cannot be read or changed here.
@@ -129,10 +137,13 @@ func (r *Redirect) status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	unit, persistent := hasUnit()
 	const mend = "; run perigee redirect remove, then install again"
 	switch {
-	case len(found) == 0 && len(made) == 0:
+	case len(found) == 0 && len(made) == 0 && !unit:
 		return Status{}, nil
+	case len(found) == 0 && unit:
+		return Status{Problem: fmt.Sprintf("there are no rules, and the unit %s would restore them; run systemctl restart %s, or perigee redirect remove", unitName, unitName)}, nil
 	case len(found) == 0:
 		return Status{Problem: fmt.Sprintf("the user %s was made for a redirect, and there are no rules (they end with the system); "+
 			"run perigee redirect install --user %s again, or perigee redirect remove", made[0].Username, made[0].Username)}, nil
@@ -145,7 +156,7 @@ func (r *Redirect) status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{Problem: fmt.Sprintf("the rules are for the user id %d, which no user has", found[0].uid) + mend}, nil
 	}
-	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port}, nil
+	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port, Persistent: persistent}, nil
 }
 
 // look returns the rules of each backend that has some.
@@ -202,6 +213,12 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	program := ""
+	if q.Persist {
+		if program, err = unitProgram(q.User); err != nil {
+			return Status{}, err
+		}
+	}
 	now, err := r.status(ctx)
 	if err != nil {
 		return Status{}, err
@@ -210,9 +227,15 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	case now.Installed && (now.User != q.User || now.Port != q.Port || q.Backend != "" && now.Backend != q.Backend):
 		return Status{}, fmt.Errorf("a redirect of the user %s to port %d (%s) is installed; run perigee redirect remove first", now.User, now.Port, now.Backend)
 	case now.Installed:
-		return now, r.noteUser(now)
+		if err := r.noteUser(now); err != nil || !q.Persist {
+			return now, err
+		}
+		if err := r.persist(ctx, program, now); err != nil {
+			return Status{}, err
+		}
+		return r.status(ctx)
 	}
-	if err := r.refuseLeftovers(ctx, q.User); err != nil {
+	if err := r.refuseLeftovers(ctx, q); err != nil {
 		return Status{}, err
 	}
 	isNew, err := r.install(ctx, q, chosen)
@@ -221,6 +244,11 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	}
 	if err == nil && (!now.Installed || now.User != q.User || now.Port != q.Port) {
 		err = errors.New("the rules are not there after they were made: " + now.Problem)
+	}
+	if err == nil && q.Persist {
+		if err = r.persist(ctx, program, now); err == nil {
+			now, err = r.status(ctx)
+		}
 	}
 	if err != nil {
 		return Status{}, errors.Join(err, r.undo(ctx, isNew))
@@ -238,8 +266,8 @@ func (r *Redirect) choose(name string) (backend, error) {
 	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
 }
 
-// refuseLeftovers returns an error if there are rules that are not complete, or a user that was made for another install.
-func (r *Redirect) refuseLeftovers(ctx context.Context, name string) error {
+// refuseLeftovers returns an error if there are rules that are not complete, or a user or a unit that was made for another install.
+func (r *Redirect) refuseLeftovers(ctx context.Context, q Request) error {
 	now, err := r.status(ctx)
 	if err != nil {
 		return err
@@ -252,8 +280,8 @@ func (r *Redirect) refuseLeftovers(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	other := slices.ContainsFunc(made, func(u user.User) bool { return u.Username != name })
-	if len(found) > 0 || other {
+	other := slices.ContainsFunc(made, func(u user.User) bool { return u.Username != q.User })
+	if unit, _ := hasUnit(); len(found) > 0 || other || unit && !unitInstalls(q) {
 		return errors.New(now.Problem)
 	}
 	return nil
@@ -326,6 +354,12 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	for _, u := range made {
 		removed = append(removed, "user "+u.Username)
 	}
+	if unit, _ := hasUnit(); unit {
+		removed = append(removed, "unit "+unitName)
+	}
+	if err := r.removeUnit(ctx); err != nil { // first, so that it does not restore the rules
+		return nil, err
+	}
 	if err := r.removeRules(ctx); err != nil {
 		return nil, err
 	}
@@ -341,7 +375,7 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	if made, err = madeUsers(); err != nil {
 		return nil, err
 	}
-	if len(found) > 0 || len(made) > 0 {
+	if unit, _ := hasUnit(); unit || len(found) > 0 || len(made) > 0 {
 		return nil, fmt.Errorf("%s were removed, and are there again; does another program restore them?", strings.Join(removed, ", "))
 	}
 	return removed, nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/runas"
 )
@@ -70,9 +72,9 @@ func TestConnectionsOfOneUserAreRedirected(t *testing.T) {
 		{other, "udp 203.0.113.1:443", "cloud <nil>"},
 		{other, "udp [2001:db8::1]:443", "cloud <nil>"},
 		{0, "tcp 203.0.113.1:443", "cloud <nil>"},
-		{u.UID, "installed", fmt.Sprintf("{true perigee-test %d %s 8742 } <nil>", u.UID, backend)},
+		{u.UID, "installed", fmt.Sprintf("{true perigee-test %d %s 8742 false } <nil>", u.UID, backend)},
 		{u.UID, "status", "only root can read and change the rules of the system; run sudo perigee redirect status"},
-		{0, "installed", fmt.Sprintf("{true perigee-test %d %s 8742 } <nil>", u.UID, backend)},
+		{0, "installed", fmt.Sprintf("{true perigee-test %d %s 8742 false } <nil>", u.UID, backend)},
 	} {
 		if got := as(t, program, c.uid, c.role); got != c.want && !strings.HasSuffix(got, c.want) {
 			t.Errorf("user %d: %s: got %q, want %q", c.uid, c.role, got, c.want)
@@ -166,6 +168,134 @@ func TestInstallAgainKeepsWhatWasMade(t *testing.T) {
 	}
 	if _, err := r.Remove(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if after := everything(t); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+// withSystemd has a system that systemd runs. Its systemctl notes what it is asked for and enables units; the file /run/refuse names
+// a command that fails.
+func withSystemd(t *testing.T) (asked func() string) {
+	t.Helper()
+	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	must(t, os.MkdirAll(running, 0o755))
+	notes := filepath.Join(t.TempDir(), "asked")
+	substitute(t, "systemctl", `echo "$@" >>`+notes+`
+if [ "$1" = "$(cat /run/refuse 2>/dev/null)" ]; then echo the bus says no >&2; exit 1; fi
+wants=/etc/systemd/system/multi-user.target.wants
+case $1 in
+enable) mkdir -p $wants; ln -sf ../$2 $wants/$2;;
+disable) rm -f $wants/$3; rmdir $wants 2>/dev/null || true;;
+esac`)
+	return func() string {
+		text, _ := os.ReadFile(notes)
+		_ = os.Remove(notes)
+		return strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), ", ")
+	}
+}
+
+// rootProgram is the test program where only root can change it.
+func rootProgram(t *testing.T) string {
+	t.Helper()
+	must(t, os.Mkdir("/var/lib/bin", 0o755))
+	path := "/var/lib/bin/program"
+	text, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	must(t, os.WriteFile(path, text, 0o755))
+	return path
+}
+
+// TestUnitRestoresTheRules makes the unit with the rules, and later without making rules, and removes it with them. A start of the
+// system without the unit's success is a problem that the status names.
+func TestUnitRestoresTheRules(t *testing.T) {
+	backend, inside := inSystem(t, NFTables, IPTables)
+	if !inside {
+		return
+	}
+	asked, program := withSystemd(t), rootProgram(t)
+	r, before := New(), everything(t)
+	if got := as(t, program, 0, "persist perigee-test "+backend); !strings.HasPrefix(got, "{true perigee-test ") || !strings.HasSuffix(got, "true } <nil>") {
+		t.Fatal(got)
+	}
+	if got := asked(); got != "daemon-reload, enable perigee-redirect.service" {
+		t.Errorf("systemctl was asked for %s", got)
+	}
+	unit, err := os.ReadFile(unitFile)
+	must(t, err)
+	if want := "\nExecStart=\"/var/lib/bin/program\" redirect install --user perigee-test --port 8742 --backend " + backend + "\n"; !strings.Contains(string(unit), want) {
+		t.Errorf("the unit is %s", unit)
+	}
+	if got := as(t, program, 61234, "installed"); !strings.HasSuffix(got, "true } <nil>") {
+		t.Error(got)
+	}
+	during := everything(t)
+	for _, role := range []string{"persist", "install"} {
+		if got := as(t, program, 0, role+" perigee-test "+backend); !strings.HasSuffix(got, "true } <nil>") {
+			t.Errorf("%s again: %s", role, got)
+		}
+	}
+	if now := everything(t); now != during || asked() != "" {
+		t.Errorf("installing again changed\n%s\nto\n%s", during, now)
+	}
+
+	// The system starts: rules are gone, and the state is of another start, until the unit runs its command.
+	must(t, r.removeRules(t.Context()))
+	s, err := r.readState()
+	must(t, err)
+	here := s.System
+	s.System, s.Made = "another start", nil
+	must(t, r.writeState(s))
+	if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false ") || !strings.Contains(got, "run sudo systemctl restart perigee-redirect.service") {
+		t.Error(got)
+	}
+	if got, err := r.Status(t.Context()); got.Installed || !strings.Contains(got.Problem, "run systemctl restart perigee-redirect.service") || err != nil {
+		t.Errorf("status %+v, %v", got, err)
+	}
+	if _, err := r.Install(t.Context(), Request{User: "nobody", Port: DefaultPort}); err == nil || !strings.Contains(err.Error(), unitName) {
+		t.Errorf("install for another user: %v", err)
+	}
+	if got := as(t, program, 0, "install perigee-test "+backend); !strings.HasSuffix(got, "true } <nil>") {
+		t.Error(got)
+	}
+	if s, err := r.readState(); s.System != here || err != nil {
+		t.Errorf("noted %+v, %v", s, err)
+	}
+
+	removed, err := r.Remove(t.Context())
+	if got := strings.Join(removed, ", "); got != "rules of "+backend+", user perigee-test, unit perigee-redirect.service" || err != nil {
+		t.Errorf("removed %q, %v", got, err)
+	}
+	if got := asked(); got != "disable --now perigee-redirect.service, reset-failed perigee-redirect.service, daemon-reload" {
+		t.Errorf("systemctl was asked for %s", got)
+	}
+	if after := everything(t); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+// TestUnitsThatCannotBeMade changes nothing in any of these cases.
+func TestUnitsThatCannotBeMade(t *testing.T) {
+	variant, inside := inSystem(t, "no-systemd", "program", "daemon-reload", "enable")
+	if !inside {
+		return
+	}
+	program, want := rootProgram(t), "the unit perigee-redirect.service could not be made: systemctl: the bus says no"
+	switch variant {
+	case "no-systemd":
+		must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+		want = "--persist makes a unit of systemd, which does not run this system; leave out --persist"
+	case "program":
+		withSystemd(t)
+		must(t, os.Chmod("/var/lib/bin", 0o775))
+		want = "users other than root can change /var/lib/bin; install perigee where only root can write, such as /usr/local/bin"
+	default:
+		withSystemd(t)
+		must(t, os.WriteFile("/run/refuse", []byte(variant), 0o644))
+	}
+	before := everything(t)
+	if got := as(t, program, 0, "persist perigee-test nftables"); !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
 	}
 	if after := everything(t); after != before {
 		t.Errorf("before\n%s\nafter\n%s", before, after)

@@ -45,6 +45,8 @@ func play(role string, args []string) {
 		said, err = greet(role, args[0])
 	case "https":
 		said, err = get(args[0], args[1], args[2])
+	case "persist":
+		said, err = New().Install(ctx, Request{User: args[0], Port: DefaultPort, Backend: args[1], Persist: true})
 	case "install":
 		said, err = New().Install(ctx, Request{User: args[0], Port: DefaultPort, Backend: args[1]})
 	case "status":
@@ -129,6 +131,7 @@ func newSystem(t *testing.T) {
 	must(t, unix.Mount(filepath.Join(dir, "etc"), "/etc", "", unix.MS_BIND, ""))
 	must(t, unix.Mount(filepath.Join(dir, "lib"), "/var/lib", "", unix.MS_BIND, ""))
 	must(t, unix.Unmount(dir, unix.MNT_DETACH))
+	must(t, os.MkdirAll("/etc/systemd/system", 0o755))
 	for _, command := range []string{
 		"link set lo up", "addr add " + cloud4 + "/32 dev lo", "-6 addr add " + cloud6 + "/128 dev lo nodad",
 		"route add local " + far4 + " dev lo", "-6 route add local " + far6 + " dev lo",
@@ -198,7 +201,7 @@ func everything(t *testing.T) string {
 		text, _ := os.ReadFile(path)
 		fmt.Fprintf(&b, "%s\n%s", path, text)
 	}
-	b.WriteString(tool(t, "find", "/var/lib"))
+	b.WriteString(tool(t, "find", "/var/lib", "/etc/systemd"))
 	return b.String()
 }
 

@@ -20,6 +20,15 @@ func systemID() string {
 	return strings.TrimSpace(string(boot)) + " " + namespace
 }
 
+// othersCanChange reports whether a user other than root can change a file, or the entries of a directory.
+func othersCanChange(path string) (bool, error) {
+	var info unix.Stat_t
+	if err := unix.Lstat(path, &info); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	return info.Uid != 0 || info.Mode&0o022 != 0, nil
+}
+
 // lock lets one command at a time change rules. It locks a directory that is always there, so that no file is left.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)

@@ -11,6 +11,8 @@ var errNotHere = errors.New("a redirect needs Linux")
 
 func systemID() string { return "" }
 
+func othersCanChange(string) (bool, error) { return false, errNotHere }
+
 func lock(context.Context, string) (func(), error) { return nil, errNotHere }
 
 func (c chain) exists() (bool, error) { return false, errNotHere }
