@@ -5,3 +5,6 @@ func (t *Tools) SetPage(entries int) { t.page = entries }
 
 // ReservedOnWindows is tested on every system.
 var ReservedOnWindows = reservedOnWindows
+
+// SetMaxLinked sets how many forbidden files are looked at for further names.
+func (t *Tools) SetMaxLinked(files int) { t.shared.linked.most = files }

@@ -1,6 +1,7 @@
 package filetool
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 
 const (
 	linkedFilesAge = 5 * time.Second // how long the files in forbidden directories are remembered
-	maxLinkedFiles = 20_000          // how many of them are looked at
+	maxLinkedFiles = 20_000          // how many of them are looked at, if no other number is set
 )
 
 // A guard says what is forbidden during one access. Files are compared by device and inode, so that links, hard links and other
@@ -70,28 +71,37 @@ func (g *guard) coversName(dir fs.FileInfo, parts []string) bool {
 	return false
 }
 
-// linkedFiles are the files in forbidden directories that have a second name, which may be anywhere.
+// linkedFiles are the files in forbidden directories that have a second name, which may be anywhere. If there are more files than are
+// looked at, every file with several names could be one of them.
 type linkedFiles struct {
+	most int // files and directories that are looked at; 0: maxLinkedFiles
+
 	mu    sync.Mutex
 	taken time.Time
 	files []fs.FileInfo
+	cut   bool // there were more
 }
 
 func (l *linkedFiles) contains(info fs.FileInfo, forbidden []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.taken.IsZero() || time.Since(l.taken) > linkedFilesAge {
-		l.files, l.taken = findLinked(forbidden), time.Now()
+		l.files, l.cut = findLinked(forbidden, cmp.Or(l.most, maxLinkedFiles))
+		l.taken = time.Now()
 	}
-	return slices.ContainsFunc(l.files, func(file fs.FileInfo) bool { return os.SameFile(file, info) })
+	return l.cut || slices.ContainsFunc(l.files, func(file fs.FileInfo) bool { return os.SameFile(file, info) })
 }
 
-func findLinked(paths []string) (files []fs.FileInfo) {
+func findLinked(paths []string, most int) (files []fs.FileInfo, cut bool) {
 	seen := 0
 	for _, path := range paths {
-		_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
-			if seen++; seen > maxLinkedFiles {
+		_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if seen++; seen > most {
+				cut = true
 				return fs.SkipAll
+			}
+			if entry != nil && entry.IsDir() && isDataOfLangserver(path, name) {
+				return fs.SkipDir
 			}
 			if err != nil || !entry.Type().IsRegular() {
 				return nil // what cannot be read is left out
@@ -102,7 +112,18 @@ func findLinked(paths []string) (files []fs.FileInfo) {
 			return nil
 		})
 	}
-	return files
+	return files, cut
+}
+
+// isDataOfLangserver reports whether a directory is one in which a language server keeps its own data, such as conversations: there are
+// many files in those, and no credentials. Credentials are directly below .gemini in its home.
+func isDataOfLangserver(dataDir, path string) bool {
+	rest, err := filepath.Rel(dataDir, path)
+	if err != nil {
+		return false
+	}
+	parts := strings.Split(filepath.ToSlash(rest), "/")
+	return len(parts) == 5 && parts[0] == "langserver" && parts[2] == "home"
 }
 
 // locks has one lock per path, for writes.

@@ -254,6 +254,40 @@ func TestOwnFilesAreOutOfReach(t *testing.T) {
 	}
 }
 
+// If there are more forbidden files than are looked at, every file with several names is refused. The data of language servers does not
+// count, and their credentials do.
+func TestHardLinksBeyondTheBound(t *testing.T) {
+	files := map[string]string{"data/perigee.db": "secret", "data/langserver/desk/home/.gemini/token": "secret", "one": "fine"}
+	for i := range 100 {
+		files[fmt.Sprintf("data/langserver/desk/home/.gemini/perigee/conversations/%d", i)] = "x"
+	}
+	r := newRig(t, files)
+	for name, target := range map[string]string{"db": "data/perigee.db", "token": "data/langserver/desk/home/.gemini/token", "two": "one"} {
+		if err := os.Link(r.path(target), r.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(path string, most int) error {
+		tools := open(t, filetool.Options{Roots: []string{r.root}, Forbidden: []string{r.path("data")}})
+		tools.SetMaxLinked(most)
+		_, err := tools.Read(t.Context(), filetool.ReadInput{Path: path})
+		return err
+	}
+	for _, path := range []string{"db", "token"} {
+		for _, most := range []int{3, 50} {
+			refused(t, read(path, most), perigee.ClassForbidden, "perigee itself")
+		}
+	}
+	if err := read("two", 50); err != nil {
+		t.Error(err)
+	}
+	refused(t, read("two", 3), perigee.ClassForbidden, "another name")
+	r.put("plain", "fine")
+	if err := read("plain", 3); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRunningProgramCanBeReplaced(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

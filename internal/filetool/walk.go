@@ -216,7 +216,7 @@ func (w *walk) undo() {
 func (w *walk) shown() string { return w.t.show(w.asked) }
 
 func (w *walk) forbidden() error {
-	return perigee.Errorf(perigee.ClassForbidden, "%s belongs to perigee itself and cannot be accessed", w.shown()).
+	return perigee.Errorf(perigee.ClassForbidden, "%s belongs to perigee itself, or may be another name of one of its files, and cannot be accessed", w.shown()).
 		WithHint("it may contain credentials; change it by hand if you must")
 }
 
