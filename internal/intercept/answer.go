@@ -212,12 +212,14 @@ func (a *answer) serve(w http.ResponseWriter, r *http.Request) error {
 		if err := copier.write(p, end == io.EOF); err != nil {
 			return a.reason(err)
 		}
-		if end == io.EOF {
-			_ = control.SetWriteDeadline(time.Time{}) // the connection is used again
-			return nil
-		}
-		if err := control.Flush(); len(p) > 0 && err != nil {
+		if err := control.Flush(); (len(p) > 0 || end == io.EOF) && err != nil {
 			return a.reason(err)
+		}
+		if end == io.EOF {
+			if r.ProtoMajor == 1 { // the connection is used again; a stream of HTTP/2 has its end still to send
+				_ = control.SetWriteDeadline(time.Time{})
+			}
+			return nil
 		}
 		select {
 		case <-a.wake:

@@ -260,6 +260,27 @@ func TestWindows(t *testing.T) {
 			r.works(target)
 		})
 	})
+	t.Run("closed for small answers", func(t *testing.T) { // which net/http writes after the handler has returned
+		synctest.Test(t, func(t *testing.T) {
+			r := newHostileRig(t, overPipes)
+			target := r.server(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
+			p := r.h2(target, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			const requests = 50
+			for i := range uint32(requests) {
+				_ = p.request(2*i+1, true, basic(target, "GET", "/")...)
+			}
+			for ended := map[uint32]bool{}; len(ended) < requests; { // the idle time ends them; otherwise the bubble fails
+				frame, err := p.ReadFrame()
+				if err != nil {
+					t.Fatalf("after %d: %v", len(ended), err)
+				}
+				if _, ok := frame.(*http2.RSTStreamFrame); ok {
+					ended[frame.Header().StreamID] = true
+				}
+			}
+			r.works(target)
+		})
+	})
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
 		r := newHostileRig(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"perigee/internal/redact"
@@ -110,7 +111,10 @@ type stream struct {
 	http.ResponseWriter
 	began bool
 	stall time.Duration
+
+	mu    sync.Mutex
 	timer *time.Timer
+	over  bool // the handler has returned
 }
 
 func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
@@ -139,17 +143,42 @@ func (s *stream) FlushError() error {
 }
 
 func (s *stream) watch() {
-	if s.timer == nil {
-		s.timer = time.AfterFunc(s.stall, func() { _ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Unix(1, 0)) })
-		return
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+	case s.timer == nil:
+		s.timer = time.AfterFunc(s.stall, s.expire)
+	default:
+		s.timer.Reset(s.stall)
 	}
-	s.timer.Reset(s.stall)
 }
 
-func (s *stream) unwatch() { s.timer.Stop() }
-
-func (s *stream) stop() {
+func (s *stream) unwatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+}
+
+// expire ends the write that waits.
+func (s *stream) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// stop is called when the handler has returned: the response must not be used any more. net/http still writes what it has buffered,
+// and the end of the answer; that is bounded.
+func (s *stream) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(s.stall))
 }
