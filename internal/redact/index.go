@@ -72,10 +72,10 @@ func newIndex(secrets []string) *index {
 	for c, char := range map[byte]byte{'n': '\n', 't': '\t', 'r': '\r'} {
 		x.escaped[c] = x.escaped[c] || x.inForms[char]
 	}
-	var memory decodedText
+	var memory [2]decodedText
 	for i := range x.forms {
 		f := &x.forms[i]
-		if !strings.ContainsAny(f.text, `\% `) {
+		if !strings.ContainsAny(f.text, "\\% \n\t\r") {
 			continue
 		}
 		if d := x.decode(&memory, []byte(f.text), true); string(d.text) != f.text {
@@ -102,7 +102,7 @@ func newIndex(secrets []string) *index {
 // has less than four characters. Secrets of less than eight characters have no such beginnings.
 func (x *index) cutOff(text []byte) int {
 	from := max(0, len(text)-x.longest*maxEscape)
-	d := x.decode(nil, text[from:], false)
+	d := x.decode(new([2]decodedText), text[from:], false)
 	for i := max(0, len(d.text)-x.longest); i+gram <= len(d.text); i++ {
 		forms, end := x.sorted(), string(d.text[i:])
 		if at, _ := slices.BinarySearch(forms, end); at < len(forms) && strings.HasPrefix(forms[at], end) {
@@ -173,7 +173,7 @@ type span struct{ start, end int }
 // A search is the memory of a search in a text, for the next one.
 type search struct {
 	spans   []span
-	decoded decodedText
+	decoded [2]decodedText
 }
 
 var searches = sync.Pool{New: func() any { return new(search) }}
@@ -436,12 +436,29 @@ type decodedText struct {
 	start, end []int32
 }
 
-// decode removes the escapes. If secrets have spaces, a space is +, as in forms; if they have backslashes, these are left out,
-// because JSON has twice as many of them in each level. Decoding ends before a partial escape.
-func (x *index) decode(into *decodedText, text []byte, final bool) *decodedText {
-	if into == nil {
-		into = &decodedText{}
+// decode removes the escapes. If secrets have spaces, a space is +, as in forms. If they have backslashes, these are left out,
+// because JSON has twice as many of them in each level, and a line break or a tab is the letter of its escape: \t may be a tab, or
+// a backslash and a t. If they have backslashes or percent signs, what is decoded may be an escape of the secret's own, and is
+// decoded again, as it is in the secret. Decoding ends before a partial escape.
+func (x *index) decode(into *[2]decodedText, text []byte, final bool) *decodedText {
+	d := &into[0]
+	x.decodeOnce(d, text, final)
+	for again := 0; again < maxDecoded && (x.inForms['\\'] || x.inForms['%']) && len(d.text) < len(text); again++ {
+		text = d.text
+		next := &into[1-again%2]
+		x.decodeOnce(next, text, final)
+		for i := range next.text {
+			next.start[i], next.end[i] = d.start[next.start[i]], d.end[next.end[i]-1]
+		}
+		d = next
 	}
+	return d
+}
+
+// maxDecoded is how often a text is decoded again.
+const maxDecoded = 6
+
+func (x *index) decodeOnce(into *decodedText, text []byte, final bool) {
 	into.text, into.start, into.end = into.text[:0], into.start[:0], into.end[:0]
 	for i := 0; i < len(text); {
 		u := x.unitAt(text, i, final)
@@ -451,15 +468,21 @@ func (x *index) decode(into *decodedText, text []byte, final bool) *decodedText 
 		into.add(x, u, i)
 		i += u.size
 	}
-	return into
 }
 
 func (d *decodedText) add(x *index, u unit, at int) {
 	switch {
 	case u.char == ' ' && x.inForms[' ']:
 		u.char = '+'
-	case u.char == '\\' && x.inForms['\\']:
+	case !x.inForms['\\']:
+	case u.char == '\\':
 		return
+	case u.char == '\n':
+		u.char = 'n'
+	case u.char == '\t':
+		u.char = 't'
+	case u.char == '\r':
+		u.char = 'r'
 	}
 	n := len(d.text)
 	if u.unicode {

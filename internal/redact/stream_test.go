@@ -378,3 +378,82 @@ func cook(values []string, recipe []byte) (text []byte) {
 	}
 	return text
 }
+
+// encodings are the forms that Stream documents, of a whole text.
+var encodings = map[string]func(string) string{
+	"plain":               func(s string) string { return s },
+	"query":               url.QueryEscape,
+	"query, twice":        func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },
+	"query, three times":  func(s string) string { return url.QueryEscape(url.QueryEscape(url.QueryEscape(s))) },
+	"path":                url.PathEscape,
+	"path, twice":         func(s string) string { return url.PathEscape(url.PathEscape(s)) },
+	"plus for a space":    func(s string) string { return strings.ReplaceAll(s, " ", "+") },
+	"every character":     func(s string) string { return escapeAll(s, "%%%02x") },
+	"JSON":                inJSON,
+	"JSON in JSON":        func(s string) string { return inJSON(inJSON(s)) },
+	"JSON in JSON, twice": func(s string) string { return inJSON(inJSON(inJSON(s))) },
+	"JSON of a query":     func(s string) string { return inJSON(url.QueryEscape(s)) },
+	"base64":              func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+}
+
+func inJSON(text string) string {
+	quoted, _ := json.Marshal(text)
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// odd is a secret of characters that are escaped, and of parts of escapes.
+func odd(random *rand.Rand) string {
+	pieces := []string{`\`, `"`, "'", "%", "+", " ", "/", "=", "&", "<", "é", "\t", "|", "t", "n", "u", "25", "41", "2", "x9"}
+	var b strings.Builder
+	for b.Len() < 12 || random.IntN(6) > 0 {
+		b.WriteString(pieces[random.IntN(len(pieces))])
+	}
+	return b.String()
+}
+
+// Secrets with backslashes, percent signs, spaces and the like are found in every form, beside any other secret.
+func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	found := 0
+	for range 3000 {
+		values := []string{odd(random), odd(random), `q"uo\te'd<sec>ret|9Z1`, "with a blank, and more"}
+		r := redactorOf(values...)
+		for _, v := range values {
+			for name, encode := range encodings {
+				text := "(" + encode(v) + ")"
+				if found++; !r.Finds([]byte(text)) {
+					t.Fatalf("%s: %q is not found in %q, beside %q", name, v, text, values)
+				}
+			}
+		}
+	}
+	if found < 100_000 {
+		t.Errorf("only %d texts", found)
+	}
+}
+
+// What is left of a text has no secret that a search for it alone finds, whatever surrounds it and wherever the text is split.
+func TestNothingIsLeftOfOddSecrets(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 4))
+	words := []string{"a word ", "x+y ", `\n`, `\"`, `%20`, "text, ", `{"a":"b"}`, `\u003c`, "%2B"}
+	around := func() string {
+		var b strings.Builder
+		for range random.IntN(200) {
+			b.WriteString(words[random.IntN(len(words))])
+		}
+		return b.String()
+	}
+	for range 200 {
+		values := []string{odd(random), odd(random), `q"uo\te'd<sec>ret|9Z1`, "with a blank, and more", "plain-key-of-a-client-1234"}
+		r := redactorOf(values...)
+		for name, encode := range encodings {
+			v := values[random.IntN(len(values))]
+			text := []byte(around() + "(" + encode(v) + ")" + around())
+			for _, left := range []string{inPieces(r, text, 1+random.IntN(200)), string(r.AppendAll(nil, text))} {
+				if redactorOf(v).Finds([]byte(left)) {
+					t.Fatalf("%s: %q beside %q:\n%s", name, v, values, left)
+				}
+			}
+		}
+	}
+}
