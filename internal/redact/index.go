@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
@@ -34,10 +35,20 @@ type index struct {
 	escaped [256]bool // what may follow a backslash in an escape
 }
 
-// A form is one way to write a secret.
+// A form is one way to write a secret, or a part of one that shows where to look for the whole.
 type form struct {
 	text           string
-	plain, decoded bool // it is searched for in texts as they are, in texts without their escapes
+	plain, decoded bool   // it is searched for in texts as they are, in texts without their escapes
+	whole          string // what text is a part of, between whose characters there may be line breaks; empty: text is the whole
+	at             int    // where in it
+}
+
+// size is how many bytes of a text a form takes at most, without escapes.
+func (f *form) size() int {
+	if f.whole == "" {
+		return len(f.text)
+	}
+	return len(f.whole) + (len(f.whole)/minLine+1)*maxBreak
 }
 
 // An entry is a form that has a gram at an offset.
@@ -56,14 +67,14 @@ func newIndex(secrets []string) *index {
 			x.longest = max(x.longest, len(s)+1) // with the byte behind it
 			continue
 		}
-		x.forms = append(x.forms, form{s, true, true})
+		x.forms = append(x.forms, form{text: s, plain: true, decoded: true})
 		for _, encoded := range base64Forms(s) {
-			x.forms = append(x.forms, form{encoded, true, true})
+			x.forms = append(x.forms, wrapped(encoded)...)
 		}
 	}
 	for _, f := range x.forms {
-		for i := range len(f.text) {
-			x.inForms[f.text[i]] = true
+		for i, text := 0, cmp.Or(f.whole, f.text); i < len(text); i++ {
+			x.inForms[text[i]] = true
 		}
 	}
 	for c := range x.escaped {
@@ -81,7 +92,7 @@ func newIndex(secrets []string) *index {
 		if d := x.decode(&memory, []byte(f.text), true); string(d.text) != f.text {
 			f.decoded = false
 			if len(d.text) >= gram {
-				x.forms = append(x.forms, form{string(d.text), false, true})
+				x.forms = append(x.forms, form{text: string(d.text), decoded: true})
 			}
 		}
 	}
@@ -89,11 +100,11 @@ func newIndex(secrets []string) *index {
 	x.sorted = sync.OnceValue(func() (list []string) { // most indexes need none
 		for _, f := range x.forms {
 			if f.decoded {
-				list = append(list, f.text)
+				list = append(list, cmp.Or(f.whole, f.text))
 			}
 		}
 		slices.Sort(list)
-		return list
+		return slices.Compact(list)
 	})
 	return x
 }
@@ -115,7 +126,7 @@ func (x *index) cutOff(text []byte) int {
 // fill makes the bitmap and the entries.
 func (x *index) fill() {
 	for _, f := range x.forms {
-		x.longest = max(x.longest, len(f.text))
+		x.longest = max(x.longest, f.size())
 		x.stride = min(x.stride, len(f.text)-gram+1)
 	}
 	size := uint(10) // of 1,024 bits
@@ -269,7 +280,9 @@ func (x *index) verify(spans []span, text []byte, at int, g uint32, decoded bool
 		start := at - int(e.offset)
 		end := start + len(f.text)
 		if (f.plain && !decoded || f.decoded && decoded) && start >= 0 && end <= len(text) && string(text[start:end]) == f.text {
-			spans = append(spans, span{start, end})
+			if at, ok := f.extend(text, span{start, end}); ok {
+				spans = append(spans, at)
+			}
 		}
 	}
 	return spans

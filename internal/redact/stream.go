@@ -6,7 +6,8 @@ package redact
 //   - as it is,
 //   - with any of its characters escaped as in JSON (\u002d, \/, \"), also in JSON inside of strings of JSON,
 //   - with any of its characters percent-encoded, up to three times, and with + for a space,
-//   - in base64 of any text that it is a part of, as in basic authentication.
+//   - in base64 of any text that it is a part of, as in basic authentication, also in lines of at least 60 characters if the
+//     secret has at least 13.
 //
 // Secrets of less than eight characters are found as they are, and only where they are words of their own. A secret that is spread
 // over several strings, such as the text deltas of a stream of events, is not found; Deltas is for that.

@@ -181,9 +181,43 @@ func BenchmarkNewIndex(b *testing.B) {
 	}
 }
 
+// Base64 is found in lines, however their ends are written.
+func TestBase64InLines(t *testing.T) {
+	r := redactorOf("laptop-key/of+ada-lovelace", "sixteen-letters!", strings.Repeat("a long secret ", 20))
+	checked := 0
+	for _, secret := range []string{"laptop-key/of+ada-lovelace", "sixteen-letters!", strings.Repeat("a long secret ", 20)} {
+		for _, width := range []int{60, 64, 76} {
+			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`, `\\n`, `\\\r\\\n`, "\n    ", "%0A", "%0D%0A"} {
+				for before := range 80 { // wherever the lines end
+					text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + secret + "yz"))
+					var lines []string
+					for len(text) > width {
+						lines, text = append(lines, text[:width]), text[width:]
+					}
+					wrapped := "(" + strings.Join(append(lines, text), end) + ")"
+					for _, got := range []string{string(r.AppendAll(nil, []byte(wrapped))), inPieces(r, []byte(wrapped), 10)} {
+						if checked++; strings.Count(got, Mark) != 1 {
+							t.Fatalf("%q becomes %q", wrapped, got)
+						}
+					}
+				}
+			}
+		}
+	}
+	if checked < 10_000 {
+		t.Errorf("only %d texts", checked)
+	}
+	for _, text := range []string{`bGFwdG9wLWtleS9vZithZ \ GEtbG92ZWxhY2`, "bGFwdG9wLWtleS9vZith GEtbG92ZWxhY2", "ZGEtbG92ZWxhY2U"} {
+		if r.Finds([]byte(text)) {
+			t.Errorf("%q is found", text)
+		}
+	}
+}
+
 // A reference is the definition of what is found, without regard to time.
 type reference struct {
 	words, plain, decoded []string
+	base64                []string // those of plain that may be in lines
 	chars                 string // of plain, without words
 }
 
@@ -208,6 +242,9 @@ func newReference(values []string) (f reference) {
 					end++
 				}
 				f.plain = append(f.plain, a[start:end])
+				if end-start >= 2*minPiece {
+					f.base64 = append(f.base64, a[start:end])
+				}
 			}
 		}
 	}
@@ -247,6 +284,33 @@ func (f reference) decode(text string) (decoded string, start, end []int) {
 		i += size
 	}
 	return string(b), start, end
+}
+
+var lineBreak = regexp.MustCompile(`^(?:[ \t\r\n]|\\{1,8}[nrt]|%0[AaDd9])+`)
+
+// inLines returns where a form ends that begins at i; 0: it does not. One of its last two parts has to be in one line.
+func inLines(text string, i int, form string) int {
+	part := min(len(form)/2, minLine/2)
+	broken := [2]bool{}
+	for at := 0; at < len(form); at++ {
+		if i < len(text) && text[i] == form[at] {
+			i++
+			continue
+		}
+		found := lineBreak.FindString(text[min(i, len(text)):])
+		i += len(found)
+		if at == 0 || found == "" || len(found) > maxBreak || !regexp.MustCompile(`\n|\\n|%0[Aa]`).MatchString(found) ||
+			i == len(text) || text[i] != form[at] {
+			return 0
+		}
+		i++
+		broken[0] = broken[0] || at > len(form)-2*part && at < len(form)-part
+		broken[1] = broken[1] || at > len(form)-part
+	}
+	if broken[0] && broken[1] {
+		return 0
+	}
+	return i
 }
 
 func (f reference) unescape(m []string) string {
@@ -294,6 +358,13 @@ func (f reference) replace(text string) string {
 		}
 	}
 	all(text, f.plain, func(s, e int) (int, int) { return s, e })
+	for _, form := range f.base64 {
+		for i := range text {
+			if end := inLines(text, i, form); end > 0 {
+				list = append(list, found{i, end})
+			}
+		}
+	}
 	if len(f.plain) > 0 {
 		decoded, start, end := f.decode(text)
 		all(decoded, f.decoded, func(s, e int) (int, int) { return start[s], end[e-1] })

@@ -1,0 +1,121 @@
+package redact
+
+// Bounds of base64 in lines.
+const (
+	minLine  = 60 // characters of each line but the last; PEM has 64 of them, MIME 76
+	minPiece = 8  // characters of the parts that are searched for
+	maxBreak = 16 // bytes of a line break with what escapes it and the spaces beside it
+)
+
+// wrapped returns the forms of a text that may be in lines: two neighboring parts of it, of which a line break is in one at most. A
+// short text is one form, which has to be in one line.
+func wrapped(text string) []form {
+	n := min(len(text)/2, minLine/2)
+	if n < minPiece {
+		return []form{{text: text, plain: true, decoded: true}}
+	}
+	first, second := len(text)-2*n, len(text)-n
+	return []form{
+		{text: text[first:second], plain: true, decoded: true, whole: text, at: first},
+		{text: text[second:], plain: true, decoded: true, whole: text, at: second},
+	}
+}
+
+// extend returns where the whole of a form is whose part was found. It is not ok if something else is around the part.
+func (f *form) extend(text []byte, part span) (whole span, ok bool) {
+	if f.whole == "" {
+		return part, true
+	}
+	for i := f.at - 1; i >= 0; i-- {
+		part.start -= breakBefore(text[:part.start]) // first of all: the letter of an escape may be the next character, too
+		if part.start == 0 || text[part.start-1] != f.whole[i] {
+			return span{}, false
+		}
+		part.start--
+	}
+	for i := f.at + len(f.text); i < len(f.whole); i++ {
+		if part.end < len(text) && text[part.end] != f.whole[i] {
+			part.end += breakAfter(text[part.end:])
+		}
+		if part.end == len(text) || text[part.end] != f.whole[i] {
+			return span{}, false
+		}
+		part.end++
+	}
+	return part, true
+}
+
+// breakAfter is the size of the line break that a text begins with, as it is or escaped, with spaces; 0: there is none.
+func breakAfter(text []byte) int {
+	size, lines := 0, false
+	for size < len(text) {
+		rest, n := text[size:], 1
+		c := rest[0]
+		switch {
+		case c == '\\':
+			for n < len(rest) && n <= maxBackslashes && rest[n] == '\\' {
+				n++
+			}
+			if n == len(rest) {
+				return 0
+			}
+			c = escapedSpace(rest[n])
+			n++
+		case c == '%' && len(rest) > 2:
+			c, n = encodedSpace(rest[1], rest[2]), 3
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' || size+n > maxBreak {
+			break
+		}
+		lines = lines || c == '\n'
+		size += n
+	}
+	if !lines {
+		return 0
+	}
+	return size
+}
+
+// breakBefore is the size of the line break that a text ends with.
+func breakBefore(text []byte) int {
+	n := len(text)
+	if n == 0 || text[n-1] > ' ' && (n < 2 || text[n-2] != '\\') && (n < 3 || text[n-3] != '%') {
+		return 0
+	}
+	for size := maxBreak; size > 0; size-- {
+		if size <= len(text) && breakAfter(text[len(text)-size:]) == size {
+			return size
+		}
+	}
+	return 0
+}
+
+func escapedSpace(c byte) byte {
+	switch c {
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return 0
+}
+
+// encodedSpace is the space that percent-encoding writes as two digits.
+func encodedSpace(high, low byte) byte {
+	switch low {
+	case 'A', 'a':
+		low = '\n'
+	case 'D', 'd':
+		low = '\r'
+	case '9':
+		low = '\t'
+	default:
+		return 0
+	}
+	if high != '0' {
+		return 0
+	}
+	return low
+}
