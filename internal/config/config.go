@@ -289,7 +289,8 @@ type Upstream struct {
 	// The base URL of the API.
 	URL string `yaml:"url" kinds:"gemini" default:"https://generativelanguage.googleapis.com" format:"url"`
 
-	// API keys; at least one is required. When a key runs out of quota or is rejected, the next one is used.
+	// API keys; at least one is required. When a key runs out of quota for a model, calls of that model use the next one until
+	// the quota resets. A key that the provider rejects is not used for a minute. If no other key answers, these are tried, too.
 	Keys []perigee.Secret `yaml:"keys" kinds:"gemini" example:"env:GEMINI_API_KEY"`
 
 	// The proxy for this upstream. It overrides the top-level proxy and takes the same values.

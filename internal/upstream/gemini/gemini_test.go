@@ -162,7 +162,7 @@ func TestKeyring(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ring := newKeyring([]perigee.Secret{perigee.NewSecret("a"), perigee.NewSecret("b"), perigee.NewSecret("c")})
 	order := func() (s string) {
-		for _, k := range ring.order(now) {
+		for _, k := range ring.order(quota{model: "m"}, now) {
 			s += k.secret.Reveal()
 		}
 		return s
@@ -170,22 +170,22 @@ func TestKeyring(t *testing.T) {
 	if got := order(); got != "abc" {
 		t.Errorf("at first: %s", got)
 	}
-	if !ring.coolDown(ring.keys[0], &perigee.Error{Class: perigee.ClassRateLimited, Retry: 10 * time.Second}, now) {
+	if !ring.coolDown(ring.keys[0], quota{model: "m"}, &perigee.Error{Class: perigee.ClassRateLimited, Retry: 10 * time.Second}, now) {
 		t.Error("a rate limit is the key's own")
 	}
-	if ring.coolDown(ring.keys[1], &perigee.Error{Class: perigee.ClassInvalid}, now) {
+	if ring.coolDown(ring.keys[1], quota{model: "m"}, &perigee.Error{Class: perigee.ClassInvalid}, now) {
 		t.Error("an invalid request is not the key's fault")
 	}
-	if got := order(); got != "bc" {
+	if got := order(); got != "bca" {
 		t.Errorf("a rests: %s", got)
 	}
-	ring.coolDown(ring.keys[1], &perigee.Error{Class: perigee.ClassExhausted}, now)
-	ring.coolDown(ring.keys[2], &perigee.Error{Class: perigee.ClassForbidden}, now)
-	if got := order(); got != "a" {
+	ring.coolDown(ring.keys[1], quota{model: "m"}, &perigee.Error{Class: perigee.ClassExhausted}, now)
+	ring.coolDown(ring.keys[2], quota{model: "m"}, &perigee.Error{Class: perigee.ClassUnauthenticated}, now)
+	if got := order(); got != "abc" {
 		t.Errorf("all rest, a the shortest: %s", got)
 	}
 	now = now.Add(10 * time.Second)
-	if got := order(); got != "a" {
+	if got := order(); got != "abc" {
 		t.Errorf("a has rested: %s", got)
 	}
 	now = now.Add(time.Minute)

@@ -1,8 +1,11 @@
 package gemini
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -17,12 +20,29 @@ type keyring struct {
 	secret *redact.Redactor // of the keys: some providers repeat the key that they refuse
 }
 
+// A key is an API key. All fields but the first two are the keyring's.
 type key struct {
 	number int // its place in the configuration, from 1: what logs may say of it
 	secret perigee.Secret
-	until  time.Time // end of its cooldown
 
-	rejected atomic.Bool // the provider's last word about the key was that it is not valid
+	until    time.Time           // end of its cooldown for everything
+	models   map[quota]time.Time // ends of its cooldowns for single quotas
+	rejected time.Time           // until when it counts as invalid: the provider's last word about the key; zero: it is valid
+}
+
+// A quota is what a limit of the provider applies to within a key's project: calls of a method of a model. The zero value stands
+// for what has no model, such as the list of models.
+type quota struct {
+	model  string
+	method string // empty: generateContent, streamed or not
+}
+
+// quotaOf returns the quota of a call.
+func quotaOf(model, method string) quota {
+	if method, _, _ = strings.Cut(method, "?"); method == "generateContent" || method == "streamGenerateContent" {
+		method = ""
+	}
+	return quota{model, method}
 }
 
 func newKeyring(secrets []perigee.Secret) *keyring {
@@ -44,58 +64,104 @@ func newKeyring(secrets []perigee.Secret) *keyring {
 // minRedacted is how long a key must be to be replaced in what the provider says: shorter ones are words.
 const minRedacted = 12
 
-// order returns the keys to try: those without a cooldown as configured, or else the one whose cooldown ends first, since its
-// refusal names the delay.
-func (r *keyring) order(now time.Time) []*key {
+// order returns the keys in the order in which to try them for a quota: those without a cooldown as configured, then those with
+// one, by its end. A cooldown is what perigee expects; if no other key answers, the provider may know better.
+func (r *keyring) order(q quota, now time.Time) []*key {
 	if len(r.keys) == 1 {
 		return r.keys
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	order := make([]*key, 0, len(r.keys))
-	var soonest *key
-	for _, k := range r.keys {
-		switch {
-		case !k.until.After(now):
-			order = append(order, k)
-		case soonest == nil || k.until.Before(soonest.until):
-			soonest = k
-		}
-	}
-	if len(order) == 0 {
-		order = append(order, soonest)
-	}
+	order := slices.Clone(r.keys)
+	slices.SortStableFunc(order, func(a, b *key) int { return cmp.Compare(a.rest(q, now), b.rest(q, now)) })
 	return order
 }
 
-// maxRest is the longest cooldown of a key: providers have named wrong delays.
-const maxRest = time.Hour
+// rest returns how long the cooldown of a key for a quota still takes. The caller holds the lock of the keyring.
+func (k *key) rest(q quota, now time.Time) time.Duration {
+	return max(0, k.until.Sub(now), k.models[q].Sub(now))
+}
 
-// coolDown starts the cooldown of a key after an error that is about the key, and says whether it is.
-func (r *keyring) coolDown(k *key, err *perigee.Error, now time.Time) bool {
-	var rest time.Duration
+const (
+	maxRest      = time.Hour   // the longest cooldown of a key: providers have named wrong delays
+	rejectedRest = time.Minute // the cooldown of a key that is not valid
+)
+
+// coolDown starts the cooldown of a key after an error, and reports whether another key may be answered. A limit is about one
+// quota. Only an error about the key itself starts a cooldown for everything, and a refused list of models starts none: the
+// list has limits and permissions of its own.
+func (r *keyring) coolDown(k *key, q quota, err *perigee.Error, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch err.Class {
-	case perigee.ClassRateLimited:
-		rest = max(err.Retry, time.Second)
-	case perigee.ClassExhausted:
-		rest = max(err.Retry, time.Minute)
-	case perigee.ClassUnauthenticated, perigee.ClassForbidden:
-		rest = time.Minute
+	case perigee.ClassRateLimited, perigee.ClassExhausted:
+		if q != (quota{}) {
+			maps.DeleteFunc(k.models, func(_ quota, until time.Time) bool { return !until.After(now) })
+			if k.models == nil {
+				k.models = map[quota]time.Time{}
+			}
+			k.models[q] = now.Add(min(delayOf(err), maxRest))
+		}
+	case perigee.ClassUnauthenticated:
+		k.rejected = now.Add(rejectedRest)
+		if q != (quota{}) {
+			k.until = k.rejected
+		}
+	case perigee.ClassForbidden:
+		if q != (quota{}) && namesKey(err) {
+			k.until = now.Add(rejectedRest)
+		}
 	default:
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k.until = now.Add(min(rest, maxRest))
-	k.rejected.Store(err.Class == perigee.ClassUnauthenticated)
 	return true
 }
 
-// accepted notes that a call with the key was answered.
-func (k *key) accepted() {
-	if k.rejected.Load() {
-		k.rejected.Store(false)
+// delayOf returns when a key that has met a limit may be tried again.
+func delayOf(err *perigee.Error) time.Duration {
+	if err.Class == perigee.ClassExhausted {
+		return max(err.Retry, time.Minute)
 	}
+	return max(err.Retry, time.Second)
+}
+
+// namesKey reports whether the provider forbids a call because of the key or of the project that the key belongs to. Otherwise
+// the key may be good for the next request: the file, cache or model that this one names may belong to another project.
+func namesKey(err *perigee.Error) bool {
+	text := strings.ToLower(err.Message)
+	for _, detail := range err.Details {
+		text += strings.ToLower(string(detail))
+	}
+	return slices.ContainsFunc([]string{"api key", "api_key", "consumer", "service_disabled", "billing_disabled"},
+		func(word string) bool { return strings.Contains(text, word) })
+}
+
+// moreHelpful returns the error that helps a client more, of two that keys have got for the same call. A limit ends by itself, and
+// the one that ends first counts; then comes what the request itself may not do, and last a key that the client cannot change.
+func moreHelpful(a, b *perigee.Error) *perigee.Error {
+	if a == nil {
+		return b
+	}
+	rank := func(e *perigee.Error) int {
+		switch {
+		case e.Class == perigee.ClassRateLimited || e.Class == perigee.ClassExhausted:
+			return 2
+		case e.Class == perigee.ClassForbidden && !namesKey(e):
+			return 1
+		}
+		return 0
+	}
+	if rank(a) > rank(b) || rank(a) == 2 && rank(b) == 2 && delayOf(a) <= delayOf(b) {
+		return a
+	}
+	return b
+}
+
+// accepted notes that a call with the key was answered.
+func (r *keyring) accepted(k *key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k.rejected = time.Time{}
 }
 
 // allRejected reports whether the provider has called every key invalid a short time ago. After that time the next call
@@ -103,10 +169,5 @@ func (k *key) accepted() {
 func (r *keyring) allRejected(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, k := range r.keys {
-		if !k.rejected.Load() || !k.until.After(now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.keys, func(k *key) bool { return !k.rejected.After(now) })
 }

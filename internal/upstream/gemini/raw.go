@@ -20,8 +20,9 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	target := u.opts.URL + "/v1beta/models/" + url.PathEscape(r.Model) + ":" + rawMethod(r)
-	req, err := u.request(ctx, http.MethodPost, target, u.keys.order(u.opts.Now())[0])
+	method := rawMethod(r)
+	target := u.opts.URL + "/v1beta/models/" + url.PathEscape(r.Model) + ":" + method
+	req, err := u.request(ctx, http.MethodPost, target, u.keys.order(quotaOf(r.Model, method), u.opts.Now())[0])
 	if err != nil {
 		return u.explain(ctx, r.Model, err)
 	}

@@ -32,7 +32,7 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, meth
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	resp, err := u.do(ctx, http.MethodGet, target, nil, &trail{upstream: u})
+	resp, err := u.do(ctx, target, quota{}, nil, &trail{upstream: u})
 	if err != nil {
 		return nil, u.explain(ctx, "", err)
 	}
@@ -52,7 +52,7 @@ func (u *Upstream) read(ctx context.Context, resp *http.Response, model string, 
 }
 
 func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Body, t *trail) (*http.Response, error) {
-	return u.do(ctx, http.MethodPost, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, body, t)
+	return u.do(ctx, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, quotaOf(model, method), body, t)
 }
 
 // shortDelay is the longest that a rate limit is waited for with the same key: agents would notice more.
@@ -64,37 +64,39 @@ func waitFor(ctx context.Context, err error) bool {
 	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay && perigee.Pause(ctx, e.Retry)
 }
 
-// do sends a request with one key after the other until one is accepted. A rate limit of at most shortDelay is waited for, once
-// for all keys together. The response has status 200; the caller ends the trail.
-func (u *Upstream) do(ctx context.Context, method, target string, body *wire.Body, t *trail) (*http.Response, error) {
-	var last error
+// do sends a request with one key after the other until one is accepted; one without a body is a GET. A rate limit of at most
+// shortDelay is waited for, once for all keys together. The response has status 200; the caller ends the trail. If no key is
+// accepted, the error is the most helpful one.
+func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Body, t *trail) (*http.Response, error) {
+	var best *perigee.Error
 	waited := false
 	now := u.opts.Now()
 	ctx = wire.OnResend(ctx, func(err error) { t.resends(u.explain(ctx, "", err)) })
-	for _, key := range u.keys.order(now) {
+	for _, key := range u.keys.order(q, now) {
 		t.tries(key, now)
-		resp, err := u.try(ctx, method, target, body, key)
+		resp, err := u.try(ctx, target, body, key)
 		if !waited && waitFor(ctx, err) {
 			waited = true
-			resp, err = u.try(ctx, method, target, body, key)
+			resp, err = u.try(ctx, target, body, key)
 		}
 		if err == nil {
-			key.accepted()
+			u.keys.accepted(key)
 			return resp, nil
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err() // whatever the key was told before
 		}
-		last, now = err, u.opts.Now()
+		now = u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
-		if !ok || !u.keys.coolDown(key, refused, now) || len(u.keys.keys) == 1 {
+		if !ok || !u.keys.coolDown(key, q, refused, now) || len(u.keys.keys) == 1 {
 			t.ends(u.explain(ctx, "", err))
 			return nil, err
 		}
+		best = moreHelpful(best, refused)
 		t.failed(u.explain(ctx, "", err))
 		u.opts.Logger.Warn("trying the next key", "upstream", u.opts.Name, "key", key.number, "class", refused.Class)
 	}
-	return nil, last
+	return nil, best
 }
 
 // request makes a request with a key. Headers are made from scratch: nothing of the inbound client leaks.
@@ -113,7 +115,11 @@ func (u *Upstream) request(ctx context.Context, method, target string, key *key)
 	return req, nil
 }
 
-func (u *Upstream) try(ctx context.Context, method, target string, body *wire.Body, key *key) (*http.Response, error) {
+func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key *key) (*http.Response, error) {
+	method := http.MethodPost
+	if body == nil {
+		method = http.MethodGet
+	}
 	req, err := u.request(ctx, method, target, key)
 	if err != nil {
 		return nil, err
