@@ -62,7 +62,27 @@ func (p *Pool) Acquire(req Request) Acquisition { return p.acquire(req) }
 
 func (p *Pool) acquire(req Request) *acquisition {
 	g := groupOf(req)
-	return &acquisition{pool: p, req: req, models: g, groups: p.byGroup[g]}
+	groups := p.byGroup[g]
+	if req.Pool != "" {
+		groups = slices.DeleteFunc(slices.Clone(groups), func(g *quotaGroup) bool { return g.pool != req.Pool })
+	}
+	return &acquisition{pool: p, req: req, models: g, groups: groups}
+}
+
+// candidates are the accounts that the caller can use.
+func (a *acquisition) candidates() []*member {
+	if a.req.Email == "" {
+		return a.pool.members
+	}
+	if m := a.pool.find(a.req.Email); m != nil {
+		return []*member{m}
+	}
+	return nil
+}
+
+// suits says whether the caller can use an account from a quota group.
+func (a *acquisition) suits(m *member, g *quotaGroup) bool {
+	return (a.req.Email == "" || m.email == a.req.Email) && (a.req.Pool == "" || g.pool == a.req.Pool)
 }
 
 // Next leases an account that can serve the request, and whose access token is valid. A session stays with its account while
@@ -180,12 +200,12 @@ func (p *Pool) serveWaiters() {
 		return
 	}
 	type need struct {
-		models group
-		model  string
+		models             group
+		model, email, pool string
 	}
 	waiting := map[need]instant{} // when the first account is back for calls that need the same
 	p.waiters = slices.DeleteFunc(p.waiters, func(a *acquisition) bool {
-		key := need{a.models, a.req.Model}
+		key := need{a.models, a.req.Model, a.req.Email, a.req.Pool}
 		if at, ok := waiting[key]; ok && at <= a.deadline {
 			return false // there is no account for it either
 		}

@@ -36,7 +36,7 @@ func (a *acquisition) attempt() (*lease, finding) {
 // where low is true; see choose.
 func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
 	v := m.availability(g, a.req.Model)
-	return v.free && (low || !v.low) && !slices.Contains(a.tokens.members, m)
+	return v.free && (low || !v.low) && a.suits(m, g) && !slices.Contains(a.tokens.members, m)
 }
 
 // choose looks for an account. The account of the last lease, of the session and of the sticky choice go first; then the
@@ -58,6 +58,7 @@ func (a *acquisition) choose() (*lease, finding) {
 		}
 	}
 	bound, ok := p.boundTo(sessionKey{a.req.Session, a.models})
+	ok = ok && a.suits(bound.member, bound.group)
 	if ok && a.backBriefly(bound.member, bound.group) {
 		return nil, waitForOne
 	}
@@ -80,6 +81,9 @@ func (a *acquisition) choose() (*lease, finding) {
 
 // pick chooses among the eligible accounts of a quota group by the selection strategy, and says why; nil: there is none.
 func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
+	if a.req.Email != "" {
+		return a.next(g, 0, low), "the configuration names it"
+	}
 	if a.pool.opts.Selection == Hybrid {
 		return a.pickBest(g, low)
 	}
@@ -163,7 +167,7 @@ func (a *acquisition) overloaded(b binding, low bool) bool {
 // backBriefly says whether an account will be back so soon that the call should wait for it, although another one may be usable.
 func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	c := &m.cooldowns[g.id]
-	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() {
+	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() || !a.suits(m, g) {
 		return false
 	}
 	v := m.availability(g, a.req.Model)
@@ -206,7 +210,7 @@ func (a *acquisition) lastResort() (*lease, finding) {
 	var faultyUntil, doubt instant
 	now := a.pool.now
 	for _, g := range a.groups {
-		for _, m := range a.pool.members {
+		for _, m := range a.candidates() {
 			v := m.availability(g, a.req.Model)
 			if v.until <= now || m.busy() {
 				continue
@@ -237,7 +241,7 @@ func (a *acquisition) lastResort() (*lease, finding) {
 // earliest is when the first account is back. A call that has met trouble with tokens does not wait for accounts without one.
 func (a *acquisition) earliest() (first instant, ok bool) {
 	for _, g := range a.groups {
-		for _, m := range a.pool.members {
+		for _, m := range a.candidates() {
 			v := m.availability(g, a.req.Model)
 			if a.tokens.err != nil && (v.kind == providererr.KindNoToken || slices.Contains(a.tokens.members, m)) {
 				continue
@@ -255,7 +259,7 @@ func (a *acquisition) lease(m *member, g *quotaGroup, w why) *lease {
 	p := a.pool
 	m.leases++
 	m.health.Charge(p.now)
-	if !a.overflow && w.reason != whyProbe && !w.instead {
+	if !a.overflow && w.reason != whyProbe && !w.instead && a.req.Email == "" {
 		a.bind(binding{m, g})
 	}
 	w.only, w.waited = len(p.members) == 1, p.now-a.began

@@ -158,7 +158,7 @@ func (a *acquisition) doubtful() (emails []string) {
 	if p.breaker.Tripped() {
 		return nil // no account is to be used for anything
 	}
-	for _, m := range p.members {
+	for _, m := range a.candidates() {
 		if m.inUse() && m.lookAt <= p.now && slices.ContainsFunc(a.groups, func(g *quotaGroup) bool {
 			c := &m.cooldowns[g.id]
 			return c.until > p.now && exhausted(c.kind) && c.since+lookEvery <= p.now

@@ -19,15 +19,15 @@ func (s *Shortage) Error() string { return "no account can be leased (" + string
 // refusal is the error of a call that gets no account: what the accounts wait for, when the first is back, and what to do. It
 // names no account, because it goes to the client.
 func (a *acquisition) refusal() error {
-	p, now := a.pool, a.pool.now
-	if len(p.members) == 0 {
+	p, now, members := a.pool, a.pool.now, a.candidates()
+	if len(members) == 0 {
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithHint("run `perigee login`")
 	}
-	if p.breaker.Blocks(a.models != groupControl, now) && slices.ContainsFunc(p.members, (*member).inUse) {
+	if p.breaker.Blocks(a.models != groupControl, now) && slices.ContainsFunc(members, (*member).inUse) {
 		return p.breakerRefusal(a.req.Model)
 	}
 	var tallies cause.Tallies
-	for _, m := range p.members {
+	for _, m := range members {
 		tallies.Add(a.waitsFor(m))
 	}
 	decisive := tallies.Decisive()
@@ -46,6 +46,19 @@ func (a *acquisition) refusal() error {
 		e.Hint += "; `perigee account explain " + a.req.Model + "` says more"
 	}
 	return e
+}
+
+// Refusal is the error of a call for which no account is in use, so that none will be without the owner; nil: one is, or there is no account
+// at all. It leases nothing, and changes nothing.
+func (p *Pool) Refusal(req Request) error {
+	a := p.acquire(req)
+	p.lock()
+	defer p.unlock()
+	members := a.candidates()
+	if len(members) == 0 || len(a.groups) == 0 || slices.ContainsFunc(members, (*member).inUse) {
+		return nil
+	}
+	return a.refusal()
 }
 
 // waitsFor is the tally of one account. In several quota groups the cause that ends first counts.

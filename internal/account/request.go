@@ -15,6 +15,10 @@ type Request struct {
 	Family         models.Family
 	Session        string               // calls of one session stay on one account, which has their prompt cache
 	OnTokenFailure TokenFailureObserver // nil: none
+
+	// What the caller can use, where that is not everything that the pool has.
+	Email string // the only account; empty: any. Other calls keep the account that selection has given them
+	Pool  string // the only pool of quota; empty: those of Options.Pools
 }
 
 // A TokenFailureObserver is told of each account that was chosen for a call and not leased, because the sign-in server gave
