@@ -36,7 +36,10 @@ type Options struct {
 	Project func(token string) string
 	// Own says whether an access token is one that the language server was given. Only requests with such a token can be the reason why
 	// calls fail that wait for another request. Nil: all are.
-	Own            func(token string) bool
+	Own func(token string) bool
+	// Outdated says whether a language server uses an access token that it should have replaced by now. Then its request does not carry
+	// the call that waits for it, which fails with ErrOutdatedToken. Nil: never.
+	Outdated       func(token string) bool
 	LocalTelemetry bool           // telemetry is answered here with an empty success
 	Observe        func(Exchange) // is told of each request at its end; may be nil
 	Logger         *slog.Logger
@@ -238,6 +241,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 
 // serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.
 func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, e envelope, edits []rawjson.Edit) bool {
+	if h.outdated(r) && h.opts.Calls.failOne(x.Cascade, errOutdated) {
+		x.Handled = Refused
+		writeError(w, http.StatusServiceUnavailable, "the access token has been replaced")
+		return true
+	}
 	call, own := h.opts.Calls.take(x.Cascade)
 	switch {
 	case call != nil:
@@ -283,6 +291,18 @@ func (h *Handler) doubt(r *http.Request, why string) {
 func (h *Handler) isOwn(r *http.Request) bool {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return h.opts.Own == nil || h.opts.Own(token)
+}
+
+// ErrOutdatedToken is in the error of a call for which the language server has used an access token that it should have replaced. The
+// cloud was not asked, and the language server will know the new token in a moment.
+var ErrOutdatedToken = errors.New("outdated access token")
+
+var errOutdated = perigee.Errorf(perigee.ClassUnavailable, "the language server does not use the account that it has been given: %w", ErrOutdatedToken).
+	WithHint("try again")
+
+func (h *Handler) outdated(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && h.opts.Outdated != nil && h.opts.Outdated(token)
 }
 
 // projectOf returns the project of the account whose access token a request has; empty: the request stays as it is.

@@ -156,6 +156,9 @@ func (u *Upstream) unreachable(ctx context.Context, host string, err error) *pro
 	if e.Class == perigee.ClassCanceled {
 		return &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: e}
 	}
+	if v, ok := providererr.Of(err); ok {
+		return &v // the transport knows better
+	}
 	u.hosts.unreachable(host)
 	return &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, NextHost: true, Error: e}
 }

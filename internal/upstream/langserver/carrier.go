@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,12 @@ type CarrierOptions struct {
 	Own    *Own             // deletes conversations that are not continued; nil: all of them stay
 	Logger *slog.Logger
 
+	// Use signs the language server in with the account that has an access token. Release is called when the language server has made
+	// its request to the cloud, or when it will not; it may be called more than once. Nil: the account does not matter.
+	Use func(ctx context.Context, token string) (release func(), err error)
+	// Stuck is told that the language server goes on to use another account. Nil: that does not happen.
+	Stuck func()
+
 	Grace  time.Duration // how long the language server may take to call the cloud; default 60 s
 	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
 
@@ -42,7 +49,7 @@ type CarrierOptions struct {
 // to answer that, the interceptor puts the request into the language server's own envelope, and the answer goes to both.
 //
 // It is an http.RoundTripper, so that whatever is known about requests, answers and errors of the cloud stays in one place, the
-// upstream that uses it. The account is that of the language server: credentials of the requests are not used.
+// upstream that uses it. The access token of a request says which account the language server has to use; it is not sent.
 type Carrier struct {
 	opts CarrierOptions
 	kept conversations[*carriedTurn]
@@ -96,9 +103,10 @@ func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	cargo.token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	pause := firstPause
 	for try := 1; ; try++ {
-		resp, err := c.carry(req.Context(), cargo)
+		resp, err := c.carrySignedIn(req.Context(), cargo)
 		if !errors.Is(err, ErrLost) || try == maxTries || cargo.sent == maxSent {
 			return resp, err
 		}
@@ -116,6 +124,8 @@ type cargo struct {
 	request       []byte
 	before, after historyKey // of the conversation that it continues, and of the one that it leads to
 	sent          int        // messages that carried it
+	token         string     // of the account that the language server has to use
+	called        bool       // the language server has made its request to the cloud
 }
 
 // newCargo reads the envelope of a request. A conversation is recognized by what the user's side has said in it: what the model said comes
@@ -172,9 +182,16 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 		}
 		c.opts.Calls.Own(cascade)
 	}
+	release, err := c.use(ctx, cargo)
+	if err != nil {
+		turn.ends(false)
+		return nil, err
+	}
+	defer release()
 	c.opts.Own.message(turn.cascade)
 	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{Model: cargo.model, Request: cargo.request})
-	err := c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
+	defer onCall(expected, release)()
+	err = c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
 	if errors.Is(err, ErrLost) {
 		expected.Cancel()
 		turn.lost() // it never got the message, so there is nothing to cancel
@@ -186,6 +203,7 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 		resp, err = turn.answer(ctx, expected)
 	}
 	if err != nil {
+		cargo.called = called(expected)
 		expected.Cancel()
 		turn.ends(false)
 		return nil, err
