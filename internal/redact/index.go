@@ -21,18 +21,19 @@ const (
 // secret has entries for the four bytes at stride consecutive offsets, so that one of them is looked at wherever the form
 // begins. A bitmap excludes almost all places.
 type index struct {
-	stride  int
-	bits    []uint64 // of the grams that forms have, by their hash
-	shift   uint     // of hashes
-	entries []entry  // by the hash of their gram
-	first   []int32  // of the entries of a hash, by its upper bits; one more for the end
-	buckets uint     // how far hashes are shifted for first
-	forms   []form
-	words   [][]byte        // short secrets, which count where they are words
-	longest int             // of all forms, in bytes
-	sorted  func() []string // the forms in texts without escapes
-	inForms [256]bool
-	escaped [256]bool // what may follow a backslash in an escape
+	stride   int
+	bits     []uint64 // of the grams that forms have, by their hash
+	shift    uint     // of hashes
+	entries  []entry  // by the hash of their gram
+	first    []int32  // of the entries of a hash, by its upper bits; one more for the end
+	buckets  uint     // how far hashes are shifted for first
+	forms    []form
+	words    [][]byte        // short secrets, which count where they are words
+	longest  int             // of all forms, in bytes
+	sorted   func() []string // the forms in texts without escapes
+	reversed func() []string // the same from their ends
+	inForms  [256]bool
+	escaped  [256]bool // what may follow a backslash in an escape
 }
 
 // A form is one way to write a secret, or a part of one that shows where to look for the whole.
@@ -97,16 +98,21 @@ func newIndex(secrets []string) *index {
 		}
 	}
 	x.fill()
-	x.sorted = sync.OnceValue(func() (list []string) { // most indexes need none
-		for _, f := range x.forms {
-			if f.decoded {
-				list = append(list, cmp.Or(f.whole, f.text))
-			}
-		}
-		slices.Sort(list)
-		return slices.Compact(list)
-	})
+	// Most indexes need neither.
+	x.sorted = sync.OnceValue(func() []string { return x.sort(func(text string) string { return text }) })
+	x.reversed = sync.OnceValue(func() []string { return x.sort(reverse) })
 	return x
+}
+
+// sort returns the forms in texts without escapes, each written in some way.
+func (x *index) sort(written func(string) string) (list []string) {
+	for _, f := range x.forms {
+		if f.decoded {
+			list = append(list, written(cmp.Or(f.whole, f.text)))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // cutOff returns where the beginning of a secret is that the end of a text cuts off; the length of the text: there is none, or it

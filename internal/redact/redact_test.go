@@ -96,3 +96,30 @@ func TestWordsAndEmails(t *testing.T) {
 		}
 	}
 }
+
+// Notes and errors quote what clients have sent, and cut it. What is left of a secret is replaced, however much it is.
+func TestSecretsThatWereCut(t *testing.T) {
+	const secret = "0123456789abcdefghijklmnopqrstuvwxyz"
+	r := redactorOf(secret, "another-secret")
+	for n := range len(secret) + 1 {
+		for _, c := range []struct{ text, want string }{
+			{"dropped x_" + secret[:n] + "… and more", "dropped x_[redacted]… and more"},
+			{"dropped x_" + secret[:n] + "...", "dropped x_[redacted]..."},
+			{`found "` + secret[:n] + `"…`, `found "[redacted]"…`},
+			{"at " + secret[:8] + "…" + secret[len(secret)-n:] + ".b", "at [redacted]…[redacted].b"},
+		} {
+			got := r.Clipped(c.text)
+			if n < 4 {
+				c.want = strings.NewReplacer("x_[redacted]", "x_"+secret[:n], `"[redacted]"`, `"`+secret[:n]+`"`, "…[redacted]", "…"+secret[len(secret)-n:]).Replace(c.want)
+			}
+			if got != c.want {
+				t.Errorf("%q becomes %q, want %q", c.text, got, c.want)
+			}
+		}
+	}
+	for _, text := range []string{"", "…", "a text…", "... and so on", "0123456789…"[10:], "it ends with another-"} {
+		if got := r.Clipped(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}

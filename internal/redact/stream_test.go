@@ -218,7 +218,7 @@ func TestBase64InLines(t *testing.T) {
 type reference struct {
 	words, plain, decoded []string
 	base64                []string // those of plain that may be in lines
-	chars                 string // of plain, without words
+	chars                 string   // of plain, without words
 }
 
 func newReference(values []string) (f reference) {

@@ -163,7 +163,7 @@ func (c cleaner) text(text string) string {
 	if text == "" {
 		return ""
 	}
-	return string(c.known.AppendAll(nil, []byte(redact.Credentials(text))))
+	return c.known.Clipped(redact.Credentials(text))
 }
 
 // path removes the values of parameters that have credentials, whatever they are.

@@ -93,7 +93,7 @@ func (o *Observers) Redact(text string) string {
 		known = &recent{o.secrets.Redactor(), time.Now()}
 		o.recent.Store(known)
 	}
-	return string(known.redactor.AppendAll(nil, []byte(text)))
+	return known.redactor.Clipped(text)
 }
 
 const recentTime = 100 * time.Millisecond
