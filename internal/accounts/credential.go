@@ -1,12 +1,12 @@
 package accounts
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/providererr"
 )
 
@@ -15,9 +15,8 @@ import (
 type Choice struct {
 	Email     string
 	Preferred bool
-	Usable    bool   // it is enabled and the provider accepts it
-	Cooling   bool   // calls would use other accounts for now
-	Why       string // it is not usable
+	Usable    bool // it is enabled and the provider accepts it
+	Cooling   bool // calls would use other accounts for now
 }
 
 // Choices lists the accounts in the order in which the pool would choose them for a call.
@@ -29,14 +28,9 @@ func (r *Roster) Choices() []Choice {
 		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) { // there is a row for each pool
 			continue
 		}
-		c := Choice{Email: row.Email, Preferred: row.Email == preferred, Usable: a.Enabled && perigee.UsableState(a.State), Cooling: !row.Usable}
-		switch {
-		case !a.Enabled:
-			c.Why = "it is disabled"
-		case !c.Usable:
-			c.Why = cmp.Or(a.Reason, stateWords(a.State))
-		}
-		list = append(list, c)
+		list = append(list, Choice{
+			Email: row.Email, Preferred: row.Email == preferred, Usable: a.Enabled && perigee.UsableState(a.State), Cooling: !row.Usable,
+		})
 	}
 	return list
 }
@@ -72,12 +66,9 @@ func (r *Roster) Credential(ctx context.Context, email string) (c Credential, er
 	return c, perigee.Errorf(perigee.ClassUnavailable, "the access token of %s changes faster than it can be read", email)
 }
 
-// RefuseToken says that the provider did not accept an access token of an account. The next Credential has another one.
-func (r *Roster) RefuseToken(email string, access perigee.Secret) {
-	if s := r.find(email); s != nil {
-		s.Refused(access)
-	}
-}
+// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none. Calls that lease an account
+// get the same error.
+func (r *Roster) Refusal(email string) error { return r.pool.Refusal(account.Request{Email: email}) }
 
 // find returns the source of an account, or nil.
 func (r *Roster) find(email string) *Source { return byEmail(r.all())[email] }

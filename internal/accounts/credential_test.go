@@ -28,7 +28,7 @@ func TestChoicesFollowThePool(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	last := got[2]
-	if last.Email != ada || last.Usable || last.Why == "" {
+	if last.Email != ada || last.Usable {
 		t.Errorf("got %+v", last)
 	}
 }
@@ -62,11 +62,11 @@ func TestCredentialsAreRefreshedAheadOfTheirEnd(t *testing.T) {
 	if err != nil || second.Access == first.Access || !second.Expiry.After(first.Expiry) {
 		t.Errorf("got %+v, %v", second, err)
 	}
-	d.RefuseToken(ada, first.Access) // an old one
+	d.find(ada).Refused(first.Access) // an old one
 	if same, err := d.Credential(t.Context(), ada); err != nil || same.Access != second.Access {
 		t.Errorf("got %+v, %v", same, err)
 	}
-	d.RefuseToken(ada, second.Access)
+	d.find(ada).Refused(second.Access)
 	if third, err := d.Credential(t.Context(), ada); err != nil || third.Access == second.Access {
 		t.Errorf("got %+v, %v", third, err)
 	}
@@ -85,5 +85,13 @@ func TestRefusedCredentialStopsTheAccount(t *testing.T) {
 	}
 	if got := d.Choices(); len(got) != 1 || got[0].Usable {
 		t.Errorf("got %+v", got)
+	}
+	for _, email := range []string{"", ada} {
+		if err := d.Refusal(email); perigee.AsError(err).Class != perigee.ClassUnauthenticated {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := d.Refusal("bob@example.com"); err != nil {
+		t.Errorf("of an account that is not there: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ func (u Upstream) HasAccounts() bool {
 }
 
 // ForAccounts returns the settings with which the accounts of the upstream sign in and are selected. Those of a language server
-// are the defaults of kind antigravity, with cloud_url as the only endpoint if it is set.
+// are the defaults of kind antigravity, with cloud_url as the only endpoint if it is set, and without the pool of quota of the
+// command-line tool, whose requests a language server does not make.
 func (u Upstream) ForAccounts() Upstream {
 	if u.Kind != KindLangserver {
 		return u
@@ -33,7 +34,8 @@ func (u Upstream) ForAccounts() Upstream {
 		return s.Key == "upstreams" || s.Key == "upstreams[0]"
 	})
 	filled := defaults.Upstreams[0]
-	settings.Endpoints, settings.Selection, settings.Pools = filled.Endpoints, filled.Selection, filled.Pools
+	settings.Endpoints, settings.Selection = filled.Endpoints, filled.Selection
+	settings.Pools = filled.Pools[:1]
 	settings.MaxWait, settings.SoftQuota, settings.SessionRecovery = filled.MaxWait, filled.SoftQuota, filled.SessionRecovery
 	if u.CloudURL != "" {
 		settings.Endpoints = []string{u.CloudURL}

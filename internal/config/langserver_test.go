@@ -70,7 +70,10 @@ func TestAccountSettingsOfALanguageServer(t *testing.T) {
 		t.Errorf("accounts of their own have %q", own)
 	}
 	got := list[1].ForAccounts()
-	got.Name = "a"
+	if !slices.Equal(got.Pools, []string{"antigravity"}) {
+		t.Errorf("the pools are %q", got.Pools)
+	}
+	got.Name, got.Pools = "a", list[0].Pools
 	if changes := Changed(&Config{Upstreams: []Upstream{list[0]}}, &Config{Upstreams: []Upstream{got}}); len(changes) > 0 {
 		t.Errorf("the settings differ from those of kind antigravity: %+v", got)
 	}

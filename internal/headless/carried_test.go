@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,11 +16,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
 	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 )
 
@@ -264,29 +263,57 @@ func TestAnotherAccountAnswers(t *testing.T) {
 	}
 }
 
-// Calls that ran with one account at once are refused one after the other. None of them speaks about the account that took its place.
-func TestLateRefusalsOfAnAccount(t *testing.T) {
+// account names the only account that the language server uses, of those that other upstreams use as well.
+func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	t.Parallel()
-	r := signedIn(t, nil)
+	r := newRig(t, func(o *Options) { o.Upstream.Account = "Bob@example.com" })
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
-	lease := func() account.Lease {
-		got, err := pool{r.Server}.Acquire(account.Request{}).Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+	r.CheckAccount()
+	r.wants("ready", ready)
+	hello := perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: hello]]")}}
+	events, err := r.call(t.Context(), "gemini-3-flash", hello)
+	if start := find(events, perigee.EventStart); err != nil || len(start) != 1 || start[0].Account != "bob@example.com" {
+		t.Errorf("began with %+v, %v", start, err)
 	}
-	exhausted := &providererr.Diagnosis{Error: perigee.Errorf(perigee.ClassExhausted, "no quota")}
-	exhausted.Error.Retry = time.Hour
-	for _, l := range []account.Lease{lease(), lease(), lease()} {
-		if email := l.Account().Email; email != "ada@example.com" {
-			t.Fatalf("leased %s", email)
+	if got := r.Status().Account; got != "bob@example.com" {
+		t.Errorf("signed in with %s", got)
+	}
+	if err := r.cloud.AddFaults(simulator.Fault{Do: "quota_exhausted", When: simulator.When{Method: "streamGenerateContent", Account: "bob"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.call(t.Context(), "gemini-3-flash", hello); perigee.AsError(err).Class != perigee.ClassExhausted {
+		t.Errorf("got %v", err)
+	}
+	for _, e := range r.agentRequests() {
+		if e.Project != "sim-project-bob" {
+			t.Errorf("asked with %s", e.Project)
 		}
-		l.Done(exhausted)
-		await.Until(t, "another account", func() bool { // it is being changed at first
-			c, err := r.Server.signIn.Next(t.Context())
-			return err == nil && c.Email == "bob@example.com"
-		})
+	}
+}
+
+// Trouble of the language server is no trouble of an account: another one is not tried, and none has a cooldown for it.
+func TestTroubleOfTheProcessIsNotThatOfAnAccount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-on-send"} })
+	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
+	r.CheckAccount()
+	r.wants("ready", ready)
+	log := &perigee.CallLog{}
+	request := perigee.NewRequest(perigee.Origin{Log: log}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
+		return &perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "hello")}}, nil
+	})
+	for _, err := range r.upstream.Stream(t.Context(), request) {
+		if perigee.AsError(err).Class != perigee.ClassUnavailable {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got := log.Attempts(); len(got) != 1 || got[0].Account != "ada@example.com" {
+		t.Errorf("the attempts were %+v", got)
+	}
+	for _, a := range r.accounts.pool.Status() {
+		if len(a.Cooldowns) > 0 {
+			t.Errorf("%s: %+v", a.Email, a.Cooldowns)
+		}
 	}
 }
 
@@ -295,7 +322,7 @@ func TestRefusalsReachTheClient(t *testing.T) {
 	t.Parallel()
 	r := signedIn(t, nil)
 	for do, class := range map[string]perigee.Class{"quota_exhausted": perigee.ClassExhausted, "error_in_200": perigee.ClassIdentity, "internal_500": perigee.ClassUnavailable} {
-		if err := r.cloud.Reset(); err != nil {
+		if err := errors.Join(r.cloud.Reset(), r.accounts.pool.Clear("")); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.cloud.AddFaults(simulator.Fault{Do: do, When: simulator.When{Method: "streamGenerateContent"}}); err != nil {

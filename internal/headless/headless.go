@@ -26,6 +26,7 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/signin"
+	"perigee/internal/lru"
 	"perigee/internal/runas"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 	StandIn  []string // command of the stand-in
 
 	AccountsOf string // name of the upstream that has the accounts
-	Accounts   func() signin.Accounts
+	Accounts   func() Accounts
 	Feed       *accounts.Feed
 
 	Cloud  string                                         // URL that calls of the language server go to; empty: the one that it asks
@@ -89,6 +90,7 @@ type Server struct {
 	launch  *launch                // the last attempt to start it
 	account signin.Credential
 	recent  []signin.Credential // tokens that calls may still have, the newest last
+	holders lru.Map[perigee.Secret, holder]
 }
 
 // recentTokens is how many tokens the projects of calls are known for.
@@ -119,10 +121,18 @@ func New(opts Options) *Server {
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.client = lsclient.New(lsclient.Options{Endpoint: s.endpoint, Version: opts.Upstream.Version, Logger: opts.Logger})
 	s.signIn = signin.New(signin.Options{
-		Name: opts.AccountsOf, Accounts: opts.Accounts, Feed: opts.Feed, Email: opts.Upstream.Account,
+		Name: opts.AccountsOf, Accounts: s.accountsInForce, Feed: opts.Feed, Email: opts.Upstream.Account,
 		Changed: s.signedIn, Now: opts.Now, Logger: opts.Logger,
 	})
 	return s
+}
+
+// accountsInForce returns the accounts to choose from; nil: there are none.
+func (s *Server) accountsInForce() signin.Accounts {
+	if list := s.opts.Accounts(); list != nil {
+		return list
+	}
+	return nil
 }
 
 // Client calls the language server. Its calls wait until there is one.
@@ -166,8 +176,9 @@ func (s *Server) extend(ctx context.Context) error {
 // intercept opens the way on which the calls of the language server to its cloud are seen.
 func (s *Server) intercept(ctx context.Context) error {
 	opts := intercept.Options{
-		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, LocalTelemetry: s.opts.Telemetry == "local",
-		Logger: s.opts.Logger.With("upstream", s.opts.Upstream.Name),
+		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated,
+		LocalTelemetry: s.opts.Telemetry == "local",
+		Logger:         s.opts.Logger.With("upstream", s.opts.Upstream.Name),
 	}
 	if !s.proxied() {
 		opts.Cloud = cmp.Or(opts.Cloud, DefaultCloud)
@@ -295,6 +306,9 @@ func (s *Server) signedIn(change signin.Change) {
 	}
 	process := s.process
 	s.mu.Unlock()
+	if change.Email != "" {
+		s.know(change.Access, holder{email: change.Email})
+	}
 	if change.Email == "" {
 		s.extension.SetToken(extserver.Token{})
 		if process != nil {

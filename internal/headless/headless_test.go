@@ -19,10 +19,10 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/accounts"
 	"perigee/internal/config"
 	"perigee/internal/langserver"
-	"perigee/internal/langserver/signin"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
@@ -37,23 +37,29 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeAccounts has the accounts that a test gives it.
+// fakeAccounts has the accounts that a test gives it, in a pool.
 type fakeAccounts struct {
+	pool *account.Pool
+
 	mu   sync.Mutex
-	list []accounts.Credential
+	list []*fakeSource
 }
 
 func (f *fakeAccounts) set(list ...accounts.Credential) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = list
+	f.list = nil
+	var sources []account.Source
+	for _, c := range list {
+		s := &fakeSource{c}
+		f.list, sources = append(f.list, s), append(sources, s)
+	}
+	f.mu.Unlock()
+	f.pool.SetSources(sources)
 }
 
 func (f *fakeAccounts) Choices() (list []accounts.Choice) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.list {
-		list = append(list, accounts.Choice{Email: c.Email, Usable: true})
+	for _, a := range f.pool.Status() {
+		list = append(list, accounts.Choice{Email: a.Email, Usable: perigee.UsableState(a.State)})
 	}
 	return list
 }
@@ -61,15 +67,37 @@ func (f *fakeAccounts) Choices() (list []accounts.Choice) {
 func (f *fakeAccounts) Credential(_ context.Context, email string) (accounts.Credential, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range f.list {
-		if c.Email == email {
-			return c, nil
+	for _, s := range f.list {
+		if s.Email == email {
+			return s.Credential, nil
 		}
 	}
 	return accounts.Credential{}, errors.New("no such account")
 }
 
-func (f *fakeAccounts) RefuseToken(string, perigee.Secret) {}
+func (f *fakeAccounts) Pool() *account.Pool { return f.pool }
+
+func (f *fakeAccounts) Refusal(email string) error {
+	return f.pool.Refusal(account.Request{Email: email})
+}
+
+func (f *fakeAccounts) Unusable() string {
+	if len(f.pool.Status()) == 0 {
+		return "no account is signed in"
+	}
+	return ""
+}
+
+// A fakeSource is an account whose token is always the same.
+type fakeSource struct{ accounts.Credential }
+
+func (s *fakeSource) SignIn() perigee.SignIn {
+	return perigee.SignIn{Account: perigee.Account{Email: s.Email, Upstream: "desk", Enabled: true, ProjectID: s.Project, State: perigee.AccountReady}}
+}
+
+func (s *fakeSource) Token(context.Context) (perigee.Secret, error) { return s.Access, nil }
+
+func (s *fakeSource) Refused(perigee.Secret) {}
 
 func credential(email, project string) accounts.Credential {
 	end := time.Now().Add(time.Hour)
@@ -94,7 +122,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cloud: sim, accounts: new(fakeAccounts)}
+	r := &rig{t: t, cloud: sim, accounts: &fakeAccounts{pool: account.NewPool(account.Options{})}}
 	cloud := httptest.NewServer(http.HandlerFunc(r.serveCloud))
 	t.Cleanup(func() {
 		_ = sim.Close()
@@ -103,7 +131,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	opts := Options{
 		Upstream: config.Upstream{Name: "desk", Kind: config.KindLangserver, Binary: StandIn, Profile: "auto", StartTimeout: time.Minute, Concurrency: 1},
 		DataDir:  t.TempDir(), StandIn: []string{os.Args[0], "simulate", "langserver"}, AccountsOf: "desk",
-		Accounts: func() signin.Accounts { return r.accounts }, Feed: new(accounts.Feed), Cloud: cloud.URL, Logger: testLogger(t), Now: time.Now,
+		Accounts: func() Accounts { return r.accounts }, Feed: new(accounts.Feed), Cloud: cloud.URL, Logger: testLogger(t), Now: time.Now,
 		delays: delays{restartPause: time.Millisecond, settle: await.Limit, reuse: await.Limit},
 	}
 	if change != nil {

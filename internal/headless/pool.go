@@ -2,78 +2,134 @@ package headless
 
 import (
 	"context"
+	"strings"
 
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/langserver/signin"
-	"perigee/internal/providererr"
 )
 
-// pool leases the account that the language server is signed in with. If the provider refuses it, the next lease is of the account that
-// takes its place, if there is one.
+// Accounts are the accounts of an upstream. accounts.Roster has them.
+type Accounts interface {
+	signin.Accounts
+	Pool() *account.Pool
+	Unusable() string
+}
+
+// A pool leases the accounts that all calls with these accounts lease, so that the language server follows the same rules. It never leases
+// from the quota of the command-line tool, whose requests a language server does not make.
 type pool struct{ server *Server }
 
-func (p pool) Acquire(account.Request) account.Acquisition { return &acquisition{server: p.server} }
+func (p pool) Acquire(req account.Request) account.Acquisition {
+	list := p.server.opts.Accounts()
+	if list == nil {
+		return notInUse(p.server.opts.AccountsOf)
+	}
+	return acquisition{list.Pool().Acquire(p.server.within(req)), p.server}
+}
 
-// An acquisition leases each account once.
+// within restricts a request to what the language server can use.
+func (s *Server) within(req account.Request) account.Request {
+	req.Email, req.Pool = strings.ToLower(s.opts.Upstream.Account), account.PoolAntigravity
+	return req
+}
+
+// notInUse is the name of an upstream whose accounts are not in use, because a reload has removed it.
+type notInUse string
+
+func (n notInUse) Next(context.Context) (account.Lease, error) {
+	return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", string(n))
+}
+
 type acquisition struct {
+	account.Acquisition
 	server *Server
-	used   map[string]bool
 }
 
-// errNoOther says that there is no account that was not tried.
-var errNoOther = perigee.Errorf(perigee.ClassUnavailable, "there is no other account")
-
-func (a *acquisition) Next(ctx context.Context) (account.Lease, error) {
-	look := a.server.signIn.Current
-	if a.used != nil {
-		look = a.server.signIn.Next
-	} else {
-		a.used = map[string]bool{}
-	}
-	c, err := look(ctx)
-	switch {
-	case err != nil:
+func (a acquisition) Next(ctx context.Context) (account.Lease, error) {
+	l, err := a.Acquisition.Next(ctx)
+	if err != nil {
 		return nil, err
-	case a.used[c.Email]:
-		return nil, errNoOther
 	}
-	a.used[c.Email] = true
-	return &lease{server: a.server, credential: c}, nil
+	return &lease{l, a.server}, nil
 }
 
-// A lease is the language server's account in use by a call. The language server sends the token itself.
+// A lease remembers which account has the tokens that requests are made with: the language server is signed in with it before it gets
+// the request.
 type lease struct {
-	server     *Server
-	credential signin.Credential
-	refused    bool // a token was
+	account.Lease
+	server *Server
 }
 
-func (l *lease) Account() account.Leased {
-	return account.Leased{Email: l.credential.Email, Project: l.credential.Project, Why: account.WhyOnly}
-}
-
-// Token returns the token that the language server has, so that it can be kept out of error messages.
 func (l *lease) Token(ctx context.Context) (perigee.Secret, error) {
-	if !l.refused {
-		return l.credential.Access, nil
+	token, err := l.Lease.Token(ctx)
+	if err == nil {
+		l.server.know(token, holder{email: l.Account().Email})
 	}
-	c, err := l.server.signIn.Next(ctx)
-	if err == nil && c.Email == l.credential.Email {
-		l.credential = c
-	}
-	return l.credential.Access, err
+	return token, err
 }
 
-func (l *lease) Refused(perigee.Secret) {
-	l.refused = true
-	l.server.refused(l.credential.Email, perigee.Errorf(perigee.ClassUnauthenticated, "the access token was refused"))
+func (l *lease) Refused(token perigee.Secret) {
+	l.server.know(token, holder{email: l.Account().Email, refused: true})
+	l.Lease.Refused(token)
 }
 
-func (l *lease) Answering() {}
+func (l *lease) FindProject(ctx context.Context, refused string) bool {
+	finder, ok := l.Lease.(account.ProjectFinder)
+	return ok && finder.FindProject(ctx, refused)
+}
 
-func (l *lease) Done(v *providererr.Diagnosis) {
-	if v != nil {
-		l.server.refused(l.credential.Email, v.Error)
+// A holder is the account that has an access token.
+type holder struct {
+	email   string
+	refused bool // the token was
+}
+
+// maxHolders is how many access tokens are known. There are fewer: one for each account, and those that were replaced lately.
+const maxHolders = 1024
+
+// know remembers the account of an access token.
+func (s *Server) know(token perigee.Secret, h holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders.MaxEntries = maxHolders
+	if known, ok := s.holders.Get(token); ok {
+		h.refused = h.refused || known.refused
 	}
+	s.holders.Put(token, h)
+}
+
+// use signs the language server in with the account that has an access token, until release is called.
+func (s *Server) use(ctx context.Context, token string) (release func(), err error) {
+	s.mu.Lock()
+	h, ok := s.holders.Get(perigee.NewSecret(token))
+	s.mu.Unlock()
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassInternal, "the account of a request for the language server is not known")
+	}
+	return s.signIn.Use(ctx, h.email)
+}
+
+// outdated says whether the language server must not use an access token any more: it is that of another account than the one that the
+// language server is signed in with, or the provider has refused it. Tokens that perigee has not given to it are its own affair.
+func (s *Server) outdated(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.holders.Get(perigee.NewSecret(token))
+	return ok && (h.refused || h.email != s.account.Email)
+}
+
+// stuck starts the process again, because it goes on to use an outdated access token.
+func (s *Server) stuck() {
+	if process := s.supervisor(); process != nil {
+		process.RestartIdle("it does not use the account that it has been given")
+	}
+}
+
+// refusal is the error of calls for a model while no account can be used; nil: one can, or there is none.
+func (s *Server) refusal(model string) error {
+	if list := s.opts.Accounts(); list != nil {
+		return list.Pool().Refusal(s.within(account.Request{Model: model}))
+	}
+	return nil
 }

@@ -161,14 +161,6 @@ func (s *Server) Begin() (end func()) {
 	}
 }
 
-// refused says how a call with an account failed. If the account was the reason, another one is chosen, if there is one.
-func (s *Server) refused(email string, err *perigee.Error) {
-	switch err.Class {
-	case perigee.ClassRateLimited, perigee.ClassExhausted, perigee.ClassUnauthenticated, perigee.ClassVerification:
-		s.signIn.Refused(email, err.Class, s.opts.Now().Add(err.Retry))
-	}
-}
-
 // Status describes the language server.
 func (s *Server) Status() langserver.Status {
 	s.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/ask/agent"
 	"perigee/internal/langserver"
 	"perigee/internal/upstream/antigravity"
@@ -35,7 +36,7 @@ func NewUpstream(opts Options) *Upstream {
 	})
 	carrier := conversation.NewCarrier(conversation.CarrierOptions{
 		Name: u.Name, Client: client, Calls: server.carried, Own: own, Logger: opts.Logger,
-		Settle: opts.delays.settle, Reuse: opts.delays.reuse, Keep: opts.delays.keep,
+		Settle: opts.delays.settle, Reuse: opts.delays.reuse, Keep: opts.delays.keep, Use: server.use, Stuck: server.stuck,
 	})
 	return &Upstream{server: server, carrier: carrier, own: own, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
 		Name: u.Name, Client: client, Wait: server.Wait,
@@ -82,9 +83,15 @@ func (u *Upstream) Close(ctx context.Context) error {
 // EncodesEveryRequest marks an upstream that passes no request on as it came.
 func (u *Upstream) EncodesEveryRequest() {}
 
-// Stream keeps the process from being restarted meanwhile.
+// Stream keeps the process from being restarted meanwhile. While no account can be used there is no process, and the accounts say why.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
+		if err := u.server.refusal(req.Model); err != nil {
+			e := *perigee.AsError(err)
+			e.Upstream = u.server.opts.Upstream.Name
+			yield(perigee.Event{}, &e)
+			return
+		}
 		defer u.server.Begin()()
 		u.Upstream.Stream(ctx, req)(yield)
 	}
@@ -110,6 +117,14 @@ func (u *Upstream) Requests() map[string]map[string]int64 { return u.server.Requ
 // Unusable says why calls fail; empty: they may succeed. A process that failed a minute ago is started again by the next call.
 func (u *Upstream) Unusable() string {
 	status := u.Status()
+	if list := u.server.opts.Accounts(); list != nil {
+		if why := list.Unusable(); why != "" {
+			return why
+		}
+		if list.Refusal(u.server.within(account.Request{}).Email) != nil {
+			return "its account cannot be used"
+		}
+	}
 	switch {
 	case status.State == langserver.Failed && u.server.opts.Now().Sub(status.Since) < retryLaunch:
 		return "the language server failed: " + status.LastExit

@@ -9,7 +9,6 @@ import (
 
 	"perigee"
 	"perigee/internal/headless"
-	"perigee/internal/langserver/signin"
 )
 
 // buildLangserver makes the accounts of a language server, which commands use without a daemon, too, and the language server itself.
@@ -30,7 +29,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 			return err
 		}
 		models = gravity.Models
-		e.Roster.ReadQuotaFrom(gravity, false)
+		e.Roster.ReadQuotaFrom(gravity, !g.opts.Brief)
 		e.Summary = func() string { return count(len(e.Roster.SignIns()), "account") }
 	}
 	command, err := StandIn()
@@ -40,7 +39,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 	cfg := g.first
 	options := headless.Options{
 		Upstream: u, DataDir: cfg.DataDir, StandIn: command,
-		Accounts: func() signin.Accounts { return g.accountsOf(e) }, AccountsOf: cmp.Or(u.AccountsFrom, u.Name), Feed: g.opts.Feed,
+		Accounts: func() headless.Accounts { return g.accountsOf(e) }, AccountsOf: cmp.Or(u.AccountsFrom, u.Name), Feed: g.opts.Feed,
 		Cloud: u.CloudURL, Models: models, Transport: g.opts.Transport, Telemetry: cfg.Interception.Telemetry, Interception: g.interception,
 		FirstByte: e.limits.FirstByte, Idle: e.limits.Idle, Logger: g.opts.Logger, Now: g.opts.Now,
 	}
@@ -79,7 +78,7 @@ func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Mode
 }
 
 // accountsOf returns the accounts that a language server is signed in with, as they are in force; nil: there are none.
-func (g *Gateway) accountsOf(e *Entry) signin.Accounts {
+func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
 	if e.Roster != nil {
 		return e.Roster
 	}

@@ -1,12 +1,12 @@
-// Package signin keeps a language server signed in: it chooses one account among those of an upstream, renews its access token before
-// that ends, and reports each change. The account is another one when the owner prefers, disables or removes one, and when the provider
-// refuses the one in use. Between changes it does nothing.
+// Package signin keeps a language server signed in with one account of an upstream at a time. A call that has leased an account says so
+// with Use, and the language server has that account until the call has been sent. Between calls the account stays: its access token is
+// renewed before it ends, and another account takes its place when the owner prefers one, or when it cannot be used any more. Which
+// account a call gets is not decided here: package account does that for all kinds of upstreams.
 package signin
 
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +21,8 @@ import (
 type Accounts interface {
 	Choices() []accounts.Choice
 	Credential(ctx context.Context, email string) (accounts.Credential, error)
-	RefuseToken(email string, access perigee.Secret)
+	// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none.
+	Refusal(email string) error
 }
 
 // A Feed reports changes of accounts. accounts.Feed does.
@@ -62,10 +63,8 @@ type Options struct {
 
 // How long a SignIn waits.
 const (
-	retryFirst   = 20 * time.Second // after a token could not be renewed; doubles with each further failure
-	retryMax     = 5 * time.Minute
-	refusedFor   = time.Minute      // an account that the provider refused, where it does not say for how long
-	tokenSettles = 10 * time.Second // reports that a token is refused are about the one before for so long
+	retryFirst = 20 * time.Second // after a token could not be renewed; doubles with each further failure
+	retryMax   = 5 * time.Minute
 )
 
 // A SignIn signs one language server in. All methods may be called concurrently.
@@ -77,16 +76,18 @@ type SignIn struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	changing sync.Mutex // held while a credential is read and reported: changes are reported in the order in which they take effect
+
 	mu        sync.Mutex
 	current   accounts.Credential
-	reason    *perigee.Error                 // there is no credential
-	trouble   error                          // the credential could not be renewed
-	replaced  steadyclock.Instant            // when an access token of the account in use was replaced by another
-	renew     steadyclock.Instant            // when it has to be renewed
-	refused   map[string]steadyclock.Instant // accounts that are not used until then
-	preferred string                         // by the owner
-	decided   chan struct{}                  // closed after the next choice, for callers that wait for it
-	reporting bool                           // Changed has not returned yet
+	reason    *perigee.Error      // there is no credential
+	trouble   error               // the credential could not be renewed
+	renew     steadyclock.Instant // when it has to be renewed
+	preferred string              // by the owner
+	wanted    string              // the same, until it is in use
+	decided   chan struct{}       // closed after the next choice, for callers that wait for it
+	reporting bool                // Changed has not returned yet, and there was no credential before
+	users     users
 }
 
 // New returns a SignIn without a credential.
@@ -98,7 +99,7 @@ func New(opts Options) *SignIn {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &SignIn{opts: opts, clock: steadyclock.New(opts.Now), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		refused: map[string]steadyclock.Instant{}, decided: make(chan struct{})}
+		decided: make(chan struct{})}
 }
 
 // Start chooses an account in the background, and goes on until Close.
@@ -135,69 +136,32 @@ func (s *SignIn) Check() {
 	}
 }
 
-// Refused says that the provider refused calls with an account, for which class of error and until when; a time that is not in the future
-// stands for a minute. Another account is used until then, if there is one. After perigee.ClassUnauthenticated, the access token is replaced in
-// any case.
-func (s *SignIn) Refused(email string, class perigee.Class, until time.Time) {
-	pause := until.Sub(s.opts.Now())
-	if pause <= 0 {
-		pause = refusedFor
-	}
-	s.mu.Lock()
-	now := s.clock.Now()
-	s.refused[email] = max(s.refused[email], now+pause)
-	inUse, access := email == s.current.Email, s.current.Access
-	outdated := class == perigee.ClassUnauthenticated && inUse && now-s.replaced >= tokenSettles
-	s.mu.Unlock()
-	if list := s.opts.Accounts(); outdated && list != nil {
-		list.RefuseToken(email, access)
-	}
-	s.opts.Logger.Info("account refused", "upstream", s.opts.Name, "account", email, "class", class, "pause", pause)
-	s.Check()
-}
-
 // Current returns the credential, or the reason why there is none. It waits for the first choice, and for a token that is overdue,
 // for example because the machine slept.
 func (s *SignIn) Current(ctx context.Context) (Credential, error) {
-	for range 2 { // the first choice that it waits for may have begun before the token was overdue
-		current, decided, err := s.look()
-		if decided == nil {
+	for waited := 0; ; {
+		current, next, err := s.look()
+		if next == nil || waited == 2 { // the first choice that it waits for may have begun before the token was overdue
 			return current, err
 		}
-		s.Check()
+		if err != nil {
+			waited++
+			s.Check()
+		}
 		select {
-		case <-decided:
+		case <-next:
 		case <-s.done:
 			return Credential{}, errStopping
 		case <-ctx.Done():
 			return Credential{}, ctx.Err()
 		}
 	}
-	current, _, err := s.look()
-	return current, err
-}
-
-// Next returns the credential after the accounts were looked at again, for example because the provider has refused the last one.
-func (s *SignIn) Next(ctx context.Context) (Credential, error) {
-	for range 2 { // the first choice may have begun before
-		s.mu.Lock()
-		decided := s.decided
-		s.mu.Unlock()
-		s.Check()
-		select {
-		case <-decided:
-		case <-s.done:
-			return Credential{}, errStopping
-		case <-ctx.Done():
-			return Credential{}, ctx.Err()
-		}
-	}
-	return s.Current(ctx)
 }
 
 var errStopping = perigee.Errorf(perigee.ClassUnavailable, "the language server is being stopped")
 
-// look returns the credential or why there is none, and if neither is known the end of the next choice.
+// look returns the credential or why there is none, and if neither is known the end of the next choice. Without an error, a change is on
+// its way.
 func (s *SignIn) look() (c Credential, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +169,7 @@ func (s *SignIn) look() (c Credential, next <-chan struct{}, err error) {
 	case s.reason != nil:
 		return c, nil, s.reason
 	case s.reporting:
-		return c, s.decided, perigee.Errorf(perigee.ClassUnavailable, "the account is being changed")
+		return c, s.decided, nil
 	case s.current.Email != "" && s.opts.Now().Before(s.current.Expiry):
 		return public(s.current), nil, nil
 	}
@@ -253,12 +217,14 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 	list, why := s.ordered(roster)
 	var trouble error // of the best account
 	for _, email := range list {
-		got, err := roster.Credential(ctx, email)
+		got, err := roster.Credential(ctx, email) // which may take long
 		if ctx.Err() != nil {
 			return 0, false
 		}
 		if err == nil {
-			s.publish(got, nil)
+			err = s.change(ctx, roster, got.Email)
+		}
+		if err == nil {
 			return s.nextChoice(), trouble != nil && !final(trouble)
 		}
 		s.opts.Logger.Debug("no access token", "upstream", s.opts.Name, "account", email, "error", err)
@@ -279,7 +245,7 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 			why = perigee.AsError(trouble)
 		}
 	}
-	s.publish(accounts.Credential{}, why)
+	s.signOut(why)
 	return s.nextChoice(), trouble != nil && !final(trouble)
 }
 
@@ -311,11 +277,11 @@ func final(err error) bool {
 func (s *SignIn) keeps(email string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return email == s.current.Email && s.opts.Now().Before(s.current.Expiry) && s.refused[email] <= s.clock.Now()
+	return email == s.current.Email && s.opts.Now().Before(s.current.Expiry)
 }
 
-// ordered lists the accounts that may be used, the best first: the preferred one, the one in use, those without a cooldown, the rest of
-// them. Those that the provider refused are last, since another account may be as good. If there are none, it returns the reason.
+// ordered lists the accounts that may be used, the best first: one that the owner prefers from now on, the one in use, the preferred one,
+// those without a cooldown, the rest of them. If there are none, it returns the reason.
 func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) {
 	if roster == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
@@ -324,52 +290,56 @@ func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) 
 	if s.opts.Email != "" {
 		choices = slices.DeleteFunc(choices, func(c accounts.Choice) bool { return !strings.EqualFold(c.Email, s.opts.Email) })
 	}
+	s.notePreferred(choices)
 	usable := slices.DeleteFunc(slices.Clone(choices), func(c accounts.Choice) bool { return !c.Usable })
 	s.sort(usable)
 	for _, c := range usable {
 		emails = append(emails, c.Email)
 	}
 	if len(emails) == 0 {
-		why = s.explain(choices)
+		why = s.explain(roster, choices)
 	}
 	return emails, why
 }
 
-// sort puts the best choice first. An account that the owner prefers from now on is as good as new.
-func (s *SignIn) sort(choices []accounts.Choice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, preferred := s.clock.Now(), ""
+// notePreferred notes which account the owner prefers, and whether that is new.
+func (s *SignIn) notePreferred(choices []accounts.Choice) {
+	preferred := ""
 	for _, c := range choices {
 		if c.Preferred {
 			preferred = c.Email
 		}
 	}
-	if preferred != s.preferred {
-		delete(s.refused, preferred)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if preferred != s.preferred && s.current.Email != "" {
+		s.wanted = preferred
 	}
 	s.preferred = preferred
-	maps.DeleteFunc(s.refused, func(_ string, until steadyclock.Instant) bool { return until <= now })
+}
+
+// sort puts the best choice first.
+func (s *SignIn) sort(choices []accounts.Choice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	rank := func(c accounts.Choice) int {
-		switch _, refused := s.refused[c.Email]; {
-		case refused && c.Email == s.current.Email:
-			return 5
-		case refused:
-			return 4
-		case c.Preferred:
+		switch {
+		case c.Email == s.wanted:
 			return 0
 		case c.Email == s.current.Email:
 			return 1
-		case !c.Cooling:
+		case c.Preferred && !c.Cooling:
 			return 2
+		case !c.Cooling:
+			return 3
 		}
-		return 3
+		return 4
 	}
 	slices.SortStableFunc(choices, func(a, b accounts.Choice) int { return rank(a) - rank(b) })
 }
 
 // explain is the reason why none of the accounts can be used.
-func (s *SignIn) explain(choices []accounts.Choice) *perigee.Error {
+func (s *SignIn) explain(roster Accounts, choices []accounts.Choice) *perigee.Error {
 	login := "run perigee login --upstream " + s.opts.Name
 	switch {
 	case len(choices) == 0 && s.opts.Email != "":
@@ -377,16 +347,44 @@ func (s *SignIn) explain(choices []accounts.Choice) *perigee.Error {
 			WithHint("%s --email %s", login, s.opts.Email)
 	case len(choices) == 0:
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in to %s", s.opts.Name).WithHint("%s", login)
-	case len(choices) == 1:
-		reason, _, _ := strings.Cut(choices[0].Why, "; run `perigee login`") // the hint has it with the upstream
-		return perigee.Errorf(perigee.ClassUnauthenticated, "%s cannot be used: %s", choices[0].Email, reason).
-			WithHint("%s, or see perigee account list", login)
+	}
+	email := "" // any
+	if s.opts.Email != "" {
+		email = choices[0].Email
+	}
+	if err := roster.Refusal(email); err != nil {
+		return perigee.AsError(err)
 	}
 	return perigee.Errorf(perigee.ClassUnauthenticated, "no account of %s can be used", s.opts.Name).
 		WithHint("%s, or see perigee account list", login)
 }
 
-// publish takes over a credential, or the reason why there is none, and reports it if it differs from the last one.
+// change reads the credential of an account as it is now, and takes it over, unless a call uses another account: then the accounts are
+// looked at again after that.
+func (s *SignIn) change(ctx context.Context, roster Accounts, email string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.postpone(email) {
+		return nil
+	}
+	got, err := roster.Credential(ctx, email)
+	if err == nil {
+		s.publish(got, nil)
+	}
+	return err
+}
+
+// signOut takes over that there is no account, unless a call still uses one.
+func (s *SignIn) signOut(why *perigee.Error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.postpone("") {
+		return
+	}
+	s.publish(accounts.Credential{}, why)
+}
+
+// publish takes over a credential, or the reason why there is none, and reports it if it differs from the last one. s.changing is held.
 func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
 	change := Change{Credential: public(got)}
 	if why != nil {
@@ -394,16 +392,13 @@ func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
 	}
 	s.mu.Lock()
 	now, before := s.clock.Now(), s.current
-	sameAccount, sameToken := got.Email == before.Email, got.Access == before.Access
-	if sameAccount && !sameToken {
-		s.replaced = now
-	} else if !sameAccount {
-		s.replaced = 0
-	}
-	change.Account = got.Email != "" && !sameAccount
-	differs := !sameAccount || !sameToken || got.Project != before.Project || !sameReason(why, s.reason)
+	change.Account = got.Email != "" && got.Email != before.Email
+	differs := got.Email != before.Email || got.Access != before.Access || got.Project != before.Project || !sameReason(why, s.reason)
 	s.current, s.renew, s.reason = got, now+got.Renew.Sub(s.opts.Now()), why
-	s.reporting = differs
+	s.reporting = differs && before.Email == ""
+	if got.Email == s.wanted {
+		s.wanted = ""
+	}
 	s.mu.Unlock()
 	defer s.decide(nil) // callers that wait can rely on the change
 	switch {
@@ -411,6 +406,8 @@ func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
 		return
 	case why != nil:
 		s.opts.Logger.Warn("no account for the language server", "upstream", s.opts.Name, "reason", why)
+	case change.Account && before.Email != "": // calls of two families may take turns
+		s.opts.Logger.Debug("language server signed in", "upstream", s.opts.Name, "account", got.Email, "before", before.Email)
 	case change.Account:
 		s.opts.Logger.Info("language server signed in", "upstream", s.opts.Name, "account", got.Email)
 	}
@@ -421,22 +418,13 @@ func sameReason(a, b *perigee.Error) bool {
 	return a == b || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// nextChoice is how long it takes until the token has to be renewed or a refused account may be used again; 0: neither will happen.
+// nextChoice is how long it takes until the token has to be renewed; 0: there is none. One that is due is being renewed, and the feed
+// reports the new token.
 func (s *SignIn) nextChoice() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock.Now()
-	var next time.Duration
-	at := func(instant steadyclock.Instant, least time.Duration) {
-		if wait := max(instant-now, least); next == 0 || wait < next {
-			next = wait
-		}
+	if s.current.Email == "" {
+		return 0
 	}
-	if s.current.Email != "" {
-		at(s.renew, retryFirst) // one that is due is being renewed, and the feed reports the new token
-	}
-	for _, until := range s.refused {
-		at(until, time.Millisecond)
-	}
-	return next
+	return max(s.renew-s.clock.Now(), retryFirst)
 }

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,12 +114,8 @@ func (r *rig) Credential(ctx context.Context, email string) (accounts.Credential
 	return accounts.Credential{Email: email, Project: a.project, Access: access, Expiry: a.expiry, Renew: a.expiry.Add(-ahead)}, nil
 }
 
-func (r *rig) RefuseToken(email string, access perigee.Secret) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.find(email); access.Equal(fmt.Sprintf("%s %d", email, a.number)) {
-		a.expiry = time.Time{}
-	}
+func (r *rig) Refusal(email string) error {
+	return perigee.Errorf(perigee.ClassForbidden, "none of %s can be used", cmp.Or(email, "all")).WithHint("wait")
 }
 
 // edit changes an account and reports that.
@@ -192,7 +189,7 @@ func TestTokensAreRenewedFiveMinutesBeforeTheirEnd(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")
 		r.expect("0 account ada@example.com 1")
 		r.sleep(54)
-		if r.count() != 1 {
+		if r.count() != 2 { // for a token, and whether it is still the newest
 			t.Errorf("asked %d times for one token", r.count())
 		}
 		r.expect()
@@ -202,7 +199,7 @@ func TestTokensAreRenewedFiveMinutesBeforeTheirEnd(t *testing.T) {
 		if n := len(r.take()); n < 25 || n > 27 {
 			t.Errorf("%d tokens in a day", n)
 		}
-		if r.count() > 4*27 {
+		if r.count() > 8*27 {
 			t.Errorf("asked %d times in a day", r.count())
 		}
 	})
@@ -214,9 +211,12 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.expect("0 account ada@example.com 1")
 		r.prefer("bob@example.com")
 		r.expect("0 account bob@example.com 1")
-		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable, a.Why = false, "it is disabled" })
+		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
 		r.expect("0 account ada@example.com 1")
-		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable, a.Why = true, "" })
+		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = true })
+		r.expect() // the one in use stays, as in the pool
+		r.prefer("")
+		r.prefer("bob@example.com")
 		r.expect("0 account bob@example.com 1")
 		r.prefer("") // the one in use stays
 		r.expect()
@@ -231,8 +231,8 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.edit("eve@example.com", accounts.Updated, func(a *fake) {})
 		r.expect()
 		r.sleep(50)
-		if r.count() != asked+1 {
-			t.Errorf("asked %d times, want %d", r.count(), asked+1)
+		if r.count() != asked+2 {
+			t.Errorf("asked %d times, want %d", r.count(), asked+2)
 		}
 	})
 }
@@ -251,43 +251,6 @@ func TestAccountsInACooldownAreChosenLater(t *testing.T) {
 	})
 }
 
-func TestRefusedAccountIsReplacedUntilItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "", "ada@example.com", "bob@example.com")
-		r.prefer("ada@example.com")
-		r.expect("0 account ada@example.com 1")
-		r.signIn.Refused("ada@example.com", perigee.ClassExhausted, time.Now().Add(20*time.Minute))
-		r.expect("0 account bob@example.com 1")
-		r.sleep(19)
-		r.expect()
-		r.sleep(2)
-		r.expect("20 account ada@example.com 1")
-		// When all are refused, the one that was refused first is used again.
-		r.signIn.Refused("ada@example.com", perigee.ClassRateLimited, time.Time{})
-		r.expect("21 account bob@example.com 1")
-		r.signIn.Refused("bob@example.com", perigee.ClassRateLimited, time.Time{})
-		r.expect("21 account ada@example.com 1")
-		// The owner knows better.
-		r.prefer("bob@example.com")
-		r.expect("21 account bob@example.com 1")
-	})
-}
-
-func TestRefusedTokenIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "", "ada@example.com")
-		r.expect("0 account ada@example.com 1")
-		r.signIn.Refused("ada@example.com", perigee.ClassUnauthenticated, time.Time{})
-		r.expect("0 token ada@example.com 2")
-		// Other calls had the same token.
-		r.signIn.Refused("ada@example.com", perigee.ClassUnauthenticated, time.Time{})
-		r.expect()
-		r.sleep(1)
-		r.signIn.Refused("ada@example.com", perigee.ClassUnauthenticated, time.Time{})
-		r.expect("1 token ada@example.com 3")
-	})
-}
-
 func TestReasonIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "Ada@example.com", "bob@example.com")
@@ -296,10 +259,10 @@ func TestReasonIsReported(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		r.mu.Lock()
-		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: "ada@example.com", Why: "it is disabled"}, project: "project-ada@example.com"})
+		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: "ada@example.com"}, project: "project-ada@example.com"})
 		r.mu.Unlock()
 		r.edit("ada@example.com", accounts.Added, func(*fake) {})
-		r.expect("0 none: ada@example.com cannot be used: it is disabled; run perigee login --upstream gravity, or see perigee account list")
+		r.expect("0 none: none of ada@example.com can be used; wait")
 		r.edit("ada@example.com", accounts.Updated, func(*fake) {})
 		r.expect() // nothing new
 		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable = true })
@@ -307,9 +270,6 @@ func TestReasonIsReported(t *testing.T) {
 		if c, err := r.signIn.Current(t.Context()); err != nil || c.Email != "ada@example.com" {
 			t.Errorf("got %v, %v", c, err)
 		}
-		// The only account is used even if the provider refuses it for a while.
-		r.signIn.Refused("ada@example.com", perigee.ClassExhausted, time.Time{})
-		r.expect()
 	})
 }
 
@@ -359,8 +319,8 @@ func TestAnotherAccountIsUsedIfTheProviderRejectsOne(t *testing.T) {
 		r.mu.Unlock()
 		r.edit("ada@example.com", accounts.Updated, func(*fake) {})
 		r.expect("61 none: the refresh token is not accepted")
-		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable, a.Why = false, "it is signed out; run `perigee login`" })
-		r.expect("61 none: ada@example.com cannot be used: it is signed out; run perigee login --upstream gravity, or see perigee account list")
+		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.expect("61 none: none of all can be used; wait")
 	})
 }
 
