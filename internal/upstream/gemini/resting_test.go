@@ -12,7 +12,7 @@ import (
 	"perigee"
 )
 
-// An upstream rests when the provider has limited each of its keys, until the first cooldown ends.
+// An upstream rests for a model when the provider has limited each of its keys, until the first cooldown ends.
 func TestResting(t *testing.T) {
 	var seconds atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,12 +29,17 @@ func TestResting(t *testing.T) {
 	if why, _ := u.Resting("m"); why != "" {
 		t.Errorf("before a call: %s", why)
 	}
-	if _, err := ask(t.Context(), u, request(t, true)); err == nil {
+	req := request(t, true)
+	req.Model = "m"
+	if _, err := ask(t.Context(), u, req); err == nil {
 		t.Fatal("the call was answered")
 	}
 	why, until := u.Resting("m")
 	if why != "the provider has limited its 2 API keys" || !until.After(now) {
 		t.Errorf("got %q until %v", why, until)
+	}
+	if why, _ := u.Resting("other"); why != "" {
+		t.Errorf("another model: %s", why)
 	}
 	now = until
 	if why, _ := u.Resting("m"); why != "" {
