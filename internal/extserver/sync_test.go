@@ -149,7 +149,7 @@ func TestPushesAreMergedAndEchoed(t *testing.T) {
 		{"no key", &uss.UpdateRequest{TopicName: "t", Row: &uss.Row{}}, connect.CodeInvalidArgument, nil},
 		{"no topic", &uss.UpdateRequest{Key: "k", Row: &uss.Row{}}, connect.CodeInvalidArgument, nil},
 		{"last", &uss.UpdateRequest{TopicName: "t", Key: "k", Row: &uss.Row{Value: "c"}}, 0,
-			&uss.AppliedUpdate{Key: "k", NewRow: &uss.Row{Value: "c", ETag: 1}}},
+			&uss.AppliedUpdate{Key: "k", NewRow: &uss.Row{Value: "c", ETag: 3}}},
 	} {
 		if code := r.push(step.update); code != step.code {
 			t.Errorf("%s: got %v", step.name, code)

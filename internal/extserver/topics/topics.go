@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A Row is a value with its version: 1 when the row is new, one more with each change.
+// A Row is a value with its version: 1 when the row is new, and more with each change. A row that was deleted and is written again has a
+// higher version than before, so that a reader which compares versions takes it for new.
 type Row struct {
 	Value string
 	ETag  int64
@@ -52,7 +53,12 @@ type Store struct {
 	topics map[string]*topic // those with rows or subscriptions
 	bytes  int
 	closed bool
+
+	deleted map[rowName]int64 // the last versions of deleted rows, at most limits.Keys
+	floor   int64             // at least the last version of every deleted row that is not in deleted
 }
+
+type rowName struct{ topic, key string }
 
 type topic struct {
 	rows          map[string]Row
@@ -61,7 +67,7 @@ type topic struct {
 
 // New returns an empty store.
 func New(limits Limits) *Store {
-	return &Store{limits: limits, topics: map[string]*topic{}}
+	return &Store{limits: limits, topics: map[string]*topic{}, deleted: map[rowName]int64{}}
 }
 
 // Set writes a row of the server itself, which the limits do not keep out. Like Push, it never waits for subscriptions.
@@ -95,6 +101,11 @@ func (s *Store) put(name, key, value string, limited bool) error {
 	if t == nil {
 		t = s.add(name)
 	}
+	if !had {
+		of := rowName{name, key}
+		before.ETag = max(s.deleted[of], s.floor)
+		delete(s.deleted, of)
+	}
 	row := Row{Value: value, ETag: before.ETag + 1}
 	t.rows[key] = row
 	s.bytes += more
@@ -113,9 +124,21 @@ func (s *Store) Delete(name, key string) {
 	if row, ok := t.rows[key]; ok {
 		s.bytes -= len(key) + len(row.Value) + rowOverhead
 		delete(t.rows, key)
+		s.noteDeleted(rowName{name, key}, row.ETag)
 	}
 	t.announce(Update{Key: key, Deleted: true}, s.limits)
 	s.prune(name)
+}
+
+// noteDeleted notes the last version of a row. If there are too many, later new rows of all names start above all of them.
+func (s *Store) noteDeleted(of rowName, version int64) {
+	if len(s.deleted) >= s.limits.Keys {
+		for _, other := range s.deleted {
+			s.floor = max(s.floor, other)
+		}
+		clear(s.deleted)
+	}
+	s.deleted[of] = version
 }
 
 // Subscribe returns the rows of a topic, and a subscription to every change after them. ended is called once, in a goroutine of

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A replica is what a reader makes of a snapshot and the updates after it.
 type replica struct {
 	rows map[string]topics.Row
-	err  error // an update that does not follow what was known
+	last map[string]int64 // the versions of rows that were deleted
+	err  error            // an update that does not follow what was known
 }
 
 func (r *replica) apply(u topics.Update) {
@@ -30,8 +31,9 @@ func (r *replica) apply(u topics.Update) {
 	switch {
 	case u.Deleted:
 		delete(r.rows, u.Key)
-	case had && u.Row.ETag != before.ETag+1, !had && u.Row.ETag != 1:
-		r.err = fmt.Errorf("%s: version %d follows %d", u.Key, u.Row.ETag, before.ETag)
+		r.last[u.Key] = max(r.last[u.Key], before.ETag)
+	case had && u.Row.ETag != before.ETag+1, u.Row.ETag <= r.last[u.Key]:
+		r.err = fmt.Errorf("%s: version %d follows %d", u.Key, u.Row.ETag, max(before.ETag, r.last[u.Key]))
 	default:
 		r.rows[u.Key] = u.Row
 	}
@@ -42,7 +44,7 @@ func (r *replica) apply(u topics.Update) {
 func follow(s *topics.Store, patience int, again *int) *replica {
 	for {
 		rows, sub := s.Subscribe("t", nil)
-		r := &replica{rows: rows}
+		r := &replica{rows: rows, last: map[string]int64{}}
 		for read := 0; read < patience; {
 			u, ok, err := sub.Next()
 			switch {
@@ -260,4 +262,39 @@ func TestAnEndedSubscriptionIsNotToldAgain(t *testing.T) {
 			t.Errorf("told %d times", calls.Load())
 		}
 	})
+}
+
+// TestVersionsNeverRepeat deletes rows and writes them again, also more of them than are remembered, and without a subscription.
+func TestVersionsNeverRepeat(t *testing.T) {
+	limits := topics.DefaultLimits
+	limits.Keys = 3
+	s := topics.New(limits)
+	s.Set("t", "a", "1")
+	s.Set("t", "a", "2")
+	s.Delete("t", "a")
+	s.Set("t", "a", "3")
+	if got := s.Rows("t")["a"].ETag; got != 3 {
+		t.Errorf("set, set, delete, set: version %d", got)
+	}
+	s.Set("u", "a", "1")
+	if got := s.Rows("u")["a"].ETag; got != 1 {
+		t.Errorf("a row of another topic: version %d", got)
+	}
+	s.Delete("t", "a")
+	last := map[string]int64{"a": 3}
+	for i := range 10 {
+		key := string(rune('b' + i))
+		s.Set("t", key, "1")
+		last[key] = s.Rows("t")[key].ETag
+		s.Delete("t", key)
+	}
+	for key, before := range last {
+		s.Set("t", key, "2")
+		if got := s.Rows("t")[key].ETag; got <= before {
+			t.Errorf("row %s: version %d after %d", key, got, before)
+		}
+	}
+	if n := s.Remembered(); n > limits.Keys {
+		t.Errorf("%d deleted rows are remembered", n)
+	}
 }
