@@ -16,7 +16,7 @@ func TestReferenceExample(t *testing.T) {
 	w := &exampleWriter{}
 	w.prose("", "Configuration of perigee. Settings that begin with # are commented out. They show the default value, or an example if there "+
 		"is none. perigee config check reports problems in this file; perigee config show lists the values in effect. "+
-		"Changes are applied within a few seconds. Changes to listen, data_dir, log_format, limits.head, store.url and "+
+		"Changes are applied within a few seconds. Changes to listen, data_dir, log_format, limits.head, interception, store.url and "+
 		"store.seal_key, and adding or removing tls, require a restart.")
 	w.prose("", "For completion in your editor, run perigee config schema > perigee.schema.json in this directory and make this "+
 		"the first line of the file:")

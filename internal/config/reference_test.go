@@ -57,8 +57,9 @@ models:
 - **Durations** have a unit: ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`90d`" + `. **Sizes** have a unit or are in bytes: ` + "`64MiB`" + `, ` + "`10MB`" + `,
   ` + "`1048576`" + `. In **patterns**, ` + "`*`" + ` matches any text and ` + "`?`" + ` any single character.
 - **Reload.** perigee applies changes to the file within a few seconds. Changes to ` + "`listen`" + `, ` + "`data_dir`" + `, ` + "`log_format`" + `,
-  ` + "`limits.head`" + `, ` + "`store.url`" + ` and ` + "`store.seal_key`" + ` require a restart; so does adding or removing ` + "`tls`" + `, and removing all
-  ` + "`keys`" + ` or all ` + "`upstreams`" + `. The log names changes that wait for a restart. If the file is invalid, the log says
+  ` + "`limits.head`" + `, ` + "`interception`" + `, ` + "`store.url`" + ` and ` + "`store.seal_key`" + ` require a restart; so does adding or removing
+  ` + "`tls`" + `, and removing all ` + "`keys`" + ` or all ` + "`upstreams`" + `. Until then, the values that perigee was started with stay in
+  effect everywhere. The log names changes that wait for a restart. If the file is invalid, the log says
   why, and the previous configuration stays in effect. New content is applied once two reads, one second apart,
   return the same text (three reads if the last line has no line break), so the file can be written in place.
 - **Checking.** ` + "`perigee config check`" + ` reports all problems at once; ` + "`perigee config show`" + ` lists every value and its

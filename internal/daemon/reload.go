@@ -25,13 +25,15 @@ func (d *Daemon) follow() {
 	})
 }
 
-// apply puts a changed configuration in force: at once where that is possible, and otherwise it says that a
-// restart is needed.
+// apply puts a changed configuration in force, except for settings that need a restart: these stay as they are, for every part of
+// the daemon, and it says so.
 func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.opts.Reloading != nil {
 		defer d.opts.Reloading()()
 	}
-	cfg, first := loaded.Config, d.opts.Loaded.Config
+	effective := *loaded
+	effective.Config = d.inEffect(loaded.Config)
+	cfg := effective.Config
 	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
 		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one",
 			"file", loaded.Path)
@@ -44,16 +46,14 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 		return
 	}
 	next := d.settings(cfg)
-	next.Loopback = d.loopback(first.Listen) // the listener stays where it is
-	next.MaxHead = int(first.Limits.Head)    // as net/http reads it
 	d.prices.Become(cfg.PriceBook())
 	d.api.Apply(next)
 	d.memory.Resize(memorySize(cfg))
 	membudget.LimitRuntime(d.memory.Size())
 	d.clients.limiter.Apply(cfg.Limits.Connections, d.memory.Size())
 	renewed := d.applyCertificate(loaded)
-	before := d.loaded.Swap(loaded)
-	d.redactor.Store(redact.New(cfg.Secrets()...))
+	before := d.loaded.Swap(&effective)
+	d.redactor.Store(redact.New(slices.Concat(cfg.Secrets(), loaded.Config.Secrets())...))
 	d.store.LimitResponses(int64(cfg.Store.Responses))
 	d.observers.Apply(cfg)
 	terminal.SetLevel(d.opts.LogLevel, cfg.Log)
@@ -64,7 +64,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 			d.opts.Logger.Warn(w.String())
 		}
 	}
-	d.logReload(before, loaded, renewed, restart)
+	d.logReload(before, &effective, renewed, restart)
 	if d.Simulated() {
 		d.opts.Logger.Warn("no upstream is configured: answering from the built-in simulator", "file", loaded.Path)
 	}
@@ -73,7 +73,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 // logReload logs and records which changes are in effect, and which are not.
 func (d *Daemon) logReload(before, loaded *config.Loaded, renewed bool, restart []string) {
 	cfg := loaded.Config
-	names := config.Changed(d.inEffect(before.Config), d.inEffect(cfg))
+	names := config.Changed(before.Config, cfg)
 	isTLS := func(name string) bool { return strings.HasPrefix(name, "tls.") }
 	if slices.Contains(restart, "tls") {
 		names = slices.DeleteFunc(names, isTLS)

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"perigee"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
@@ -139,6 +142,58 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	}
 	if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
+	}
+}
+
+// A new data_dir changes nothing before a restart: not where traces are written and read, and not what the daemon says of itself.
+func TestNewDataDirChangesNothing(t *testing.T) {
+	t.Parallel()
+	stage := daemontest.NewStage(t)
+	close(stage.GoOn)
+	text := func(dir string) string { return stage.Config("data_dir: " + dir + "\n") }
+	dir, elsewhere := daemontest.DataDir(t), filepath.Join(t.TempDir(), "elsewhere")
+	g, book, write := daemontest.FollowOn(t, text(dir), map[string]string{"listen": "127.0.0.1:0", "data_dir": ""})
+	write(text(elsewhere))
+	if line := book.Line(t, "need a restart and are not in effect"); !strings.HasSuffix(line, "settings=data_dir") {
+		t.Errorf("the log says %s", line)
+	}
+	resp := daemontest.Ask(t, g, daemontest.Streaming, "")
+	daemontest.Rest(t, resp)
+	id := resp.Header.Get("X-Perigee-Call")
+
+	var status perigee.DaemonStatus
+	var traces []struct {
+		ID     string
+		Bodies bool
+	}
+	var store perigee.StoreReport
+	owner := daemontest.AdminOf(t, g)
+	ask := func(method, path string) string {
+		_, answer, err := owner.Do(t.Context(), method, path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for path, into := range map[string]any{"/v1/status": &status, "/v1/traces": &traces, "/v1/store": &store} {
+		if err := json.Unmarshal([]byte(ask(http.MethodGet, path)), into); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	kept := int64(0)
+	for _, row := range store.Rows {
+		if row.What == "traces" {
+			kept = row.Count
+		}
+	}
+	if status.DataDir != dir || len(traces) != 1 || traces[0].ID != id || !traces[0].Bodies || kept != 1 {
+		t.Errorf("%+v, %+v, %d traces", status, traces, kept)
+	}
+	if answer := ask(http.MethodPost, "/v1/replay/"+id); !strings.Contains(answer, "candidates") {
+		t.Errorf("the replay says %s", answer)
+	}
+	if _, err := os.Stat(elsewhere); err == nil {
+		t.Error("the new directory was created")
 	}
 }
 
