@@ -6,8 +6,9 @@ import "time"
 type Attempt struct {
 	Upstream string        `json:"upstream"`
 	Account  string        `json:"account,omitempty"`
-	Why      string        `json:"why,omitempty"`   // why this one was chosen
-	Class    Class         `json:"class,omitempty"` // of what went wrong; empty: it answered
+	Endpoint string        `json:"endpoint,omitempty"` // of the provider; empty: nothing was sent
+	Why      string        `json:"why,omitempty"`      // why this one was chosen
+	Class    Class         `json:"class,omitempty"`    // of what went wrong; empty: it answered
 	Error    string        `json:"error,omitempty"`
 	Took     time.Duration `json:"took_ns"`
 }

@@ -14,6 +14,8 @@ type Watcher interface {
 // An AttemptTap is a Tap that also follows the attempts of a call. As for all of a Tap, its methods are called by several
 // goroutines and must not wait.
 type AttemptTap interface {
+	// ProviderEndpoint gets the scheme and the host to which the last body at TapProviderRequest is sent.
+	ProviderEndpoint(endpoint string)
 	// ProviderStatus gets the HTTP status of an answer before its body. It answers the last body at TapProviderRequest.
 	ProviderStatus(status int)
 	// Attempted gets an attempt that has ended. The bodies that were shown since the attempt before it are its own. The only

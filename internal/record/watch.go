@@ -36,6 +36,14 @@ func (list watchers) Done() {
 }
 
 // ProviderStatus shows the status of an answer to those that follow attempts.
+func (list watchers) ProviderEndpoint(endpoint string) {
+	for _, w := range list {
+		if tap, ok := w.(perigee.AttemptTap); ok {
+			tap.ProviderEndpoint(endpoint)
+		}
+	}
+}
+
 func (list watchers) ProviderStatus(status int) {
 	for _, w := range list {
 		if tap, ok := w.(perigee.AttemptTap); ok {

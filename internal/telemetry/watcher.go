@@ -53,6 +53,9 @@ func (w *watcher) Event(*perigee.Event) {}
 // Done does nothing.
 func (w *watcher) Done() {}
 
+// ProviderEndpoint does nothing.
+func (w *watcher) ProviderEndpoint(string) {}
+
 // ProviderStatus does nothing.
 func (w *watcher) ProviderStatus(int) {}
 

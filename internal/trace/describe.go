@@ -107,7 +107,7 @@ func (w *watcher) tries(c cleaner, b *batch) []Try {
 	list := []Try{}
 	next := 0
 	for _, a := range w.attempts {
-		told := Try{Upstream: a.Upstream, Account: a.Account, Class: a.Class, Why: c.text(a.Why), StartedMS: milliseconds(max(a.ended-a.Took, 0))}
+		told := Try{Upstream: a.Upstream, Account: a.Account, Endpoint: a.Endpoint, Class: a.Class, Why: c.text(a.Why), StartedMS: milliseconds(max(a.ended-a.Took, 0))}
 		if w.bodies {
 			told.Error = c.text(a.Error)
 		}
@@ -119,20 +119,24 @@ func (w *watcher) tries(c cleaner, b *batch) []Try {
 		if len(rest) == 0 {
 			told.FirstByteMS = milliseconds(b.call.FirstByte)
 		}
+		if w.bodies {
+			told.Error = c.text(b.call.Error)
+		}
 		list = append(list, w.exchanged(told, rest)...)
 	}
 	return list
 }
 
-// exchanged returns what was exchanged in an attempt. Only the last request of an attempt has its error; those before it got an
-// answer that was not accepted, which their status shows.
+// exchanged returns what was exchanged in an attempt. An attempt is one request; should it have several, only the last has its
+// error.
 func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
 	if len(exchanges) == 0 {
 		return []Try{told}
 	}
 	var list []Try
 	for i, e := range exchanges {
-		t := Try{Upstream: told.Upstream, Account: told.Account, Why: told.Why, Status: e.status, StartedMS: milliseconds(e.started)}
+		t := Try{Upstream: told.Upstream, Account: told.Account, Endpoint: e.endpoint, Why: told.Why, Status: e.status,
+			StartedMS: milliseconds(e.started)}
 		switch {
 		case e.firstByte > 0:
 			t.FirstByteMS = milliseconds(e.firstByte)

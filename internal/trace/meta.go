@@ -35,8 +35,9 @@ type Meta struct {
 type Try struct {
 	Upstream    string        `json:"upstream"`
 	Account     string        `json:"account"`
-	Status      int           `json:"status"` // of the provider's answer; 0: there was none
-	Class       perigee.Class `json:"class"`  // of the error; empty: it answered
+	Endpoint    string        `json:"endpoint"` // scheme and host of the provider; empty: nothing was sent
+	Status      int           `json:"status"`   // of the provider's answer; 0: there was none
+	Class       perigee.Class `json:"class"`    // of the error; empty: its answer is the client's, or part of it
 	StartedMS   float64       `json:"started_ms"`
 	FirstByteMS float64       `json:"first_byte_ms"` // 0: nothing was received
 	Why         string        `json:"why,omitempty"` // this upstream and account were chosen

@@ -125,6 +125,7 @@ func follow(w perigee.Watcher) {
 	tap := w.(perigee.AttemptTap)
 	w.Body(perigee.TapClientRequest, []byte(`{"model":`), []byte(`"gpt-4o"}`))
 	w.Body(perigee.TapProviderRequest, []byte(`{"try":1}`))
+	tap.ProviderEndpoint("https://daily.example")
 	tap.ProviderStatus(429)
 	w.Body(perigee.TapProviderAnswer, []byte(`{"error":{}}`))
 	tap.Attempted(&perigee.Attempt{Upstream: "antigravity", Account: "ada@example.com", Class: perigee.ClassRateLimited, Error: "slow down", Why: "first"})
@@ -223,6 +224,9 @@ func TestACallHasItsFiles(t *testing.T) {
 		one.Request != "upstream_request.json" || one.Response != "upstream_response.json" {
 		t.Errorf("%+v", one)
 	}
+	if one.Endpoint != "https://daily.example" || two.Endpoint != "" {
+		t.Errorf("endpoints %q and %q", one.Endpoint, two.Endpoint)
+	}
 	if two.Upstream != "studio" || two.Status != 200 || two.Class != "" || two.Response != "upstream_response.2.sse" || two.FirstByteMS <= 0 || two.StartedMS < one.StartedMS {
 		t.Errorf("%+v", two)
 	}
@@ -245,7 +249,7 @@ func TestMembersOfMeta(t *testing.T) {
 		}
 	}
 	try := members["tries"].([]any)[0].(map[string]any)
-	for _, name := range []string{"upstream", "account", "status", "class", "started_ms", "first_byte_ms"} {
+	for _, name := range []string{"upstream", "account", "endpoint", "status", "class", "started_ms", "first_byte_ms"} {
 		if _, ok := try[name]; !ok {
 			t.Errorf("tries: %s is missing", name)
 		}

@@ -53,6 +53,7 @@ type exchange struct {
 	answered        time.Duration // when the status came; 0: it did not
 	firstByte       time.Duration // 0: none came
 	status          int
+	endpoint        string
 }
 
 // An attempt is one that the call has recorded.
@@ -183,6 +184,15 @@ func (w *watcher) answerOf() *file {
 		e.firstByte = max(w.since(), 1)
 	}
 	return e.answer
+}
+
+// ProviderEndpoint notes where a request is sent.
+func (w *watcher) ProviderEndpoint(endpoint string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.current(); e != nil {
+		e.endpoint = endpoint
+	}
 }
 
 // ProviderStatus notes the status of an answer.

@@ -199,7 +199,8 @@ func (p *printer) tries() {
 		if a.Class != "" {
 			result, colour = string(a.Class)+": "+a.Error, terminal.Warning
 		}
-		p.line(fmt.Sprintf("try %d", i+1), colour, "%s (%s)", joined(a.Upstream, a.Account, result), because(a.Why, a.Took.Round(time.Millisecond).String()))
+		when := joined(a.Took.Round(time.Millisecond).String(), a.Endpoint)
+		p.line(fmt.Sprintf("try %d", i+1), colour, "%s (%s)", joined(a.Upstream, a.Account, result), because(a.Why, when))
 	}
 }
 
@@ -214,6 +215,8 @@ func (p *printer) try(number int, try trace.Try) {
 		}
 	case try.Status == 0 && try.FirstByteMS == 0 && p.story.Call.Outcome == perigee.OutcomeOpen:
 		result = "no answer yet"
+	case try.Request != "" && try.Status != http.StatusOK: // of an older version, which kept no results of such tries
+		result, colour = "not answered", terminal.Warning
 	}
 	when := "at " + after(try.StartedMS)
 	if try.FirstByteMS > 0 {
@@ -222,6 +225,7 @@ func (p *printer) try(number int, try trace.Try) {
 	if try.Status != 0 {
 		when = fmt.Sprintf("%d, %s", try.Status, when)
 	}
+	when = joined(when, try.Endpoint)
 	p.line(fmt.Sprintf("try %d", number), colour, "%s (%s)", joined(try.Upstream, try.Account, result), because(try.Why, when))
 }
 

@@ -33,6 +33,7 @@ type call struct {
 	searches      int           // how often it was asked to search
 	account       string        // the last account used
 	lease         account.Lease // of that account; nil: none yet
+	try           try           // what is being tried
 	spent         perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
 	retries       *perigee.RetryBudget
 	searchResults []perigee.Event // the sources of searches, until the answer begins
@@ -196,11 +197,12 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Di
 			return exhausted(v, c.failed(ctx, err), causeOf(err))
 		}
 		c.account, c.lease = lease.Account().Email, lease
+		c.begin("")
 		accounts[c.account] = true
 		began := c.upstream.opts.Now()
 		v = c.sendLeased(ctx, lease, m, out)
 		took := c.upstream.opts.Now().Sub(began)
-		c.step(lease, v, took)
+		c.step(lease, v)
 		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLeases {
 			return v
 		}
@@ -213,10 +215,28 @@ func (c *call) want() account.Request {
 	return account.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c}
 }
 
-// step records the account that was asked, the reason, and the outcome. An only account that answers at once is not recorded.
-func (c *call) step(lease account.Lease, v *providererr.Diagnosis, took time.Duration) {
+// A try is one request to an endpoint, or what comes before it with a leased account.
+type try struct {
+	endpoint string // empty: nothing was sent
+	began    time.Time
+	recorded bool
+}
+
+// begin begins a try.
+func (c *call) begin(endpoint string) {
+	c.try = try{endpoint: endpoint, began: c.upstream.opts.Now()}
+}
+
+// step records the try that has ended, once: account, endpoint, the reason for the choice, and the outcome. An only account that
+// answers at once is not recorded.
+func (c *call) step(lease account.Lease, v *providererr.Diagnosis) {
+	if c.try.recorded {
+		return
+	}
+	c.try.recorded = true
 	a := lease.Account()
-	step := perigee.Attempt{Upstream: c.upstream.opts.Name, Account: a.Email, Why: a.Why, Took: took}
+	step := perigee.Attempt{Upstream: c.upstream.opts.Name, Account: a.Email, Endpoint: c.try.endpoint, Why: a.Why,
+		Took: c.upstream.opts.Now().Sub(c.try.began)}
 	if v != nil {
 		step.Class, step.Error = v.Error.Class, v.Error.Message
 	} else if step.Why == account.WhyOnly && len(c.req.Log.Attempts()) == 0 {
@@ -321,25 +341,26 @@ const emptyPause = 250 * time.Millisecond
 // askWith sends a message with one account. It renews a refused token once, looks a refused project up once, and retries an
 // empty answer as far as the call's retry budget goes.
 func (c *call) askWith(ctx context.Context, lease account.Lease, m *message, out *answer) *providererr.Diagnosis {
-	for renewed, moved := false, false; ; {
+	for renewed, moved := false, false; ; c.begin("") {
 		token, err := lease.Token(ctx)
 		if err != nil {
 			return c.withoutToken(ctx, err)
 		}
 		project := lease.Account().Project
 		out.acceptEmpty = !c.retries.Left()
-		began := c.upstream.opts.Now()
 		v := c.askHosts(ctx, lease, token, m, out)
 		switch {
 		case v == nil || c.begun || c.left:
 			return v
 		case v.Kind == providererr.KindUnauthenticated && !renewed:
+			c.step(lease, v)
 			lease.Refused(token)
 			renewed = true
 		case !moved && findsProject(ctx, lease, v, project):
+			c.step(lease, v)
 			moved = true
 		case v.Kind == kindEmpty && c.retries.Take():
-			c.step(lease, v, c.upstream.opts.Now().Sub(began)) // it was paid for
+			c.step(lease, v) // it was paid for
 			if !perigee.Pause(ctx, emptyPause) {
 				return v
 			}
@@ -363,10 +384,12 @@ func (c *call) askHosts(ctx context.Context, lease account.Lease, token perigee.
 		before, after := e.Wrap()
 		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log)
 		body.ReleaseWith(c.req, m.giveBack)
+		c.begin(host)
 		v := c.askHost(ctx, host, token, body, out)
 		if v == nil || c.begun || c.left || !v.NextHost || ctx.Err() != nil {
 			return v
 		}
+		c.step(lease, v) // its own error: the account's may be that of an endpoint before it
 		if first == nil || first.Kind == kindUnreachable {
 			first = v
 		}

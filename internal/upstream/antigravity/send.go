@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"perigee"
 	"perigee/internal/account"
@@ -30,8 +29,7 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, b
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, c.upstream.opts.FirstByte)
 	defer watchdog.Stop()
-	began := c.upstream.opts.Now()
-	resent := wire.OnResend(ctx, func(err error) { c.resends(ctx, err, c.upstream.opts.Now().Sub(began)) })
+	resent := wire.OnResend(ctx, func(err error) { c.resends(ctx, err) })
 	resp, v := c.upstream.post(resent, host, streamMethod, token, body)
 	if v != nil {
 		return v
@@ -52,9 +50,10 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, b
 }
 
 // resends records that a connection was lost before anything was received; the request is sent once more.
-func (c *call) resends(ctx context.Context, err error, took time.Duration) {
+func (c *call) resends(ctx context.Context, err error) {
 	e := c.upstream.trouble(ctx, err)
-	c.step(c.lease, &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, Error: e}, took)
+	c.step(c.lease, &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, Error: e})
+	c.begin(c.try.endpoint)
 	c.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", c.upstream.opts.Name, "error", e)
 }
 

@@ -81,33 +81,40 @@ func (u *Upstream) Unusable() string {
 // provider's chunks as frames.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		method := "generateContent"
-		if req.Stream {
-			method = "streamGenerateContent?alt=sse"
-		}
-		m, err := u.message(req, method)
+		t := trail{upstream: u, log: req.Log}
+		m, err := u.message(req, generateMethod(req))
 		if err == nil {
-			err = u.ask(ctx, req, method, &m, yield)
+			err = u.ask(ctx, req, &m, &t, yield)
 		}
 		if repaired, ok := u.repair(req, &m, err); ok {
-			err = u.ask(ctx, req, method, &repaired, yield)
+			t.failed(err)
+			err = u.ask(ctx, req, &repaired, &t, yield)
 		}
+		t.ends(err)
 		if err != nil {
 			yield(perigee.Event{}, err)
 		}
 	}
 }
 
-// ask sends a message and passes the answer on. The caller yields the error; nil also means that the client has left.
-func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string, m *message, yield func(perigee.Event, error) bool) error {
+// generateMethod is the method of the API for a request.
+func generateMethod(req *perigee.Request) string {
+	if req.Stream {
+		return "streamGenerateContent?alt=sse"
+	}
+	return "generateContent"
+}
+
+// ask sends a message and passes the answer on. The caller yields the error and ends the trail; nil also means that the client has
+// left.
+func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t *trail, yield func(perigee.Event, error) bool) error {
 	req.Log.Note(m.notes...)
 	outgoing := wire.NewBody(m.body).ShowTo(req.Log)
 	outgoing.ReleaseWith(req, m.giveBack)
 	defer outgoing.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	t := trail{upstream: u, log: req.Log}
-	resp, err := u.post(ctx, req.Model, method, outgoing, &t)
+	resp, err := u.post(ctx, req.Model, generateMethod(req), outgoing, t)
 	if err != nil {
 		return u.explain(ctx, req.Model, err)
 	}
@@ -123,11 +130,8 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, method string,
 		err = out.relay.Whole(resp.Body, maxAnswer, &out)
 	}
 	if err != nil && !out.relay.Left() {
-		err = u.explain(ctx, req.Model, err)
-		t.ends(err)
-		return err
+		return u.explain(ctx, req.Model, err)
 	}
-	t.ends(nil)
 	return nil
 }
 

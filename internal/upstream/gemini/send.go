@@ -20,11 +20,13 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, meth
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
 	t := trail{upstream: u, log: origin.Log}
+	var answer []byte
 	resp, err := u.post(ctx, model, method, body, &t)
-	if err != nil {
-		return nil, u.explain(ctx, model, err)
+	if err == nil {
+		answer, err = u.read(ctx, resp, model, maxAnswer, origin)
+	} else {
+		err = u.explain(ctx, model, err)
 	}
-	answer, err := u.read(ctx, resp, model, maxAnswer, origin)
 	t.ends(err)
 	return answer, err
 }
@@ -58,10 +60,10 @@ func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Bo
 // shortDelay is the longest that a rate limit is waited for with the same key: agents would notice more.
 const shortDelay = 3 * time.Second
 
-// waitFor waits for the end of a rate limit of at most shortDelay, and says whether it did.
-func waitFor(ctx context.Context, err error) bool {
+// isShort reports whether an error is a rate limit of at most shortDelay.
+func isShort(err error) bool {
 	e, ok := errors.AsType[*perigee.Error](err)
-	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay && perigee.Pause(ctx, e.Retry)
+	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay
 }
 
 // do sends a request with one key after the other until one is accepted; one without a body is a GET. A rate limit of at most
@@ -75,9 +77,13 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 	for _, key := range u.keys.order(q, now) {
 		t.tries(key, now)
 		resp, err := u.try(ctx, target, body, key)
-		if !waited && waitFor(ctx, err) {
+		if !waited && isShort(err) && ctx.Err() == nil {
 			waited = true
-			resp, err = u.try(ctx, target, body, key)
+			t.failed(u.explain(ctx, "", err))
+			if perigee.Pause(ctx, perigee.AsError(err).Retry) {
+				t.tries(key, u.opts.Now())
+				resp, err = u.try(ctx, target, body, key)
+			}
 		}
 		if err == nil {
 			u.keys.accepted(key)
@@ -89,7 +95,6 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 		now = u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
 		if !ok || !u.keys.coolDown(key, q, refused, now) || len(u.keys.keys) == 1 {
-			t.ends(u.explain(ctx, "", err))
 			return nil, err
 		}
 		best = moreHelpful(best, refused)

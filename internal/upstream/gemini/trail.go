@@ -15,16 +15,19 @@ type trail struct {
 	number   int  // of the key that is tried
 	resent   bool // once more, on a new connection
 	began    time.Time
-	lost     int // how many tries have failed
+	open     bool // it has not been recorded
+	lost     int  // how many tries have failed
 }
 
 // tries begins an attempt with a key.
-func (t *trail) tries(k *key, now time.Time) { t.number, t.resent, t.began = k.number, false, now }
+func (t *trail) tries(k *key, now time.Time) {
+	t.number, t.resent, t.began, t.open = k.number, false, now, true
+}
 
 // resends records that a connection was lost before anything was received; the request is sent once more.
 func (t *trail) resends(err error) {
 	t.failed(err)
-	t.resent, t.began = true, t.upstream.opts.Now()
+	t.resent, t.began, t.open = true, t.upstream.opts.Now(), true
 	t.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", t.upstream.opts.Name, "error", err)
 }
 
@@ -34,16 +37,17 @@ func (t *trail) failed(err error) {
 	t.add(err)
 }
 
-// ends records the last attempt, unless it is the only one; a nil err is an answer.
+// ends records the last attempt, unless it is the only one or has been recorded; a nil err is an answer.
 func (t *trail) ends(err error) {
-	if t.lost > 0 {
+	if t.open && t.lost > 0 {
 		t.add(err)
 	}
 }
 
 func (t *trail) add(err error) {
-	step := perigee.Attempt{Upstream: t.upstream.opts.Name, Why: fmt.Sprintf("key %d of %d", t.number, len(t.upstream.keys.keys)),
-		Took: t.upstream.opts.Now().Sub(t.began)}
+	t.open = false
+	step := perigee.Attempt{Upstream: t.upstream.opts.Name, Endpoint: t.upstream.opts.URL,
+		Why: fmt.Sprintf("key %d of %d", t.number, len(t.upstream.keys.keys)), Took: t.upstream.opts.Now().Sub(t.began)}
 	if t.resent {
 		step.Why = "sent again on a new connection"
 	}

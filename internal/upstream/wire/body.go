@@ -49,8 +49,15 @@ func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error
 	if b.tap == nil {
 		return client.Do(req)
 	}
-	b.tap.Body(perigee.TapProviderRequest, b.pieces...)
-	resp, err := client.Do(req)
+	b.show(req)
+	resent := func(error) { b.show(req) }
+	if tell, ok := req.Context().Value(resendKey{}).(func(error)); ok {
+		resent = func(err error) {
+			tell(err)
+			b.show(req)
+		}
+	}
+	resp, err := client.Do(req.WithContext(OnResend(req.Context(), resent)))
 	if err == nil {
 		if tap, ok := b.tap.(perigee.AttemptTap); ok {
 			tap.ProviderStatus(resp.StatusCode)
@@ -58,6 +65,17 @@ func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error
 		resp.Body = &tappedAnswer{resp.Body, b.tap}
 	}
 	return resp, err
+}
+
+// show shows the tap what is about to be sent, and where to. A request that is sent again is shown again.
+func (b *Body) show(req *http.Request) {
+	b.mu.Lock()
+	pieces := slices.Clone(b.pieces)
+	b.mu.Unlock()
+	b.tap.Body(perigee.TapProviderRequest, pieces...)
+	if tap, ok := b.tap.(perigee.AttemptTap); ok {
+		tap.ProviderEndpoint(req.URL.Scheme + "://" + req.URL.Host)
+	}
 }
 
 // A tappedAnswer shows what is read of an answer.
