@@ -28,7 +28,12 @@ const (
 	OperationGenerate = "generate"
 	OperationCount    = "count"
 	OperationEmbed    = "embed"
+	OperationInfo     = "info" // a question of a language server about its account or its models; it spends no tokens
 )
+
+// LanguageServerClient is the name of the client in the records of calls that a language server makes itself, such as summaries of
+// conversations. Their tokens count for the account, and for no key.
+const LanguageServerClient = "language-server"
 
 // A Call is the record of one request: client, model, upstream, outcome and usage.
 type Call struct {
@@ -74,7 +79,7 @@ type CallQuery struct {
 
 	Since  time.Time // only calls from then on
 	Errors bool      // only calls that failed or were cut off
-	Sent   bool      // only calls that a client has sent, and no replays
+	Sent   bool      // only calls that a client has sent, and neither replays nor calls that a language server makes itself
 
 	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty: all.
 	Model   string // of the model that was asked or that answered

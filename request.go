@@ -16,7 +16,8 @@ const (
 	DialectOpenAIChat      Dialect = "openai-chat"
 	DialectOpenAIResponses Dialect = "openai-responses"
 	DialectAnthropic       Dialect = "anthropic"
-	DialectMCP             Dialect = "mcp" // asks of MCP clients
+	DialectMCP             Dialect = "mcp"       // asks of MCP clients
+	DialectCloudCode       Dialect = "cloudcode" // calls that a language server makes itself
 )
 
 // An Origin is where a request came from, with its body as received. Body is shared by all parts of the program that handle the

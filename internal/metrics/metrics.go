@@ -114,6 +114,9 @@ func New(opts Options) *Metrics {
 
 // Observe counts a call that has ended.
 func (m *Metrics) Observe(c *perigee.Call) {
+	if c.Operation == perigee.OperationInfo {
+		return // it asks no model
+	}
 	dialect, upstream, model := cmp.Or(string(c.Dialect), "none"), cmp.Or(c.Upstream, noUpstream), m.model(c)
 	m.requests.WithLabelValues(dialect, upstream, model, class(c.Class)).Inc()
 	attempts := c.Attempts

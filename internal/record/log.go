@@ -29,10 +29,12 @@ const (
 	keyError      = "error"
 )
 
-// log writes the one line about a finished call: a warning when it failed or was cut off.
-func (r *Recorder) log(ctx context.Context, call *perigee.Call) {
+// log writes the one line about a finished call: a warning when it failed or was cut off, unless it is a quiet one.
+func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 	level := slog.LevelInfo
-	if call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff {
+	if quiet {
+		level = slog.LevelDebug
+	} else if call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff {
 		level = slog.LevelWarn
 	}
 	if !r.opts.Logger.Enabled(ctx, level) {

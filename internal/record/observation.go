@@ -15,6 +15,7 @@ type Operation struct {
 	Name   string // perigee.OperationGenerate and the like
 	Model  string // as the client named it
 	Stream bool   // the client wants the answer piece by piece
+	Quiet  bool   // the line about the call is logged with level debug
 }
 
 // An Observation is what one call has shown so far. Calls that do not go through Stream are recorded with Begin, Observe for
@@ -25,6 +26,7 @@ type Observation struct {
 	start    time.Time
 	log      *perigee.CallLog
 	ownsLog  bool // no other part of the program has made it
+	quiet    bool
 	watchers watchers
 
 	model     string
@@ -47,7 +49,7 @@ type Observation struct {
 
 // Begin records a call as open. It gives origin a log if it has none. The caller calls End in any case.
 func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
-	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil}
+	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil, quiet: op.Quiet}
 	if o.ownsLog {
 		origin.Log = &perigee.CallLog{}
 	}
@@ -212,7 +214,7 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, tro
 	}
 	o.recorder.spending.ended(&call) // before it can be saved
 	o.recorder.writer.Put(call.ID, call)
-	o.recorder.log(ctx, &call)
+	o.recorder.log(ctx, &call, o.quiet)
 	if o.recorder.opts.Observe != nil {
 		o.recorder.opts.Observe(&call)
 	}

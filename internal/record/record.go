@@ -84,7 +84,7 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 // it ends.
 func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		o := r.Begin(Operation{perigee.OperationGenerate, req.Model, req.Stream}, &req.Origin)
+		o := r.Begin(Operation{Name: perigee.OperationGenerate, Model: req.Model, Stream: req.Stream}, &req.Origin)
 		o.request = req
 		req.OnRelease(func() { o.asked = req.EstimateTokens() })
 		defer o.End(ctx)

@@ -240,7 +240,7 @@ func testCallFilters(t *testing.T, s *Store) {
 	}
 	replay := call("02ab4", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "curl", "ci", perigee.OutcomeCanceled)
 	replay.ReplayOf = "01ac3"
-	mustSave(t, s, replay,
+	mustSave(t, s, replay, call("02ab5", "gemini-2.5-flash-lite", "", "", perigee.LanguageServerClient, "", perigee.OutcomeDone),
 		call("01ab1", "gpt-4o", "gemini-3-flash", "ada@example.com", "Codex", "laptop", perigee.OutcomeDone),
 		call("01ab2", "gemini_2%", "", "", "curl", "", perigee.OutcomeFailed),
 		call("01ac3", "gemini-2.5-pro", "gemini-2.5-pro", "bob@example.com", "codex", "ci", perigee.OutcomeCutOff))
@@ -249,7 +249,7 @@ func testCallFilters(t *testing.T, s *Store) {
 		query perigee.CallQuery
 		want  string
 	}{
-		{"prefix of one", perigee.CallQuery{Prefix: "02"}, "02ab4"},
+		{"prefix of one", perigee.CallQuery{Prefix: "02ab4"}, "02ab4"},
 		{"prefix of several", perigee.CallQuery{Prefix: "01a"}, "01ac3 01ab2 01ab1"},
 		{"whole id as a prefix", perigee.CallQuery{Prefix: "01ab1"}, "01ab1"},
 		{"no such prefix", perigee.CallQuery{Prefix: "1ab"}, ""},
@@ -262,7 +262,8 @@ func testCallFilters(t *testing.T, s *Store) {
 		{"account", perigee.CallQuery{Account: "BOB@*"}, "02ab4 01ac3"},
 		{"key", perigee.CallQuery{Key: "lap*"}, "01ab1"},
 		{"sent by a client", perigee.CallQuery{Sent: true, Limit: 1}, "01ac3"},
-		{"since", perigee.CallQuery{Since: noon.Add('3' * time.Second)}, "02ab4 01ac3"},
+		{"since", perigee.CallQuery{Since: noon.Add('3' * time.Second)}, "02ab5 02ab4 01ac3"},
+		{"of language servers themselves", perigee.CallQuery{Client: "language-server"}, "02ab5"},
 		{"all of them together", perigee.CallQuery{Errors: true, Client: "codex", Key: "ci", Model: "*pro", Limit: 1}, "01ac3"},
 		{"on from one", perigee.CallQuery{Client: "curl", Before: "02ab4"}, "01ab2"},
 	} {

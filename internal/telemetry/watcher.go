@@ -137,7 +137,9 @@ func operation(c *perigee.Call) string {
 		return "embeddings"
 	case c.Operation == perigee.OperationCount:
 		return "count_tokens" // the conventions have no name for it
-	case c.Dialect == perigee.DialectGemini:
+	case c.Operation == perigee.OperationInfo:
+		return perigee.OperationInfo // nor for this
+	case c.Dialect == perigee.DialectGemini, c.Dialect == perigee.DialectCloudCode:
 		return "generate_content"
 	}
 	return "chat"

@@ -73,7 +73,7 @@ const lookBack = 100
 
 // LastFailure finds the last failed call in a store of calls, as Backend.Failed does.
 func LastFailure(ctx context.Context, calls perigee.CallReader, key string, all bool) (perigee.Trace, bool, error) {
-	query := perigee.CallQuery{Errors: true, Limit: 1}
+	query := perigee.CallQuery{Errors: true, Sent: true, Limit: 1}
 	if !all { // the name of a key is a pattern in a query, and none cannot be queried
 		query.Key, query.Limit = key, lookBack
 	}

@@ -38,6 +38,10 @@ func (r *recording) idOr(name string) string {
 
 // repeatable reads the request, and returns an error if it cannot be sent again.
 func (r *recording) repeatable() (err error) {
+	if r.Meta.Dialect == perigee.DialectCloudCode {
+		return perigee.Errorf(perigee.ClassUnimplemented, "call %s was made by a language server itself, and cannot be sent again", r.id()).
+			WithHint("choose a call of a client; `perigee trace list` shows the client of each")
+	}
 	if r.Meta.Dialect == perigee.DialectMCP || r.Meta.Path == "" {
 		return perigee.Errorf(perigee.ClassUnimplemented, "call %s is an ask of an MCP client, which cannot be sent again", r.id()).
 			WithHint("ask again in the client")
