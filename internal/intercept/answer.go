@@ -29,7 +29,7 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 		h.unreachable(w, r, err)
 		return
 	}
-	decoder, err := newDecoder(response.Header.Get("Content-Encoding"), response.Body)
+	decoder, err := NewDecoder(response.Header.Get("Content-Encoding"), response.Body)
 	if err != nil { // although it was asked for none
 		_ = response.Body.Close()
 		err = fmt.Errorf("the cloud compressed its answer in a way that perigee does not read: %s", response.Header.Get("Content-Encoding"))

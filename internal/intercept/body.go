@@ -44,7 +44,7 @@ func readBody(r *http.Request) (text []byte, err error) {
 	if len(raw) > maxBody {
 		return raw, errTooLarge
 	}
-	decoder, err := newDecoder(r.Header.Get("Content-Encoding"), bytes.NewReader(raw))
+	decoder, err := NewDecoder(r.Header.Get("Content-Encoding"), bytes.NewReader(raw))
 	if decoder == nil || err != nil {
 		return raw, err
 	}
@@ -94,8 +94,8 @@ func setBody(r *http.Request, body []byte) {
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// newDecoder returns a reader that decompresses; nil: nothing is to be done. It reads nothing before its first Read.
-func newDecoder(encoding string, src io.Reader) (io.Reader, error) {
+// NewDecoder returns a reader that decompresses; nil: nothing is to be done. It reads nothing before its first Read.
+func NewDecoder(encoding string, src io.Reader) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
 		return nil, nil

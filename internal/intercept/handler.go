@@ -39,7 +39,10 @@ type Options struct {
 	Own func(token string) bool
 	// Outdated says whether a language server uses an access token that it should have replaced by now. Then its request does not carry
 	// the call that waits for it, which fails with ErrOutdatedToken. Nil: never.
-	Outdated       func(token string) bool
+	Outdated func(token string) bool
+	// Follow is told of each request of the language server itself that is passed on, except telemetry, and returns what follows the
+	// answer; nil: nothing does. Nil: none is followed.
+	Follow         func(OwnRequest) Follower
 	LocalTelemetry bool           // telemetry is answered here with an empty success
 	Observe        func(Exchange) // is told of each request at its end; may be nil
 	Logger         *slog.Logger
@@ -200,14 +203,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 		x.Handled = Local
 		return
 	}
+	p := &OwnRequest{Method: method, Path: r.URL.Path, began: time.Now()}
 	generation := h.opts.Calls != nil && isGeneration(method)
 	if generation && !isJSON(r) {
 		h.doubt(r, "the language server calls models in a format that perigee cannot change")
 		generation = false
 	}
 	project := h.projectOf(r)
-	if !generation && project == "" {
-		h.next.ServeHTTP(w, r)
+	if !generation && project == "" && !(h.follows(method) && isJSON(r)) {
+		h.pass(w, r, p)
 		return
 	}
 	text, err := readBody(r)
@@ -221,9 +225,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 			writeError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		h.next.ServeHTTP(w, r)
+		h.pass(w, r, p)
 		return
 	}
+	p.Model, p.Request = e.modelName(), text
 	edits := e.fitProject(project)
 	if len(edits) > 0 {
 		h.opts.Logger.Debug("project of a call replaced", "path", r.URL.Path, "project", project)
@@ -234,9 +239,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 		}
 	}
 	if len(edits) > 0 {
-		setBody(r, e.splice(edits...))
+		p.Request = e.splice(edits...)
+		setBody(r, p.Request)
 	}
-	h.next.ServeHTTP(w, r)
+	h.pass(w, r, p)
 }
 
 // serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.

@@ -64,6 +64,14 @@ func scanEnvelope(text []byte) (e envelope, ok bool) {
 	return e, true
 }
 
+// modelName returns the model; empty: the envelope names none.
+func (e *envelope) modelName() string {
+	if !e.model.isString(e.text) {
+		return ""
+	}
+	return rawjson.NewCursor(e.model.of(e.text)).String()
+}
+
 // cascade returns the conversation that an agent request belongs to. Empty: the request is not of an agent.
 func (e *envelope) cascade() string {
 	if !e.requestID.isString(e.text) {
