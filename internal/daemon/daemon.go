@@ -26,6 +26,7 @@ import (
 	"perigee/internal/daemon/observe"
 	"perigee/internal/datadir"
 	"perigee/internal/fetch"
+	"perigee/internal/headless"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
 	"perigee/internal/mcpserver"
@@ -156,7 +157,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	signIns := openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) { return openAccounts(ctx, cfg, d.store, opts) })
-	d.gateway, err = gateway.New(ctx, cfg, opts.forUpstreams(signIns))
+	upstreams := opts.forUpstreams(signIns)
+	upstreams.Recording = new(headless.Recording)
+	d.gateway, err = gateway.New(ctx, cfg, upstreams)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +175,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Store: d.store, Now: opts.Now, Logger: opts.Logger, Price: d.prices.CallCost,
 		Watch: d.observers.Watch(), Observe: d.observers.Observe, Redact: d.observers.Redact,
 	})
+	upstreams.Recording.Use(d.recorder)
 	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now, Redact: d.redactNow})
 	garbage := membudget.NewCollector()
 	d.memory = membudget.New(memorySize(cfg), garbage.Hold)

@@ -48,6 +48,7 @@ type Options struct {
 
 	Transport    http.RoundTripper // to the cloud; it must not decompress
 	Interception *Interception     // the proxy of the modes proxy and transparent
+	Recording    *Recording        // records the calls that the language server makes itself; nil: they are not recorded
 	Telemetry    string            // as in the configuration
 	FirstByte    time.Duration     // how long the cloud may take to begin an answer; 0: forever
 	Idle         time.Duration     // how long an answer may pause; 0: forever
@@ -77,6 +78,8 @@ type Server struct {
 	signIn    *signin.SignIn
 	client    *lsclient.Client
 	calls     atomic.Int64 // that are running
+
+	completing completing // records of its own calls
 
 	base    context.Context // done at Close
 	cancel  context.CancelFunc
@@ -176,7 +179,7 @@ func (s *Server) extend(ctx context.Context) error {
 // intercept opens the way on which the calls of the language server to its cloud are seen.
 func (s *Server) intercept(ctx context.Context) error {
 	opts := intercept.Options{
-		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated,
+		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated, Follow: s.follow,
 		LocalTelemetry: s.opts.Telemetry == "local",
 		Logger:         s.opts.Logger.With("upstream", s.opts.Upstream.Name),
 	}
@@ -218,26 +221,26 @@ func (s *Server) proxied() bool {
 
 // projectOf returns the project of the account that has an access token; empty: unknown.
 func (s *Server) projectOf(token string) string {
-	project, _ := s.given(token)
-	return project
+	c, _ := s.credentialOf(token)
+	return c.Project
 }
 
 // isOwn reports whether the language server was given an access token.
 func (s *Server) isOwn(token string) bool {
-	_, ok := s.given(token)
+	_, ok := s.credentialOf(token)
 	return ok
 }
 
-// given looks for an access token among those that the language server was given last.
-func (s *Server) given(token string) (project string, ok bool) {
+// credentialOf looks for the sign-in that has an access token among those that the language server was given last.
+func (s *Server) credentialOf(token string) (signin.Credential, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range slices.Backward(s.recent) {
 		if c.Access.Equal(token) {
-			return c.Project, true
+			return c, true
 		}
 	}
-	return "", false
+	return signin.Credential{}, false
 }
 
 // home is the home directory of the process. Another user cannot enter those of perigee.
@@ -280,7 +283,9 @@ func (s *Server) Close(ctx context.Context) error {
 	if s.extension != nil {
 		errs = append(errs, s.extension.Close(ctx))
 	}
-	return errors.Join(append(errs, s.leave())...)
+	errs = append(errs, s.leave())
+	s.completing.close()
+	return errors.Join(errs...)
 }
 
 func (s *Server) supervisor() *langserver.Supervisor {

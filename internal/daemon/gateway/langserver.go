@@ -41,6 +41,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 		Upstream: u, DataDir: cfg.DataDir, StandIn: command,
 		Accounts: func() headless.Accounts { return g.accountsOf(e) }, AccountsOf: cmp.Or(u.AccountsFrom, u.Name), Feed: g.opts.Feed,
 		Cloud: u.CloudURL, Models: models, Transport: g.opts.Transport, Telemetry: cfg.Interception.Telemetry, Interception: g.interception,
+		Recording: g.opts.Recording,
 		FirstByte: e.limits.FirstByte, Idle: e.limits.Idle, Logger: g.opts.Logger, Now: g.opts.Now,
 	}
 	switch {

@@ -1,0 +1,203 @@
+package headless
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/cloudcode"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/intercept"
+	"perigee/internal/providererr"
+	"perigee/internal/record"
+	"perigee/internal/sse"
+)
+
+// A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All
+// language servers share one, before and after a reload. Before Use, and in a nil Recording, nothing is recorded.
+type Recording struct {
+	recorder atomic.Pointer[record.Recorder]
+}
+
+// Use has the calls recorded from now on.
+func (r *Recording) Use(recorder *record.Recorder) { r.recorder.Store(recorder) }
+
+// follow begins the record of a call that the language server makes itself.
+func (s *Server) follow(p intercept.OwnRequest) intercept.Follower {
+	if s.opts.Recording == nil {
+		return nil
+	}
+	recorder := s.opts.Recording.recorder.Load()
+	if recorder == nil {
+		return nil
+	}
+	origin := perigee.Origin{
+		ID: perigee.NewCallID(s.opts.Now()), Dialect: perigee.DialectCloudCode, Client: perigee.Client{Name: perigee.LanguageServerClient},
+		Method: http.MethodPost, Path: p.Path,
+	}
+	op := record.Operation{Name: perigee.OperationInfo, Model: p.Model, Quiet: true}
+	if asks, stream := p.Generation(); asks {
+		op.Name, op.Stream = perigee.OperationGenerate, stream
+	}
+	c := &ownCall{server: s, observation: recorder.Begin(op, &origin), tap: origin.Log.Tap(), generates: op.Name == perigee.OperationGenerate}
+	c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: s.opts.Upstream.Name, Model: p.Model, Account: s.accountOf(p.Token)})
+	if c.tap != nil && p.Request != nil {
+		c.tap.Body(perigee.TapProviderRequest, p.Request)
+	}
+	return c
+}
+
+// accountOf returns the account that has an access token; empty: unknown.
+func (s *Server) accountOf(token perigee.Secret) string {
+	c, _ := s.credentialOf(token.Reveal())
+	return c.Email
+}
+
+// Limits of what is kept of the answer to an own call, for its usage: the end of a stream, or an answer in one piece.
+const (
+	maxTail  = 128 << 10
+	maxWhole = 4 << 20
+)
+
+// An ownCall is a call that the language server makes itself. While it runs, bytes are kept; they are read after its end, in another
+// goroutine, so that the language server does not wait for that.
+type ownCall struct {
+	server      *Server
+	observation *record.Observation
+	tap         perigee.Tap
+	generates   bool
+
+	status int
+	header http.Header
+	stream bool   // the answer consists of events
+	coded  bool   // it is compressed
+	kept   []byte // of the answer
+	lost   bool   // there was more than can be kept
+}
+
+func (c *ownCall) Answer(status int, header http.Header) {
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	encoding := header.Get("Content-Encoding")
+	c.status, c.header = status, header.Clone()
+	c.stream, c.coded = kind == "text/event-stream", encoding != "" && !strings.EqualFold(encoding, "identity")
+	c.observation.Observe(&perigee.Event{Kind: perigee.EventFlush}) // the time to the first byte
+	if tap, ok := c.tap.(perigee.AttemptTap); ok {
+		tap.ProviderStatus(status)
+	}
+}
+
+func (c *ownCall) Body(p []byte) {
+	if c.tap != nil && !c.coded {
+		c.tap.Body(perigee.TapProviderAnswer, p)
+	}
+	switch {
+	case c.stream && !c.coded:
+		if len(c.kept)+len(p) > 2*maxTail {
+			c.kept = append(c.kept[:0], c.kept[max(0, len(c.kept)-maxTail):]...)
+		}
+		c.kept = append(c.kept, p[max(0, len(p)-maxTail):]...)
+	case c.lost || len(c.kept)+len(p) > maxWhole:
+		c.lost, c.kept = true, nil
+	default:
+		c.kept = append(c.kept, p...)
+	}
+}
+
+func (c *ownCall) End(left bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if left {
+		cancel()
+	}
+	c.server.completing.run(func() {
+		defer cancel()
+		c.complete(left)
+		c.observation.End(ctx)
+	})
+}
+
+// complete reads usage and end of the answer.
+func (c *ownCall) complete(left bool) {
+	body := c.kept
+	if c.coded && !c.lost {
+		if reader, err := intercept.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
+			body, _ = io.ReadAll(io.LimitReader(reader, 4*maxWhole)) // what can be read
+			if c.tap != nil {
+				c.tap.Body(perigee.TapProviderAnswer, body)
+			}
+		}
+	}
+	switch {
+	case c.status == 0 && !left:
+		c.observation.Fail(perigee.Errorf(perigee.ClassUnavailable, "the cloud did not answer"))
+	case c.status >= http.StatusBadRequest:
+		c.observation.Fail(providererr.Classify(c.status, c.header, body, time.Now()).Error)
+	case c.generates && c.decode(body):
+	case !left:
+		c.observation.Observe(&perigee.Event{Kind: perigee.EventFinish})
+	}
+}
+
+// decode shows the usage and the end of an answer of a model to the record, and reports whether there was an end. A stream may begin in
+// the middle of an event.
+func (c *ownCall) decode(body []byte) (finished bool) {
+	decoder := gemini.Decoder{Envelope: cloudcode.ResponseMember}
+	show := func(chunk []byte) {
+		events, err := decoder.Decode(nil, chunk)
+		if err != nil {
+			return
+		}
+		for i := range events {
+			switch events[i].Kind {
+			case perigee.EventUsage, perigee.EventFinish:
+				c.observation.Observe(&events[i])
+			}
+		}
+	}
+	if !c.stream {
+		show(bytes.Trim(body, "[] \r\n\t")) // a list of one chunk, without alt=sse
+		return decoder.Finished()
+	}
+	for reader := sse.NewReader(bytes.NewReader(body)); ; {
+		event, err := reader.Next()
+		if len(event.Data) > 0 {
+			show(event.Data)
+		}
+		if err != nil {
+			return decoder.Finished()
+		}
+	}
+}
+
+// A completing runs functions that the language server does not wait for. After close they run at once.
+type completing struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+func (c *completing) run(f func()) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.group.Go(f)
+	}
+	c.mu.Unlock()
+	if closed {
+		f()
+	}
+}
+
+// close waits for the functions.
+func (c *completing) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.group.Wait()
+}
