@@ -37,6 +37,7 @@ func newHealthRig(t *testing.T, protocol string, handler http.HandlerFunc) *heal
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	transport := NewTransport()
+	transport.resendWithin = time.Minute // a busy machine may take longer than production allows
 	scheme := "http://"
 	if server.EnableHTTP2 = protocol == "HTTP/2.0"; protocol == "HTTP/1.1" {
 		server.Start()
@@ -76,6 +77,7 @@ func newPipeRig(t *testing.T, handler http.HandlerFunc) (r *healthRig, stall fun
 	go func() { _ = server.Serve(pipes) }()
 	t.Cleanup(func() { _ = server.Close() })
 	transport := NewTransport()
+	transport.resendWithin = time.Minute // a busy machine may take longer than production allows
 	transport.Configure(func(t *http.Transport) {
 		made := newConnector()
 		made.connect = pipes.Dial

@@ -14,6 +14,10 @@ import (
 	"time"
 )
 
+// resendWithin is how long after it was sent a request counts as one that met a connection which the server was closing. A
+// server that closes the connection later has received the request, and has worked on it.
+const resendWithin = time.Second
+
 // RoundTrip sends a request. When its connection turns out to be dead before anything was received, the request is sent once
 // more on a new connection. When nothing was received because its time is over, later requests use new connections.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -28,7 +32,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			t.renew(used)
 		}
 		return nil, err
-	case !first.connectionLost(err):
+	case !first.connectionLost(err, t.resendWithin):
 		return nil, err
 	}
 	t.renew(used)
@@ -75,9 +79,10 @@ func rewind(req *http.Request) (again *http.Request, ok bool) {
 // An attempt is one request on its way. net/http may move it from one connection to the next before anything is sent; what is
 // noted here is about the last.
 type attempt struct {
-	connected atomic.Bool // it has a connection
-	reused    atomic.Bool // which has carried other requests before
-	received  atomic.Bool // some of a response has come
+	connected atomic.Bool               // it has a connection
+	reused    atomic.Bool               // which has carried other requests before
+	received  atomic.Bool               // some of a response has come
+	sent      atomic.Pointer[time.Time] // when all of the request was written; nil: it was not
 }
 
 // send sends the request. A handshake that took too long is an error of dialing: nothing has reached the server.
@@ -92,7 +97,10 @@ func (a *attempt) send(through *http.Transport, req *http.Request) (*http.Respon
 // watch returns a copy of the request that reports to the attempt.
 func (a *attempt) watch(req *http.Request) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { a.connected.Store(false) },
+		GetConn: func(string) {
+			a.connected.Store(false)
+			a.sent.Store(nil)
+		},
 		GotConn: func(info httptrace.GotConnInfo) {
 			// The deadline of the handshake may still be there, also where net/http says that the connection was used before: it
 			// says so of one that it dialed for a request that was then sent on another. Fails where the connection is closed already.
@@ -100,17 +108,24 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 			a.reused.Store(info.Reused)
 			a.connected.Store(true)
 		},
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				a.sent.Store(new(time.Now()))
+			}
+		},
 		GotFirstResponseByte: func() { a.received.Store(true) },
 	}))
 }
 
-// connectionLost says whether an attempt that received nothing failed with its connection. A new connection that the server
-// closes at once does not count: the request may be the reason. One that has died in silence does.
-func (a *attempt) connectionLost(err error) bool {
+// connectionLost reports whether an attempt that received nothing failed with its connection, and not because of the request. A
+// new connection that the server closes at once does not count, because the request may be the reason, and neither does a reused
+// one that it closes later than within after the request was sent. One that has died in silence always counts.
+func (a *attempt) connectionLost(err error, within time.Duration) bool {
 	if stream := (streamError{}); errors.As(err, &stream) {
 		return false // the server refuses this request, on a connection that works
 	}
-	return a.reused.Load() || silent(err)
+	sent := a.sent.Load()
+	return a.reused.Load() && (sent == nil || time.Since(*sent) <= within) || silent(err)
 }
 
 // streamError has the fields of net/http's own type, which it converts itself to in errors.As.

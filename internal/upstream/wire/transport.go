@@ -13,14 +13,15 @@ import (
 // bodies as they are: a compressed event stream arrives in lumps.
 //
 // Connections are checked while requests wait on them (see health.go). A request whose connection turns out to be dead before
-// anything was received is sent once more on a new one (see resend.go).
+// anything was received is sent once more on a new one, unless the provider has worked on it (see resend.go).
 type Transport struct {
-	current atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted
+	current      atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted
+	resendWithin time.Duration
 }
 
 // NewTransport returns a transport that goes through the proxy of the environment, if there is one.
 func NewTransport() *Transport {
-	t := &Transport{}
+	t := &Transport{resendWithin: resendWithin}
 	t.current.Store(&http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           newConnector().dial,
