@@ -15,6 +15,7 @@ type CallLog struct {
 	kept     int
 	attempts []Attempt
 	status   int
+	reached  bool
 	tap      Tap
 }
 
@@ -106,6 +107,17 @@ func (l *CallLog) SetStatus(status int) {
 func (l *CallLog) Status() (status int) {
 	l.locked(func() { status = l.status })
 	return status
+}
+
+// SetReached says that the request is on its way to a provider. Until then it has cost nothing.
+func (l *CallLog) SetReached() {
+	l.locked(func() { l.reached = true })
+}
+
+// Reached reports whether the request was sent to a provider.
+func (l *CallLog) Reached() (reached bool) {
+	l.locked(func() { reached = l.reached })
+	return reached
 }
 
 // Fork returns a log for a further call that is made for the same request: it has the notes so far, and nothing else.

@@ -432,6 +432,7 @@ var rules = []rule{
 		"perigee/internal/providererr",
 		"perigee/internal/rawjson",
 		"perigee/internal/trajectory",
+		"perigee/internal/upstream/wire",
 	}},
 	{"perigee/internal/fetch", "it reads the web for whoever asks, and knows no dialect", []string{
 		"perigee",

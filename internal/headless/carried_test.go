@@ -224,6 +224,36 @@ func TestCarriedConversation(t *testing.T) {
 	}
 }
 
+// The body that a call shows is the one that the cloud gets.
+func TestTheBodyAsSent(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"endpoint", "proxy"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := signedIn(t, func(o *Options) { o.Upstream.Intercept, o.Interception = mode, newProxy(t) })
+			shown, log := &bodies{seen: map[perigee.TapPoint]string{}}, &perigee.CallLog{}
+			log.SetTap(shown)
+			prompt := oneShot(1)
+			request := perigee.NewRequest(perigee.Origin{Log: log}, "gemini-3-flash", true, func() (*perigee.Prompt, error) { return &prompt, nil })
+			for _, err := range r.upstream.Stream(t.Context(), request) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.mu.Lock()
+			first := r.bodies[0]
+			r.mu.Unlock()
+			e := r.agentRequests()[0]
+			if shown.seen[perigee.TapProviderRequest] != first || e.Request.SessionID == "" || e.Request.Labels["trajectory_id"] == "" || !log.Reached() {
+				t.Errorf("shown %s, sent %s", shown.seen[perigee.TapProviderRequest], first)
+			}
+			if !strings.Contains(shown.seen[perigee.TapProviderAnswer], "a secret answer 1") {
+				t.Errorf("answer %q", shown.seen[perigee.TapProviderAnswer])
+			}
+		})
+	}
+}
+
 // A model that the language server does not list is carried by another one.
 func TestAModelThatTheLanguageServerLacks(t *testing.T) {
 	t.Parallel()

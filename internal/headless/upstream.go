@@ -42,7 +42,7 @@ func NewUpstream(opts Options) *Upstream {
 		Name: u.Name, Client: client, Wait: server.Wait,
 		Gateway: antigravity.New(antigravity.Options{
 			Name: u.Name, Endpoints: []string{cmp.Or(opts.Cloud, DefaultCloud)}, Accounts: pool{server}, SessionRecovery: true,
-			FirstByte: opts.FirstByte, Idle: opts.Idle, Transport: carrier, Logger: opts.Logger, Now: opts.Now,
+			FirstByte: opts.FirstByte, Idle: opts.Idle, Transport: carrier, Carried: true, Logger: opts.Logger, Now: opts.Now,
 		}),
 		Concurrency: u.Concurrency, Depth: u.Queue.Depth, Timeout: u.Queue.Timeout, Logger: opts.Logger,
 	})}

@@ -46,6 +46,8 @@ func (c *Calls) IsOwn(cascade string) bool {
 type Call struct {
 	Model   string // in the envelope
 	Request []byte // the JSON object `request`; it must not be changed any more
+	// Sent is called with the whole body before it goes to the cloud. It must not change the body, or wait. Nil: it is not called.
+	Sent func(body []byte)
 }
 
 // Expect makes a call wait for the next agent request of a cascade, which from then on counts as started by perigee. The end of ctx

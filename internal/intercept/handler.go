@@ -258,6 +258,9 @@ func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		x.Handled = Carried
 		body := e.splice(append(edits, e.carry(call.call)...)...)
 		call.call.Request = nil // it is in the body
+		if call.call.Sent != nil {
+			call.call.Sent(body)
+		}
 		h.carry(w, r, call, body)
 	case own:
 		x.Handled = Local

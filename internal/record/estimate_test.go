@@ -60,6 +60,32 @@ func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 	}
 }
 
+// A call that ends before a provider has got it costs nothing.
+func TestCallsThatReachNoProviderCostNothing(t *testing.T) {
+	for reached, want := range map[bool]perigee.Usage{false: {}, true: {Input: 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			var store memory
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			req := request("c")
+			leave := func() {
+				if reached {
+					req.Log.SetReached()
+				}
+				cancel(nil)
+			}
+			price := func(c *perigee.Call) perigee.Cost { return perigee.Cost{USD: float64(c.Usage.Total())} }
+			r := New(script{leave, untilCanceled{}}, Options{Store: &store, Price: price})
+			readAll(ctx, cancel, r.Stream(ctx, req))
+			mustClose(t, r)
+			got := store.calls()["c"]
+			if got.Outcome != perigee.OutcomeCanceled || got.Usage != want || got.Cost.USD != float64(want.Total()) || (len(got.Notes) > 0) != reached {
+				t.Errorf("reached %t: recorded %+v, %+v with notes %q, outcome %s", reached, got.Usage, got.Cost, got.Notes, got.Outcome)
+			}
+		})
+	}
+}
+
 // The prompt is gone by the time a released request ends.
 func TestReleasedRequestsAreEstimated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -130,11 +130,14 @@ func (o *Observation) End(ctx context.Context) {
 		panic(p)
 	}
 	outcome, trouble := o.outcome(ctx)
-	if o.request != nil && (outcome == perigee.OutcomeCanceled || outcome == perigee.OutcomeCutOff && o.content) {
+	if o.request != nil && (outcome == perigee.OutcomeCanceled && o.reached() || outcome == perigee.OutcomeCutOff && o.content) {
 		o.estimate()
 	}
 	o.complete(ctx, outcome, trouble)
 }
+
+// reached reports whether a provider has got the request. A call that ended before that, in a queue for example, has cost nothing.
+func (o *Observation) reached() bool { return o.content || o.upstream != "" || o.log.Reached() }
 
 // outcome returns how the call ended, and the error if it was not done.
 func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Error) {

@@ -50,6 +50,7 @@ type Options struct {
 	FirstByte       time.Duration // how long to wait for the first event; 0: forever
 	Idle            time.Duration // how long a stream may be quiet; 0: forever
 	Transport       http.RoundTripper
+	Carried         bool // Transport puts the bodies of requests into its own, and calls wire.Sent
 	Logger          *slog.Logger
 	Now             func() time.Time
 }

@@ -382,7 +382,7 @@ func (c *call) askHosts(ctx context.Context, lease account.Lease, token perigee.
 			e.RequestID = cloudcode.RequestID(c.req.ID, c.attempts)
 		}
 		before, after := e.Wrap()
-		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log)
+		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log).Carried(c.upstream.opts.Carried)
 		body.ReleaseWith(c.req, m.giveBack)
 		c.begin(host)
 		v := c.askHost(ctx, host, token, body, out)

@@ -162,6 +162,7 @@ func (c *call) send(ctx context.Context, to *conversation, text string) error {
 		return err
 	}
 	c.sent++
+	c.req.Log.SetReached()
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/intercept"
 	"perigee/internal/rawjson"
 	"perigee/internal/trajectory"
+	"perigee/internal/upstream/wire"
 )
 
 // CarrierOptions configure a Carrier. Zero values mean defaults.
@@ -189,7 +190,9 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 	}
 	defer release()
 	c.opts.Own.message(turn.cascade)
-	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{Model: cargo.model, Request: cargo.request})
+	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{
+		Model: cargo.model, Request: cargo.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
+	})
 	defer onCall(expected, release)()
 	err = c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
 	if errors.Is(err, ErrLost) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 // on reading it after it has returned the response, so the owner of the bytes waits until all readers are closed.
 type Body struct {
 	size    int64
+	log     *perigee.CallLog
 	tap     perigee.Tap // nil: none
+	carried bool        // the transport sends another body, with this one in it
 	readers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -34,10 +37,26 @@ func NewBody(pieces ...[]byte) *Body {
 	return b
 }
 
-// ShowTo has the tap of a call, if it has one, get the bytes that are sent and those of the answer.
+// ShowTo has the log of a call know that the request was sent, and its tap, if it has one, get the bytes that are sent and those of
+// the answer.
 func (b *Body) ShowTo(log *perigee.CallLog) *Body {
-	b.tap = log.Tap()
+	b.log, b.tap = log, log.Tap()
 	return b
+}
+
+// Carried says that the transport puts the body into another one, if carried is set. The transport calls Sent when it sends that.
+func (b *Body) Carried(carried bool) *Body {
+	b.carried = carried
+	return b
+}
+
+type sentKey struct{}
+
+// Sent is for the transport of a carried body: the call with this context was sent to the provider, with this body.
+func Sent(ctx context.Context, body []byte) {
+	if sent, ok := ctx.Value(sentKey{}).(func(...[]byte)); ok {
+		sent(body)
+	}
 }
 
 // Do sends a request with the body, which may be nil.
@@ -46,19 +65,18 @@ func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error
 		return client.Do(req)
 	}
 	b.Attach(req)
-	if b.tap == nil {
-		return client.Do(req)
-	}
-	b.show(req)
-	resent := func(error) { b.show(req) }
-	if tell, ok := req.Context().Value(resendKey{}).(func(error)); ok {
-		resent = func(err error) {
-			tell(err)
-			b.show(req)
+	endpoint := req.URL.Scheme + "://" + req.URL.Host
+	sent := func(pieces ...[]byte) { b.sent(endpoint, pieces...) }
+	if b.carried {
+		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
+	} else {
+		sent(b.bytes()...)
+		if b.tap != nil {
+			req = req.WithContext(OnResend(req.Context(), func(error) { sent(b.bytes()...) }))
 		}
 	}
-	resp, err := client.Do(req.WithContext(OnResend(req.Context(), resent)))
-	if err == nil {
+	resp, err := client.Do(req)
+	if err == nil && b.tap != nil {
 		if tap, ok := b.tap.(perigee.AttemptTap); ok {
 			tap.ProviderStatus(resp.StatusCode)
 		}
@@ -67,14 +85,22 @@ func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error
 	return resp, err
 }
 
-// show shows the tap what is about to be sent, and where to. A request that is sent again is shown again.
-func (b *Body) show(req *http.Request) {
+// bytes returns the pieces as they are now.
+func (b *Body) bytes() [][]byte {
 	b.mu.Lock()
-	pieces := slices.Clone(b.pieces)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.pieces)
+}
+
+// sent notes that a request with these bytes is on its way to an endpoint. A request that is sent again is shown again.
+func (b *Body) sent(endpoint string, pieces ...[]byte) {
+	b.log.SetReached()
+	if b.tap == nil {
+		return
+	}
 	b.tap.Body(perigee.TapProviderRequest, pieces...)
 	if tap, ok := b.tap.(perigee.AttemptTap); ok {
-		tap.ProviderEndpoint(req.URL.Scheme + "://" + req.URL.Host)
+		tap.ProviderEndpoint(endpoint)
 	}
 }
 

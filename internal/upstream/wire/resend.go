@@ -48,8 +48,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type resendKey struct{}
 
-// OnResend returns a context for requests. f is called with what happened to the connection before a request is sent once more.
+// OnResend returns a context for requests. f is called with what happened to the connection before a request is sent once more,
+// after the functions that ctx already has for that.
 func OnResend(ctx context.Context, f func(error)) context.Context {
+	if earlier, ok := ctx.Value(resendKey{}).(func(error)); ok {
+		later := f
+		f = func(err error) {
+			earlier(err)
+			later(err)
+		}
+	}
 	return context.WithValue(ctx, resendKey{}, f)
 }
 
