@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"time"
 
@@ -409,17 +408,11 @@ func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
 		all.Scope = providererr.ScopeProvider
 	case kindUnreachable:
 		all.Scope = providererr.ScopeProvider
-		if neverReached(v.Error) {
+		if wire.NeverConnected(v.Error) {
 			all.Scope = providererr.ScopeNetwork
 		}
 	}
 	return &all
-}
-
-// neverReached says whether no connection was made.
-func neverReached(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
 }
 
 // tooOften ends a call that has asked the provider too often.

@@ -48,19 +48,22 @@ func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 // maxPhrase bounds what a proxy may say about its refusal, which is free text of its own.
 const maxPhrase = 100
 
+// errProxyRefused is the cause of errors about a proxy that does not connect.
+var errProxyRefused = errors.New("does not connect")
+
 // refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and without the credentials that
 // it was sent, which some repeat.
 func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}
-	refusal := fmt.Sprintf("the proxy at %s does not connect: %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+	refusal := fmt.Errorf("the proxy at %s %w: %d %s", proxy.Host, errProxyRefused, answer.StatusCode, http.StatusText(answer.StatusCode))
 	phrase := strings.TrimSpace(strings.TrimPrefix(answer.Status, strconv.Itoa(answer.StatusCode)))
 	if phrase == "" || phrase == http.StatusText(answer.StatusCode) {
-		return errors.New(refusal)
+		return refusal
 	}
 	_, encoded, _ := strings.Cut(sent.Header.Get("Proxy-Authorization"), " ")
 	password, _ := proxy.User.Password()
 	phrase = redact.New(perigee.NewSecret(encoded), perigee.NewSecret(password)).Text(phrase)
-	return fmt.Errorf("%s (%q)", refusal, perigee.Clip(phrase, maxPhrase))
+	return fmt.Errorf("%w (%q)", refusal, perigee.Clip(phrase, maxPhrase))
 }

@@ -215,19 +215,28 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 	defer provider.Close()
 	refusing := newProxyRig(t, "", connectProxy)
 	dead := newProxyRig(t, "127.0.0.1:1", socksProxy)
-	for address, want := range map[string]string{
-		"http://mallory:hunter22@" + refusing.address: "the proxy at " + refusing.address + " does not connect: 407 Proxy Authentication Required",
-		"socks5://mallory:hunter22@" + dead.address:   "",
-		"http://mallory:hunter22@127.0.0.1:1":         "proxyconnect",
-		"socks5://mallory:hunter22@127.0.0.1:1":       "127.0.0.1:1: ",
+	const unreachable, refused = "upstream studio: its proxy cannot be reached: server error", "upstream studio: its proxy does not connect: server error"
+	for address, want := range map[string]struct {
+		err    string
+		public string
+		never  bool // nothing was connected to
+	}{
+		"http://mallory:hunter22@" + refusing.address: {"the proxy at " + refusing.address + " does not connect: 407 Proxy Authentication Required", refused, false},
+		"socks5://mallory:hunter22@" + dead.address:   {"", "upstream studio: connection lost", false}, // it hangs up
+		"http://mallory:hunter22@127.0.0.1:1":         {"proxyconnect", unreachable, true},
+		"socks5://mallory:hunter22@127.0.0.1:1":       {"127.0.0.1:1: ", unreachable, true},
 	} {
 		client, _ := proxied(t, address, provider)
 		_, err := get(t, client, "https://example.com/")
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want.err) || NeverConnected(err) != want.never {
 			t.Errorf("%s: %v", address, err)
 		}
-		if e := Trouble(t.Context(), "studio", "url", err); strings.Contains(fmt.Sprint(err, e), "hunter22") {
+		e := Trouble(t.Context(), "studio", "url", err)
+		if strings.Contains(fmt.Sprint(err, e), "hunter22") {
 			t.Errorf("the password is in %v and %v", err, e)
+		}
+		if e.Public != want.public || strings.Contains(e.Hint, "proxy") != strings.Contains(want.public, "proxy") {
+			t.Errorf("%s: clients get %q, the log %v", address, e.Public, e)
 		}
 	}
 	if _, err := NewProxyTransport(perigee.NewSecret("http://a:hunter22@[x")); err == nil || strings.Contains(err.Error(), "hunter22") {

@@ -38,9 +38,34 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 		e.Hint = fmt.Sprintf("check its %s and the network, or try again", setting)
 		// Go's own words name addresses and ports of this machine, and some agents retry only what they recognise as transient.
 		e.Public = fmt.Sprintf("upstream %s: connection lost", upstream)
-		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		switch never := NeverConnected(err); {
+		case isProxy(err):
+			e.Public = fmt.Sprintf("upstream %s: its proxy does not connect: server error", upstream)
+			e.Hint = "check the proxy setting of the upstream, or HTTPS_PROXY, and the proxy's own log"
+			if never {
+				e.Public = fmt.Sprintf("upstream %s: its proxy cannot be reached: server error", upstream)
+				e.Hint = "start the proxy, or correct the proxy setting of the upstream, or HTTPS_PROXY"
+			}
+		case never:
 			e.Public = fmt.Sprintf("upstream %s cannot be reached: server error", upstream)
 		}
 	}
 	return e
+}
+
+// NeverConnected reports whether a request failed because no connection was made, neither to the provider nor to a proxy.
+func NeverConnected(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if op, ok := err.(*net.OpError); ok && op.Op == "dial" {
+			return true
+		}
+	}
+	return false
+}
+
+// isProxy reports whether a request failed at a proxy, before anything was sent to the provider. Net/http has that operation for
+// everything between dialing a proxy and the answer of a SOCKS5 proxy.
+func isProxy(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "proxyconnect" || errors.Is(err, errProxyRefused)
 }
