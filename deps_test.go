@@ -157,6 +157,7 @@ var rules = []rule{
 	{"perigee/internal/dialect/mcp", "dialects are pure", []string{
 		"perigee",
 	}},
+	{"perigee/internal/dialect/growth", "tests alone", nil},
 	{"perigee/internal/dialect/roundtrip", "only tests, which hold the dialects against each other", nil},
 
 	// Models: their names, families and limits, and the changes that requests to them need.
