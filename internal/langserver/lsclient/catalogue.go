@@ -43,9 +43,17 @@ type Described struct {
 
 // Name is the ID of the cloud, or one made of the label: "gemini-3-flash" of "Gemini 3 Flash".
 func (d *Described) Name() string {
-	return cmp.Or(d.ID, d.Cloud.ID, strings.Join(strings.FieldsFunc(strings.ToLower(d.Label), func(r rune) bool {
+	return cmp.Or(d.ID, d.Cloud.ID, asID(strings.Join(strings.FieldsFunc(strings.ToLower(d.Label), func(r rune) bool {
 		return r != '.' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	}), "-"), d.Enum)
+	}), "-")), d.Enum)
+}
+
+// asID writes the version in a name of Claude as the cloud does, which routes and prices know: claude-opus-4-6-thinking.
+func asID(name string) string {
+	if strings.HasPrefix(strings.ToLower(name), "claude-") {
+		return strings.ReplaceAll(name, ".", "-")
+	}
+	return name
 }
 
 // Find returns a model by its ID, label or enum. A list without it may be old.
@@ -56,7 +64,7 @@ func (c *Catalogue) Find(ctx context.Context, name string) (Described, error) {
 			return Described{}, err
 		}
 		if i := slices.IndexFunc(list, func(d Described) bool {
-			return strings.EqualFold(d.Name(), name) || strings.EqualFold(d.Label, name) || d.Enum == name
+			return strings.EqualFold(d.Name(), asID(name)) || strings.EqualFold(d.Label, name) || d.Enum == name
 		}); i >= 0 {
 			return list[i], nil
 		}
