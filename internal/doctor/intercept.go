@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,20 +69,22 @@ func (l Langserver) check() Result {
 	if l.Row == nil {
 		return ok(NameLangserver, "%s", what)
 	}
-	name := command(u.Name)
+	login := "perigee login --upstream " + command(cmp.Or(u.AccountsFrom, u.Name))
 	why := ""
 	if l.Row.LastExit != "" {
 		why = ": " + l.Row.LastExit
 	}
-	switch l.Row.State {
-	case "ready":
+	switch state := l.Row.State; {
+	case state == "ready":
 		return ok(NameLangserver, "ready, %s", what)
-	case "failed":
+	case state == "failed":
 		return fail(NameLangserver, "perigee langserver probe", "failed%s; %s", why, what)
-	case "stopped":
-		return fail(NameLangserver, "perigee login --upstream "+name, "stopped%s; %s", why, what)
+	case state == "stopped" && l.Row.Account == "":
+		return fail(NameLangserver, login, "stopped, because no account can be used; %s", what)
+	case state == "stopped":
+		return fail(NameLangserver, login, "stopped%s; %s", why, what)
 	default:
-		return warn(NameLangserver, "perigee langserver status", "%s%s; %s", l.Row.State, why, what)
+		return warn(NameLangserver, "perigee langserver status", "%s%s; %s", state, why, what)
 	}
 }
 

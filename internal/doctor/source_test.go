@@ -53,6 +53,23 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 	want(t, u.Check(t.Context(), nil), Warn, edit(u.Config, 0))
 }
 
+// Without a daemon, a language server is judged by what is stored about the accounts that it uses.
+func TestLanguageServerThatIsNotRunning(t *testing.T) {
+	banned := perigee.AccountRow{Email: "ada@example.com", Upstream: "gravity", Enabled: true, State: perigee.AccountBanned}
+	disabled := perigee.AccountRow{Email: "bob@example.com", Upstream: "gravity", State: perigee.AccountReady}
+	other := perigee.AccountRow{Email: "eve@example.com", Upstream: "other", Enabled: true, State: perigee.AccountReady}
+	resting := perigee.AccountRow{Email: "cyd@example.com", Upstream: "gravity", Enabled: true, State: perigee.AccountReady,
+		Cooldowns: []perigee.Cooldown{{Family: "gemini", Reason: "quota"}}}
+	loaded := &config.Loaded{Path: "/etc/perigee.yaml"}
+	for _, u := range []config.Upstream{{Name: "gravity", Kind: config.KindLangserver}, {Name: "headless", Kind: config.KindLangserver, AccountsFrom: "gravity"}} {
+		described := UpstreamOf(u, loaded)
+		want(t, described.NotRunning([]perigee.AccountRow{other}), Fail, "no account is signed in", "perigee login --upstream gravity")
+		want(t, described.NotRunning([]perigee.AccountRow{banned, disabled, other}), Fail, "no account can be used", "perigee account list")
+		want(t, described.NotRunning([]perigee.AccountRow{banned, resting}), OK, "language servers run with the daemon")
+	}
+	want(t, UpstreamOf(config.Upstream{Name: "desk", Kind: config.KindLangserver, Attach: true}, loaded).NotRunning(nil), OK)
+}
+
 func TestAccountsHaveTheirStateAndQuota(t *testing.T) {
 	now := time.Date(2026, 3, 2, 10, 30, 0, 0, time.UTC)
 	row := func(email, state string) perigee.AccountRow {
@@ -123,6 +140,9 @@ func TestLanguageServersAreNotExecuted(t *testing.T) {
 		l.Row = &perigee.LangserverRow{Upstream: "headless", State: state, LastExit: "exit status 7"}
 		want(t, Langservers([]Langserver{l}), status, state)
 	}
+	l.Row = &perigee.LangserverRow{Upstream: "headless", State: "stopped", LastExit: "stopped (exit status 0)"}
+	l.Upstream.AccountsFrom = "gravity"
+	want(t, Langservers([]Langserver{l}), Fail, "stopped, because no account can be used", "perigee login --upstream gravity")
 	l.Row = nil
 	attached := Langserver{Upstream: config.Upstream{Name: "desk", Attach: true}}
 	want(t, Langservers([]Langserver{attached, l, {Upstream: config.Upstream{Name: "lost"}, Err: errors.New("no language server found")}}),

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,16 @@ type Upstream struct {
 	Config     string // the configuration file; empty: none
 	Variable   string // the variable that has the API key, if there is no configuration file
 	Builtin    bool   // it is the simulator that answers because nothing is configured
+	Accounts   string // the upstream that has the accounts that it uses; empty: it uses none
 }
 
 // UpstreamOf describes an upstream of a configuration.
 func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
-	return Upstream{Name: u.Name, Kind: u.Kind, URL: addressOf(u), Config: loaded.Path, Variable: loaded.KeyVariable}
+	described := Upstream{Name: u.Name, Kind: u.Kind, URL: addressOf(u), Config: loaded.Path, Variable: loaded.KeyVariable}
+	if described.Accounts = u.AccountsFrom; u.HasAccounts() {
+		described.Accounts = u.Name
+	}
+	return described
 }
 
 // addressOf is the base URL of the provider of an upstream, or "".
@@ -56,6 +62,19 @@ func (u Upstream) Blocked(fix, reason string) Result {
 // NoAccount is the result for an upstream without an account.
 func (u Upstream) NoAccount() Result {
 	return fail(NameUpstream+u.Name, u.signIn(), "no account is signed in")
+}
+
+// NotRunning is the result for a language server without a daemon: what is stored about its accounts.
+func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row perigee.AccountRow) bool { return row.Upstream != u.Accounts })
+	usable := func(row perigee.AccountRow) bool { return row.Enabled && stateOf(row).Status != Fail }
+	switch {
+	case u.Accounts != "" && len(rows) == 0:
+		return u.NoAccount()
+	case u.Accounts != "" && !slices.ContainsFunc(rows, usable):
+		return fail(NameUpstream+u.Name, "perigee account list", "no account can be used")
+	}
+	return u.Skipped("language servers run with the daemon")
 }
 
 // Check has an upstream list its models, which costs no tokens. list asks the daemon or, without one, the provider.
@@ -96,7 +115,7 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 func (u Upstream) signIn() string {
 	switch {
 	case u.Kind == config.KindAntigravity || u.Kind == config.KindLangserver:
-		return "perigee login --upstream " + command(u.Name)
+		return "perigee login --upstream " + command(cmp.Or(u.Accounts, u.Name))
 	case u.Variable != "":
 		return "export " + u.Variable + "=…"
 	}

@@ -131,6 +131,9 @@ func (e *examination) askProviders(
 		switch {
 		case u.Kind == config.KindLangserver:
 			left[u.Name] = described.Skipped("language servers run with the daemon")
+			if problem == nil {
+				left[u.Name] = described.NotRunning(rows)
+			}
 		case u.HasAccounts() && problem != nil:
 			left[u.Name] = described.Blocked(problem.Fix, "fix "+problem.Check+" first")
 		case u.HasAccounts() && !has:
