@@ -27,6 +27,8 @@ type Control struct {
 type Router interface {
 	Model(name string) string
 	Upstreams(model string) []string
+	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same one.
+	AccountsOf(upstream string) string
 	Missing(ctx context.Context, model string) (unsure bool, err error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 )
 
 // ExplainAccounts says which account would be taken for a model now, and why the other accounts would not. A model that no upstream has is
@@ -24,7 +25,11 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	taken := false
 	for _, r := range c.Rosters() {
 		elsewhere := sentElsewhere(router, asked, r.upstream)
+		own := asked == "" || slices.Contains(router.Upstreams(asked), r.upstream)
 		for _, row := range r.Explain(asked) {
+			if row.Pool == account.PoolCLI && elsewhere == "" && !own {
+				continue // upstreams that use accounts of another one do not use this pool
+			}
 			if elsewhere != "" {
 				row.Usable, row.Why, row.Until = false, elsewhere, time.Time{}
 			}
@@ -59,13 +64,13 @@ func (r *Roster) Explain(model string) []perigee.ChoiceRow {
 	return rows
 }
 
-// sentElsewhere says so when the routes do not send a model to an upstream.
+// sentElsewhere says so when the routes do not send a model to an upstream, nor to one that uses its accounts.
 func sentElsewhere(router Router, model, upstream string) string {
 	if model == "" {
 		return ""
 	}
 	asked := router.Upstreams(model)
-	if slices.Contains(asked, upstream) {
+	if slices.ContainsFunc(asked, func(name string) bool { return router.AccountsOf(name) == upstream }) {
 		return ""
 	}
 	return "models.routes sends this model to " + strings.Join(asked, ", ")

@@ -22,16 +22,19 @@ import (
 	"perigee/internal/simulator"
 )
 
-// kinds are the kinds of upstreams that lease accounts, with the part of their configuration that differs.
+// kinds are the upstreams that lease accounts, with the part of their configuration that differs. The language server that shares accounts
+// does so with an upstream that uses two pools of quota, of which a language server uses one.
 var kinds = map[string]string{
-	config.KindAntigravity: "endpoints: [%[1]s]\n    pools: [antigravity]",
-	config.KindLangserver:  "binary: simulator\n    cloud_url: %[1]s",
+	config.KindAntigravity: "kind: antigravity\n    endpoints: [%[1]s]\n    pools: [antigravity]",
+	config.KindLangserver:  "kind: langserver\n    binary: simulator\n    cloud_url: %[1]s",
+	"shared": "kind: antigravity\n    endpoints: [%[1]s]\n" +
+		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, binary: simulator, cloud_url: '%[1]s'}\n" +
+		"models: {routes: [{match: '*', to: [headless]}]}",
 }
 
 // A kindRig is a daemon with the accounts ada and bob, and what became of the calls to it.
 type kindRig struct {
 	*accountRig
-	kind  string
 	log   *daemontest.Log
 	story []string
 	seen  int // calls of the provider that the story has
@@ -62,11 +65,10 @@ func newKindRig(t *testing.T, kind, refresh string, faults ...simulator.Fault) *
 	text := fmt.Sprintf(`
 upstreams:
   - name: gravity
-    kind: %[2]s
     accept_terms_risk: true
     oauth: {auth_url: %[1]s/o/oauth2/v2/auth, token_url: %[1]s/token, userinfo_url: %[1]s/oauth2/v2/userinfo, client_id: id, client_secret: secret-of-the-client}
-    `+kinds[kind]+"\n", url, kind)
-	r := &kindRig{accountRig: &accountRig{t: t, provider: provider, src: daemontest.Sources(text, dir)}, kind: kind, log: new(daemontest.Log)}
+    `+kinds[kind]+"\n", url)
+	r := &kindRig{accountRig: &accountRig{t: t, provider: provider, src: daemontest.Sources(text, dir)}, log: new(daemontest.Log)}
 	r.start()
 	return r
 }
@@ -244,8 +246,8 @@ type accountScenario struct {
 	want    string
 }
 
-// TestAccountsOfBothKinds plays the same trouble with accounts to both kinds of upstreams that lease them. Answers, accounts that
-// were asked, states, explanations and bookings have to be the same.
+// TestAccountsOfBothKinds plays the same trouble with accounts to both kinds of upstreams that lease them, and to a language server that
+// shares the accounts of another upstream. Answers, accounts that were asked, states, explanations and bookings have to be the same.
 func TestAccountsOfBothKinds(t *testing.T) {
 	t.Parallel()
 	for kind := range kinds {

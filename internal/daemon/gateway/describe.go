@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,16 @@ func (g *Gateway) Rosters() []*accounts.Roster {
 		}
 	}
 	return list
+}
+
+// AccountsOf names the upstream whose accounts calls to an upstream lease.
+func (g *Gateway) AccountsOf(upstream string) string {
+	for _, e := range g.current.Load().entries {
+		if e.Config.Name == upstream {
+			return cmp.Or(e.Config.AccountsFrom, upstream)
+		}
+	}
+	return upstream
 }
 
 // Describe describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:
