@@ -308,9 +308,9 @@ type Upstream struct {
 	// --upstream NAME and perigee account import --upstream NAME add.
 	AccountsFrom string `yaml:"accounts_from" kinds:"langserver" format:"name?" example:"antigravity"`
 
-	// The address of the account that the language server uses. Empty: the preferred account, or else the next one that can be
-	// used. The language server has one account at a time; when it runs out of quota or is rejected, the next one takes its
-	// place unless an address is set here.
+	// The address of the only account that the language server may use. Empty: the account that the pool chooses for each call, as
+	// for kind antigravity. The language server has one account at a time; calls with different accounts take turns until they
+	// have been sent.
 	Account string `yaml:"account" kinds:"langserver" format:"email?" example:"ada@example.com"`
 
 	// The OAuth client and the endpoints for sign-in. A language server needs them only for accounts of its own.
