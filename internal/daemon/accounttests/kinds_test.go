@@ -230,6 +230,11 @@ var kindSteps = map[string]func(*kindRig){
 			r.t.Fatal(err)
 		}
 	},
+	"enable-ada": func(r *kindRig) {
+		if _, err := r.control().EnableAccount(r.t.Context(), named("ada@example.com"), true); err != nil {
+			r.t.Fatal(err)
+		}
+	},
 	"disable-ada": func(r *kindRig) {
 		if _, err := r.control().EnableAccount(r.t.Context(), named("ada@example.com"), false); err != nil {
 			r.t.Fatal(err)
@@ -330,6 +335,14 @@ gemini-3-flash: 403 forbidden: no account is usable for gemini-3-flash; of 2: 2 
 accounts: ada banned, bob banned
 ready: 503 no upstream can be used
 booked: bob -
+`},
+	{name: "enabled again", faults: []simulator.Fault{once(refusing("banned", "ada")), refusing("banned", "bob")}, steps: "claude enable-ada models claude accounts ready", want: `
+claude-sonnet-4-6: 403 forbidden: the provider has disabled this account: This service has been disabled in this account for violation of Terms of Service; sign in to Antigravity itself with this account to see how to appeal, and use another account or upstream meanwhile; 'perigee account enable' enables it again [ada bob]
+models: 200
+claude-sonnet-4-6: 200 [ada]
+accounts: ada ready, bob banned
+ready: 200
+booked: bob ada
 `},
 	{name: "verification", faults: []simulator.Fault{refusing("validation_required", "ada")}, steps: "gemini gemini accounts", want: `
 gemini-3-flash: 200 [ada bob]

@@ -81,6 +81,7 @@ type SignIn struct {
 	mu        sync.Mutex
 	current   accounts.Credential
 	reason    *perigee.Error      // there is no credential
+	none      bool                // because no account can be used
 	trouble   error               // the credential could not be renewed
 	renew     steadyclock.Instant // when it has to be renewed
 	preferred string              // by the owner
@@ -136,11 +137,11 @@ func (s *SignIn) Check() {
 	}
 }
 
-// Current returns the credential, or the reason why there is none. It waits for the first choice, and for a token that is overdue,
-// for example because the machine slept.
+// Current returns the credential, or the reason why there is none. It waits for the first choice, for an account that can be used since a
+// moment ago, and for a token that is overdue, for example because the machine slept.
 func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 	for waited := 0; ; {
-		current, next, err := s.look()
+		current, next, err := s.look(s.found())
 		if next == nil || waited == 2 { // the first choice that it waits for may have begun before the token was overdue
 			return current, err
 		}
@@ -162,10 +163,12 @@ var errStopping = perigee.Errorf(perigee.ClassUnavailable, "the language server 
 
 // look returns the credential or why there is none, and if neither is known the end of the next choice. Without an error, a change is on
 // its way.
-func (s *SignIn) look() (c Credential, next <-chan struct{}, err error) {
+func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.reason != nil && found:
+		return c, s.decided, s.reason
 	case s.reason != nil:
 		return c, nil, s.reason
 	case s.reporting:
@@ -177,6 +180,15 @@ func (s *SignIn) look() (c Credential, next <-chan struct{}, err error) {
 		err = perigee.Errorf(perigee.ClassUnavailable, "no account has been chosen yet")
 	}
 	return c, s.decided, err
+}
+
+// found says whether there is an account that can be used, while the last choice has found none.
+func (s *SignIn) found() bool {
+	s.mu.Lock()
+	none := s.none
+	s.mu.Unlock()
+	roster := s.opts.Accounts()
+	return none && roster != nil && slices.ContainsFunc(s.choices(roster), func(c accounts.Choice) bool { return c.Usable })
 }
 
 func public(c accounts.Credential) Credential {
@@ -245,7 +257,7 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 			why = perigee.AsError(trouble)
 		}
 	}
-	s.signOut(why)
+	s.signOut(why, len(list) == 0)
 	return s.nextChoice(), trouble != nil && !final(trouble)
 }
 
@@ -286,10 +298,7 @@ func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) 
 	if roster == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
 	}
-	choices := roster.Choices()
-	if s.opts.Email != "" {
-		choices = slices.DeleteFunc(choices, func(c accounts.Choice) bool { return !strings.EqualFold(c.Email, s.opts.Email) })
-	}
+	choices := s.choices(roster)
 	s.notePreferred(choices)
 	usable := slices.DeleteFunc(slices.Clone(choices), func(c accounts.Choice) bool { return !c.Usable })
 	s.sort(usable)
@@ -300,6 +309,13 @@ func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) 
 		why = s.explain(roster, choices)
 	}
 	return emails, why
+}
+
+// choices lists the accounts that the configuration allows.
+func (s *SignIn) choices(roster Accounts) []accounts.Choice {
+	return slices.DeleteFunc(roster.Choices(), func(c accounts.Choice) bool {
+		return s.opts.Email != "" && !strings.EqualFold(c.Email, s.opts.Email)
+	})
 }
 
 // notePreferred notes which account the owner prefers, and whether that is new.
@@ -374,13 +390,16 @@ func (s *SignIn) change(ctx context.Context, roster Accounts, email string) erro
 	return err
 }
 
-// signOut takes over that there is no account, unless a call still uses one.
-func (s *SignIn) signOut(why *perigee.Error) {
+// signOut takes over that there is no credential, unless a call still uses one. none: because no account can be used.
+func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if s.postpone("") {
 		return
 	}
+	s.mu.Lock()
+	s.none = none
+	s.mu.Unlock()
 	s.publish(accounts.Credential{}, why)
 }
 
@@ -395,7 +414,7 @@ func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
 	change.Account = got.Email != "" && got.Email != before.Email
 	differs := got.Email != before.Email || got.Access != before.Access || got.Project != before.Project || !sameReason(why, s.reason)
 	s.current, s.renew, s.reason = got, now+got.Renew.Sub(s.opts.Now()), why
-	s.reporting = differs && before.Email == ""
+	s.reporting, s.none = differs && before.Email == "", s.none && why != nil
 	if got.Email == s.wanted {
 		s.wanted = ""
 	}
