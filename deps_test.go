@@ -917,6 +917,7 @@ var rules = []rule{
 		"perigee/internal/match",
 		"perigee/internal/simulator",
 		"perigee/internal/terminal",
+		"perigee/internal/trace",
 		"golang.org/x/sys",
 	}},
 	{"perigee/internal/command/completioncmd", "a command", []string{

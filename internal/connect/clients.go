@@ -10,9 +10,6 @@ import (
 	"perigee/internal/connect/edit"
 )
 
-// question is what clients ask to prove that they reach perigee.
-const question = "Answer with the single word ok."
-
 func set(value any, path ...string) edit.Setting { return edit.Setting{Path: path, Value: value} }
 
 // label sets a value that is of no use without other values in its container, and without which the client refuses those.
@@ -49,7 +46,7 @@ func claudeCode() Client {
 		return []File{f}
 	}
 	return Client{
-		Name: "claude-code", Title: "Claude Code", Program: "claude", Install: "npm install -g @anthropic-ai/claude-code", Model: "gemini-3-flash", Cuts: true,
+		Name: "claude-code", Title: "Claude Code", Program: "claude", Install: "npm install -g @anthropic-ai/claude-code", Model: "gemini-3-flash", Cuts: true, Agent: "claude-cli",
 		Variables: []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"},
 		Projects:  []string{".claude/settings.local.json", ".claude/settings.json"},
 		Managed: map[string]string{"darwin": "/Library/Application Support/ClaudeCode/managed-settings.json",
@@ -77,7 +74,7 @@ func claudeCode() Client {
 			}
 			return l, nil
 		},
-		probe: func(string) ([]string, []string) {
+		probe: func(question string) ([]string, []string) {
 			return []string{"-p", question}, []string{"CLAUDE_CODE_MAX_OUTPUT_TOKENS=16", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
 		},
 	}
@@ -95,7 +92,7 @@ func codex() Client {
 		}
 	}
 	return Client{
-		Name: "codex", Title: "Codex", Program: "codex", Install: "npm install -g @openai/codex", Model: "gemini-3-flash",
+		Name: "codex", Title: "Codex", Program: "codex", Install: "npm install -g @openai/codex", Model: "gemini-3-flash", Agent: "codex",
 		Projects: []string{".codex/config.toml"}, Own: []edit.Path{{"profile"}},
 		files: func(m Machine, t Target) []File {
 			dir, root := m.under("CODEX_HOME", ".codex")
@@ -117,7 +114,7 @@ func codex() Client {
 			}
 			return l, nil
 		},
-		probe: func(string) ([]string, []string) {
+		probe: func(question string) ([]string, []string) {
 			return []string{"exec", "--skip-git-repo-check", "--sandbox", "read-only", question}, nil
 		},
 	}
@@ -162,7 +159,7 @@ func geminiCLI() Client {
 		}
 	}
 	return Client{
-		Name: "gemini-cli", Title: "Gemini CLI", Program: "gemini", Install: "npm install -g @google/gemini-cli", Model: "gemini-2.5-pro",
+		Name: "gemini-cli", Title: "Gemini CLI", Program: "gemini", Install: "npm install -g @google/gemini-cli", Model: "gemini-2.5-pro", Agent: "geminicli",
 		Variables: []string{"GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"},
 		Projects:  []string{".gemini/.env", ".env", ".gemini/settings.json"},
 		Managed: map[string]string{"darwin": "/Library/Application Support/GeminiCli/settings.json",
@@ -173,7 +170,7 @@ func geminiCLI() Client {
 			err := geminiHome(&l, files(m, t)[1])
 			return l, err
 		},
-		probe: func(string) ([]string, []string) {
+		probe: func(question string) ([]string, []string) {
 			return []string{"-p", question}, []string{"GEMINI_CLI_TRUST_WORKSPACE=true"}
 		},
 	}
@@ -213,7 +210,7 @@ func openCode() Client {
 		}
 	}
 	return Client{
-		Name: "opencode", Title: "OpenCode", Program: "opencode", Install: "npm install -g opencode-ai", Model: "gemini-3-flash",
+		Name: "opencode", Title: "OpenCode", Program: "opencode", Install: "npm install -g opencode-ai", Model: "gemini-3-flash", Agent: "opencode",
 		Variables: []string{"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR"},
 		Projects:  []string{"opencode.jsonc", "opencode.json", ".opencode/opencode.json", ".opencode/opencode.jsonc"},
 		files: func(m Machine, t Target) []File {
@@ -234,7 +231,7 @@ func openCode() Client {
 			content, _, err := edit.Apply(edit.JSON, []byte(m.Getenv("OPENCODE_CONFIG_CONTENT")), settings(t, t.key()))
 			return Launch{Env: []string{"OPENCODE_CONFIG_CONTENT=" + string(content)}}, err
 		},
-		probe: func(string) ([]string, []string) { return []string{"run", question}, nil },
+		probe: func(question string) ([]string, []string) { return []string{"run", question}, nil },
 	}
 }
 
@@ -294,7 +291,7 @@ func qwenCode() Client {
 			}
 			return l, err
 		},
-		probe: func(string) ([]string, []string) { return []string{"-p", question}, nil },
+		probe: func(question string) ([]string, []string) { return []string{"-p", question}, nil },
 	}
 }
 
@@ -332,7 +329,7 @@ func cline() Client {
 			err := l.copyOf(f, "providers.json")
 			return l, err
 		},
-		probe: func(string) ([]string, []string) { return []string{"--auto-approve", "false", question}, nil },
+		probe: func(question string) ([]string, []string) { return []string{"--auto-approve", "false", question}, nil },
 	}
 }
 
@@ -356,7 +353,7 @@ func continueCLI() Client {
 			content, err := edited(files(m, t)[0])
 			return Launch{Args: []string{"--config", "{dir}/config.yaml"}, Files: map[string][]byte{"config.yaml": content}}, err
 		},
-		probe: func(string) ([]string, []string) { return []string{"-p", question}, nil },
+		probe: func(question string) ([]string, []string) { return []string{"-p", question}, nil },
 	}
 }
 
@@ -416,7 +413,7 @@ func aider() Client {
 				{"OPENAI_API_BASE", t.URL + "/v1"}, {"OPENAI_API_KEY", t.key()},
 			})}, nil
 		},
-		probe: func(string) ([]string, []string) {
+		probe: func(question string) ([]string, []string) {
 			return []string{"--no-git", "--yes-always", "--no-check-update", "--no-analytics", "--message", question}, nil
 		},
 	}

@@ -69,6 +69,7 @@ type Client struct {
 	Program string // the name of its executable; empty: it has none to start
 	Install string // the command that installs it, or the page that says how
 	Model   string // what it asks for unless the user names a model
+	Agent   string // how its User-Agent begins, in lower case; empty: it has none of its own
 
 	// Advice is what to do instead if there is nothing to write. Refused says that nothing can be done on this machine.
 	Advice  func(t Target) string
@@ -88,7 +89,7 @@ type Client struct {
 
 	files  func(m Machine, t Target) []File
 	launch func(m Machine, t Target) (Launch, error)
-	probe  func(model string) ([]string, []string)
+	probe  func(question string) ([]string, []string)
 }
 
 // A File is a settings file, and what is set in it.
@@ -136,8 +137,11 @@ func (c *Client) Launch(m Machine, t Target) (Launch, error) { return c.launch(m
 // CanProbe reports whether the client has a mode that asks one question and ends.
 func (c *Client) CanProbe() bool { return c.probe != nil }
 
-// Probe returns the arguments and further variables with which the client asks for one word and ends.
-func (c *Client) Probe(t Target) (args, env []string) { return c.probe(c.complete(t).Model) }
+// Probe returns the arguments and further variables with which the client asks for one word and ends. mark is in the question, so
+// that its call can be told from those of other programs.
+func (c *Client) Probe(mark string) (args, env []string) {
+	return c.probe("Answer with the single word ok. (test " + mark + ")")
+}
 
 // Names are the names of all clients, in the order of listings.
 func Names() []string {

@@ -3,10 +3,12 @@ package connectcmd
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,11 +16,16 @@ import (
 	"perigee"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
+	"perigee/internal/datadir"
 	"perigee/internal/terminal"
+	"perigee/internal/trace"
 )
 
 // probeTime is how long a client may take to answer. Some retry for minutes when something is wrong.
 const probeTime = 90 * time.Second
+
+// recordTime is how long after the end of a client its call may be recorded.
+const recordTime = 2 * time.Second
 
 // prove reports what counts before the settings, and has the client ask perigee for one word.
 func (s *setup) prove(ctx context.Context) error {
@@ -40,8 +47,8 @@ func (s *setup) prove(ctx context.Context) error {
 		return nil
 	}
 	s.env.Say("testing %s with a short prompt, which uses a few tokens; --no-probe skips this", s.client.Title)
-	since, asWritten := time.Now(), s.store.AsWritten(s.client.Name)
-	said, failed := s.ask(ctx, program)
+	since, asWritten, mark := time.Now(), s.store.AsWritten(s.client.Name), strings.ToLower(rand.Text()[:10])
+	said, failed := s.ask(ctx, program, mark)
 	if asWritten { // or else undo would take what the client adds for a change of the user
 		if err := s.store.Adopt(s.client.Name); err != nil {
 			return err
@@ -50,7 +57,7 @@ func (s *setup) prove(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errors.New("connect: interrupted; the settings are written")
 	}
-	row, err := s.lastCall(ctx, since)
+	row, err := s.findCall(ctx, since, mark)
 	switch {
 	case err != nil:
 		return err
@@ -68,6 +75,9 @@ func (s *setup) prove(ctx context.Context) error {
 		return perigee.Errorf(perigee.ClassUnavailable, "%s reaches perigee, but its call failed: %s", s.client.Title, row.Class).
 			WithHint("perigee trace show %s has the reason", row.ID)
 	}
+	if !row.Bodies && s.client.Agent == "" {
+		s.env.Say("warning: traces.bodies is off, so the call may have been that of another program")
+	}
 	s.env.Say("%s uses these settings: model %s of upstream %s answered (perigee trace show %s)", s.client.Title, row.Model, row.Upstream, row.ID)
 	if failed != nil && !s.client.Cuts {
 		s.env.Say("warning: %s was answered, but %v%s", s.client.Title, failed, quoteLast(said))
@@ -84,7 +94,7 @@ func quoteLast(said string) string {
 }
 
 // ask runs the client in an empty directory, with the environment of this shell.
-func (s *setup) ask(ctx context.Context, program string) (said string, err error) {
+func (s *setup) ask(ctx context.Context, program, mark string) (said string, err error) {
 	dir, err := os.MkdirTemp("", "perigee-probe-")
 	if err != nil {
 		return "", err
@@ -92,7 +102,7 @@ func (s *setup) ask(ctx context.Context, program string) (said string, err error
 	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	args, env := s.client.Probe(s.target)
+	args, env := s.client.Probe(mark)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
@@ -108,12 +118,35 @@ func (s *setup) ask(ctx context.Context, program string) (said string, err error
 	return output.String(), err
 }
 
-// lastCall returns the best call since a time: one that was answered, if there is one.
-func (s *setup) lastCall(ctx context.Context, since time.Time) (*perigee.TraceRow, error) {
-	query := command.Parameters(map[string]string{"limit": "100", "since": command.Timestamp(since)})
+// findCall returns the call of the client. A call is recorded a moment after its client has the answer.
+func (s *setup) findCall(ctx context.Context, since time.Time, mark string) (*perigee.TraceRow, error) {
+	limit := time.NewTimer(recordTime)
+	defer limit.Stop()
+	for {
+		row, err := s.lastCall(ctx, since, mark)
+		if row != nil || err != nil {
+			return row, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-limit.C:
+			return nil, nil
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// lastCall returns the best call of the client since a time: one that was answered, if there is one. mark is in what it asked.
+func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*perigee.TraceRow, error) {
+	query := command.Parameters(map[string]string{"limit": "1000", "since": command.Timestamp(since)})
 	rows, err := daemon.Ask[[]perigee.TraceRow](ctx, s.config, "/v1/traces?"+query.Encode())
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r perigee.TraceRow) bool { return !s.ofClient(&r, mark) })
+	if len(rows) == 0 {
+		return nil, nil
 	}
 	asked := func(r perigee.TraceRow) bool { return r.ModelAsked == s.modelName() }
 	for _, suits := range []func(perigee.TraceRow) bool{
@@ -126,6 +159,20 @@ func (s *setup) lastCall(ctx context.Context, since time.Time) (*perigee.TraceRo
 		}
 	}
 	return &rows[0], nil
+}
+
+// ofClient reports whether a call is the one that the client was asked to make: its request has the mark. Of a call whose request
+// is not recorded, only the name of the client is known.
+func (s *setup) ofClient(r *perigee.TraceRow, mark string) bool {
+	if !r.Bodies {
+		return strings.HasPrefix(strings.ToLower(r.ClientName), s.client.Agent)
+	}
+	t, err := trace.Open(filepath.Join(s.config.DataDir, datadir.TracesName), r.ID)
+	if err != nil {
+		return false
+	}
+	request, err := t.Read(trace.ClientRequestName)
+	return err == nil && bytes.Contains(request, []byte(mark))
 }
 
 func (s *setup) modelName() string {
