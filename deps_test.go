@@ -915,6 +915,7 @@ var rules = []rule{
 		"perigee/internal/daemon",
 		"perigee/internal/datadir",
 		"perigee/internal/match",
+		"perigee/internal/redact",
 		"perigee/internal/simulator",
 		"perigee/internal/terminal",
 		"perigee/internal/trace",

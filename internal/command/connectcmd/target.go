@@ -15,6 +15,7 @@ import (
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
 	"perigee/internal/match"
+	"perigee/internal/redact"
 )
 
 // exceptKeys spares all secrets but those of client keys.
@@ -45,7 +46,8 @@ func address(cfg *config.Config, listens string) (string, error) {
 	return u.Scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
-// chooseKey returns a configured key: the named one, or the first. Without configured keys it is zero.
+// chooseKey returns a configured key: the named one, or the first. Without configured keys it is zero. An error repeats a name only
+// if it resembles that of a key: it may be a secret.
 func chooseKey(name string, cfg *config.Config, wanted string) (perigee.Secret, string, error) {
 	var names []string
 	for _, k := range cfg.Keys {
@@ -54,15 +56,20 @@ func chooseKey(name string, cfg *config.Config, wanted string) (perigee.Secret, 
 		}
 		names = append(names, k.Name)
 	}
+	secretOf := slices.IndexFunc(cfg.Keys, func(k config.Key) bool { return k.Secret.Equal(wanted) })
 	switch near := match.Nearest(wanted, names, 1); {
 	case wanted == "":
 		return perigee.Secret{}, "", nil
 	case len(names) == 0:
 		return perigee.Secret{}, "", cli.Usagef("%s: there are no keys in the configuration; leave out --key", name)
+	case secretOf >= 0:
+		return perigee.Secret{}, "", cli.Usagef("%s: that is a key's secret; give its name: --key %s", name, names[secretOf])
 	case len(near) > 0:
 		return perigee.Secret{}, "", cli.Usagef("%s: no key is named %q; did you mean %s?", name, wanted, near[0])
+	case redact.Credentials(wanted) != wanted || redact.RandomWords(wanted) != wanted:
+		return perigee.Secret{}, "", cli.Usagef("%s: that looks like a key's secret; give the name of a key: %s", name, strings.Join(names, ", "))
 	default:
-		return perigee.Secret{}, "", cli.Usagef("%s: no key is named %q; the keys are %s", name, wanted, strings.Join(names, ", "))
+		return perigee.Secret{}, "", cli.Usagef("%s: no key has that name; the keys are %s", name, strings.Join(names, ", "))
 	}
 }
 

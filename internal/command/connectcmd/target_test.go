@@ -1,8 +1,10 @@
 package connectcmd
 
 import (
+	"strings"
 	"testing"
 
+	"perigee"
 	"perigee/internal/config"
 )
 
@@ -29,5 +31,27 @@ func TestAddress(t *testing.T) {
 	encrypted.TLS.Cert = "cert.pem"
 	if got, err := address(encrypted, ""); got != "https://127.0.0.1:8741" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A secret in place of a key's name is not repeated.
+func TestASecretInPlaceOfAKeyIsNotShown(t *testing.T) {
+	cfg := &config.Config{Keys: []config.Key{
+		{Name: "laptop", Secret: perigee.NewSecret("sk-canary-of-the-laptop")}, {Name: "ci", Secret: perigee.NewSecret("short-canary")},
+	}}
+	for wanted, want := range map[string]string{
+		"short-canary":                        "run: that is a key's secret; give its name: --key ci",
+		"sk-canary-of-the-laptop":             "run: that is a key's secret; give its name: --key laptop",
+		"sk-ant-api03-canary0123456789abcdef": "run: that looks like a key's secret; give the name of a key: laptop, ci",
+		"canary":                              "run: no key has that name; the keys are laptop, ci",
+		"lapto":                               `run: no key is named "lapto"; did you mean laptop?`,
+	} {
+		_, _, err := chooseKey("run", cfg, wanted)
+		if err == nil || err.Error() != want || strings.Contains(err.Error(), "canary") {
+			t.Errorf("--key %s: got %v", wanted, err)
+		}
+	}
+	if secret, name, err := chooseKey("run", cfg, "ci"); err != nil || name != "ci" || !secret.Equal("short-canary") {
+		t.Errorf("got %s, %v", name, err)
 	}
 }
