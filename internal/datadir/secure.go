@@ -20,6 +20,8 @@ const (
 	SocketName = "perigee.sock" // where commands reach the daemon
 	ImagesName = "images"
 	TracesName = "traces"
+	RunName    = "run"          // the leases of perigee run
+	RunLogName = "run.log"      // of the daemon that perigee run has started; that of the one before ends in .1
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
 	tokenName  = "admin.token"
 )
@@ -27,7 +29,7 @@ const (
 // ourFiles are everything that perigee keeps in the directory.
 var ourFiles = []string{
 	StoreName, StoreName + "-wal", StoreName + "-shm", StoreName + "-journal",
-	tokenName, lockName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca",
+	tokenName, lockName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, RunLogName, RunLogName + ".1",
 }
 
 // ourDirs are directories whose files have the modes of the program that writes them.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -31,8 +33,22 @@ const (
 	leaseTime = 500 * time.Millisecond // between looks at the leases
 )
 
-// logName is the file in the data directory with the messages of a daemon that perigee run has started.
-const logName = "run.log"
+// maxSocketPath is the longest path of a Unix socket.
+func maxSocketPath() int {
+	if runtime.GOOS == "linux" {
+		return 107
+	}
+	return 103
+}
+
+// newLog makes a new log for a daemon that perigee run starts. That of the daemon before, which may say why it ended, stays as
+// run.log.1.
+func newLog(path string) (*os.File, error) {
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
 
 // reachDaemon returns the status of the running daemon, and starts one if there is none.
 func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, leases lease.Dir) (perigee.DaemonStatus, error) {
@@ -46,11 +62,12 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 	if !errors.Is(err, daemon.ErrNotRunning) {
 		return status, err
 	}
-	if err := datadir.Secure(cfg.DataDir, slog.New(slog.DiscardHandler)); err != nil {
-		return status, err
+	if path := daemon.SocketPath(cfg); len(path) > maxSocketPath() {
+		return status, perigee.Errorf(perigee.ClassInvalid, "the path of the daemon's socket, %s, has %d bytes, and at most %d are possible", path, len(path), maxSocketPath()).
+			WithHint("choose a shorter data_dir, or run perigee serve yourself and use perigee connect")
 	}
-	path := filepath.Join(cfg.DataDir, logName)
-	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	path := filepath.Join(cfg.DataDir, datadir.RunLogName)
+	log, err := newLog(path)
 	if err != nil {
 		return status, err
 	}

@@ -24,6 +24,9 @@ func ownGroup(cmd *exec.Cmd) (end func()) {
 // detach has a command outlive this process and its terminal.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
+// inherit has a command keep a file open for as long as it runs.
+func inherit(cmd *exec.Cmd, f *os.File) { cmd.ExtraFiles = append(cmd.ExtraFiles, f) }
+
 // passedOn are the signals that a client gets.
 var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 

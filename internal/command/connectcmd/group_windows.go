@@ -16,6 +16,9 @@ func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
+// inherit does nothing here: locks are not inherited.
+func inherit(*exec.Cmd, *os.File) {}
+
 // passedOn are the signals that a client gets: the console sends them to all of its processes.
 var passedOn = []os.Signal{os.Interrupt}
 

@@ -18,6 +18,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/connect/lease"
+	"perigee/internal/datadir"
 	"perigee/internal/simulator"
 	"perigee/internal/terminal"
 )
@@ -62,12 +63,15 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		return perigee.Errorf(perigee.ClassNotFound, "%s is not installed: there is no program %s on PATH", c.Title, c.Program).
 			WithHint("install it: %s", c.Install)
 	}
+	if err := datadir.Secure(loaded.Config.DataDir, command.DaemonOptions(env, loaded).Logger); err != nil {
+		return err
+	}
 	leases := leaseDir(loaded.Config)
-	give, err := leases.Take(ctx)
+	held, err := leases.Take(ctx)
 	if err != nil {
 		return err
 	}
-	defer give()
+	defer held.Give()
 	status, err := reachDaemon(ctx, env, loaded, leases)
 	if err != nil {
 		return err
@@ -79,10 +83,12 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if status.Simulated {
 		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}
-	return start(env, c, program, target, clientArgs)
+	return starter{env: env, client: c, program: program, lease: held}.run(target, clientArgs)
 }
 
-func leaseDir(cfg *config.Config) lease.Dir { return lease.Dir(filepath.Join(cfg.DataDir, "run")) }
+func leaseDir(cfg *config.Config) lease.Dir {
+	return lease.Dir(filepath.Join(cfg.DataDir, datadir.RunName))
+}
 
 // sources are those of perigee serve.
 func sources(env *cli.Env) config.Sources {
@@ -99,8 +105,17 @@ func runnable() []string {
 	return names
 }
 
-// start runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.
-func start(env *cli.Env, c *connect.Client, program string, target connect.Target, args []string) error {
+// A starter starts a client.
+type starter struct {
+	env     *cli.Env
+	client  *connect.Client
+	program string
+	lease   *lease.Lease
+}
+
+// run runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.
+func (s starter) run(target connect.Target, args []string) error {
+	env, c, program := s.env, s.client, s.program
 	machine, err := thisMachine()
 	if err != nil {
 		return err
@@ -136,6 +151,7 @@ func start(env *cli.Env, c *connect.Client, program string, target connect.Targe
 	cmd := exec.Command(program, append(cmdArgs, args...)...)
 	cmd.Env = cmdEnv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
+	inherit(cmd, s.lease.File) // the daemon, and with it the port, stays for as long as the client, even if this process is killed
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
 		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)
 	}

@@ -35,27 +35,58 @@ func (d Dir) Turn(ctx context.Context) (done func(), err error) {
 	return func() { _ = held.Close() }, nil
 }
 
-// Take takes a lease, which lasts until give is called or the process ends.
-func (d Dir) Take(ctx context.Context) (give func(), err error) {
+// A Lease lasts until it is given up, or until no process has its file open: the one that has taken it, and those that it has
+// handed the file to.
+type Lease struct {
+	// File is locked. A child process that inherits it holds the lease as well, also if this process is killed.
+	File *os.File
+}
+
+// Take takes a lease.
+func (d Dir) Take(ctx context.Context) (*Lease, error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(string(d), "*"+suffix)
-	if err != nil {
-		return nil, err
+	for {
+		f, err := os.CreateTemp(string(d), "*"+suffix)
+		if err != nil {
+			return nil, err
+		}
+		path := f.Name()
+		_ = f.Close()
+		held, err := atomicfile.Lock(ctx, path, time.Second)
+		if err != nil {
+			_ = os.Remove(path)
+			return nil, err
+		}
+		if isAt(held, path) {
+			return &Lease{File: held}, nil
+		}
+		_ = held.Close() // Held has removed the file before it was locked
 	}
-	path := f.Name()
+}
+
+// isAt reports whether an open file is the one at a path.
+func isAt(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(opened, there)
+}
+
+// Give gives the lease up, for every process that has the file.
+func (l *Lease) Give() { remove(l.File) }
+
+// remove removes a locked file before the lock is given up, so that no process locks it in between. Where a file that is open
+// cannot be removed, another process that has opened it keeps it.
+func remove(f *os.File) {
+	err := os.Remove(f.Name())
 	_ = f.Close()
-	held, err := atomicfile.Lock(ctx, path, time.Second)
 	if err != nil {
-		_ = os.Remove(path)
-		return nil, err
+		_ = os.Remove(f.Name())
 	}
-	return func() {
-		_ = os.Remove(path)
-		_ = held.Close()
-		_ = os.Remove(path) // where a file that is open cannot be removed
-	}, nil
 }
 
 // Held reports whether a process holds a lease. Files of processes that were killed are removed. It is called in a Turn.
@@ -78,8 +109,7 @@ func (d Dir) Held(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		_ = free.Close()
-		_ = os.Remove(path)
+		remove(free)
 	}
 	return held, nil
 }
