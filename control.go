@@ -55,6 +55,7 @@ type DaemonStatus struct {
 	DataDir       string   `json:"data_dir"`
 	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
 	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
+	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
 	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
 	// be set.
 	Variables []string `json:"variables"`

@@ -868,6 +868,12 @@ var rules = []rule{
 		"perigee/internal/ask",
 		"perigee/internal/ask/relay",
 	}},
+	{"perigee/internal/daemon/running", "finds and stops the process of a daemon, of which it knows the files", []string{
+		"perigee",
+		"perigee/internal/daemon/remote",
+		"perigee/internal/datadir",
+		"golang.org/x/sys",
+	}},
 	{"perigee/internal/perigeetest/await", "waits of tests, whatever they test", nil},
 	{"perigee/internal/perigeetest/dbtest", "databases for tests, whatever they test", []string{
 		"github.com/jackc/pgx/v5",
@@ -886,6 +892,7 @@ var rules = []rule{
 		"perigee/internal/cli",
 		"perigee/internal/config",
 		"perigee/internal/daemon",
+		"perigee/internal/daemon/running",
 		"perigee/internal/match",
 		"perigee/internal/sqlstore",
 		"perigee/internal/terminal",
@@ -939,6 +946,7 @@ var rules = []rule{
 		"perigee/internal/connect",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
+		"perigee/internal/daemon/running",
 		"perigee/internal/datadir",
 		"perigee/internal/doctor",
 		"perigee/internal/hostglob",

@@ -34,6 +34,7 @@ var helpTexts embed.FS
 var program = cli.Program{
 	Commands: []cli.Command{
 		{Name: "serve", Summary: "run the gateway in the foreground", Run: serve},
+		{Name: "stop", Summary: "stop the running daemon after its open calls", Run: stopCommand},
 		{Name: "run", Summary: "start a coding agent that uses perigee", Run: connectcmd.Run},
 		{Name: "connect", Summary: "write the settings of a coding agent or editor, or undo that", JSON: true, Run: connectcmd.Connect},
 		{Name: "login", Summary: "sign in with your own Google account", Run: login},

@@ -51,7 +51,7 @@ func (m ownEnvironment) Run() int {
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
-//	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does) and waits; stderr is what it said (stop is testscript's own: it ends the script)
+//	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does, or with NONE nothing) and waits; stderr is what it said (stop is testscript's own: it ends the script)
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it; "Bearer @FILE" is what a file has
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	sameday DURATION      waits for the next UTC day if this one ends before the duration has passed
@@ -170,14 +170,16 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 
 func stop(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: halt NAME [KILL|HUP]")
+		ts.Fatalf("usage: halt NAME [KILL|HUP|NONE]")
 	}
 	p := ts.Value(processes{}).(map[string]*process)[args[0]]
 	sent := syscall.SIGTERM
 	if len(args) > 1 {
-		sent = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
+		sent = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP, "NONE": 0}[args[1]]
 	}
-	ts.Check(p.cmd.Process.Signal(sent))
+	if sent != 0 {
+		ts.Check(p.cmd.Process.Signal(sent))
+	}
 	await.Receive(ts, p.done, "the end of the process after "+sent.String())
 	if code := p.cmd.ProcessState.ExitCode(); sent != syscall.SIGKILL && code != 0 {
 		ts.Fatalf("exit code %d:\n%s", code, p.said.String())

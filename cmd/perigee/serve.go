@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
+	"perigee/internal/command"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/simulator"
@@ -23,6 +25,7 @@ import (
 func serve(ctx context.Context, env *cli.Env, args []string) error {
 	listen := env.Flags.String("listen", "", "")
 	simulate := env.Flags.Bool("simulate", false, "")
+	replace := env.Flags.Bool("replace", false, "")
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
@@ -43,6 +46,11 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 		defer stop()
+	}
+	if *replace {
+		if _, err := command.StopDaemon(ctx, env, loaded.Config); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
+			return err
+		}
 	}
 	out := newReporter(env, loaded.Config)
 	for _, warning := range loaded.Warnings {

@@ -320,7 +320,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 	}
 	return perigee.DaemonStatus{
 		Version: d.opts.Version, Listen: d.URL(), Configuration: path, DataDir: loaded.Config.DataDir,
-		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Variables: append([]string{}, loaded.Variables...),
+		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Stopping: d.draining.Load(), Variables: append([]string{}, loaded.Variables...),
 	}
 }
 

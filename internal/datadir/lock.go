@@ -45,9 +45,9 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 	case errors.Is(err, atomicfile.ErrHeld):
 		owner, _ := os.ReadFile(path)
 		if pid := strings.TrimSpace(string(owner)); pid != "" {
-			return nil, fmt.Errorf("another perigee (process %s) uses %s; stop it, or give this one another data_dir", pid, dir)
+			return nil, fmt.Errorf("another perigee (process %s) uses %s; stop it with perigee stop, or give this one another data_dir", pid, dir)
 		}
-		return nil, fmt.Errorf("another perigee uses %s; stop it, or give this one another data_dir", dir)
+		return nil, fmt.Errorf("another perigee uses %s; stop it with perigee stop, or give this one another data_dir", dir)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
@@ -57,6 +57,9 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 	_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return f, nil
 }
+
+// LockPath is the file that a running daemon holds locked.
+func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 
 // Holder returns the process ID of the daemon that used a data directory last, 0 if it is unknown. The process may have ended.
 func Holder(dir string) int {

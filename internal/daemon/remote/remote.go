@@ -168,6 +168,11 @@ func refusal(resp *http.Response, raw []byte) error {
 	return &perigee.Error{Class: class, Message: said.Error.Message}
 }
 
+// Status asks what the daemon works with.
+func (c *Client) Status(ctx context.Context) (perigee.DaemonStatus, error) {
+	return Ask[perigee.DaemonStatus](ctx, c, http.MethodGet, StatusPath, nil)
+}
+
 // nothing is the type of answers that do not matter.
 type nothing = struct{}
 
