@@ -48,7 +48,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		defer stop()
 	}
 	if *replace {
-		if _, err := command.StopDaemon(ctx, env, loaded.Config); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
+		if _, err := command.StopDaemon(ctx, env, loaded.Config, "restart"); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
 			return err
 		}
 	}

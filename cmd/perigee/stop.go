@@ -17,7 +17,7 @@ func stopCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	pid, err := command.StopDaemon(ctx, env, loaded.Config)
+	pid, err := command.StopDaemon(ctx, env, loaded.Config, "stop")
 	if err != nil {
 		return err
 	}

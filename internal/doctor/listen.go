@@ -11,31 +11,36 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"perigee"
 )
 
 // A Daemon is what was learned from the socket of the data directory.
 type Daemon struct {
-	Status *perigee.DaemonStatus // nil: no daemon was reached
-	Err    error                 // of one that runs and cannot be asked
-	PID    int                   // 0: unknown
+	Status  *perigee.DaemonStatus // nil: no daemon was reached
+	Err     error                 // of one that runs and cannot be asked
+	Silent  time.Duration         // for which a daemon that accepts connections did not answer; 0: it did, or another error came first
+	PID     int                   // 0: unknown
+	Restart string                // the command that has its service manager restart it; empty: it has none
 }
 
-// restart is a command that ends the daemon, so that it can be started again.
+// restart is a command that starts the daemon again, after its open calls.
 func (d Daemon) restart() string {
-	if d.PID == 0 {
-		return "perigee serve"
-	}
-	if runtime.GOOS == "windows" {
+	switch {
+	case d.Restart != "":
+		return d.Restart
+	case d.PID != 0 && runtime.GOOS == "windows":
 		return fmt.Sprintf("taskkill /pid %d && perigee serve", d.PID)
 	}
-	return fmt.Sprintf("kill %d && perigee serve", d.PID)
+	return "perigee serve --replace"
 }
 
 // Listen checks that the daemon accepts connections or, if none runs, whether it could listen at its address.
 func Listen(ctx context.Context, address string, d Daemon) Result {
 	switch {
+	case d.Silent > 0:
+		return fail(NameListen, d.restart(), "the daemon%s does not answer within %v", d.process(" (", ")"), d.Silent)
 	case d.Err != nil:
 		return fail(NameListen, d.restart(), "%v", d.Err)
 	case d.Status != nil:
@@ -120,12 +125,13 @@ func Version(version, configPath string, d Daemon) Result {
 		}
 		return warn(NameDaemon, d.restart(), "the daemon runs with %s, and this command reads %s", running, configPath)
 	}
-	return ok(NameDaemon, "perigee %s%s", version, processOf(d))
+	return ok(NameDaemon, "perigee %s%s", version, d.process(", ", ""))
 }
 
-func processOf(d Daemon) string {
+// process names the process between two texts, if it is known.
+func (d Daemon) process(before, after string) string {
 	if d.PID == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", process %d", d.PID)
+	return fmt.Sprintf("%sprocess %d%s", before, d.PID, after)
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -203,7 +204,11 @@ func TestListenNamesTheProgramThatHasThePort(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, Listen(t.Context(), address, d), Fail, "cannot be reached", "7")
+	want(t, Listen(t.Context(), address, d), Fail, "cannot be reached", "perigee serve --replace")
+	silent := Daemon{Err: context.DeadlineExceeded, Silent: 5 * time.Second, PID: 7}
+	want(t, Listen(t.Context(), address, silent), Fail, "the daemon (process 7) does not answer within 5s", "perigee serve --replace")
+	silent.Restart = "systemctl --user restart perigee.service"
+	want(t, Listen(t.Context(), address, silent), Fail, "systemctl --user restart perigee.service")
 	want(t, Listen(t.Context(), address, Daemon{}), Warn, "no daemon is running")
 	want(t, Listen(t.Context(), address, Daemon{Err: errors.New("its socket is gone")}), Fail, "its socket is gone")
 }

@@ -18,6 +18,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
+	"perigee/internal/daemon/running"
 	"perigee/internal/datadir"
 	"perigee/internal/doctor"
 	"perigee/internal/hostglob"
@@ -128,8 +129,17 @@ func (e *examination) reachDaemon(ctx context.Context) {
 		return
 	}
 	e.daemon.PID = datadir.Holder(cfg.DataDir)
+	if process, failed := running.Find(context.WithoutCancel(ctx), cfg.DataDir); failed == nil && process != nil {
+		e.daemon.PID = process.PID
+		if process.Unit.Name != "" {
+			e.daemon.Restart = process.Unit.Systemctl("restart")
+		}
+		process.Close()
+	}
 	if err != nil {
-		e.daemon.Err = err
+		if e.daemon.Err = err; errors.Is(err, context.DeadlineExceeded) {
+			e.daemon.Silent = min(e.limit, remote.Patience)
+		}
 		return
 	}
 	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))

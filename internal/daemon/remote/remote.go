@@ -20,7 +20,10 @@ import (
 )
 
 // ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
-var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restart it")
+var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restart it with perigee serve --replace")
+
+// Patience is how long the daemon may take for anything that it knows.
+const Patience = 10 * time.Second
 
 // Paths of the admin API.
 const (
@@ -46,7 +49,7 @@ type Client struct {
 
 // New returns the client of the daemon with a socket.
 func New(socket string) *Client {
-	usual := limits{alive: 10 * time.Second, quota: 30 * time.Second, lookup: 2 * time.Minute, compact: time.Hour}
+	usual := limits{alive: Patience, quota: 30 * time.Second, lookup: 2 * time.Minute, compact: time.Hour}
 	return &Client{limits: usual, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
@@ -132,12 +135,12 @@ func (c *Client) send(ctx context.Context, limit time.Duration, method, path str
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return nil, noAnswer(ctx, err)
+		return nil, noAnswer(ctx, limit, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, noAnswer(ctx, err)
+		return nil, noAnswer(ctx, limit, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, refusal(resp, raw)
@@ -146,15 +149,25 @@ func (c *Client) send(ctx context.Context, limit time.Duration, method, path str
 }
 
 // noAnswer is the error about a daemon that does not answer, or that of ctx if it was the caller that stopped waiting.
-func noAnswer(ctx context.Context, err error) error {
+func noAnswer(ctx context.Context, limit time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w (%w)", ErrNoAnswer, silence(limit))
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL, which is internal
 	}
 	return fmt.Errorf("%w (%v)", ErrNoAnswer, err)
 }
+
+// A silence is the time in which no answer came.
+type silence time.Duration
+
+func (s silence) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(s)) }
+
+func (s silence) Unwrap() error { return context.DeadlineExceeded }
 
 // refusal is the error that the daemon answered with.
 func refusal(resp *http.Response, raw []byte) error {
@@ -244,7 +257,7 @@ func (c *Client) Open(ctx context.Context, method, path string) (*http.Response,
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return nil, noAnswer(ctx, err)
+		return nil, noAnswer(ctx, 0, err) // there is no limit
 	}
 	return resp, nil
 }

@@ -93,6 +93,7 @@ type StopOptions struct {
 	Answer time.Duration                    // within which a daemon that works answers on its socket
 	Last   time.Duration                    // after Drain, to store everything and end
 	Report func(format string, args ...any) // is told what is not as usual
+	Verb   string                           // what to have systemd do with a service: stop, restart
 }
 
 // Stop has the daemon finish its open calls, and returns when it has ended. A daemon that does not answer, or that does not end in
@@ -105,7 +106,7 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 		opts.Last = 15 * time.Second
 	}
 	if d.Unit.Name != "" {
-		return fmt.Errorf("the daemon (process %d) is the service %s; run %s", d.PID, d.Unit.Name, d.Unit.Systemctl("stop"))
+		return fmt.Errorf("the daemon (process %d) is the service %s; run %s", d.PID, d.Unit.Name, d.Unit.Systemctl(opts.Verb))
 	}
 	status, err := d.ask(ctx, opts.Answer)
 	if ctx.Err() != nil {

@@ -205,8 +205,8 @@ func TestAServiceOfSystemdIsNotStopped(t *testing.T) {
 	r := newDaemonRig(t, "ends", true)
 	d := r.find(t)
 	d.Unit.OfUser = true
-	err := d.Stop(t.Context(), StopOptions{})
-	if err == nil || !strings.Contains(err.Error(), "run systemctl --user stop "+d.Unit.Name) || !strings.HasSuffix(d.Unit.Name, ".service") {
+	err := d.Stop(t.Context(), StopOptions{Verb: "restart"})
+	if err == nil || !strings.Contains(err.Error(), "run systemctl --user restart "+d.Unit.Name) || !strings.HasSuffix(d.Unit.Name, ".service") {
 		t.Errorf("got %v", err)
 	}
 	if held, _ := datadir.Locked(t.Context(), r.dir); !held {
