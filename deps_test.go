@@ -893,6 +893,7 @@ var rules = []rule{
 		"perigee/internal/config",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/running",
+		"perigee/internal/datadir",
 		"perigee/internal/match",
 		"perigee/internal/sqlstore",
 		"perigee/internal/terminal",

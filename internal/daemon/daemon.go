@@ -194,7 +194,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
 		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
 		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,
-		Mounts: append(d.newMCP(recorded), d.observers.Points()...),
+		Mounts: append(append(d.newMCP(recorded), environmentPoint()), d.observers.Points()...),
 	}, d.settings(cfg))
 	connlimit.WarnOfDescriptors(opts.Logger, cfg.Limits.Connections)
 	d.clients = d.newClientService(cfg)

@@ -22,6 +22,7 @@ type Daemon struct {
 	Err     error                 // of one that runs and cannot be asked
 	Silent  time.Duration         // for which a daemon that accepts connections did not answer; 0: it did, or another error came first
 	PID     int                   // 0: unknown
+	Stale   string                // why it has other secrets than this shell, in a sentence; empty: it has the same
 	Restart string                // the command that has its service manager restart it; empty: it has none
 }
 
@@ -124,6 +125,9 @@ func Version(version, configPath string, d Daemon) Result {
 			running = d.Status.Configuration
 		}
 		return warn(NameDaemon, d.restart(), "the daemon runs with %s, and this command reads %s", running, configPath)
+	}
+	if d.Stale != "" {
+		return warn(NameDaemon, d.restart(), "%s", d.Stale)
 	}
 	return ok(NameDaemon, "perigee %s%s", version, d.process(", ", ""))
 }

@@ -25,6 +25,7 @@ type Upstream struct {
 	Variable   string // the variable that has the API key, if there is no configuration file
 	Builtin    bool   // it is the simulator that answers because nothing is configured
 	Accounts   string // the upstream that has the accounts that it uses; empty: it uses none
+	Daemon     Daemon // that it belongs to
 }
 
 // UpstreamOf describes an upstream of a configuration.
@@ -80,7 +81,10 @@ func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 // Check has an upstream list its models, which costs no tokens. list asks the daemon or, without one, the provider.
 func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
 	name := NameUpstream + u.Name
-	if u.Builtin {
+	switch {
+	case u.Builtin && u.Daemon.Stale != "":
+		return warn(name, u.Daemon.restart(), "%s, so the built-in simulator answers", u.Daemon.Stale)
+	case u.Builtin:
 		return warn(name, edit(u.Config, 0), "no upstream is configured, so the built-in simulator answers")
 	}
 	began := time.Now()

@@ -80,7 +80,9 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if target.URL, err = address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
-	if status.Simulated {
+	if stale := command.StaleEnvironment(ctx, loaded, status); stale != "" {
+		env.Say("%s: perigee serve --replace", stale)
+	} else if status.Simulated {
 		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}
 	return starter{env: env, client: c, program: program, lease: held}.run(target, clientArgs)

@@ -143,6 +143,7 @@ func (e *examination) reachDaemon(ctx context.Context) {
 		return
 	}
 	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))
+	e.daemon.Stale = command.StaleEnvironment(ctx, e.loaded, status)
 }
 
 // local are the checks of this machine.

@@ -35,7 +35,7 @@ func (e *examination) upstreams() (list []doctor.Upstream) {
 	status := e.daemon.Status
 	switch {
 	case status != nil && status.Simulated, status == nil && len(list) == 0 && e.valid:
-		return []doctor.Upstream{{Name: daemon.SimulatorName, Kind: config.KindSimulator, Config: e.loaded.Path, Builtin: true}}
+		return []doctor.Upstream{{Name: daemon.SimulatorName, Kind: config.KindSimulator, Config: e.loaded.Path, Builtin: true, Daemon: e.daemon}}
 	case status == nil:
 		return list
 	}

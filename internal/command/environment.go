@@ -1,0 +1,41 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"perigee"
+	"perigee/internal/config"
+	"perigee/internal/daemon"
+	"perigee/internal/datadir"
+)
+
+// StaleEnvironment says in one sentence that the running daemon was started without variables that secrets of the configuration are
+// read from in this shell, or with other values of them; empty: it was not, or that cannot be told. A daemon with another
+// configuration file may need other variables.
+func StaleEnvironment(ctx context.Context, loaded *config.Loaded, status perigee.DaemonStatus) string {
+	path := loaded.Path
+	if whole, err := filepath.Abs(path); path != "" && err == nil {
+		path = whole
+	}
+	if path != status.Configuration || len(loaded.Variables) == 0 {
+		return ""
+	}
+	missing, different, err := daemon.CompareVariables(ctx, loaded.Config, loaded.Variables)
+	if err != nil {
+		return "" // it may be of another version
+	}
+	who := "the running daemon"
+	if pid := datadir.Holder(loaded.Config.DataDir); pid != 0 {
+		who += fmt.Sprintf(" (process %d)", pid)
+	}
+	switch {
+	case len(missing) > 0:
+		return fmt.Sprintf("%s was started without %s", who, strings.Join(missing, ", "))
+	case len(different) > 0:
+		return fmt.Sprintf("%s was started with another value of %s than this shell has", who, strings.Join(different, ", "))
+	}
+	return ""
+}
