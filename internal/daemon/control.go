@@ -68,6 +68,24 @@ func (c control) hasUpstreamWithoutAccounts(model string) bool {
 	})
 }
 
+// ImportAccounts adds accounts, whose models may be new.
+func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) ([]perigee.ImportedRow, error) {
+	defer c.gateway.ForgetModels()
+	return c.Control.ImportAccounts(ctx, in)
+}
+
+// EnableAccount sets whether an account, and with it its models, may be used.
+func (c control) EnableAccount(ctx context.Context, name perigee.AccountName, enabled bool) (perigee.AccountRow, error) {
+	defer c.gateway.ForgetModels()
+	return c.Control.EnableAccount(ctx, name, enabled)
+}
+
+// RemoveAccount forgets an account and its models.
+func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
+	defer c.gateway.ForgetModels()
+	return c.Control.RemoveAccount(ctx, name)
+}
+
 // StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
 func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*accounts.Login, error) {
 	opts = opts.complete()

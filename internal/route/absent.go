@@ -45,6 +45,12 @@ func (m *absentMemory) forget(model string) {
 	delete(m.until, model)
 }
 
+func (m *absentMemory) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.until)
+}
+
 // remembered returns what the upstreams of a model have said when none of them had it, not too long ago; nil: that is not known.
 // A strict request is told what the provider says now.
 func (r *Router) remembered(found resolved, req *perigee.Request) (list failures) {

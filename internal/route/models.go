@@ -190,6 +190,17 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	return list
 }
 
+// ForgetModels has the lists of models asked for again when they are needed, with their errors and what no upstream had: accounts have
+// changed. The names that are known stay known until then. A list that is being asked for now is not kept.
+func (r *Router) ForgetModels() {
+	r.models.mu.Lock()
+	for name, entry := range r.models.lists {
+		r.models.lists[name] = &modelEntry{asking: make(chan struct{}, 1), modelList: modelList{models: entry.models}}
+	}
+	r.models.mu.Unlock()
+	r.absents.clear()
+}
+
 // has says whether a cached list of an upstream has the model.
 func (c *modelCache) has(id string) bool {
 	c.mu.Lock()

@@ -297,3 +297,33 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 	}
 	w.want("ada, bob")
 }
+
+// A list of models that failed for want of an account is asked for again as soon as there is one, and the other way round.
+func TestChangesOfAccountsDropTheListsOfModels(t *testing.T) {
+	everyWay(t, func(t *testing.T, running bool) {
+		w := newAccountRig(t, running, "", adaAlone, nil)
+		lists := func(want bool, after string) {
+			t.Helper()
+			if _, err := w.control().Models(t.Context(), ""); (err == nil) != want {
+				t.Errorf("after %s: %v", after, err)
+			}
+		}
+		lists(true, "the start")
+		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), false); err != nil {
+			t.Fatal(err)
+		}
+		lists(false, "disabling the only account")
+		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), true); err != nil {
+			t.Fatal(err)
+		}
+		lists(true, "enabling it")
+		if err := w.control().RemoveAccount(t.Context(), named("ada@example.com")); err != nil {
+			t.Fatal(err)
+		}
+		lists(false, "removing it")
+		if _, err := w.control().ImportAccounts(t.Context(), perigee.AccountImport{Document: []byte(adaAndBob)}); err != nil {
+			t.Fatal(err)
+		}
+		lists(true, "importing two")
+	})
+}

@@ -261,6 +261,9 @@ func (g *Gateway) Model(name string) string { return g.current.Load().router.Mod
 // Upstreams names the upstreams that are asked for a model now, in order.
 func (g *Gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
 
+// ForgetModels has the lists of models asked for again when they are needed, because accounts have changed.
+func (g *Gateway) ForgetModels() { g.current.Load().router.ForgetModels() }
+
 // Missing is the error about a model that no upstream has.
 func (g *Gateway) Missing(ctx context.Context, name string) (unsure bool, err error) {
 	r, release := g.acquire()
