@@ -22,20 +22,20 @@ func DataDir(ctx context.Context, dir string) Result {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := datadir.CheckWritable(dir); err != nil {
-			return fail(NameDataDir, command("mkdir", "-p", "-m", "700", dir), "%s does not exist and cannot be created: %v", dir, err)
+			return blocks(fail(NameDataDir, command("mkdir", "-p", "-m", "700", dir), "%s does not exist and cannot be created: %v", dir, err))
 		}
 		return ok(NameDataDir, "%s does not exist yet; perigee creates it when it is needed", dir)
 	}
 	switch {
 	case err != nil:
-		return fail(NameDataDir, command("ls", "-ld", dir), "%v", err)
+		return look(blocks(fail(NameDataDir, command("ls", "-ld", dir), "%v", err)))
 	case !info.IsDir():
-		return fail(NameDataDir, command("mv", dir, dir+".old"), "%s is not a directory", dir)
+		return blocks(fail(NameDataDir, command("mv", dir, dir+".old"), "%s is not a directory", dir))
 	case !datadir.Owned(info):
-		return fail(NameDataDir, `sudo chown -R "$(id -u)" `+command(dir), "%s belongs to another user", dir)
+		return blocks(fail(NameDataDir, `sudo chown -R "$(id -u)" `+command(dir), "%s belongs to another user", dir))
 	}
 	if err := datadir.CheckWritable(dir); err != nil {
-		return fail(NameDataDir, command("chmod", "700", dir), "%v", err)
+		return blocks(fail(NameDataDir, command("chmod", "700", dir), "%v", err))
 	}
 	if runtime.GOOS != "windows" {
 		open, err := openToUsers(ctx, dir)
@@ -47,7 +47,7 @@ func DataDir(ctx context.Context, dir string) Result {
 			}
 			return fail(NameDataDir, fix, "other users can read %s", openNames(open))
 		case err != nil:
-			return warn(NameDataDir, command("ls", "-lR", dir), "the permissions could not be checked: %v", err)
+			return look(warn(NameDataDir, command("ls", "-lR", dir), "the permissions could not be checked: %v", err))
 		}
 	}
 	if network := networkFilesystem(dir); network != "" {

@@ -48,13 +48,13 @@ func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string
 	fix := "du -xh -d 2 " + command(existing) + " | sort -h | tail"
 	switch {
 	case disk.Free < leastFree:
-		return fail(NameDisk, fix, "%s free for %s; below %s, calls, traces and accounts can no longer be stored",
-			terminal.Size(disk.Free), dir, terminal.Size(leastFree))
+		return look(fail(NameDisk, fix, "%s free for %s; below %s, calls, traces and accounts can no longer be stored",
+			terminal.Size(disk.Free), dir, terminal.Size(leastFree)))
 	case disk.HasLimits && disk.Files < 1000:
-		return fail(NameDisk, fix, "only %d more files can be created on the disk of %s", disk.Files, dir)
+		return look(fail(NameDisk, fix, "only %d more files can be created on the disk of %s", disk.Files, dir))
 	case disk.Free < need:
-		return warn(NameDisk, fix, "%s free for %s; traces (traces.keep) and the database may need %s more",
-			terminal.Size(disk.Free), dir, terminal.Size(need))
+		return look(warn(NameDisk, fix, "%s free for %s; traces (traces.keep) and the database may need %s more",
+			terminal.Size(disk.Free), dir, terminal.Size(need)))
 	}
 	return ok(NameDisk, "%s free", terminal.Size(disk.Free))
 }

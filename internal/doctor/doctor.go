@@ -31,6 +31,9 @@ type Result struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
 	Fix    string `json:"fix"` // a command line; empty if the status is OK
+
+	Look   bool `json:"-"` // Fix does not change anything, but shows the cause
+	Blocks bool `json:"-"` // what is in the data directory cannot be checked before this is fixed
 }
 
 func ok(check, format string, args ...any) Result {
@@ -38,11 +41,28 @@ func ok(check, format string, args ...any) Result {
 }
 
 func warn(check, fix, format string, args ...any) Result {
-	return Result{check, Warn, fmt.Sprintf(format, args...), fix}
+	return Result{Check: check, Status: Warn, Detail: fmt.Sprintf(format, args...), Fix: fix}
 }
 
 func fail(check, fix, format string, args ...any) Result {
-	return Result{check, Fail, fmt.Sprintf(format, args...), fix}
+	return Result{Check: check, Status: Fail, Detail: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// look marks a result whose command shows the cause and fixes nothing.
+func look(r Result) Result {
+	r.Look = true
+	return r
+}
+
+// blocks marks a result without whose fix the data directory cannot be used.
+func blocks(r Result) Result {
+	r.Blocks = true
+	return r
+}
+
+// NotChecked is the result of a check that depends on what another one found broken. It is no complaint of its own.
+func NotChecked(check string, cause Result) Result {
+	return ok(check, "not checked: fix %s first", cause.Check)
 }
 
 // The names of checks, in the order of the output. Names that end in a colon are prefixes.
@@ -189,7 +209,7 @@ func merge(check string, results []Result) Result {
 			details = append(details, r.Detail)
 		}
 		if r.Status == merged.Status && merged.Fix == "" {
-			merged.Fix = r.Fix
+			merged.Fix, merged.Look = r.Fix, r.Look
 		}
 	}
 	merged.Detail = strings.Join(details, "; ")

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"perigee"
@@ -44,7 +45,12 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 	case errors.Is(err, sqlstore.ErrNewer) && options.URL.IsZero():
 		return fail(NameStore, command("export", "PERIGEE_DATA_DIR="+dir+"-old"), "%v", err)
 	case errors.Is(err, sqlstore.ErrDamaged):
-		return fail(NameStore, command("mkdir", dir+"/damaged")+" && mv "+command(options.Path)+"* "+command(dir+"/damaged/"), "%v", err)
+		return fail(NameStore, moveAway(dir, options.Path), "%v; without it, accounts have to sign in again, and what was recorded is lost", err)
 	}
-	return fail(NameStore, "perigee store", "%v", err)
+	return look(fail(NameStore, "perigee store", "%v", err))
+}
+
+// moveAway is a command that moves a database out of the way, each time to another directory.
+func moveAway(dir, path string) string {
+	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, command(dir), command(path))
 }

@@ -101,17 +101,17 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 func (u Upstream) failed(ctx context.Context, err error) Result {
 	name := NameUpstream + u.Name
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return fail(name, u.look(), "it did not answer in time")
+		return look(fail(name, u.look(), "it did not answer in time"))
 	}
 	switch e := perigee.AsError(err); e.Class {
 	case perigee.ClassUnauthenticated, perigee.ClassForbidden, perigee.ClassInvalid:
 		return fail(name, u.signIn(), "%s", e.Message)
 	case perigee.ClassVerification:
-		return fail(name, "perigee account list", "%s", e.Message)
+		return look(fail(name, "perigee account list", "%s", e.Message))
 	case perigee.ClassExhausted, perigee.ClassRateLimited, perigee.ClassCapacity:
-		return warn(name, "perigee quota", "%s", e.Message)
+		return look(warn(name, "perigee quota", "%s", e.Message))
 	default:
-		return fail(name, u.look(), "%s", e.Message)
+		return look(fail(name, u.look(), "%s", e.Message))
 	}
 }
 

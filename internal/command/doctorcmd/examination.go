@@ -41,6 +41,8 @@ type examination struct {
 	valid  bool           // the configuration has no problems
 	daemon doctor.Daemon
 	remote *remote.Client // nil: no daemon is running
+
+	blocked *doctor.Result // why the data directory cannot be used; nil: it can
 }
 
 // run runs all checks. What asks providers comes after what looks at this machine: without a daemon, accounts are asked about only
@@ -54,6 +56,10 @@ func (e *examination) run(ctx context.Context) []doctor.Result {
 	e.reachDaemon(ctx)
 	local := e.local()
 	results = append(results, doctor.Run(ctx, local[:1], e.limit, waiting)...) // the data directory, before SQLite creates files in it
+	if cause := results[len(results)-1]; cause.Blocks {
+		e.blocked = &cause
+		local = withoutData(local, cause)
+	}
 	results = append(results, doctor.Run(ctx, local[1:], e.limit, waiting)...)
 	progress.Step("asking upstreams and accounts")
 	checks, end := e.sources(ctx, results)
@@ -192,6 +198,22 @@ func (e *examination) local() []doctor.Check {
 		}))
 	}
 	return checks
+}
+
+// withoutData replaces the checks of what is in the data directory, which cannot be used.
+func withoutData(checks []doctor.Check, cause doctor.Result) []doctor.Check {
+	needs := []string{doctor.NameDisk, doctor.NameStore, doctor.NameListen, doctor.NameDaemon, doctor.NameLangserver, doctor.NameCA}
+	var list []doctor.Check
+	for _, c := range checks {
+		switch {
+		case c.Name == doctor.NameClient+"*" || c.Name == doctor.NameKey+"*": // one line for each client and key says nothing
+			continue
+		case slices.Contains(needs, c.Name):
+			c.Run = func(context.Context) []doctor.Result { return []doctor.Result{doctor.NotChecked(c.Name, cause)} }
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // spent returns what client keys have used since a time: what the daemon says, or else what is stored.

@@ -81,7 +81,11 @@ func (p *printer) result(r doctor.Result) {
 	}
 	p.text.WriteString(separator + p.fold(terminal.Printable(r.Detail), indent) + "\n")
 	if r.Fix != "" { // never folded, so that it can be copied
-		fmt.Fprintf(&p.text, "%s%s %s\n", strings.Repeat(" ", indent), p.colours.Paint("fix:", terminal.Faint), terminal.Printable(r.Fix))
+		label := "fix:"
+		if r.Look {
+			label = "look:"
+		}
+		fmt.Fprintf(&p.text, "%s%s %s\n", strings.Repeat(" ", indent), p.colours.Paint(label, terminal.Faint), terminal.Printable(r.Fix))
 	}
 }
 

@@ -13,6 +13,15 @@ import (
 
 // sources returns the checks of upstreams and accounts, and a function to call after them. before are results of earlier checks.
 func (e *examination) sources(ctx context.Context, before []doctor.Result) (checks []doctor.Check, end func()) {
+	if e.blocked != nil {
+		for _, u := range e.upstreams() {
+			name := doctor.NameUpstream + u.Name
+			checks = append(checks, doctor.Check{Name: name, Run: func(context.Context) []doctor.Result {
+				return []doctor.Result{doctor.NotChecked(name, *e.blocked)}
+			}})
+		}
+		return checks, func() {}
+	}
 	check, accounts, end := e.askers(ctx, before)
 	for _, u := range e.upstreams() {
 		checks = append(checks, doctor.Check{Name: doctor.NameUpstream + u.Name, Run: func(ctx context.Context) []doctor.Result {
