@@ -376,6 +376,7 @@ var rules = []rule{
 	{"perigee/internal/langserver/lsclient", "calls a language server, wherever that runs", []string{
 		"perigee",
 		"perigee/gen/...",
+		"perigee/internal/peeruser",
 		"perigee/internal/providererr",
 		"perigee/internal/rawjson",
 		"perigee/internal/redact",

@@ -44,6 +44,7 @@ var (
 	errRefused      = errors.New("the window refuses the token")
 	errIncompatible = fmt.Errorf("%w and has another version of the protocol", ErrOpen)
 	errBusy         = fmt.Errorf("%w and busy", ErrOpen)
+	errForeign      = errors.New("the port belongs to another user")
 	errSilent       = fmt.Errorf("%w and does not answer", ErrOpen)
 	errClosed       = errors.New("the connection was closed")
 )
@@ -142,10 +143,6 @@ func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 	if err != nil {
 		return nil, c.undialed(ctx, w, response, err)
 	}
-	if !ownUsers().Own(c.raw) {
-		_ = ws.CloseNow()
-		return nil, declined(perigee.ClassUnavailable, nil, "the port of %s belongs to another user", w)
-	}
 	c.ws = ws
 	ws.SetReadLimit(maxMessage)
 	go c.read()
@@ -157,18 +154,24 @@ func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 	return c, nil
 }
 
-// ownUsers tells whose a connection is. After a window was killed, a program of another user may get its port.
+// ownUsers tells whose a connection is. After a window was killed, a program of another user may get its port: it must not get the
+// token.
 var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
 
-// newHTTPClient returns a client for one connection to an address of this machine. It uses no proxy and follows no redirect.
+// newHTTPClient returns a client for one connection to a server of this user on this machine. It uses no proxy and follows no redirect.
 func newHTTPClient(address string, dialed func(net.Conn)) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
-			if err == nil {
-				dialed(conn)
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			if !ownUsers().OwnServer(conn) {
+				_ = conn.Close()
+				return nil, errForeign
+			}
+			dialed(conn)
+			return conn, nil
 		},
 		DisableKeepAlives: true, DisableCompression: true,
 	}
@@ -203,6 +206,8 @@ func (c *Conn) undialed(ctx context.Context, w Window, response *http.Response, 
 		return declined(perigee.ClassCapacity, errBusy, "%s has too many connections", w).WithHint("try again later")
 	case response != nil:
 		return declined(perigee.ClassUnavailable, nil, "the port of %s does not speak the protocol of the extension (status %d)", w, response.StatusCode)
+	case errors.Is(err, errForeign):
+		return declined(perigee.ClassUnavailable, errForeign, "the port of %s belongs to another user", w).WithHint("reload the window")
 	case errors.Is(err, context.Canceled):
 		return declined(perigee.ClassCanceled, err, "the call was canceled")
 	case ctx.Err() != nil:

@@ -3,6 +3,9 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +21,7 @@ type State string
 const (
 	Ready        State = "ready"
 	Busy         State = "busy"
-	Unreachable  State = "unreachable"  // nothing answers at its port
+	Unreachable  State = "unreachable"  // nothing of this user answers at its port
 	Refused      State = "refused"      // it does not accept the token of its announcement
 	Incompatible State = "incompatible" // it speaks another version of the protocol
 )
@@ -36,27 +39,39 @@ type Row struct {
 // listTime bounds the look at each window.
 const listTime = time.Second
 
-// List describes the windows that are announced in a directory. It connects to all of them at once.
+// List describes the windows that are announced in a directory. It connects to all of them at once. A window whose port belongs to
+// another user is a problem as well.
 func List(ctx context.Context, dir, perigeeVersion string) ([]Row, []Problem, error) {
 	windows, problems, err := Find(ctx, dir)
 	if err != nil {
 		return nil, problems, err
 	}
-	rows := make([]Row, len(windows))
+	rows, foreign := make([]Row, len(windows)), make([]bool, len(windows))
 	var wait sync.WaitGroup
 	for i, w := range windows {
 		rows[i] = Row{PID: w.PID, IDE: w.IDE.Name, Version: w.IDE.Version, Workspace: w.Workspace, Port: w.Port}
 		if w.Workspace == nil {
 			rows[i].Workspace = []string{}
 		}
-		wait.Go(func() { rows[i].State = w.State(ctx, perigeeVersion) })
+		wait.Go(func() { rows[i].State, foreign[i] = w.look(ctx, perigeeVersion) })
 	}
 	wait.Wait()
+	for i, w := range windows {
+		if foreign[i] {
+			problems = append(problems, Problem{filepath.Join(dir, strconv.Itoa(w.PID)+".json"), fmt.Sprintf("its port %d belongs to another user; reload the window", w.Port)})
+		}
+	}
 	return rows, problems, ctx.Err()
 }
 
 // State connects to the window, for at most a second.
 func (w Window) State(ctx context.Context, perigeeVersion string) State {
+	state, _ := w.look(ctx, perigeeVersion)
+	return state
+}
+
+// look returns the state, and whether the port belongs to another user.
+func (w Window) look(ctx context.Context, perigeeVersion string) (state State, foreign bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	conn, err := Dial(ctx, w, perigeeVersion)
@@ -65,15 +80,15 @@ func (w Window) State(ctx context.Context, perigeeVersion string) State {
 	}
 	switch {
 	case err == nil && conn.Hello.Busy || errors.Is(err, errBusy):
-		return Busy
+		return Busy, false
 	case err == nil:
-		return Ready
+		return Ready, false
 	case errors.Is(err, errRefused):
-		return Refused
+		return Refused, false
 	case errors.Is(err, errIncompatible):
-		return Incompatible
+		return Incompatible, false
 	}
-	return Unreachable
+	return Unreachable, errors.Is(err, errForeign)
 }
 
 // Command is perigee bridge.

@@ -122,7 +122,7 @@ func New(opts Options) *Server {
 	}
 	s.changed, s.created = make(chan struct{}), opts.Now()
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.client = lsclient.New(lsclient.Options{Endpoint: s.endpoint, Version: opts.Upstream.Version, Logger: opts.Logger})
+	s.client = lsclient.New(lsclient.Options{Endpoint: s.endpoint, Version: opts.Upstream.Version, Users: s.users, Logger: opts.Logger})
 	s.signIn = signin.New(signin.Options{
 		Name: opts.AccountsOf, Accounts: s.accountsInForce, Feed: opts.Feed, Email: opts.Upstream.Account,
 		Changed: s.signedIn, Now: opts.Now, Logger: opts.Logger,
@@ -159,10 +159,8 @@ func (s *Server) Start(ctx context.Context, forgotten ...string) error {
 
 // extend opens the Extension Server.
 func (s *Server) extend(ctx context.Context) error {
-	u, users := s.opts.Upstream, []int(nil)
-	if s.user != nil {
-		users = []int{s.user.UID} // whose directories the supervisor makes
-	} else {
+	u := s.opts.Upstream
+	if s.user == nil { // the supervisor makes directories of another user
 		for _, dir := range []string{s.home(), s.workspace()} {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return fmt.Errorf("directory of the language server: %w", err)
@@ -171,7 +169,7 @@ func (s *Server) extend(ctx context.Context) error {
 	}
 	s.extension = extserver.New(extserver.Options{
 		Workspace: s.workspace(), AllowEdit: slices.Contains(u.Allow, "edit"), AllowCommand: slices.Contains(u.Allow, "command"), Home: s.home(),
-		Users: users, Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
+		Users: s.users(), Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
 	})
 	return s.extension.Start(ctx)
 }
@@ -249,6 +247,14 @@ func (s *Server) home() string {
 		return filepath.Join(s.user.Home, "perigee", s.opts.Upstream.Name)
 	}
 	return filepath.Join(s.dir, "home")
+}
+
+// users returns the user of the process, if it is another one than that of perigee.
+func (s *Server) users() []int {
+	if s.user == nil {
+		return nil
+	}
+	return []int{s.user.UID}
 }
 
 func (s *Server) workspace() string {

@@ -41,7 +41,7 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 	}
 	at := func(e langserver.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{
-			Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}), Logger: s.opts.Logger,
+			Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}), Users: s.users, Logger: s.opts.Logger,
 		})
 	}
 	endpoint, variables := DefaultCloud, map[string]string(nil)

@@ -49,6 +49,29 @@ func (c *Check) OwnTo(conn net.Conn, destination netip.AddrPort) bool {
 	return found && slices.Contains(c.users, user)
 }
 
+// With returns a check that lets in further users as well.
+func (c *Check) With(further ...int) *Check {
+	return &Check{users: append(slices.Clone(c.users), further...), known: c.known}
+}
+
+// OwnServer is Own for the client of a connection: it reports whether the server is a process of a user that is let in. It also works
+// before the server has accepted the connection, so that nothing has to be sent to learn it.
+func (c *Check) OwnServer(conn net.Conn) bool {
+	if !c.known {
+		return true
+	}
+	server, err1 := netip.ParseAddrPort(conn.RemoteAddr().String())
+	client, err2 := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	user, found := userOf(unmap(server), unmap(client))
+	if !found { // it is not accepted yet
+		user, found = listenerOf(unmap(server))
+	}
+	return found && slices.Contains(c.users, user)
+}
+
 // unmap returns an address in the family that a connection to it has, without a zone.
 func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())

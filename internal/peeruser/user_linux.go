@@ -25,6 +25,34 @@ func userOf(local, remote netip.AddrPort) (user int, found bool) {
 	return user, found
 }
 
+// listenerOf returns the user of the socket that accepts connections to an address of this machine.
+func listenerOf(address netip.AddrPort) (user int, found bool) {
+	user, found, err := diagnose(address, anyOf(address))
+	if err != nil {
+		return searchListener(address)
+	}
+	return user, found
+}
+
+// anyOf is the remote address of listeners in the family of an address.
+func anyOf(address netip.AddrPort) netip.AddrPort {
+	if address.Addr().Is6() {
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
+	}
+	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+}
+
+// searchListener looks for a listener at an address, or at all addresses, in the tables of the kernel.
+func searchListener(address netip.AddrPort) (user int, found bool) {
+	for _, at := range []netip.Addr{address.Addr(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		local := netip.AddrPortFrom(at, address.Port())
+		if user, found := search(local, anyOf(local)); found {
+			return user, true
+		}
+	}
+	return 0, false
+}
+
 // diagnose asks the kernel for the user of a socket with the protocol of ss(8).
 func diagnose(local, remote netip.AddrPort) (user int, found bool, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)

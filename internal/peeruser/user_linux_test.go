@@ -92,3 +92,41 @@ func TestListenerChecksWhenAConnectionIsUsed(t *testing.T) {
 		t.Errorf("refused was called %d times", refused)
 	}
 }
+
+// TestServerOfAConnection asks for servers that have accepted a connection and for those that have not, at one address and at all.
+func TestServerOfAConnection(t *testing.T) {
+	check, other := NewCheck(t.Context()), &Check{users: []int{61234}, known: true}
+	if !check.known {
+		t.Skip("the system does not tell whose a connection is")
+	}
+	for listen, dial := range map[string]string{"127.0.0.1:0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "[::]:0": "127.0.0.1", "[::1]:0": "::1"} {
+		listener, err := net.Listen("tcp", listen)
+		if err != nil {
+			t.Logf("no such addresses here: %v", err)
+			continue
+		}
+		_, port, _ := net.SplitHostPort(listener.Addr().String())
+		client, err := net.Dial("tcp", net.JoinHostPort(dial, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		far := unmap(netip.MustParseAddrPort(client.RemoteAddr().String()))
+		for _, accepted := range []bool{false, true} {
+			if accepted {
+				server, err := listener.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = server.Close() }()
+				_ = listener.Close()
+			}
+			if !check.OwnServer(client) || other.OwnServer(client) || !other.With(os.Geteuid()).OwnServer(client) {
+				t.Errorf("%s, accepted %v: it is of the wrong user", listen, accepted)
+			}
+			if user, found := searchListener(far); found == accepted || found && user != os.Geteuid() {
+				t.Errorf("%s, listening %v: the tables have user %d, %v", listen, !accepted, user, found)
+			}
+		}
+		_ = client.Close()
+	}
+}

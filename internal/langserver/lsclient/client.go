@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -35,6 +34,10 @@ type Options struct {
 
 	// Version is the version of the IDE that requests name. Empty: they name none.
 	Version string
+
+	// Users returns further users that the process of the language server may have, beside the one of this process and root. Nil: none.
+	// A port that belongs to another user counts as one that refuses connections: it gets neither the token nor a prompt.
+	Users func() []int
 
 	Logger *slog.Logger // nil: no log
 }
@@ -65,7 +68,7 @@ func New(options Options) *Client {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{options: options, http: newHTTPClient((&net.Dialer{Timeout: dialTimeout}).DialContext), limits: usual}
+	return &Client{options: options, http: newHTTPClient(options.dial), limits: usual}
 }
 
 var errNoOther = errors.New("there is no other endpoint")

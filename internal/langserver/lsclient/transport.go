@@ -3,13 +3,39 @@ package lsclient
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
+
+	"perigee/internal/peeruser"
 )
 
 const dialTimeout = 5 * time.Second
+
+// ownUsers tells whose a connection is. After a language server has ended, a program of another user may get its port.
+var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
+
+var errForeign = errors.New("the port belongs to another user")
+
+// dial connects to a process of a user that the language server may have.
+func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	check := ownUsers()
+	if o.Users != nil {
+		check = check.With(o.Users()...)
+	}
+	if !check.OwnServer(conn) {
+		_ = conn.Close()
+		return nil, errForeign
+	}
+	return conn, nil
+}
 
 // newHTTPClient returns a client that reaches this machine only: the host of a URL is not used, proxies are not asked, and
 // redirects are not followed. It may therefore accept any certificate; the one of the language server is self-signed and expires.
