@@ -280,6 +280,44 @@ func TestHungProcessIsRestarted(t *testing.T) {
 	})
 }
 
+// A process with calls has a minute more. It is given up when the calls have ended, or after that minute.
+func TestBusyProcessMayMissHeartbeats(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			busy, hang := newFlag(true), newFlag(false)
+			b := newBubble(t, works, func(o *Options) {
+				o.Busy = busy.get
+				o.Heartbeat = func(context.Context, Endpoint) error {
+					if hang.get() {
+						return errors.New("it is slow")
+					}
+					return nil
+				}
+			})
+			time.Sleep(time.Second)
+			hang.set(true)
+			time.Sleep(40 * time.Second)
+			if status := b.Status(); status.Restarts != 0 {
+				t.Fatalf("given up while calls are running: %+v", status)
+			}
+			if !stays {
+				hang.set(false)
+				time.Sleep(10 * time.Second)
+				hang.set(true)
+				time.Sleep(40 * time.Second)
+				busy.set(false)
+				time.Sleep(6 * time.Second)
+			} else {
+				time.Sleep(40 * time.Second)
+			}
+			hang.set(false)
+			if status := b.Status(); status.Restarts != 1 || !strings.HasPrefix(status.LastExit, "it hangs: ") {
+				t.Errorf("calls stay %v: %+v", stays, status)
+			}
+		})
+	}
+}
+
 func TestRecheckRestartsWhatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := newFlag(false)

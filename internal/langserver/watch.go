@@ -13,6 +13,7 @@ const (
 	inspectEvery     = 5 * time.Second
 	heartbeatTimeout = 5 * time.Second
 	maxMissed        = 3           // heartbeats in a row that may fail
+	maxMissedBusy    = 15          // the same while calls are running, a minute more: a busy process may be slow, and its calls would fail
 	memoryRestEvery  = time.Minute // at most one restart for memory in this time
 )
 
@@ -28,7 +29,8 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 		case <-s.calls:
 			s.checkMemory(c)
 		case <-ticker.C:
-			if missed = s.beat(ctx, c, missed); missed == maxMissed {
+			hangs := false
+			if missed, hangs = s.beat(ctx, c, missed); hangs {
 				return
 			}
 			s.checkMemory(c)
@@ -38,10 +40,10 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 	}
 }
 
-// beat sends a heartbeat and returns how many have failed in a row.
-func (s *Supervisor) beat(ctx context.Context, c *child, missed int) int {
+// beat sends a heartbeat and returns how many have failed in a row, and whether the process was given up.
+func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, hangs bool) {
 	if s.o.Heartbeat == nil {
-		return 0
+		return 0, false
 	}
 	s.mu.Lock()
 	e := s.ports
@@ -50,15 +52,16 @@ func (s *Supervisor) beat(ctx context.Context, c *child, missed int) int {
 	defer cancel()
 	err := s.o.Heartbeat(limited, e)
 	if err == nil || ctx.Err() != nil {
-		return 0
+		return 0, false
 	}
 	missed++
 	reason := s.shown(err.Error())
 	s.log.Warn("language server missed a heartbeat", "pid", c.pid, "missed", missed, "error", reason)
-	if missed == maxMissed {
-		c.hang(fmt.Sprintf("it hangs: %d heartbeats in a row failed: %s", missed, reason))
+	if missed < maxMissed || missed < maxMissedBusy && s.o.Busy() {
+		return missed, false
 	}
-	return missed
+	c.hang(fmt.Sprintf("it hangs: %d heartbeats in a row failed: %s", missed, reason))
+	return missed, true
 }
 
 // checkMemory asks for a restart if the group has outgrown its limit. A limit below what the process always needs causes one
