@@ -293,11 +293,12 @@ func (i *Interception) variables() map[string]string {
 // Close ends the proxy if it is open, after the requests that are open if ctx lasts as long.
 func (i *Interception) Close(ctx context.Context) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.proxy == nil {
+	proxy := i.proxy
+	i.mu.Unlock() // language servers that end meanwhile release their handlers
+	if proxy == nil {
 		return nil
 	}
-	err := i.proxy.Shutdown(ctx)
+	err := proxy.Shutdown(ctx)
 	i.serving.Wait()
 	return err
 }
