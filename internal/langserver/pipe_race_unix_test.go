@@ -4,6 +4,9 @@ package langserver
 
 import (
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -48,4 +51,29 @@ func TestNewSocketsAreNotRemoved(t *testing.T) {
 	}
 	close(stop)
 	await.Return(t, removing.Wait, "the end of the removals")
+}
+
+// Another user can take the name of the directory first. Then there is another one, which is found again.
+func TestTakenSocketDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "perigee-1")
+	got, err := temporaryDir(dir, 0o711)
+	if err != nil || got != dir {
+		t.Fatalf("got %s, %v", got, err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []string{dir, dir + ".0"} { // a link is no directory of this user
+		if err := os.Symlink(t.TempDir(), taken); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := temporaryDir(dir, 0o711)
+	info, lost := os.Lstat(first)
+	if err != nil || lost != nil || !strings.HasPrefix(first, dir+".") || !info.IsDir() || info.Mode().Perm() != 0o711 {
+		t.Fatalf("got %s, %v, %v", first, err, lost)
+	}
+	if again, err := temporaryDir(dir, 0o711); again != first || err != nil {
+		t.Errorf("then %s, %v", again, err)
+	}
 }

@@ -117,8 +117,7 @@ func (p *parentPipe) close() {
 // and not listed.
 func socketDir(user *runas.User) (string, error) {
 	if user != nil {
-		dir := "/tmp/perigee-" + strconv.Itoa(os.Getuid()) + "-" + strconv.Itoa(user.UID)
-		return dir, ownDir(dir, 0o711)
+		return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid())+"-"+strconv.Itoa(user.UID), 0o711)
 	}
 	const name = "/server_0123456789abcdef"
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir)+len("/perigee")+len(name) <= maxSocketPath {
@@ -126,8 +125,30 @@ func socketDir(user *runas.User) (string, error) {
 			return dir, nil
 		}
 	}
-	dir := "/tmp/perigee-" + strconv.Itoa(os.Getuid())
-	return dir, privateDir(dir)
+	return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid()), 0o700)
+}
+
+// temporaryDir returns a directory of this user. Where every user can make files, another one may have taken the name: then it is one
+// with a random suffix, which is found again the next time.
+func temporaryDir(dir string, mode os.FileMode) (string, error) {
+	err := ownDir(dir, mode)
+	if err == nil {
+		return dir, nil
+	}
+	others, _ := filepath.Glob(dir + ".*")
+	for _, other := range others {
+		if ownDir(other, mode) == nil {
+			return other, nil
+		}
+	}
+	other, failed := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".*")
+	if failed == nil {
+		failed = ownDir(other, mode)
+	}
+	if failed != nil {
+		return "", errors.Join(err, failed)
+	}
+	return other, nil
 }
 
 // privateDir makes a directory, or makes sure that the one that is there belongs to this user and to no other.
