@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // The names of files and directories in the data directory.
@@ -36,7 +37,9 @@ var ourFiles = []string{
 var ourDirs = []string{"langserver", "connect"}
 
 // Ours reports whether perigee keeps a file or directory of a name in the data directory.
-func Ours(name string) bool { return slices.Contains(ourFiles, name) || slices.Contains(ourDirs, name) }
+func Ours(name string) bool {
+	return slices.Contains(ourFiles, name) || slices.Contains(ourDirs, name) || strings.HasPrefix(name, StoreName+".before-")
+}
 
 // Unusable is the error about a data directory that cannot be used.
 func Unusable(err error) error {

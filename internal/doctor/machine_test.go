@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -170,6 +171,41 @@ func TestStoreIsOpenedReadOnly(t *testing.T) {
 	want(t, r, Fail)
 	if strings.Contains(r.Detail+r.Fix, "canary") {
 		t.Errorf("the password is in %+v", r)
+	}
+}
+
+// A database that only a newer perigee can use is fixed with the copy from before that one, and with nothing that does not exist.
+func TestStoreOfANewerPerigee(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	options := sqlstore.Options{Path: path}
+	store, err := sqlstore.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, step := range []struct{ statement, copy, fix string }{
+		{"INSERT INTO schema_version (version, name, applied_us) VALUES (99, 'future', 0)", "", ""},
+		{"UPDATE schema_version SET compatible_with = 98 WHERE version = 99", "", "perigee version"},
+		{"", path + ".before-98", "mv " + path + ".before-98 " + path + " && rm -f"},
+	} {
+		if _, err := db.Exec(step.statement); err != nil {
+			t.Fatal(err)
+		}
+		if step.copy != "" {
+			write(t, step.copy, "a copy", 0o600)
+		}
+		if r := Store(t.Context(), options, false); step.fix == "" {
+			want(t, r, OK, "not damaged")
+		} else {
+			want(t, r, Fail, "version 99", "at least version 98", step.fix)
+		}
 	}
 }
 

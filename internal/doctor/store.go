@@ -42,8 +42,8 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 		return warn(NameStore, "perigee doctor --timeout 5m", "the database could not be checked in time")
 	case errors.Is(err, sqlstore.ErrOlder):
 		return warn(NameStore, "perigee serve", "%v", err)
-	case errors.Is(err, sqlstore.ErrNewer) && options.URL.IsZero():
-		return fail(NameStore, command("export", "PERIGEE_DATA_DIR="+dir+"-old"), "%v", err)
+	case errors.Is(err, sqlstore.ErrNewer):
+		return fail(NameStore, newerFix(options), "%v", err)
 	case errors.Is(err, sqlstore.ErrDamaged):
 		return fail(NameStore, moveAway(dir, options.Path), "%v; without it, accounts have to sign in again, and what was recorded is lost", err)
 	}
@@ -53,4 +53,14 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 // moveAway is a command that moves a database out of the way, each time to another directory.
 func moveAway(dir, path string) string {
 	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, command(dir), command(path))
+}
+
+// newerFix is what to do about a database that only a newer perigee may use: to go back to the copy from before it, if there is one.
+func newerFix(options sqlstore.Options) string {
+	if options.URL.IsZero() {
+		if copies, _ := filepath.Glob(options.Path + ".before-*"); len(copies) == 1 {
+			return "mv " + command(copies[0]) + " " + command(options.Path) + " && rm -f " + command(options.Path+"-wal") + " " + command(options.Path+"-shm")
+		}
+	}
+	return "perigee version"
 }

@@ -42,7 +42,7 @@ func TestAccounts(t *testing.T) {
 		{"cooldowns go with their account", testCooldownsOfRemoved},
 		{"a canceled change changes nothing and the next one works", testAccountCanceled},
 	}
-	onEngines(t, func(t *testing.T, fresh fresh) {
+	onNewerSchemas(t, func(t *testing.T, fresh fresh) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(t, openWith(t, fresh(t)).Accounts(boundSealer{})) })
 		}

@@ -23,7 +23,7 @@ func TestAudit(t *testing.T) {
 		{"entries older than a year are removed in batches", testAuditAge},
 		{"more entries than the bound are removed, reading first", testAuditBounds},
 	}
-	onEngines(t, func(t *testing.T, fresh fresh) {
+	onNewerSchemas(t, func(t *testing.T, fresh fresh) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(t, openWith(t, fresh(t))) })
 		}

@@ -41,7 +41,7 @@ func TestStore(t *testing.T) {
 		{"readers see whole batches while writers write", testConcurrent},
 		{"a canceled save keeps nothing and the next one works", testCanceledSave},
 	}
-	onEngines(t, func(t *testing.T, fresh fresh) {
+	onNewerSchemas(t, func(t *testing.T, fresh fresh) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(t, openWith(t, fresh(t))) })
 		}

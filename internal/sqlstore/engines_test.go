@@ -3,12 +3,15 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +19,7 @@ import (
 
 	"perigee"
 	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/sqlstore/engine"
 )
 
 // fresh gives the options of a new, empty database. Opening them twice opens the same database.
@@ -28,6 +32,50 @@ func onEngines(t *testing.T, run func(t *testing.T, fresh fresh)) {
 		needPostgres(t)
 		run(t, freshPostgres)
 	})
+}
+
+// onNewerSchemas holds a promise as onEngines does, and against databases that a newer perigee has migrated.
+func onNewerSchemas(t *testing.T, run func(t *testing.T, fresh fresh)) {
+	onEngines(t, run)
+	t.Run("sqlite of a newer perigee", func(t *testing.T) { run(t, newer(freshSQLite)) })
+	t.Run("postgres of a newer perigee", func(t *testing.T) {
+		needPostgres(t)
+		run(t, newer(freshPostgres))
+	})
+}
+
+// newer returns databases to which a perigee of the future has added columns, a table and an index.
+func newer(fresh fresh) fresh {
+	return func(t testing.TB) Options {
+		t.Helper()
+		options := fresh(t)
+		files := fstest.MapFS{}
+		names, err := fs.Glob(migrations(), "*.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := fs.ReadFile(migrations(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = &fstest.MapFile{Data: data}
+		}
+		step := "CREATE TABLE future (a TEXT);\nCREATE INDEX future_model ON calls (model, upstream);\n"
+		for _, table := range []string{"calls", "daily_usage", "responses", "stored_responses", "response_items", "response_totals",
+			"signatures", "accounts", "cooldowns", "sessions", "replicas", "key_requests", "audit"} {
+			step += "ALTER TABLE " + table + " ADD COLUMN future TEXT NOT NULL DEFAULT 'none';\n"
+		}
+		files[fmt.Sprintf("%04d_future.sql", len(names)+1)] = &fstest.MapFile{Data: []byte(step)}
+		db, err := engine.Open(t.Context(), engine.Options{Path: options.Path, URL: options.URL, Migrations: files, Now: atNoon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return options
+	}
 }
 
 func needPostgres(t testing.TB) {

@@ -26,7 +26,7 @@ func responseStore(t *testing.T, fresh fresh) (*Store, *time.Time) {
 
 // TestResponses is what every engine must do with responses.
 func TestResponses(t *testing.T) {
-	onEngines(t, func(t *testing.T, fresh fresh) {
+	onNewerSchemas(t, func(t *testing.T, fresh fresh) {
 		for name, test := range map[string]func(*testing.T, *Store, *time.Time){
 			"a response comes back as it was saved":   testResponseRoundTrip,
 			"a later response replaces the earlier":   testLaterResponse,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestSessions(t *testing.T) { onEngines(t, testSessions) }
+func TestSessions(t *testing.T) { onNewerSchemas(t, testSessions) }
 
 func testSessions(t *testing.T, fresh fresh) {
 	now, options := noon, fresh(t)

@@ -14,7 +14,7 @@ import (
 
 // TestSignatures is what every engine must do with signatures.
 func TestSignatures(t *testing.T) {
-	onEngines(t, func(t *testing.T, fresh fresh) {
+	onNewerSchemas(t, func(t *testing.T, fresh fresh) {
 		for name, test := range map[string]func(t *testing.T, options Options, now *time.Time){
 			"they come back as they were saved": testSignaturesComeBack,
 			"they expire":                       testSignaturesExpire,

@@ -103,8 +103,8 @@ func TestManyStartAtOnce(t *testing.T) {
 	}
 }
 
-// futureVersion makes a database one that a newer perigee has used.
-const futureVersion = `INSERT INTO schema_version (version, name, applied_us) VALUES (99, '0099_future', 0)`
+// futureVersion makes a database one that only a newer perigee can use.
+const futureVersion = `INSERT INTO schema_version (version, name, applied_us, compatible_with) VALUES (99, '0099_future', 0, 98)`
 
 // TestRefusals opens what is no database of ours. The message must name the file and what to do.
 func TestRefusals(t *testing.T) {

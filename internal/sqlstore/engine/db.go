@@ -53,11 +53,13 @@ type Dialect struct {
 	LockRows   string // behind a query for rows by id: other transactions wait for these rows
 	SkipLocked string // behind a query: lock its rows, and leave those out that another transaction has locked
 
-	lock, tryLock string // other transactions with the same $1 wait until this one ends
-	tables        string // how many tables there are where ours would be, and whether they are ours
-	elsewhere     string // what to do when they are another program's
-	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
-	warm          int    // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
+	lock, tryLock string                                                      // other transactions with the same $1 wait until this one ends
+	hasCompatible string                                                      // whether schema_version has the column compatible_with
+	tables        string                                                      // how many tables there are where ours would be, and whether they are ours
+	elsewhere     string                                                      // what to do when they are another program's
+	lockSchema    string                                                      // other processes that migrate the same schema wait until the transaction ends
+	backUp        func(ctx context.Context, version int, logger *slog.Logger) // keeps a copy before it is migrated; nil: it has backups of its own
+	warm          int                                                         // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
 }
 
 // A Driver does what SQLite and PostgreSQL do each in their own way.
@@ -83,7 +85,8 @@ type Compaction struct {
 }
 
 // Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are created if they are
-// missing; a PostgreSQL database has to be there. A database of a newer perigee, or of another program, is refused unchanged.
+// missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless its schema says that this
+// perigee may not; such a one, or one of another program, is refused unchanged.
 // Where nothing may be created and there is no database, the error is of perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	migrations, err := readMigrations(opts.Migrations)
@@ -114,11 +117,12 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		return err
 	}
 	tables, version, err := db.version(ctx)
+	if err == nil {
+		err = db.usable(ctx, db.Read, version, len(migrations))
+	}
 	switch {
 	case err != nil:
 		return err
-	case version > len(migrations):
-		return errNewer(version, len(migrations))
 	case opts.ReadOnly && version <= 0:
 		return errNoDatabase()
 	case opts.ReadOnly && version < len(migrations):
@@ -132,6 +136,13 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		return perigee.Errorf(perigee.ClassInvalid, "%s is a database of another program", db.Name).WithHint("%s", db.elsewhere)
 	}
 	switchToWAL(ctx, db.Write)
+	switch {
+	case version > len(migrations):
+		opts.Logger.InfoContext(ctx, "the database was used by a newer perigee; its schema allows this one, too", "database", db.Name,
+			"version", version, "known", len(migrations))
+	case version > 0 && version < len(migrations) && db.backUp != nil:
+		db.backUp(ctx, len(migrations), opts.Logger)
+	}
 	applied, err := db.migrate(ctx, migrations, opts.Now)
 	if err != nil {
 		return err

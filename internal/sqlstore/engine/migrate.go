@@ -13,7 +13,15 @@ import (
 )
 
 // A migration is one numbered step of the schema.
-type migration struct{ name, sql string }
+type migration struct {
+	name, sql string
+	// compatible is the lowest version whose perigee may use the database after this step; 0: any may that could before it. A step
+	// that only adds needs none.
+	compatible int
+}
+
+// compatibleLine is the first line of a migration that older versions cannot use the database after: the lowest version that can.
+const compatibleLine = "-- compatible_with: "
 
 // readMigrations reads files called 0001_name.sql. They must count up from 1 without a gap: a missing
 // number is a file that was lost.
@@ -34,19 +42,29 @@ func readMigrations(files fs.FS) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, migration{base, string(text)})
+		step := migration{name: base, sql: string(text)}
+		if line, found := strings.CutPrefix(step.sql, compatibleLine); found {
+			line, _, _ = strings.Cut(line, "\n")
+			if step.compatible, err = strconv.Atoi(strings.TrimSpace(line)); err != nil || step.compatible > version {
+				return nil, fmt.Errorf("migration %s: want a version up to its own in %q", name, compatibleLine+line)
+			}
+		}
+		steps = append(steps, step)
 	}
 	return steps, nil
 }
 
 const (
 	createSchemaVersion = `CREATE TABLE IF NOT EXISTS schema_version (
-		version    BIGINT NOT NULL PRIMARY KEY,
-		name       TEXT   NOT NULL,
-		applied_us BIGINT NOT NULL
+		version         BIGINT NOT NULL PRIMARY KEY,
+		name            TEXT   NOT NULL,
+		applied_us      BIGINT NOT NULL,
+		compatible_with BIGINT NOT NULL DEFAULT 0
 	)`
-	selectVersion = `SELECT coalesce(max(version), 0) FROM schema_version`
-	insertVersion = `INSERT INTO schema_version (version, name, applied_us) VALUES ($1, $2, $3)`
+	addCompatible    = `ALTER TABLE schema_version ADD COLUMN compatible_with BIGINT NOT NULL DEFAULT 0` // to a table of an older perigee
+	selectVersion    = `SELECT coalesce(max(version), 0) FROM schema_version`
+	selectCompatible = `SELECT coalesce(max(compatible_with), 0) FROM schema_version`
+	insertVersion    = `INSERT INTO schema_version (version, name, applied_us, compatible_with) VALUES ($1, $2, $3, $4)`
 )
 
 type querier interface {
@@ -56,6 +74,22 @@ type querier interface {
 func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	err = db.QueryRowContext(ctx, selectVersion).Scan(&version)
 	return version, err
+}
+
+// usable returns an error if the schema is newer than the known steps and says that a perigee which knows no more may not use it.
+func (db *DB) usable(ctx context.Context, q querier, version, known int) error {
+	if version <= known {
+		return nil
+	}
+	lowest, has := 0, false
+	err := q.QueryRowContext(ctx, db.hasCompatible).Scan(&has)
+	if err == nil && has {
+		err = q.QueryRowContext(ctx, selectCompatible).Scan(&lowest)
+	}
+	if err == nil && lowest > known {
+		err = errNewer(version, known, lowest)
+	}
+	return err
 }
 
 // migrate applies the steps that the database does not have yet and returns how many there were. Each is
@@ -88,16 +122,23 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 		}
 	}
 	version, err := schemaVersion(ctx, tx)
-	if err != nil || version == len(steps) {
+	if err == nil {
+		err = db.usable(ctx, tx, version, len(steps))
+	}
+	if err != nil || version >= len(steps) {
 		return false, err
 	}
-	if version > len(steps) {
-		return false, errNewer(version, len(steps))
+	var has bool
+	if err = tx.QueryRowContext(ctx, db.hasCompatible).Scan(&has); err == nil && !has {
+		_, err = tx.ExecContext(ctx, addCompatible)
+	}
+	if err != nil {
+		return false, err
 	}
 	step := steps[version]
 	_, err = tx.ExecContext(ctx, step.sql)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, insertVersion, version+1, step.name, now().UnixMicro())
+		_, err = tx.ExecContext(ctx, insertVersion, version+1, step.name, now().UnixMicro(), step.compatible)
 	}
 	if err != nil {
 		return false, fmt.Errorf("migration %s: %w", step.name, err)
@@ -105,10 +146,10 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 	return true, nil
 }
 
-func errNewer(version, known int) *perigee.Error {
+func errNewer(version, known, lowest int) *perigee.Error {
 	e := perigee.Errorf(perigee.ClassUnavailable,
-		"the database is at schema version %d and this perigee knows only %d: a newer one has used it", version, known).
-		WithHint("install that newer perigee, or choose another data_dir or store.url")
+		"a newer perigee has brought the database to schema version %d, which needs at least version %d; this perigee knows %d", version, lowest, known).
+		WithHint("install that newer perigee, or restore the database from before it")
 	e.Cause = ErrNewer
 	return e
 }

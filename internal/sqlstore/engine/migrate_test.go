@@ -1,7 +1,11 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -16,11 +20,12 @@ func TestMigrations(t *testing.T) {
 }
 
 func testMigrations(t *testing.T, opts Options) {
+	newest := 0
 	// open applies the steps and says how many tables there are then.
 	open := func(steps ...string) (tables int, err error) {
 		t.Helper()
 		files := fstest.MapFS{}
-		for i, name := range []string{"0001_one.sql", "0002_two.sql"}[:len(steps)] {
+		for i, name := range []string{"0001_one.sql", "0002_two.sql", "0003_three.sql"}[:len(steps)] {
 			files[name] = &fstest.MapFile{Data: []byte(steps[i])}
 		}
 		opts.Migrations = files
@@ -30,8 +35,8 @@ func testMigrations(t *testing.T, opts Options) {
 		}
 		defer func() { _ = db.Close() }()
 		tables, version, err := db.version(t.Context())
-		if version != len(steps) {
-			t.Errorf("the version is %d after %d steps", version, len(steps))
+		if newest = max(newest, len(steps)); version != newest {
+			t.Errorf("the version is %d after %d steps", version, newest)
 		}
 		return tables, err
 	}
@@ -48,8 +53,120 @@ func testMigrations(t *testing.T, opts Options) {
 			t.Errorf("there are %d tables, %v", tables, err)
 		}
 	}
-	if _, err := open(one); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
-		t.Errorf("a database of a newer perigee was opened: %v", err)
+	// A perigee that knows only the first step uses the database as it is.
+	if tables, err := open(one); tables != 4 || err != nil {
+		t.Errorf("there are %d tables, %v", tables, err)
+	}
+	// The third step says that the second is needed.
+	const three = "-- compatible_with: 2\nCREATE TABLE three (a TEXT)"
+	for range 2 {
+		if tables, err := open(one, two, three); tables != 5 || err != nil {
+			t.Errorf("there are %d tables, %v", tables, err)
+		}
+		if tables, err := open(one, two); tables != 5 || err != nil {
+			t.Errorf("there are %d tables, %v", tables, err)
+		}
+		for _, readOnly := range []bool{false, true} {
+			opts.ReadOnly = readOnly
+			if _, err := open(one); !errors.Is(err, ErrNewer) || perigee.AsError(err).Class != perigee.ClassUnavailable {
+				t.Errorf("a database that needs a newer perigee was opened: %v", err)
+			}
+		}
+		opts.ReadOnly = false
+	}
+}
+
+// The table of a perigee that did not record which versions are compatible is extended with the next step.
+func TestMigrationsOfOlderTables(t *testing.T) {
+	for name, opts := range map[string]Options{"sqlite": {Path: filepath.Join(t.TempDir(), "perigee.db")}, "postgres": {}} {
+		t.Run(name, func(t *testing.T) {
+			if name == "postgres" {
+				opts.URL = perigee.NewSecret(dbtest.Postgres(t))
+			}
+			open := func(steps ...string) (*DB, error) {
+				files := fstest.MapFS{}
+				for i, text := range steps {
+					files[fmt.Sprintf("%04d_step.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
+				}
+				opts.Migrations = files
+				return Open(t.Context(), opts)
+			}
+			const one, two = "CREATE TABLE one (a TEXT)", "-- compatible_with: 2\nCREATE TABLE two (a TEXT)"
+			db, err := open(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Write.Exec("ALTER TABLE schema_version DROP COLUMN compatible_with"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Write.Exec("INSERT INTO schema_version (version, name, applied_us) VALUES (2, '0002_future', 0)"); err != nil {
+				t.Fatal(err)
+			}
+			_ = db.Close()
+			if db, err = open(one); err != nil { // nothing says that it may not
+				t.Fatal(err)
+			}
+			if _, err := db.Write.Exec("DELETE FROM schema_version WHERE version = 2"); err != nil {
+				t.Fatal(err)
+			}
+			_ = db.Close()
+			if db, err = open(one, two); err != nil {
+				t.Fatal(err)
+			}
+			_ = db.Close()
+			if _, err = open(one); !errors.Is(err, ErrNewer) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A file is copied before it is migrated, once for each version, so that the previous perigee can go on with the copy.
+func TestCopyBeforeMigration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perigee.db")
+	open := func(path string, steps ...string) *DB {
+		t.Helper()
+		files := fstest.MapFS{}
+		for i, text := range steps {
+			files[fmt.Sprintf("%04d_step.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
+		}
+		db, err := Open(t.Context(), Options{Path: path, Migrations: files})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	copies := func() []string {
+		list, _ := filepath.Glob(path + ".before-*")
+		return list
+	}
+	const one, two, three = "CREATE TABLE one (a TEXT)", "-- compatible_with: 2\nALTER TABLE one ADD COLUMN b TEXT", "CREATE TABLE three (a TEXT)"
+	db := open(path, one)
+	if _, err := db.Write.Exec("INSERT INTO one VALUES ('kept')"); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	if list := copies(); len(list) != 0 {
+		t.Errorf("a new database has the copies %v", list)
+	}
+	for range 2 {
+		_ = open(path, one, two).Close()
+	}
+	if list := copies(); len(list) != 1 || list[0] != CopyName(path, 2) {
+		t.Fatalf("copies %v", list)
+	}
+	if info, err := os.Stat(CopyName(path, 2)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	old := open(CopyName(path, 2), one)
+	var kept string
+	if err := old.Read.QueryRow("SELECT a FROM one").Scan(&kept); err != nil || kept != "kept" {
+		t.Errorf("the copy has %q, %v", kept, err)
+	}
+	_ = old.Close()
+	_ = open(path, one, two, three).Close()
+	if list := copies(); len(list) != 1 || list[0] != CopyName(path, 3) {
+		t.Errorf("copies %v", list)
 	}
 }
 

@@ -39,7 +39,11 @@ func newSQLite(opts Options) *DB {
 
 		tables:    `SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END) > 0 FROM sqlite_schema WHERE type = 'table'`,
 		elsewhere: "choose another data_dir, or move that file away",
-		warm:      readers,
+		backUp:    f.backUp,
+
+		hasCompatible: `SELECT count(*) > 0 FROM pragma_table_info('schema_version') WHERE name = 'compatible_with'`,
+
+		warm: readers,
 	}}
 	return f.db
 }

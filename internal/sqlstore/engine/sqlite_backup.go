@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Bounds of the copy that is kept of a database before it is migrated.
+const (
+	maxCopied = 512 << 20 // bytes; a larger database takes long to copy, and its owner has backups
+	spareCopy = 64 << 20  // bytes that are left on the disk
+)
+
+// CopyName is the copy that is kept of a file before it is migrated to a version.
+func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
+
+// backUp keeps a copy of the file, with which the previous perigee can go on. Only the last copy is kept. A copy that cannot be made
+// keeps nothing from being migrated: each step is a transaction.
+func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logger) {
+	name := CopyName(f.path, version)
+	info, err := os.Stat(f.path)
+	if err == nil && info.Size() <= maxCopied {
+		if err = f.wantSpace(2*info.Size() + spareCopy); err == nil {
+			err = f.copyTo(ctx, name)
+		}
+	}
+	switch {
+	case err != nil:
+		logger.WarnContext(ctx, "no copy of the database was made before its schema is changed", "database", f.path, "error", err)
+	case info.Size() > maxCopied:
+		logger.InfoContext(ctx, "no copy of the database was made before its schema is changed: it is large", "database", f.path, "bytes", info.Size())
+	default:
+		logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
+		older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
+		for _, path := range older {
+			if path != name {
+				_ = os.Remove(path)
+			}
+		}
+	}
+}
+
+// copyTo writes a copy that is whole or not there at all, for the owner only.
+func (f *sqliteFile) copyTo(ctx context.Context, name string) error {
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	temporary := file.Name()
+	err = file.Close()
+	if err == nil {
+		_, err = f.db.Write.ExecContext(ctx, "VACUUM INTO ?", temporary) // which may be there, and empty
+	}
+	if err == nil {
+		err = os.Rename(temporary, name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return nil
+}
