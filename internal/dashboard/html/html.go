@@ -7,6 +7,7 @@ package html
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -22,9 +23,13 @@ type Attributes struct{ text string }
 type literal string
 
 // F returns markup with a value for each {} in it: HTML between tags, Attributes in a tag, and anything else as text, escaped,
-// between tags or in a value with double quotes. In an address (href, src, action), a text is a segment of the path, or a parameter
-// behind the question mark; a whole address has to be one of this server, or becomes "#". Everything else is an error in the
-// program, and F panics.
+// between tags or in a value with double quotes of an attribute in the list of those that take texts. In an address (href, src,
+// action), a text is a segment of the path, or a parameter behind the question mark; a whole address has to be one of this server.
+// An address that is not, and a segment of dots, become "#". A value in any other place is an error in the program, and F panics:
+// in a script, a style sheet, a frame or a comment, in the name of a tag or attribute, and in other attributes.
+//
+// F does not check the constant parts: that tags are closed and known, and what scripts do with data attributes. Values that are
+// inserted one by one are checked one by one: two segments of one dot without a slash between them would be one of two dots.
 func F(markup literal, values ...any) HTML {
 	var b strings.Builder
 	var at place
@@ -85,9 +90,23 @@ func Join(parts ...HTML) HTML {
 	return Each(parts, func(h HTML) HTML { return h })
 }
 
+// textAttributes are the attributes that take texts, besides addresses, aria-* and data-*: what a browser neither runs nor loads.
+var textAttributes = []string{
+	"class", "id", "name", "value", "title", "placeholder", "datetime", "for", "alt",
+	"width", "height", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points", "d", // of drawings
+}
+
+// addresses are the attributes that take addresses.
+var addresses = []string{"href", "src", "action"}
+
+// rawElements have contents that are no markup, or are a document of their own.
+var rawElements = []string{"script", "style", "iframe", "noscript", "noembed", "noframes", "xmp", "plaintext", "template", "object"}
+
 // A place is where a value stands.
 type place struct {
 	in        region
+	name      string // in a tag: that of the tag or attribute that was begun; in the contents of a raw element: its own
+	tag       string // that is open; empty: its name is being read
 	attribute string // in a value: its name
 	begun     bool   // something of the value stands before
 	query     bool   // in an address: behind the question mark
@@ -98,26 +117,69 @@ type region int
 const (
 	betweenTags region = iota
 	inTag
-	inValue // of an attribute
+	inValue  // of an attribute, with double quotes
+	inSingle // of one with single quotes
+	inRaw    // in a raw element
+	inComment
 )
 
 // pass moves the place behind some markup.
 func (p *place) pass(markup string) {
-	for i := range len(markup) {
-		switch c := markup[i]; {
-		case p.in == betweenTags && c == '<':
-			p.in = inTag
-		case p.in == inTag && c == '>':
-			p.in = betweenTags
-		case p.in == inTag && c == '"':
-			name := strings.TrimSuffix(markup[:i], "=")
-			*p = place{in: inValue, attribute: name[strings.LastIndexAny(name, " \n")+1:]}
-		case p.in == inValue && c == '"':
-			*p = place{in: inTag}
-		case p.in == inValue:
-			p.begun = true
-			p.query = p.query || c == '?'
+	for i := 0; i < len(markup); i++ {
+		c, rest := markup[i], markup[i:]
+		switch p.in {
+		case betweenTags:
+			if strings.HasPrefix(rest, "<!--") {
+				p.in = inComment
+			} else if c == '<' {
+				*p = place{in: inTag}
+				if strings.HasPrefix(rest, "</") {
+					p.tag = "/" // no element begins
+				}
+			}
+		case inComment:
+			if strings.HasPrefix(rest, "-->") {
+				p.in, i = betweenTags, i+2
+			}
+		case inRaw:
+			if end := "</" + p.name; c == '<' && len(rest) >= len(end) && strings.EqualFold(rest[:len(end)], end) {
+				*p = place{in: inTag, tag: "/"}
+			}
+		case inTag:
+			p.passTag(c)
+		case inValue:
+			if c == '"' {
+				*p = place{in: inTag, tag: p.tag}
+				continue
+			}
+			p.begun, p.query = true, p.query || c == '?'
+		case inSingle:
+			if c == '\'' {
+				*p = place{in: inTag, tag: p.tag}
+			}
 		}
+	}
+}
+
+// passTag moves the place behind a character in a tag.
+func (p *place) passTag(c byte) {
+	space := strings.IndexByte(" \t\n\r\f/", c) >= 0
+	if (space || c == '>') && p.tag == "" && p.name != "" {
+		p.tag = p.name
+	}
+	switch {
+	case c == '>' && slices.Contains(rawElements, p.tag):
+		*p = place{in: inRaw, name: p.tag}
+	case c == '>':
+		*p = place{in: betweenTags}
+	case space:
+		p.name = ""
+	case c == '"':
+		*p = place{in: inValue, tag: p.tag, attribute: strings.TrimSuffix(p.name, "=")}
+	case c == '\'':
+		*p = place{in: inSingle, tag: p.tag}
+	default:
+		p.name += strings.ToLower(string(rune(c)))
 	}
 }
 
@@ -128,17 +190,23 @@ func (p *place) fill(value any) (string, bool) {
 	case HTML:
 		return value.text, p.in == betweenTags
 	case Attributes:
-		return value.text, p.in == inTag
+		if p.in == inTag && p.tag == "" {
+			p.tag, p.name = p.name, ""
+		}
+		return value.text, p.in == inTag && !strings.HasSuffix(p.name, "=")
 	case string:
 		text = value
 	default:
 		text = fmt.Sprint(value)
 	}
 	switch {
-	case p.in == inTag, strings.HasPrefix(p.attribute, "on"), p.attribute == "style":
+	case p.in == betweenTags:
+	case p.in != inValue:
 		return "", false
-	case p.attribute == "href", p.attribute == "src", p.attribute == "action":
+	case slices.Contains(addresses, p.attribute):
 		text = p.address(text)
+	case !slices.Contains(textAttributes, p.attribute) && !strings.HasPrefix(p.attribute, "aria-") && !strings.HasPrefix(p.attribute, "data-"):
+		return "", false
 	}
 	p.begun = p.in == inValue
 	return escaper.Replace(text), true
@@ -146,12 +214,16 @@ func (p *place) fill(value any) (string, bool) {
 
 // address returns a part of an address.
 func (p *place) address(text string) string {
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
 	case p.query:
 		return url.QueryEscape(text)
+	case p.begun && strings.Trim(text, ".") == "" && text != "":
+		return "#"
 	case p.begun:
 		return url.PathEscape(text)
-	case !strings.HasPrefix(text, "/"), strings.HasPrefix(text, "//"), strings.Contains(text, `\`):
+	case !strings.HasPrefix(text, "/"), strings.HasPrefix(text, "//"), strings.Contains(text, `\`), strings.ContainsFunc(text, isControl),
+		strings.Contains(text+"/", "/../"), strings.Contains(text+"/", "/./"):
 		return "#"
 	}
 	return text
