@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,10 +17,16 @@ import (
 )
 
 // Bounds of what the page about a call shows of its trace. Files have their whole content.
+const maxRead = 16 << 20 // bytes of a file that are looked at
+
+// The files of a trace that the page shows something of. Of all further files it shows the size only.
 const (
-	maxRead = 16 << 20  // bytes of a file that are looked at
-	maxFile = 256 << 20 // of a file that is sent
+	metaName    = "meta.json"
+	requestName = "client_request.json"
+	eventsName  = "events.jsonl"
 )
+
+var shown = []string{metaName, requestName, eventsName}
 
 // call shows the story of a call, or a file of its trace.
 func (v *visit) call() error {
@@ -67,29 +74,39 @@ func (v *visit) readTrace(page *pages.Call) {
 	}
 	var m meta
 	for _, name := range t.Files() {
-		text, err := t.Read(name)
+		text, size, err := read(t, name)
 		if err != nil {
 			continue
 		}
-		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: int64(len(text))})
-		if len(text) > maxRead {
-			continue
-		}
+		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: size})
 		switch name {
-		case "meta.json":
+		case metaName:
 			if json.Unmarshal(text, &m) == nil {
 				page.ReplayOf = m.ReplayOf
 				page.Tries, page.Scale = tries(&page.Call, m)
 			}
-		case "client_request.json":
+		case requestName:
 			page.Request = view.ReadConversation(text, v.opts.Redact)
-		case "events.jsonl":
+		case eventsName:
 			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
 		}
 	}
 	if v.opts.Replayable != nil && v.opts.Replay != nil {
 		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
 	}
+}
+
+// read returns the size of a file, and what it has if the page shows something of that.
+func read(t Trace, name string) (text []byte, size int64, err error) {
+	file, size, err := t.OpenFile(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	if slices.Contains(shown, name) && size <= maxRead {
+		text, err = io.ReadAll(io.LimitReader(file, maxRead))
+	}
+	return text, size, err
 }
 
 // file sends a file of a trace as text.
@@ -103,16 +120,17 @@ func (v *visit) file(id, name string) error {
 	if err != nil || !slices.Contains(t.Files(), name) {
 		return missing
 	}
-	text, err := t.Read(name)
+	content, _, err := t.OpenFile(name)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = content.Close() }()
 	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: id, Detail: name}, nil)
 	setHeaders(v.w.Header())
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.w.WriteHeader(http.StatusOK)
 	if v.r.Method != http.MethodHead {
-		_, _ = v.w.Write([]byte(v.opts.Redact(string(text[:min(len(text), maxFile)])))) // a client that is gone cannot be told
+		_ = v.opts.Copy(v.w, content) // a client that has left needs no error
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Sessions *session.Store
 	// Redact replaces secrets in texts of clients and providers.
 	Redact func(text string) string
+	// Copy copies a file without secrets.
+	Copy func(to io.Writer, from io.Reader) error
 
 	Control     func() perigee.Control // audits what is changed
 	Calls       perigee.CallReader
@@ -63,7 +65,7 @@ type Options struct {
 // A Trace is the directory of a call.
 type Trace interface {
 	Files() []string
-	Read(name string) ([]byte, error)
+	OpenFile(name string) (file io.ReadCloser, size int64, err error)
 }
 
 // An AuditLog records administrative acts. Refused is for those that need no credentials, and bounds their number.
@@ -108,6 +110,13 @@ func New(opts Options) *Dashboard {
 	}
 	if opts.Redact == nil {
 		opts.Redact = func(text string) string { return text }
+	}
+	if opts.Copy == nil {
+		opts.Copy = func(to io.Writer, from io.Reader) error {
+			text, err := io.ReadAll(from)
+			_, _ = io.WriteString(to, opts.Redact(string(text)))
+			return err
+		}
 	}
 	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
 	d.base, d.drain = context.WithCancel(context.Background())

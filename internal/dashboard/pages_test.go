@@ -236,8 +236,9 @@ func TestTheStoryOfACall(t *testing.T) {
 		r.files = map[string]string{
 			"client_request.json": `{"contents":[{"role":"user","parts":[{"text":"the question"},{"inlineData":{"data":"AAAA"}}]},{"parts":[{"functionCall":{"name":"look","args":{"at":"stars"}}}]}],
 				"tools":[{"functionDeclarations":[{"name":"look"}]}]}`,
-			"events.jsonl": `{"ms":5,"kind":"text","text":"the "}` + "\n" + `{"ms":9,"kind":"text","text":"answer"}` + "\nbroken\n" + `{"ms":12,"kind":"text","text":"."}`,
-			"meta.json":    `{"replay_of":"01OTHER","tries":[{"status":429,"started_ms":1,"first_byte_ms":20},{"status":200,"started_ms":21,"first_byte_ms":80}]}`,
+			"events.jsonl":              `{"ms":5,"kind":"text","text":"the "}` + "\n" + `{"ms":9,"kind":"text","text":"answer"}` + "\nbroken\n" + `{"ms":12,"kind":"text","text":"."}`,
+			"upstream_response.77.json": strings.Repeat("x", 2<<20),
+			"meta.json":                 `{"replay_of":"01OTHER","tries":[{"status":429,"started_ms":1,"first_byte_ms":20},{"status":200,"started_ms":21,"first_byte_ms":80}]}`,
 		}
 	})
 	b := rig.signIn(t)
@@ -249,20 +250,23 @@ func TestTheStoryOfACall(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
+	if _, was := filesRead.Load("upstream_response.77.json"); was || !strings.Contains(page, "2.0 MiB") && !strings.Contains(page, "2 MiB") {
+		t.Errorf("a file is read for its size: %v", was)
+	}
 	if got := b.do("GET", "/dashboard/calls/"+failed.ID+"/files/events.jsonl", nil); !strings.HasPrefix(got.text, `{"ms":5`) {
 		t.Errorf("the file: %s", got.text)
 	}
 	if got := b.do("GET", "/dashboard/calls/"+failed.ID+"/files/"+url.PathEscape("../../secret"), nil); got.StatusCode != http.StatusNotFound {
 		t.Errorf("another file: %s", got.Status)
 	}
-	var read []string
+	var audited []string
 	for _, e := range rig.audited {
 		if e.Action == perigee.AuditTraceRead {
-			read = append(read, e.Object+" "+e.Detail)
+			audited = append(audited, e.Object+" "+e.Detail)
 		}
 	}
-	if strings.Join(read, "; ") != failed.ID+" ; "+failed.ID+" events.jsonl" {
-		t.Errorf("audited %q", read)
+	if strings.Join(audited, "; ") != failed.ID+" ; "+failed.ID+" events.jsonl" {
+		t.Errorf("audited %q", audited)
 	}
 }
 

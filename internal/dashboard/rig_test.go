@@ -399,4 +399,22 @@ func (t rigTrace) Files() (names []string) {
 	return names
 }
 
-func (t rigTrace) Read(name string) ([]byte, error) { return []byte(t[name]), nil }
+func (t rigTrace) OpenFile(name string) (io.ReadCloser, int64, error) {
+	return &rigFile{strings.NewReader(t[name]), name}, int64(len(t[name])), nil
+}
+
+// filesRead has the names of the files that were read.
+var filesRead sync.Map
+
+// A rigFile notes that it is read.
+type rigFile struct {
+	*strings.Reader
+	name string
+}
+
+func (f *rigFile) Read(p []byte) (int, error) {
+	filesRead.Store(f.name, true)
+	return f.Reader.Read(p)
+}
+
+func (f *rigFile) Close() error { return nil }

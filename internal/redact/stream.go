@@ -1,5 +1,10 @@
 package redact
 
+import (
+	"errors"
+	"io"
+)
+
 // A Stream replaces known secrets in a text that comes in pieces, such as the body of an answer. The zero value is ready; each text
 // needs its own. A secret is found
 //   - wherever pieces begin and end,
@@ -71,6 +76,28 @@ func (r *Redactor) AppendAll(dst, text []byte) []byte {
 		dst, n = s.search(dst, r, text[done:end], end == len(text))
 		if done += n; done == len(text) {
 			return dst
+		}
+	}
+}
+
+// Copy writes a text without the secrets, as a Stream does, and holds little of it in memory.
+func (r *Redactor) Copy(to io.Writer, from io.Reader) error {
+	var s Stream
+	var out []byte
+	for buffer := make([]byte, piece); ; {
+		n, err := from.Read(buffer)
+		out = s.Append(out[:0], r, buffer[:n])
+		if err != nil {
+			out = s.Close(out, r)
+		}
+		if _, failed := to.Write(out); failed != nil {
+			return failed
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/url"
 	"regexp"
@@ -12,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 
 	"perigee"
@@ -90,6 +93,22 @@ func TestStreamWithoutSecrets(t *testing.T) {
 		if got := string(s.Close(s.Append(nil, r, []byte("abc")), r)); got != "abc" || r.Finds([]byte("abc")) {
 			t.Errorf("got %q", got)
 		}
+	}
+}
+
+// Copy redacts a text of any size, wherever its reader splits it.
+func TestCopy(t *testing.T) {
+	r := redactorOf("a-secret-of-a-client")
+	text := strings.Repeat("some text, ", 20_000) + "a-secret-of-a-client" + strings.Repeat(" and more", 20_000)
+	for name, from := range map[string]io.Reader{"whole": strings.NewReader(text), "in bytes": iotest.OneByteReader(strings.NewReader(text))} {
+		var got strings.Builder
+		if err := r.Copy(&got, from); err != nil || got.String() != strings.Replace(text, "a-secret-of-a-client", Mark, 1) {
+			t.Errorf("%s: %d bytes, %v", name, got.Len(), err)
+		}
+	}
+	broken := errors.New("the disk is broken")
+	if err := r.Copy(io.Discard, iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
 	}
 }
 

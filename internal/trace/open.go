@@ -1,10 +1,12 @@
 package trace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,18 +66,36 @@ func (t *Trace) readMeta(id string) error {
 
 // Read returns the content of a file. The error is fs.ErrNotExist for a file that the trace does not have.
 func (t *Trace) Read(name string) ([]byte, error) {
-	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	root, err := os.OpenRoot(t.Dir)
+	file, size, err := t.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }()
-	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}))
+	defer func() { _ = file.Close() }()
+	content := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err = content.ReadFrom(file)
+	return content.Bytes(), err
+}
+
+// OpenFile opens a file, and says how many bytes it has now. The error is as for Read.
+func (t *Trace) OpenFile(name string) (file io.ReadCloser, size int64, err error) {
+	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return nil, 0, missing
 	}
-	return root.ReadFile(name)
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = missing
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	file, err = root.Open(name)
+	return file, info.Size(), err
 }
 
 // Files returns the names of the files that the trace has, in the order in which a reader wants them: meta.json, the client's

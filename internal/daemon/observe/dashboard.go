@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ func (o *Observers) newDashboard() *dashboard.Dashboard {
 	recorded := lateReader{o}
 	return dashboard.New(dashboard.Options{
 		Version: o.opts.Version, Started: o.opts.Now(), Now: o.opts.Now, Logger: o.opts.Logger, Sessions: o.sessions, Redact: o.redact,
+		Copy:    func(to io.Writer, from io.Reader) error { return o.secrets.Redactor().Copy(to, from) },
 		Control: func() perigee.Control { return o.opts.Control() }, Calls: recorded, Usage: recorded, Live: o.live,
 		Status: o.opts.Status, Unready: o.unready, Langservers: o.opts.Langservers, Config: o.opts.Loaded, Store: o.opts.Store,
 		Windows: o.windows, Audit: lateAudit{o}, Clients: dashboard.Clients,
