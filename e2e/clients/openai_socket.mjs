@@ -129,7 +129,7 @@ await run({
         t.create({ input: 'hello' });
         await t.completed();
         t.create({ input: 'hello' });
-        const { error } = await t.refused(429, 'rate_limited');
+        const { error } = await t.refused(429, 'rate_limit_exceeded');
         check(Number(error.headers['retry-after']) > 0, `retry-after is ${error.headers['retry-after']}`);
       },
       limitedKey,

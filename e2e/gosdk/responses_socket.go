@@ -174,6 +174,6 @@ func socketLimit(ctx context.Context) error {
 			return err
 		}
 		_, err := conn.FinalResponse(ctx)
-		return refusedWith(err, 429, "rate_limited")
+		return refusedWith(err, 429, "rate_limit_exceeded")
 	})
 }

@@ -198,7 +198,7 @@ func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 		}()
 		refused := map[string]int{}
 		for refused["invalid_request_error websocket_stream_limit_reached s32"] == 0 ||
-			refused["rate_limit_error rate_limited s0"] == 0 {
+			refused["rate_limit_error rate_limit_exceeded s0"] == 0 {
 			if e := p.hear(); e.Type == "error" {
 				refused[e.Error.Type+" "+e.Error.Code+" "+e.stream()]++
 			}

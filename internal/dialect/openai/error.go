@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"time"
 
 	"perigee"
@@ -24,32 +25,59 @@ var errorTypes = map[perigee.Class]string{
 }
 
 // EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in
-// code the API's own name for the problem where it has one, else the class.
+// code the API's own name for the problem where clients act on one, else the class.
 func EncodeError(status int, err *perigee.Error) []byte {
 	return Wrap("error", ErrorObject(status, err))
 }
 
+// EncodeStreamError writes an error for a stream that has begun, which has no header for the class: it has the member class.
+func EncodeStreamError(status int, err *perigee.Error) []byte {
+	return Wrap("error", encodeObject(status, err, err.Class))
+}
+
 // ErrorObject is the error itself, without what is around it.
-func ErrorObject(status int, err *perigee.Error) []byte {
+func ErrorObject(status int, err *perigee.Error) []byte { return encodeObject(status, err, "") }
+
+// encodeObject writes the error itself, with a class if that is not empty.
+func encodeObject(status int, err *perigee.Error, class perigee.Class) []byte {
 	var param *string
-	code := string(err.Class)
 	if wrong, ok := errors.AsType[*rawjson.TypeError](err); ok && wrong.Path != "" {
 		param = &wrong.Path
 	}
-	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok {
-		code = cmp.Or(fault.Code, code)
-		if fault.Param != "" {
-			param = &fault.Param
-		}
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok && fault.Param != "" {
+		param = &fault.Param
 	}
 	raw, _ := json.Marshal(struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
-		Resets  int64   `json:"resets_at,omitempty"`
-	}{Message: err.Error(), Type: errorType(status, err), Param: param, Code: code, Resets: resetsAt(err)})
+		Message string        `json:"message"`
+		Type    string        `json:"type"`
+		Param   *string       `json:"param"`
+		Code    string        `json:"code"`
+		Class   perigee.Class `json:"class,omitempty"`
+		Resets  int64         `json:"resets_at,omitempty"`
+	}{Message: err.Error(), Type: errorType(status, err), Param: param, Code: cmp.Or(Code(err), string(err.Class)), Class: class,
+		Resets: resetsAt(err)})
 	return raw
+}
+
+// tooLong matches what providers say of a conversation that does not fit.
+var tooLong = regexp.MustCompile(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
+
+// Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is empty.
+func Code(err *perigee.Error) string {
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok && fault.Code != "" {
+		return fault.Code
+	}
+	switch {
+	case errors.Is(err, perigee.ErrBadKey):
+		return "invalid_api_key"
+	case err.Class == perigee.ClassInvalid && tooLong.MatchString(err.Message):
+		return "context_length_exceeded"
+	case err.Class == perigee.ClassExhausted:
+		return "insufficient_quota"
+	case err.Class == perigee.ClassRateLimited:
+		return "rate_limit_exceeded"
+	}
+	return ""
 }
 
 // errorType is the word that this dialect has for an error.

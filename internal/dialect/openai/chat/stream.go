@@ -177,7 +177,7 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error. There is no [DONE] after it: the answer is not done.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	return sse.AppendEvent(dst, "", openai.EncodeError(status, err), false)
+	return sse.AppendEvent(dst, "", openai.EncodeStreamError(status, err), false)
 }
 
 // Idle appends a comment, which clients skip.

@@ -34,18 +34,15 @@ func joinPath(base, path string) string {
 // EncodeError writes an error of the Responses API.
 func EncodeError(status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) }
 
-// failureCodes are what a response that failed says of itself. Agents decide by them whether to try again.
-var failureCodes = map[perigee.Class]string{
-	perigee.ClassInvalid:     "invalid_prompt",
-	perigee.ClassRateLimited: "rate_limit_exceeded",
-	perigee.ClassExhausted:   "insufficient_quota",
-}
-
-// failureCode says of quota that comes back what it says of a rate limit: agents that ask again learn when.
+// failureCode is what a response that failed says of itself. Agents decide by it whether to try again. Quota that comes back has
+// the code of a rate limit: agents that ask again learn when.
 func failureCode(err *perigee.Error) string {
-	class := err.Class
-	if class == perigee.ClassExhausted && err.Retry > 0 {
-		class = perigee.ClassRateLimited
+	if err.Class == perigee.ClassExhausted && err.Retry > 0 {
+		return "rate_limit_exceeded"
 	}
-	return cmp.Or(failureCodes[class], "server_error")
+	code := openai.Code(err)
+	if code == "" && err.Class == perigee.ClassInvalid {
+		code = "invalid_prompt"
+	}
+	return cmp.Or(code, "server_error")
 }

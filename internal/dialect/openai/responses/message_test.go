@@ -119,7 +119,7 @@ func TestMessagesOfAStream(t *testing.T) {
 func TestErrorMessages(t *testing.T) {
 	for want, e := range map[string]*perigee.Error{
 		`{"type":"error","status":400,"error":{"message":"this socket has been open for 60 minutes; open another one","type":"invalid_request_error","param":null,"code":"websocket_connection_limit_reached"},"headers":{"a":"<b>","x-perigee-class":"invalid"},"stream_id":"s"}`: ErrSocketTooOld,
-		`{"type":"error","status":400,"error":{"message":"no","type":"rate_limit_error","param":null,"code":"rate_limited"},"headers":{"a":"<b>","x-perigee-class":"invalid"},"stream_id":"s"}`:                                                                                    perigee.Errorf(perigee.ClassRateLimited, "no"),
+		`{"type":"error","status":400,"error":{"message":"no","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"},"headers":{"a":"<b>","x-perigee-class":"invalid"},"stream_id":"s"}`:                                                                             perigee.Errorf(perigee.ClassRateLimited, "no"),
 	} {
 		if got := string(EncodeErrorMessage(400, e, map[string]string{"x-perigee-class": "invalid", "a": "<b>"}, "s")); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

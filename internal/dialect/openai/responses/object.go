@@ -113,6 +113,7 @@ type answer struct {
 	status     status
 	incomplete string // why
 	errorCode  string
+	errorClass perigee.Class
 	errorText  string
 	model      string
 	usage      *perigee.Usage
@@ -167,7 +168,7 @@ func (a *answer) problem(w *rawjson.Writer) {
 	if a.errorCode == "" {
 		w.Null()
 	} else {
-		w.Object().Key("code").String(a.errorCode).Key("message").String(a.errorText).EndObject()
+		w.Object().Key("code").String(a.errorCode).Key("class").String(string(a.errorClass)).Key("message").String(a.errorText).EndObject()
 	}
 	w.Key("incomplete_details")
 	if a.incomplete == "" {

@@ -232,7 +232,7 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	if err.Class == perigee.ClassCanceled {
 		s.answer.status = statusCancelled
 	} else {
-		s.answer.errorCode, s.answer.errorText = failureCode(err), err.Error()
+		s.answer.errorCode, s.answer.errorClass, s.answer.errorText = failureCode(err), err.Class, err.Error()
 	}
 	s.closeCut()
 	s.conclude()
@@ -242,7 +242,7 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 // streamError appends an error as that of the stream.
 func (s *Stream) streamError(err *perigee.Error) {
 	s.tell("error", func(w *rawjson.Writer) {
-		w.Key("code").String(failureCode(err)).Key("message").String(err.Error()).Members(`"param":null`)
+		w.Key("code").String(failureCode(err)).Key("class").String(string(err.Class)).Key("message").String(err.Error()).Members(`"param":null`)
 	})
 }
 
