@@ -82,13 +82,20 @@ func (u *Upstream) Unusable() string {
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		t := trail{upstream: u, log: req.Log}
+		begun := false // the caller has got something, which cannot be taken back
+		pass := func(ev perigee.Event, err error) bool {
+			begun = true
+			return yield(ev, err)
+		}
 		m, err := u.message(req, generateMethod(req))
 		if err == nil {
-			err = u.ask(ctx, req, &m, &t, yield)
+			err = u.ask(ctx, req, &m, &t, pass)
 		}
-		if repaired, ok := u.repair(req, &m, err); ok {
-			t.failed(err)
-			err = u.ask(ctx, req, &repaired, &t, yield)
+		if !begun && err != nil {
+			if repaired, ok := u.repair(req, &m, err); ok {
+				t.failed(err)
+				err = u.ask(ctx, req, &repaired, &t, pass)
+			}
 		}
 		t.ends(err)
 		if err != nil {

@@ -114,3 +114,65 @@ func TestResultsThatCameTwice(t *testing.T) {
 		})
 	}
 }
+
+// A refusal in the middle of an answer is passed on: what the client has of the answer cannot be taken back. One that comes before
+// is repaired, and each request is a try on record.
+func TestNothingIsRepairedBehindContent(t *testing.T) {
+	const refusal = `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"Corrupted thought signature."}}`
+	half := `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`
+	for name, c := range map[string]struct {
+		chunks []string
+		want   string
+		tries  int
+	}{
+		"behind content": {[]string{half, refusal}, "start text half, invalid", 0},
+		"at first":       {[]string{refusal}, "start text ok finish, ", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_ = req.Body.Close()
+				chunks := c.chunks
+				if calls++; calls > 1 {
+					chunks = []string{finished}
+				}
+				body := "data: " + strings.Join(chunks, "\r\n\r\ndata: ") + "\r\n\r\n"
+				return &http.Response{StatusCode: http.StatusOK, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+			})
+			u := New(Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+			defer u.Close()
+			contents := question + "," + fmt.Sprintf(called, `,"thoughtSignature":"c2VhbA=="`) + fmt.Sprintf(answered, "")
+			req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(`{"contents":[` + contents + `]}`), Log: &perigee.CallLog{}},
+				"gemini-3-flash-preview", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Dialect = perigee.DialectOpenAIChat
+			var got []string
+			var class perigee.Class
+			for ev, err := range u.Stream(t.Context(), req) {
+				switch {
+				case err != nil:
+					class = perigee.AsError(err).Class
+				case ev.Kind == perigee.EventStart:
+					got = append(got, "start")
+				case ev.Kind == perigee.EventText:
+					got = append(got, "text "+ev.Text)
+				case ev.Kind == perigee.EventFinish:
+					got = append(got, "finish")
+				}
+			}
+			if text := strings.Join(got, " ") + ", " + string(class); text != c.want {
+				t.Errorf("got %s, want %s", text, c.want)
+			}
+			if tries := req.Log.Attempts(); len(tries) != c.tries || c.tries > 0 && (tries[0].Class != perigee.ClassInvalid || tries[1].Class != "") {
+				t.Errorf("tries %+v", tries)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
