@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,9 +18,12 @@ var (
 // caller handles an event does not count.
 type Watchdog struct {
 	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	cause  error
 	busy   atomic.Bool
+
+	mu     sync.Mutex
+	timer  *time.Timer // nil: it does not wait
+	timers int         // how many there were
+	cause  error
 }
 
 // Watch returns a context for a call, and a watchdog that cancels it with ErrFirstByte after firstByte, unless that is 0 or the
@@ -36,6 +40,8 @@ func (w *Watchdog) Busy(busy bool) { w.busy.Store(busy) }
 
 // Reset starts the wait anew. Each cause has its own limit.
 func (w *Watchdog) Reset(d time.Duration, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.timer != nil && w.cause == cause {
 		w.timer.Reset(d)
 		return
@@ -47,27 +53,35 @@ func (w *Watchdog) Reset(d time.Duration, cause error) {
 	}
 }
 
+// start starts a timer. The caller holds the lock.
 func (w *Watchdog) start(d time.Duration, cause error) {
-	timer := make(chan *time.Timer, 1) // the function may run before AfterFunc has returned
-	t := time.AfterFunc(d, func() {
-		if !w.busy.Load() {
-			w.cancel(cause)
-			return
-		}
-		t := <-timer
-		timer <- t
-		t.Reset(d)
-	})
-	timer <- t
-	w.timer = t
+	w.timers++
+	number := w.timers
+	w.timer = time.AfterFunc(d, func() { w.fire(number, d, cause) })
+}
+
+// fire ends the wait of the timer with a number. One that was stopped or replaced meanwhile does nothing.
+func (w *Watchdog) fire(number int, d time.Duration, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.timer == nil || w.timers != number:
+	case w.busy.Load():
+		w.timer.Reset(d)
+	default:
+		w.cancel(cause)
+	}
 }
 
 // Stop ends the wait and the context.
 func (w *Watchdog) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.rest()
 	w.cancel(nil)
 }
 
+// rest stops the timer. The caller holds the lock.
 func (w *Watchdog) rest() {
 	if w.timer != nil {
 		w.timer.Stop()
