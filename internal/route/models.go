@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -180,9 +181,9 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	var list modelList
 	list.models, list.err = lister.Models(ctx)
 	if list.until = now.Add(modelsFresh); list.err != nil {
-		list.until = now.Add(modelsRetry)
+		list.until = r.opts.Now().Add(modelsRetry)
 	}
-	if ctx.Err() == nil { // a caller that went away says nothing about the upstream
+	if ctx.Err() == nil || context.Cause(ctx) == errSlowList { // a caller that went away says nothing about the upstream
 		r.models.mu.Lock() // for concurrent calls of has
 		entry.modelList = list
 		r.models.mu.Unlock()
@@ -236,7 +237,7 @@ func (r *Router) absent(ctx context.Context, found resolved) (list failures, uns
 	if _, ok := models.Lookup(found.model); ok {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	ctx, cancel := waitForLists(ctx)
 	defer cancel()
 	for _, target := range found.targets {
 		_, can := target.Upstream.(perigee.ModelLister)
@@ -253,9 +254,17 @@ func (r *Router) absent(ctx context.Context, found resolved) (list failures, uns
 	return list, false
 }
 
+// errSlowList is why a call stops waiting for a list.
+var errSlowList = errors.New("the list of models did not come in time")
+
+// waitForLists returns a context for asking upstreams what they have while a call waits for it.
+func waitForLists(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, modelsWait, errSlowList)
+}
+
 // known lists the names that can be asked, or nothing when no upstream lists its models in time.
 func (r *Router) known(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	ctx, cancel := waitForLists(ctx)
 	defer cancel()
 	all, err := r.Models(ctx)
 	if err != nil {
