@@ -82,8 +82,9 @@ func New(opts Options) *Fetcher {
 // Inline returns a prompt in which the files on the web are data, or p itself when there are none or nothing may be
 // fetched. What the provider can reach by itself (its own files, videos on YouTube, gs: addresses) stays. p is not
 // changed. Each URL is fetched once, however often it stands there. The notes say where a server called a picture
-// something that it is not. Errors are of class invalid and name the host, except when ctx ended.
-func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Prompt, []perigee.Note, error) {
+// something that it is not. reserve is called for bytes that are about to be kept, by one goroutine at a time; its error ends the
+// fetching and is returned. Other errors are of class invalid and name the host, except when ctx ended.
+func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error) {
 	if !f.opts.Allow || p == nil {
 		return p, nil, nil
 	}
@@ -95,7 +96,7 @@ func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Promp
 		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request points at more than %d files on the web, which is how many are fetched", maxURLs).
 			WithHint("send some of them as data, or leave old ones out")
 	}
-	media, err := f.fetchAll(ctx, addresses)
+	media, err := f.fetchAll(ctx, addresses, &budget{limit: f.opts.MaxBytes, reserve: reserve})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,11 +110,10 @@ func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt) (*perigee.Promp
 }
 
 // fetchAll fetches a few at a time. The first error cancels the rest.
-func (f *Fetcher) fetchAll(ctx context.Context, addresses []string) (map[string]*medium, error) {
+func (f *Fetcher) fetchAll(ctx context.Context, addresses []string, room *budget) (map[string]*medium, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fetched := make([]*medium, len(addresses))
-	room := &budget{limit: f.opts.MaxBytes}
 	places := make(chan struct{}, maxAtOnce)
 	var group sync.WaitGroup
 	for i, address := range addresses {

@@ -151,7 +151,7 @@ func TestFilesOnTheWebBecomeData(t *testing.T) {
 	p := asking(first, perigee.Part{Text: "and"}, file(moved), file(cat), file("gs://bucket/a.png"), file("https://youtu.be/abc"),
 		file("https://www.youtube.com/watch?v=abc"), file("https://generativelanguage.googleapis.com/v1beta/files/abc"), file(wrong),
 		perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: "1", Media: []perigee.Part{file(cat)}}})
-	got, notes, err := s.fetcher(nil).Inline(t.Context(), p)
+	got, notes, err := s.fetcher(nil).Inline(t.Context(), p, free)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestFilesOnTheWebBecomeData(t *testing.T) {
 func TestNothingIsFetchedUnlessAllowed(t *testing.T) {
 	s := newSite(t, serveContent("image/png", png))
 	p := asking(file(s.at("pictures.example", "/cat.png")))
-	got, notes, err := s.fetcher(func(o *Options) { o.Allow = false }).Inline(t.Context(), p)
+	got, notes, err := s.fetcher(func(o *Options) { o.Allow = false }).Inline(t.Context(), p, free)
 	if got != p || notes != nil || err != nil || len(s.seen) != 0 {
 		t.Errorf("got %v, %v, %v; %d requests", got, notes, err, len(s.seen))
 	}
@@ -211,7 +211,7 @@ func TestNothingIsFetchedUnlessAllowed(t *testing.T) {
 func TestPromptWithoutFilesIsLeftAlone(t *testing.T) {
 	f, p := New(Options{Allow: true}), asking(perigee.Part{Text: "hi"})
 	if n := testing.AllocsPerRun(100, func() {
-		if got, _, err := f.Inline(t.Context(), p); got != p || err != nil {
+		if got, _, err := f.Inline(t.Context(), p, free); got != p || err != nil {
 			t.Fatal(got, err)
 		}
 	}); n > 1 {
@@ -291,7 +291,7 @@ func TestRefusals(t *testing.T) {
 			if address == "" {
 				address = s.at("pictures.example", "/cat.png?token=abc")
 			}
-			_, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(address)))
+			_, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(address)), free)
 			e, ok := errors.AsType[*perigee.Error](err)
 			if !ok || e.Class != perigee.ClassInvalid || !strings.Contains(e.Error(), test.want) {
 				t.Fatalf("got %v", err)
@@ -321,7 +321,7 @@ func TestSmallGzipIsUnpacked(t *testing.T) {
 		_, _ = io.WriteString(z, "hello")
 		_ = z.Close()
 	})
-	got, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(s.at("pictures.example", "/"))))
+	got, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(s.at("pictures.example", "/"))), free)
 	if err != nil || got.Contents[1].Parts[0].Blob.Data != "aGVsbG8=" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -333,13 +333,13 @@ func TestLimitIsForAllTogether(t *testing.T) {
 	f := s.fetcher(nil)
 	var parts []perigee.Part
 	for i := range 3 {
-		_, _, err := f.Inline(t.Context(), asking(parts...))
+		_, _, err := f.Inline(t.Context(), asking(parts...), free)
 		if err != nil {
 			t.Fatalf("%d files: %v", i, err)
 		}
 		parts = append(parts, file(s.at("pictures.example", fmt.Sprint("/", i))))
 	}
-	if _, _, err := f.Inline(t.Context(), asking(parts...)); err == nil || !strings.Contains(err.Error(), "media.max") {
+	if _, _, err := f.Inline(t.Context(), asking(parts...), free); err == nil || !strings.Contains(err.Error(), "media.max") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -362,7 +362,7 @@ func TestSlowServersAreGivenUp(t *testing.T) {
 			f := New(Options{Allow: true})
 			f.client.Transport.(*http.Transport).DialContext = pipes.Dial
 			began := time.Now()
-			_, _, err := f.Inline(t.Context(), asking(file("http://pictures.example/")))
+			_, _, err := f.Inline(t.Context(), asking(file("http://pictures.example/")), free)
 			want := fmt.Sprintf("it did not arrive within %v; send the data itself, or raise media.timeout", defaultTimeout)
 			if err == nil || !strings.Contains(err.Error(), want) || time.Since(began) != defaultTimeout {
 				t.Errorf("got %v after %v", err, time.Since(began))
@@ -378,7 +378,7 @@ func TestClientThatLeavesEndsFetching(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	_, _, err := s.fetcher(nil).Inline(ctx, asking(file(s.at("pictures.example", "/"))))
+	_, _, err := s.fetcher(nil).Inline(ctx, asking(file(s.at("pictures.example", "/"))), free)
 	if !errors.Is(err, context.Canceled) || perigee.AsError(err).Class != perigee.ClassCanceled {
 		t.Errorf("got %v", err)
 	}
@@ -407,7 +407,7 @@ func TestFewAtATime(t *testing.T) {
 		parts = append(parts, file(s.at("pictures.example", fmt.Sprint("/", i))))
 	}
 	f := s.fetcher(nil)
-	if _, _, err := f.Inline(t.Context(), asking(parts...)); err != nil {
+	if _, _, err := f.Inline(t.Context(), asking(parts...), free); err != nil {
 		t.Fatal(err)
 	}
 	if most.Load() != maxAtOnce {
@@ -415,11 +415,14 @@ func TestFewAtATime(t *testing.T) {
 	}
 	before := len(s.seen)
 	parts = append(parts, file(s.at("pictures.example", "/one/more")))
-	_, _, err := f.Inline(t.Context(), asking(parts...))
+	_, _, err := f.Inline(t.Context(), asking(parts...), free)
 	if err == nil || !strings.Contains(err.Error(), "points at more than 16 files on the web") || len(s.seen) != before {
 		t.Errorf("got %v", err)
 	}
 }
+
+// free reserves nothing.
+func free(int64) error { return nil }
 
 // However many addresses there are, few are looked at before the request is refused.
 func TestAddressesAreNotAllCollected(t *testing.T) {
@@ -447,7 +450,7 @@ func TestRedirectsAreCounted(t *testing.T) {
 		serveContent("image/png", png)(w, r)
 	})
 	for path, ok := range map[string]bool{"/": true, "/aaa": true, "/aaaa": false} {
-		if _, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(s.at("pictures.example", path)))); (err == nil) != ok {
+		if _, _, err := s.fetcher(nil).Inline(t.Context(), asking(file(s.at("pictures.example", path))), free); (err == nil) != ok {
 			t.Errorf("%d redirects: %v", len(path)-1, err)
 		}
 	}
@@ -460,7 +463,7 @@ func TestInternalNamesAreNotToldFromUnknownOnes(t *testing.T) {
 	told := map[string]string{}
 	for _, host := range []string{"inside.example", "nowhere.example"} {
 		f := s.fetcher(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		_, _, err := f.Inline(t.Context(), asking(file("http://"+host+"/cat.png")))
+		_, _, err := f.Inline(t.Context(), asking(file("http://"+host+"/cat.png")), free)
 		if err == nil {
 			t.Fatalf("%s was fetched", host)
 		}

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"perigee"
 )
@@ -24,8 +24,31 @@ type medium struct {
 
 // A budget is how many bytes all media of a request may have together. They take from it as they arrive.
 type budget struct {
-	limit int64
-	used  atomic.Int64
+	limit   int64
+	reserve func(bytes int64) error // in memory
+
+	mu       sync.Mutex
+	used     int64
+	reserved int64
+}
+
+// reserveStep is how many bytes are reserved at once.
+const reserveStep = 32 << 10
+
+// take counts bytes that have arrived. Memory for them was reserved before, except for the few that one read brings.
+func (b *budget) take(bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used += bytes; b.used > b.limit {
+		return errTooLarge
+	}
+	for b.used > b.reserved {
+		if err := b.reserve(reserveStep); err != nil {
+			return err
+		}
+		b.reserved += reserveStep
+	}
+	return nil
 }
 
 var (
@@ -41,8 +64,8 @@ type metered struct {
 
 func (m metered) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
-	if m.room.used.Add(int64(n)) > m.room.limit {
-		return 0, errTooLarge
+	if taken := m.room.take(int64(n)); taken != nil {
+		return 0, taken
 	}
 	return n, err
 }
@@ -125,6 +148,9 @@ func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
 // trouble says to the client what went wrong, and no more about the network than it needs to know. It names the host and
 // never the rest of the URL, which may hold a token.
 func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
+	if errors.Is(err, perigee.ErrNoMemory) {
+		return err
+	}
 	reason, next := "it could not be reached", "send the data itself"
 	refused, wasRefused := errors.AsType[refusal](err)
 	_, unknown := errors.AsType[*net.DNSError](err)

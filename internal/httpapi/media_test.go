@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"perigee"
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
+	"perigee/internal/membudget"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -54,6 +56,53 @@ func pictures(t *testing.T, mime string) (url string, fetcher func(allow bool) *
 		return v
 	}
 	return site.URL + "/cat.png", fetcher, visits
+}
+
+// Fetched media count in the memory budget as the body does, until the request is released. A call that finds the budget used up
+// is refused.
+func TestFetchedMediaCountInTheMemoryBudget(t *testing.T) {
+	const size = 3 << 20
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = io.WriteString(w, png+strings.Repeat("x", size-len(png)))
+	}))
+	t.Cleanup(site.Close)
+	fetcher := fetch.New(fetch.Options{Allow: true, Permit: func(netip.AddrPort) bool { return true }})
+	memory := membudget.New(64<<20, nil)
+	var held, released int64
+	upstream := question(func(_ context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
+		held = memory.Used()
+		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "A cat."}, nil)
+		req.Release()
+		released = memory.Used()
+		yield(end, nil)
+	})
+	api := httpapi.New(httpapi.Options{Upstream: upstream, Memory: memory}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher})
+	for path, body := range pointing(site.URL + "/cat.png") {
+		if !strings.HasPrefix(path, "/v1/") || strings.Contains(path, "count_tokens") {
+			continue
+		}
+		ask := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+			return w
+		}
+		held, released = 0, 0
+		if w := ask(); w.Code != http.StatusOK || held < 4*size || held > 5*size || released > held-4*size || memory.Used() != 0 {
+			t.Errorf("%s: got %d, with %d bytes held, %d after the release, %d at the end: %s", path, w.Code, held, released, memory.Used(), w.Body)
+		}
+		var other membudget.Lease
+		if err := errors.Join(other.Open(memory, true), other.Grow(40<<20)); err != nil {
+			t.Fatal(err)
+		}
+		held = 0
+		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("X-Perigee-Class") != string(perigee.ClassCapacity) || held != 0 {
+			t.Errorf("%s: got %d: %s", path, w.Code, w.Body)
+		}
+		if other.Close(); memory.Used() != 0 {
+			t.Errorf("%s: %d bytes stay reserved", path, memory.Used())
+		}
+	}
 }
 
 // pointing are requests that point at a picture, in each dialect that has it fetched.

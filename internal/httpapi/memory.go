@@ -79,6 +79,13 @@ func (c *call) recall(bytes int64) error {
 	return c.reserveContent()
 }
 
+// fetches says how many more bytes of media the call is about to have, and reserves what they take: as much as if the body had
+// them, since the prompt holds them and they are encoded for the provider.
+func (c *call) fetches(bytes int64) error {
+	c.fetched += bytes
+	return c.reserveContent()
+}
+
 // checkConversation refuses to go on from a stored response of that size where a body of the whole conversation would be too
 // large.
 func (c *call) checkConversation(size int64) error {
@@ -92,12 +99,12 @@ func (c *call) checkConversation(size int64) error {
 	return e
 }
 
-// reserveContent has reserved what the body and the stored responses of the call take, neither more nor less.
+// reserveContent has reserved what the body, the stored responses and the media of the call take, neither more nor less.
 func (c *call) reserveContent() error {
 	if c.opts.Memory == nil {
 		return nil
 	}
-	weight := c.bodyWeight(int64(len(c.body)) + c.recalled)
+	weight := c.bodyWeight(int64(len(c.body)) + c.recalled + c.fetched)
 	if weight > c.reserved {
 		if err := c.lease.Grow(weight - c.reserved); err != nil {
 			return err
@@ -113,7 +120,7 @@ func (c *call) reserveContent() error {
 func (c *call) drop() (body []byte) {
 	body, c.body = c.body, nil
 	c.lease.Shrink(c.reserved)
-	c.reserved, c.recalled = 0, 0
+	c.reserved, c.recalled, c.fetched = 0, 0, 0
 	return body
 }
 

@@ -232,9 +232,10 @@ type call struct {
 	known    bool // the client has shown a key, or needs none
 
 	lease     membudget.Lease
-	reserved  int64 // of the lease, for the body and for recalled
+	reserved  int64 // of the lease, for the body, recalled and fetched
 	uploading int64 // of that, while a large body arrives
 	recalled  int64 // bytes of stored responses that are a part of the conversation
+	fetched   int64 // bytes of media that the request points at
 	keeps     bool  // the encoder keeps a streamed answer until its end
 	content   int64 // bytes that a Responses answer has so far
 	ongoing   bool  // the call goes on in the background, and ends there
