@@ -44,7 +44,7 @@ func NewAttached(opts Options) *Attached {
 	conversations := conversation.NewClient(client, conversation.ClientOptions{})
 	a.own = conversation.NewOwn(conversation.OwnOptions{Name: u.Name, Client: conversations, Dir: ownDir(opts), Attached: true, Logger: opts.Logger})
 	a.Upstream = conversation.New(conversation.Options{
-		Name: u.Name, Client: conversations, Wait: a.wait, Attached: true, Own: a.own, Keep: opts.delays.keep,
+		Name: u.Name, Client: conversations, Wait: a.wait, Attached: true, Own: a.own, Keep: opts.delays.keep, FirstByte: opts.FirstByte,
 		Concurrency: u.Concurrency, Depth: u.Queue.Depth, Timeout: u.Queue.Timeout, Logger: opts.Logger,
 	})
 	return a

@@ -419,6 +419,34 @@ func TestACarriedCallIsCanceled(t *testing.T) {
 	}
 }
 
+// A language server that accepts a call and does not go on in time: the error says so, and that another upstream may answer.
+func TestLanguageServersThatHang(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"StartCascade", "SendUserCascadeMessage"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := signedIn(t, func(o *Options) {
+				o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=hang-on-call:" + method}
+				o.FirstByte = 50 * time.Millisecond
+			})
+			log := &perigee.CallLog{}
+			prompt := oneShot(1)
+			request := perigee.NewRequest(perigee.Origin{Log: log}, "gemini-3-flash", true, func() (*perigee.Prompt, error) { return &prompt, nil })
+			var failed *perigee.Error
+			for _, err := range r.upstream.Stream(t.Context(), request) {
+				failed = perigee.AsError(err)
+			}
+			if failed == nil || failed.Class != perigee.ClassUnavailable || failed.HTTPStatus("") != http.StatusGatewayTimeout ||
+				!strings.Contains(failed.Message, "limits.first_byte") || failed.Hint == "" {
+				t.Errorf("got %+v", failed)
+			}
+			if log.Reached() || len(r.agentRequests()) > 0 {
+				t.Error("the call counts as sent")
+			}
+		})
+	}
+}
+
 // A language server that ends is replaced: before it has called the cloud another one carries the request, after that the answer goes on.
 func TestLanguageServersThatFail(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/models"
 	"perigee/internal/trajectory"
+	"perigee/internal/upstream/wire"
 )
 
 // Retries after the server went away, before the client has received anything.
@@ -127,15 +128,25 @@ func (c *call) compose() error {
 	return nil
 }
 
-// ask sends the message, to the conversation that has the history if there is one, and passes the answer on.
+// ask has the message accepted in time, and passes the answer on.
 func (c *call) ask(ctx context.Context) error {
+	watched, watchdog := wire.Watch(ctx, c.u.opts.FirstByte)
+	err := c.submit(watched)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(watched), wire.ErrFirstByte) {
+		err = wire.Trouble(watched, c.u.opts.Name, "workspace", err)
+	}
+	watchdog.Stop()
+	if err != nil {
+		return err
+	}
+	return c.follow(ctx)
+}
+
+// submit sends the message, to the conversation that has the history if there is one.
+func (c *call) submit(ctx context.Context) error {
 	kept, ok := c.u.kept.take(c.chat.history())
 	if ok && len(c.chat.turns) > 0 {
-		err := c.send(ctx, kept, c.chat.last)
-		if err == nil {
-			return c.follow(ctx)
-		}
-		if !errors.Is(err, ErrLost) {
+		if err := c.send(ctx, kept, c.chat.last); !errors.Is(err, ErrLost) {
 			return err
 		}
 	}
@@ -146,10 +157,7 @@ func (c *call) ask(ctx context.Context) error {
 		c.u.discard(fresh)
 		return err
 	}
-	if err := c.send(ctx, fresh, c.chat.text()); err != nil {
-		return err
-	}
-	return c.follow(ctx)
+	return c.send(ctx, fresh, c.chat.text())
 }
 
 // send sends a text. From then on the conversation has to be canceled, unless its turn ends.

@@ -108,6 +108,9 @@ func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	pause := firstPause
 	for try := 1; ; try++ {
 		resp, err := c.carrySignedIn(req.Context(), cargo)
+		if err != nil && req.Context().Err() != nil {
+			return nil, req.Context().Err() // not as the call in between saw it: the caller knows the cause, a time-out for example
+		}
 		if !errors.Is(err, ErrLost) || try == maxTries || cargo.sent == maxSent {
 			return resp, err
 		}
@@ -256,7 +259,9 @@ func (t *carriedTurn) answer(ctx context.Context, expected *intercept.Expected) 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case watched.Err() != nil:
-		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server did not call the cloud within %s", t.carrier.opts.Grace)
+		e := perigee.Errorf(perigee.ClassUnavailable, "the language server did not call the cloud within %s", t.carrier.opts.Grace)
+		e.Status = http.StatusGatewayTimeout
+		return nil, e
 	case ended == nil:
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn without a call to the cloud")
 	}

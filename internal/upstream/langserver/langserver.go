@@ -61,6 +61,7 @@ type Options struct {
 	// Own deletes the conversations of calls that are not continued. nil: all of them stay.
 	Own *Own
 
+	FirstByte   time.Duration // how long the server may take to accept a message; 0: forever
 	Concurrency int           // conversations at once; default 2
 	Depth       int           // calls that may wait for one; 0: none waits
 	Timeout     time.Duration // how long they wait; 0: as long as the client does

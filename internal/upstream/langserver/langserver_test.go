@@ -426,3 +426,37 @@ func TestAnAgentThatWritesForEver(t *testing.T) {
 		}
 	}
 }
+
+// hanging accepts no message.
+type hanging struct{ *scripted }
+
+func (hanging) Send(ctx context.Context, _ string, _ Message) error {
+	<-ctx.Done()
+	return perigee.AsError(ctx.Err())
+}
+
+// A server that does not accept a message in time is a time-out, and a client that leaves is none.
+func TestServersThatHang(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := hanging{&scripted{answer: says(done(trajectory.ReasonDone))}}
+			u := New(Options{Name: "desk", Client: s, FirstByte: time.Minute})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if leaves {
+				time.AfterFunc(time.Second, cancel)
+			}
+			began := time.Now()
+			r := ask(ctx, u, hello(true))
+			if leaves && (r.err.Class != perigee.ClassCanceled || time.Since(began) != time.Second) {
+				t.Errorf("a client leaves: %+v after %s", r.err, time.Since(began))
+			}
+			if !leaves && (r.err.Class != perigee.ClassUnavailable || r.err.HTTPStatus("") != http.StatusGatewayTimeout || time.Since(began) != time.Minute) {
+				t.Errorf("a time-out: %+v after %s", r.err, time.Since(began))
+			}
+			if err := u.Close(t.Context()); err != nil || len(s.canceled) != 1 {
+				t.Errorf("canceled %q, %v", s.canceled, err)
+			}
+		})
+	}
+}
