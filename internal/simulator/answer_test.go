@@ -122,6 +122,7 @@ func TestCallsFromText(t *testing.T) {
 		{"call write_file {\"path\": \"[[a]]\"} now", tools, "write_file", `{"path":"[[a]]"}`},
 		{"USE `read`, then use write_file", tools, "read", "{}"},
 		{"say hello", tools + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, "read", "{}"},
+		{"[[text: hello]]", tools + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, "read", "{}"},
 		{"say hello", tools + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["write_file"]}}`, "write_file", `{"deep":{"ok":true},"kind":"b","list":[],"n":1,"path":"x"}`},
 		{"[[call: write_file {\"n\": 2}]]", tools, "write_file", `{"n":2}`},
 	} {

@@ -107,6 +107,16 @@ func text(body map[string]json.RawMessage, field string) string {
 	return ""
 }
 
+// fetchUserInfo answers with nothing: which members the real answer has is not known, and no client depends on them.
+func (x *exchange) fetchUserInfo(body map[string]json.RawMessage) (any, *statusError) {
+	return struct{}{}, known(body, "project", "metadata")
+}
+
+// recordCodeAssistMetrics takes usage statistics, whatever is in them, and keeps none.
+func (x *exchange) recordCodeAssistMetrics(map[string]json.RawMessage) (any, *statusError) {
+	return struct{}{}, nil
+}
+
 func (x *exchange) loadCodeAssist(body map[string]json.RawMessage) (any, *statusError) {
 	if err := known(body, "metadata", "mode", "cloudaicompanionProject"); err != nil {
 		return nil, err

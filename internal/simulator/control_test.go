@@ -35,12 +35,20 @@ func TestPaidAccountShowsCredits(t *testing.T) {
 		want(t, 200, `"creditAmount":"25000"`, `"minimumCreditAmountForUsage":"50"`, `"id":"g1-pro-tier"`, `"cloudaicompanionProject":{"id":"sim-project-bob"}`)
 }
 
+func TestCallsBesideTheModels(t *testing.T) {
+	r := newRig(t, Options{})
+	r.internal("fetchUserInfo", "{}").want(t, 200, "{}")
+	r.internal("recordCodeAssistMetrics", `{"metadata":{"ideType":"ANTIGRAVITY"},"metrics":[{"any":1}]}`).want(t, 200, "{}")
+}
+
 func TestControlPlaneRefuses(t *testing.T) {
 	r := newRig(t, Options{Accounts: []Account{{Email: "ada@example.com", Project: "sim-project-ada"}, {Email: "ban@example.com", Banned: true}}})
 	r.do("POST", "/v1internal:loadCodeAssist", "{}", "Authorization", "Bearer x").want(t, 401)
 	r.do("POST", "/v1internal:loadCodeAssist", "{}", "Authorization", "Bearer "+r.token("ban@example.com")).want(t, 403, "ACCOUNT_DISABLED")
 	r.internal("fetchAvailableModels", `{"project":"other"}`).want(t, 403)
 	r.internal("fetchAvailableModels", `{"project":`).want(t, 400, "Invalid JSON payload received.")
+	r.internal("fetchUserInfo", `{"nonsense":1}`).want(t, 400, `Unknown name \"nonsense\"`)
+	r.do("POST", "/v1internal:recordCodeAssistMetrics", "{}", "Authorization", "Bearer x").want(t, 401)
 	r.internal("nonsense", "{}").want(t, 404, "<!DOCTYPE html>")
 	r.do("GET", "/v1internal:loadCodeAssist", "").want(t, 404, "<!DOCTYPE html>")
 	r.do("GET", "/token", "").want(t, 405)

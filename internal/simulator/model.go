@@ -139,6 +139,11 @@ func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 		return c
 	}
 	said := slices.ContainsFunc(c.parts, func(p part) bool { return !p.Thought })
+	called := slices.ContainsFunc(c.parts, func(p part) bool { return p.Call != nil })
+	if name := q.forcedCall(); name != "" && said && !called && !ended { // a model that must call a function says nothing else
+		c.parts = slices.DeleteFunc(c.parts, func(p part) bool { return !p.Thought })
+		q.call(&c, name, nil)
+	}
 	if !said && !ended {
 		q.improvise(&c, turn)
 	}

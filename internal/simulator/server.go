@@ -366,6 +366,10 @@ func (x *exchange) routeInternal(method string) {
 		x.control(x.onboardUser)
 	case "fetchAvailableModels":
 		x.control(x.fetchAvailableModels)
+	case "fetchUserInfo":
+		x.control(x.fetchUserInfo)
+	case "recordCodeAssistMetrics":
+		x.control(x.recordCodeAssistMetrics)
 	case "retrieveUserQuota":
 		x.control(x.retrieveUserQuota)
 	case "retrieveUserQuotaSummary":

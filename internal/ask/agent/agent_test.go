@@ -113,6 +113,22 @@ func TestWorkspaces(t *testing.T) {
 	}
 }
 
+// The agent's own tools work with models of each family.
+func TestToolsOfEveryFamily(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "")
+	if err := os.WriteFile(filepath.Join(r.workspace, "note.txt"), []byte("the note"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range []string{"claude", "gemini"} {
+		allows := func(model string) bool { return strings.HasPrefix(model, family) }
+		got := r.must(t, ask.Request{Prompt: `[[call: view_file {"AbsolutePath":"note.txt","toolAction":"a","toolSummary":"b"}]] [[then]] [[text: read]]`, AllowsModel: allows})
+		if got.Status != ask.Done || got.Text != "read" || !strings.HasPrefix(got.Model, family) {
+			t.Errorf("%s: %+v", family, got)
+		}
+	}
+}
+
 // The agent asks before it runs a command, and does what the decision says.
 func TestDecisions(t *testing.T) {
 	perigeetest.Slow(t)

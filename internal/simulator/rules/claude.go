@@ -227,7 +227,7 @@ func checkResultsExpected(r *request) *Refusal {
 }
 
 func checkTrailingModel(r *request) *Refusal {
-	if r.parsed.Contents[len(r.parsed.Contents)-1].Role == "model" {
+	if !userSide(r.parsed.Contents[len(r.parsed.Contents)-1]) {
 		return refuse("This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
 	return nil
@@ -277,7 +277,7 @@ func checkThinkingFirst(r *request) *Refusal {
 		return nil
 	}
 	for i, c := range r.parsed.Contents[turn:] {
-		if c.Role != "model" {
+		if userSide(c) {
 			continue
 		}
 		if first := c.Parts[0]; !first.Thought {

@@ -142,8 +142,8 @@ func checkCallRole(r *request) *Refusal {
 	return nil
 }
 
-// checkResponseRole lets a content of nothing but results have the model's role where the switch allows it. Claude's
-// results are always the user's.
+// checkResponseRole lets a content of nothing but results have the model's role where the switch allows it, as the language server of
+// the product sends them. Beside anything else, Claude's results are the user's.
 func checkResponseRole(r *request) *Refusal {
 	want := r.in.Switches.FunctionResponseRole
 	for _, c := range r.parsed.Contents {
@@ -151,7 +151,7 @@ func checkResponseRole(r *request) *Refusal {
 			continue
 		}
 		switch {
-		case c.Role == "model" && (want == "user" || r.in.Model.Family == Claude):
+		case c.Role == "model" && (want == "user" || r.in.Model.Family == Claude && len(responses(c)) < len(c.Parts)):
 			return refuse("Please ensure that function response parts are in a turn with the role user.")
 		case c.Role == "user" && want == "model" && r.in.Model.Family != Claude && len(responses(c)) == len(c.Parts):
 			return refuse("Please ensure that function response parts are in a turn with the role model.")

@@ -97,11 +97,11 @@ func (r *request) openTurn() int {
 func modelRuns(contents []Content) [][2]int {
 	var runs [][2]int
 	for i := 0; i < len(contents); i++ {
-		if contents[i].Role != "model" {
+		if userSide(contents[i]) {
 			continue
 		}
 		from := i
-		for i+1 < len(contents) && contents[i+1].Role == "model" {
+		for i+1 < len(contents) && !userSide(contents[i+1]) {
 			i++
 		}
 		runs = append(runs, [2]int{from, i + 1})
