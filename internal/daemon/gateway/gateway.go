@@ -133,11 +133,11 @@ func (g *Gateway) acquire() (r *routing, release func()) {
 	defer g.switching.Unlock()
 	r = g.current.Load()
 	for _, e := range r.entries {
-		e.calls.Add(1)
+		e.calls.begin()
 	}
 	return r, func() {
 		for _, e := range r.entries {
-			e.calls.Done()
+			e.calls.end()
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"perigee"
@@ -68,8 +67,8 @@ type Entry struct {
 	Summary  func() string    // what is known without a call, for a person: "2 keys"
 
 	limits  config.Limits
-	calls   sync.WaitGroup // that may reach it: they began while it was in force
-	built   *routing       // that it was built for
+	calls   openCalls // that may reach it: they began while it was in force
+	built   *routing  // that it was built for
 	started bool
 }
 
@@ -246,10 +245,8 @@ func (e *Entry) end(ctx context.Context) error {
 	if u, ok := e.Upstream.(drainer); ok {
 		errs = append(errs, u.Drain(ctx))
 	}
-	over := make(chan struct{})
-	go func() { e.calls.Wait(); close(over) }()
 	select {
-	case <-over:
+	case <-e.calls.none():
 	case <-ctx.Done():
 	}
 	e.closeRoster() // before the upstream, which it reads quota from
