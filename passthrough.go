@@ -37,7 +37,7 @@ func (a Passthrough) SendRaw(ctx context.Context, r *RawRequest, answer func(Raw
 	sender, ok := a.Upstream.(RawSender)
 	if !ok {
 		return Errorf(ClassUnimplemented, "upstream %s does not send recorded requests as they are", r.Replay.Upstream).
-			WithHint("replay without raw, or at an upstream of kind gemini or antigravity")
+			WithHint("replay without raw, or with --upstream at one that does")
 	}
 	return sender.SendRaw(ctx, r, answer)
 }

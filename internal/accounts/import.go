@@ -48,7 +48,7 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err != nil {
 		return nil, err
 	}
-	r.keepRests(ctx, signIns, added)
+	r.storeCooldowns(ctx, signIns, added)
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (r *Roster) identify(ctx context.Context, list []perigee.SignIn, partial bo
 	return signIns, unknown, nil
 }
 
-// keepRests stores what new accounts rest from. Of those that were there already more is known here than in a document.
-func (r *Roster) keepRests(ctx context.Context, signIns []perigee.SignIn, added []bool) {
+// storeCooldowns stores the cooldowns of new accounts. Of those that were there already more is known here than in a document.
+func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, added []bool) {
 	for i, s := range signIns {
 		if !added[i] {
 			continue

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/oauth"
 )
 
-// A Source is one account that can be lent.
+// A Source is one account that can be leased.
 type Source struct {
 	roster *Roster
 	tokens *oauth.Tokens

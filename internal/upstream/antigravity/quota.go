@@ -22,7 +22,7 @@ func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([
 		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
 	}
 	ask := func(method string) ([]byte, *providererr.Diagnosis) {
-		return u.callFor(ctx, &unlent{who}, method, projectAlone)
+		return u.callFor(ctx, &unleased{who}, method, projectAlone)
 	}
 
 	raw, v := ask("fetchAvailableModels")
@@ -94,16 +94,16 @@ func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error, cause erro
 	return &named
 }
 
-// An unlent account is asked about itself. No call waits for it, and the outcome does not change its state in the pool.
-type unlent struct{ account.Source }
+// An unleased account is asked about itself. No call waits for it, and the outcome does not change its state in the pool.
+type unleased struct{ account.Source }
 
-func (l *unlent) Account() account.Leased {
+func (l *unleased) Account() account.Leased {
 	s := l.SignIn()
 	return account.Leased{Email: s.Email, Project: s.ProjectID, Why: "asked about its quota"}
 }
-func (l *unlent) Answering()                  {}
-func (l *unlent) Done(*providererr.Diagnosis) {}
-func (l *unlent) FindProject(ctx context.Context, refused string) bool {
+func (l *unleased) Answering()                  {}
+func (l *unleased) Done(*providererr.Diagnosis) {}
+func (l *unleased) FindProject(ctx context.Context, refused string) bool {
 	finder, ok := l.Source.(account.ProjectFinder)
 	return ok && finder.FindProject(ctx, refused)
 }
