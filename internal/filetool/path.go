@@ -112,8 +112,15 @@ func split(path string) []string {
 		func(part string) bool { return part == "." })
 }
 
-// fromURI returns the path of a file URI, and everything else unchanged.
+// maxPath is how many bytes a path may have as it is asked for. No system has longer ones.
+const maxPath = 4096
+
+// fromURI returns the path of a file URI, and everything else unchanged. A path that is too long is neither looked at nor repeated.
 func fromURI(asked string) (string, error) {
+	if len(asked) > maxPath {
+		return "", perigee.Errorf(perigee.ClassInvalid, "the path has %d bytes, and at most %d are allowed", len(asked), maxPath).
+			WithHint("name a file inside the roots")
+	}
 	if len(asked) < 6 || !strings.EqualFold(asked[:6], "file:/") {
 		return asked, nil
 	}

@@ -42,7 +42,7 @@ func TestFormsOfPaths(t *testing.T) {
 		"file://user@localhost/x":        "user",
 		"dir":                            "directory",
 		strings.Repeat("long", 100):      "long",
-		strings.Repeat("d/", 5000) + "f": "cannot",
+		strings.Repeat("d/", 2000) + "f": "cannot",
 	} {
 		_, err := r.tools.Read(t.Context(), filetool.ReadInput{Path: path})
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid && e.Class != perigee.ClassNotFound ||
@@ -191,4 +191,22 @@ func TestNamesThatWindowsReserves(t *testing.T) {
 			t.Errorf("%q: got %v", name, got)
 		}
 	}
+}
+
+// A path that is too long is refused before it is looked at, and not repeated.
+func TestLongPathsAreRefused(t *testing.T) {
+	r := newRig(t, nil)
+	for _, path := range []string{strings.Repeat("a/", 2049), "file:///" + strings.Repeat("%41", 2000), "/" + strings.Repeat("x", 1<<20), strings.Repeat("\x00", 5000)} {
+		_, read := r.tools.Read(t.Context(), filetool.ReadInput{Path: path})
+		_, write := r.tools.Write(t.Context(), filetool.WriteInput{Path: path})
+		_, list := r.tools.List(t.Context(), filetool.ListInput{Path: path})
+		for _, err := range []error{read, write, list} {
+			refused(t, err, perigee.ClassInvalid, "at most 4096")
+			if len(err.Error()) > 200 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		}
+	}
+	_, err := r.tools.Read(t.Context(), filetool.ReadInput{Path: strings.Repeat("a/", 2048)})
+	refused(t, err, perigee.ClassNotFound, "a/a")
 }
