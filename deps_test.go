@@ -659,6 +659,7 @@ var rules = []rule{
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
 	{"perigee/internal/mcpserver/lineconn", "messages of MCP as lines, whatever they say", []string{
+		"perigee/internal/rawjson",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
 	{"perigee/internal/mcpserver/fixtures", "what the conformance suite asks for by name", []string{

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/membudget"
 )
 
 // cookies are the sessions that are valid.
@@ -157,5 +159,34 @@ func TestMountForClientsAndTheOwner(t *testing.T) {
 		if !strings.Contains(w.Body.String(), c.want) || (w.Code == 200) != (c.header != "") {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 		}
+	}
+}
+
+// The body of a request to a mounted handler counts in the memory budget while the handler runs.
+func TestBodiesOfMountsCountInTheMemoryBudget(t *testing.T) {
+	const size = 2 << 20
+	memory := membudget.New(64<<20, nil)
+	held := int64(0)
+	handler := mount.Handler(func(_ http.ResponseWriter, r *http.Request) error {
+		_, err := io.Copy(io.Discard, r.Body)
+		held = memory.Used()
+		return err
+	})
+	api := httpapi.New(httpapi.Options{Memory: memory, Mounts: []httpapi.Mount{{Path: "/mounted", Handler: handler}}}, httpapi.Settings{MaxBody: 64 << 20})
+	send := func() *httptest.ResponseRecorder {
+		held = 0
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mounted", strings.NewReader(strings.Repeat("x", size))))
+		return w
+	}
+	if w := send(); w.Code != http.StatusOK || held < 4*size || memory.Used() != 0 {
+		t.Errorf("got %d, %d bytes held, %d at the end: %s", w.Code, held, memory.Used(), w.Body)
+	}
+	var other membudget.Lease
+	if err := errors.Join(other.Open(memory, true), other.Grow(40<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if w := send(); w.Code != http.StatusServiceUnavailable || w.Header().Get("X-Perigee-Class") != string(perigee.ClassCapacity) {
+		t.Errorf("got %d: %s", w.Code, w.Body)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee"
+	"perigee/internal/mcpserver/lineconn"
 )
 
 // stateless is the first version of the protocol without sessions.
@@ -147,8 +148,8 @@ func (w *web) calling(req mcp.Request) {
 	}
 }
 
-// checkBody answers a request whose body cannot be read, is too large, or is no JSON, and returns false. It leaves the body to be
-// read again. The SDK's own decoder does not bound the depth of JSON; this one does.
+// checkBody answers a request whose body cannot be read, is too large, or is refused by lineconn.Check, and returns false. It
+// leaves the body to be read again.
 func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
@@ -168,8 +169,9 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		}
 		WriteError(w, e)
 		return false
-	case !json.Valid(body) && isJSON(r):
-		writeRefusal(w, http.StatusBadRequest, refusal{jsonrpc.CodeParseError, "the body of the request is not JSON", perigee.ClassInvalid})
+	}
+	if refused := lineconn.Check(body); refused != nil && isJSON(r) {
+		writeRefusal(w, http.StatusBadRequest, refusal{int(refused.Code), refused.Message, perigee.ClassInvalid})
 		return false
 	}
 	r.Body = readAgain{bytes.NewReader(body), body}

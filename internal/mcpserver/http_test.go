@@ -98,6 +98,9 @@ func TestRefusalsAreJSONRPCErrors(t *testing.T) {
 	}{
 		{"no JSON", "POST", "hello", nil, 400, -32700, "invalid"},
 		{"deep nesting", "POST", strings.Repeat("[", 1<<20), nil, 400, -32700, "invalid"},
+		{"many small values", "POST", manyValues, nil, 400, -32600, "invalid"},
+		{"a batch of many messages", "POST", batchOf(101), nil, 400, -32600, "invalid"},
+		{"a batch of many things", "POST", "[" + strings.Repeat("0,", 100) + "0]", nil, 400, -32600, "invalid"},
 		{"no message", "POST", `{"a":1}`, []string{"Key", "team", "Mcp-Session-Id", id}, 400, -32700, "invalid"},
 		{"another content type", "POST", ping, []string{"Content-Type", "text/plain"}, 415, codeRefused, "invalid"},
 		{"no content type", "POST", ping, []string{"Content-Type", ""}, 415, codeRefused, "invalid"},

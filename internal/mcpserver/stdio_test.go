@@ -100,6 +100,12 @@ func (r *rawRig) initialize(version string) {
 
 const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
+// manyValues is a message that is cut into more values than its size allows.
+var manyValues = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[` + strings.Repeat("0,", 100_000) + `0]}}`
+
+// batchOf is a batch of pings.
+func batchOf(n int) string { return "[" + strings.Repeat(ping+",", n-1) + ping + "]" }
+
 // TestMalformedLinesLeaveTheConnectionOpen sends lines that are no messages. Each gets an error without an id, or nothing, and the
 // ping after it is answered.
 func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
@@ -124,6 +130,8 @@ func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
 		{"an id that is too large", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, -32600},
 		{"a number as method", `{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
 		{"a batch", "[" + ping + "]", -32600},
+		{"a batch of many messages", batchOf(101), -32600},
+		{"many small values", manyValues, -32600},
 		{"an empty batch", "[]", -32600},
 		{"an empty line", "", 0},
 		{"spaces and a carriage return", "  \r", 0},

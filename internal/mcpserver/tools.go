@@ -124,10 +124,10 @@ func decode[T any](c *call) (T, error) {
 		}
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return in, c.badArguments("%s is a %s", wrong.Field, wrong.Value)
+		return in, c.badArguments("%s is a %s", perigee.Clip(wrong.Field, 100), perigee.Clip(wrong.Value, 100))
 	}
 	if unknown, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return in, c.badArguments("there is no argument %s", unknown)
+		return in, c.badArguments("there is no argument %s", perigee.Clip(unknown, 100))
 	}
 	return in, c.badArguments("%v", err)
 }

@@ -185,13 +185,14 @@ func (c *Conn) drain() {
 
 // accept queues the messages of a line, or answers with an error.
 func (c *Conn) accept(data []byte) {
-	switch {
-	case len(data) == 0:
+	if len(data) == 0 {
 		return
-	case !json.Valid(data): // also bounds the depth, which decoding does not
-		c.refuse(jsonrpc.CodeParseError, "the line is not JSON")
+	}
+	if refused := Check(data); refused != nil {
+		c.refuse(refused.Code, refused.Message)
 		return
-	case data[0] == '[':
+	}
+	if data[0] == '[' {
 		c.acceptBatch(data)
 		return
 	}
