@@ -31,13 +31,7 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	if prompt.System != nil {
 		c.system = n.text(prompt.System.Parts)
 	}
-	for i := range prompt.Contents {
-		role := perigee.RoleUser
-		if prompt.Contents[i].Role == perigee.RoleModel {
-			role = perigee.RoleModel
-		}
-		c.say(role, n.text(prompt.Contents[i].Parts))
-	}
+	c.sayAll(&n, prompt.Contents)
 	if len(c.turns) == 0 {
 		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request has no text").WithHint("add a message with a text")
 	}
@@ -50,16 +44,33 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	return c, n.list, nil
 }
 
-// say appends what a side said.
-func (c *chat) say(role, text string) {
-	if text = strings.TrimSpace(text); text == "" {
-		return
+// sayAll appends messages. Those of one side in a row are put together at once: one after the other, each would copy all before it.
+func (c *chat) sayAll(n *notes, contents []perigee.Content) {
+	side := ""
+	var texts []string
+	for i := range contents {
+		role := perigee.RoleUser
+		if contents[i].Role == perigee.RoleModel {
+			role = perigee.RoleModel
+		}
+		text := strings.TrimSpace(n.text(contents[i].Parts))
+		if text == "" {
+			continue
+		}
+		if role != side {
+			c.say(side, texts...)
+			side, texts = role, texts[:0]
+		}
+		texts = append(texts, text)
 	}
-	if end := len(c.turns) - 1; end >= 0 && c.turns[end].role == role {
-		c.turns[end].text += "\n\n" + text
-		return
+	c.say(side, texts...)
+}
+
+// say appends what a side said after the other did.
+func (c *chat) say(role string, texts ...string) {
+	if text := strings.TrimSpace(strings.Join(texts, "\n\n")); text != "" {
+		c.turns = append(c.turns, said{role, text})
 	}
-	c.turns = append(c.turns, said{role, text})
 }
 
 // text is everything in one message, for a new conversation.

@@ -2,20 +2,28 @@ package langserver
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"perigee"
 )
 
 // notes collects what a text cannot carry.
-type notes struct{ list []perigee.Note }
+type notes struct {
+	list []perigee.Note
+	has  map[perigee.Note]bool
+}
 
 // add adds a note once.
 func (n *notes) add(action, subject string) {
-	if note := (perigee.Note{Action: action, Subject: subject}); !slices.Contains(n.list, note) {
-		n.list = append(n.list, note)
+	note := perigee.Note{Action: action, Subject: subject}
+	if n.has[note] {
+		return
 	}
+	if n.has == nil {
+		n.has = map[perigee.Note]bool{}
+	}
+	n.has[note] = true
+	n.list = append(n.list, note)
 }
 
 func (n *notes) drop(subject string) { n.add(perigee.NoteDropped, subject) }
