@@ -391,6 +391,10 @@ type Upstream struct {
 	// Everything else is refused.
 	Allow []string `yaml:"allow" kinds:"langserver" enum:"edit,command" example:"edit"`
 
+	// The settings that the language server gets from perigee as the preferences of its user. They are for language servers of
+	// profile classic: hub reads none. They permit nothing that allow does not.
+	Policies Policies `yaml:"policies" kinds:"langserver"`
+
 	// Additional arguments for the language server, after those of perigee.
 	Args []string `yaml:"args" kinds:"langserver" format:"argument" example:"--verbose"`
 
@@ -410,6 +414,20 @@ type Queue struct {
 
 	// The maximum time that a call waits. After that it gets 408 with class unavailable and Retry-After. 0: no limit.
 	Timeout time.Duration `yaml:"timeout" default:"600s" example:"600s"`
+}
+
+// Policies are preferences of the user of a language server. With the defaults, its secure mode is on.
+type Policies struct {
+	// Whether the agent may run terminal commands without approval. off: each command needs one. ask: the agent asks before
+	// commands that it does not consider safe. auto: it does not ask. In prompts of perigee, the agent always asks.
+	Terminal string `yaml:"terminal" default:"off" enum:"off,ask,auto"`
+
+	// Whether the agent may use a browser. Scripts in pages still need approval, and no site is allowed in advance.
+	Browser bool `yaml:"browser" default:"false"`
+
+	// The files that the agent may read. workspace: those in workspace that git does not ignore. all: also files that git ignores,
+	// and files outside of workspace.
+	Files string `yaml:"files" default:"workspace" enum:"workspace,all"`
 }
 
 // OAuth is the client for signing in with Google.

@@ -45,7 +45,7 @@ func (u Upstream) ForAccounts() Upstream {
 
 // unusedWithAttach are the keys that say how a language server is started, which does not happen with attach.
 var unusedWithAttach = []string{"accounts_from", "account", "oauth", "profile", "version", "intercept", "cloud_url",
-	"start_timeout", "memory", "allow", "args", "env"}
+	"start_timeout", "memory", "allow", "policies", "args", "env"}
 
 // checkLangserver checks what only upstreams of kind langserver have.
 func (l *loader) checkLangserver(u Upstream, key string) {

@@ -18,31 +18,56 @@ type rowName struct{ topic, key string }
 // tokenRow has the access token.
 var tokenRow = rowName{"uss-oauth", "oauthTokenInfoSentinelKey"}
 
-// policy has the settings that the language server asks for, as row values: it runs no command without approval, reads nothing
-// outside of its workspace and nothing that git ignores, uses no browser, and neither continues nor repairs on its own.
+// Policies are the settings that the user of a language server chooses. The zero value is the strictest.
+type Policies struct {
+	Terminal Terminal // when the agent asks before it runs a command
+	Browser  bool     // it may use a browser; scripts in pages need approval
+	AllFiles bool     // it may read files outside of the workspace, and those that git ignores
+}
+
+// A Terminal says when the agent asks before it runs a command.
+type Terminal int
+
+// When the agent asks.
+const (
+	AlwaysAsk Terminal = iota
+	MayAsk             // where it does not consider the command safe
+	NeverAsk
+)
+
+// policy has the settings that the language server asks for, as row values: with the strictest policies it runs no command without
+// approval, reads nothing outside of its workspace and nothing that git ignores, and uses no browser. It never continues or repairs on
+// its own. In secure mode it would ignore looser policies, so that is on only with the strictest.
 //
 // The names of the rows of uss-agentPreferences are known. Those of the browser, the tab and the project are not published;
 // they follow the same scheme, the name of the setting and SentinelKey. A language server that uses another name falls back to
 // its default for that setting.
-func policy() map[rowName]string {
+func policy(p Policies) map[rowName]string {
+	terminal := map[Terminal]common.CascadeCommandsAutoExecution{
+		AlwaysAsk: common.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_OFF,
+		MayAsk:    common.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_AUTO,
+		NeverAsk:  common.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_EAGER,
+	}[p.Terminal]
+	tools, scripts := common.AgentBrowserTools_AGENT_BROWSER_TOOLS_DISABLED, common.BrowserJsExecutionPolicy_BROWSER_JS_EXECUTION_POLICY_DISABLED
+	if p.Browser {
+		tools, scripts = common.AgentBrowserTools_AGENT_BROWSER_TOOLS_ENABLED, common.BrowserJsExecutionPolicy_BROWSER_JS_EXECUTION_POLICY_ALWAYS_ASK
+	}
 	values := map[rowName][]byte{
 		{"uss-enterprisePreferences", "enterprisePreferencesSentinelKey"}: nil,
 		{"uss-enterprisePreferences", "gcpProjectIdSentinelKey"}:          encode(&uss.Primitive{Value: &uss.Primitive_StringValue{}}),
 		{"uss-tabPreferences", "tabGitignoreAccessSentinelKey"}:           yes(false),
 
-		{"uss-browserPreferences", "browserToolsSentinelKey"}: encode(&uss.BrowserToolsConfig{
-			AgentBrowserTools: common.AgentBrowserTools_AGENT_BROWSER_TOOLS_DISABLED}),
-		{"uss-browserPreferences", "browserAllowlistSentinelKey"}: list(),
-		{"uss-browserPreferences", "browserJsExecutionPolicySentinelKey"}: encode(&uss.BrowserJavascriptExecutionConfig{
-			BrowserJsExecutionPolicy: common.BrowserJsExecutionPolicy_BROWSER_JS_EXECUTION_POLICY_DISABLED}),
+		{"uss-browserPreferences", "browserToolsSentinelKey"}:             encode(&uss.BrowserToolsConfig{AgentBrowserTools: tools}),
+		{"uss-browserPreferences", "browserAllowlistSentinelKey"}:         list(),
+		{"uss-browserPreferences", "browserJsExecutionPolicySentinelKey"}: encode(&uss.BrowserJavascriptExecutionConfig{BrowserJsExecutionPolicy: scripts}),
 	}
 	for setting, value := range map[string][]byte{
-		"secureMode":                            yes(true),
-		"terminalAutoExecutionPolicy":           enum(int32(common.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_OFF)),
+		"secureMode":                            yes(p == Policies{}),
+		"terminalAutoExecutionPolicy":           enum(int32(terminal)),
 		"terminalAllowedCommands":               list(),
 		"terminalDeniedCommands":                list(),
-		"allowAgentAccessNonWorkspaceFiles":     yes(false),
-		"allowCascadeAccessGitignoreFiles":      yes(false),
+		"allowAgentAccessNonWorkspaceFiles":     yes(p.AllFiles),
+		"allowCascadeAccessGitignoreFiles":      yes(p.AllFiles),
 		"autoContinueOnMaxGeneratorInvocations": yes(false),
 		"disableCascadeAutoFixLints":            yes(true),
 	} {

@@ -48,6 +48,7 @@ type Options struct {
 	Workspace    string // directory to which edits and commands are confined; empty: there are none
 	AllowEdit    bool   // WriteCascadeEdit and SaveDocument, inside Workspace
 	AllowCommand bool   // ExecuteCommand, starting inside Workspace
+	Policies     Policies
 	Home         string // HOME of commands; empty: Workspace
 	Users        []int  // users whose processes may call, beside that of perigee and root
 
@@ -102,7 +103,7 @@ func New(opts Options) *Server {
 	}
 	s := &Server{opts: opts, topics: topics.New(topics.DefaultLimits), served: make(chan struct{})}
 	s.closing, s.stop = context.WithCancel(context.Background())
-	for row, value := range policy() {
+	for row, value := range policy(opts.Policies) {
 		s.topics.Set(row.topic, row.key, value)
 	}
 	return s

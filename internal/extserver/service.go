@@ -30,7 +30,7 @@ type service struct {
 
 func newService(s *Server) *service {
 	v := &service{Server: s, owned: map[rowName]bool{tokenRow: true}}
-	for row := range policy() {
+	for row := range policy(s.opts.Policies) {
 		v.owned[row] = true
 	}
 	return v

@@ -307,6 +307,45 @@ func TestPolicy(t *testing.T) {
 	decode("uss-enterprisePreferences", "enterprisePreferencesSentinelKey", &uss.Primitive{})
 }
 
+// Each policy changes its own rows, and secure mode.
+func TestPoliciesOfTheUser(t *testing.T) {
+	truth := func(value string) string { return map[string]string{"CAA=": "false", "CAE=": "true"}[value] }
+	for _, test := range []struct {
+		policies                   extserver.Policies
+		terminal                   int32
+		files, browser, js, strict string
+	}{
+		{extserver.Policies{}, 1, "false", "CAI=", "CAE=", "true"},
+		{extserver.Policies{Terminal: extserver.MayAsk}, 2, "false", "CAI=", "CAE=", "false"},
+		{extserver.Policies{Terminal: extserver.NeverAsk}, 3, "false", "CAI=", "CAE=", "false"},
+		{extserver.Policies{Browser: true}, 1, "false", "CAE=", "CAI=", "false"},
+		{extserver.Policies{AllFiles: true}, 1, "true", "CAI=", "CAE=", "false"},
+	} {
+		r := newRig(t, extserver.Options{Policies: test.policies})
+		agent := r.next(r.subscribe("uss-agentPreferences")).GetInitialState().GetData()
+		browser := r.next(r.subscribe("uss-browserPreferences")).GetInitialState().GetData()
+		var terminal uss.Primitive
+		raw, err := base64.StdEncoding.DecodeString(agent["terminalAutoExecutionPolicySentinelKey"].GetValue())
+		if err != nil || gproto.Unmarshal(raw, &terminal) != nil || terminal.GetInt32Value() != test.terminal {
+			t.Errorf("%+v: terminal %v, %v", test.policies, &terminal, err)
+		}
+		for _, key := range []string{"allowAgentAccessNonWorkspaceFilesSentinelKey", "allowCascadeAccessGitignoreFilesSentinelKey"} {
+			if got := truth(agent[key].GetValue()); got != test.files {
+				t.Errorf("%+v: %s is %q", test.policies, key, got)
+			}
+		}
+		if got := truth(agent["secureModeSentinelKey"].GetValue()); got != test.strict {
+			t.Errorf("%+v: secure mode is %q", test.policies, got)
+		}
+		if got := browser["browserToolsSentinelKey"].GetValue(); got != test.browser {
+			t.Errorf("%+v: browser %s", test.policies, got)
+		}
+		if got := browser["browserJsExecutionPolicySentinelKey"].GetValue(); got != test.js {
+			t.Errorf("%+v: scripts %s", test.policies, got)
+		}
+	}
+}
+
 func TestSubscriptionsAreKeptAlive(t *testing.T) {
 	r := newRig(t, extserver.Options{KeepAlive: time.Millisecond})
 	for contentType, want := range map[string]string{streamP: "\x12\x00", streamJ: `{"appliedUpdate":{}}`} {

@@ -169,9 +169,15 @@ func (s *Server) extend(ctx context.Context) error {
 	}
 	s.extension = extserver.New(extserver.Options{
 		Workspace: s.workspace(), AllowEdit: slices.Contains(u.Allow, "edit"), AllowCommand: slices.Contains(u.Allow, "command"), Home: s.home(),
-		Users: s.users(), Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
+		Policies: policiesOf(u.Policies), Users: s.users(), Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
 	})
 	return s.extension.Start(ctx)
+}
+
+// policiesOf are the settings of the configuration.
+func policiesOf(p config.Policies) extserver.Policies {
+	terminal := map[string]extserver.Terminal{"ask": extserver.MayAsk, "auto": extserver.NeverAsk}[p.Terminal]
+	return extserver.Policies{Terminal: terminal, Browser: p.Browser, AllFiles: p.Files == "all"}
 }
 
 // intercept opens the way on which the calls of the language server to its cloud are seen.
