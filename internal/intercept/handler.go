@@ -286,11 +286,15 @@ func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 	return h.opts.Calls.failOne(cascade, failure)
 }
 
+// formatHint is what can be done about a language server whose requests cannot be changed.
+const formatHint = "no setting of the language server or of perigee changes that: install another version of it and name that in binary, " +
+	"or use an upstream of kind antigravity; attach: true works with any version, for text only"
+
 // doubt notes why the waiting calls may get no request: those of the language server cannot be changed. They are passed on unchanged.
 // A call fails with that reason if the language server ends its turn, or the call its waiting, without a request for it.
 func (h *Handler) doubt(r *http.Request, why string) {
 	kind, encoding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
-	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint("use another version of the language server")
+	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint(formatHint)
 	if h.isOwn(r) && h.opts.Calls.doubt(err) {
 		h.opts.Logger.Warn("requests of the language server cannot be changed", "content_type", kind, "content_encoding", encoding)
 	}
