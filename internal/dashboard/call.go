@@ -44,6 +44,7 @@ func (v *visit) call() error {
 	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
 		page.Advice = view.AdviceOn(&c)
 	}
+	page.ReplayOf = c.ReplayOf
 	page.Tries, page.Scale = tries(&c, meta{})
 	v.readTrace(&page)
 	page.Steps = steps(&page)

@@ -31,8 +31,8 @@ func (v *visit) calls() error {
 	page := pages.Calls{Periods: periods, Newer: query.Get("before") != ""}
 	f := &page.Filter
 	*f = pages.CallFilter{Model: query.Get("model"), Client: query.Get("client"), Account: query.Get("account"), Key: query.Get("key"),
-		Since: query.Get("since"), Errors: query.Get("errors") != ""}
-	q := perigee.CallQuery{Model: f.Model, Client: f.Client, Account: f.Account, Key: f.Key, Errors: f.Errors, Limit: pageRows + 1,
+		Since: query.Get("since"), Errors: query.Get("errors") != "", Replays: query.Get("replays") != ""}
+	q := perigee.CallQuery{Model: f.Model, Client: f.Client, Account: f.Account, Key: f.Key, Errors: f.Errors, Sent: !f.Replays, Limit: pageRows + 1,
 		Before: query.Get("before")}
 	var err error
 	if q.Since, err = v.sinceOf(f); err != nil {
@@ -74,6 +74,9 @@ func filterValues(f *pages.CallFilter) url.Values {
 	}
 	if f.Errors {
 		values.Set("errors", "true")
+	}
+	if f.Replays {
+		values.Set("replays", "true")
 	}
 	return values
 }

@@ -23,7 +23,7 @@ const (
 func (v *visit) home() error {
 	page := pages.Home{Open: v.openCalls()}
 	if v.opts.Calls != nil {
-		calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Limit: recentCalls + len(page.Open)})
+		calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)})
 		if err != nil {
 			return err
 		}

@@ -270,6 +270,29 @@ func TestTheStoryOfACall(t *testing.T) {
 	}
 }
 
+// Calls of trace replay and trace shrink are listed if they are asked for, and their page says why they have no trace.
+func TestReplaysAreLeftOut(t *testing.T) {
+	rig := newRig(t, func(r *rig, o *Options) {
+		r.calls[1].ReplayOf = r.calls[0].ID
+		o.Trace = func(string) (Trace, error) { return nil, perigee.Errorf(perigee.ClassNotFound, "there is none") }
+	})
+	b := rig.signIn(t)
+	for path, listed := range map[string]bool{"/": false, "/dashboard/calls": false, "/dashboard/calls?replays=true": true} {
+		if strings.Contains(b.get(path), "/dashboard/calls/"+rig.calls[1].ID) != listed {
+			t.Errorf("%s: the trial is listed, or is not", path)
+		}
+	}
+	page := b.get("/dashboard/calls/" + rig.calls[1].ID)
+	for _, want := range []string{"This call repeats", rig.calls[0].ID, "has no trace"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	if strings.Contains(page, "traces.keep") {
+		t.Error("the page names a reason that is none")
+	}
+}
+
 func TestReplaying(t *testing.T) {
 	rig := newRig(t, func(r *rig, _ *Options) { r.files["meta.json"] = "{}" })
 	b := rig.signIn(t)

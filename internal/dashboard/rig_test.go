@@ -331,7 +331,7 @@ func (r *rig) Calls(_ context.Context, q perigee.CallQuery) (list []perigee.Call
 		switch {
 		case skipping:
 			skipping = c.ID != q.Before
-		case q.ID != "" && c.ID != q.ID, q.Prefix != "" && !strings.HasPrefix(c.ID, q.Prefix), q.Errors && c.Outcome == perigee.OutcomeDone,
+		case q.Sent && c.ReplayOf != "", q.ID != "" && c.ID != q.ID, q.Prefix != "" && !strings.HasPrefix(c.ID, q.Prefix), q.Errors && c.Outcome == perigee.OutcomeDone,
 			q.Model != "" && c.Model != q.Model, !q.Since.IsZero() && c.Time.Before(q.Since):
 		case q.Limit == 0 || len(list) < q.Limit:
 			list = append(list, c)

@@ -26,15 +26,18 @@ const (
 	keyInput      = "input"
 	keyOutput     = "output"
 	keyNotes      = "notes"
+	keyReplayOf   = "replay_of"
 	keyError      = "error"
 )
 
-// log writes the one line about a finished call: a warning when it failed or was cut off, unless it is a quiet one.
+// log writes the one line about a finished call: a warning when it failed or was cut off, unless it is a quiet one or a replay, of
+// which the owner knows.
 func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 	level := slog.LevelInfo
-	if quiet {
+	switch failed := call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff; {
+	case quiet:
 		level = slog.LevelDebug
-	} else if call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff {
+	case failed && call.ReplayOf == "":
 		level = slog.LevelWarn
 	}
 	if !r.opts.Logger.Enabled(ctx, level) {
@@ -61,6 +64,7 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 	word(keyUpstream, call.Upstream)
 	word(keyKey, call.Client.Key)
 	word(keyClient, call.Client.Name)
+	word(keyReplayOf, call.ReplayOf)
 	word(keyOutcome, string(call.Outcome))
 	word(keyClass, string(call.Class))
 	if call.FirstByte > 0 {

@@ -313,9 +313,13 @@ func testUsageErrors(t *testing.T, s *Store) {
 	} {
 		mustSave(t, s, perigee.Call{ID: fmt.Sprint(i), Time: noon, Model: "m", Outcome: outcome})
 	}
-	want := []perigee.UsageRow{{Group: "m", Calls: 5, Errors: 2}}
-	if got := mustUsage(t, s, perigee.UsageQuery{}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	mustSave(t, s, perigee.Call{ID: "replay", Time: noon, Model: "m", Outcome: perigee.OutcomeFailed, ReplayOf: "2"})
+	want := []perigee.UsageRow{{Group: "m", Calls: 6, Errors: 2}}
+	for name, q := range map[string]perigee.UsageQuery{"all days": {}, "a part of a day": {Since: noon, Until: noon.Add(time.Hour)},
+		"the end of a day": {Until: noon.Add(time.Hour)}} {
+		if got := mustUsage(t, s, q); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
 	}
 }
 

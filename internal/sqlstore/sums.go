@@ -43,7 +43,7 @@ func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
 	n.sumKey = sumKey{c.Time.UnixMicro() / microsPerDay, text(c.Client.Key), text(c.Client.Name),
 		text(cmp.Or(c.Model, c.ModelAsked)), text(c.Upstream), text(c.Account)}
 	n.sum = sum{calls: 1, input: c.Usage.Input, cached: c.Usage.Cached, output: c.Usage.Output, thinking: c.Usage.Thinking}
-	if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
+	if (c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff) && c.ReplayOf == "" {
 		n.errors = 1
 	}
 	if n.input > perigee.LongPrompt {
@@ -55,7 +55,7 @@ func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
 // callSums are the columns of daily_usage, for one call.
 const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_name,
 	CASE WHEN model = '' THEN model_asked ELSE model END AS model, upstream, account,
-	1 AS calls, CASE WHEN ` + failedCalls + ` THEN 1 ELSE 0 END AS errors,
+	1 AS calls, CASE WHEN ` + failedCalls + ` AND replay_of = '' THEN 1 ELSE 0 END AS errors,
 	input_tokens, cached_tokens, output_tokens, thinking_tokens,
 	CASE WHEN input_tokens > ` + longPrompt + ` THEN input_tokens ELSE 0 END AS long_input_tokens,
 	CASE WHEN input_tokens > ` + longPrompt + ` THEN cached_tokens ELSE 0 END AS long_cached_tokens,

@@ -28,7 +28,7 @@ var usageGroups = map[string]string{
 }
 
 // Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
-// calls; failed and cut-off ones are errors, canceled ones are not. An unknown group is of perigee.ClassInvalid. Costs are unknown
+// calls; failed and cut-off ones are errors, canceled ones and replays are not. An unknown group is of perigee.ClassInvalid. Costs are unknown
 // here.
 //
 // Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of calls. What was removed of a day

@@ -30,12 +30,16 @@ func Traces(env *cli.Env, rows []perigee.TraceRow) error {
 		if r.Outcome == perigee.OutcomeFailed {
 			result = string(r.Class)
 		}
+		client := OrDash(r.ClientName)
+		if r.ReplayOf != "" {
+			client = "replay of " + r.ReplayOf[:min(digits, len(r.ReplayOf))]
+		}
 		format := layout
 		if env.Width() > 0 && at.Format(time.DateOnly) == today {
 			format = time.TimeOnly
 		}
 		return []any{r.ID[:min(digits, len(r.ID))], at.Format(format), model, OrDash(r.Upstream), OrDash(r.Account), status, result,
-			OrDash(r.Key), OrDash(r.ClientName), terminal.Decimal(r.DurationMS), terminal.Count(r.InputTokens), terminal.Count(r.OutputTokens)}
+			OrDash(r.Key), client, terminal.Decimal(r.DurationMS), terminal.Count(r.InputTokens), terminal.Count(r.OutputTokens)}
 	})
 }
 

@@ -46,7 +46,7 @@ func listTraces(ctx context.Context, env *cli.Env, args []string) error {
 	env.Flags.StringVar(&q.Client, "client", "", "")
 	env.Flags.StringVar(&q.Account, "account", "", "")
 	env.Flags.StringVar(&q.Key, "key", "", "")
-	since := env.Flags.String("since", "", "")
+	since, replays := env.Flags.String("since", "", ""), env.Flags.Bool("replays", false, "")
 	env.DefineCSV()
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
@@ -54,6 +54,7 @@ func listTraces(ctx context.Context, env *cli.Env, args []string) error {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return cli.Usagef("trace: --limit expects a number from 1 to 1000")
 	}
+	q.Sent = !*replays
 	var err error
 	if q.Since, _, err = cli.ParsePeriod("trace", *since, "", time.Now()); err != nil {
 		return err
@@ -74,6 +75,9 @@ func readTraces(ctx context.Context, env *cli.Env, loaded *config.Loaded, q peri
 		"account": q.Account, "key": q.Key, "since": command.Timestamp(q.Since)}
 	if q.Errors {
 		values["errors"] = "true"
+	}
+	if !q.Sent {
+		values["replays"] = "true"
 	}
 	query := command.Parameters(values)
 	var keys []string

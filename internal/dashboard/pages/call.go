@@ -66,9 +66,19 @@ func (p Call) HTML(t Times) html.HTML {
 <aside aria-label="Details">
 {}{}{}{}</aside>
 </div>
-`, p.tries(), p.request(), p.answer(), html.If(p.Gone, `<div class="empty slim"><p>The trace of this call is not on disk: `+
-			`<code>traces.keep</code> bounds how much is kept. The record of the call stays.</p></div>
-`), p.story(t), p.notes(), p.files(), p.commands()))
+`, p.tries(), p.request(), p.answer(), p.gone(), p.story(t), p.notes(), p.files(), p.commands()))
+}
+
+// gone says why there is no trace directory.
+func (p Call) gone() html.HTML {
+	if p.Gone && p.Call.ReplayOf != "" {
+		return html.F(`<div class="empty slim"><p>This call of <code>trace replay</code> or <code>trace shrink</code> has no trace. ` +
+			`The trial calls of <code>shrink</code> have none, so that they do not push out those of clients.</p></div>
+`)
+	}
+	return html.If(p.Gone, `<div class="empty slim"><p>The trace of this call is not on disk. Traces are kept up to `+
+		`<code>traces.keep</code>, while the disk has room; on a busy machine, some calls are not traced. The record of the call stays.</p></div>
+`)
 }
 
 func (p Call) replay() html.HTML {

@@ -22,6 +22,7 @@ type Calls struct {
 type CallFilter struct {
 	Model, Client, Account, Key, Since string
 	Errors                             bool
+	Replays                            bool // also calls of trace replay and trace shrink
 }
 
 // A Period is a choice of times.
@@ -46,11 +47,12 @@ func (p Calls) form() html.HTML {
 	return html.F(`<form class="filter" method="get" action="/dashboard/calls" role="search" aria-label="Filter calls" id="filter">
 {}{}{}{}<label>Time<select name="since">{}</select></label>
 <label class="check"><input type="checkbox" name="errors" value="true"{}>Errors only</label>
+<label class="check"><input type="checkbox" name="replays" value="true"{}>Replays too</label>
 <div class="filter-act"><button class="button">Filter</button>{}</div>
 </form>
 `, field("Model", "model", p.Filter.Model, "gemini-*"), field("Client", "client", p.Filter.Client, "claude*"),
 		field("Account", "account", p.Filter.Account, "any"), field("Key", "key", p.Filter.Key, "any"),
-		html.Each(p.Periods, choice), html.Attr(p.Filter.Errors, ` checked`), html.If(p.Any, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
+		html.Each(p.Periods, choice), html.Attr(p.Filter.Errors, ` checked`), html.Attr(p.Filter.Replays, ` checked`), html.If(p.Any, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
 }
 
 func (p Calls) list(t Times) html.HTML {

@@ -21,8 +21,9 @@ const (
 	maxID        = 100 // of a call, in bytes; ours are shorter
 )
 
-// traces answers GET /v1/traces?limit=&before=&since=&errors=&model=&client=&account=&key=: the newest calls first. The last four
-// are patterns; key is one for the names of clients' keys, and not a key.
+// traces answers GET /v1/traces?limit=&before=&since=&errors=&replays=&model=&client=&account=&key=: the newest calls first, without
+// those of trace replay and trace shrink unless replays=true. The last four are patterns; key is one for the names of clients' keys,
+// and not a key.
 func (a *API) traces(r *http.Request) ([]perigee.TraceRow, error) {
 	rows, err := a.listTraces(r)
 	a.audit(r, perigee.AuditEntry{Action: perigee.AuditTraceList, Object: TraceFilter(r.URL.Query(), a.KeyNames()),
@@ -32,7 +33,7 @@ func (a *API) traces(r *http.Request) ([]perigee.TraceRow, error) {
 
 func (a *API) listTraces(r *http.Request) ([]perigee.TraceRow, error) {
 	query := r.URL.Query()
-	if err := mount.KnownParameters(query, "limit", "before", "since", "errors", "model", "client", "account", "key"); err != nil {
+	if err := mount.KnownParameters(query, "limit", "before", "since", "errors", "replays", "model", "client", "account", "key"); err != nil {
 		return nil, err
 	}
 	q := perigee.CallQuery{
@@ -42,6 +43,11 @@ func (a *API) listTraces(r *http.Request) ([]perigee.TraceRow, error) {
 	if q.Errors, err = mount.BoolParameter(query, "errors"); err != nil {
 		return nil, err
 	}
+	replays, err := mount.BoolParameter(query, "replays")
+	if err != nil {
+		return nil, err
+	}
+	q.Sent = !replays
 	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
 		return nil, err
 	}
