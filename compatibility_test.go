@@ -38,7 +38,8 @@ that a model or provider does not accept, such as tool names, thinking budgets a
 note as well.
 
 Requests in the **Gemini** dialect to a Gemini upstream are forwarded byte for byte, so all fields are carried,
-including those that perigee does not know.
+including those that perigee does not know. The exceptions are the name of the model, and a thinking budget that is not
+below the request's own ` + "`maxOutputTokens`" + `: without ` + "`strict`" + `, it is lowered, with a note.
 
 `)
 	apis := []struct {

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -84,6 +85,33 @@ func modelOf(c *rawjson.Cursor, at string, visit func(c *rawjson.Cursor, at stri
 			visit(c, at+".model")
 		}
 	}
+}
+
+// ThinksBeyondOutput reports whether a request has a thinking budget that is not below its own limit of the whole answer.
+func ThinksBeyondOutput(body []byte) bool {
+	if !bytes.Contains(body, []byte("Budget")) && !bytes.Contains(body, []byte("_budget")) {
+		return false // most requests have none, and are long
+	}
+	var limit, budget *int64
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if camel(key) != "generationConfig" || c.Kind() != rawjson.Object {
+			continue
+		}
+		for key := range c.Object() {
+			switch name := camel(key); {
+			case name == "maxOutputTokens":
+				c.Into(&limit)
+			case name == "thinkingConfig" && c.Kind() == rawjson.Object:
+				for key := range c.Object() {
+					if camel(key) == "thinkingBudget" {
+						c.Into(&budget)
+					}
+				}
+			}
+		}
+	}
+	return c.Err() == nil && limit != nil && budget != nil && *limit > 0 && *budget >= *limit
 }
 
 // SetThinking returns body with another thinkingConfig, and everything else as it came.

@@ -39,3 +39,23 @@ func TestOtherModelIsFound(t *testing.T) {
 		}
 	}
 }
+
+func TestThinksBeyondOutput(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":100}}}`:      true,
+		`{"generationConfig":{"thinkingConfig":{"thinkingBudget":101},"maxOutputTokens":"100"}}`:    true,
+		`{"generation_config":{"max_output_tokens":100,"thinking_config":{"thinking_budget":101}}}`: true,
+		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":99}}}`:       false,
+		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":-1}}}`:       false,
+		`{"generationConfig":{"thinkingConfig":{"thinkingBudget":100}}}`:                            false,
+		`{"generationConfig":{"maxOutputTokens":0,"thinkingConfig":{"thinkingBudget":0}}}`:          false,
+		`{"generationConfig":{"maxOutputTokens":null,"thinkingConfig":{"thinkingBudget":null}}}`:    false,
+		`{"generationConfig":null,"thinkingBudget":100}`:                                            false,
+		`{"generationConfig":{"maxOutputTokens":"x","thinkingConfig":{"thinkingBudget":5}}}`:        false,
+		`{"contents":[{"parts":[{"text":"thinkingBudget"}]}]}`:                                      false,
+	} {
+		if got := ThinksBeyondOutput([]byte(body)); got != want {
+			t.Errorf("%s: %t", body, got)
+		}
+	}
+}

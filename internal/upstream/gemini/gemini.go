@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ func (m *message) giveBack() {
 // message returns what to send: the client's own bytes if possible, the adapted prompt otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if asItCame(req) {
-		m.body, err = ownBytes(req)
+		m.body, m.notes, err = ownBytes(req)
 		return m, err
 	}
 	prompt, err := req.Prompt()
@@ -185,23 +186,27 @@ func asItCame(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
-// ownBytes are the client's bytes with the model that is asked, and the thinking that its name asks for.
-func ownBytes(req *perigee.Request) ([]byte, error) {
-	body := req.Body
-	if req.Thinking != nil {
+// ownBytes are the client's bytes with the model that is asked, and with the thinking that its name asks for or that its output
+// limit has room for. A strict request gets the error of the provider instead of the latter.
+func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err error) {
+	body = req.Body
+	if beyond := !req.Strict && dialect.ThinksBeyondOutput(body); beyond || req.Thinking != nil {
 		prompt, err := req.Prompt()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		fitted, _, _ := adapt.ForGemini(prompt, models.Of(req.Model))
+		fitted, _, changes := adapt.ForGemini(prompt, models.Of(req.Model))
 		if fitted.Generation.Thinking != nil {
 			body = dialect.SetThinking(body, fitted.Generation.Thinking)
 		}
+		if beyond {
+			notes = slices.DeleteFunc(changes, func(n perigee.Note) bool { return !strings.HasPrefix(n.Subject, "thinking ") })
+		}
 	}
 	if req.NamesModel {
-		return dialect.RewriteModel(body, req.Model)
+		body, err = dialect.RewriteModel(body, req.Model)
 	}
-	return body, nil
+	return body, notes, err
 }
 
 // CountTokens asks the API to count.
