@@ -129,9 +129,9 @@ func (s *stream) add(u *live.Update) {
 	id := u.Call.ID
 	switch u.Kind {
 	case live.Began:
-		s.event("began", message{ID: id, HTML: pages.OpenCall{Call: s.clean(u.Call), Phase: "waiting"}.HTML(s.times()).String()})
+		s.event("began", message{ID: id, HTML: pages.OpenCall{Call: s.clean(*u.Call), Phase: "waiting"}.HTML(s.times()).String()})
 	case live.Started:
-		s.event("started", message{ID: id, HTML: pages.OpenCall{Call: s.clean(u.Call)}.What().String()})
+		s.event("started", message{ID: id, HTML: pages.OpenCall{Call: s.clean(*u.Call)}.What().String()})
 	case live.Text, live.Thinking:
 		key := u.Kind.String() + " " + id
 		if s.texts[key] == nil {
@@ -149,7 +149,7 @@ func (s *stream) add(u *live.Update) {
 			}
 			delete(s.texts, kind.String()+" "+id)
 		}
-		s.event("ended", message{ID: id, HTML: pages.CallRow(s.times(), s.clean(u.Call)).String()})
+		s.event("ended", message{ID: id, HTML: pages.CallRow(s.times(), s.clean(*u.Call)).String()})
 	}
 }
 

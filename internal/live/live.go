@@ -56,14 +56,14 @@ func (h *Hub) Stopped() bool { return h.stopped.Err() != nil }
 
 // Watch follows a call until its record is complete. It is a value of record.Options.Watch.
 func (h *Hub) Watch(call *perigee.Call, _ *perigee.Origin) perigee.Watcher {
-	f := &follower{hub: h, call: *call}
+	f := &follower{hub: h, call: *call, id: &perigee.Call{ID: call.ID}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open[f] = struct{}{}
 	for s := range h.subscribers {
 		f.subscribers = append(f.subscribers, s)
 	}
-	f.tell(Update{Kind: Began, Call: f.call})
+	f.tell(Update{Kind: Began, Call: f.known()})
 	return f
 }
 
@@ -166,6 +166,8 @@ func (h *Hub) remove(s *subscriber) {
 type follower struct {
 	hub *Hub
 
+	id *perigee.Call // with nothing but the ID
+
 	mu          sync.Mutex
 	call        perigee.Call
 	subscribers []*subscriber
@@ -175,6 +177,9 @@ type follower struct {
 	firstByte   time.Duration
 	ended       bool
 }
+
+// known returns what is known of the call, for an update.
+func (f *follower) known() *perigee.Call { return new(f.call) }
 
 // Body is for traces.
 func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
@@ -225,7 +230,7 @@ func (f *follower) begin(e *perigee.Event) {
 			*field.to = field.from
 		}
 	}
-	f.tell(Update{Kind: Started, Call: f.call})
+	f.tell(Update{Kind: Started, Call: f.known()})
 }
 
 func (f *follower) write(kind Kind, text string) {
@@ -238,7 +243,7 @@ func (f *follower) write(kind Kind, text string) {
 	}
 	to.add(text)
 	if len(f.subscribers) > 0 {
-		f.tell(Update{Kind: kind, Call: perigee.Call{ID: f.call.ID}, Text: strings.Clone(text)})
+		f.tell(Update{Kind: kind, Call: f.id, Text: strings.Clone(text)})
 	}
 }
 
@@ -246,7 +251,7 @@ func (f *follower) useTool(name string) {
 	if len(f.tools) < maxTools {
 		f.tools = append(f.tools, name)
 	}
-	f.tell(Update{Kind: Tool, Call: perigee.Call{ID: f.call.ID}, Text: name})
+	f.tell(Update{Kind: Tool, Call: f.id, Text: name})
 }
 
 // Ended says that the call is over.
@@ -257,7 +262,7 @@ func (f *follower) Ended(c *perigee.Call) {
 		return
 	}
 	f.ended = true
-	f.tell(Update{Kind: Ended, Call: *c})
+	f.tell(Update{Kind: Ended, Call: new(*c)})
 	f.subscribers = nil
 	f.mu.Unlock()
 
@@ -280,18 +285,17 @@ func (f *follower) subscribe(s *subscriber) {
 	if f.ended {
 		return
 	}
-	s.put(Update{Kind: Began, Call: f.call})
-	id := perigee.Call{ID: f.call.ID}
+	s.put(Update{Kind: Began, Call: f.known()})
 	for _, part := range []struct {
 		kind Kind
 		tail *tail
 	}{{Thinking, &f.thinking}, {Text, &f.text}} {
 		if text := part.tail.String(); text != "" {
-			s.put(Update{Kind: part.kind, Call: id, Text: text})
+			s.put(Update{Kind: part.kind, Call: f.id, Text: text})
 		}
 	}
 	for _, name := range f.tools {
-		s.put(Update{Kind: Tool, Call: id, Text: name})
+		s.put(Update{Kind: Tool, Call: f.id, Text: name})
 	}
 	f.subscribers = append(f.subscribers, s)
 }

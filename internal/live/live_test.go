@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -158,6 +160,35 @@ func TestASlowSubscriberLosesOnlyText(t *testing.T) {
 	if updates, _ := s.next(t.Context()); len(updates) != 2 || updates[1].Text != "again" {
 		t.Errorf("got %+v", updates)
 	}
+}
+
+// What waits for a subscriber that does not read takes little memory, since subscribers share what is known of a call.
+func TestSlowSubscribersHoldLittle(t *testing.T) {
+	perigeetest.Unraced(t)
+	h := New(Options{})
+	const subscribers, calls, most = 100, 200, 256 << 10
+	for range subscribers {
+		h.add(newSubscriber())
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range calls {
+		c := call(fmt.Sprint(i))
+		c.Error, c.ModelAsked = strings.Repeat("e", 4<<10), strings.Repeat("m", 4<<10)
+		w := h.Watch(c, nil)
+		for range 100 {
+			w.Event(text(strings.Repeat("x", 100)))
+			w.Event(thinking("hm"))
+		}
+		w.Ended(c)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if held := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / subscribers; held > most {
+		t.Errorf("each subscriber holds %d bytes", held)
+	}
+	runtime.KeepAlive(h)
 }
 
 func TestASubscriberThatDoesNotReadIsGivenUp(t *testing.T) {

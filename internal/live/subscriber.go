@@ -25,10 +25,11 @@ var kindNames = [...]string{"began", "started", "thinking", "text", "tool", "end
 
 func (k Kind) String() string { return kindNames[k] }
 
-// An Update is something that happened to a call. Call has only the ID where the kind does not say more.
+// An Update is something that happened to a call. Call has only the ID where the kind does not say more. Subscribers share it and
+// must not change it, so that updates that wait to be read take little memory.
 type Update struct {
 	Kind Kind
-	Call perigee.Call
+	Call *perigee.Call
 	Text string
 }
 

@@ -44,9 +44,22 @@ type Options struct {
 	Audit    func(ctx context.Context, e perigee.AuditEntry) // nil: reading is not recorded
 }
 
+// maxFollowers is how many clients may follow calls at once.
+const maxFollowers = 64
+
 // Point returns the path, for the owner only.
 func Point(opts Options) mount.Point {
-	return mount.Methods{http.MethodGet: opts.follow}.At(Path, mount.Admin)
+	seats := make(chan struct{}, maxFollowers)
+	follow := func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case seats <- struct{}{}:
+			defer func() { <-seats }()
+			return opts.follow(w, r)
+		default:
+			return perigee.Errorf(perigee.ClassCapacity, "%d clients follow calls already", maxFollowers).WithHint("end one of them")
+		}
+	}
+	return mount.Methods{http.MethodGet: follow}.At(Path, mount.Admin)
 }
 
 // follow answers GET /v1/live?errors=&model=&client=&account=&key=&text= with lines of JSON until the client leaves.
@@ -172,25 +185,28 @@ func (w *words) end() (text string) {
 
 func (s *stream) lines(u live.Update) []Line {
 	id := u.Call.ID
-	u.Call.Model = s.redact(u.Call.Model) // before the call is recorded it is as the provider names it
 	switch u.Kind {
 	case live.Thinking, live.Text, live.Tool:
 		return s.pieces(u)
+	}
+	call := *u.Call
+	call.Model = s.redact(call.Model) // before the call is recorded it is as the provider names it
+	switch u.Kind {
 	case live.Ended:
 		list := s.rest(id)
 		delete(s.open, id)
-		if s.filter.shows(&u.Call) {
-			list = append(list, Line{Event: u.Kind.String(), ID: id, Call: new(u.Call.TraceRow()), Error: u.Call.Error})
+		if s.filter.shows(&call) {
+			list = append(list, Line{Event: u.Kind.String(), ID: id, Call: new(call.TraceRow()), Error: call.Error})
 		}
 		return list
 	}
-	if !s.filter.shows(&u.Call) {
+	if !s.filter.shows(&call) {
 		return nil
 	}
 	if s.open[id] == nil {
 		s.open[id] = &followed{}
 	}
-	return []Line{{Event: u.Kind.String(), ID: id, Call: new(u.Call.TraceRow())}}
+	return []Line{{Event: u.Kind.String(), ID: id, Call: new(call.TraceRow())}}
 }
 
 // piece is a line of a piece of an answer, without secrets.

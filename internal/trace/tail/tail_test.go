@@ -15,6 +15,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/live"
+	"perigee/internal/perigeetest/await"
 	"perigee/internal/redact"
 )
 
@@ -32,7 +33,7 @@ func newTailRig(t *testing.T) *tailRig {
 	point := Point(Options{Hub: r.hub, Redactor: func() *redact.Redactor { return secrets },
 		Audit: func(_ context.Context, e perigee.AuditEntry) { r.acts = append(r.acts, e) }})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		call := &mount.Call{ID: "tail", Fail: func(err error) { http.Error(w, err.Error(), http.StatusBadRequest) }}
+		call := &mount.Call{ID: "tail", Fail: func(err error) { http.Error(w, err.Error(), perigee.ClassStatus[perigee.AsError(err).Class]) }}
 		point.Handler.ServeHTTP(w, req.WithContext(mount.WithCall(req.Context(), call)))
 	}))
 	t.Cleanup(server.Close)
@@ -153,6 +154,43 @@ func TestPiecesStayInOrder(t *testing.T) {
 	if want := []string{"began: m open", "thinking:a last thought", "text:then text", "tool:read", "text:end"}; !slices.Equal(pieces, want) {
 		t.Errorf("got %q, want %q", pieces, want)
 	}
+}
+
+// Beyond some clients one more is refused, until one of them has left.
+func TestFollowersAreLimited(t *testing.T) {
+	r := newTailRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	follow := func(ctx context.Context) (*http.Response, string) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		line, err := bufio.NewReader(resp.Body).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, line
+	}
+	for i := range maxFollowers {
+		which := t.Context()
+		if i == 0 {
+			which = ctx
+		}
+		if resp, line := follow(which); resp.StatusCode != http.StatusOK {
+			t.Fatalf("the %dth got %s %s", i+1, resp.Status, line)
+		}
+	}
+	if resp, line := follow(t.Context()); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(line, "64 clients") {
+		t.Errorf("got %s %s", resp.Status, line)
+	}
+	cancel()
+	await.Until(t, "a place", func() bool { resp, _ := follow(t.Context()); return resp.StatusCode == http.StatusOK })
 }
 
 func TestFiltersThatAreNotUnderstood(t *testing.T) {
