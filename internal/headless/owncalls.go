@@ -31,7 +31,7 @@ func (r *Recording) Use(recorder *record.Recorder) { r.recorder.Store(recorder) 
 
 // follow begins the record of a call that the language server makes itself.
 func (s *Server) follow(p intercept.OwnRequest) intercept.Follower {
-	if s.opts.Recording == nil {
+	if s.opts.Recording == nil || p.Cascade != "" { // what the agent asks for a prompt is in the record of the prompt
 		return nil
 	}
 	recorder := s.opts.Recording.recorder.Load()

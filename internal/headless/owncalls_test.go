@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/record"
 	"perigee/internal/simulator"
@@ -167,4 +168,27 @@ func TestRefusedOwnCallsAreRecorded(t *testing.T) {
 			return c.Outcome == perigee.OutcomeFailed && c.Class == perigee.ClassExhausted && c.Status == 429 && c.Account == "ada@example.com"
 		})
 	})
+}
+
+// The calls that the agent makes for a prompt are counted with the prompt, and not once more. Its conversation stays.
+func TestCallsForPromptsAreNotOwnCalls(t *testing.T) {
+	t.Parallel()
+	recording, store := newRecording(t, nil)
+	r := signedIn(t, func(o *Options) { o.Recording, o.delays.keep = recording, time.Millisecond })
+	answer, err := r.upstream.Ask(t.Context(), ask.Request{Prompt: "[[text: from the agent]]"}, func(ask.Progress) {})
+	if err != nil || answer.Text != "from the agent" {
+		t.Fatalf("asked: %+v, %v", answer, err)
+	}
+	await.Until(t, "the two calls after the answer", func() bool { return len(store.of(perigee.OperationGenerate)) == 2 })
+	if n := len(r.agentRequests()); n != 1 {
+		t.Errorf("the agent has made %d calls", n)
+	}
+	for _, call := range store.of(perigee.OperationGenerate) {
+		if call.Model != "gemini-2.5-flash-lite" {
+			t.Errorf("recorded %+v", call)
+		}
+	}
+	if has, err := r.upstream.Has(t.Context(), answer.Conversation); !has || err != nil {
+		t.Errorf("the conversation is there: %v, %v", has, err)
+	}
 }

@@ -13,6 +13,7 @@ type OwnRequest struct {
 	Method  string // of the cloud, in lower case
 	Path    string
 	Model   string         // empty: the request names none
+	Cascade string         // of a request of the agent; empty: it is none
 	Token   perigee.Secret // the access token
 	Request []byte         // the body as sent; nil: it was not read, because it is not JSON. It must not be changed
 

@@ -234,7 +234,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 		h.opts.Logger.Debug("project of a call replaced", "path", r.URL.Path, "project", project)
 	}
 	if generation {
-		if x.Cascade = e.cascade(); x.Cascade != "" && h.serveOwn(w, r, x, e, edits) {
+		x.Cascade = e.cascade()
+		if p.Cascade = x.Cascade; x.Cascade != "" && h.serveOwn(w, r, x, e, edits) {
 			return
 		}
 	}
