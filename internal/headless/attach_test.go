@@ -13,6 +13,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/perigeetest/await"
 )
 
@@ -71,8 +72,18 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	if status := attached.Status(); status.State != langserver.Ready || status.PID != process.PID {
 		t.Errorf("with a language server: %+v", status)
 	}
+	users, err := r.Client().Start(t.Context(), lsclient.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.Client().Conversations(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("before the end: %d conversations, %v", len(list), err)
+	}
 	if err := attached.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if list, err := r.Client().Conversations(t.Context()); err != nil || len(list) != 1 || list[users] == nil {
+		t.Errorf("not only the conversation of the user is left: %v, %v", list, err)
 	}
 	if status := r.Status(); status.State != langserver.Ready || status.PID != process.PID {
 		t.Errorf("afterwards: %+v", status)
