@@ -23,10 +23,11 @@ import (
 )
 
 // kinds are the upstreams that lease accounts, with the part of their configuration that differs. The language server that shares accounts
-// does so with an upstream that uses two pools of quota, of which a language server uses one.
+// does so with an upstream that uses two pools of quota, of which a language server uses one. The hub gets its tokens in a file.
 var kinds = map[string]string{
 	config.KindAntigravity: "kind: antigravity\n    endpoints: [%[1]s]\n    pools: [antigravity]",
 	config.KindLangserver:  "kind: langserver\n    binary: simulator\n    cloud_url: %[1]s",
+	"hub":                  "kind: langserver\n    binary: simulator\n    profile: hub\n    cloud_url: %[1]s",
 	"shared": "kind: antigravity\n    endpoints: [%[1]s]\n" +
 		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, binary: simulator, cloud_url: '%[1]s'}\n" +
 		"models: {routes: [{match: '*', to: [headless]}]}",
@@ -255,7 +256,7 @@ type accountScenario struct {
 // shares the accounts of another upstream. Answers, accounts that were asked, states, explanations and bookings have to be the same.
 func TestAccountsOfBothKinds(t *testing.T) {
 	t.Parallel()
-	for kind := range kinds {
+	for _, kind := range []string{config.KindAntigravity, config.KindLangserver, "shared"} {
 		for _, s := range accountScenarios {
 			t.Run(kind+" "+s.name, func(t *testing.T) {
 				t.Parallel()
@@ -430,7 +431,13 @@ booked: ada bob
 // account that is booked.
 func TestCallsOfALanguageServerWithDifferentAccounts(t *testing.T) {
 	t.Parallel()
-	r := newKindRig(t, config.KindLangserver, "sim-refresh-ada", ofModel(refusing("quota_exhausted", "ada"), "gemini"))
+	for _, kind := range []string{config.KindLangserver, "hub"} {
+		t.Run(kind, func(t *testing.T) { t.Parallel(); mixAccounts(t, kind) })
+	}
+}
+
+func mixAccounts(t *testing.T, kind string) {
+	r := newKindRig(t, kind, "sim-refresh-ada", ofModel(refusing("quota_exhausted", "ada"), "gemini"))
 	r.ask(claude)
 	r.ask(gemini)
 	var running sync.WaitGroup

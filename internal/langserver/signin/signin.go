@@ -234,7 +234,7 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 			return 0, false
 		}
 		if err == nil {
-			err = s.change(ctx, roster, got.Email)
+			err = s.change(ctx, roster, got.Email, slog.LevelInfo)
 		}
 		if err == nil {
 			return s.nextChoice(), trouble != nil && !final(trouble)
@@ -376,8 +376,8 @@ func (s *SignIn) explain(roster Accounts, choices []accounts.Choice) *perigee.Er
 }
 
 // change reads the credential of an account as it is now, and takes it over, unless a call uses another account: then the accounts are
-// looked at again after that.
-func (s *SignIn) change(ctx context.Context, roster Accounts, email string) error {
+// looked at again after that. The level is that of the log line about another account.
+func (s *SignIn) change(ctx context.Context, roster Accounts, email string, level slog.Level) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if s.postpone(email) {
@@ -385,7 +385,7 @@ func (s *SignIn) change(ctx context.Context, roster Accounts, email string) erro
 	}
 	got, err := roster.Credential(ctx, email)
 	if err == nil {
-		s.publish(got, nil)
+		s.publish(got, nil, level)
 	}
 	return err
 }
@@ -400,11 +400,11 @@ func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.mu.Lock()
 	s.none = none
 	s.mu.Unlock()
-	s.publish(accounts.Credential{}, why)
+	s.publish(accounts.Credential{}, why, slog.LevelWarn)
 }
 
 // publish takes over a credential, or the reason why there is none, and reports it if it differs from the last one. s.changing is held.
-func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
+func (s *SignIn) publish(got accounts.Credential, why *perigee.Error, level slog.Level) {
 	change := Change{Credential: public(got)}
 	if why != nil {
 		change.Reason = why
@@ -424,11 +424,9 @@ func (s *SignIn) publish(got accounts.Credential, why *perigee.Error) {
 	case !differs:
 		return
 	case why != nil:
-		s.opts.Logger.Warn("no account for the language server", "upstream", s.opts.Name, "reason", why)
-	case change.Account && before.Email != "": // calls of two families may take turns
-		s.opts.Logger.Debug("language server signed in", "upstream", s.opts.Name, "account", got.Email, "before", before.Email)
+		s.opts.Logger.Log(context.Background(), level, "no account for the language server", "upstream", s.opts.Name, "reason", why)
 	case change.Account:
-		s.opts.Logger.Info("language server signed in", "upstream", s.opts.Name, "account", got.Email)
+		s.opts.Logger.Log(context.Background(), level, "language server signed in", "upstream", s.opts.Name, "account", got.Email)
 	}
 	s.opts.Changed(change)
 }

@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -52,7 +53,7 @@ func (s *SignIn) Use(ctx context.Context, email string) (release func(), err err
 	if roster == nil {
 		err = perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
 	} else {
-		err = s.change(ctx, roster, email)
+		err = s.change(ctx, roster, email, slog.LevelDebug) // calls of two families may take turns for long
 	}
 	if err != nil {
 		s.leave()
