@@ -314,7 +314,25 @@ func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	if _, err = r.call(t.Context(), "gemini-3-flash", hello); perigee.AsError(err).Class != perigee.ClassExhausted {
 		t.Errorf("got %v", err)
 	}
-	for _, e := range r.agentRequests() {
+	if why := r.upstream.Unusable(); why != "" {
+		t.Errorf("with a cooldown of one family: %s", why)
+	}
+	if err := r.cloud.AddFaults(simulator.Fault{Do: "banned", When: simulator.When{Method: "streamGenerateContent", Account: "bob", Model: "claude"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err = r.call(t.Context(), "claude-sonnet-4-6", hello); perigee.AsError(err).Class != perigee.ClassForbidden {
+			t.Errorf("got %v", err)
+		}
+	}
+	if why := r.upstream.Unusable(); why != "its account cannot be used" {
+		t.Errorf("banned: %q", why)
+	}
+	got := r.agentRequests()
+	if len(got) != 3 {
+		t.Errorf("the cloud got %d requests", len(got))
+	}
+	for _, e := range got {
 		if e.Project != "sim-project-bob" {
 			t.Errorf("asked with %s", e.Project)
 		}
