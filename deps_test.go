@@ -743,6 +743,7 @@ var rules = []rule{
 		"perigee/internal/lru",
 		"perigee/internal/mitm",
 		"perigee/internal/mitm/authority",
+		"perigee/internal/models",
 		"perigee/internal/peeruser",
 		"perigee/internal/providererr",
 		"perigee/internal/record",

@@ -26,7 +26,11 @@ func newAgent(opts Options, server *Server) *agent.Agent {
 // Ask has the agent of the language server answer, and keeps the process from being restarted meanwhile. An ask that comes before the
 // language server is ready waits for it.
 func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
-	if err := u.server.Wait(ctx); err != nil {
+	err := u.server.Wait(ctx)
+	if err == nil {
+		err = u.server.signInFor(ctx, r.Model)
+	}
+	if err != nil {
 		return ask.Answer{}, ask.Decline(err)
 	}
 	defer u.server.Begin()()

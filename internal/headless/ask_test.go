@@ -10,6 +10,7 @@ import (
 	"perigee/internal/ask"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/simulator"
 )
 
 // The agent of the language server answers asks with its own prompt and tools, while calls of clients are carried without them.
@@ -42,6 +43,41 @@ func TestTheAgentAnswersAsks(t *testing.T) {
 	}
 	if native != 1 || foreign != 1 {
 		t.Errorf("%d requests of the agent with its tools, %d carried ones without", native, foreign)
+	}
+}
+
+// The agent is asked with an account that has quota for the model, whatever the last call was made with. If none has, it is not asked.
+func TestAsksGetAnAccountForTheirModel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
+	r.CheckAccount()
+	r.wants("ready", ready)
+	exhaust := func(account string) {
+		t.Helper()
+		if err := r.cloud.AddFaults(simulator.Fault{Do: "quota_exhausted", When: simulator.When{Method: "streamGenerateContent", Account: account, Model: "gemini-3-flash"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, model := range []string{"gemini-3-flash", "claude-sonnet-4-6"} { // the second one is made with ada
+			_, _ = r.call(t.Context(), model, perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: hello]]")}})
+		}
+		if got := r.Status().Account; got != "ada@example.com" {
+			t.Fatalf("signed in with %s", got)
+		}
+	}
+	exhaust("ada")
+	answer, err := r.upstream.Ask(t.Context(), ask.Request{Prompt: "[[text: from the agent]]", Model: "gemini-3-flash"}, func(ask.Progress) {})
+	if err != nil || answer.Text != "from the agent" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	exhaust("bob")
+	before := len(r.agentRequests())
+	if _, err := r.upstream.Ask(t.Context(), ask.Request{Prompt: "hello", Model: "gemini-3-flash"}, nil); !errors.Is(err, ask.ErrDeclined) ||
+		perigee.AsError(err).Class != perigee.ClassExhausted {
+		t.Errorf("got %v", err)
+	}
+	if got := len(r.agentRequests()); got != before {
+		t.Errorf("the cloud got %d requests", got-before)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/langserver/signin"
+	"perigee/internal/models"
+	"perigee/internal/providererr"
 )
 
 // Accounts are the accounts of an upstream. accounts.Roster has them.
@@ -132,4 +134,23 @@ func (s *Server) refusal(model string) error {
 		return list.Pool().Refusal(s.within(account.Request{Model: model}))
 	}
 	return nil
+}
+
+// signInFor signs the language server in with an account that has quota for a model, before its agent is asked. The account is not kept:
+// the agent works for minutes, and calls with other accounts go on meanwhile.
+func (s *Server) signInFor(ctx context.Context, model string) error {
+	family := models.Of(model).Family
+	if family == models.Other {
+		return nil // the agent chooses the model, or has its own name for it
+	}
+	l, err := pool{s}.Acquire(account.Request{Model: model, Family: family}).Next(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Done(&providererr.Diagnosis{Scope: providererr.ScopeNone}) // what becomes of the ask says nothing about the account
+	release, err := s.signIn.Use(ctx, l.Account().Email)
+	if err == nil {
+		release()
+	}
+	return err
 }
