@@ -339,6 +339,22 @@ func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	}
 }
 
+// A sign-in server may answer a refresh with the token that the provider has just refused. It is used like any other.
+func TestRefusedTokenThatComesAgain(t *testing.T) {
+	t.Parallel()
+	r := signedIn(t, nil) // its tokens never change
+	if err := r.cloud.AddFaults(simulator.Fault{Do: "unauthorized", When: simulator.When{Method: "streamGenerateContent"}, Times: 1}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := r.call(t.Context(), "gemini-3-flash", perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: hello]]")}})
+	if err != nil || written(events) != "hello" {
+		t.Errorf("got %+v, %v", events, err)
+	}
+	if got := r.agentRequests(); len(got) != 2 {
+		t.Errorf("the cloud got %d requests", len(got))
+	}
+}
+
 // Trouble of the language server is no trouble of an account: another one is not tried, and none has a cooldown for it.
 func TestTroubleOfTheProcessIsNotThatOfAnAccount(t *testing.T) {
 	t.Parallel()

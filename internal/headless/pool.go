@@ -90,14 +90,11 @@ type holder struct {
 // maxHolders is how many access tokens are known. There are fewer: one for each account, and those that were replaced lately.
 const maxHolders = 1024
 
-// know remembers the account of an access token.
+// know remembers the account of an access token. The last word counts: a sign-in server may give the same token again.
 func (s *Server) know(token perigee.Secret, h holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders.MaxEntries = maxHolders
-	if known, ok := s.holders.Get(token); ok {
-		h.refused = h.refused || known.refused
-	}
 	s.holders.Put(token, h)
 }
 
