@@ -926,6 +926,7 @@ var rules = []rule{
 		"perigee/internal/daemon",
 		"perigee/internal/datadir",
 		"perigee/internal/match",
+		"perigee/internal/models",
 		"perigee/internal/redact",
 		"perigee/internal/simulator",
 		"perigee/internal/terminal",

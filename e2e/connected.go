@@ -182,7 +182,7 @@ func (c connection) starts(ctx context.Context, s *stage) error {
 // those of the user: it runs with a private home directory.
 func (u *setUp) geminiSaves(ctx context.Context) error {
 	said, err := u.perigee(ctx, "run", u.name, "--", "--list-sessions")
-	if err == nil && !strings.Contains(said, "hello") {
+	if err == nil && !strings.Contains(said, "Available sessions for this project (1)") {
 		err = fmt.Errorf("the chat of the earlier run is not listed: %s", lastBytes(said, 2000))
 	}
 	if err == nil {

@@ -63,3 +63,16 @@ func AccountUpstream(command string, cfg *config.Config, name string, one bool) 
 	}
 	return cli.Usagef("%s: the upstream %s has no accounts; --upstream takes %s", command, name, strings.Join(known, ", "))
 }
+
+// agentModel is the model of upstreams of kind ide.
+const agentModel = "antigravity-agent"
+
+// WithoutTools reports whether a model is the agent of an IDE, which has tools of its own and ignores those of clients.
+func WithoutTools(cfg *config.Config, model string) bool {
+	if to, ok := cfg.Models.Aliases[model]; ok {
+		model = to
+	}
+	return slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool {
+		return u.Kind == config.KindIDE && (model == agentModel || model == u.Name+"/"+agentModel)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"perigee/internal/connect/edit"
@@ -29,11 +30,18 @@ func Clients() []Client {
 	}
 }
 
+// claudeContext is the variable with the size of the context window of a model that Claude Code does not know.
+const claudeContext = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
+
 func claudeVariables(t Target) [][2]string {
-	return [][2]string{
+	variables := [][2]string{
 		{"ANTHROPIC_BASE_URL", t.URL}, {"ANTHROPIC_AUTH_TOKEN", t.key()}, {"ANTHROPIC_MODEL", t.Model},
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", t.Model}, {"ANTHROPIC_DEFAULT_SONNET_MODEL", t.Model}, {"ANTHROPIC_DEFAULT_HAIKU_MODEL", t.Model},
 	}
+	if t.Context > 0 { // or else Claude Code assumes one for models that it does not know
+		variables = append(variables, [2]string{claudeContext, strconv.FormatInt(t.Context, 10)})
+	}
+	return variables
 }
 
 func claudeCode() Client {
@@ -57,6 +65,9 @@ func claudeCode() Client {
 			l := Launch{Unset: []string{"ANTHROPIC_API_KEY"}}
 			variables := map[string]string{}
 			for _, v := range claudeVariables(t) {
+				if v[0] == claudeContext && m.Getenv(v[0]) != "" {
+					continue // what the user has set counts
+				}
 				l.Env = append(l.Env, v[0]+"="+v[1])
 				variables[v[0]] = v[1]
 			}
@@ -66,6 +77,9 @@ func claudeCode() Client {
 				return l, err
 			}
 			if own, _ := edit.Get(tree, edit.Path{"env"}); own != nil {
+				if _, there := edit.Get(tree, edit.Path{"env", claudeContext}); there {
+					delete(variables, claudeContext)
+				}
 				encoded, err := json.Marshal(map[string]any{"env": variables})
 				if err != nil {
 					return l, err
@@ -85,11 +99,15 @@ const codexKey = "PERIGEE_CLIENT_KEY"
 
 func codex() Client {
 	provider := func(t Target) []edit.Setting {
-		return []edit.Setting{
+		settings := []edit.Setting{
 			set(t.Model, "model"), set("perigee", "model_provider"),
 			label("perigee", "model_providers", "perigee", "name"), set(t.URL+"/v1", "model_providers", "perigee", "base_url"),
 			label("responses", "model_providers", "perigee", "wire_api"),
 		}
+		if t.Context > 0 { // or else Codex assumes a small one
+			settings = append(settings, set(t.Context, "model_context_window"))
+		}
+		return settings
 	}
 	return Client{
 		Name: "codex", Title: "Codex", Program: "codex", Install: "npm install -g @openai/codex", Model: "gemini-3-flash", Agent: "codex",
@@ -110,7 +128,11 @@ func codex() Client {
 		launch: func(_ Machine, t Target) (Launch, error) {
 			l := Launch{Env: []string{codexKey + "=" + t.key()}}
 			for _, s := range append(provider(t), set(codexKey, "model_providers", "perigee", "env_key")) {
-				l.Args = append(l.Args, "-c", fmt.Sprintf("%s=%q", strings.Join(s.Path, "."), s.Value))
+				value, ok := s.Value.(string)
+				if value = strconv.Quote(value); !ok {
+					value = fmt.Sprint(s.Value)
+				}
+				l.Args = append(l.Args, "-c", strings.Join(s.Path, ".")+"="+value)
 			}
 			return l, nil
 		},
@@ -167,7 +189,9 @@ func geminiCLI() Client {
 		files: files,
 		launch: func(m Machine, t Target) (Launch, error) {
 			l := Launch{Env: assignments(geminiVariables(t)), Unset: []string{"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_API_KEY"}}
-			err := geminiHome(&l, files(m, t)[1])
+			settings := files(m, t)[1]
+			settings.Set = append(settings.Set, geminiHelpers(t)...)
+			err := geminiHome(&l, settings)
 			return l, err
 		},
 		probe: func(question string) ([]string, []string) {
@@ -176,14 +200,32 @@ func geminiCLI() Client {
 	}
 }
 
-// geminiHome gives Gemini CLI a home directory with settings that select the API key, if those of the user do not. No variable
-// does, and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only from files and directories of root.
+// geminiHelpers are the settings that have Gemini CLI ask its own model for summaries, if perigee does not have the one that it
+// would ask for.
+func geminiHelpers(t Target) []edit.Setting {
+	if t.Answers == nil || t.Answers("gemini-3.5-flash-lite") {
+		return nil
+	}
+	model, err := json.Marshal(t.Model)
+	if err != nil {
+		panic("connect: a string that is no JSON: " + err.Error())
+	}
+	var settings []edit.Setting
+	for _, name := range []string{"summarizer-default", "summarizer-shell"} {
+		alias := edit.Raw(fmt.Sprintf(`{"extends": "base", "modelConfig": {"model": %s, "generateContentConfig": {"maxOutputTokens": 2000}}}`, model))
+		settings = append(settings, set(alias, "modelConfigs", "customAliases", name))
+	}
+	return settings
+}
+
+// geminiHome gives Gemini CLI a home directory with settings that those of the user do not have. No variable sets them,
+// and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only from files and directories of root.
 func geminiHome(l *Launch, settings File) error {
 	tree, err := readTree(settings)
 	if err != nil {
 		return err
 	}
-	if selected, _ := edit.Get(tree, settings.Set[0].Path); selected == settings.Set[0].Value {
+	if selected, _ := edit.Get(tree, settings.Set[0].Path); len(settings.Set) == 1 && selected == settings.Set[0].Value {
 		return nil
 	}
 	l.Env = append(l.Env, "GEMINI_CLI_HOME={dir}")

@@ -4,6 +4,7 @@ package connect
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -52,6 +53,10 @@ type Target struct {
 	Key      perigee.Secret // zero: perigee needs none
 	Variable string         // an environment variable with the key, for clients that can read one; empty: none
 	Model    string         // empty: the client's own default (Client.Model)
+	Context  int64          // the size of the model's context window, in tokens; 0: unknown
+
+	// Answers reports whether perigee answers requests for a model; nil: that is not known.
+	Answers func(model string) bool
 }
 
 // key is what clients send.
@@ -162,8 +167,13 @@ func Find(name string) (*Client, error) {
 	if at >= 0 {
 		return &all[at], nil
 	}
-	if near := match.Nearest(name, Names(), 1); len(near) > 0 {
-		return nil, fmt.Errorf("no client %q; did you mean %s?", name, near[0])
+	known := map[string]string{} // names of clients by what a user may have meant
+	for _, c := range all {
+		known[c.Program], known[c.Name] = c.Name, c.Name
+	}
+	delete(known, "")
+	if near := match.Nearest(name, slices.Sorted(maps.Keys(known)), 1); len(near) > 0 {
+		return nil, fmt.Errorf("no client %q; did you mean %s?", name, known[near[0]])
 	}
 	return nil, fmt.Errorf("no client %q; perigee connect lists them", name)
 }

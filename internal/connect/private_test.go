@@ -185,3 +185,57 @@ func TestQwenCodeKeepsTheSettingsOfTheMachine(t *testing.T) {
 		t.Errorf("got %q", s.launch.Env)
 	}
 }
+
+// Gemini CLI asks for summaries of a model that perigee may not have. It then asks its own.
+func TestGeminiCLIAsksOnlyForModelsThatAreThere(t *testing.T) {
+	r := newRig(t)
+	r.write(filepath.Join(r.machine.Home, ".gemini", "settings.json"), strings.ReplaceAll(googleSignIn, "oauth-personal", "gemini-api-key"), 0o644)
+	for _, has := range []bool{false, true} {
+		to := connect.Target{URL: target.URL, Model: "gemini-2.5-flash", Answers: func(model string) bool { return has || model != "gemini-3.5-flash-lite" }}
+		l, err := r.find("gemini-cli").Launch(r.machine, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := string(l.Files[".gemini/settings.json"])
+		if has == strings.Contains(content, `"summarizer-default": {"extends": "base", "modelConfig": {"model": "gemini-2.5-flash"`) {
+			t.Errorf("it is answered: %v; the settings are %s", has, content)
+		}
+	}
+}
+
+// Clients are told the size of the context window, if it is known and the user has not set another.
+func TestClientsKnowTheContextWindow(t *testing.T) {
+	r := newRig(t)
+	known := connect.Target{URL: target.URL, Context: 1048576}
+	told := func(client string, to connect.Target) string {
+		t.Helper()
+		c := r.find(client)
+		l, err := c.Launch(r.machine, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := c.Print(r.machine, to, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(append(append(l.Env, l.Args...), string(l.Files["settings.json"]), text), "\n")
+	}
+	for client, wants := range map[string][]string{
+		"codex":       {"-c\nmodel_context_window=1048576\n", "\nmodel_context_window = 1048576\n"},
+		"claude-code": {"CLAUDE_CODE_MAX_CONTEXT_TOKENS=1048576\n", `"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "1048576"`},
+	} {
+		for _, want := range wants {
+			if got := told(client, known); !strings.Contains(got, want) {
+				t.Errorf("%s is not told %q: %s", client, want, got)
+			}
+		}
+		if got := told(client, target); strings.Contains(got, "model_context_window") || strings.Contains(got, "MAX_CONTEXT") {
+			t.Errorf("%s is told a context window that is not known: %s", client, got)
+		}
+	}
+	r.env["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = "200000"
+	r.write(filepath.Join(r.machine.Home, ".claude", "settings.json"), `{"env": {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "200000"}}`, 0o644)
+	if got := told("claude-code", known); strings.Contains(got, "TOKENS=1048576") || strings.Contains(got, `"CLAUDE_CODE_MAX_CONTEXT_TOKENS":"1048576"`) {
+		t.Errorf("what the user has set is overridden: %s", got)
+	}
+}

@@ -23,6 +23,7 @@ type Status struct {
 	State     State  `json:"state"`
 	File      string `json:"file"` // the first settings file; empty: none
 	Installed bool   `json:"installed"`
+	Model     string `json:"-"` // that perigee connect has written; empty: none
 }
 
 // States returns the state of every client that can be connected, in the order of the table. installed reports whether a program
@@ -66,7 +67,7 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 		}
 	}
 	if len(k.Files) > 0 && !k.Undone {
-		status.File, status.State = k.Files[0].Path, k.state()
+		status.File, status.State, status.Model = k.Files[0].Path, k.state(), k.Model
 	}
 	return status, nil
 }

@@ -18,6 +18,8 @@ type Client struct {
 	RunOnly   bool   // it has no settings for this, and is started with perigee run
 	// Overrides are what counts before the settings: "the environment variable NAME", a path, or "KEY in PATH".
 	Overrides []string
+	// WithoutTools is its model, if that is the agent of an IDE, which ignores the client's tools; empty: it is not.
+	WithoutTools string
 }
 
 // Check reports whether the client reaches this perigee. A client that is not set up for perigee is OK. No program is executed.
@@ -33,6 +35,8 @@ func (c Client) Check() Result {
 		return warn(name, connect, "%s was changed after perigee connect", c.File)
 	case c.Connected && len(c.Overrides) > 0:
 		return warn(name, overrideFix(c.Overrides[0]), "%s is connected, but overridden by %s", c.File, strings.Join(c.Overrides, ", "))
+	case c.Connected && c.WithoutTools != "":
+		return warn(name, connect, "%s is the agent of the IDE, which ignores the tools of %s: it cannot read, edit or run anything for it", c.WithoutTools, c.Name)
 	case c.Connected:
 		return ok(name, "connected, %s", c.File)
 	case c.Perigee != "" && isLoopback(c.Address) && !sameHost(c.Address, c.Perigee):

@@ -210,6 +210,7 @@ func TestClientsThatDoNotReachThisPerigee(t *testing.T) {
 	want(t, Client{Name: "codex", Address: "https://api.example.com/v1", Perigee: here}.Check(), OK, "not connected")
 	want(t, Client{Name: "codex", Address: "http://127.0.0.1:8080/v1", Perigee: here}.Check(), Warn, "points at http://127.0.0.1:8080/v1")
 	want(t, Client{Name: "codex", Perigee: here}.Check(), OK, "not connected")
+	want(t, Client{Name: "codex", Connected: true, WithoutTools: "antigravity-agent"}.Check(), Warn, "antigravity-agent is the agent of the IDE, which ignores the tools of codex", "perigee connect codex")
 	want(t, Client{Name: "copilot-cli", RunOnly: true}.Check(), OK, "perigee run copilot-cli")
 }
 

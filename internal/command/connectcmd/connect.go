@@ -133,7 +133,8 @@ func newSetup(ctx context.Context, env *cli.Env, c *connect.Client, o options) (
 		return nil, err
 	}
 	s.target.Variable = variableOf(loaded, s.target.Key)
-	s.target.Model = chooseModel(ctx, env, loaded, c, o.model)
+	catalog := readCatalog(ctx, env, loaded)
+	catalog.apply(env, c, &s.target, o.model)
 	return s, nil
 }
 
@@ -141,6 +142,9 @@ func newSetup(ctx context.Context, env *cli.Env, c *connect.Client, o options) (
 func (s *setup) connect(ctx context.Context) error {
 	if err := datadir.Secure(s.config.DataDir, command.DaemonOptions(s.env, &config.Loaded{Config: s.config}).Logger); err != nil {
 		return err
+	}
+	if s.client.CanProbe() && !installed(s.client.Program) {
+		s.env.Say("%s is not installed: %s", s.client.Title, s.client.Install)
 	}
 	release, err := s.store.Lock(ctx)
 	if err != nil {

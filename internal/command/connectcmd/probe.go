@@ -37,9 +37,6 @@ func (s *setup) prove(ctx context.Context) error {
 		return nil
 	}
 	program, err := exec.LookPath(s.client.Program)
-	if err != nil && s.client.CanProbe() {
-		s.env.Say("%s is not installed: %s", s.client.Title, s.client.Install)
-	}
 	if !s.running {
 		s.env.Say("warning: perigee is not running, so nothing was tried; start it with perigee serve")
 	}

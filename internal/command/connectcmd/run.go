@@ -3,6 +3,7 @@ package connectcmd
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,6 +36,8 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	daemon := env.Flags.Bool(backgroundFlag, false, "")
 	names, err := env.Parse(args, 1)
 	switch {
+	case err != nil && !errors.Is(err, flag.ErrHelp) && clientArgs == nil:
+		return withSeparator(env, args, err)
 	case err != nil:
 		return err
 	case *daemon:
@@ -76,7 +79,9 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	target := connect.Target{Key: secret, Model: chooseModel(ctx, env, loaded, c, *model)}
+	target := connect.Target{Key: secret}
+	catalog := readCatalog(ctx, env, loaded)
+	catalog.apply(env, c, &target, *model)
 	if target.URL, err = address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
@@ -86,6 +91,39 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}
 	return starter{env: env, client: c, program: program, lease: held}.run(target, clientArgs)
+}
+
+// withSeparator returns the error of a command line, with a suggestion if arguments for a client are on it without --.
+func withSeparator(env *cli.Env, args []string, err error) error {
+	at := slices.IndexFunc(args, func(arg string) bool {
+		_, unknown := connect.Find(arg)
+		return unknown == nil
+	})
+	if at < 0 || strings.Contains(err.Error(), "did you mean") {
+		return err
+	}
+	own, others := args[:at+1:at+1], []string{}
+	for i := at + 1; i < len(args); i++ {
+		name, _, hasValue := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		switch f := env.Flags.Lookup(name); {
+		case !strings.HasPrefix(args[i], "-") || f == nil:
+			others = append(others, args[i])
+		case hasValue || i+1 == len(args):
+			own = append(own, args[i])
+		default:
+			own, i = append(own, args[i], args[i+1]), i+1
+		}
+	}
+	if len(others) == 0 {
+		return err
+	}
+	words := slices.Concat([]string{"perigee", "run"}, own, []string{"--"}, others)
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~!\\{}") {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return cli.Usagef("run: unexpected argument %q; did you mean %s?", others[0], strings.Join(words, " "))
 }
 
 func leaseDir(cfg *config.Config) lease.Dir {

@@ -1,7 +1,6 @@
 package connectcmd
 
 import (
-	"context"
 	"net"
 	"net/url"
 	"os"
@@ -10,10 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/connect"
-	"perigee/internal/daemon"
 	"perigee/internal/match"
 	"perigee/internal/redact"
 )
@@ -78,38 +74,6 @@ func variableOf(loaded *config.Loaded, secret perigee.Secret) string {
 	for _, name := range loaded.Variables {
 		if secret.Equal(os.Getenv(name)) {
 			return name
-		}
-	}
-	return ""
-}
-
-// chooseModel returns the model for a client: the wanted one, the configured default, the client's own if perigee has it, or the
-// first that perigee has. Without a daemon it is not known what perigee has.
-func chooseModel(ctx context.Context, env *cli.Env, loaded *config.Loaded, c *connect.Client, wanted string) string {
-	if wanted == "" {
-		wanted = loaded.Config.Models.Default
-	}
-	if wanted != "" || !daemon.Running(ctx, loaded.Config) {
-		return wanted
-	}
-	handle, err := daemon.Connect(ctx, command.DaemonOptions(env, loaded))
-	if err != nil {
-		return ""
-	}
-	defer handle.Close()
-	list, err := handle.Models(ctx, "")
-	if err != nil {
-		return ""
-	}
-	has := func(wanted string) func(perigee.ModelRow) bool {
-		return func(r perigee.ModelRow) bool { return r.ID == wanted }
-	}
-	gemini := func(r perigee.ModelRow) bool {
-		return strings.HasPrefix(r.ID, "gemini-") && !strings.Contains(r.ID, "embedding")
-	}
-	for _, suits := range []func(perigee.ModelRow) bool{has(c.Model), has("gemini-3-flash"), gemini} {
-		if at := slices.IndexFunc(list.Rows, suits); at >= 0 {
-			return list.Rows[at].ID
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"perigee/internal/command"
 	"perigee/internal/connect"
 	"perigee/internal/doctor"
 )
@@ -33,10 +34,14 @@ func (e *examination) clients(context.Context) (results []doctor.Result) {
 				Detail: err.Error(), Fix: "perigee connect " + c.Name})
 			continue
 		}
+		withoutTools := ""
+		if command.WithoutTools(e.loaded.Config, status.Model) {
+			withoutTools = status.Model
+		}
 		results = append(results, doctor.Client{
 			Name: c.Name, File: status.File, Connected: status.State == connect.Connected, Changed: status.State == connect.Changed,
 			Address: c.Address(machine), Perigee: target.URL, Overrides: c.Overrides(machine, target),
-			RunOnly: len(c.Files(machine, target)) == 0,
+			RunOnly: len(c.Files(machine, target)) == 0, WithoutTools: withoutTools,
 		}.Check())
 	}
 	return results
