@@ -24,6 +24,12 @@ func Write(path string, data []byte) error {
 // Replace writes a file with a mode in place of the one that was there, or as a new one. The owner of the file stays, where the
 // process may decide that. What is there and is not a plain file is left alone, with an error.
 func Replace(path string, data []byte, mode fs.FileMode) error {
+	return ReplaceIf(path, data, mode, func() error { return nil })
+}
+
+// ReplaceIf is Replace if check returns nil. It is called immediately before the new file gets its name, when only that is left to
+// do; its error is that of ReplaceIf.
+func ReplaceIf(path string, data []byte, mode fs.FileMode, check func() error) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is there and is no file", path)
@@ -33,6 +39,9 @@ func Replace(path string, data []byte, mode fs.FileMode) error {
 			keepOwner(temporary, info)
 		}
 		if err := os.Chmod(temporary, mode); err != nil {
+			return err
+		}
+		if err := check(); err != nil {
 			return err
 		}
 		return os.Rename(temporary, path)

@@ -49,6 +49,34 @@ func TestWriteReplacesWhatWasThere(t *testing.T) {
 	alone(t, path, "two")
 }
 
+// The check comes when the new content is on disk under another name, and the old one is still there.
+func TestReplaceIfChecksLast(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := atomicfile.Write(path, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	for _, want := range []error{refused, nil} {
+		err := atomicfile.ReplaceIf(path, []byte("two"), 0o600, func() error {
+			entries, err := os.ReadDir(filepath.Dir(path))
+			if err != nil || len(entries) != 2 {
+				t.Errorf("there is %v, %v", entries, err)
+			}
+			if got, err := os.ReadFile(path); string(got) != "one" || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+			return want
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		if want != nil {
+			alone(t, path, "one")
+		}
+	}
+	alone(t, path, "two")
+}
+
 func TestCreateReplacesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := atomicfile.Create(path, []byte("one")); err != nil {

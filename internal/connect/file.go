@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -117,12 +118,36 @@ func missingDirs(path string) []string {
 	}
 }
 
-// write replaces the content of a file as a whole and makes the directories that are missing.
-func write(target string, data []byte, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+// errChanged says that a file is not as it was when it was read.
+var errChanged = errors.New("was changed meanwhile")
+
+// replace replaces the content of a file as a whole and makes the directories that are missing. It is errChanged if the file is not
+// as it was found: an edit that was saved since then is not overwritten.
+func (f *found) replace(data []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Replace(target, data, mode)
+	return atomicfile.ReplaceIf(f.target, data, mode, f.check)
+}
+
+// remove removes a file, unless it is not as it was found.
+func (f *found) remove() error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	return os.Remove(f.target)
+}
+
+// check returns errChanged if the file is not as it was found.
+func (f *found) check() error {
+	now, err := os.ReadFile(f.target)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case (err == nil) != f.exists || !bytes.Equal(now, f.data):
+		return fmt.Errorf("%s %w", f.target, errChanged)
+	}
+	return nil
 }
 
 // readTree returns the content of a settings file; a file that does not exist has none.

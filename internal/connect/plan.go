@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -152,7 +153,7 @@ func (p *Plan) Run() error {
 		if err != nil {
 			return unusable(p.Client, err)
 		}
-		if now.exists != c.Exists || !bytes.Equal(now.data, c.Before) || now.target != c.found.target {
+		if c.found.check() != nil || now.target != c.found.target {
 			return perigee.Errorf(perigee.ClassUnavailable, "%s was changed meanwhile; nothing was written", c.Path).WithHint("run this again")
 		}
 	}
@@ -170,7 +171,11 @@ func (p *Plan) Run() error {
 		if !c.changes() {
 			continue
 		}
-		if err := write(c.found.target, c.After, c.mode); err != nil {
+		err := c.found.replace(c.After, c.mode)
+		if errors.Is(err, errChanged) {
+			return perigee.Errorf(perigee.ClassUnavailable, "%v; it was not written", err).WithHint("run this again")
+		}
+		if err != nil {
 			return perigee.Errorf(perigee.ClassInternal, "%w", err).
 				WithHint("perigee connect %s --undo reverts the changes", p.Client.Name)
 		}

@@ -123,8 +123,17 @@ func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
 	return messages, err
 }
 
-// merge makes the changes of a copy in a file of the user.
+// merge makes the changes of a copy in a file of the user. It begins again if the file is changed meanwhile.
 func merge(path, root string, c edit.Copy, now []byte) (kept []edit.Path, err error) {
+	for range 5 {
+		if kept, err = mergeOnce(path, root, c, now); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	return kept, err
+}
+
+func mergeOnce(path, root string, c edit.Copy, now []byte) (kept []edit.Path, err error) {
 	there, err := look(path, root)
 	if err != nil {
 		return nil, err
@@ -140,7 +149,7 @@ func merge(path, root string, c edit.Copy, now []byte) (kept []edit.Path, err er
 	if bytes.Equal(data, there.data) {
 		return kept, nil
 	}
-	return kept, write(there.target, data, mode)
+	return kept, there.replace(data, mode)
 }
 
 func (s *standIn) giveBack(dir string) (messages []string, err error) {
@@ -180,9 +189,9 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	case there.exists && bytes.Equal(there.data, now):
 		return nil, nil
 	case !there.exists:
-		return nil, write(there.target, now, info.Mode().Perm())
+		return nil, there.replace(now, info.Mode().Perm())
 	case was != nil && bytes.Equal(there.data, was):
-		return nil, write(there.target, now, there.mode)
+		return nil, there.replace(now, there.mode)
 	}
 	// Both have changed. Settings and registries of clients are objects, whose members can be merged.
 	if kept, err := merge(to, s.root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now); err == nil && len(kept) == 0 {

@@ -225,6 +225,9 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 	left := &kept{Client: k.Client, URL: k.URL, Model: k.Model, Undone: true}
 	for _, r := range reverts {
 		result, err := r.restore()
+		if errors.Is(err, errChanged) {
+			err = perigee.Errorf(perigee.ClassUnavailable, "%v; it was not restored", err).WithHint("run this again")
+		}
 		if err != nil {
 			return outcomes, err
 		}
@@ -302,7 +305,7 @@ func (f *keptFile) asOriginal(data []byte) bool { return f.Existed && bytes.Equa
 
 // restore puts a file back. Its mode is restored together with the last of its values.
 func (r *revert) restore() (string, error) {
-	f, now := &r.file, r.now
+	f, now := &r.file, &r.now
 	mode := now.mode
 	if mode == f.NewMode && f.Existed && r.Left == nil {
 		mode = f.Mode
@@ -314,9 +317,9 @@ func (r *revert) restore() (string, error) {
 	case f.asOriginal(now.data) && mode == now.mode:
 		return Untouched, nil
 	case f.asOriginal(now.data), f.asWritten(now.data) && f.Existed:
-		return Restored, atomicfile.Replace(f.Target, f.Original, mode)
+		return Restored, now.replace(f.Original, mode)
 	case f.asWritten(now.data), !f.Existed && isBlank(r.Data):
-		if err := os.Remove(f.Target); err != nil {
+		if err := now.remove(); err != nil {
 			return "", err
 		}
 		f.removeDirs()
@@ -324,7 +327,7 @@ func (r *revert) restore() (string, error) {
 	case bytes.Equal(r.Data, now.data) && mode == now.mode:
 		return Untouched, nil
 	}
-	return TakenOut, atomicfile.Replace(f.Target, r.Data, mode)
+	return TakenOut, now.replace(r.Data, mode)
 }
 
 // isBlank reports whether a file has nothing in it.
