@@ -29,7 +29,7 @@ export interface Endpoint {
 }
 
 // endpoint is where perigee is: as the settings say, else as opencode.json says for the provider, else on this machine. A key goes only
-// to an address of the same source, or to the default.
+// to the address of the same source, or to the default.
 export function endpoint(settings: Pick<Settings, "url" | "key">, given: Provider | undefined): Endpoint {
   const configured = given?.options ?? {};
   const baseURL = typeof configured.baseURL === "string" ? configured.baseURL : "";
@@ -37,7 +37,9 @@ export function endpoint(settings: Pick<Settings, "url" | "key">, given: Provide
   if (settings.url === "" && baseURL !== "") {
     return { url: withoutPath(baseURL), key: apiKey };
   }
-  return { url: withoutPath(settings.url || defaultURL), key: settings.key || apiKey };
+  const url = withoutPath(settings.url || defaultURL);
+  const same = settings.url === "" || withoutPath(baseURL) === url;
+  return { url, key: settings.key || (same ? apiKey : "") };
 }
 
 function withoutPath(url: string): string {

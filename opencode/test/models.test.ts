@@ -57,6 +57,10 @@ test("the address comes from the settings, opencode.json or the default, and a k
   assert.deepEqual(endpoint({ url: "", key: "own" }, configured), { url: "http://far:8741", key: "config" });
   assert.deepEqual(endpoint({ url: "", key: "own" }, { options: { baseURL: "http://far:8741/v1" } }), { url: "http://far:8741", key: "" });
   assert.deepEqual(endpoint({ url: "http://near:1/", key: "own" }, configured), { url: "http://near:1", key: "own" });
+  assert.deepEqual(endpoint({ url: "http://near:1", key: "" }, configured), { url: "http://near:1", key: "" });
+  assert.deepEqual(endpoint({ url: "http://near:1", key: "" }, { options: { apiKey: "config" } }), { url: "http://near:1", key: "" });
+  assert.deepEqual(endpoint({ url: "http://far:8741", key: "" }, configured), { url: "http://far:8741", key: "config" }); // the same address
+  assert.deepEqual(endpoint({ url: "", key: "" }, { options: { apiKey: "config" } }), { url: "http://127.0.0.1:8741", key: "config" });
 });
 
 test("each model has its limits, its package and the address that the package needs", () => {
