@@ -1,0 +1,346 @@
+package edit
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// An Undo is what Revert needs to take settings out of a file again. It can be stored as JSON.
+type Undo struct {
+	Was   []Was   `json:"was"`
+	Made  []Path  `json:"made,omitempty"`  // containers that did not exist, outermost first
+	Empty []Was   `json:"empty,omitempty"` // containers that had no members
+	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
+}
+
+// A Was is the text of a value before an edit, and what was written in its place.
+type Was struct {
+	Path   Path     `json:"path"`
+	Text   string   `json:"text,omitempty"`
+	Absent bool     `json:"absent,omitempty"`
+	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
+	Part   Part     `json:"part,omitempty"`
+}
+
+// note records what is at the path of a setting now.
+func (u *Undo) note(s syntax, text []byte, tree map[string]any, written Was) error {
+	path := written.Path
+	for i := 1; i < len(path); i++ {
+		container := path[:i:i]
+		value, ok := Get(tree, container)
+		switch {
+		case !ok:
+			u.made(container)
+		case isEmpty(value) && find(u.Empty, container) < 0:
+			was, ok, err := s.text(text, container)
+			if err != nil {
+				return fmt.Errorf("%s: %w", container, err)
+			}
+			if ok {
+				u.Empty = append(u.Empty, Was{Path: container, Text: was})
+			}
+		}
+	}
+	if at := find(u.Was, path); at >= 0 { // it is set twice
+		u.Was[at].Wrote = append(u.Was[at].Wrote, written.Wrote...)
+		return nil
+	}
+	was, ok, err := s.text(text, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	written.Text, written.Absent = was, !ok
+	u.Was = append(u.Was, written)
+	return nil
+}
+
+func find(in []Was, path Path) int {
+	return slices.IndexFunc(in, func(w Was) bool { return slices.Equal(w.Path, path) })
+}
+
+func (u *Undo) made(container Path) {
+	if !slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) }) {
+		u.Made = append(u.Made, container)
+	}
+}
+
+// Merge returns an Undo for two edits of one file, of which u was the first. What was there before the first counts, unless the
+// value was changed between the two.
+func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
+	s, ok := syntaxes[f]
+	if !ok {
+		return nil, fmt.Errorf("unknown format %q", f)
+	}
+	merged := &Undo{Was: slices.Clone(u.Was), Made: slices.Clone(u.Made), Empty: slices.Clone(u.Empty), Root: u.Root}
+	for _, was := range later.Was {
+		at := find(merged.Was, was.Path)
+		if at < 0 {
+			merged.Was = append(merged.Was, was)
+			continue
+		}
+		first := merged.Was[at]
+		var between any
+		if !was.Absent {
+			value, err := decoded(s, was.Text)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", was.Path, err)
+			}
+			between = value
+		}
+		is, err := first.compare(s, between, !was.Absent)
+		if err != nil {
+			return nil, err
+		}
+		if is == changed {
+			first.Text, first.Absent = was.Text, was.Absent
+		}
+		first.Wrote = slices.Clone(first.Wrote)
+		for _, text := range was.Wrote {
+			if !slices.Contains(first.Wrote, text) {
+				first.Wrote = append(first.Wrote, text)
+			}
+		}
+		merged.Was[at] = first
+	}
+	for _, path := range later.Made {
+		merged.made(path)
+	}
+	return merged, nil
+}
+
+// An origin is where a value comes from.
+type origin int
+
+const (
+	original origin = iota // it is what was there before the first edit
+	written                // it is what an edit has written
+	changed                // it was set or removed since
+)
+
+// compare returns where the value at the path of a Was comes from.
+func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
+	if !there {
+		if w.Absent {
+			return original, nil
+		}
+		return changed, nil
+	}
+	texts := w.Wrote
+	if !w.Absent {
+		texts = append([]string{w.Text}, texts...)
+	}
+	for i, text := range texts {
+		was, err := decoded(s, text)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", w.Path, err)
+		}
+		if reflect.DeepEqual(value, was) {
+			if i == 0 && !w.Absent {
+				return original, nil
+			}
+			return written, nil
+		}
+	}
+	if w.Part == Maintained {
+		return written, nil
+	}
+	return changed, nil
+}
+
+// A Reverted is a file without what Apply has set.
+type Reverted struct {
+	Data []byte
+	Kept []Path // of values that were changed or removed since Apply, and are left as they are
+	Left *Undo  // for the values that are left; nil: there are none
+}
+
+// Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. A value stays
+// if it is not one that Apply has written, and so does everything else. A container that Apply has added is removed if nothing
+// but companions would be left in it.
+func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
+	s, mark, text, err := open(f, src)
+	if err != nil {
+		return Reverted{}, err
+	}
+	want, err := s.decode(text)
+	if err != nil {
+		return Reverted{}, err
+	}
+	p, err := undo.plan(s, want)
+	if err != nil {
+		return Reverted{}, err
+	}
+	edited := text
+	for _, step := range p.steps {
+		if edited, want, err = step.run(s, edited, want); err != nil {
+			return Reverted{}, fmt.Errorf("%s: %w", step.path, err)
+		}
+	}
+	if undo.Root != nil && len(want) == 0 && sameButSpace(string(edited), *undo.Root) {
+		edited = []byte(*undo.Root)
+	}
+	if err := check(f, edited, want); err != nil {
+		return Reverted{}, err
+	}
+	result := Reverted{Data: append(slices.Clone(mark), edited...)}
+	for _, was := range p.kept {
+		result.Kept = append(result.Kept, was.Path)
+	}
+	if len(p.kept) > 0 {
+		result.Left = &Undo{Was: append(p.kept, p.stay...), Made: undo.Made, Empty: undo.Empty, Root: undo.Root}
+	}
+	return result, nil
+}
+
+// sameButSpace reports whether two texts without values differ in white space only. An empty text is an empty object.
+func sameButSpace(a, b string) bool {
+	bare := func(text string) string {
+		text = strings.Join(strings.Fields(text), "")
+		if text == "{}" {
+			return ""
+		}
+		return text
+	}
+	return bare(a) == bare(b)
+}
+
+// A step sets a value to a text, or removes it.
+type step struct {
+	path   Path
+	text   string
+	remove bool
+}
+
+func (st step) run(s syntax, text []byte, tree map[string]any) ([]byte, map[string]any, error) {
+	if st.remove {
+		edited, err := s.remove(text, st.path)
+		return edited, without(tree, st.path), err
+	}
+	value, err := decoded(s, st.text)
+	if err != nil {
+		return nil, nil, err
+	}
+	edited, err := s.set(text, st.path, st.text)
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := assign(tree, st.path, value)
+	return edited, want, err
+}
+
+// A plan is what Revert does.
+type plan struct {
+	steps []step
+	kept  []Was // values that were changed since
+	stay  []Was // companions of values that stay
+}
+
+// plan works out how to take the settings out of a tree.
+func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
+	var p plan
+	var ours, companions []Was
+	left := tree // the tree when everything is done
+	for _, was := range u.Was {
+		value, there := Get(tree, was.Path)
+		is, err := was.compare(s, value, there)
+		switch {
+		case err != nil:
+			return plan{}, err
+		case is == changed:
+			p.kept = append(p.kept, was)
+		case is == written && u.isCompanion(was):
+			companions = append(companions, was)
+		case is == written:
+			ours = append(ours, was)
+			if was.Absent {
+				left = without(left, was.Path)
+			}
+		}
+	}
+	left = u.dropContainers(left, companions)
+	covered := func(path Path) bool {
+		return slices.ContainsFunc(p.steps, func(st step) bool { return len(st.path) <= len(path) && slices.Equal(st.path, path[:len(st.path)]) })
+	}
+	for _, path := range u.Made {
+		_, there := Get(tree, path)
+		if _, stays := Get(left, path); there && !stays && !covered(path) {
+			p.steps = append(p.steps, step{path: path, remove: true})
+		}
+	}
+	for _, was := range u.Empty {
+		value, stays := Get(left, was.Path)
+		if now, _ := Get(tree, was.Path); stays && isEmpty(value) && !isEmpty(now) {
+			p.steps = append(p.steps, step{path: was.Path, text: was.Text})
+		}
+	}
+	for _, was := range append(ours, companions...) {
+		_, stays := Get(left, was.Path)
+		switch {
+		case covered(was.Path):
+		case !was.Absent:
+			p.steps = append(p.steps, step{path: was.Path, text: was.Text})
+		case stays:
+			p.stay = append(p.stay, was)
+		default:
+			p.steps = append(p.steps, step{path: was.Path, remove: true})
+		}
+	}
+	return p, nil
+}
+
+// isCompanion reports whether a value goes with its container.
+func (u *Undo) isCompanion(was Was) bool {
+	if !was.Absent || was.Part == Independent && !selects(was.Path) {
+		return false
+	}
+	container := was.Path[:len(was.Path)-1]
+	if len(container) == 0 {
+		return u.Root != nil
+	}
+	return find(u.Empty, container) >= 0 || slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) })
+}
+
+// dropContainers removes the containers that Apply has added, innermost first, and then the companions in other containers, if
+// there is nothing else in them.
+func (u *Undo) dropContainers(tree map[string]any, companions []Was) map[string]any {
+	made := slices.Clone(u.Made)
+	slices.SortStableFunc(made, func(a, b Path) int { return len(b) - len(a) })
+	left := tree
+	alone := func(path Path) bool {
+		value, there := Get(left, path)
+		if list, ok := value.([]any); ok {
+			return len(list) == 0
+		}
+		members, ok := value.(map[string]any)
+		for name := range members {
+			ok = ok && find(companions, append(path[:len(path):len(path)], name)) >= 0
+		}
+		return there && ok
+	}
+	for _, path := range made {
+		if alone(path) {
+			left = without(left, path)
+		}
+	}
+	var lonely []Path // decided before the first of a container is removed
+	for _, was := range companions {
+		if alone(was.Path[:len(was.Path)-1]) {
+			lonely = append(lonely, was.Path)
+		}
+	}
+	for _, path := range lonely {
+		left = without(left, path)
+	}
+	return left
+}
+
+// selects reports whether a path leads to the member that selects an item of a list.
+func selects(path Path) bool {
+	if len(path) < 2 {
+		return false
+	}
+	member, _, ok := selector(path[len(path)-2])
+	return ok && member == path[len(path)-1]
+}
