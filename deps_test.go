@@ -519,6 +519,7 @@ var rules = []rule{
 		"perigee/internal/config/yamltree",
 		"perigee/internal/datadir",
 		"perigee/internal/match",
+		"perigee/internal/models",
 		"perigee/internal/netguard",
 		"perigee/internal/price",
 		"go.yaml.in/yaml/v3",

@@ -201,8 +201,8 @@ type Price struct {
 	// The price of input tokens.
 	Input float64 `yaml:"input" required:"true" min:"0" example:"0.50"`
 
-	// The price of input tokens that the provider had in its cache. 0: the same as input.
-	Cached float64 `yaml:"cached" default:"0" min:"0" example:"0.05"`
+	// The price of input tokens that the provider had in its cache. 0: they are free. Not set, or -1: the same as input.
+	Cached float64 `yaml:"cached" default:"-1" min:"-1" example:"0.05"`
 
 	// The price of output tokens, including thinking.
 	Output float64 `yaml:"output" required:"true" min:"0" example:"3.00"`
@@ -210,8 +210,9 @@ type Price struct {
 	// The price of input tokens in requests with more than 200,000 of them. 0: the same as input.
 	LongInput float64 `yaml:"long_input" default:"0" min:"0" example:"1.00"`
 
-	// The price of cached input tokens in such requests. 0: the same as long_input, or else as cached.
-	LongCached float64 `yaml:"long_cached" default:"0" min:"0" example:"0.10"`
+	// The price of cached input tokens in such requests. 0: they are free. Not set, or -1: the same as long_input, or else as
+	// cached.
+	LongCached float64 `yaml:"long_cached" default:"-1" min:"-1" example:"0.10"`
 
 	// The price of output tokens in such requests. 0: the same as output.
 	LongOutput float64 `yaml:"long_output" default:"0" min:"0" example:"4.50"`

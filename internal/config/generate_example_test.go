@@ -144,7 +144,7 @@ func exampleValue(f *field.Field, kind string) string {
 	return `""`
 }
 
-var plainYAML = regexp.MustCompile(`^[A-Za-z0-9~/][A-Za-z0-9~/.:_+-]*$`)
+var plainYAML = regexp.MustCompile(`^(-[0-9]+|[A-Za-z0-9~/][A-Za-z0-9~/.:_+-]*)$`)
 
 // yamlText quotes a text if YAML would read it differently, also inside [ ].
 func yamlText(text string) string {

@@ -24,12 +24,15 @@ var prices string
 // A Price is what a model costs, in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
-	Cached        float64 // of input that was cached; 0: Input
+	Cached        float64 // of input that was cached; 0: Input; Free: nothing
 	Thinking      float64 // of output that is thinking; 0: Output
 
 	// For calls with more than perigee.LongPrompt input tokens; 0: as for shorter ones. Thinking then has no price of its own.
 	LongInput, LongCached, LongOutput float64
 }
+
+// Free is the price of cached input that costs nothing, for Cached and LongCached.
+const Free = -1
 
 // An Entry is the price of the models that match a pattern.
 type Entry struct {
@@ -85,7 +88,7 @@ func before(a, b Entry) int {
 // complete checks a price, and fills in what is the same as something else.
 func (e *Entry) complete() error {
 	p := &e.Price
-	for _, amount := range []float64{p.Input, p.Output, p.Cached, p.Thinking, p.LongInput, p.LongCached, p.LongOutput} {
+	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
 		if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
 			return fmt.Errorf("%v is no amount", amount)
 		}
@@ -106,6 +109,7 @@ func (e *Entry) complete() error {
 	setDefault(&p.LongCached, p.Cached)
 	setDefault(&p.LongOutput, p.Output)
 	setDefault(&p.Thinking, p.Output)
+	p.Cached, p.LongCached = max(p.Cached, 0), max(p.LongCached, 0)
 	return nil
 }
 

@@ -121,6 +121,8 @@ func TestOwnPricesGoFirst(t *testing.T) {
 		price.Entry{Model: "gemini-2.5-*", Price: price.Price{Input: 7, Output: 7}},
 		price.Entry{Model: "gemini-2.5-pro", Price: price.Price{Input: 6, Cached: 1, Output: 60, LongInput: 12}},
 		price.Entry{Model: "free"},
+		price.Entry{Model: "free-cache", Price: price.Price{Input: 2, Cached: price.Free, Output: 2}},
+		price.Entry{Model: "free-long-cache", Price: price.Price{Input: 2, Output: 2, LongInput: 4, LongCached: price.Free}},
 	)
 	for model, want := range map[string]float64{"gemini-2.5-pro": 6, "gemini-2.5-flash": 7, "gemini-3-pro": 8, "claude-opus-4-6": 9, "free": 0} {
 		if p, ok := table.Price(model, today); !ok || p.Input != want {
@@ -131,6 +133,10 @@ func TestOwnPricesGoFirst(t *testing.T) {
 	checkCost(t, "a long prompt", table.Cost("gemini-2.5-pro", today, perigee.Usage{Input: 1_000_000, Cached: 500_000, Output: 1000}), 12+0.06)
 	checkCost(t, "a short prompt", table.Cost("gemini-2.5-pro", today, perigee.Usage{Input: 100_000, Cached: 50_000}), 0.3+0.05)
 	checkCost(t, "cached input", table.Cost("gemini-2.5-flash", today, perigee.Usage{Input: 100_000, Cached: 50_000}), 0.7)
+	checkCost(t, "free cached input", table.Cost("free-cache", today, perigee.Usage{Input: 100_000, Cached: 50_000}), 0.1)
+	checkCost(t, "free cached input, long", table.Cost("free-cache", today, perigee.Usage{Input: 1_000_000, Cached: 500_000}), 1)
+	checkCost(t, "free cached input of long prompts", table.Cost("free-long-cache", today, perigee.Usage{Input: 1_000_000, Cached: 500_000}), 2)
+	checkCost(t, "cached input of short ones", table.Cost("free-long-cache", today, perigee.Usage{Input: 100_000, Cached: 50_000}), 0.2)
 	checkCost(t, "a free model", table.Cost("free", today, perigee.Usage{Input: 5, Output: 5}), 0)
 }
 
