@@ -25,6 +25,11 @@ const (
 	AuditAdminRefused    = "admin.refused"
 )
 
+// AuditActions are all actions.
+var AuditActions = []string{AuditAccountImport, AuditAccountExport, AuditAccountEnable, AuditAccountDisable, AuditAccountUse,
+	AuditAccountRemove, AuditSignInStarted, AuditSignInFinished, AuditSignInFailed, AuditTraceList, AuditTraceRead, AuditTraceReplay,
+	AuditDashboardSignIn, AuditConfigReload, AuditStoreCompact, AuditAdminRefused}
+
 // AuditResultOK is the Result of an act that succeeded. Every other one is a Class.
 const AuditResultOK = "ok"
 

@@ -942,6 +942,7 @@ var rules = []rule{
 		"perigee/internal/config",
 		"perigee/internal/connect",
 		"perigee/internal/daemon",
+		"perigee/internal/sqlstore",
 	}},
 	{"perigee/internal/command/doctorcmd", "a command", []string{
 		"perigee",

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"flag"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"perigee"
@@ -11,6 +13,7 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/config"
+	"perigee/internal/match"
 	"perigee/internal/sqlstore"
 )
 
@@ -25,6 +28,10 @@ func auditLog(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	if *limit < 1 || *limit > perigee.AuditMaxRows {
 		return cli.Usagef("audit: --limit expects a number from 1 to %d", perigee.AuditMaxRows)
+	}
+	known := func(action string) bool { return match.Pattern(q.Action, action) }
+	if q.Action != "" && !slices.ContainsFunc(perigee.AuditActions, known) {
+		return cli.Usagef("audit: there is no action %q; the actions are %s", q.Action, strings.Join(perigee.AuditActions, ", "))
 	}
 	var err error
 	if q.Since, _, err = cli.ParsePeriod("audit", *since, "", time.Now()); err != nil {
@@ -59,9 +66,8 @@ func readAudit(
 		query := command.Parameters(map[string]string{
 			"limit": strconv.Itoa(q.Limit), "before": q.Before, "action": q.Action, "actor": q.Actor, "since": command.Timestamp(q.Since),
 		})
-		page, err := command.ReadRecorded(ctx, env, cfg, "/v1/audit?"+query.Encode(), func(store *sqlstore.Store) ([]perigee.AuditEntry, error) {
-			return store.AuditEntries(ctx, q)
-		})
+		page, err := command.Recorded[[]perigee.AuditEntry]{What: "actions", Path: "/v1/audit?" + query.Encode(),
+			Read: func(store *sqlstore.Store) ([]perigee.AuditEntry, error) { return store.AuditEntries(ctx, q) }}.Get(ctx, env, cfg)
 		if err != nil {
 			return nil, err
 		}

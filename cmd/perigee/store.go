@@ -33,8 +33,14 @@ func store(ctx context.Context, env *cli.Env, args []string) error {
 		return printCompacted(env, done)
 	}
 	report, err := daemon.StoreReport(ctx, loaded.Config)
+	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		if env.Say("%v", nothingStored(err)); env.JSON {
+			return printStore(env, perigee.StoreReport{Rows: []perigee.StoreRow{}})
+		}
+		return nil
+	}
 	if err != nil {
-		return nothingStored(err)
+		return err
 	}
 	return printStore(env, report)
 }

@@ -55,29 +55,37 @@ func ExceptSignIn(key string) bool {
 // ExceptUpstreams spares all secrets but those of upstreams.
 func ExceptUpstreams(key string) bool { return !strings.HasPrefix(key, "upstreams[") }
 
-// ReadRecorded gets a path from the running daemon, which knows calls that are not on disk yet. If none runs it reads the
-// store. A store that does not exist yet yields nothing.
-func ReadRecorded[T any](
-	ctx context.Context, env *cli.Env, cfg *config.Config, path string, read func(*sqlstore.Store) (T, error),
-) (found T, err error) {
-	if found, err = daemon.Ask[T](ctx, cfg, path); !errors.Is(err, daemon.ErrNotRunning) {
+// A Recorded is something that is recorded: where the running daemon has it, which knows what is not on disk yet, and how it is read
+// from the store.
+type Recorded[T any] struct {
+	Path string
+	Read func(*sqlstore.Store) (T, error)
+	What string // "calls", for the message about a store that does not exist yet; empty: there is none
+}
+
+// Get asks the running daemon or, if none runs, the store. A store that does not exist yet yields nothing.
+func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) (found T, err error) {
+	if found, err = daemon.Ask[T](ctx, cfg, r.Path); !errors.Is(err, daemon.ErrNotRunning) {
 		return found, err
 	}
 	options := daemon.StoreOptions(cfg)
 	options.ReadOnly = true
 	store, err := sqlstore.Open(ctx, options)
 	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
+		if r.What == "" {
+			return found, nil
+		}
 		if _, missing := os.Stat(cfg.DataDir); errors.Is(missing, fs.ErrNotExist) && cfg.Store.URL.IsZero() {
 			env.Say("the data directory %s does not exist", cfg.DataDir)
 		}
-		env.Say("%v", err)
+		env.Say("%s", strings.Replace(err.Error(), "no calls", "no "+r.What, 1))
 		return found, nil
 	}
 	if err != nil {
 		return found, err
 	}
 	defer store.Close()
-	return read(store)
+	return r.Read(store)
 }
 
 // Misused turns an error of class invalid into a usage error, for commands whose only input is the command line and the

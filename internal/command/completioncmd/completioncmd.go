@@ -17,6 +17,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
+	"perigee/internal/sqlstore"
 )
 
 // Subcommands are the shells.
@@ -61,8 +62,8 @@ func complete(ctx context.Context, env *cli.Env, words []string) error {
 // provider is asked, except by a daemon that does not know its models yet.
 func values(ctx context.Context, env *cli.Env, of string) []string {
 	switch of {
-	case "ID", "--before":
-		return []string{"last"} // each listing of calls would be in the audit log
+	case "--action":
+		return perigee.AuditActions
 	case "--by", "--each":
 		return perigee.UsageGroups
 	case "CLIENT":
@@ -73,6 +74,8 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 		return nil
 	}
 	switch of {
+	case "ID", "--before":
+		return append(newest(ctx, loaded.Config), "last")
 	case "--upstream":
 		return upstreams(loaded.Config)
 	case "--key":
@@ -83,6 +86,26 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 		return models(ctx, env, loaded)
 	}
 	return nil
+}
+
+// newestCalls is how many calls are offered.
+const newestCalls = 10
+
+// newest are the IDs of the newest calls that are stored. The daemon is not asked for them: each listing of calls would be in the
+// audit log.
+func newest(ctx context.Context, cfg *config.Config) (list []string) {
+	options := daemon.StoreOptions(cfg)
+	options.ReadOnly = true
+	store, err := sqlstore.Open(ctx, options)
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+	calls, _ := store.Calls(ctx, perigee.CallQuery{Limit: newestCalls}) // without an answer, nothing is offered
+	for _, c := range calls {
+		list = append(list, c.ID)
+	}
+	return list
 }
 
 func upstreams(cfg *config.Config) (list []string) {

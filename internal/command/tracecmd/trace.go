@@ -84,8 +84,7 @@ func readTraces(ctx context.Context, env *cli.Env, loaded *config.Loaded, q peri
 	for _, k := range loaded.Config.Keys {
 		keys = append(keys, k.Name)
 	}
-	path := "/v1/traces?" + query.Encode()
-	return command.ReadRecorded(ctx, env, loaded.Config, path, func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
+	read := func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
 		priced := loaded.Config.PriceBook().Calls(store)
 		calls, err := storedCalls(ctx, trace.Reader{CallReader: priced, Dir: func() string { return tracesDir(loaded.Config) }}, q)
 		for i := range calls {
@@ -95,7 +94,8 @@ func readTraces(ctx context.Context, env *cli.Env, loaded *config.Loaded, q peri
 			Action: perigee.AuditTraceList, Object: admin.TraceFilter(query, keys), Detail: admin.TracesRead(len(rows)),
 		}, err)
 		return rows, err
-	})
+	}
+	return command.Recorded[[]perigee.TraceRow]{What: "calls", Path: "/v1/traces?" + query.Encode(), Read: read}.Get(ctx, env, loaded.Config)
 }
 
 func storedCalls(ctx context.Context, store perigee.CallReader, q perigee.CallQuery) ([]perigee.Call, error) {
@@ -127,15 +127,15 @@ func showTrace(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	path := "/v1/traces/" + url.PathEscape(id)
-	t, err := command.ReadRecorded(ctx, env, loaded.Config, path, func(store *sqlstore.Store) (t perigee.Trace, err error) {
+	read := func(store *sqlstore.Store) (t perigee.Trace, err error) {
 		found, err := admin.FindCall(ctx, loaded.Config.PriceBook().Calls(store), id)
 		if err == nil {
 			t = found.Trace()
 		}
 		recordReading(ctx, env, loaded, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: cmp.Or(t.ID, id)}, err)
 		return t, err
-	})
+	}
+	t, err := command.Recorded[perigee.Trace]{Path: "/v1/traces/" + url.PathEscape(id), Read: read}.Get(ctx, env, loaded.Config)
 	if err == nil && t.ID == "" { // there is no store yet
 		err = perigee.Errorf(perigee.ClassNotFound, "there is no call %q", terminal.Printable(id))
 	}

@@ -100,9 +100,10 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 func readUsage(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	query := command.Parameters(map[string]string{"by": q.By, "each": q.Each,
 		"since": command.Timestamp(q.Since), "until": command.Timestamp(q.Until)})
-	return command.ReadRecorded(ctx, env, cfg, "/v1/usage?"+query.Encode(), func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
-		return cfg.PriceBook().Usage(store).Usage(ctx, q)
-	})
+	return command.Recorded[[]perigee.UsageRow]{What: "calls", Path: "/v1/usage?" + query.Encode(),
+		Read: func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
+			return cfg.PriceBook().Usage(store).Usage(ctx, q)
+		}}.Get(ctx, env, cfg)
 }
 
 // noteUnpriced says how many calls have no list price, where the table shows one for further calls.
