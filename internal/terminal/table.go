@@ -17,6 +17,7 @@ const (
 	gap          = 2  // spaces between columns
 	foldedWidth  = 24 // a column is folded to this width before an optional column is left out
 	minimumWidth = 8  // a column is cut to this width when no optional column is left
+	firstWidth   = 12 // the first column is shortened to this width when all other columns are cut
 )
 
 // A Table is a listing. Columns of numbers are aligned to the right.
@@ -103,7 +104,8 @@ type column struct {
 	cells   []string
 	right   bool
 	width   int
-	longest int // characters in the longest word
+	longest int  // characters in the longest word
+	short   bool // long cells are shortened, and not folded
 }
 
 // columns formats the cells. At a terminal a column without content is left out, unless it is the first.
@@ -144,6 +146,9 @@ func (c column) lines(row int) []string {
 	if utf8.RuneCountInString(c.cells[row]) <= c.width {
 		return []string{c.cells[row]}
 	}
+	if c.short {
+		return []string{Shorten(c.cells[row], c.width)}
+	}
 	return fold(c.cells[row], c.width, true)
 }
 
@@ -169,7 +174,17 @@ func fit(columns []column, width int) []column {
 	}
 	narrow(columns, width, column.folded)
 	narrow(columns, width, column.cut)
+	shortenFirst(columns, width)
 	return columns
+}
+
+// shortenFirst shortens the cells of the first column if lines do not fit otherwise. An ID stays whole, because it is copied.
+func shortenFirst(columns []column, width int) {
+	over := total(columns, func(c column) int { return c.width }) - width
+	if first := &columns[0]; over > 0 && first.head != "ID" {
+		first.width = min(first.width, max(first.width-over, firstWidth, utf8.RuneCountInString(first.head)))
+		first.short = true
+	}
 }
 
 // total is the width of a line: the first column as it is, and each further one as wide as the function says.

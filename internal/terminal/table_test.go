@@ -57,6 +57,10 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			table("ID|ACCOUNT|KEY|OUT", []any{"-", "-", "-", 0}, []any{"-", "", "ci", 0}), 80,
 			"ID  KEY  OUT\n-   -      0\n-   ci     0\n",
 		},
+		"a long name in the first column is shortened when nothing else helps": {
+			table("KEY|CALLS|RESULT", []any{"a-key-with-a-name-that-fills-a-line-by-itself", 7, "done"}, []any{"ci", 7, "done"}), 40,
+			"KEY                        CALLS  RESULT\na-key-with-a-name-that-f…      7  done\nci                             7  done\n",
+		},
 		"no rows": {table("ACCOUNT|UPSTREAM"), 10, "ACCOUNT\n"},
 		"a pipe gets everything": {
 			table("ID|ACCOUNT|INPUT", []any{"1", "-", Count(123456)}, []any{"a\x1b[2J", "", Count(1)}), 0,
@@ -74,6 +78,21 @@ func TestTablesFitTheTerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An ID is copied, and a dozen characters are needed to tell names apart, so these are not shortened at any width.
+func TestWhatIsNotShortened(t *testing.T) {
+	for cell, want := range map[[2]string]string{
+		{"ID", "01ktqe5x1v6n0q3hw8zd"}:    "01ktqe5x1v6n0q3hw8zd  done",
+		{"KEY", "a-key-with-a-long-name"}: "a-key-with-…  done",
+	} {
+		table := NewTable(cell[0], "RESULT")
+		table.Add(cell[1], "done")
+		var out strings.Builder
+		if err := table.Write(&out, 10); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("got %v\n%s\nwant %q in it", err, out.String(), want)
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ func print(env *cli.Env, results []doctor.Result) error {
 	for _, r := range results {
 		p.column = max(p.column, utf8.RuneCountInString(r.Check))
 	}
-	p.column = min(p.column, 28)
+	if p.column = min(p.column, 28); p.width > 0 {
+		p.column = min(p.column, max(shortest, p.width-leastDetail-6))
+	}
 	for _, g := range doctor.Groups {
 		p.group(g, results)
 	}
@@ -39,6 +41,11 @@ func print(env *cli.Env, results []doctor.Result) error {
 	_, err := env.Stdout.Write([]byte(p.text.String()))
 	return err
 }
+
+const (
+	leastDetail = 24 // characters of a line of a detail, at least
+	shortest    = 8  // characters of the column of names, at least
+)
 
 // A printer writes results for people.
 type printer struct {
@@ -73,6 +80,9 @@ func (p *printer) result(r doctor.Result) {
 		shown, size = m.word, 4
 	}
 	name := terminal.Printable(r.Check)
+	if p.width > 0 {
+		name = terminal.Shorten(name, p.width-size-3)
+	}
 	indent := 2 + size + 1 + p.column + 2
 	fmt.Fprintf(&p.text, "  %s%s %-*s", p.colours.Paint(shown, m.colour), strings.Repeat(" ", size-utf8.RuneCountInString(shown)), p.column, name)
 	separator := "  "
@@ -91,11 +101,10 @@ func (p *printer) result(r doctor.Result) {
 
 // fold breaks a text into lines that begin at a column.
 func (p *printer) fold(text string, indent int) string {
-	const least = 24
-	if p.width < indent+least {
+	if p.width == 0 {
 		return text
 	}
-	return strings.Join(terminal.Fold(text, p.width-indent), "\n"+strings.Repeat(" ", indent))
+	return strings.Join(terminal.Fold(text, max(p.width-indent, shortest)), "\n"+strings.Repeat(" ", indent))
 }
 
 func (p *printer) summary(results []doctor.Result) {
@@ -110,7 +119,7 @@ func (p *printer) summary(results []doctor.Result) {
 			text += ", " + plural(failures, "has failed", "have failed")
 		}
 	}
-	fmt.Fprintf(&p.text, "\n%s\n", p.colours.Paint(text, worst.colour))
+	fmt.Fprintf(&p.text, "\n%s\n", p.colours.Paint(p.fold(text, 0), worst.colour))
 }
 
 func count(results []doctor.Result, status doctor.Status) (n int) {

@@ -3,6 +3,7 @@ package doctorcmd
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"perigee/internal/cli"
 	"perigee/internal/doctor"
@@ -20,7 +21,12 @@ var results = []doctor.Result{
 // shown is what a terminal of 60 characters gets.
 func shown(t *testing.T) string {
 	t.Helper()
-	screen := terminaltest.NewScreen(t, 60)
+	return shownAt(t, 60)
+}
+
+func shownAt(t *testing.T, width uint16) string {
+	t.Helper()
+	screen := terminaltest.NewScreen(t, width)
 	if err := print(&cli.Env{Stdout: screen.Terminal}, results); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +56,23 @@ Sources
 `
 	if got := shown(t); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// At a narrow terminal no line is longer than the terminal but those of fixes, which are copied.
+func TestResultsFitANarrowTerminal(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("LC_ALL", "C.UTF-8")
+	for _, width := range []uint16{40, 50} {
+		lines := strings.Split(shownAt(t, width), "\n")
+		if len(lines) < 12 {
+			t.Errorf("%d: only %d lines", width, len(lines))
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > int(width) && !strings.Contains(line, "fix: ") {
+				t.Errorf("at %d: %q", width, line)
+			}
+		}
 	}
 }
 
