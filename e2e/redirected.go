@@ -315,7 +315,7 @@ func (e *enclosure) runsAsTheUser(ctx context.Context) (uid int, err error) {
 }
 
 // seesOnlyTheUser connects to port 443 as the user of the redirect and as root. perigee may look into connections of that user to the
-// cloud, and into no further connections.
+// cloud, and into no further connections. Another user is not served at the port of the proxy.
 func (e *enclosure) seesOnlyTheUser(ctx context.Context) error {
 	uid, err := e.runsAsTheUser(ctx)
 	if err != nil {
@@ -343,6 +343,11 @@ func (e *enclosure) seesOnlyTheUser(ctx context.Context) error {
 				return fmt.Errorf("as user %d: %w", look.uid, err)
 			}
 		}
+	}
+	if said, err := e.run(ctx, "setpriv", "--reuid", "4242", "--clear-groups", "--",
+		"curl", "--silent", "--show-error", "--max-time", "60", "--noproxy", "*", "--insecure",
+		"--resolve", cloudHost+":8742:127.0.0.1", "https://"+cloudHost+":8742/"); err == nil {
+		return fmt.Errorf("another user was served at the port of the proxy: %s", said)
 	}
 	return nil
 }
