@@ -184,7 +184,7 @@ func tries(c *perigee.Call, m meta) (list []pages.Try, scale string) {
 	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
 	var at time.Duration
 	for i, a := range c.Attempts {
-		t := pages.Try{Attempt: a, Tone: "ok"}
+		t := pages.Try{Attempt: a, Tone: "ok", Said: unless(a.Error, c.Error)}
 		if a.Class != "" {
 			t.Tone = "bad"
 		}
@@ -215,11 +215,17 @@ func steps(p *pages.Call) (list []pages.Step) {
 		who = "A client"
 	}
 	list = append(list, pages.Step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
-	for _, t := range p.Tries {
+	last := strings.TrimSpace(c.Upstream + " " + c.Account)
+	for i, t := range p.Tries {
 		if t.Class == "" {
 			continue
 		}
-		list = append(list, pages.Step{At: t.Ends, Title: strings.TrimSpace(t.Upstream+" "+t.Account) + " did not answer", Text: t.Error, Tone: "bad"})
+		source := strings.TrimSpace(t.Upstream + " " + t.Account)
+		if i == len(p.Tries)-1 && c.Outcome == perigee.OutcomeCutOff {
+			last = source // it did answer; the end of the story tells the rest
+			continue
+		}
+		list = append(list, pages.Step{At: t.Ends, Title: source + " did not answer", Text: unless(t.Error, c.Error), Tone: "bad"})
 	}
 	if c.FirstByte > 0 {
 		from := c.Upstream
@@ -232,12 +238,20 @@ func steps(p *pages.Call) (list []pages.Step) {
 	case perigee.OutcomeDone:
 		list = append(list, pages.Step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
 	case perigee.OutcomeFailed:
-		list = append(list, pages.Step{At: c.Duration, Title: "Failed", Text: c.Error, Tone: "bad"})
+		list = append(list, pages.Step{At: c.Duration, Title: "Failed", Tone: "bad"})
 	case perigee.OutcomeCutOff:
-		list = append(list, pages.Step{At: c.Duration, Title: "Cut off in the middle", Text: c.Error, Tone: "bad"})
+		list = append(list, pages.Step{At: c.Duration, Title: cmp.Or(last, "The answer") + " broke off", Tone: "bad"})
 	case perigee.OutcomeCanceled:
-		list = append(list, pages.Step{At: c.Duration, Title: "The client left", Text: c.Error, Tone: "warn"})
+		list = append(list, pages.Step{At: c.Duration, Title: "The client left", Tone: "warn"})
 	}
 	slices.SortStableFunc(list, func(a, b pages.Step) int { return cmp.Compare(a.At, b.At) })
 	return list
+}
+
+// unless returns a text, unless it is the one that the page has already.
+func unless(text, shown string) string {
+	if text == shown {
+		return ""
+	}
+	return text
 }

@@ -94,7 +94,7 @@ func TestHostileTexts(t *testing.T) {
 	b := rig.signIn(t)
 	id := rig.calls[0].ID
 	for path, shown := range map[string]int{ // at least that often
-		"/": 15, "/dashboard/calls": 7, "/dashboard/calls/" + id: 34, "/dashboard/accounts": 20, "/dashboard/usage": 7, "/dashboard/models": 13, "/dashboard/setup": 15,
+		"/": 15, "/dashboard/calls": 7, "/dashboard/calls/" + id: 31, "/dashboard/accounts": 20, "/dashboard/usage": 7, "/dashboard/models": 13, "/dashboard/setup": 15,
 		"/dashboard/system": 24, "/dashboard/config": 7, "/dashboard/calls?model=" + url.QueryEscape(payload): 8,
 		"/dashboard/calls/" + url.PathEscape(payload): 2, "/dashboard/" + url.PathEscape(payload): 2, "/dashboard/calls?since=" + url.QueryEscape(payload): 2,
 		"/dashboard/calls/" + id + "/files/" + url.PathEscape("x"+payload): 2,
@@ -267,6 +267,38 @@ func TestTheStoryOfACall(t *testing.T) {
 	}
 	if strings.Join(audited, "; ") != failed.ID+" ; "+failed.ID+" events.jsonl" {
 		t.Errorf("audited %q", audited)
+	}
+}
+
+// The story of an answer that broke off says so once, and does not say that there was no answer.
+func TestTheStoryOfACallThatBrokeOff(t *testing.T) {
+	const said = "the provider closed the connection in the middle"
+	rig := newRig(t, func(r *rig, _ *Options) {
+		c := &r.calls[0]
+		c.Outcome, c.Class, c.Error, c.FirstByte, c.Duration = perigee.OutcomeCutOff, perigee.ClassUnavailable, said, time.Second, 3*time.Second
+		c.Upstream, c.Account = "antigravity", "ada@example.com"
+		c.Attempts = []perigee.Attempt{
+			{Upstream: "studio", Class: perigee.ClassRateLimited, Error: "slow down", Took: 100 * time.Millisecond},
+			{Upstream: "antigravity", Account: "ada@example.com", Class: perigee.ClassUnavailable, Error: said, Took: 2 * time.Second},
+		}
+	})
+	page := rig.signIn(t).get("/dashboard/calls/" + rig.calls[0].ID)
+	for text, count := range map[string]int{said: 1, "antigravity ada@example.com broke off": 1, "antigravity ada@example.com did not answer": 0,
+		"studio did not answer": 1, "First byte from antigravity": 1} {
+		if n := strings.Count(page, text); n != count {
+			t.Errorf("%q is there %d times, want %d", text, n, count)
+		}
+	}
+}
+
+// The last day is drawn by hour.
+func TestUsageOfTheLastHours(t *testing.T) {
+	rig := newRig(t)
+	page := rig.signIn(t).get("/dashboard/usage")
+	for _, want := range []string{"Last 24 hours", "Calls by hour", "Time to first byte", "First byte, median", `class="s-done"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
 	}
 }
 

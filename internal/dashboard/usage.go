@@ -28,6 +28,9 @@ func (v *visit) usage() error {
 	if v.opts.PriceDate != nil {
 		page.Prices = v.opts.PriceDate()
 	}
+	if err := v.lastHours(&page); err != nil {
+		return err
+	}
 	since := v.now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-page.Days)
 	rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: perigee.ByDay, Since: since})
 	if err != nil {
@@ -74,4 +77,24 @@ func (v *visit) fill(group *pages.UsageGroup, rows []perigee.UsageRow) {
 		r.Group = v.opts.Redact(r.Group)
 		group.Rows = append(group.Rows, pages.UsageRow{UsageRow: r, Parts: view.Shares(r, largest)})
 	}
+}
+
+// maxSummed is how many calls the charts of the last hours are made of.
+const maxSummed = 5000
+
+// lastHours adds what happened in the last hours.
+func (v *visit) lastHours(page *pages.Usage) error {
+	if v.opts.Calls == nil {
+		return nil
+	}
+	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Since: v.now.Add(-view.Hours * time.Hour), Limit: maxSummed})
+	if err != nil {
+		return err
+	}
+	page.Recent = view.LastHours(calls, v.now, v.opts.Zone)
+	page.Recent.Cut = len(calls) == maxSummed
+	for i := range page.Recent.Upstreams {
+		page.Recent.Upstreams[i].Upstream = v.opts.Redact(page.Recent.Upstreams[i].Upstream)
+	}
+	return nil
 }

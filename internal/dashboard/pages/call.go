@@ -39,6 +39,7 @@ type Try struct {
 	X, Width string
 	FirstX   string // where its first byte is; empty: unknown
 	Tone     string
+	Said     string        // its error, unless that is the one of the call
 	Ends     time.Duration // from the beginning of the call
 }
 
@@ -143,7 +144,7 @@ func (t Try) row() html.HTML {
 	}
 	return html.Join(
 		html.F(`<div class="try"><div class="try-what"><strong>{}</strong>{}{}{}</div>
-`, t.Upstream, html.With(t.Account, ` <span class="muted">{}</span>`), small(t.Why), html.With(t.Error, `<small class="bad">{}</small>`)),
+`, t.Upstream, html.With(t.Account, ` <span class="muted">{}</span>`), small(t.Why), html.With(t.Said, `<small class="bad">{}</small>`)),
 		html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false"><rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
 			`<rect x="{}" y="5" width="{}" height="6" rx="3" class="{}"/>{}</svg></div>
 `, t.X, t.Width, t.Tone, html.With(t.FirstX, `<rect x="{}" y="2" width="2" height="12" class="first"/>`)),

@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"cmp"
+	"time"
+
 	"perigee"
 	"perigee/internal/dashboard/html"
 	"perigee/internal/dashboard/view"
@@ -16,6 +19,7 @@ type Usage struct {
 	ByDay   []perigee.UsageRow // days with calls, the newest first
 	Groups  []UsageGroup
 	Prices  string // the date of the price list
+	Recent  view.Recent
 }
 
 // A UsageGroup is what was spent by one kind of group.
@@ -42,7 +46,46 @@ func (p Usage) HTML(Times) html.HTML {
 			`<p>Tokens and cost of calls appear here, by day, model, client and key.</p>`+
 			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), p.Days, icon("next"))
 	}
-	return html.Join(head, p.total(), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
+	return html.Join(head, p.recent(), p.total(), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
+}
+
+// recent draws the last 24 hours.
+func (p Usage) recent() html.HTML {
+	r := &p.Recent
+	if len(r.Upstreams) == 0 {
+		return html.HTML{}
+	}
+	plot := func(title, legend html.HTML, c view.Chart) html.HTML {
+		return html.F(`<div><div class="section-head"><h3>{}</h3>{}</div><div class="surface pad low">{}</div></div>
+`, title, legend, chart(c))
+	}
+	row := func(l view.Latency) html.HTML {
+		class := "c-num"
+		if l.Errors > 0 {
+			class = "c-num bad"
+		}
+		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
+			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), class, l.ErrorShare),
+			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, first(l.P50), first(l.P95)))
+	}
+	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
+<div class="plots">{}{}{}</div>
+<div class="surface scroll"><table class="plain"><caption class="hidden">Upstreams in the last 24 hours</caption><thead><tr><th scope="col">Upstream</th>`+
+		`<th scope="col" class="c-num">Calls</th><th scope="col" class="c-num">Errors</th>`+
+		`<th scope="col" class="c-num">First byte, median</th><th scope="col" class="c-num">95 %</th></tr></thead>
+<tbody>{}</tbody></table></div>{}</section>
+`, plot(html.F(`Tokens by hour`), html.HTML{}, r.Tokens),
+		plot(html.F(`Calls by hour`), html.F(`<ul class="legend"><li><i class="s-done"></i>Done</li><li><i class="s-failed"></i>Errors</li></ul>`), r.Calls),
+		plot(html.F(`Time to first byte`), html.F(`<ul class="legend"><li><i class="s-p50"></i>Median</li><li><i class="s-p95"></i>95 %</li></ul>`), r.FirstByte),
+		html.Each(r.Upstreams, row), html.If(r.Cut, `<p class="after muted">Only the newest calls: there were more.</p>`))
+}
+
+// first is a time to the first byte.
+func first(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return view.Duration(d)
 }
 
 func (p Usage) total() html.HTML {
