@@ -215,7 +215,15 @@ type visit struct {
 // render answers with a page.
 func (v *visit) render(status int, title, section string, page pages.Page) error {
 	return v.write(v.w, v.r, status, pages.Frame{Title: title, Section: section, Token: v.session.FormToken(), Notice: v.session.TakeNotice(),
-		Version: v.opts.Version}, page)
+		Version: v.opts.Version, Open: v.openCount()}, page)
+}
+
+// openCount is how many calls are being answered.
+func (d *Dashboard) openCount() int {
+	if d.opts.Live == nil {
+		return 0
+	}
+	return d.opts.Live.Count()
 }
 
 // write answers with a page in a frame.

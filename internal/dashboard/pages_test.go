@@ -291,6 +291,24 @@ func TestTheStoryOfACallThatBrokeOff(t *testing.T) {
 	}
 }
 
+// Every page says how many calls are open, and a warning about a call leads to it.
+func TestOpenCallsAndWarningsOnOtherPages(t *testing.T) {
+	rig := newRig(t, func(r *rig, o *Options) {
+		o.Warnings = func() []Warning {
+			return []Warning{{Time: rigNow, Level: "WARN", Text: "call failed, invalid", Call: r.calls[0].ID}}
+		}
+	})
+	b := rig.signIn(t)
+	if page := b.get("/dashboard/system"); strings.Contains(page, "badge") || !strings.Contains(page, "<title>System") ||
+		!strings.Contains(page, `<a href="/dashboard/calls/`+rig.calls[0].ID+`">call failed, invalid</a>`) {
+		t.Error(page)
+	}
+	rig.hub.Watch(&rig.calls[0], nil)
+	if page := b.get("/dashboard/system"); !strings.Contains(page, `loaded">1</span>`) || !strings.Contains(page, "<title>(1) System") {
+		t.Error(page)
+	}
+}
+
 // The last day is drawn by hour.
 func TestUsageOfTheLastHours(t *testing.T) {
 	rig := newRig(t)

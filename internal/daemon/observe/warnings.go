@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 
 	"perigee"
@@ -59,15 +58,31 @@ type capture struct {
 
 func (c capture) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		var text strings.Builder
-		text.WriteString(r.Message + c.attrs)
-		r.Attrs(func(a slog.Attr) bool {
-			text.WriteString(" " + a.String())
-			return true
-		})
-		c.warnings.add(dashboard.Warning{Time: r.Time, Level: r.Level.String(), Text: perigee.Clip(text.String(), 500)})
+		c.warnings.add(c.warning(r))
 	}
 	return c.Handler.Handle(ctx, r)
+}
+
+// warning returns what the page shows of a record. Of one about a call these are its class and its error: the page of the call has
+// the rest.
+func (c capture) warning(r slog.Record) dashboard.Warning {
+	w := dashboard.Warning{Time: r.Time, Level: r.Level.String()}
+	text, short := r.Message+c.attrs, r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		switch a.Key {
+		case "call":
+			w.Call = a.Value.String()
+		case "class", "error":
+			short += ", " + a.Value.String()
+		}
+		return true
+	})
+	if w.Call != "" {
+		text = short
+	}
+	w.Text = perigee.Clip(text, 500)
+	return w
 }
 
 func (c capture) WithAttrs(attrs []slog.Attr) slog.Handler {

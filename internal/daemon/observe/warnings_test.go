@@ -20,6 +20,10 @@ func TestWarningsOfALog(t *testing.T) {
 	if text := written.String(); !strings.Contains(text, "ready") || !strings.Contains(text, "upstream=studio account=ada@example.com") {
 		t.Errorf("written: %s", text)
 	}
+	logger.Warn("call failed", "call", "01call", "status", 400, "model", "gemini-3-flash", "class", "invalid", "error", "no such field")
+	if w := warningsOf(logger).list()[0]; w.Call != "01call" || w.Text != "call failed, invalid, no such field" {
+		t.Errorf("%+v", w)
+	}
 	for i := range 50 {
 		logger.Error(fmt.Sprint("failure ", i))
 	}

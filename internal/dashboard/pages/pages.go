@@ -21,6 +21,7 @@ type Frame struct {
 	Token   string // of forms; empty: the browser is not signed in, and there is no navigation
 	Notice  string
 	Version string
+	Open    int                      // calls that are being answered
 	Asset   func(name string) string // the address of a static file
 }
 
@@ -32,14 +33,14 @@ func (f Frame) Write(page Page, t Times) html.HTML {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-{}<title>{} · perigee</title>
+{}<title>{}{} · perigee</title>
 <link rel="icon" href="{}" type="image/svg+xml">
 <link rel="stylesheet" href="{}">
 <script src="{}"></script>
 </head>
 {}
 </html>
-`, refresh(page), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
+`, refresh(page), html.If(f.Open > 0, `({}) `, f.Open), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
 }
 
 // refresh is what has the page Welcome open the dashboard.
@@ -88,7 +89,8 @@ func (f Frame) body(page html.HTML) html.HTML {
 
 // entry is an entry of the navigation.
 func (f Frame) entry(section, path, name string) html.HTML {
-	return html.F(`<li><a href="{}"{}>{}<span>{}</span></a></li>`, path, html.Attr(section == f.Section, ` aria-current="page"`), icon(section), name)
+	open := html.If(section == "now" && f.Open > 0, `<span class="badge" title="Open calls when this page was loaded">{}</span>`, f.Open)
+	return html.F(`<li><a href="{}"{}>{}<span>{}</span>{}</a></li>`, path, html.Attr(section == f.Section, ` aria-current="page"`), icon(section), name, open)
 }
 
 // Times are how times are written: as of a time, in a zone.

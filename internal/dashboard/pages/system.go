@@ -41,6 +41,7 @@ type Window struct {
 type Warning struct {
 	Time        time.Time
 	Level, Text string
+	Call        string // the ID of the call that it is about; empty: none
 }
 
 func (p System) HTML(t Times) html.HTML {
@@ -157,7 +158,11 @@ func (p System) warnings(t Times) html.HTML {
 	list := html.F(`<div class="empty slim"><p>No warning since the start.</p></div>`)
 	if len(p.Warnings) > 0 {
 		list = html.F(`<ul class="surface log" id="log">{}</ul>`, html.Each(p.Warnings, func(w Warning) html.HTML {
-			return html.F(`<li class="{}">{}<span>{}</span></li>`, w.Level, t.element(w.Time, t.clock(w.Time)), w.Text)
+			text := html.F(`{}`, w.Text)
+			if w.Call != "" {
+				text = html.F(`<a href="/dashboard/calls/{}">{}</a>`, w.Call, w.Text)
+			}
+			return html.F(`<li class="{}">{}<span>{}</span></li>`, w.Level, t.element(w.Time, t.clock(w.Time)), text)
 		}))
 	}
 	return html.If(p.HasWarnings, `<section aria-labelledby="log-title"><h2 id="log-title">Last warnings</h2>
