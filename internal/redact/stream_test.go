@@ -207,7 +207,7 @@ func TestBase64InLines(t *testing.T) {
 	for _, secret := range []string{"laptop-key/of+ada-lovelace", "sixteen-letters!", strings.Repeat("a long secret ", 20)} {
 		for _, width := range []int{60, 64, 76} {
 			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`, `\\n`, `\\\r\\\n`, "\n    ", "%0A", "%0D%0A"} {
-				for before := range 80 { // wherever the lines end
+				for before := 0; before < 80; before += 3 { // wherever the lines end
 					text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + secret + "yz"))
 					var lines []string
 					for len(text) > width {
@@ -223,7 +223,7 @@ func TestBase64InLines(t *testing.T) {
 			}
 		}
 	}
-	if checked < 10_000 {
+	if checked < 4_000 {
 		t.Errorf("only %d texts", checked)
 	}
 	for _, text := range []string{`bGFwdG9wLWtleS9vZithZ \ GEtbG92ZWxhY2`, "bGFwdG9wLWtleS9vZith GEtbG92ZWxhY2", "ZGEtbG92ZWxhY2U"} {
@@ -505,7 +505,7 @@ func odd(random *rand.Rand) string {
 func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	found := 0
-	for range 3000 {
+	for range 600 {
 		values := []string{odd(random), odd(random), `q"uo\te'd<sec>ret|9Z1`, "with a blank, and more"}
 		r := redactorOf(values...)
 		for _, v := range values {
@@ -517,7 +517,7 @@ func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
 			}
 		}
 	}
-	if found < 100_000 {
+	if found < 30_000 {
 		t.Errorf("only %d texts", found)
 	}
 }
@@ -533,7 +533,7 @@ func TestNothingIsLeftOfOddSecrets(t *testing.T) {
 		}
 		return b.String()
 	}
-	for range 200 {
+	for range 60 {
 		values := []string{odd(random), odd(random), `q"uo\te'd<sec>ret|9Z1`, "with a blank, and more", "plain-key-of-a-client-1234"}
 		r := redactorOf(values...)
 		for name, encode := range encodings {
