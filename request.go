@@ -61,14 +61,14 @@ func (o *Origin) Note(notes ...Note) {
 func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
 // RefuseIfStrict returns an error for notes about changed or dropped fields if the request is strict. Renamed tools get their
-// own name back in the answer, so they are not refused.
+// own name back in the answer, and what is added or omitted takes nothing from what the client asks for, so they are not refused.
 func (o *Origin) RefuseIfStrict(notes []Note) error {
 	if !o.Strict {
 		return nil
 	}
 	var list []string
 	for _, n := range notes {
-		if n.Action != NoteRenamed {
+		if n.Action != NoteRenamed && n.Action != NoteAdded && n.Action != NoteOmitted {
 			list = append(list, n.String())
 		}
 	}

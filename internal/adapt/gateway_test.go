@@ -81,11 +81,11 @@ func TestKeepThinking(t *testing.T) {
 	for _, c := range []struct{ name, in, want, notes string }{
 		{"earlier turns keep their thoughts", with(contents(hi, `model `+thought+`,{"text":"a"}`, hi), thinkingOf("2048")), "", ""},
 		{"each step of a round keeps them", with(contents(hi, `model `+thought+`,`+call("1", "f"), `user `+result("1", "f"), `model `+thought+`,`+call("2", "f"), `user `+result("2", "f")), thinkingOf("2048")), "", ""},
-		{"without thinking there are none", contents(hi, `model `+thought+`,{"text":"a"}`, hi), contents(hi, `model {"text":"a"}`, hi), ""},
+		{"without thinking there are none", contents(hi, `model `+thought+`,{"text":"a"}`, hi), contents(hi, `model {"text":"a"}`, hi), "omitted earlier thinking"},
 		{"a round that lost its first thoughts loses the others", with(contents(hi, `model `+thought+`,{"text":"a"}`, hi, `model `+call("1", "f"), `user `+result("1", "f"), `model `+thought+`,`+call("2", "f"), `user `+result("2", "f")), thinkingOf("2048")),
 			with(contents(hi, `model `+thought+`,{"text":"a"}`, hi, `model `+call("1", "f"), `user `+result("1", "f"), `model `+call("2", "f"), `user `+result("2", "f"), `model {"text":"[The tool has answered.]"}`, goingOn), thinkingOf("2048")), "repaired round of tools whose first thoughts are lost"},
 		{"thoughts of calls that the client split", with(contents(hi, `model `+thought+`,`+call("1", "f"), `model `+thought+`,`+call("2", "f"), `user `+result("1", "f")+`,`+result("2", "f")), thinkingOf("2048")),
-			with(contents(hi, `model `+thought+`,`+call("1", "f")+`,`+call("2", "f"), `user `+result("1", "f")+`,`+result("2", "f")), thinkingOf("2048")), ""},
+			with(contents(hi, `model `+thought+`,`+call("1", "f")+`,`+call("2", "f"), `user `+result("1", "f")+`,`+result("2", "f")), thinkingOf("2048")), "omitted earlier thinking"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.want == "" {

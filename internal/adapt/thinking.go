@@ -26,7 +26,19 @@ func (a *adapter) think(gen *perigee.Generation) {
 		}
 	case asked != nil:
 		gen.Thinking = a.fitThinking(*asked)
+	case a.namedThinking():
+		gen.Thinking = a.fitThinking(perigee.Thinking{Include: new(true)})
+		if thinks(gen.Thinking) || gen.Thinking != nil && gen.Thinking.Budget == nil {
+			a.notes.add(perigee.NoteAdded, "thinking")
+		} else {
+			gen.Thinking = nil // it would leave no room for the answer
+		}
 	}
+}
+
+// namedThinking reports whether the name of the model asks for thinking.
+func (a *adapter) namedThinking() bool {
+	return strings.HasSuffix(strings.ToLower(a.spec.ID), "-thinking") && a.spec.Thinking.Possible()
 }
 
 // outputLimit is how long the answer may be, thinking included; 0: unknown. At the gateway all models use their own limit where
@@ -120,6 +132,7 @@ func (a *adapter) interleave() {
 	}
 	system.Parts = append(slices.Clip(system.Parts), perigee.Part{Kind: perigee.PartText, Text: interleaved})
 	a.prompt.System = &system
+	a.notes.add(perigee.NoteAdded, "system text: interleaved thinking")
 }
 
 // thinkAloud makes Claude show its thoughts when it may search: after a search it requires them.

@@ -192,6 +192,7 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 	if len(list) == 0 {
 		return list
 	}
+	before := thoughtsIn(list)
 	for i := range list {
 		if isModel(list[i]) {
 			list[i].Parts = thoughtsFirst(list[i].Parts) // pairing may have joined contents
@@ -218,8 +219,11 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 			list[i].Parts = list[i].Parts[leading(list[i].Parts):]
 		}
 	}
-	if lost || between {
+	switch {
+	case lost || between:
 		a.notes.add(perigee.NoteRepaired, "round of tools whose first thoughts are lost")
+	case thoughtsIn(list) < before:
+		a.notes.add(perigee.NoteOmitted, "earlier thinking")
 	}
 	switch rejected := a.repairs(RepairThinkingOrder); {
 	case lost, rejected && open:
@@ -230,6 +234,18 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 		a.prompt.Generation.Thinking = nil
 	}
 	return withoutEmpty(list)
+}
+
+// thoughtsIn counts the thoughts with a text that a conversation has.
+func thoughtsIn(list []perigee.Content) (n int) {
+	for _, c := range list {
+		for i := range c.Parts {
+			if isThought(c.Parts[i]) && c.Parts[i].Text != "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // withoutMereThoughts drops messages of the model that have nothing but thoughts. Without its thoughts such a message is empty,

@@ -46,7 +46,7 @@ func TestTurnsWithMoreThanResults(t *testing.T) {
 		{"Claude, thoughts lost in the middle of a turn", claude, thinking(hi, `model `+thought+`,`+call("1", "f"), `user `+result("1", "f")+words, `model `+call("2", "f"), `user `+result("2", "f")+picture, `model `+thought+`,`+call("3", "f"), `user `+result("3", "f")),
 			thinking(hi, `model `+call("1", "f"), `user `+result("1", "f")+words, `model `+call("2", "f"), `user `+result("2", "f")+picture, over, goingOn, `model `+thought+`,`+call("3", "f"), `user `+result("3", "f")), lost},
 		{"Claude, a new question", claude, thinking(hi, `model `+thought+`,`+call("1", "f"), `user `+result("1", "f")+picture, `model {"text":"a"}`, hi),
-			thinking(hi, `model `+call("1", "f"), `user `+result("1", "f")+picture, `model {"text":"a"}`, hi), ""},
+			thinking(hi, `model `+call("1", "f"), `user `+result("1", "f")+picture, `model {"text":"a"}`, hi), "omitted earlier thinking"},
 
 		{"Gemini 3, a picture", flash, contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+picture), contents(hi, `model `+call("1", "f", signed(skipped)), `user `+result("1", "f")+picture), ""},
 		{"Gemini 3, a text", flash, contents(hi, `model `+call("1", "f"), `user `+result("1", "f")+words), contents(hi, `model `+call("1", "f", signed(skipped)), `user `+result("1", "f")+words), ""},

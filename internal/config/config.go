@@ -61,8 +61,9 @@ type Config struct {
 	// Limits on size, memory, concurrency and time.
 	Limits Limits `yaml:"limits"`
 
-	// If true, a request fails with 400 if anything in it would have to be changed or dropped for the provider. If false, the
-	// request is adapted, and the x-perigee-notes header lists the changes.
+	// If true, a request fails with 400 if anything in it would have to be changed or dropped for the provider, except for names
+	// of tools, which are restored in the answer, and thinking of earlier turns. If false, the request is adapted, and the
+	// x-perigee-notes header lists the changes.
 	Strict bool `yaml:"strict" default:"false"`
 
 	// The proxy for connections to providers: calls, sign-in, token refresh and quota. An http://, https:// or socks5:// URL,

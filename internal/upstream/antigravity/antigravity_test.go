@@ -149,7 +149,8 @@ func TestHeadersAndEnvelope(t *testing.T) {
 		})
 	})
 	for range 2 {
-		if heard := r.hear(prompt(t, "claude-opus-4-6-thinking", user("a<b & \"c\" [[text: hello]]"))); heard != hello {
+		heard := r.hear(prompt(t, "claude-opus-4-6-thinking", user("a<b & \"c\" [[text: hello]]")))
+		if !strings.HasPrefix(heard, "added thinking; start") || !strings.HasSuffix(heard, "text hello; finish STOP") {
 			t.Fatalf("heard %s", heard)
 		}
 	}

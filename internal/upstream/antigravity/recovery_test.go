@@ -149,7 +149,7 @@ func TestSearchBesideFunctions(t *testing.T) {
 			r := newRig(t, nil)
 			heard := r.hear(prompt(t, model, `{"contents":[{"role":"user","parts":[{"text":"[[call: google_search {\"query\":\"go 1.26\"}]] [[then]] [[text: it is out]]"}]}],`+
 				`"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read","parameters":{"type":"object","properties":{"p":{"type":"string"}}}}]}]}`))
-			if !strings.Contains(heard, "grounding; text it is out; finish STOP") || strings.Contains(heard, "call google_search") || strings.Count(heard, "start") != 1 {
+			if !strings.Contains(heard, "; grounding; ") || !strings.HasSuffix(heard, "; text it is out; finish STOP") || strings.Contains(heard, "call google_search") || strings.Count(heard, "start") != 1 {
 				t.Errorf("heard %s\nasked %v", heard, r.provider.Calls())
 			}
 			if len(r.asked()) != 3 {
