@@ -24,7 +24,8 @@ export interface Loaded {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 // load reads perigee.json in OpenCode's configuration directory and puts the environment over it. Without that file it reads
-// antigravity.json, the file of opencode-antigravity-auth, whose settings for recovery and logs have the same names.
+// antigravity.json, the file of opencode-antigravity-auth, whose settings for recovery and logs have the same names. Its variables
+// count, too, where perigee's own are not set.
 export function load(env: Environment, home = homedir()): Loaded {
   const directory = env["OPENCODE_CONFIG_DIR"] || join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode");
   const file = join(directory, "perigee.json");
@@ -35,15 +36,16 @@ export function load(env: Environment, home = homedir()): Loaded {
   } catch (error) {
     problem = error instanceof Error ? error.message : String(error);
   }
+  const variable = (name: string) => env["OPENCODE_PERIGEE_" + name] ?? env["OPENCODE_ANTIGRAVITY_" + name];
   const settings: Settings = {
     url: env["PERIGEE_URL"] || text(given["url"], ""),
     key: env["PERIGEE_KEY"] || text(given["key"], ""),
     session_recovery: flag(given["session_recovery"], true),
     auto_resume: flag(given["auto_resume"], true),
     resume_text: text(given["resume_text"], "continue"),
-    quiet_mode: on(env["OPENCODE_PERIGEE_QUIET"]) ?? flag(given["quiet_mode"], false),
-    debug: env["OPENCODE_PERIGEE_DEBUG"] === "2" ? 2 : (on(env["OPENCODE_PERIGEE_DEBUG"]) ?? flag(given["debug"], false)) ? 1 : 0,
-    debug_tui: on(env["OPENCODE_PERIGEE_DEBUG_TUI"]) ?? flag(given["debug_tui"], false),
+    quiet_mode: on(variable("QUIET")) ?? flag(given["quiet_mode"], false),
+    debug: variable("DEBUG") === "2" ? 2 : (on(variable("DEBUG")) ?? flag(given["debug"], false)) ? 1 : 0,
+    debug_tui: on(variable("DEBUG_TUI")) ?? flag(given["debug_tui"], false),
     log_dir: text(given["log_dir"], join(directory, "perigee-logs")),
   };
   return { settings, file, problem };

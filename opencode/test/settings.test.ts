@@ -39,6 +39,16 @@ test("the environment is put over the file", (t) => {
   assert.equal(settings.resume_text, "go on");
 });
 
+test("variables of opencode-antigravity-auth count where perigee's own are not set", (t) => {
+  const path = home(t, {});
+  const old = { OPENCODE_ANTIGRAVITY_QUIET: "1", OPENCODE_ANTIGRAVITY_DEBUG: "2", OPENCODE_ANTIGRAVITY_DEBUG_TUI: "1" };
+  const { settings } = load(old, path);
+  assert.equal(settings.quiet_mode, true);
+  assert.equal(settings.debug, 2);
+  assert.equal(settings.debug_tui, true);
+  assert.equal(load({ ...old, OPENCODE_PERIGEE_DEBUG: "0" }, path).settings.debug, 0);
+});
+
 test("the file of opencode-antigravity-auth is read only if there is no perigee.json", (t) => {
   const old = '{"session_recovery": false, "resume_text": "weiter", "keep_thinking": true}';
   assert.equal(load({}, home(t, { "antigravity.json": old })).settings.resume_text, "weiter");
