@@ -534,7 +534,7 @@ type Traces struct {
 
 // MCP controls what the MCP server may access and how it answers ask_antigravity.
 type MCP struct {
-	// Directories that the file tools may use. A relative path is resolved against the directory in which perigee was started.
+	// Directories that the file tools may use. A relative path is resolved against the directory of the configuration file.
 	// Empty: perigee mcp uses the directory in which it was started, and /mcp has no file tools. /mcp has them only for clients
 	// with a key from keys, or with the admin token. perigee's own files cannot be accessed.
 	Roots []string `yaml:"roots" format:"dir" example:"~/project"`

@@ -252,10 +252,7 @@ func (l *loader) set(s field.Setting, text string, origin Origin) {
 		l.refuse(s.Key, "the home directory is not known", "write the path without ~")
 		return
 	}
-	if s.Field.Format != "dir" {
-		path = l.besideFile(path, origin)
-	}
-	s.Value.SetString(path)
+	s.Value.SetString(l.besideFile(path, origin))
 }
 
 // isPath reports whether texts of a format are paths.
