@@ -40,13 +40,12 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	// SIGHUP, sent when the terminal is closed, stops the command as SIGTERM does, but a second one does not cut the drain
-	// short: the shell and the system may both send it. Under nohup it is ignored.
-	if !signal.Ignored(syscall.SIGHUP) {
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
-		defer stop()
+	service, err := systemd.Take()
+	if err != nil {
+		return err
 	}
+	ctx, reloads, stop := onHangup(ctx, service)
+	defer stop()
 	if *replace {
 		if _, err := command.StopDaemon(ctx, env, loaded.Config, "restart"); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
 			return err
@@ -55,10 +54,6 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	out := newReporter(env, loaded.Config)
 	for _, warning := range loaded.Warnings {
 		out.report(slog.LevelWarn, warning.String())
-	}
-	service, err := systemd.Take()
-	if err != nil {
-		return err
 	}
 	d, err := daemon.Start(ctx, daemon.Options{
 		Loaded: loaded, Sources: src, Poll: time.Second, Simulate: *simulate, Version: programVersion(),
@@ -78,6 +73,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	watched, end := context.WithCancel(context.Background())
 	defer end()
 	go service.Watch(watched)
+	go answerReloads(ctx, reloads, service)
 	select {
 	case <-ctx.Done():
 	case err := <-d.Failed():
@@ -94,6 +90,35 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	d.Stop(draining)
 	out.report(slog.LevelInfo, "stopped")
 	return nil
+}
+
+// onHangup handles SIGHUP. A closed terminal sends it: it stops the command as SIGTERM does, but a second one does not cut the drain
+// short, because the shell and the system may both send it. Under nohup it is ignored. From a service manager it asks for a reload, and
+// is delivered to reloads.
+func onHangup(ctx context.Context, service *systemd.Service) (_ context.Context, reloads chan os.Signal, stop func()) {
+	switch {
+	case signal.Ignored(syscall.SIGHUP):
+		return ctx, nil, func() {}
+	case !service.Managed():
+		ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP)
+		return ctx, nil, cancel
+	}
+	reloads = make(chan os.Signal, 1)
+	signal.Notify(reloads, syscall.SIGHUP)
+	return ctx, reloads, func() { signal.Stop(reloads) }
+}
+
+// answerReloads tells the service manager that it need not wait: changes of the configuration are followed anyway.
+func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *systemd.Service) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-reloads:
+			_ = service.Reloading()
+			_ = service.Ready("changes of the configuration are applied within seconds")
+		}
+	}
 }
 
 // answersFrom says which upstream answers if the configuration names none. It is empty if the configuration names one.

@@ -163,6 +163,15 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			m.configure("log: warn\n")
 			m.hear("RELOADING=1\nMONOTONIC_USEC=")
 			m.hear("READY=1\n")
+			// SIGHUP of a manager is a reload, and not the end of a terminal.
+			if err := u.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			m.hear("RELOADING=1\nMONOTONIC_USEC=")
+			m.hear("READY=1\n", "STATUS=changes of the configuration are applied within seconds")
+			if err := get(url + "/health"); err != nil {
+				t.Errorf("after SIGHUP: %v", err)
+			}
 
 			var calls, failed atomic.Int64
 			var clients sync.WaitGroup

@@ -97,6 +97,9 @@ func (s *Service) Reloading() error {
 	return s.Notify("RELOADING=1", "MONOTONIC_USEC="+now, "STATUS=reloading the configuration")
 }
 
+// Managed reports whether a service manager has started this process and wants messages.
+func (s *Service) Managed() bool { return s != nil && s.notify != "" }
+
 // Stopping says that the service is about to end.
 func (s *Service) Stopping(status string) error {
 	return s.Notify("STOPPING=1", "STATUS="+oneLine(status))
