@@ -52,8 +52,9 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	if err != nil || answer.Upstream == "" {
 		return rows, err
 	}
+	leased := c.gateway.AccountsOf(answer.Upstream)
 	for i := range rows {
-		if row := &rows[i]; row.Chosen && row.Upstream != answer.Upstream {
+		if row := &rows[i]; row.Chosen && row.Upstream != leased {
 			row.Chosen, row.Why = false, fmt.Sprintf("%s; %s is asked first", row.Why, answer.Upstream)
 		}
 	}
@@ -64,7 +65,7 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 func (c control) hasUpstreamWithoutAccounts(model string) bool {
 	rosters := c.gateway.Rosters()
 	return slices.ContainsFunc(c.gateway.Upstreams(c.gateway.Model(model)), func(name string) bool {
-		return !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == name })
+		return !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == c.gateway.AccountsOf(name) })
 	})
 }
 

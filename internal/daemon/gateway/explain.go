@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/accounts"
 )
 
 // A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse a call; empty: one has none.
@@ -20,15 +21,16 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 	return r.router.Explain(ctx, model, func(upstream, model string) perigee.RouteCandidate {
 		for _, e := range r.entries {
 			if e.Config.Name == upstream {
-				return e.candidate(model)
+				return e.candidate(model, r.rosterOf(e))
 			}
 		}
 		return perigee.RouteCandidate{Reason: "it is not configured"}
 	})
 }
 
-// candidate says whether the upstream can answer calls for a model, as far as that is known without a request.
-func (e *Entry) candidate(model string) perigee.RouteCandidate {
+// candidate says whether the upstream can answer calls for a model with the accounts that it leases, as far as that is known without
+// a request. roster is nil if it leases none.
+func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCandidate {
 	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" {
 		return perigee.RouteCandidate{Reason: u.Unusable()}
 	}
@@ -37,12 +39,12 @@ func (e *Entry) candidate(model string) perigee.RouteCandidate {
 			return perigee.RouteCandidate{Reason: why, Until: until.UTC().Truncate(time.Second)}
 		}
 	}
-	if e.Roster == nil {
+	if roster == nil {
 		return perigee.RouteCandidate{Usable: true}
 	}
-	rows := e.Roster.Explain(model)
+	rows := roster.Explain(model)
 	if len(rows) == 0 {
-		return perigee.RouteCandidate{Reason: fmt.Sprintf("no account is signed in; run perigee login --upstream %s", e.Config.Name)}
+		return perigee.RouteCandidate{Reason: fmt.Sprintf("no account is signed in; run perigee login --upstream %s", roster.Upstream())}
 	}
 	first := rows[0] // the chosen one, or else the one that is usable first
 	c := perigee.RouteCandidate{Usable: first.Chosen, Reason: fmt.Sprintf("%s: %s", first.Email, first.Why)}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/accounts"
 	"perigee/internal/headless"
 )
 
@@ -80,15 +81,23 @@ func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Mode
 
 // accountsOf returns the accounts that a language server is signed in with, as they are in force; nil: there are none.
 func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
-	if e.Roster != nil {
-		return e.Roster
-	}
 	r := g.current.Load()
 	if r == nil || !slices.Contains(r.entries, e) {
 		r = e.built
 	}
+	if roster := r.rosterOf(e); roster != nil {
+		return roster
+	}
+	return nil
+}
+
+// rosterOf returns the accounts that calls to an upstream lease; nil: none.
+func (r *routing) rosterOf(e *Entry) *accounts.Roster {
+	if e.Roster != nil || e.Config.AccountsFrom == "" {
+		return e.Roster
+	}
 	for _, other := range r.entries {
-		if other.Config.Name == e.Config.AccountsFrom && other.Roster != nil {
+		if other.Config.Name == e.Config.AccountsFrom {
 			return other.Roster
 		}
 	}
