@@ -79,7 +79,8 @@ type CallQuery struct {
 
 	Since  time.Time // only calls from then on
 	Errors bool      // only calls that failed or were cut off
-	Sent   bool      // only calls that a client has sent, and neither replays nor calls that a language server makes itself
+	// Sent leaves out replays and, unless Client is set, calls that a language server makes itself.
+	Sent bool
 
 	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty: all.
 	Model   string // of the model that was asked or that answered

@@ -164,7 +164,10 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 		where.parts = append(where.parts, failedCalls)
 	}
 	if q.Sent {
-		where.parts = append(where.parts, "replay_of = ''", "client_name <> '"+perigee.LanguageServerClient+"'")
+		where.parts = append(where.parts, "replay_of = ''")
+		if q.Client == "" {
+			where.parts = append(where.parts, "client_name <> '"+perigee.LanguageServerClient+"'")
+		}
 	}
 	where.match(q.Model, "model", "model_asked")
 	where.match(q.Client, "client_name")
