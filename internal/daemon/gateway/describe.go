@@ -109,6 +109,13 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee
 	for _, f := range failed {
 		list.Problems = append(list.Problems, perigee.Problem{Upstream: f.Upstream, Why: f.Err.Error()})
 	}
+	for _, e := range r.entries { // a list may be older than the refusal of the last account
+		name := e.Config.Name
+		known := slices.ContainsFunc(list.Problems, func(p perigee.Problem) bool { return p.Upstream == name })
+		if why := e.unusable(); why != "" && !known && (upstream == "" || upstream == name) {
+			list.Problems = append(list.Problems, perigee.Problem{Upstream: name, Why: why})
+		}
+	}
 	return list, nil
 }
 
