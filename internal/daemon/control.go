@@ -45,28 +45,30 @@ func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteE
 // ExplainAccounts says which account would be taken for a model now. None is if an upstream without accounts would answer first.
 func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	rows, err := c.Control.ExplainAccounts(ctx, model)
-	if err != nil || model == "" || !c.hasUpstreamWithoutAccounts(model) {
+	chosen := slices.IndexFunc(rows, func(row perigee.ChoiceRow) bool { return row.Chosen })
+	if err != nil || model == "" || chosen < 0 || !c.asksAnotherBefore(rows[chosen].Upstream, model) {
 		return rows, err
 	}
 	answer, err := c.gateway.Explain(ctx, model)
-	if err != nil || answer.Upstream == "" {
-		return rows, err
+	if row := &rows[chosen]; err == nil && answer.Upstream != "" && c.gateway.AccountsOf(answer.Upstream) != row.Upstream {
+		row.Chosen, row.Why = false, fmt.Sprintf("%s; %s is asked first", row.Why, answer.Upstream)
 	}
-	leased := c.gateway.AccountsOf(answer.Upstream)
-	for i := range rows {
-		if row := &rows[i]; row.Chosen && row.Upstream != leased {
-			row.Chosen, row.Why = false, fmt.Sprintf("%s; %s is asked first", row.Why, answer.Upstream)
-		}
-	}
-	return rows, nil
+	return rows, err
 }
 
-// hasUpstreamWithoutAccounts says whether a model may be answered without an account.
-func (c control) hasUpstreamWithoutAccounts(model string) bool {
+// asksAnotherBefore says whether an upstream without accounts is asked for a model before those that lease accounts of the named one.
+func (c control) asksAnotherBefore(upstream, model string) bool {
 	rosters := c.gateway.Rosters()
-	return slices.ContainsFunc(c.gateway.Upstreams(c.gateway.Model(model)), func(name string) bool {
-		return !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == c.gateway.AccountsOf(name) })
-	})
+	for _, name := range c.gateway.Upstreams(c.gateway.Model(model)) {
+		leased := c.gateway.AccountsOf(name)
+		if leased == upstream {
+			return false
+		}
+		if !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == leased }) {
+			return true
+		}
+	}
+	return false
 }
 
 // ImportAccounts adds accounts, whose models may be new.
