@@ -157,11 +157,15 @@ func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	return b
 }
 
-// accepted notes that a call with the key was answered.
-func (r *keyring) accepted(k *key) {
+// accepted notes that a call with the key was answered: what was expected of the key and of this quota is over.
+func (r *keyring) accepted(k *key, q quota) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.rejected = time.Time{}
+	if q != (quota{}) {
+		k.until = time.Time{}
+		delete(k.models, q)
+	}
 }
 
 // allRejected reports whether the provider has called every key invalid a short time ago. After that time the next call

@@ -149,6 +149,27 @@ func TestWhatKeysRestFor(t *testing.T) {
 	}
 }
 
+// What a key is resting for is forgotten when it is answered all the same.
+func TestAnswersEndTheRest(t *testing.T) {
+	ring := newKeyring([]perigee.Secret{perigee.NewSecret("1")})
+	key, now, pro, flash := ring.keys[0], time.Now(), quota{model: "pro"}, quota{model: "flash"}
+	for _, q := range []quota{pro, flash} {
+		ring.coolDown(key, q, &perigee.Error{Class: perigee.ClassExhausted, Retry: time.Hour}, now)
+	}
+	ring.accepted(key, pro)
+	if key.rest(pro, now) != 0 || key.rest(flash, now) == 0 {
+		t.Errorf("it rests for %v and %v", key.rest(pro, now), key.rest(flash, now))
+	}
+	ring.coolDown(key, pro, &perigee.Error{Class: perigee.ClassUnauthenticated}, now)
+	ring.accepted(key, quota{}) // a list says nothing about calls
+	if key.rest(pro, now) == 0 {
+		t.Error("the list has ended it")
+	}
+	if ring.accepted(key, pro); key.rest(pro, now) != 0 {
+		t.Errorf("it rests for %v", key.rest(pro, now))
+	}
+}
+
 // What a key is resting for is forgotten when the time is over.
 func TestOldRestsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 			}
 		}
 		if err == nil {
-			u.keys.accepted(key)
+			u.keys.accepted(key, q)
 			return resp, nil
 		}
 		if ctx.Err() != nil {
