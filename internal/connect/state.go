@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"reflect"
 	"slices"
 
 	"perigee/internal/connect/edit"
@@ -113,9 +114,31 @@ func holds(f File, settings []edit.Setting) bool {
 		case map[string]any, []any: // it was written as a text, and is not compared
 			continue
 		}
-		if value != s.Value {
+		if !same(value, s.Value) {
 			return false
 		}
 	}
 	return true
+}
+
+// same compares two values of settings. Formats read the same number as different types.
+func same(a, b any) bool {
+	x, isNumber := number(a)
+	y, areNumbers := number(b)
+	if isNumber && areNumbers {
+		return x == y
+	}
+	return a == b
+}
+
+func number(v any) (float64, bool) {
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
+		return float64(r.Int()), true
+	case r.CanUint():
+		return float64(r.Uint()), true
+	case r.CanFloat():
+		return r.Float(), true
+	}
+	return 0, false
 }
