@@ -97,15 +97,15 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 // is delivered to reloads.
 func onHangup(ctx context.Context, service *systemd.Service) (_ context.Context, reloads chan os.Signal, stop func()) {
 	switch {
+	case service.Managed(): // which may have been started with SIGHUP ignored
+		reloads = make(chan os.Signal, 1)
+		signal.Notify(reloads, syscall.SIGHUP)
+		return ctx, reloads, func() { signal.Stop(reloads) }
 	case signal.Ignored(syscall.SIGHUP):
 		return ctx, nil, func() {}
-	case !service.Managed():
-		ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP)
-		return ctx, nil, cancel
 	}
-	reloads = make(chan os.Signal, 1)
-	signal.Notify(reloads, syscall.SIGHUP)
-	return ctx, reloads, func() { signal.Stop(reloads) }
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP)
+	return ctx, nil, cancel
 }
 
 // answerReloads tells the service manager that it need not wait: changes of the configuration are followed anyway.

@@ -75,7 +75,7 @@ func (m *manager) configure(text string) {
 // hear waits for a message that has all of the words, and returns those that came before it, too.
 func (m *manager) hear(words ...string) (all string) {
 	m.t.Helper()
-	for {
+	for range 1000 { // the watchdog speaks ten times a second
 		message := await.Receive(m.t, m.messages, fmt.Sprintf("a message with %q; there were %q", words, all))
 		all += message
 		found := true
@@ -86,6 +86,8 @@ func (m *manager) hear(words ...string) (all string) {
 			return all
 		}
 	}
+	m.t.Fatalf("no message with %q; there were %q", words, all)
+	return all
 }
 
 // A unit is a perigee that a manager has started.
