@@ -31,7 +31,8 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 // candidate says whether the upstream can answer calls for a model with the accounts that it leases, as far as that is known without
 // a request. roster is nil if it leases none.
 func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCandidate {
-	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" {
+	rows := explained(roster, model)
+	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" && (len(rows) == 0 || rows[0].Chosen) {
 		return perigee.RouteCandidate{Reason: u.Unusable()}
 	}
 	if u, ok := e.Upstream.(cooler); ok {
@@ -42,7 +43,6 @@ func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCa
 	if roster == nil {
 		return perigee.RouteCandidate{Usable: true}
 	}
-	rows := roster.Explain(model)
 	if len(rows) == 0 {
 		return perigee.RouteCandidate{Reason: fmt.Sprintf("no account is signed in; run perigee login --upstream %s", roster.Upstream())}
 	}
@@ -52,4 +52,12 @@ func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCa
 		c.Until = first.Until
 	}
 	return c
+}
+
+// explained returns what is known of accounts; roster may be nil.
+func explained(roster *accounts.Roster, model string) []perigee.ChoiceRow {
+	if roster == nil {
+		return nil
+	}
+	return roster.Explain(model)
 }
