@@ -2,6 +2,8 @@ package perigee
 
 import (
 	"context"
+	"net"
+	"net/url"
 	"time"
 )
 
@@ -59,6 +61,24 @@ type DaemonStatus struct {
 	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
 	// be set.
 	Variables []string `json:"variables"`
+}
+
+// ListensAt reports whether the daemon listens at the port of an address. Addresses without a port are not compared.
+func (s *DaemonStatus) ListensAt(address string) bool {
+	at, err := url.Parse(s.Listen)
+	_, port, unknown := net.SplitHostPort(address)
+	return err != nil || unknown != nil || at.Port() == "" || at.Port() == port
+}
+
+// ReplaceCommand returns the command that starts the daemon again where clients find it. listen is the address of the configuration.
+// A nil status is that of a daemon of which no more is known.
+func (s *DaemonStatus) ReplaceCommand(listen string) string {
+	const replace = "perigee serve --replace"
+	if s == nil || s.ListensAt(listen) {
+		return replace
+	}
+	at, _ := url.Parse(s.Listen) // as ListensAt has
+	return replace + " --listen " + at.Host
 }
 
 // A LangserverRow is a language server that a daemon supervises. It has one for each upstream of that kind.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -47,6 +48,9 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	ctx, reloads, stop := onHangup(ctx, service)
 	defer stop()
 	if *replace {
+		if err := canListen(ctx, loaded.Config, service.Listeners != nil); err != nil {
+			return err
+		}
 		if _, err := command.StopDaemon(ctx, env, loaded.Config, "restart"); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
 			return err
 		}
@@ -216,4 +220,18 @@ func (r *reporter) stopping(cause error, open int) {
 	case open > 0:
 		r.env.Say("waiting for %s; press Ctrl-C again to stop now", report.Number(open, "open call", "open calls"))
 	}
+}
+
+// canListen returns why a daemon could not listen at its address, before the one that is to be replaced is stopped. The address of that
+// one will be free.
+func canListen(ctx context.Context, cfg *config.Config, activated bool) error {
+	status, err := daemon.Status(ctx, cfg)
+	if err != nil || activated || status.ListensAt(cfg.Listen) {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return cli.ListenError(err, cfg.Listen)
+	}
+	return listener.Close()
 }

@@ -69,7 +69,7 @@ func stateOf(row perigee.AccountRow) Result {
 	name, upstream := NameAccount+row.Email, command(row.Upstream)
 	reason := ""
 	if row.Reason != "" {
-		reason = ": " + row.Reason
+		reason = ": " + strings.ReplaceAll(row.Reason, "`perigee account enable`", "`perigee account enable "+row.Email+"`")
 	}
 	login := "perigee login --upstream " + upstream
 	remove := "perigee account remove " + command(row.Email)
@@ -82,15 +82,14 @@ func stateOf(row perigee.AccountRow) Result {
 	case row.State == perigee.AccountVerification:
 		return fail(name, enable, "the provider requires its owner to verify it%s", reason)
 	case row.State == perigee.AccountBanned:
-		return fail(name, remove, "the provider has disabled it%s", reason)
+		return fail(name, "perigee account disable "+command(row.Email), "the provider has disabled it%s", reason)
 	case row.State == perigee.AccountMisnamed:
 		return fail(name, remove+" && "+login, "its refresh token belongs to another account%s", reason)
 	case !row.Enabled:
 		return warn(name, enable, "disabled")
 	}
 	for _, c := range row.Cooldowns {
-		return warn(name, "perigee account use "+command(row.Email), "not used for %s until %s: %s",
-			c.Family, c.Until.UTC().Format(time.RFC3339), c.Reason)
+		return look(warn(name, "perigee quota", "not used for %s until %s: %s", c.Family, c.Until.UTC().Format(time.RFC3339), c.Reason))
 	}
 	return ok(name, "%s, of the upstream %s", cmp.Or(row.State, perigee.AccountReady), row.Upstream)
 }

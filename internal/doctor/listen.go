@@ -24,6 +24,7 @@ type Daemon struct {
 	PID     int                   // 0: unknown
 	Stale   string                // why it has other secrets than this shell, in a sentence; empty: it has the same
 	Restart string                // the command that has its service manager restart it; empty: it has none
+	Address string                // that the configuration names
 }
 
 // restart is a command that starts the daemon again, after its open calls.
@@ -34,7 +35,7 @@ func (d Daemon) restart() string {
 	case d.PID != 0 && runtime.GOOS == "windows":
 		return fmt.Sprintf("taskkill /pid %d && perigee serve", d.PID)
 	}
-	return "perigee serve --replace"
+	return d.Status.ReplaceCommand(d.Address)
 }
 
 // Listen checks that the daemon accepts connections or, if none runs, whether it could listen at its address.
@@ -79,6 +80,9 @@ func listening(ctx context.Context, configured string, d Daemon) Result {
 	}
 	if path, isSocket := strings.CutPrefix(said, "unix:"); isSocket {
 		network, target = "unix", path
+	}
+	if d.Status.Stopping {
+		return look(warn(NameListen, "perigee serve", "the daemon%s is stopping and waits for its open calls; start it again after that", d.process(" (", ")")))
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, reachable(target))
 	if err != nil {

@@ -107,10 +107,10 @@ func TestAccountsHaveTheirStateAndQuota(t *testing.T) {
 		{Fail, []string{"the provider refused the refresh token", "perigee login --upstream gravity"}},
 		{Warn, []string{"disabled", "perigee account enable disabled@example.com"}},
 		{Fail, []string{"cannot be decrypted", "perigee login"}},
-		{Warn, []string{"not used for claude until 2026-03-02T11:30:00Z: rate limit", "perigee account use cooled@example.com"}},
+		{Warn, []string{"not used for claude until 2026-03-02T11:30:00Z: rate limit", "perigee quota"}},
 		{Fail, []string{"signed out", "perigee login --upstream gravity"}},
 		{Fail, []string{"verify", "perigee account enable verify@example.com"}},
-		{Fail, []string{"perigee account remove banned@example.com"}},
+		{Fail, []string{"perigee account disable banned@example.com"}},
 		{Fail, []string{"perigee account remove misnamed@example.com && perigee login --upstream gravity"}},
 	} {
 		if results[i].Check != NameAccount+rows[i].Email {

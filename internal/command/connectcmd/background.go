@@ -1,6 +1,7 @@
 package connectcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,10 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 	}
 	defer done()
 	status, err := daemon.Status(ctx, cfg)
+	if err == nil && status.Stopping {
+		env.Say("the running daemon is stopping; waiting for its open calls")
+		status, err = nextDaemon(ctx, cfg)
+	}
 	if !errors.Is(err, daemon.ErrNotRunning) {
 		return status, err
 	}
@@ -105,6 +110,21 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 		case <-limit.C:
 			return status, perigee.Errorf(perigee.ClassUnavailable, "the daemon does not answer (%v)", err).WithHint("its log is %s", path)
 		case <-time.After(pollTime):
+		}
+	}
+}
+
+// nextDaemon waits until a daemon that is stopping has ended, and returns the status of the one that has taken its place, or
+// daemon.ErrNotRunning.
+func nextDaemon(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, error) {
+	for {
+		held, err := datadir.Locked(ctx, cfg.DataDir) // waits for a moment while it is held
+		if err != nil || !held {
+			return perigee.DaemonStatus{}, cmp.Or(err, error(daemon.ErrNotRunning))
+		}
+		status, err := daemon.Status(ctx, cfg)
+		if err == nil && !status.Stopping || ctx.Err() != nil {
+			return status, err
 		}
 	}
 }

@@ -86,7 +86,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	if stale := command.StaleEnvironment(ctx, loaded, status); stale != "" {
-		env.Say("%s: perigee serve --replace", stale)
+		env.Say("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
 		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}

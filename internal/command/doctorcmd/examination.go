@@ -134,7 +134,7 @@ func (e *examination) reachDaemon(ctx context.Context) {
 	if errors.Is(err, daemon.ErrNotRunning) {
 		return
 	}
-	e.daemon.PID = datadir.Holder(cfg.DataDir)
+	e.daemon.PID, e.daemon.Address = datadir.Holder(cfg.DataDir), cfg.Listen
 	if process, failed := running.Find(context.WithoutCancel(ctx), cfg.DataDir); failed == nil && process != nil {
 		e.daemon.PID = process.PID
 		if process.Unit.Name != "" {
