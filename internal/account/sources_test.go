@@ -83,7 +83,14 @@ func TestFiguresEndNoOtherCooldownOfAnAccount(t *testing.T) {
 			r := newPoolRig(t, 1, onlyAntigravity(Options{}))
 			before := time.Now()
 			passes(time.Second)
-			r.ask(flash, judged(kind, 0))
+			if kind == providererr.KindProject {
+				r.Report(r.sources[0], *judged(kind, 0)) // after a call, it would be the quota group that cools down
+			} else {
+				r.ask(flash, judged(kind, 0))
+			}
+			if got := restOf(r.Status()[0]); got != "[  "+string(kind)+"]" {
+				t.Fatalf("%s: cooldowns %q, not one of the whole account", kind, got)
+			}
 			refused := r.explained("a", flash.Model)
 			passes(time.Millisecond)
 			at := before
