@@ -115,13 +115,10 @@ func (c *call) compose() error {
 	if err != nil {
 		return err
 	}
-	if c.req.Strict && len(notes) > 0 {
-		list := make([]string, len(notes))
-		for i, n := range notes {
-			list[i] = n.String()
-		}
-		return perigee.Errorf(perigee.ClassUnimplemented, "the language server cannot carry the request without changes: %s", strings.Join(list, "; ")).
-			WithHint("remove that from the request, set strict: false, or use another upstream")
+	if err := c.req.RefuseIfStrict(notes); err != nil {
+		refused := *perigee.AsError(err)
+		refused.Class = perigee.ClassUnimplemented // other upstreams may carry it
+		return refused.WithHint("remove that from the request, set strict: false, or use another upstream")
 	}
 	c.req.Log.Note(notes...)
 	c.chat = chat

@@ -23,7 +23,7 @@ type said struct {
 	text string
 }
 
-// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is left out, as providers do.
+// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is omitted, as providers do.
 func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Note, error) {
 	n := notes{}
 	n.request(prompt)

@@ -164,7 +164,7 @@ func TestNotes(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	want := `["dropped tools","dropped temperature","dropped max output tokens 100","dropped stop sequences","dropped media image/png",` +
-		`"mapped tool calls to text","mapped tool results to text"]`
+		`"omitted earlier thinking","mapped tool calls to text","mapped tool results to text"]`
 	if got := noteList(req); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -183,6 +183,15 @@ func TestNotes(t *testing.T) {
 	plain.Strict = true
 	if r := ask(t.Context(), u, plain); r.err != nil || s.messages[1].Text != "hello" {
 		t.Errorf("strict and plain: %v", r.err)
+	}
+	thought := request(true, perigee.Prompt{Contents: []perigee.Content{
+		message(perigee.RoleUser, "a?"),
+		{Role: perigee.RoleModel, Parts: []perigee.Part{{Thought: true, Text: "hm"}, {Text: "a"}, {Thought: true, Signature: "x"}}},
+		message(perigee.RoleUser, "and b?"),
+	}})
+	thought.Strict = true
+	if r := ask(t.Context(), u, thought); r.err != nil || noteList(thought) != `["omitted earlier thinking"]` || strings.Contains(s.messages[2].Text, "hm") {
+		t.Errorf("strict, with thinking in the history: %v, notes %s", r.err, noteList(thought))
 	}
 	image := request(false, perigee.Prompt{Contents: []perigee.Content{message(perigee.RoleUser, "a cat")}, Generation: perigee.Generation{Modalities: []string{"TEXT", "IMAGE"}}})
 	if r := ask(t.Context(), u, image); r.err == nil || r.err.Class != perigee.ClassUnimplemented || r.err.HTTPStatus("") != http.StatusNotImplemented {

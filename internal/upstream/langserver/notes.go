@@ -78,6 +78,9 @@ func (n *notes) text(parts []perigee.Part) string {
 func (n *notes) part(p *perigee.Part) string {
 	switch {
 	case p.Thought:
+		if p.Text != "" {
+			n.add(perigee.NoteOmitted, "earlier thinking")
+		}
 	case p.Kind == perigee.PartText:
 		return p.Text
 	case p.Kind == perigee.PartBlob:
