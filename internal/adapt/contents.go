@@ -23,12 +23,16 @@ func (a *adapter) contents() {
 		list, a.prompt.System = append(list, *a.prompt.System), nil
 	}
 	list = a.order(list)
+	lost := false
 	switch {
 	case !a.claude():
 	case a.gateway:
-		list = a.withThoughts(list)
+		list, lost = a.withThoughts(list)
 	default:
-		list = a.withOfficialThoughts(list)
+		list, lost = a.withOfficialThoughts(list)
+	}
+	if !lost {
+		a.noteOmitted(a.prompt.Contents, list)
 	}
 	a.sign(list)
 	a.prompt.Contents = list

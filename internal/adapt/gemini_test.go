@@ -65,7 +65,7 @@ func TestForGemini(t *testing.T) {
 		{"empty parts and turns go", flash3, contents(`user {"text":""},{"text":"a"}`, `model {"text":""}`, `user {"text":"b"}`), contents(`user {"text":"a"}`, `user {"text":"b"}`), ""},
 		{"the user comes first", flash3, contents(`model {"text":"a"}`, hi), contents(`user {"text":""}`, `model {"text":"a"}`, hi), "repaired conversation that began with the model"},
 		{"a turn without a role is the user's", flash3, `{"contents":[{"parts":[{"text":"a"}]}]}`, contents(`user {"text":"a"}`), ""},
-		{"thinking without a signature goes", flash3, contents(hi, `model {"text":"hm","thought":true},{"text":"a"}`, hi), contents(hi, `model {"text":"a"}`, hi), ""},
+		{"thinking without a signature goes", flash3, contents(hi, `model {"text":"hm","thought":true},{"text":"a"}`, hi), contents(hi, `model {"text":"a"}`, hi), "omitted earlier thinking"},
 		{"thinking with a signature stays", flash3, contents(hi, `model {"thought":true,"text":"hm"`+signed("c2ln")+`},{"text":"a"}`, hi), "", ""},
 		{"a signature alone stays", flash3, contents(hi, `model {"text":"a"},{"text":""`+signed("c2ln")+`}`, hi), "", ""},
 		{"only a system message", flash3, `{"systemInstruction":{"parts":[{"text":"do"}]},"contents":[]}`, contents(`user {"text":"do"}`), "mapped system instruction to a user turn"},

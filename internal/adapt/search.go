@@ -139,7 +139,7 @@ func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, resul
 		}
 	}
 	if a.claude() {
-		list = a.withThoughts(list)
+		list, _ = a.withThoughts(list)
 	}
 	a.sign(list)
 	a.prompt.Contents = list

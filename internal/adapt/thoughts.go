@@ -154,8 +154,8 @@ func turnStarts(list []perigee.Content) (turn int, starts []int) {
 
 // withOfficialThoughts makes a paired conversation acceptable to Claude behind the official API: calls with legal ids of their
 // own, thoughts only at the beginning of a content. Later thoughts come from an answer that the client has joined from several,
-// and their signatures are for another place.
-func (a *adapter) withOfficialThoughts(list []perigee.Content) []perigee.Content {
+// and their signatures are for another place. lost says that a note tells of lost thoughts.
+func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	for i := range list {
 		if isModel(list[i]) {
@@ -168,31 +168,31 @@ func (a *adapter) withOfficialThoughts(list []perigee.Content) []perigee.Content
 	}
 	turn, starts := turnStarts(list)
 	if starts == nil {
-		return list
+		return list, false
 	}
 	// In an open round of tools Claude continues to think only from signed thoughts at the beginning of its turn. Without them
 	// it can answer, but not think.
 	if thinks(a.prompt.Generation.Thinking) {
 		if !slices.ContainsFunc(starts, func(i int) bool { return !startsWithThought(&list[i]) }) {
-			return list
+			return list, false
 		}
+		lost = true
 		a.prompt.Generation.Thinking = nil
 		a.notes.add(perigee.NoteDropped, "thinking in a round of tools whose first thoughts are lost")
 	}
 	for i := turn; i < len(list); i++ {
 		list[i].Parts = without(list[i].Parts, isThought)
 	}
-	return withoutEmpty(list)
+	return withoutEmpty(list), lost
 }
 
 // withThoughts gives calls ids of their own, decides which thoughts Claude behind the gateway gets, and closes a round of tools
-// that it could not continue. The list is paired, and every turn begins with its thoughts.
-func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
+// that it could not continue; lost says that, and a note as well. The list is paired, and every turn begins with its thoughts.
+func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	if len(list) == 0 {
-		return list
+		return list, false
 	}
-	before := thoughtsIn(list)
 	for i := range list {
 		if isModel(list[i]) {
 			list[i].Parts = thoughtsFirst(list[i].Parts) // pairing may have joined contents
@@ -208,7 +208,7 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 	if open {
 		latest = starts[len(starts)-1]
 	}
-	lost := on && open && !startsWithThought(&list[latest])
+	lost = on && open && !startsWithThought(&list[latest])
 	between := on && !lost && slices.ContainsFunc(starts, func(i int) bool { return !startsWithThought(&list[i]) })
 	if between {
 		starts = starts[len(starts)-1:] // the earlier ones are in the round that is closed below
@@ -219,11 +219,8 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 			list[i].Parts = list[i].Parts[leading(list[i].Parts):]
 		}
 	}
-	switch {
-	case lost || between:
+	if lost || between {
 		a.notes.add(perigee.NoteRepaired, "round of tools whose first thoughts are lost")
-	case thoughtsIn(list) < before:
-		a.notes.add(perigee.NoteOmitted, "earlier thinking")
 	}
 	switch rejected := a.repairs(RepairThinkingOrder); {
 	case lost, rejected && open:
@@ -233,19 +230,27 @@ func (a *adapter) withThoughts(list []perigee.Content) []perigee.Content {
 	case rejected:
 		a.prompt.Generation.Thinking = nil
 	}
-	return withoutEmpty(list)
+	return withoutEmpty(list), lost || between
 }
 
-// thoughtsIn counts the thoughts with a text that a conversation has.
-func thoughtsIn(list []perigee.Content) (n int) {
+// noteOmitted notes that a conversation had more thinking before it was adapted. A repair that removes thinking has its own
+// note.
+func (a *adapter) noteOmitted(before, adapted []perigee.Content) {
+	if !a.repairs(RepairThinkingOrder|RepairSignatures|RepairThinkingOff) && thinkingIn(adapted) < thinkingIn(before) {
+		a.notes.add(perigee.NoteOmitted, "earlier thinking")
+	}
+}
+
+// thinkingIn is how many bytes of thinking a conversation has. Parts do not count: adapting joins those of one signature.
+func thinkingIn(list []perigee.Content) (bytes int) {
 	for _, c := range list {
 		for i := range c.Parts {
-			if isThought(c.Parts[i]) && c.Parts[i].Text != "" {
-				n++
+			if isThought(c.Parts[i]) {
+				bytes += len(c.Parts[i].Text)
 			}
 		}
 	}
-	return n
+	return bytes
 }
 
 // withoutMereThoughts drops messages of the model that have nothing but thoughts. Without its thoughts such a message is empty,
