@@ -136,6 +136,8 @@ func (r Redirect) Check() Result {
 	switch {
 	case r.Err != nil:
 		return warn(NameRedirect, "sudo perigee redirect status", "%v", r.Err)
+	case s.Problem != "" && r.Wanted:
+		return fail(NameRedirect, cmp.Or(s.Restore(), "sudo perigee redirect remove"), "%s", s.Problem)
 	case s.Problem != "":
 		return fail(NameRedirect, "sudo perigee redirect remove", "%s", s.Problem)
 	case !s.Installed && r.Wanted:

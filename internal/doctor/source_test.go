@@ -160,6 +160,23 @@ func TestRedirectsThatNothingAnswers(t *testing.T) {
 	want(t, Redirect{Status: installed}.Check(), Warn, "sudo perigee redirect remove")
 	want(t, Redirect{Wanted: true}.Check(), Fail, "sudo perigee redirect install --user perigee-ls")
 	want(t, Redirect{Status: redirect.Status{Problem: "half a rule"}}.Check(), Fail, "half a rule", "sudo perigee redirect remove")
+	for _, c := range []struct {
+		ended  redirect.Status // its rules ended with the system
+		wanted bool
+		fix    string
+	}{
+		{redirect.Status{User: "perigee-ls", Port: redirect.DefaultPort}, true, "sudo perigee redirect install --user perigee-ls"},
+		{redirect.Status{User: "perigee-ls"}, true, "sudo perigee redirect install --user perigee-ls"},
+		{redirect.Status{User: "perigee-ls", Port: 9000}, true, "sudo perigee redirect install --user perigee-ls --port 9000"},
+		{redirect.Status{User: "perigee-ls", Persistent: true}, true, "sudo systemctl restart perigee-redirect.service"},
+		{redirect.Status{User: "perigee-ls"}, false, "sudo perigee redirect remove"},
+		{redirect.Status{Persistent: true}, false, "sudo perigee redirect remove"},
+	} {
+		c.ended.Problem = "no rules"
+		if got := (Redirect{Status: c.ended, Wanted: c.wanted}).Check(); got.Status != Fail || got.Detail != "no rules" || got.Fix != c.fix {
+			t.Errorf("%+v, wanted %t: %+v, want the fix %s", c.ended, c.wanted, got, c.fix)
+		}
+	}
 	want(t, Redirect{Err: errors.New("no nft")}.Check(), Warn, "no nft")
 }
 

@@ -37,7 +37,8 @@ const (
 
 const undoPatience = 30 * time.Second // also after a signal
 
-// A Status is what is installed. Members other than Problem are zero if it is nothing.
+// A Status is what is installed. Members other than Problem are zero if it is nothing, except for User, Port and Persistent
+// of rules that have ended with the system, as far as they are known.
 type Status struct {
 	Installed bool   `json:"installed"`
 	User      string `json:"user"`
@@ -47,6 +48,22 @@ type Status struct {
 	// Persistent says that a unit of systemd restores the rules after a restart of the system.
 	Persistent bool   `json:"persistent,omitempty"`
 	Problem    string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
+}
+
+// Restore is the command that restores rules that have ended with the system. It is empty if there are rules, complete or not,
+// and if nothing was installed.
+func (s *Status) Restore() string {
+	switch {
+	case s.Installed || s.Problem == "":
+		return ""
+	case s.Persistent:
+		return "sudo systemctl restart " + unitName
+	case s.User == "":
+		return ""
+	case s.Port == 0 || s.Port == DefaultPort:
+		return "sudo perigee redirect install --user " + s.User
+	}
+	return fmt.Sprintf("sudo perigee redirect install --user %s --port %d", s.User, s.Port)
 }
 
 // A Request is what to install.
@@ -99,10 +116,10 @@ func Installed(ctx context.Context) (Status, error) {
 	case err != nil || s.User == "":
 		return Status{}, err
 	case s.System != systemID() && exists(unitFile):
-		return Status{Problem: fmt.Sprintf("the unit %s has not restored the redirect of the user %s after the start of the system; "+
+		return Status{User: s.User, Port: s.Port, Persistent: true, Problem: fmt.Sprintf("the unit %s has not restored the redirect of the user %s after the start of the system; "+
 			"run sudo systemctl restart %s", unitName, s.User, unitName)}, nil
 	case s.System != systemID():
-		return Status{Problem: fmt.Sprintf("the redirect of the user %s was installed before the system started, or in another network namespace, and its rules "+
+		return Status{User: s.User, Port: s.Port, Problem: fmt.Sprintf("the redirect of the user %s was installed before the system started, or in another network namespace, and its rules "+
 			"have ended with that; run sudo perigee redirect install --user %s again, or sudo perigee redirect remove", s.User, s.User)}, nil
 	}
 	_, persistent := hasUnit()
@@ -143,9 +160,14 @@ func (r *Redirect) status(ctx context.Context) (Status, error) {
 	case len(found) == 0 && len(made) == 0 && !unit:
 		return Status{}, nil
 	case len(found) == 0 && unit:
-		return Status{Problem: fmt.Sprintf("there are no rules, and the unit %s would restore them; run systemctl restart %s, or perigee redirect remove", unitName, unitName)}, nil
+		return Status{Persistent: true, Problem: fmt.Sprintf("there are no rules, and the unit %s would restore them; "+
+			"run systemctl restart %s, or perigee redirect remove", unitName, unitName)}, nil
 	case len(found) == 0:
-		return Status{Problem: fmt.Sprintf("the user %s was made for a redirect, and there are no rules (they end with the system); "+
+		s, err := r.readState()
+		if err != nil || s.User != made[0].Username {
+			s.Port = 0
+		}
+		return Status{User: made[0].Username, Port: s.Port, Problem: fmt.Sprintf("the user %s was made for a redirect, and there are no rules (they end with the system); "+
 			"run perigee redirect install --user %s again, or perigee redirect remove", made[0].Username, made[0].Username)}, nil
 	case len(found) > 1:
 		return Status{Problem: "there are rules of nftables and of iptables" + mend}, nil

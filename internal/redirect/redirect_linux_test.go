@@ -131,7 +131,7 @@ func TestStateOfAnEarlierStart(t *testing.T) {
 	for _, elsewhere := range []string{"", "01234567-89ab " + namespace, boot + " net:[1]"} {
 		s.System = elsewhere
 		must(t, r.writeState(s))
-		if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false ") || !strings.Contains(got, "run sudo perigee redirect install --user perigee-test again") {
+		if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false perigee-test 0  8742 false ") || !strings.Contains(got, "run sudo perigee redirect install --user perigee-test again") {
 			t.Errorf("%q: %s", elsewhere, got)
 		}
 	}
@@ -246,10 +246,10 @@ func TestUnitRestoresTheRules(t *testing.T) {
 	here := s.System
 	s.System, s.Made = "another start", nil
 	must(t, r.writeState(s))
-	if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false ") || !strings.Contains(got, "run sudo systemctl restart perigee-redirect.service") {
+	if got := as(t, program, 61234, "installed"); !strings.HasPrefix(got, "{false perigee-test 0  8742 true ") || !strings.Contains(got, "run sudo systemctl restart perigee-redirect.service") {
 		t.Error(got)
 	}
-	if got, err := r.Status(t.Context()); got.Installed || !strings.Contains(got.Problem, "run systemctl restart perigee-redirect.service") || err != nil {
+	if got, err := r.Status(t.Context()); got.Installed || !got.Persistent || !strings.Contains(got.Problem, "run systemctl restart perigee-redirect.service") || err != nil {
 		t.Errorf("status %+v, %v", got, err)
 	}
 	if _, err := r.Install(t.Context(), Request{User: "nobody", Port: DefaultPort}); err == nil || !strings.Contains(err.Error(), unitName) {
@@ -412,7 +412,7 @@ func TestRemoveKeepsWhatIsInUse(t *testing.T) {
 	}
 	_ = busy.Process.Kill()
 	_ = await.Result(t, busy.Wait, "the end of the program")
-	if got, err := r.Status(t.Context()); got.Installed || !strings.Contains(got.Problem, "perigee redirect install --user perigee-test again") || err != nil {
+	if got, err := r.Status(t.Context()); got.Installed || got.User != "perigee-test" || !strings.Contains(got.Problem, "perigee redirect install --user perigee-test again") || err != nil {
 		t.Errorf("status %+v, %v", got, err)
 	}
 	if _, err := r.Remove(t.Context()); err != nil {
