@@ -1,7 +1,9 @@
 package connectcmd
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/match"
 	"perigee/internal/models"
+	"perigee/internal/terminal"
 )
 
 // listTime is how long the running daemon may take to list its models. Without the list, clients work with less information.
@@ -24,6 +27,7 @@ type catalog struct {
 	config   *config.Config
 	rows     []perigee.ModelRow
 	complete bool // every upstream was asked
+	problems []string
 }
 
 func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catalog {
@@ -38,10 +42,31 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 		return c
 	}
 	defer handle.Close()
-	if list, err := handle.Models(ctx, ""); err == nil {
-		c.rows, c.complete = list.Rows, len(list.Problems) == 0 && len(list.Rows) > 0
+	list, err := handle.Models(ctx, "")
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		c.problems = []string{"the upstreams have not listed their models within " + listTime.String() + "; perigee doctor says which one cannot be reached"}
+		return c
+	case err != nil:
+		c.problems = []string{terminal.Printable(err.Error())}
+		return c
+	}
+	c.rows, c.complete = list.Rows, len(list.Problems) == 0 && len(list.Rows) > 0
+	for _, p := range list.Problems {
+		c.problems = append(c.problems, "no models from "+p.Upstream+": "+terminal.Printable(p.Why))
 	}
 	return c
+}
+
+// sayProblems says why upstreams have not listed their models, unless the model of a target is listed by another one. Some
+// clients retry for minutes without a word, so a user would not see it otherwise.
+func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *connect.Target) {
+	if c.find(cmp.Or(target.Model, client.Model)) != nil {
+		return
+	}
+	for _, problem := range c.problems {
+		env.Say("warning: %s", problem)
+	}
 }
 
 // find returns the entry of a model, also of one with a wish for thinking or the name of an upstream; nil: there is none.

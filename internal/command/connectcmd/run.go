@@ -82,6 +82,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	target := connect.Target{Key: secret}
 	catalog := readCatalog(ctx, env, loaded)
 	catalog.apply(env, c, &target, *model)
+	catalog.sayProblems(env, c, &target)
 	if target.URL, err = address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
