@@ -12,8 +12,8 @@ const (
 	NoteEstimated = "estimated" // the provider did not say it
 )
 
-// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs",
-// "renamed tool 1mcp.read". Notes reach the client in x-perigee-notes. Under strict: true a note is an error, unless its action changes nothing that the client
+// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs", "renamed tool 1mcp.read". Notes
+// reach the client in x-perigee-notes. Under strict: true a note is an error, unless its action changes nothing that the client
 // asks for: renamed, added, omitted.
 type Note struct {
 	Action  string

@@ -94,7 +94,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// fullDisk makes calls while there is 1 MiB of room for traces besides what they leave to the database. It is true if all of them succeed, or if nothing can be mounted.
+// fullDisk makes calls while there is 1 MiB of room for traces besides what they leave to the database. It is true if all of
+// them succeed, or if nothing can be mounted.
 func (r *rig) fullDisk(ctx context.Context) (kept bool, err error) {
 	traces := filepath.Join(r.dir, "full", "traces")
 	if err := os.MkdirAll(traces, 0o700); err != nil {

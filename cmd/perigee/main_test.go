@@ -51,7 +51,8 @@ func (m ownEnvironment) Run() int {
 // TestScripts runs the real main by plain-text scripts. Beside testscript's own commands they have
 //
 //	start NAME ARGS…      runs perigee in the background until it says where it listens; sets $NAME to that URL
-//	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does, or with NONE nothing) and waits; stderr is what it said (stop is testscript's own: it ends the script)
+//	halt NAME [SIGNAL]    sends SIGTERM (or KILL, or HUP as a terminal that is closed does, or with NONE nothing) and waits;
+//	                      stderr is what it said (stop is testscript's own: it ends the script)
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it; "Bearer @FILE" is what a file has
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	sameday DURATION      waits for the next UTC day if this one ends before the duration has passed

@@ -226,11 +226,11 @@ type Limits struct {
 
 	// The memory that perigee may use. auto is half of the memory of the machine or its control group, and at least 256 MiB.
 	// This is the soft limit of the Go runtime (unless GOMEMLIMIT is set), and three quarters of it are the budget for open
-	// calls. A call is charged 80 KiB, four times the size of its body and of the media that were fetched for it until the answer
-	// begins, and what is buffered of the answer. A call that does not fit gets 503 with class capacity and Retry-After, before its body is read if Content-Length
-	// is known. A quarter of the budget is reserved for bodies of up to 1 MiB, and half of that quarter for bodies of up to
-	// 100 KB. Uploads of large bodies by one key, or by one address without a key, may take up half of the budget. The maximum
-	// size of a body is a quarter of this value, if that is less than limits.body.
+	// calls. A call is charged 80 KiB, four times the size of its body and of the media that were fetched for it until the
+	// answer begins, and what is buffered of the answer. A call that does not fit gets 503 with class capacity and Retry-After,
+	// before its body is read if Content-Length is known. A quarter of the budget is reserved for bodies of up to 1 MiB, and
+	// half of that quarter for bodies of up to 100 KB. Uploads of large bodies by one key, or by one address without a key, may
+	// take up half of the budget. The maximum size of a body is a quarter of this value, if that is less than limits.body.
 	Memory value.AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
 
 	// The maximum number of open client connections. A further connection replaces an idle one; if none is idle, it gets 503

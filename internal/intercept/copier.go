@@ -12,8 +12,9 @@ import (
 )
 
 // A copier writes the copy of an answer that the language server gets. The calls of tools in it are the client's to make: the
-// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte, except that a line end of a lone CR becomes LF: then
-// a reader that ends lines only with LF finds the same events as one that follows the definition of event streams.
+// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte,
+// except that a line end of a lone CR becomes LF: then a reader that ends lines only with LF finds the same events as one that
+// follows the definition of event streams.
 type copier struct {
 	kind   copyKind
 	out    io.Writer

@@ -53,13 +53,15 @@ type Dialect struct {
 	LockRows   string // behind a query for rows by id: other transactions wait for these rows
 	SkipLocked string // behind a query: lock its rows, and leave those out that another transaction has locked
 
-	lock, tryLock string                                                      // other transactions with the same $1 wait until this one ends
-	hasCompatible string                                                      // whether schema_version has the column compatible_with
-	tables        string                                                      // how many tables there are where ours would be, and whether they are ours
-	elsewhere     string                                                      // what to do when they are another program's
-	lockSchema    string                                                      // other processes that migrate the same schema wait until the transaction ends
-	backUp        func(ctx context.Context, version int, logger *slog.Logger) // keeps a copy before it is migrated; nil: it has backups of its own
-	warm          int                                                         // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
+	lock, tryLock string // other transactions with the same $1 wait until this one ends
+	hasCompatible string // whether schema_version has the column compatible_with
+	tables        string // how many tables there are where ours would be, and whether they are ours
+	elsewhere     string // what to do when they are another program's
+	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
+	warm          int    // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
+
+	// backUp keeps a copy of the database before it is migrated; nil: the database has backups of its own.
+	backUp func(ctx context.Context, version int, logger *slog.Logger)
 }
 
 // A Driver does what SQLite and PostgreSQL do each in their own way.
