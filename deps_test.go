@@ -54,6 +54,7 @@ var rules = []rule{
 		"perigee/internal/atomicfile",
 		"golang.org/x/sys",
 	}},
+	{"perigee/internal/diskspace", "asks the system about disks, whatever is on them", nil},
 	{"perigee/internal/runas", "starts programs of another user, whatever they do", nil},
 	{"perigee/internal/sse", "reads and writes event streams", nil},
 	{"perigee/internal/csvtable", "writes CSV, whatever the rows are", nil},
@@ -296,6 +297,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/trace", "files of calls, whatever is called", []string{
 		"perigee",
+		"perigee/internal/diskspace",
 		"perigee/internal/rawjson",
 		"perigee/internal/redact",
 		"golang.org/x/sys",
@@ -509,6 +511,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/sqlstore/engine", "opens databases and runs statements", []string{
 		"perigee",
+		"perigee/internal/diskspace",
 		"github.com/jackc/pgx/v5",
 		"modernc.org/sqlite",
 	}},
@@ -908,6 +911,7 @@ var rules = []rule{
 		"perigee/internal/cli",
 		"perigee/internal/config",
 		"perigee/internal/datadir",
+		"perigee/internal/diskspace",
 		"perigee/internal/langserver/probe",
 		"perigee/internal/netguard",
 		"perigee/internal/redirect",

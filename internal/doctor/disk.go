@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"perigee/internal/datadir"
+	"perigee/internal/diskspace"
 	"perigee/internal/terminal"
 )
 
@@ -16,18 +17,11 @@ const (
 	spareSpace = 64 << 20 // for the database and its log to grow
 )
 
-// A Disk is what is known of the disk that a directory is on.
-type Disk struct {
-	Free      int64 // bytes that may still be written
-	Files     int64 // files that may still be created; meaningful if HasLimits
-	HasLimits bool  // the filesystem limits the number of files
-}
-
 // DiskSpace checks the free space for the data directory against what traces may still take. free reads the disk; nil: that of
 // this machine.
-func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (Disk, bool)) Result {
+func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (diskspace.Disk, bool)) Result {
 	if free == nil {
-		free = diskOf
+		free = diskspace.Of
 	}
 	existing := dir
 	for {

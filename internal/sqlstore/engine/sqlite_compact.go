@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"perigee"
+	"perigee/internal/diskspace"
 )
 
 // selectSizes adds the pages of indexes to those of their table.
@@ -150,7 +151,7 @@ func (f *sqliteFile) rewrite(ctx context.Context, db *sql.DB) error {
 
 // wantSpace returns an error when the disk of the database has less than so many bytes left. Where that is not known it is tried.
 func (f *sqliteFile) wantSpace(bytes int64) error {
-	free, known := freeSpaceOf(filepath.Dir(f.path))
+	free, known := diskspace.Free(filepath.Dir(f.path))
 	if !known || free >= bytes {
 		return nil
 	}

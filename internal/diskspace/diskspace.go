@@ -1,0 +1,16 @@
+// Package diskspace tells how much may still be written to a disk.
+package diskspace
+
+// A Disk is what is known of the disk that a directory is on.
+type Disk struct {
+	Free      int64 // bytes that this user may still write
+	Files     int64 // files that may still be created; meaningful if HasLimits
+	HasLimits bool  // the filesystem limits the number of files
+}
+
+// Free is how many bytes this user may still write to the disk that a directory is on. They are known on Linux and macOS, for
+// directories that exist.
+func Free(dir string) (bytes int64, known bool) {
+	disk, known := Of(dir)
+	return disk.Free, known
+}

@@ -1,0 +1,14 @@
+//go:build linux || darwin
+
+package diskspace
+
+import "syscall"
+
+// Of reads the disk that a directory is on.
+func Of(dir string) (disk Disk, known bool) {
+	var s syscall.Statfs_t
+	if syscall.Statfs(dir, &s) != nil {
+		return Disk{}, false
+	}
+	return Disk{Free: int64(s.Bavail) * int64(s.Bsize), Files: int64(s.Ffree), HasLimits: s.Files > 0}, true
+}
