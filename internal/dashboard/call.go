@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,15 +29,18 @@ const (
 
 var shown = []string{metaName, requestName, eventsName}
 
-// call shows the story of a call, or a file of its trace.
+// call shows the story of a call, a file of its trace, or the search for its smallest request.
 func (v *visit) call() error {
 	name, file, wantsFile := strings.Cut(mount.Wildcard(v.r), "/files/")
+	name, wantsSearch := strings.CutSuffix(name, "/shrink")
 	found, err := v.find(name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if wantsFile {
+	case wantsFile:
 		return v.file(found.ID, file)
+	case wantsSearch:
+		return v.search(found)
 	}
 	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID}, nil)
 	c := v.clean(*found)
@@ -47,6 +51,9 @@ func (v *visit) call() error {
 	page.ReplayOf = c.ReplayOf
 	page.Tries, page.Scale = tries(&c, meta{})
 	v.readTrace(&page)
+	if s, ok := v.searches.of(c.ID); ok {
+		page.Search = &s
+	}
 	page.Steps = steps(&page)
 	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
 }
@@ -95,6 +102,7 @@ func (v *visit) readTrace(page *pages.Call) {
 	if v.opts.Replayable != nil && v.opts.Replay != nil {
 		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
 	}
+	page.CanShrink = page.CanReplay && v.opts.Shrink != nil && v.opts.Shrinkable != nil && v.opts.Shrinkable(&page.Call)
 }
 
 // read returns the size of a file, and what it has if the page shows something of that.
@@ -136,16 +144,24 @@ func (v *visit) file(id, name string) error {
 	return nil
 }
 
-// replay sends the call again and shows the new one.
-func (v *visit) replay() error {
-	name, ok := strings.CutSuffix(mount.Wildcard(v.r), "/replay")
-	if !ok {
+// actOnCall sends a call again, or looks for its smallest request.
+func (v *visit) actOnCall() error {
+	name, act := path.Split(mount.Wildcard(v.r))
+	if act != "replay" && act != "shrink" {
 		return v.missing()
 	}
-	found, err := v.find(name)
-	if err != nil {
+	found, err := v.find(strings.TrimSuffix(name, "/"))
+	switch {
+	case err != nil:
 		return err
+	case act == "shrink":
+		return v.shrink(found)
 	}
+	return v.replay(found)
+}
+
+// replay sends the call again and shows the new one.
+func (v *visit) replay(found *perigee.Call) error {
 	if v.opts.Replay == nil {
 		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be sent again here").WithHint("use perigee trace replay %s", found.ID)
 	}

@@ -56,6 +56,11 @@ type Options struct {
 	Replayable func(ids ...string) map[string]bool
 	// Replay sends a call again, and returns the ID of the new one; empty: it is not known yet.
 	Replay func(ctx context.Context, id string) (string, error)
+	// Shrink looks for the smallest request that fails as a call did, and returns when it has ended. It calls progress after calls.
+	// It ends when ctx or the daemon does.
+	Shrink func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error)
+	// Shrinkable reports whether a call has failed because of its request.
+	Shrinkable func(c *perigee.Call) bool
 	// Clients says how each client is set up for a base URL, and with a key.
 	Clients func(base string, needsKey bool) []Client
 	// PriceDate is the date of the price list; empty: there is none.
@@ -80,6 +85,7 @@ type (
 	Warning = pages.Warning
 	Fact    = pages.Fact
 	Client  = pages.Client
+	Shrunk  = pages.Shrunk
 )
 
 // A Dashboard serves the pages.
@@ -89,6 +95,8 @@ type Dashboard struct {
 	drain   context.CancelFunc
 	seats   chan struct{} // one for each event stream
 	numbers time.Duration // the numbers of the day are sent at most that often
+
+	searches searches
 }
 
 //go:embed static
@@ -138,7 +146,7 @@ func (d *Dashboard) Points() []mount.Point {
 		get("/dashboard", (*visit).redirectHome),
 		get("/dashboard/", (*visit).redirectHome),
 		get("/dashboard/calls", (*visit).calls),
-		mount.Methods{"GET": d.page((*visit).call), "POST": d.act((*visit).replay)}.At("/dashboard/calls/*", mount.Public),
+		mount.Methods{"GET": d.page((*visit).call), "POST": d.act((*visit).actOnCall)}.At("/dashboard/calls/*", mount.Public),
 		get("/dashboard/accounts", (*visit).accounts),
 		mount.Methods{"POST": d.act((*visit).changeAccount)}.At("/dashboard/accounts/*", mount.Public),
 		get("/dashboard/usage", (*visit).usage),

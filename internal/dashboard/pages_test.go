@@ -13,6 +13,7 @@ import (
 
 	"perigee"
 	"perigee/internal/live"
+	"perigee/internal/perigeetest/await"
 )
 
 // payload breaks out of each context of HTML that a page may put it in.
@@ -362,6 +363,89 @@ func TestReplaying(t *testing.T) {
 	}
 	if answer := b.do("POST", "/dashboard/calls/unknown/replay", form); answer.StatusCode != http.StatusNotFound {
 		t.Errorf("%s", answer.Status)
+	}
+}
+
+// A search for the smallest request is begun at once, is followed by a page that is loaded again, and ends with the request.
+func TestShrinking(t *testing.T) {
+	const secret = "canary-secret"
+	told, proceed := make(chan bool, 1), make(chan error)
+	rig := newRig(t, func(r *rig, o *Options) {
+		r.files["meta.json"] = "{}"
+		o.Redact = func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
+		o.Shrinkable = func(c *perigee.Call) bool { return c.Class == perigee.ClassExhausted }
+		o.Shrink = func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error) {
+			progress(7, 2048)
+			told <- perigee.ActorOf(ctx).Kind == perigee.ActorCookie && id == r.calls[1].ID
+			select {
+			case err := <-proceed:
+				return Shrunk{Calls: 31, Before: 200_000, Bytes: 212, Whole: true, Request: `{"model":"` + secret + `"}`}, err
+			case <-t.Context().Done():
+				return Shrunk{}, t.Context().Err()
+			}
+		}
+	})
+	b := rig.signIn(t)
+	call := "/dashboard/calls/" + rig.calls[1].ID
+	if page := b.get(call); !strings.Contains(page, `action="`+call+`/shrink"`) || !strings.Contains(page, "perigee trace shrink "+rig.calls[1].ID) {
+		t.Error("a failed call has no form for it")
+	}
+	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); strings.Contains(page, "shrink") {
+		t.Error("a call that was answered has one")
+	}
+	if answer := b.do("GET", call+"/shrink", nil); answer.Header.Get("Location") != call {
+		t.Errorf("before a search: %s %v", answer.Status, answer.Header)
+	}
+	form := url.Values{"token": {b.token()}}
+	if answer := b.do("POST", call+"/shrink", url.Values{"token": {"wrong"}}); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("with a wrong token: %s", answer.Status)
+	}
+	for range 2 { // the second form finds the search of the first
+		if answer := b.do("POST", call+"/shrink", form); answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != call+"/shrink" {
+			t.Errorf("%s %v", answer.Status, answer.Header)
+		}
+	}
+	if !await.Receive(t, told, "the search") {
+		t.Error("the search is for another call, or has no actor")
+	}
+	const again = `<meta http-equiv="refresh" content="2">`
+	if page := b.get(call + "/shrink"); !strings.Contains(page, "7 calls so far") || !strings.Contains(page, "2.0 KiB") || !strings.Contains(page, again) {
+		t.Errorf("while it searches: %s", page)
+	}
+	if page := b.get(call); !strings.Contains(page, "is being looked for") {
+		t.Error("the page of the call does not say that it searches")
+	}
+	if answer := b.do("POST", "/dashboard/calls/"+rig.calls[10].ID+"/shrink", form); answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(answer.text, "is being shrunk") {
+		t.Errorf("a second search: %s", answer.Status)
+	}
+	await.Send(t, proceed, nil, "the end of the search")
+	await.Until(t, "the result", func() bool { return !strings.Contains(b.get(call+"/shrink"), again) })
+	page := b.get(call + "/shrink")
+	for _, want := range []string{"200,000 bytes", "212 bytes", "<dd>31<small>nothing more", "{&#34;model&#34;:&#34;[redacted]&#34;}", "Shrink again"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	checkMarkup(t, "the result", page)
+
+	b.do("POST", call+"/shrink", form)
+	await.Receive(t, told, "the next search")
+	await.Send(t, proceed, error(perigee.Errorf(perigee.ClassUnavailable, "it does not fail any more").WithHint("look again")), "its end")
+	await.Until(t, "the reason", func() bool { return strings.Contains(b.get(call+"/shrink"), "it does not fail any more") })
+}
+
+// The page of a replay follows it until it has ended.
+func TestAReplayIsFollowed(t *testing.T) {
+	rig := newRig(t, func(r *rig, _ *Options) { r.calls[0].ReplayOf, r.calls[0].Outcome = r.calls[1].ID, perigee.OutcomeOpen })
+	b := rig.signIn(t)
+	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); !strings.Contains(page, `http-equiv="refresh"`) || !strings.Contains(page, "This replay is running") {
+		t.Error(page)
+	}
+	rig.mu.Lock()
+	rig.calls[0].Outcome = perigee.OutcomeDone
+	rig.mu.Unlock()
+	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); strings.Contains(page, `http-equiv="refresh"`) || strings.Contains(page, "is running") {
+		t.Error("the page of a replay that has ended is loaded again")
 	}
 }
 

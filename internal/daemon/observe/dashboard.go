@@ -12,6 +12,7 @@ import (
 	"perigee/internal/dashboard"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/trace"
+	"perigee/internal/trace/replay"
 )
 
 // newDashboard returns the pages of the daemon.
@@ -23,7 +24,7 @@ func (o *Observers) newDashboard() *dashboard.Dashboard {
 		Control: func() perigee.Control { return o.opts.Control() }, Calls: recorded, Usage: recorded, Live: o.live,
 		Status: o.opts.Status, Unready: o.unready, Langservers: o.opts.Langservers, Config: o.opts.Loaded, Store: o.opts.Store,
 		Windows: o.windows, Audit: lateAudit{o}, Clients: dashboard.Clients,
-		Replay: o.replay, Warnings: warningsOf(o.opts.Logger).list, CA: o.authority,
+		Replay: o.replay, Shrink: o.shrink, Shrinkable: replay.Shrinkable, Warnings: warningsOf(o.opts.Logger).list, CA: o.authority,
 		PriceDate:  func() string { return o.opts.Loaded().Config.PriceBook().Date() },
 		Trace:      func(id string) (dashboard.Trace, error) { return trace.Open(o.traceDir(), id) },
 		Replayable: func(ids ...string) map[string]bool { return trace.Has(o.traceDir(), ids...) },

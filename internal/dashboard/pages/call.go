@@ -22,7 +22,9 @@ type Call struct {
 	Files     []TraceFile
 	ReplayOf  string
 	CanReplay bool
-	Gone      bool // there is no trace directory
+	CanShrink bool
+	Search    *Search // for its smallest request; nil: there was none
+	Gone      bool    // there is no trace directory
 	Open      bool
 }
 
@@ -49,17 +51,19 @@ type TraceFile struct {
 	Bytes int64
 }
 
+// Follows reports whether the call was sent again and is still being answered.
+func (p Call) Follows() bool { return p.Open && p.ReplayOf != "" }
+
 func (p Call) HTML(t Times) html.HTML {
 	return html.Join(
 		html.F(`
 <p class="crumb"><a href="/dashboard/calls">Calls</a> <span aria-hidden="true">/</span> <code>{}</code></p>
 <div class="head"><h1>{} {}</h1>
 <div class="acts">{}</div></div>
-`, p.Call.ID, modelOf(&p.Call, "No model"), status(&p.Call), p.replay()),
+`, p.Call.ID, modelOf(&p.Call, "No model"), status(&p.Call), p.acts()),
 		html.If(p.ReplayOf != "", `<p class="banner info">{}<span>This call repeats <a href="/dashboard/calls/{}"><code>{}</code></a>.</span></p>
 `, icon("replay"), p.ReplayOf, p.ReplayOf),
-		html.If(p.Open, `<p class="banner info">{}<span>This call is still open. <a href="/">Watch its answer grow</a>, or reload this page when it has ended.</span></p>
-`, icon("now")),
+		p.running(), p.search(),
 		p.trouble(), p.facts(),
 		html.F(`<div class="columns">
 <div>
@@ -82,9 +86,42 @@ func (p Call) gone() html.HTML {
 `)
 }
 
-func (p Call) replay() html.HTML {
-	return html.If(p.CanReplay, `<form method="post" action="/dashboard/calls/{}/replay" id="replay">{}`+
-		`<button class="button" title="Sends the request again. It costs tokens.">{}Send again</button></form>`, p.Call.ID, tokenField(p.Token), icon("replay"))
+// running says that the call has not ended.
+func (p Call) running() html.HTML {
+	if p.Follows() {
+		return html.F(`<p class="banner info" role="status" id="running"><span class="pulse" aria-hidden="true"></span><span>This replay is running. ` +
+			`The page follows it; <a href="/">Now</a> shows its growing answer.</span></p>
+`)
+	}
+	return html.If(p.Open, `<p class="banner info">{}<span>This call is still open. <a href="/">Watch its answer grow</a>, or reload this page when it has ended.</span></p>
+`, icon("now"))
+}
+
+// search leads to the search for the smallest request.
+func (p Call) search() html.HTML {
+	if p.Search == nil {
+		return html.HTML{}
+	}
+	what := "The search for its smallest request found nothing."
+	switch {
+	case p.Search.Running:
+		what = "Its smallest request is being looked for."
+	case p.Search.Problem == "":
+		what = "Its request became smaller: " + view.Size(int64(p.Search.Result.Before)) + " are now " + view.Size(int64(p.Search.Result.Bytes)) + "."
+	}
+	return html.F(`<p class="banner info" id="search">{}<span>{} <a href="/dashboard/calls/{}/shrink">Show</a></span></p>
+`, icon("shrink"), what, p.Call.ID)
+}
+
+// acts are the buttons.
+func (p Call) acts() html.HTML {
+	return html.Join(
+		html.If(p.CanShrink, `<form method="post" action="/dashboard/calls/{}/shrink" id="shrink" data-busy="Shrinking">{}`+
+			`<button class="button" title="Looks for the smallest request that fails in the same way. It makes many calls, which cost tokens.">{}`+
+			`<span>Shrink</span></button></form>`, p.Call.ID, tokenField(p.Token), icon("shrink")),
+		html.If(p.CanReplay, `<form method="post" action="/dashboard/calls/{}/replay" id="replay" data-busy="Sending">{}`+
+			`<button class="button" title="Sends the request again. It costs tokens.">{}<span>Send again</span></button></form>`,
+			p.Call.ID, tokenField(p.Token), icon("replay")))
 }
 
 // trouble is the error of the call, and what to do about it.
@@ -231,6 +268,9 @@ func (p Call) commands() html.HTML {
 	list := []string{"perigee trace show " + p.Call.ID}
 	if p.CanReplay {
 		list = append(list, "perigee trace replay "+p.Call.ID+" --diff")
+	}
+	if p.CanShrink {
+		list = append(list, "perigee trace shrink "+p.Call.ID)
 	}
 	if !p.Gone {
 		list = append(list, "perigee trace bundle "+p.Call.ID)

@@ -17,6 +17,7 @@ var icons = map[string]html.HTML{
 	"copy":     html.F(`<rect x="5.500" y="5.500" width="8" height="8" rx="1.500"/><path d="M10.500 5.500v-2a1 1 0 0 0-1-1h-6a1 1 0 0 0-1 1v6a1 1 0 0 0 1 1h2"/>`),
 	"replay":   html.F(`<path d="M13.500 8a5.500 5.500 0 1 1-1.700-4M13.500 1.800V4.500H10.800"/>`),
 	"warn":     html.F(`<path d="M8 2 14.500 13.500h-13zM8 6.500v3.200M8 11.600h.01"/>`),
+	"shrink":   html.F(`<path d="M9.500 6.500 14 2M9.500 3v3.500H13M6.500 9.500 2 14M3 9.500h3.500V13"/>`),
 	"ok":       html.F(`<circle cx="8" cy="8" r="6"/><path d="m5.300 8.200 1.900 1.900 3.600-4"/>`),
 	"file":     html.F(`<path d="M4 1.800h5L12.500 5v9.200H4zM8.800 2v3.300h3.500"/>`),
 	"next":     html.F(`<path d="m6 3.500 4.500 4.500L6 12.500"/>`),

@@ -43,10 +43,14 @@ func (f Frame) Write(page Page, t Times) html.HTML {
 `, refresh(page), html.If(f.Open > 0, `({}) `, f.Open), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
 }
 
-// refresh is what has the page Welcome open the dashboard.
+// refresh is what has the page Welcome open the dashboard, and loads a page that follows something every two seconds.
 func refresh(page Page) html.HTML {
-	_, ok := page.(Welcome)
-	return html.If(ok, `<meta http-equiv="refresh" content="0; url=/">
+	if _, ok := page.(Welcome); ok {
+		return html.F(`<meta http-equiv="refresh" content="0; url=/">
+`)
+	}
+	follower, ok := page.(interface{ Follows() bool })
+	return html.If(ok && follower.Follows(), `<meta http-equiv="refresh" content="2">
 `)
 }
 

@@ -47,6 +47,16 @@
     }
   }
 
+  // A form whose answer takes a while says so on its button, and is sent once.
+  function busyForms() {
+    for (const form of document.querySelectorAll("form[data-busy]")) {
+      const button = form.querySelector("button"), label = button.querySelector("span"), text = label.textContent;
+      const busy = (is) => { button.disabled = is; button.ariaBusy = is; label.textContent = is ? form.dataset.busy + "…" : text; };
+      form.addEventListener("submit", () => busy(true));
+      addEventListener("pageshow", () => busy(false)); // also when the browser goes back to this page
+    }
+  }
+
   const span = (seconds) => seconds < 60 ? seconds + " s" : seconds < 3600 ? Math.floor(seconds / 60) + " min" :
     Math.floor(seconds / 3600) + " h";
 
@@ -150,6 +160,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     themeButton();
     copyButtons(document);
+    busyForms();
     live();
   });
 })();

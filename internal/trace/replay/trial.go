@@ -48,18 +48,29 @@ func (s *Service) shrink(w http.ResponseWriter, r *http.Request) error {
 	if err := mount.KnownParameters(r.URL.Query()); err != nil {
 		return err
 	}
-	name := mount.Wildcard(r)
-	recorded, err := s.open(r.Context(), name)
-	if err == nil {
-		err = recorded.shrinkable()
-	}
-	s.audit(r.Context(), recorded.idOr(name), "shrink", err)
+	out := lineWriter{w: w}
+	end, err := s.Shrink(r.Context(), mount.Wildcard(r), func(p Progress) { out.write(Line{Progress: &p}) })
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxShrink)
+	out.write(Line{Result: end})
+	return nil
+}
+
+// Shrink looks for the smallest request that fails as the call of a name did. It calls progress after each call that it makes, except
+// for the first one, which shows whether the request still fails: with an error, progress was not called. ctx ends the search, and
+// has the actor for the audit log.
+func (s *Service) Shrink(ctx context.Context, name string, progress func(Progress)) (*Shrunk, error) {
+	recorded, err := s.open(ctx, name)
+	if err == nil {
+		err = recorded.shrinkable()
+	}
+	s.audit(ctx, recorded.idOr(name), "shrink", err)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxShrink)
 	defer cancel()
-	out := lineWriter{w: w}
 	was := recorded.failure()
 	var is shrink.Failure // of the last call
 	result, err := shrink.Minimize(ctx, recorded.body, shrink.Options{
@@ -73,25 +84,29 @@ func (s *Service) shrink(w http.ResponseWriter, r *http.Request) error {
 			return same, err
 		},
 		Progress: func(calls, size int) {
-			if calls > 1 { // the first one shows whether the call still fails, and is answered with an error if not
-				out.write(Line{Progress: &Progress{calls, size}})
+			if calls > 1 {
+				progress(Progress{calls, size})
 			}
 		},
 	})
 	switch {
 	case errors.Is(err, shrink.ErrDifferent):
-		return perigee.Errorf(perigee.ClassUnavailable, "call %s does not fail in the same way any more: it was %s, and is %s now", recorded.id(), was, is).
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "call %s does not fail in the same way any more: it was %s, and is %s now", recorded.id(), was, is).
 			WithHint("perigee trace replay %s shows the new answer", recorded.id())
 	case err != nil && result.Calls <= 1:
-		return err
+		return nil, err
 	}
-	end := Shrunk{ID: recorded.id(), Calls: result.Calls, Before: len(recorded.body), Bytes: len(result.Request), Whole: result.Whole,
+	end := &Shrunk{ID: recorded.id(), Calls: result.Calls, Before: len(recorded.body), Bytes: len(result.Request), Whole: result.Whole,
 		Request: string(result.Request)}
 	if err != nil {
 		end.Stopped = err.Error()
 	}
-	out.write(Line{Result: &end})
-	return nil
+	return end, nil
+}
+
+// Shrinkable reports whether a call has failed because of its request, as far as its record says.
+func Shrinkable(c *perigee.Call) bool {
+	return c.Outcome != perigee.OutcomeOpen && c.Class != "" && !passing(c.Class)
 }
 
 // passing reports whether errors of a class come and go, whatever the request is. They say nothing about it.
