@@ -1,8 +1,11 @@
 package dashboard
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -37,6 +40,64 @@ func Clients(base string, needsKey bool) (list []Client) {
 		list = append(list, client)
 	}
 	return list
+}
+
+// ClientStates returns a function that looks for the clients of perigee connect: their programs on PATH, and their settings in the home
+// directory of the user that runs perigee. A client whose state cannot be read is left out.
+func ClientStates(dataDir func() string) func(base string) map[string]connect.Status {
+	return func(base string) map[string]connect.Status {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil
+		}
+		dir, _ := os.Getwd() // without one there are no settings of a project
+		machine := connect.Machine{Home: home, Dir: dir, System: runtime.GOOS, Getenv: os.Getenv}
+		store, states := connect.Store{Dir: filepath.Join(dataDir(), "connect")}, map[string]connect.Status{}
+		for _, c := range connect.Clients() {
+			_, missing := exec.LookPath(c.Program)
+			if status, err := store.Status(&c, machine, connect.Target{URL: base}, missing == nil); err == nil && !c.Refused {
+				states[c.Name] = status
+			}
+		}
+		return states
+	}
+}
+
+// addStates adds the states of the clients, and puts those that are on this machine first.
+func (v *visit) addStates(list []Client, base string) {
+	if v.opts.ClientStates == nil {
+		return
+	}
+	if v.opts.Status != nil { // settings have the address of the daemon, whatever the browser has for it
+		if listens, err := browserURL(v.opts.Status().Listen); err == nil {
+			base = listens
+		}
+	}
+	states := v.opts.ClientStates(base)
+	for i := range list {
+		c, status := &list[i], states[list[i].Name]
+		c.Here = status.Installed || status.State == connect.Connected || status.State == connect.Changed
+		switch {
+		case !c.Here:
+		case c.NoFile: // only a start with perigee run uses perigee
+			c.State = "installed"
+		case status.State == connect.Connected:
+			c.State, c.Tone = string(status.State), "ok"
+		case status.State == connect.Changed:
+			c.State, c.Tone = "settings changed", "warn"
+		default:
+			c.State = string(connect.NotConnected)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Client) int {
+		switch {
+		case a.Here == b.Here:
+			return 0
+		case a.Here:
+			return -1
+		}
+		return 1
+	})
 }
 
 // environment returns the variables that set a client up, as commands of a shell. It is empty for clients that need more than

@@ -17,6 +17,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/connect"
 	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
@@ -63,6 +64,8 @@ type Options struct {
 	Shrinkable func(c *perigee.Call) bool
 	// Clients says how each client is set up for a base URL, and with a key.
 	Clients func(base string, needsKey bool) []Client
+	// ClientStates returns the clients on this machine by name, and whether their settings have a base URL.
+	ClientStates func(base string) map[string]connect.Status
 	// PriceDate is the date of the price list; empty: there is none.
 	PriceDate func() string
 }

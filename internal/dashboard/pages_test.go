@@ -6,12 +6,15 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"perigee"
+	"perigee/internal/connect"
 	"perigee/internal/live"
 	"perigee/internal/perigeetest/await"
 )
@@ -491,6 +494,55 @@ func TestClientsAreSetUp(t *testing.T) {
 				t.Errorf("%s: %s", c.Name, s.Value)
 			}
 		}
+	}
+}
+
+// Clients on this machine come first, with whether they use perigee.
+func TestClientsOnThisMachineComeFirst(t *testing.T) {
+	rig := newRig(t, func(_ *rig, o *Options) {
+		o.ClientStates = func(string) map[string]connect.Status {
+			return map[string]connect.Status{"zed": {State: connect.NotConnected, Installed: true}, "codex": {State: connect.Connected, Installed: true},
+				"aider": {State: connect.Changed}, "claude-code": {State: connect.NotInstalled}, "copilot-cli": {State: connect.NotConnected, Installed: true}}
+		}
+	})
+	page := rig.signIn(t).get("/dashboard/setup")
+	here, others, ok := strings.Cut(page, "Other clients")
+	if !ok || !strings.Contains(here, "On the machine where perigee runs") {
+		t.Fatal(page)
+	}
+	for _, want := range []string{`<h3>Codex <span class="pill ok">connected</span>`, `<h3>Zed <span class="pill ">not connected</span>`,
+		`<h3>Aider <span class="pill warn">settings changed</span>`, `<h3>GitHub Copilot CLI <span class="pill ">installed</span>`} {
+		if !strings.Contains(here, want) {
+			t.Errorf("no %q among the first", want)
+		}
+	}
+	if !strings.Contains(others, `id="client-claude-code"`) || strings.Contains(others, `class="pill`) || strings.Index(here, "client-codex") > strings.Index(here, "client-zed") {
+		t.Error("another client has a state, or the order of the table is lost")
+	}
+	checkMarkup(t, "set up", page)
+}
+
+// What is on this machine is seen in PATH and in the settings of the user.
+func TestClientStates(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		t.Setenv(name, home)
+	}
+	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "PATH"} {
+		t.Setenv(name, "")
+	}
+	const base = "http://127.0.0.1:8741"
+	dir := filepath.Join(home, ".claude")
+	if err := errors.Join(os.Mkdir(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "settings.json"), []byte(`{"env":{"ANTHROPIC_BASE_URL":"`+base+`"}}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	states := ClientStates(func() string { return home })(base)
+	if states["claude-code"].State != connect.Connected || states["codex"].State != connect.NotInstalled {
+		t.Errorf("%+v", states)
+	}
+	if states := ClientStates(func() string { return home })("http://127.0.0.1:1"); states["claude-code"].State != connect.NotInstalled {
+		t.Errorf("with another address: %+v", states["claude-code"])
 	}
 }
 

@@ -57,6 +57,7 @@ func (v *visit) setup() error {
 	}
 	if v.opts.Clients != nil {
 		page.Clients = v.opts.Clients(page.Base, page.NeedsKey)
+		v.addStates(page.Clients, page.Base)
 	}
 	return v.render(200, "Set up a client", "setup", page)
 }

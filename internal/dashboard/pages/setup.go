@@ -20,6 +20,9 @@ type Client struct {
 	Note     string
 	Settings []Fact // environment variables, or lines of a settings file; Name is the file or the shell
 	NoFile   bool   // perigee connect has nothing to write for it
+	Here     bool   // it is installed on this machine, or has settings of perigee
+	State    string // whether it uses perigee; empty: that is not known
+	Tone     string // of State
 }
 
 func (p Setup) HTML(Times) html.HTML {
@@ -31,9 +34,31 @@ func (p Setup) HTML(Times) html.HTML {
 		html.F(`<dl class="surface pairs wide" id="address"><div><dt>Base URL</dt><dd>{}</dd></div><div><dt>OpenAI base URL</dt><dd>{}</dd></div>`+
 			`<div><dt>Key</dt><dd>{}</dd></div></dl>
 `, command(p.Base), command(p.Base+"/v1"), p.key()),
-		html.F(`<div class="cards clients" id="clients">{}{}</div>
-`, html.Each(p.Clients, Client.card),
-			html.If(len(p.Clients) == 0, `<div class="empty slim"><p><code>perigee connect</code> lists the clients.</p></div>`)))
+		p.clients(),
+		html.If(len(p.Clients) == 0, `<div class="empty slim"><p><code>perigee connect</code> lists the clients.</p></div>`))
+}
+
+// clients are the clients, those on this machine first.
+func (p Setup) clients() html.HTML {
+	var here, others []Client
+	for _, c := range p.Clients {
+		if c.Here {
+			here = append(here, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	title := "Clients"
+	if len(here) > 0 {
+		title = "Other clients"
+	}
+	return html.Join(
+		html.If(len(here) > 0, `<section aria-labelledby="here-title"><h2 id="here-title">On the machine where perigee runs</h2>
+<div class="cards clients" id="here">{}</div></section>
+`, html.Each(here, Client.card)),
+		html.If(len(others) > 0, `<section aria-labelledby="clients-title"><h2 id="clients-title">{}</h2>
+<div class="cards clients" id="clients">{}</div></section>
+`, title, html.Each(others, Client.card)))
 }
 
 func (p Setup) key() html.HTML {
@@ -54,9 +79,9 @@ func (c Client) card() html.HTML {
 			`<button type="button" class="copy" data-copy="{}" hidden aria-label="Copy {}">{}</button></div></figure>`, s.Name, s.Value, s.Value, s.Name, icon("copy"))
 	}
 	return html.Join(
-		html.F(`<article class="surface client" id="client-{}"><h2>{}</h2>
+		html.F(`<article class="surface client" id="client-{}"><h3>{} {}</h3>
 {}
-<dl>`, c.Name, c.Title, html.With(c.Note, `<p class="muted">{}</p>`)),
+<dl>`, c.Name, c.Title, html.If(c.State != "", `<span class="pill {}">{}</span>`, c.Tone, c.State), html.With(c.Note, `<p class="muted">{}</p>`)),
 		html.If(c.Program != "", `<div><dt>Start it</dt><dd>{}</dd></div>
 `, command("perigee run "+c.Name)),
 		html.If(!c.NoFile, `<div><dt>Write its settings</dt><dd>{}</dd></div>
