@@ -274,6 +274,24 @@ func TestTheStoryOfACall(t *testing.T) {
 	}
 }
 
+// Client and key stand under the title, where a long name is cut and has its whole text as a title, and not among the numbers.
+func TestLongNamesOnThePageOfACall(t *testing.T) {
+	key, account := strings.Repeat("key-of-the-build-", 4), strings.Repeat("ada.lovelace.", 5)+"@example.com"
+	rig := newRig(t, func(r *rig, _ *Options) {
+		r.calls[0].Client.Key, r.calls[0].Upstream, r.calls[0].Account = key, "studio", account
+	})
+	page := rig.signIn(t).get("/dashboard/calls/" + rig.calls[0].ID)
+	for _, want := range []string{`<p class="from" id="from"><span title="claude-cli 2.1.0">claude-cli 2.1.0</span><span title="key ` + key + `">`, `<dd class="words" title="studio ` + account + `">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	_, facts, _ := strings.Cut(page, `id="facts"`)
+	if facts, _, _ = strings.Cut(facts, "</dl>"); facts == "" || strings.Contains(facts, "claude-cli") || strings.Contains(facts, key) {
+		t.Errorf("among the numbers: %s", facts)
+	}
+}
+
 // The story of an answer that broke off says so once, and does not say that there was no answer.
 func TestTheStoryOfACallThatBrokeOff(t *testing.T) {
 	const said = "the provider closed the connection in the middle"

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"perigee"
@@ -61,6 +62,7 @@ func (p Call) HTML(t Times) html.HTML {
 <div class="head"><h1>{} {}</h1>
 <div class="acts">{}</div></div>
 `, p.Call.ID, modelOf(&p.Call, "No model"), status(&p.Call), p.acts()),
+		p.from(t),
 		html.If(p.ReplayOf != "", `<p class="banner info">{}<span>This call repeats <a href="/dashboard/calls/{}"><code>{}</code></a>.</span></p>
 `, icon("replay"), p.ReplayOf, p.ReplayOf),
 		p.running(), p.search(),
@@ -148,7 +150,6 @@ func (p Call) trouble() html.HTML {
 
 func (p Call) facts() html.HTML {
 	c := &p.Call
-	streamed := html.If(c.Stream, `, streamed`)
 	return html.Join(
 		html.F(`<dl class="numbers facts" id="facts">
 <div><dt>Total</dt><dd>{}{}</dd></div>
@@ -159,11 +160,18 @@ func (p Call) facts() html.HTML {
 `, view.Exact(c.Usage.Output), html.If(c.Usage.Thinking != 0, `<small>{} thinking</small>`, view.Exact(c.Usage.Thinking))),
 		html.F(`<div><dt>Cost</dt><dd>{}<small>list price</small></dd></div>
 `, view.Cost(c.Cost)),
-		html.F(`<div><dt>Client</dt><dd class="words">{} {}<small>{}{}{}</small></dd></div>
-`, cmp.Or(c.Client.Name, "unknown"), c.Client.Version, c.Dialect, streamed, html.With(c.Client.Key, `, key {}`)),
-		html.F(`<div><dt>Answered by</dt><dd class="words">{}{}</dd></div>
+		html.F(`<div><dt>Answered by</dt><dd class="words" title="{}">{}{}</dd></div>
 </dl>
-`, cmp.Or(c.Upstream, "nothing"), small(c.Account)))
+`, strings.TrimSpace(c.Upstream+" "+c.Account), cmp.Or(c.Upstream, "nothing"), small(c.Account)))
+}
+
+// from is the line under the title: the client, its key, how it asked, and when.
+func (p Call) from(t Times) html.HTML {
+	c := &p.Call
+	client := strings.TrimSpace(cmp.Or(c.Client.Name, "unknown client") + " " + c.Client.Version)
+	return html.F(`<p class="from" id="from"><span title="{}">{}</span>{}<span>{}{}</span>{}</p>
+`, client, client, html.If(c.Client.Key != "", `<span title="key {}">key {}</span>`, c.Client.Key, c.Client.Key),
+		c.Dialect, html.If(c.Stream, `, streamed`), t.element(c.Time, t.clock(c.Time)))
 }
 
 func (p Call) tries() html.HTML {
