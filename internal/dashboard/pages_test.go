@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,6 +234,35 @@ func TestCallsAreFilteredAndPaged(t *testing.T) {
 	if answer := b.do("GET", "/dashboard/calls?since=yesterday", nil); answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("a wrong time: %s", answer.Status)
 	}
+}
+
+// Failures that follow each other and are the same are one row, with the rest behind it.
+func TestRepeatedFailuresAreOneRow(t *testing.T) {
+	rig := newRig(t, func(r *rig, _ *Options) {
+		r.calls = r.calls[:9]
+		for i := range r.calls {
+			c := &r.calls[i]
+			c.Client, c.Model, c.Outcome, c.Class, c.ClientStatus = perigee.Client{Name: "codex"}, "gemini-3-pro", perigee.OutcomeFailed, perigee.ClassInvalid, 400
+		}
+		r.calls[6].Class, r.calls[6].ClientStatus = perigee.ClassExhausted, 429
+		r.calls[7].Outcome, r.calls[7].Class, r.calls[7].ClientStatus = perigee.OutcomeDone, "", 200
+		r.calls[8].Outcome, r.calls[8].Class, r.calls[8].ClientStatus = perigee.OutcomeDone, "", 200
+	})
+	page := rig.signIn(t).get("/dashboard/calls")
+	bodies := strings.Split(page, "<tbody")[1:]
+	var rows []int
+	for _, body := range bodies {
+		rows = append(rows, strings.Count(body, `<tr id="call-`))
+	}
+	if !slices.Equal(rows, []int{6, 1, 1, 1}) {
+		t.Errorf("the parts of the table have %d rows", rows)
+	}
+	for _, want := range []string{`<small class="bad">invalid ×6</small>`, "<summary>5 more since 14:19:19</summary>"} {
+		if strings.Count(bodies[0], want) != 1 {
+			t.Errorf("not one %q in %s", want, bodies[0])
+		}
+	}
+	checkMarkup(t, "calls", page)
 }
 
 func TestTheStoryOfACall(t *testing.T) {

@@ -64,7 +64,7 @@ func (p Calls) list(t Times) html.HTML {
 		}
 		return html.F(`{}
 <nav class="pager" aria-label="Pages">{}{}</nav>
-`, callTable(t, "calls", "Calls, the newest first", p.Calls, html.Attributes{}), newest,
+`, callTable("calls", "Calls, the newest first", p.rows(t)), newest,
 			html.If(p.Older != "", `<a class="quiet" rel="next" href="{}">Older{}</a>`, p.Older, icon("next")))
 	case p.Any || p.Newer:
 		return html.F(`<div class="empty"><h2>No call matches</h2><p>Patterns may contain <code>*</code> and <code>?</code>. `+
@@ -72,4 +72,36 @@ func (p Calls) list(t Times) html.HTML {
 `, icon("next"))
 	}
 	return firstSteps()
+}
+
+// rows are the calls. Failures that repeat each other are one row, which shows the rest of them when it is opened.
+func (p Calls) rows(t Times) html.HTML {
+	var bodies []html.HTML
+	for rest := p.Calls; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && repeats(&rest[n], &rest[0]) {
+			n++
+		}
+		bodies = append(bodies, group(t, rest[:n]))
+		rest = rest[n:]
+	}
+	return html.Join(bodies...)
+}
+
+// repeats reports whether a call failed as another one did: the same client and key got the same error for the same model.
+func repeats(c, other *perigee.Call) bool {
+	return failed(c) && c.Outcome == other.Outcome && c.Class == other.Class && c.ClientStatus == other.ClientStatus &&
+		c.Client.Name == other.Client.Name && c.Client.Key == other.Client.Key && modelOf(c, "") == modelOf(other, "")
+}
+
+// group is a part of a table with one call, or with several that repeat each other, the newest first. Only the first of these is
+// visible at first, if the browser can show the rest.
+func group(t Times, calls []perigee.Call) html.HTML {
+	newest, rest := calls[0], calls[1:]
+	if len(rest) == 0 {
+		return html.F(`<tbody>{}</tbody>`, CallRow(t, newest))
+	}
+	note := html.F(`<small class="bad">{} ×{}</small><details class="repeats"><summary>{} more since {}</summary></details>`,
+		words(string(newest.Class)), len(calls), len(rest), t.clock(rest[len(rest)-1].Time))
+	return html.F(`<tbody class="group">{}{}</tbody>`, callRow(t, newest, note), html.Each(rest, func(c perigee.Call) html.HTML { return CallRow(t, c) }))
 }

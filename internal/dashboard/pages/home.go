@@ -94,7 +94,8 @@ func (p Home) recent(t Times) html.HTML {
 {}
 <p class="after"><a class="more" href="/dashboard/calls">All calls{}</a></p>
 </section>`, html.Attr(len(p.Recent) == 0, ` hidden`),
-		callTable(t, "calls compact", "The last calls that have ended", p.Recent, html.Attr(true, ` id="recent-rows"`)), icon("next"))
+		callTable("calls compact", "The last calls that have ended", html.F(`<tbody id="recent-rows">{}</tbody>`,
+			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
 }
 
 func (u Upstream) item() html.HTML {

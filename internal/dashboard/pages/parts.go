@@ -67,19 +67,26 @@ func status(c *perigee.Call) html.HTML {
 	return html.F(`<span class="pill bad">{}</span>`, c.ClientStatus)
 }
 
-// callTable is a table of calls with a caption. Its body has further attributes.
-func callTable(t Times, class, caption string, calls []perigee.Call, body html.Attributes) html.HTML {
+// failed reports whether a call has no complete answer, for another reason than that its client has left.
+func failed(c *perigee.Call) bool {
+	return c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff
+}
+
+// callTable is a table of calls with a caption.
+func callTable(class, caption string, bodies html.HTML) html.HTML {
 	return html.F(`<div class="surface"><table class="{}"><caption class="hidden">{}</caption><thead><tr><th scope="col">Status</th>`+
 		`<th scope="col">Model</th><th scope="col">Client</th><th scope="col">Upstream</th><th scope="col" class="c-num">First byte</th>`+
 		`<th scope="col" class="c-num">Total</th><th scope="col" class="c-num">In</th><th scope="col" class="c-num">Out</th>`+
-		`<th scope="col" class="c-num">Cost</th><th scope="col" class="c-time">Time</th></tr></thead><tbody{}>{}</tbody></table></div>`,
-		class, caption, body, html.Each(calls, func(c perigee.Call) html.HTML { return CallRow(t, c) }))
+		`<th scope="col" class="c-num">Cost</th><th scope="col" class="c-time">Time</th></tr></thead>{}</table></div>`, class, caption, bodies)
 }
 
 // CallRow is the row of a call in a table.
-func CallRow(t Times, c perigee.Call) html.HTML {
+func CallRow(t Times, c perigee.Call) html.HTML { return callRow(t, c, modelNote(&c)) }
+
+// callRow is a row with what stands below the name of the model.
+func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
 	class := ""
-	if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
+	if failed(&c) {
 		class = "failed"
 	}
 	return html.Join(
@@ -87,7 +94,7 @@ func CallRow(t Times, c perigee.Call) html.HTML {
 <td class="c-status">{}</td>
 `, c.ID, class, status(&c)),
 		html.F(`<th scope="row" class="c-model"><a href="/dashboard/calls/{}">{}</a>{}</th>
-`, c.ID, modelOf(&c, "no model"), modelNote(&c)),
+`, c.ID, modelOf(&c, "no model"), note),
 		html.F(`<td class="c-client">{}{}</td>
 <td class="c-upstream">{}{}</td>
 `, orDash(c.Client.Name), small(c.Client.Key), orDash(c.Upstream), small(c.Account)),
