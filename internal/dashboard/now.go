@@ -106,6 +106,7 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 		return t, nil
 	}
 	local := now.In(d.opts.Zone)
+	t.Zone = zoneOf(local)
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, d.opts.Zone)
 	rows, err := d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByModel, Since: midnight})
 	if err != nil {
@@ -125,6 +126,14 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	t.Chart = view.TokenChart(list, dates)
 	t.Chart.Label = "Tokens of each of the last 14 days"
 	return t, nil
+}
+
+// zoneOf is the zone of a time in words: UTC, CET, or UTC+05:30 where it has no name.
+func zoneOf(at time.Time) string {
+	if name, _ := at.Zone(); strings.Trim(name, "+-0123456789") != "" {
+		return name
+	}
+	return "UTC" + at.Format("-07:00")
 }
 
 // troubles lists the accounts that cannot be used, or not for everything, and counts all.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -359,6 +360,40 @@ func TestOpenCallsAndWarningsOnOtherPages(t *testing.T) {
 	if page := b.get("/dashboard/system"); !strings.Contains(page, `loaded">1</span>`) || !strings.Contains(page, "<title>(1) System") {
 		t.Error(page)
 	}
+}
+
+// The numbers of the day begin at midnight in the zone of the daemon, and say so.
+func TestTodayNamesItsMidnight(t *testing.T) {
+	for _, test := range []struct {
+		zone        *time.Location
+		want, since string
+	}{
+		{time.UTC, "since midnight, UTC", "2026-11-16T00:00:00Z"},
+		{time.FixedZone("NZDT", 13*3600), "since midnight, NZDT", "2026-11-16T11:00:00Z"},
+		{time.FixedZone("+0530", 5*3600+1800), "since midnight, UTC+05:30", "2026-11-15T18:30:00Z"},
+	} {
+		usage := &usageSince{}
+		rig := newRig(t, func(r *rig, o *Options) { usage.UsageReader, o.Usage, o.Zone = r, usage, test.zone })
+		if page := rig.signIn(t).get("/"); !strings.Contains(page, test.want) || !strings.Contains(page, "Last 14 days, UTC") {
+			t.Errorf("no %q in %s", test.want, page)
+		}
+		if got := usage.since.Load().UTC().Format(time.RFC3339); got != test.since {
+			t.Errorf("%s: the day begins at %s", test.want, got)
+		}
+	}
+}
+
+// A usageSince keeps since when usage by model was asked for.
+type usageSince struct {
+	perigee.UsageReader
+	since atomic.Pointer[time.Time]
+}
+
+func (u *usageSince) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	if q.By == perigee.ByModel {
+		u.since.Store(&q.Since)
+	}
+	return u.UsageReader.Usage(ctx, q)
 }
 
 // The last day is drawn by hour.

@@ -26,6 +26,7 @@ type Home struct {
 // A Today is what was spent since midnight.
 type Today struct {
 	perigee.UsageRow
+	Zone       string // whose midnight that is
 	ErrorShare string
 	Chart      view.Chart
 }
@@ -138,14 +139,14 @@ func (r Trouble) item(t Times) html.HTML {
 func (p Today) HTML() html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers" id="today">
-<div><dt>Calls today</dt><dd id="today-calls">{}</dd></div>
-`, view.Exact(p.Calls)),
+<div><dt>Calls today</dt><dd id="today-calls">{}{}</dd></div>
+`, view.Exact(p.Calls), html.With(p.Zone, `<small>since midnight, {}</small>`)),
 		tokens(&p.UsageRow),
 		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
 <div><dt>Errors</dt><dd{}>{}{}</dd></div>
 `, view.Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), view.Exact(p.Errors),
 			html.If(p.Errors > 0, `<small>{} of calls</small>`, p.ErrorShare)),
-		html.F(`<div class="spark"><dt>Last 14 days</dt><dd>{}</dd></div>
+		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>
 </dl>`, chart(p.Chart)))
 }
 
