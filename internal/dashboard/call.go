@@ -42,7 +42,6 @@ func (v *visit) call() error {
 	case wantsSearch:
 		return v.search(found)
 	}
-	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID}, nil)
 	c := v.clean(*found)
 	page := pages.Call{Call: c, Token: v.session.FormToken(), Open: c.Outcome == perigee.OutcomeOpen}
 	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
@@ -51,6 +50,9 @@ func (v *visit) call() error {
 	page.ReplayOf = c.ReplayOf
 	page.Tries, page.Scale = tries(&c, meta{})
 	v.readTrace(&page)
+	if again := v.session.Again(c.ID); !again || !page.Follows() { // a page that loads itself is read once
+		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: c.ID}, nil)
+	}
 	if s, ok := v.searches.of(c.ID); ok {
 		page.Search = &s
 	}

@@ -507,7 +507,7 @@ func TestShrinking(t *testing.T) {
 	await.Send(t, proceed, nil, "the end of the search")
 	await.Until(t, "the result", func() bool { return !strings.Contains(b.get(call+"/shrink"), again) })
 	page := b.get(call + "/shrink")
-	for _, want := range []string{"200,000 bytes", "212 bytes", "<dd>31<small>nothing more", "{&#34;model&#34;:&#34;[redacted]&#34;}", "Shrink again"} {
+	for _, want := range []string{"<dd>200,000<small>bytes", "<dd>212<small>bytes", "<dd>31<small>nothing more", "{&#34;model&#34;:&#34;[redacted]&#34;}", "Shrink again"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)
 		}
@@ -527,11 +527,28 @@ func TestAReplayIsFollowed(t *testing.T) {
 	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); !strings.Contains(page, `http-equiv="refresh"`) || !strings.Contains(page, "This replay is running") {
 		t.Error(page)
 	}
+	b.get("/dashboard/calls/" + rig.calls[0].ID) // as the browser does
+	reads := func() (n int) {
+		for _, e := range rig.audited {
+			if e.Action == perigee.AuditTraceRead {
+				n++
+			}
+		}
+		return n
+	}
 	rig.mu.Lock()
+	if n := reads(); n != 1 {
+		t.Errorf("a page that loads itself was read %d times", n)
+	}
 	rig.calls[0].Outcome = perigee.OutcomeDone
 	rig.mu.Unlock()
 	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); strings.Contains(page, `http-equiv="refresh"`) || strings.Contains(page, "is running") {
 		t.Error("the page of a replay that has ended is loaded again")
+	}
+	rig.mu.Lock()
+	defer rig.mu.Unlock()
+	if n := reads(); n != 2 {
+		t.Errorf("the whole page was not read: %d", n)
 	}
 }
 

@@ -104,6 +104,8 @@ func (v *visit) search(found *perigee.Call) error {
 	if !ok {
 		return v.redirect("/dashboard/calls/" + found.ID)
 	}
-	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID, Detail: "shrink"}, nil)
+	if !x.Running { // until then, nothing of the trace is on the page
+		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID, Detail: "shrink"}, nil)
+	}
 	return v.render(200, "Shrink "+view.ShortID(found.ID), "calls", pages.Shrink{Search: x, Asked: v.clean(*found), Token: v.session.FormToken()})
 }

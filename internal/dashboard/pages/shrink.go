@@ -76,11 +76,11 @@ func (p Shrink) state(t Times) html.HTML {
 	return html.Join(
 		warning(r.Stopped),
 		html.F(`<dl class="numbers" id="shrunk">
-<div><dt>Before</dt><dd>{}<small>{}</small></dd></div>
-<div><dt>Now</dt><dd>{}<small>{}</small></dd></div>
+<div><dt>Before</dt><dd>{}<small>bytes</small></dd></div>
+<div><dt>Now</dt><dd>{}<small>bytes</small></dd></div>
 <div><dt>Calls made</dt><dd>{}<small>{}</small></dd></div>
 </dl>
-`, view.Size(int64(r.Before)), view.Plural(int64(r.Before), "byte"), view.Size(int64(r.Bytes)), view.Plural(int64(r.Bytes), "byte"), view.Exact(int64(r.Calls)), end),
+`, view.Exact(int64(r.Before)), view.Exact(int64(r.Bytes)), view.Exact(int64(r.Calls)), end),
 		html.F(`<section aria-labelledby="request-title"><h2 id="request-title">Request</h2>
 <div class="snippet"><pre class="raw" tabindex="0" id="request">{}</pre>{}</div>{}</section>
 `, r.Request, html.If(!r.Cut, `<button type="button" class="copy" data-copy="{}" hidden aria-label="Copy the request">{}</button>`, r.Request, icon("copy")),

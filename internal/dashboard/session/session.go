@@ -52,6 +52,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	notice string
+	loaded string
 }
 
 // New returns a Store without any. Now may be nil: time.Now. Changed is called when there is a new value for Secrets, before that
@@ -219,4 +220,13 @@ func (x *Session) TakeNotice() string {
 	text := x.notice
 	x.notice = ""
 	return text
+}
+
+// Again reports whether the session has said the same page in the call before: it is loaded again.
+func (x *Session) Again(page string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	again := x.loaded == page
+	x.loaded = page
+	return again
 }
