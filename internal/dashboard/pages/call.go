@@ -59,10 +59,10 @@ func (p Call) HTML(t Times) html.HTML {
 	return html.Join(
 		html.F(`
 <p class="crumb"><a href="/dashboard/calls">Calls</a> <span aria-hidden="true">/</span> <code>{}</code></p>
-<div class="head"><h1>{} {}</h1>
+<div class="head"><div class="title"><h1>{} {}</h1>
+{}</div>
 <div class="acts">{}</div></div>
-`, p.Call.ID, modelOf(&p.Call, "No model"), status(&p.Call), p.acts()),
-		p.from(t),
+`, p.Call.ID, modelOf(&p.Call, "No model"), status(&p.Call), p.from(t), p.acts()),
 		html.If(p.ReplayOf != "", `<p class="banner info">{}<span>This call repeats <a href="/dashboard/calls/{}"><code>{}</code></a>.</span></p>
 `, icon("replay"), p.ReplayOf, p.ReplayOf),
 		p.running(), p.search(),
