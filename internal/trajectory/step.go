@@ -66,6 +66,9 @@ func textOf(s *geminicoder.Step) string {
 }
 
 // userText is what the user wrote.
+// UserText returns the text of a message of the user.
+func UserText(in *cortexpb.CortexStepUserInput) string { return userText(in) }
+
 func userText(in *cortexpb.CortexStepUserInput) string {
 	var texts []string
 	for _, item := range in.GetItems() {

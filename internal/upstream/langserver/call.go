@@ -142,6 +142,13 @@ func (c *call) ask(ctx context.Context) error {
 // submit sends the message, to the conversation that has the history if there is one.
 func (c *call) submit(ctx context.Context) error {
 	kept, ok := c.u.kept.take(c.chat.history())
+	if ok {
+		// The user of the IDE may have gone on with it: then it is the user's, and its next answer too.
+		if shared, err := c.u.opts.Own.isShared(ctx, kept.cascade); shared || err != nil {
+			c.u.discard(kept) // which leaves a conversation of the user
+			ok = false
+		}
+	}
 	if ok && len(c.chat.turns) > 0 {
 		if err := c.send(ctx, kept, c.chat.last); !errors.Is(err, ErrLost) {
 			return err
@@ -160,7 +167,7 @@ func (c *call) submit(ctx context.Context) error {
 // send sends a text. From then on the conversation has to be canceled, unless its turn ends.
 func (c *call) send(ctx context.Context, to *conversation, text string) error {
 	c.open, c.ended = to, false
-	c.u.opts.Own.message(to.cascade)
+	c.u.opts.Own.message(to.cascade, text)
 	err := c.u.opts.Client.Send(ctx, to.cascade, Message{Text: text, Model: c.model, Known: to.cursor.Size()})
 	if errors.Is(err, ErrLost) {
 		c.lost()

@@ -192,7 +192,7 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 		return nil, err
 	}
 	defer release()
-	c.opts.Own.message(turn.cascade)
+	c.opts.Own.message(turn.cascade, carrierText)
 	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{
 		Model: cargo.model, Request: cargo.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
 	})

@@ -95,21 +95,21 @@ func (c *client) Delete(ctx context.Context, cascade string) error {
 	return err
 }
 
-// Inputs counts the messages of a conversation.
-func (c *client) Inputs(ctx context.Context, cascade string) (n int, err error) {
+// Inputs returns the texts of the messages of a conversation.
+func (c *client) Inputs(ctx context.Context, cascade string) (texts []string, err error) {
 	steps, err := c.ls.Steps(ctx, cascade, 0)
 	if missing(err) && c.ls.Load(ctx, cascade) == nil {
 		steps, err = c.ls.Steps(ctx, cascade, 0)
 	}
 	if missing(err) {
-		return 0, nil
+		return nil, nil
 	}
 	for _, step := range steps {
-		if step.GetUserInput() != nil {
-			n++
+		if in := step.GetUserInput(); in != nil {
+			texts = append(texts, trajectory.UserText(in))
 		}
 	}
-	return n, err
+	return texts, err
 }
 
 // missing reports whether an error says that the server does not have a conversation.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -11,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -39,8 +40,8 @@ type Own struct {
 	opts OwnOptions
 
 	mu     sync.Mutex
-	sent   map[string]int  // messages of the conversations of this process
-	failed map[string]bool // could not be deleted yet
+	sent   map[string]messages // to the conversations of this process
+	failed map[string]bool     // could not be deleted yet
 }
 
 // thisRun tells conversations of this process from those of an earlier one.
@@ -50,37 +51,51 @@ var thisRun = rand.Text()
 func NewOwn(opts OwnOptions) *Own {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.run = cmp.Or(opts.run, thisRun)
-	return &Own{opts: opts, sent: map[string]int{}, failed: map[string]bool{}}
+	return &Own{opts: opts, sent: map[string]messages{}, failed: map[string]bool{}}
 }
 
 // A remover deletes conversations.
 type remover interface {
 	// Delete removes a conversation for good. A conversation that the server does not have is no error.
 	Delete(ctx context.Context, cascade string) error
-	// Inputs counts the messages of a conversation, also those that perigee has not sent. One that the server does not have has none.
-	Inputs(ctx context.Context, cascade string) (int, error)
+	// Inputs returns the texts of the messages of a conversation, also of those that perigee has not sent. One that the server does
+	// not have has none.
+	Inputs(ctx context.Context, cascade string) ([]string, error)
+}
+
+// messages are digests of texts that perigee has sent to a conversation, or was about to send.
+type messages []string
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(text)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// only reports whether there is no other text than these messages.
+func (m messages) only(texts []string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !slices.Contains(m, digest(text)) })
 }
 
 // started notes a conversation before its first message.
-func (o *Own) started(cascade string) { o.note(cascade, 0) }
+func (o *Own) started(cascade string) { o.note(cascade) }
 
 // message notes that a message is about to be sent.
-func (o *Own) message(cascade string) { o.note(cascade, 1) }
+func (o *Own) message(cascade, text string) { o.note(cascade, digest(text)) }
 
-func (o *Own) note(cascade string, messages int) {
+func (o *Own) note(cascade string, texts ...string) {
 	if o == nil || cascade == "" {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sent[cascade] += messages
+	o.sent[cascade] = append(o.sent[cascade], texts...)
 	path := o.path(cascade)
 	if path == "" {
 		return
 	}
 	err := os.MkdirAll(o.opts.Dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(path, []byte(o.opts.run+" "+strconv.Itoa(o.sent[cascade])), 0o600)
+		err = os.WriteFile(path, []byte(strings.Join(append([]string{o.opts.run}, o.sent[cascade]...), " ")), 0o600)
 	}
 	if err != nil {
 		o.opts.Logger.Warn("conversation of the language server not noted; it stays if perigee is killed", "upstream", o.opts.Name, "error", err)
@@ -116,7 +131,7 @@ func (o *Own) delete(ctx context.Context, cascades ...string) {
 		return
 	}
 	o.mu.Lock()
-	list := map[string]int{}
+	list := map[string]messages{}
 	for _, cascade := range slices.AppendSeq(cascades, maps.Keys(o.failed)) {
 		if sent, ok := o.sent[cascade]; ok {
 			list[cascade] = sent
@@ -129,8 +144,8 @@ func (o *Own) delete(ctx context.Context, cascades ...string) {
 // Leftovers are the conversations of earlier processes.
 func (o *Own) Leftovers() []string { return slices.Sorted(maps.Keys(o.leftovers())) }
 
-func (o *Own) leftovers() map[string]int {
-	list := map[string]int{}
+func (o *Own) leftovers() map[string]messages {
+	list := map[string]messages{}
 	if o.opts.Dir == "" {
 		return list
 	}
@@ -140,9 +155,8 @@ func (o *Own) leftovers() map[string]int {
 	}
 	for _, entry := range entries {
 		text, err := os.ReadFile(filepath.Join(o.opts.Dir, entry.Name()))
-		run, sent, _ := strings.Cut(string(text), " ")
-		if err == nil && run != o.opts.run {
-			list[entry.Name()], _ = strconv.Atoi(sent)
+		if words := strings.Fields(string(text)); err == nil && (len(words) == 0 || words[0] != o.opts.run) {
+			list[entry.Name()] = words[min(1, len(words)):]
 		}
 	}
 	return list
@@ -164,7 +178,7 @@ func (o *Own) Sweep(ctx context.Context) {
 }
 
 // deleteAll removes conversations, given the messages that perigee has sent to each.
-func (o *Own) deleteAll(ctx context.Context, list map[string]int) {
+func (o *Own) deleteAll(ctx context.Context, list map[string]messages) {
 	for cascade, sent := range list {
 		kept, err := o.deleteOne(ctx, cascade, sent)
 		if err != nil {
@@ -181,14 +195,35 @@ func (o *Own) deleteAll(ctx context.Context, list map[string]int) {
 	}
 }
 
-// deleteOne removes a conversation unless it is the user's by now.
-func (o *Own) deleteOne(ctx context.Context, cascade string, sent int) (kept bool, err error) {
+// isShared reports whether the user of the IDE has written to a conversation.
+func (o *Own) isShared(ctx context.Context, cascade string) (bool, error) {
+	client, ok := o.client()
+	if !ok || !o.opts.Attached {
+		return false, nil
+	}
+	o.mu.Lock()
+	sent := o.sent[cascade]
+	o.mu.Unlock()
+	texts, err := client.Inputs(ctx, cascade)
+	return !sent.only(texts), err
+}
+
+func (o *Own) client() (remover, bool) {
+	if o == nil {
+		return nil, false
+	}
+	client, ok := o.opts.Client.(remover)
+	return client, ok
+}
+
+// deleteOne removes a conversation unless it is the user's by now: it has a message that perigee has not sent.
+func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kept bool, err error) {
 	client, ok := o.opts.Client.(remover)
 	if !ok {
 		return false, perigee.Errorf(perigee.ClassInternal, "the client cannot delete conversations")
 	}
 	if o.opts.Attached {
-		if n, err := client.Inputs(ctx, cascade); err != nil || n > sent {
+		if texts, err := client.Inputs(ctx, cascade); err != nil || !sent.only(texts) {
 			return err == nil, err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // deleting is a scripted client that deletes conversations.
 type deleting struct {
 	scripted
-	inputs map[string]int // by conversation; the rest have the messages that were sent to them
+	inputs map[string][]string // by conversation; the rest have the messages that were sent to them
 
 	lock    sync.Mutex
 	down    bool
@@ -36,19 +36,18 @@ func (d *deleting) Delete(_ context.Context, cascade string) error {
 	return nil
 }
 
-func (d *deleting) Inputs(_ context.Context, cascade string) (int, error) {
-	if n, ok := d.inputs[cascade]; ok {
-		return n, nil
+func (d *deleting) Inputs(_ context.Context, cascade string) (texts []string, err error) {
+	if texts, ok := d.inputs[cascade]; ok {
+		return texts, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := 0
 	for _, m := range d.messages {
 		if m.cascade == cascade {
-			n++
+			texts = append(texts, m.Text)
 		}
 	}
-	return n, nil
+	return texts, nil
 }
 
 func (d *deleting) gone() []string {
@@ -127,12 +126,12 @@ func TestConversationsThatAreNotContinued(t *testing.T) {
 func TestConversationsOfTheUserStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		for name, sent := range map[string]string{"left": "1", "continued": "1"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("EARLIER "+sent), 0o600); err != nil {
+		for name, sent := range map[string]string{"left": "hello", "continued": "hello", "replaced": "hello"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("EARLIER "+digest(sent)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		d := &deleting{inputs: map[string]int{"left": 1, "continued": 2, "cascade-1": 2}}
+		d := &deleting{inputs: map[string][]string{"left": {"hello"}, "continued": {"hello", "my own"}, "replaced": {"my own"}, "cascade-1": {"hello 0", "my own"}}}
 		d.answer = func(ctx context.Context, n int, yield func(trajectory.Event, error) bool) {
 			reason := trajectory.ReasonDone
 			if n == 2 {
@@ -156,6 +155,32 @@ func TestConversationsOfTheUserStay(t *testing.T) {
 			t.Errorf("deleted %q", got)
 		}
 	})
+}
+
+// A call does not go on in a conversation in which the user of the IDE has written since: the next answer there is the user's.
+func TestConversationsOfTheUserAreNotContinued(t *testing.T) {
+	d := &deleting{scripted: scripted{answer: says(text(1, "a"), done(trajectory.ReasonDone))}, inputs: map[string][]string{}}
+	u := New(Options{Client: d, Attached: true, Own: NewOwn(OwnOptions{Client: d, Attached: true})})
+	next := func(turns int) {
+		contents := []perigee.Content{message(perigee.RoleUser, "hello 0")}
+		for range turns {
+			contents = append(contents, message(perigee.RoleModel, "a"), message(perigee.RoleUser, "go on"))
+		}
+		ask(t.Context(), u, request(true, perigee.Prompt{Contents: contents}))
+	}
+	next(0)
+	next(1)
+	if d.started != 1 {
+		t.Fatalf("%d conversations for one that goes on", d.started)
+	}
+	d.inputs["cascade-1"] = []string{"hello 0", "go on", "my own"}
+	next(2)
+	if err := u.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.gone(); d.started != 2 || !slices.Equal(got, []string{"cascade-2"}) {
+		t.Errorf("%d conversations, deleted %q", d.started, got)
+	}
 }
 
 // A conversation that could not be deleted is deleted with the next one, or when the server is ready again.
