@@ -1,7 +1,9 @@
 package headless
 
 import (
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 )
@@ -23,21 +25,25 @@ func (s *Server) forget(cascade string) {
 }
 
 // named is what IDs of conversations look like that files have as their name.
-var named = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{7,}$`)
+var named = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // removeFiles removes the files of a conversation from the private home of the process: some versions keep artifacts and logs
-// (.gemini/*/brain/ID) beside the conversation itself (.gemini/*/conversations/ID.*). The home of another user is not touched, where
-// perigee has no permission.
+// (.gemini/*/brain/ID) beside the conversation itself (.gemini/*/conversations/ID.*). No link leads out of that home. The home of
+// another user is not touched: perigee may have more permissions than that user, and the files there can change at any moment.
 func (s *Server) removeFiles(cascade string) {
-	if !named.MatchString(cascade) {
+	if s.user != nil || !named.MatchString(cascade) {
 		return
 	}
-	base := filepath.Join(s.home(), ".gemini", "*", "*")
+	home, err := os.OpenRoot(s.home())
+	if err != nil {
+		return // there is none yet
+	}
+	defer func() { _ = home.Close() }()
 	for _, pattern := range []string{cascade, cascade + ".*"} {
-		found, _ := filepath.Glob(filepath.Join(base, pattern)) // only a malformed pattern is an error
-		for _, path := range found {
-			if err := os.RemoveAll(path); err != nil {
-				s.opts.Logger.Warn("file of a conversation not removed", "upstream", s.opts.Upstream.Name, "file", path, "error", err)
+		found, _ := fs.Glob(home.FS(), path.Join(".gemini", "*", "*", pattern)) // only a malformed pattern is an error
+		for _, name := range found {
+			if err := home.RemoveAll(name); err != nil {
+				s.opts.Logger.Warn("file of a conversation not removed", "upstream", s.opts.Upstream.Name, "file", name, "error", err)
 			}
 		}
 	}

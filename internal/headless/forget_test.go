@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
 )
@@ -179,5 +181,29 @@ func TestConversationsOfAnEarlierRunAreDeleted(t *testing.T) {
 			}
 			next.wants("ready", func(s langserver.Status) bool { return s.State == langserver.Ready })
 		})
+	}
+}
+
+// Links in the home of the process do not lead perigee to other files.
+func TestRemovedFilesAreThoseOfTheHome(t *testing.T) {
+	const id = "01234567-89ab-cdef-0123-456789abcdef"
+	s := New(Options{DataDir: t.TempDir(), Upstream: config.Upstream{Name: "headless"}, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	outside, gemini := t.TempDir(), filepath.Join(s.home(), ".gemini")
+	for _, dir := range []string{filepath.Join(outside, "theirs", id), filepath.Join(gemini, "app", "brain", id), filepath.Join(gemini, "app", "brain", "Documents")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, filepath.Join(gemini, "link")); err != nil {
+		t.Skip(err)
+	}
+	s.removeFiles(id)
+	s.removeFiles("Documents") // an ID that a server may name
+	for path, stays := range map[string]bool{
+		filepath.Join(outside, "theirs", id): true, filepath.Join(gemini, "app", "brain", id): false, filepath.Join(gemini, "app", "brain", "Documents"): true,
+	} {
+		if _, err := os.Stat(path); (err == nil) != stays {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
