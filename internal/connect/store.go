@@ -263,38 +263,6 @@ func (f keptFile) revert(client string) (revert, error) {
 	return r, nil
 }
 
-// AsWritten reports whether the files of a client are as connect has written them.
-func (s Store) AsWritten(client string) bool {
-	k, err := s.load(client)
-	if err != nil || len(k.Files) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(k.Files, func(f keptFile) bool {
-		data, err := os.ReadFile(f.Target)
-		return err != nil || !f.asWritten(data)
-	})
-}
-
-// Adopt takes the files of a client as written by connect: the client itself has added to them when connect has started it. A file
-// that does not have the settings of connect any more is not taken.
-func (s Store) Adopt(client string) error {
-	k, err := s.load(client)
-	if err != nil {
-		return err
-	}
-	for i := range k.Files {
-		data, err := os.ReadFile(k.Files[i].Target)
-		if err != nil {
-			return err
-		}
-		f := &k.Files[i]
-		if holds(File{Path: f.Path, Format: f.Format}, f.Set) && !slices.Contains(f.Written, sum(data)) {
-			f.Written = append(f.Written, sum(data))
-		}
-	}
-	return s.save(k)
-}
-
 // asWritten reports whether a content is what connect has written, so that the original can be restored.
 func (f *keptFile) asWritten(data []byte) bool {
 	return !f.Edited && slices.Contains(f.Written, sum(data))

@@ -44,13 +44,8 @@ func (s *setup) prove(ctx context.Context) error {
 		return nil
 	}
 	s.env.Say("testing %s with a short prompt, which uses a few tokens; --no-probe skips this", s.client.Title)
-	since, asWritten, mark := time.Now(), s.store.AsWritten(s.client.Name), strings.ToLower(rand.Text()[:10])
+	since, mark := time.Now(), strings.ToLower(rand.Text()[:10])
 	said, failed := s.ask(ctx, program, mark)
-	if asWritten { // or else undo would take what the client adds for a change of the user
-		if err := s.store.Adopt(s.client.Name); err != nil {
-			return err
-		}
-	}
 	if ctx.Err() != nil {
 		return errors.New("connect: interrupted; the settings are written")
 	}
