@@ -149,8 +149,15 @@ func TestCopyBeforeMigration(t *testing.T) {
 	if list := copies(); len(list) != 0 {
 		t.Errorf("a new database has the copies %v", list)
 	}
+	mine := path + ".before-my-experiment"
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		_ = open(path, one, two).Close()
+	}
+	if err := os.Remove(mine); err != nil {
+		t.Errorf("a copy of the user: %v", err)
 	}
 	if list := copies(); len(list) != 1 || list[0] != CopyName(path, 2) {
 		t.Fatalf("copies %v", list)

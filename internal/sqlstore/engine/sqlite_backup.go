@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Bounds of the copy that is kept of a database before it is migrated.
@@ -37,7 +38,8 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logge
 		logger.InfoContext(ctx, "copied the database before its schema is changed", "copy", name)
 		older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
 		for _, path := range older {
-			if path != name {
+			version := strings.TrimPrefix(path, f.path+".before-")
+			if _, err := strconv.Atoi(version); err == nil && path != name { // other files are the user's
 				_ = os.Remove(path)
 			}
 		}
