@@ -9,8 +9,12 @@ import (
 )
 
 // Reserve is the free space that traces leave to the database, which is on the same disk: calls have to be recorded when there is
-// no room for traces. Below it the oldest traces are removed. If that is not enough, nothing is traced.
-const Reserve = 32 << 20
+// no room for traces. Below it the oldest traces are removed, if that helps: where something else has filled the disk, nothing is
+// traced, and traces are removed only below the danger mark.
+const (
+	Reserve = 32 << 20
+	danger  = Reserve / 4
+)
 
 // A space measures the free space of the disk, for one goroutine.
 type space struct {
@@ -35,6 +39,9 @@ func (s *space) lacks() int64 {
 // systems take a while to show what was freed.
 func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 	lacks := s.lacks()
+	if lacks > r.total && s.left+Reserve >= danger {
+		return 0
+	}
 	for size := int64(0); lacks > 0 && size < lacks && s.left < 0; removed++ {
 		n, ok := r.removeOldest(d)
 		if !ok {
@@ -46,7 +53,7 @@ func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 	return removed
 }
 
-// MakeRoom removes the oldest traces if the disk has less free space than Reserve. It is for the start of a daemon, before the
+// MakeRoom removes the oldest traces if the disk has less free space than Reserve, and they are the reason or the disk is full. It is for the start of a daemon, before the
 // database is opened, which needs room for its log. No Store may have the directory.
 func MakeRoom(ctx context.Context, dir string, logger *slog.Logger) {
 	s, d := space{dir: dir, free: diskspace.Free}, disk{dir: dir}
