@@ -35,18 +35,24 @@ func (c *Check) Own(conn net.Conn) bool { return c.OwnTo(conn, netip.AddrPort{})
 // OwnTo is Own for a connection that the system has redirected: the socket of the client is still connected to the destination.
 // A destination that is not valid means that the connection was not redirected.
 func (c *Check) OwnTo(conn net.Conn, destination netip.AddrPort) bool {
+	own, _ := c.owner(conn, destination)
+	return own
+}
+
+// owner reports whether a connection is from a user that is let in, and whether its user is known.
+func (c *Check) owner(conn net.Conn, destination netip.AddrPort) (own, known bool) {
 	if !c.known {
-		return true
+		return true, false
 	}
 	far, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err == nil && !destination.IsValid() {
 		destination, err = netip.ParseAddrPort(conn.LocalAddr().String())
 	}
 	if err != nil {
-		return false
+		return false, false
 	}
 	user, found := userOf(unmap(far), unmap(destination))
-	return found && slices.Contains(c.users, user)
+	return found && slices.Contains(c.users, user), found
 }
 
 // With returns a check that lets in further users as well.
@@ -115,9 +121,13 @@ type checkedConn struct {
 
 func (c *checkedConn) check() error {
 	c.once.Do(func() {
-		if !c.of.check.Own(c.TCPConn) {
-			c.err = errRefused
-			_ = c.TCPConn.Close()
+		own, known := c.of.check.owner(c.TCPConn, netip.AddrPort{})
+		if own {
+			return
+		}
+		c.err = errRefused
+		_ = c.TCPConn.Close()
+		if known { // and not closed by its client meanwhile
 			c.of.refused()
 		}
 	})

@@ -88,6 +88,24 @@ func TestListenerChecksWhenAConnectionIsUsed(t *testing.T) {
 		_ = servers[i].Close()
 	}
 	_ = clients[1].Close()
+	if refused != 0 {
+		t.Error("a connection that its client has closed was taken for one of another user")
+	}
+	listener = (&Check{users: []int{61234}, known: true}).Listener(plain, func() { refused++ })
+	for range 2 {
+		client, err := net.Dial("tcp4", plain.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Write([]byte("x")); err != errRefused {
+			t.Errorf("another user: %v", err)
+		}
+		_ = client.Close()
+	}
 	if refused != 1 {
 		t.Errorf("refused was called %d times", refused)
 	}
