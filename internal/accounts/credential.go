@@ -48,7 +48,7 @@ type Credential struct {
 func (r *Roster) Credential(ctx context.Context, email string) (c Credential, err error) {
 	s := r.find(email)
 	if s == nil {
-		return c, errNoAccount
+		return c, perigee.Errorf(perigee.ClassUnavailable, "the account %s was removed: %w", email, errNoAccount).WithHint("try again")
 	}
 	for range 3 { // the token may be replaced meanwhile
 		access, err := s.Token(ctx)

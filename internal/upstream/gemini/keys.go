@@ -85,6 +85,7 @@ func (k *key) rest(q quota, now time.Time) time.Duration {
 const (
 	maxRest      = time.Hour   // the longest cooldown of a key: providers have named wrong delays
 	rejectedRest = time.Minute // the cooldown of a key that is not valid
+	maxRests     = 256         // quotas that a key rests for; clients choose the names of models
 )
 
 // coolDown starts the cooldown of a key after an error, and reports whether another key may be answered. A limit is about one
@@ -97,7 +98,7 @@ func (r *keyring) coolDown(k *key, q quota, err *perigee.Error, now time.Time) b
 	case perigee.ClassRateLimited, perigee.ClassExhausted:
 		if q != (quota{}) {
 			maps.DeleteFunc(k.models, func(_ quota, until time.Time) bool { return !until.After(now) })
-			if k.models == nil {
+			if k.models == nil || len(k.models) >= maxRests {
 				k.models = map[quota]time.Time{}
 			}
 			k.models[q] = now.Add(min(delayOf(err), maxRest))
