@@ -23,6 +23,8 @@ func TestNamesThatAskForThinking(t *testing.T) {
 		{"little room", "claude-opus-4-6-thinking", with(perigee.Generation{MaxOutputTokens: new(int64(4000))}), 2000, "added thinking"},
 		{"no room", "claude-opus-4-6-thinking", with(perigee.Generation{MaxOutputTokens: new(int64(20))}), -2, ""},
 		{"another name", "claude-sonnet-4-6", with(perigee.Generation{}), -2, ""},
+		{"a setting that says nothing", "claude-opus-4-6-thinking", with(perigee.Generation{Thinking: &perigee.Thinking{}}), usualBudget, "added thinking"},
+		{"hidden thoughts", "claude-opus-4-6-thinking", with(perigee.Generation{Thinking: &perigee.Thinking{Include: new(false)}}), usualBudget, "added thinking"},
 		{"thinking is off", "claude-opus-4-6-thinking", with(perigee.Generation{Thinking: &perigee.Thinking{Budget: new(int64(0))}}), 0, ""},
 		{"a budget", "claude-opus-4-6-thinking", with(perigee.Generation{Thinking: &perigee.Thinking{Budget: new(int64(2048))}}), 2048, ""},
 	} {

@@ -24,10 +24,18 @@ func (a *adapter) think(gen *perigee.Generation) {
 		if asked == nil && a.spec.Thinking.Zero {
 			gen.Thinking = &perigee.Thinking{Budget: new(int64(0))} // the model thinks unless it is told not to
 		}
-	case asked != nil:
-		gen.Thinking = a.fitThinking(*asked)
-	case a.namedThinking():
-		gen.Thinking = a.fitThinking(perigee.Thinking{Include: new(true)})
+	default:
+		if asked != nil {
+			gen.Thinking = a.fitThinking(*asked)
+		}
+		if gen.Thinking != nil || !a.namedThinking() {
+			return // the request says how much to think, or that it is not to
+		}
+		want := perigee.Thinking{Include: new(true)}
+		if asked != nil && asked.Include != nil && !*asked.Include {
+			want = perigee.Thinking{Include: asked.Include, Budget: new(int64(-1))}
+		}
+		gen.Thinking = a.fitThinking(want)
 		if thinks(gen.Thinking) || gen.Thinking != nil && gen.Thinking.Budget == nil {
 			a.notes.add(perigee.NoteAdded, "thinking")
 		} else {
