@@ -163,6 +163,8 @@ func (w *windows) open(ctx context.Context) (err error) {
 	settings := map[string]any{
 		"perigee.url": w.daemon.address, "perigee.binary": w.stage.binary, "workbench.startupEditor": "none",
 		"telemetry.telemetryLevel": "off", "extensions.autoCheckUpdates": false,
+		// It finds ports of every program, and from the twentieth on a notification covers the Chat view.
+		"remote.autoForwardPorts": false,
 	}
 	w.editor, err = newEditor(ctx, filepath.Join(w.dir, "editor"), settings, []string{
 		"PERIGEE_BRIDGES=" + w.bridges, "PERIGEE_CONFIG=" + w.config, "STANDIN_PERIGEE=" + w.stage.binary, "STANDIN_CLOUD=" + w.stage.provider.target,
