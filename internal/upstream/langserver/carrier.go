@@ -264,6 +264,9 @@ func (t *carriedTurn) answer(ctx context.Context, expected *intercept.Expected) 
 		return nil, e
 	case ended == nil:
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn without a call to the cloud")
+	case perigee.AsError(ended).Class == perigee.ClassUnavailable && !errors.Is(ended, ErrLost):
+		// A process that has just started may not know its models yet. The cloud was not asked, so another message costs nothing.
+		return nil, fmt.Errorf("%w: %w", ErrLost, ended)
 	}
 	return nil, ended
 }
