@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,19 +43,28 @@ func rpcName(status int, class perigee.Class) string {
 }
 
 // EncodeError writes an error as a google.rpc.Status with the given HTTP status. The provider's own
-// details stay; the class stands in an ErrorInfo of our domain beside them.
+// details stay; the class stands in an ErrorInfo of our domain beside them, and the delay in a RetryInfo, which clients of Gemini
+// read instead of the header.
 func EncodeError(status int, err *perigee.Error) []byte {
 	w := writer{}
 	w.Object().Key("error").Object().Key("code").Int(int64(status))
 	w.text("message", err.Error())
 	w.text("status", rpcName(status, err.Class))
 	w.Key("details").Array()
+	var said perigee.Error // what the provider's details say
 	for _, detail := range err.Details {
 		w.Raw(detail)
+		decodeDelay(rawjson.NewCursor(detail), &said)
 	}
 	w.Object().Members(`"@type":"type.googleapis.com/google.rpc.ErrorInfo"`)
 	w.text("reason", strings.ToUpper(string(err.Class)))
-	return w.Members(`"domain":"perigee"`).EndObject().EndArray().EndObject().EndObject().Buf
+	w.Members(`"domain":"perigee"`).EndObject()
+	if err.Retry > 0 && said.Retry == 0 {
+		w.Object().Members(`"@type":"type.googleapis.com/google.rpc.RetryInfo"`)
+		w.text("retryDelay", strconv.FormatFloat(err.Retry.Seconds(), 'f', -1, 64)+"s")
+		w.EndObject()
+	}
+	return w.EndArray().EndObject().EndObject().Buf
 }
 
 // DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a list of

@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,28 @@ func TestEncodeErrorKeepsEvidence(t *testing.T) {
 	want := `{"error":{"code":429,"message":"a \"b\"","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x","n":1.0},{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RATE_LIMITED","domain":"perigee"}]}}`
 	if got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// Clients of Gemini read the delay from the details.
+func TestEncodeErrorHasTheDelay(t *testing.T) {
+	provider := json.RawMessage(`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"9s"}`)
+	for _, test := range []struct {
+		name string
+		err  perigee.Error
+		want string // the delays in the answer
+	}{
+		{"none", perigee.Error{}, ""},
+		{"of perigee", perigee.Error{Retry: 90 * time.Minute}, `"retryDelay":"5400s"`},
+		{"with a fraction", perigee.Error{Retry: 3500 * time.Millisecond}, `"retryDelay":"3.5s"`},
+		{"of the provider", perigee.Error{Retry: 10 * time.Second, Details: []json.RawMessage{provider}}, `"retryDelay":"9s"`},
+		{"a detail that is none", perigee.Error{Retry: time.Second, Details: []json.RawMessage{json.RawMessage(`"x"`)}}, `"retryDelay":"1s"`},
+	} {
+		test.err.Class = perigee.ClassExhausted
+		body := EncodeError(429, &test.err)
+		if got := strings.Join(regexp.MustCompile(`"retryDelay":"[^"]*"`).FindAllString(string(body), -1), " "); got != test.want || !json.Valid(body) {
+			t.Errorf("%s: %s, want %s, in %s", test.name, got, test.want, body)
+		}
 	}
 }
 
