@@ -61,7 +61,9 @@ func (e *examination) run(ctx context.Context) []doctor.Result {
 		local = withoutData(local, cause)
 	}
 	results = append(results, doctor.Run(ctx, local[1:], e.limit, waiting)...)
-	progress.Step("asking upstreams and accounts")
+	if !e.offline {
+		progress.Step("asking upstreams and accounts")
+	}
 	checks, end := e.sources(ctx, results)
 	defer end()
 	results = append(results, doctor.Run(ctx, checks, e.limit, waiting)...)

@@ -145,7 +145,7 @@ func Next(id string, class perigee.Class) string {
 	case perigee.ClassNotFound:
 		return "perigee models lists what can be asked"
 	case perigee.ClassExhausted, perigee.ClassRateLimited:
-		return "perigee quota shows what accounts have left, perigee usage --by key what keys have used"
+		return "perigee explain MODEL shows what can answer now, perigee quota what accounts have left, perigee usage --by key what keys have used"
 	case perigee.ClassCapacity, perigee.ClassUnavailable:
 		return "perigee trace replay " + id + " tries it again"
 	case perigee.ClassUnimplemented:
