@@ -19,6 +19,9 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
+	// fewestAttempts at an endpoint are made even if one of them takes all the time: a machine that stands still for a while lets a
+	// connection time out, and the next attempt succeeds.
+	fewestAttempts = 3
 )
 
 // errNotSent says that there was no connection, so that nothing was sent.
@@ -67,6 +70,7 @@ func (c *Client) attempts(ctx context.Context, method string, try func(Endpoint)
 	var last Endpoint
 	var failed error         // of the last attempt
 	var waited time.Duration // for endpoints that refuse connections
+	made := 0                // attempts
 	renewed := false         // the token
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		endpoint, err := c.options.Endpoint(ctx, failed != nil)
@@ -78,7 +82,7 @@ func (c *Client) attempts(ctx context.Context, method string, try func(Endpoint)
 		}
 		begin := time.Now()
 		if failed != nil && endpoint == last {
-			if renewed || waited >= c.limits.refused {
+			if renewed || waited >= c.limits.refused && made >= fewestAttempts {
 				return failed
 			}
 			if !perigee.Pause(ctx, pause) {
@@ -87,6 +91,7 @@ func (c *Client) attempts(ctx context.Context, method string, try func(Endpoint)
 		}
 		last, failed = endpoint, try(endpoint)
 		waited += time.Since(begin)
+		made++
 		switch {
 		case errors.Is(failed, errNotSent) && ctx.Err() == nil:
 			c.options.Logger.Debug("language server not reached", "method", method, "port", endpoint.Port(), "error", failed)

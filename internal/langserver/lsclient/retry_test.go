@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,6 +111,23 @@ func TestACallFailsWhenEveryConnectionIsRefused(t *testing.T) {
 	if errors.Is(err, ErrUnclear) || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}
+}
+
+// A connection that times out because the machine stood still is tried again.
+func TestAConnectionThatTimesOutIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := clientOf(Endpoint{HTTP: 1})
+		dials := 0
+		c.http = newHTTPClient(func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			time.Sleep(2 * usual.refused)
+			return nil, os.ErrDeadlineExceeded
+		})
+		c.limits.control = time.Minute
+		if err := c.Heartbeat(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || dials != fewestAttempts {
+			t.Errorf("%d connections, %v", dials, err)
+		}
+	})
 }
 
 func TestWaitingForAnEndpointEndsWithTheCall(t *testing.T) {
