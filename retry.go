@@ -10,6 +10,9 @@ import (
 // ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for, but is empty or malformed.
 var ErrNoAnswer = errors.New("the answer is empty or malformed")
 
+// ErrNotAsked is in the chain of an Error of an upstream that did not ask its provider about the model: none of its accounts can be used.
+var ErrNotAsked = errors.New("the provider was not asked")
+
 // A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut: once in all, shared by the
 // router and every upstream that it asks. The zero value has that retry left, and nil has none. All methods may be called
 // concurrently.

@@ -16,6 +16,9 @@ type Shortage struct{ Kind providererr.Kind }
 
 func (s *Shortage) Error() string { return "no account can be leased (" + string(s.Kind) + ")" }
 
+// Unwrap makes it a perigee.ErrNotAsked.
+func (s *Shortage) Unwrap() error { return perigee.ErrNotAsked }
+
 // refusal is the error of a call that gets no account: what the accounts wait for, when the first is back, and what to do. It
 // names no account, because it goes to the client.
 func (a *acquisition) refusal() error {

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"perigee"
+	"perigee/internal/models"
 )
 
 // Explain says which upstream would answer a call for a model now, and why the rest would not. check reports what is known of an
@@ -77,8 +79,9 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 	listing, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	var wait sync.WaitGroup
+	_, known := models.Lookup(found.model) // some of these are not listed by providers that have them
 	for i, target := range found.targets {
-		if candidates[i].Usable {
+		if candidates[i].Usable || !known {
 			wait.Go(func() { lists[i] = r.listOf(listing, target) })
 		}
 	}
@@ -87,26 +90,18 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 	absent = len(candidates) > 0
 	for i := range candidates {
 		c := &candidates[i]
-		missing := remembered || e.lacks(found, i, lists[i])
+		missing := remembered || lists[i].lacks(found.model)
 		absent = absent && missing
 		switch {
-		case !c.Usable:
 		case missing:
-			c.Usable, c.Reason = false, fmt.Sprintf("it has no model %s", perigee.Clip(found.model, maxNamed))
+			c.Usable, c.Reason, c.Until = false, fmt.Sprintf("it has no model %s", perigee.Clip(found.model, maxNamed)), time.Time{}
+		case !c.Usable:
 		case lists[i].err != nil:
 			e.judge(c, lists[i].err)
 		}
 		e.Candidates = append(e.Candidates, *c)
 	}
 	return absent
-}
-
-// lacks says whether an upstream lists its models, and this one is not among them.
-func (e *explanation) lacks(found resolved, i int, list modelList) bool {
-	if list.err != nil || len(list.models) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(list.models, func(m perigee.Model) bool { return m.ID == found.model })
 }
 
 // judge applies that an upstream could not list its models. A provider that refuses the credentials refuses the call as well. Of one

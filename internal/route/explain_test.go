@@ -34,8 +34,11 @@ func TestExplain(t *testing.T) {
 		{"nothing", Options{Targets: []Target{{"a", names(flash)}}}, "llama", "", " as  | a -: it has no model llama"},
 		{"one that rests", Options{Targets: []Target{{"a", names(flash)}, {"b", names(flash)}}}, flash, "a",
 			"b as gemini-3-flash | a -: it rests | b +:"},
-		{"a fallback is for missing models only", Options{Targets: []Target{{"a", names(flash)}}, Fallback: flash}, "llama", "a",
+		{"a fallback is for missing models only", Options{Targets: []Target{{"a", names(flash)}}, Fallback: flash}, "gemini-2.5-pro", "a",
 			" as  | a -: it rests"},
+		{"one that rests lacks the model", Options{Targets: []Target{{"a", names(flash)}, {"b", names(pro)}}, Fallback: pro}, "llama", "a",
+			"b as gemini-3-pro | a -: it has no model llama | b -: it has no model llama | a -: it has no model gemini-3-pro | b +: | " +
+				"no upstream has llama; gemini-3-pro takes its place"},
 		{"a list that fails, and one that does not", Options{Targets: []Target{{"a", &source{}}, {"b", names(flash)}}}, flash, "",
 			"b as gemini-3-flash | a -: no list | b +:"},
 		{"no list at all", Options{Targets: []Target{{"a", &source{}}, {"b", &source{}}}}, flash, "",

@@ -11,6 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/match"
+	"perigee/internal/models"
 )
 
 // How much an error repeats: of a model's name, and of the messages of the upstreams after the first.
@@ -135,7 +136,44 @@ func allMissing(failed failures) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
 }
 
-// combined is the first error, with a summary of the errors of the other upstreams.
+// lacking replaces the refusals of upstreams that did not ask their provider, because no account is usable, if they list their models
+// and not this one: waiting for an account would not help. Names in the table of models are left alone, since providers have models
+// that they do not list.
+func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
+	if _, ok := models.Lookup(found.model); ok {
+		return
+	}
+	ctx, cancel := waitForLists(ctx)
+	defer cancel()
+	for i, f := range failed {
+		if !errors.Is(f.err, perigee.ErrNotAsked) {
+			continue
+		}
+		for _, target := range r.named([]string{f.upstream}) {
+			if r.listOf(ctx, target).lacks(found.model) {
+				failed[i].err = perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model)
+			}
+		}
+	}
+}
+
+// soonest is the error that says when a call can succeed: the first, or if that is a limit the one among the limits that ends first.
+func (list failures) soonest() error {
+	soonest := list[0].err
+	for _, f := range list {
+		if first, e := perigee.AsError(soonest), perigee.AsError(f.err); isLimit(first) && isLimit(e) && e.Retry < first.Retry {
+			soonest = f.err
+		}
+	}
+	return soonest
+}
+
+// isLimit says whether an error is about a limit that ends at a known time.
+func isLimit(e *perigee.Error) bool {
+	return (e.Class == perigee.ClassExhausted || e.Class == perigee.ClassRateLimited) && e.Retry > 0
+}
+
+// combined is the error that says when a call can succeed, with what all upstreams said, in their order.
 func (list failures) combined() error {
 	first := list[0]
 	var rest []failure // each upstream once, with what it said last
@@ -148,8 +186,9 @@ func (list failures) combined() error {
 	if len(rest) == 0 {
 		return first.err
 	}
-	e := *perigee.AsError(first.err)
-	e.Cause = first.err
+	said, soonest := perigee.AsError(first.err), list.soonest()
+	e := *perigee.AsError(soonest)
+	e.Cause, e.Message, e.Public = soonest, said.Message, said.Public
 	if !strings.HasPrefix(e.Message, "upstream "+first.upstream) {
 		e.Message = first.upstream + ": " + e.Message
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee"
 )
@@ -189,6 +190,84 @@ func (quiet) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Event, 
 			if !yield(ev, nil) {
 				return
 			}
+		}
+	}
+}
+
+// A call that all upstreams refuse for their limits can succeed when the first of the limits ends.
+func TestTheLimitThatEndsFirstCounts(t *testing.T) {
+	limit := func(class perigee.Class, retry time.Duration) *source {
+		return &source{err: &perigee.Error{Class: class, Message: "for " + retry.String(), Hint: "wait " + retry.String(), Retry: retry}}
+	}
+	const day = 24 * time.Hour
+	used, busy, down := perigee.ClassExhausted, perigee.ClassRateLimited, fails(perigee.ClassUnavailable)
+	for _, test := range []struct {
+		name    string
+		sources []*source
+		want    string
+	}{
+		{"the second", []*source{limit(used, day), limit(busy, time.Minute)}, "rate_limited 1m0s: a: for 24h0m0s; then b: for 1m0s; wait 1m0s"},
+		{"the first", []*source{limit(busy, time.Minute), limit(used, day)}, "rate_limited 1m0s: a: for 1m0s; then b: for 24h0m0s; wait 1m0s"},
+		{"the third", []*source{limit(used, day), limit(used, 2*day), limit(used, time.Hour)},
+			"exhausted 1h0m0s: a: for 24h0m0s; then b: for 48h0m0s; then c: for 1h0m0s; wait 1h0m0s"},
+		{"not one without a time", []*source{limit(used, day), limit(busy, 0), down},
+			"exhausted 24h0m0s: a: for 24h0m0s; then b: for 0s; then c: it is unavailable; wait 24h0m0s"},
+		{"trouble comes first", []*source{down, limit(busy, time.Minute)}, "unavailable 0s: a: it is unavailable; then b: for 1m0s"},
+	} {
+		var targets []Target
+		for i, s := range test.sources {
+			targets = append(targets, Target{string(rune('a' + i)), s})
+		}
+		for _, err := range router(t, Options{Targets: targets}).Stream(t.Context(), request("m")) {
+			e := perigee.AsError(err)
+			if got := fmt.Sprintf("%s %s: %s", e.Class, e.Retry, e.Error()); got != test.want {
+				t.Errorf("%s: %s, want %s", test.name, got, test.want)
+			}
+		}
+	}
+}
+
+// An upstream without a usable account says nothing about a model. Its list does, unless the model is one that providers have
+// without listing it.
+func TestAModelThatIsMissingIsNotWaitedFor(t *testing.T) {
+	none := func(models ...string) *source {
+		return &source{err: &perigee.Error{Class: perigee.ClassExhausted, Message: "no account", Retry: time.Hour, Cause: perigee.ErrNotAsked}, models: models}
+	}
+	asked := func(models ...string) *source {
+		s := none(models...)
+		perigee.AsError(s.err).Cause = nil
+		return s
+	}
+	missing := func() *source {
+		return &source{err: perigee.Errorf(perigee.ClassNotFound, "none"), models: []string{"x"}}
+	}
+	for _, test := range []struct {
+		name     string
+		targets  []Target
+		fallback string
+		model    string
+		want     perigee.Class
+		answered string
+	}{
+		{"it is listed", []Target{{"a", missing()}, {"b", none("m")}}, "", "m", perigee.ClassExhausted, ""},
+		{"it is not listed", []Target{{"a", missing()}, {"b", none("x")}}, "", "m", perigee.ClassNotFound, ""},
+		{"no list", []Target{{"a", missing()}, {"b", none()}}, "", "m", perigee.ClassExhausted, ""},
+		{"the provider was asked", []Target{{"a", missing()}, {"b", asked("x")}}, "", "m", perigee.ClassExhausted, ""},
+		{"it is in the table", []Target{{"a", missing()}, {"b", none("x")}}, "", "gemini-3-flash", perigee.ClassExhausted, ""},
+		{"a fallback", []Target{{"b", none("x")}, {"c", &replacing{}}}, "f", "m", "", "real-instead"},
+	} {
+		var class perigee.Class
+		answered := ""
+		for ev, err := range router(t, Options{Targets: test.targets, Fallback: test.fallback}).Stream(t.Context(), request(test.model)) {
+			if err != nil {
+				class = perigee.AsError(err).Class
+			}
+			if ev.Kind == perigee.EventStart {
+				answered = ev.Model
+			}
+		}
+		if class != test.want || answered != test.answered {
+			t.Errorf("%s: class %q, answered by %q", test.name, class, answered)
 		}
 	}
 }

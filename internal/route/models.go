@@ -56,6 +56,11 @@ type modelList struct {
 	until  time.Time
 }
 
+// lacks says whether an upstream lists its models, and this one is not among them.
+func (l modelList) lacks(model string) bool {
+	return l.err == nil && len(l.models) > 0 && !slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
+}
+
 // Models lists what can be asked: each model once, from the upstream that would answer first, and the
 // aliases beside what they stand for. An upstream that cannot be asked is left out as long as another can.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {

@@ -104,8 +104,10 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		if allMissing(failed) || failed == nil {
 			r.absents.forget(found.model)
 			var done bool
-			failed, done = c.try(ctx, found.targets, nil)
-			if done || allMissing(failed) && c.replace(ctx, &found, &failed) {
+			if failed, done = c.try(ctx, found.targets, nil); done {
+				return
+			}
+			if r.lacking(ctx, found, failed); allMissing(failed) && c.replace(ctx, &found, &failed) {
 				return
 			}
 		}

@@ -283,6 +283,7 @@ func exhausted(last, none *providererr.Diagnosis, cause providererr.Kind) *provi
 		return none
 	}
 	e := *none.Error
+	e.Cause = last.Error // the provider was asked
 	if last.Delay == 0 {
 		e.Message += " (" + strings.TrimRight(last.Error.Message, ".") + ")"
 	}
