@@ -54,7 +54,11 @@ func (r *projectRig) RoundTrip(req *http.Request) (*http.Response, error) {
 		_, _ = fmt.Sscan(answer, &status)
 		body = answer[4:]
 	}
-	return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, err
+	header := http.Header{}
+	if strings.HasPrefix(body, "{") {
+		header.Set("Content-Type", "application/json; charset=UTF-8")
+	}
+	return &http.Response{StatusCode: status, Request: req, Header: header, Body: io.NopCloser(strings.NewReader(body))}, err
 }
 
 // do makes a call with what is behind the colon, of a model; "list" asks for the models. It returns the keys that were asked
@@ -105,6 +109,8 @@ func TestWhatKeysRestFor(t *testing.T) {
 			{"flash", "1 2"}, {"pro", "2 1, exhausted for 30m0s"}, {"flash", "2"}, {"+65s flash", "1 2"}, {"pro", "1 2, exhausted for 30m0s"}}},
 		{"the first has no quota for one model", map[string]string{"1 pro": noQuota}, [][2]string{
 			{"pro", "1 2"}, {"flash", "1"}, {"pro", "2"}, {"flash", "1"}, {"+31m pro", "1 2"}}},
+		{"an error with status 200", map[string]string{"1 pro": "200" + noQuota[3:], "2 lite": "200" + slowDown[3:], "1 lite": badKey}, [][2]string{
+			{"pro", "1 2"}, {"flash", "1"}, {"pro", "2"}, {"lite", "1 2, rate_limited for 20s"}, {"+31m pro", "1 2"}}},
 		{"a rate limit", map[string]string{"1 pro": slowDown}, [][2]string{{"pro", "1 2"}, {"pro", "2"}, {"flash", "1"}, {"+21s pro", "1 2"}}},
 		{"no quota for embeddings", map[string]string{"1 vector:batchEmbedContents": noQuota}, [][2]string{
 			{"vector:batchEmbedContents", "1 2"}, {"flash", "1"}, {"vector:batchEmbedContents", "2"}}},

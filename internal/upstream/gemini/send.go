@@ -1,11 +1,14 @@
 package gemini
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"perigee"
@@ -133,14 +136,33 @@ func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key 
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
-		return resp, nil
+	status := resp.StatusCode
+	if status == http.StatusOK {
+		if !hasError(resp) {
+			return resp, nil
+		}
+		status = 0 // the error has its own
 	}
 	defer resp.Body.Close()
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	e := dialect.DecodeError(resp.StatusCode, explanation)
+	e := dialect.DecodeError(status, explanation)
 	if e.Retry == 0 {
 		e.Retry = providererr.RetryAfter(resp.Header, u.opts.Now())
 	}
 	return nil, e
+}
+
+// hasError reports whether an answer with status 200 is an error. Such an answer comes in one piece, also where a stream was requested,
+// and begins with the error. The body can be read from its beginning afterwards.
+func hasError(resp *http.Response) bool {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		return false
+	}
+	body := bufio.NewReaderSize(resp.Body, 64)
+	head, _ := body.Peek(64) // an error of the connection comes again when the body is read
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, resp.Body}
+	return bytes.HasPrefix(bytes.TrimLeft(head, "[{ \t\r\n"), []byte(`"error"`))
 }
