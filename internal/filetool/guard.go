@@ -100,7 +100,7 @@ func findLinked(paths []string, most int) (files []fs.FileInfo, cut bool) {
 				cut = true
 				return fs.SkipAll
 			}
-			if entry != nil && entry.IsDir() && isDataOfLangserver(path, name) {
+			if entry != nil && entry.IsDir() && isBulk(path, name) {
 				return fs.SkipDir
 			}
 			if err != nil || !entry.Type().IsRegular() {
@@ -115,15 +115,15 @@ func findLinked(paths []string, most int) (files []fs.FileInfo, cut bool) {
 	return files, cut
 }
 
-// isDataOfLangserver reports whether a directory is one in which a language server keeps its own data, such as conversations: there are
-// many files in those, and no credentials. Credentials are directly below .gemini in its home.
-func isDataOfLangserver(dataDir, path string) bool {
+// isBulk reports whether a directory has many files and no credentials: traces, in which secrets are replaced, and the data of language
+// servers, such as conversations. The credentials of those are directly below .gemini in their home.
+func isBulk(dataDir, path string) bool {
 	rest, err := filepath.Rel(dataDir, path)
 	if err != nil {
 		return false
 	}
 	parts := strings.Split(filepath.ToSlash(rest), "/")
-	return len(parts) == 5 && parts[0] == "langserver" && parts[2] == "home"
+	return len(parts) == 1 && parts[0] == "traces" || len(parts) == 5 && parts[0] == "langserver" && parts[2] == "home"
 }
 
 // locks has one lock per path, for writes.

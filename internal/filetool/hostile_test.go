@@ -254,12 +254,13 @@ func TestOwnFilesAreOutOfReach(t *testing.T) {
 	}
 }
 
-// If there are more forbidden files than are looked at, every file with several names is refused. The data of language servers does not
-// count, and their credentials do.
+// If there are more forbidden files than are looked at, every file with several names is refused. Traces and the data of language
+// servers do not count, and their credentials do.
 func TestHardLinksBeyondTheBound(t *testing.T) {
 	files := map[string]string{"data/perigee.db": "secret", "data/langserver/desk/home/.gemini/token": "secret", "one": "fine"}
 	for i := range 100 {
 		files[fmt.Sprintf("data/langserver/desk/home/.gemini/perigee/conversations/%d", i)] = "x"
+		files[fmt.Sprintf("data/traces/2026-11-01/142004.088-%d/meta.json", i)] = "x"
 	}
 	r := newRig(t, files)
 	for name, target := range map[string]string{"db": "data/perigee.db", "token": "data/langserver/desk/home/.gemini/token", "two": "one"} {
