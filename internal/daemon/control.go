@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"perigee"
@@ -37,13 +38,15 @@ func (c control) Models(ctx context.Context, upstream string) (perigee.ModelList
 	return c.gateway.ListModels(ctx, upstream)
 }
 
-// ExplainRoute says which upstream would answer a call for a model now.
+// ExplainRoute says which upstream would answer a call for a model now. The name of the resource, models/NAME, stands for the model, as it
+// does in calls.
 func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
-	return c.gateway.Explain(ctx, model)
+	return c.gateway.Explain(ctx, strings.TrimPrefix(model, "models/"))
 }
 
 // ExplainAccounts says which account would be taken for a model now. None is if an upstream without accounts would answer first.
 func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
+	model = strings.TrimPrefix(model, "models/")
 	rows, err := c.Control.ExplainAccounts(ctx, model)
 	chosen := slices.IndexFunc(rows, func(row perigee.ChoiceRow) bool { return row.Chosen })
 	if err != nil || model == "" || chosen < 0 || !c.asksAnotherBefore(rows[chosen].Upstream, model) {

@@ -144,9 +144,14 @@ func TestExplainFollowsAliasesAndRoutes(t *testing.T) {
 		if _, err := w.control().EnableAccount(t.Context(), named("ada@example.com"), false); err != nil {
 			t.Fatal(err)
 		}
+		route, err := w.control().ExplainRoute(t.Context(), "models/claude-sonnet-4-6")
+		if err != nil || route.Upstream != "simulator" {
+			t.Errorf("the name of the resource leads to %+v, %v", route, err)
+		}
 		for model, want := range map[string]string{
 			"gemini-3-flash":    "bob antigravity taken: usable: first usable account; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
 			"gpt-4o":            "bob antigravity taken: usable: first usable account; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
+			"models/gpt-4o":     "bob antigravity taken: usable: first usable account; bob gemini-cli: usable, if no account of the pool antigravity is; ada antigravity: it is disabled; `perigee account enable` changes that; ada gemini-cli: it is disabled; `perigee account enable` changes that",
 			"claude-sonnet-4-6": "bob antigravity: models.routes sends this model to simulator; ada antigravity: models.routes sends this model to simulator",
 		} {
 			rows, err := w.control().ExplainAccounts(t.Context(), model)
