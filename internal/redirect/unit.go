@@ -67,6 +67,10 @@ func unitProgram(user string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the program of the unit: %w", err)
 	}
+	if strings.ContainsAny(path, "\"'\\\n") {
+		return "", fmt.Errorf("systemd runs no program with quotation marks, backslashes or line breaks in its path, such as %q; "+
+			"install perigee in /usr/local/bin, and run that", path)
+	}
 	for at := path; ; at = filepath.Dir(at) {
 		if changeable, err := othersCanChange(at); err != nil || changeable {
 			return "", errors.Join(err, fmt.Errorf("the unit would run %s as root, and users other than root can change %s; "+
@@ -85,7 +89,7 @@ func (r *Redirect) persist(ctx context.Context, program string, now Status) (err
 			err = errors.Join(fmt.Errorf("the unit %s could not be made: %w", unitName, err), r.undoUnit(ctx))
 		}
 	}()
-	text := fmt.Sprintf(unitText, now.User, unitQuote(program), now.User, now.Port, now.Backend)
+	text := fmt.Sprintf(unitText, now.User, firstWord(program), now.User, now.Port, now.Backend)
 	if before, err := os.ReadFile(unitFile); err == nil && string(before) == text && exists(unitLink) {
 		return nil
 	}
@@ -134,7 +138,6 @@ func (r *Redirect) removeUnit(ctx context.Context) error {
 	return nil
 }
 
-// unitQuote returns a word of a command line in a unit.
-func unitQuote(word string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(word) + `"`
-}
+// firstWord returns the path of a program as the first word of a command line in a unit. systemd replaces no variables there, so that $
+// stays as it is.
+func firstWord(path string) string { return `"` + strings.ReplaceAll(path, "%", "%%") + `"` }
