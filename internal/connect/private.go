@@ -48,7 +48,13 @@ func (l *Launch) copyOf(f File, name string) error {
 		l.Files = map[string][]byte{}
 	}
 	l.Files[name] = content
-	l.copies = append(l.copies, settingsCopy{name: name, file: f, Copy: edit.Copy{Original: data, Made: content, Undo: undo}})
+	c := edit.Copy{Original: data, Made: content, Undo: undo, Entry: f.URL[:min(len(f.URL), 2)]}
+	for _, setting := range f.IfMissing {
+		if len(setting.Path) == 1 {
+			c.Needed = append(c.Needed, setting.Path)
+		}
+	}
+	l.copies = append(l.copies, settingsCopy{name: name, file: f, Copy: c})
 	return nil
 }
 
@@ -116,24 +122,25 @@ func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := merge(c.file.Path, c.file.root, c.Copy, now)
+	kept, err := merge(c.file.Path, c.file.root, c.Copy, now, false)
 	for _, path := range kept {
 		messages = append(messages, fmt.Sprintf("%s: %s was changed meanwhile, and stays", c.file.Path, path))
 	}
 	return messages, err
 }
 
-// merge makes the changes of a copy in a file of the user. It begins again if the file is changed meanwhile.
-func merge(path, root string, c edit.Copy, now []byte) (kept []edit.Path, err error) {
+// merge makes the changes of a copy in a file of the user, or none of them if whole is set and one cannot be made. It begins again if
+// the file is changed meanwhile.
+func merge(path, root string, c edit.Copy, now []byte, whole bool) (kept []edit.Path, err error) {
 	for range 5 {
-		if kept, err = mergeOnce(path, root, c, now); !errors.Is(err, errChanged) {
+		if kept, err = mergeOnce(path, root, c, now, whole); !errors.Is(err, errChanged) {
 			break
 		}
 	}
 	return kept, err
 }
 
-func mergeOnce(path, root string, c edit.Copy, now []byte) (kept []edit.Path, err error) {
+func mergeOnce(path, root string, c edit.Copy, now []byte, whole bool) (kept []edit.Path, err error) {
 	there, err := look(path, root)
 	if err != nil {
 		return nil, err
@@ -146,7 +153,7 @@ func mergeOnce(path, root string, c edit.Copy, now []byte) (kept []edit.Path, er
 	if !there.exists {
 		mode = 0o600
 	}
-	if bytes.Equal(data, there.data) {
+	if bytes.Equal(data, there.data) || whole && len(kept) > 0 {
 		return kept, nil
 	}
 	return kept, there.replace(data, mode)
@@ -193,8 +200,9 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	case was != nil && bytes.Equal(there.data, was):
 		return nil, there.replace(now, there.mode)
 	}
-	// Both have changed. Settings and registries of clients are objects, whose members can be merged.
-	if kept, err := merge(to, s.root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now); err == nil && len(kept) == 0 {
+	// Both have changed. Settings and registries of clients are objects, whose members can be merged. If both have changed the same
+	// member, the file may be a sign-in, which must not become a mixture of two.
+	if kept, err := merge(to, s.root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now, true); err == nil && len(kept) == 0 {
 		return nil, nil
 	}
 	beside, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".run-*")

@@ -1,6 +1,7 @@
 package connect_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,23 @@ func TestWhatWasChangedMeanwhileStays(t *testing.T) {
 	r.check(beside, "note of b")
 }
 
+// Two sign-ins at the same time do not become a mixture: the user's stays, and the client's is beside it.
+func TestSignInsAreNotMixed(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(r.machine.Home, ".gemini", "oauth_creds.json")
+	r.write(path, `{"access_token": "old", "expiry": 1}`, 0o600)
+	s := r.start("gemini-cli")
+	const ofClient, ofUser = `{"access_token": "c", "refresh_token": "rc", "expiry": 3}`, `{"access_token": "u", "expiry": 2}`
+	s.replace(".gemini/oauth_creds.json", ofClient)
+	r.write(path, ofUser, 0o600)
+	_, beside, ok := strings.Cut(strings.Join(s.end(), "\n"), "oauth_creds.json was changed meanwhile; what the client wrote is in ")
+	if !ok {
+		t.Fatal("it does not say where the other sign-in is")
+	}
+	r.check(path, ofUser)
+	r.check(beside, ofClient)
+}
+
 // A token that Cline renews while it runs is not lost, and the settings of perigee do not get into the user's file.
 func TestClineKeepsTokensThatItRenews(t *testing.T) {
 	r := newRig(t)
@@ -156,6 +174,61 @@ func TestClineKeepsTokensThatItRenews(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	r.check(path, `{"version": 1, "lastUsedProvider": "gone", "providers": {"cline": {"settings": {"auth": {"refreshToken": "new", "expiresAt": 1763399999999}}}}}`)
+}
+
+// What a client puts into objects that perigee has added is the user's, and what perigee has put there is not.
+func TestWhatIsBesideSettingsOfPerigeeIsReturned(t *testing.T) {
+	for _, test := range []struct {
+		client, copied, file, before string
+		changes                      []string // of the copy
+		want                         string
+	}{
+		{"cline", "providers.json", ".cline/data/settings/providers.json", "", []string{
+			`"openai-compatible":`, `"anthropic": {"settings": {"apiKey": "of the user"}}, "openai-compatible":`, `"settings": {`, `"settings": {"reasoning": "high", `,
+		}, `{"providers":{"anthropic":{"settings":{"apiKey":"of the user"}}},"version":1}`},
+		{"cline", "providers.json", ".cline/data/settings/providers.json", "", []string{"2026-01-01T", "2026-11-17T"}, ""},
+		{"gemini-cli", ".gemini/settings.json", ".gemini/settings.json", `{"ui": {}}`, []string{
+			`"security": {`, `"security": {"folderTrust": {"enabled": true},`, `"customAliases": {`, `"customAliases": {"mine": {"extends": "base"},`,
+		}, `{"modelConfigs":{"customAliases":{"mine":{"extends":"base"}}},"security":{"folderTrust":{"enabled":true}},"ui":{}}`},
+	} {
+		r := newRig(t)
+		path := filepath.Join(r.machine.Home, filepath.FromSlash(test.file))
+		if test.before != "" {
+			r.write(path, test.before, 0o600)
+		}
+		to := target
+		to.Answers = func(string) bool { return false }
+		l, err := r.find(test.client).Launch(r.machine, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{rig: r, launch: l, dir: t.TempDir()}
+		if err := s.launch.Prepare(s.dir); err != nil {
+			t.Fatal(err)
+		}
+		s.edit(filepath.Join(s.dir, test.copied), func(text string) string {
+			changed := strings.NewReplacer(test.changes...).Replace(text)
+			if changed == text {
+				t.Errorf("nothing to replace in %s", text)
+			}
+			return changed
+		})
+		if got := s.end(); len(got) > 0 {
+			t.Errorf("it says %q", got)
+		}
+		got := ""
+		if data, err := os.ReadFile(path); err == nil {
+			var tree any
+			if err := json.Unmarshal(data, &tree); err != nil {
+				t.Fatal(err)
+			}
+			compact, _ := json.Marshal(tree)
+			got = string(compact)
+		}
+		if got != test.want {
+			t.Errorf("%s: the file is %s, want %s", test.client, got, test.want)
+		}
+	}
 }
 
 // What cannot be returned is an error, and the private directory still has it.

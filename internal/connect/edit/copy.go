@@ -12,11 +12,13 @@ type Copy struct {
 	Original []byte // the file when the copy was made
 	Made     []byte // the copy as it was made
 	Undo     *Undo  // of the settings that only the copy has
+	Entry    Path   // an object that only the copy has if it was added, with all that is in it; may be nil
+	Needed   []Path // settings of the copy without which the program ignores a file
 }
 
 // Return makes the changes of a copy in the file: what differs between the copy as it was made and as it is now. The settings that
-// only the copy has, and the containers that were added for them, are not changes. A value of the file that was changed meanwhile
-// stays; kept are their paths.
+// only the copy has are not changes; what the program has put beside them is. A value of the file that was changed meanwhile stays;
+// kept are their paths.
 func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 	trees := make([]map[string]any, 4)
 	for i, text := range [][]byte{c.Original, c.Made, now, file} {
@@ -46,6 +48,13 @@ func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
 			remove.Was = append(remove.Was, Was{Path: path, Absent: true, Wrote: []string{text}})
+		}
+	}
+	for _, path := range c.Needed {
+		if text, has, err := textOf(now, path); len(set) > 0 && has && err == nil {
+			if _, exists := Get(there, path); !exists {
+				set = append(set, Setting{Path: path, Value: Raw(text)})
+			}
 		}
 	}
 	reverted, err := Revert(JSON, file, remove)
@@ -82,7 +91,7 @@ func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 		innerNow, isObjectNow := is.(map[string]any)
 		innerFile, isObjectInFile := file[name].(map[string]any)
 		switch {
-		case isObjectNow && (isObject || !existed && isObjectInFile) && !c.added(path):
+		case isObjectNow && (isObject || !existed && isObjectInFile) && !c.isEntry(path):
 			changed = append(changed, c.changes(path, inner, innerNow, innerFile)...)
 		case (existed != exists || !reflect.DeepEqual(was, is)) && !c.own(path):
 			changed = append(changed, path)
@@ -90,6 +99,9 @@ func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 	}
 	return changed
 }
+
+// isEntry reports whether a path is that of an entry which was added.
+func (c Copy) isEntry(path Path) bool { return slices.Equal(path, c.Entry) && c.added(path) }
 
 func (c Copy) added(path Path) bool {
 	return slices.ContainsFunc(c.Undo.Made, func(p Path) bool { return slices.Equal(p, path) })
