@@ -52,6 +52,10 @@ func play(how, dir string) {
 		if how != "hangs" {
 			go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_ = json.NewEncoder(w).Encode(perigee.DaemonStatus{Stopping: how == "stopping"})
+				if how == "stopping" {
+					_ = http.NewResponseController(w).Flush()
+					fmt.Println("asked")
+				}
 			}))
 		}
 	}
@@ -191,6 +195,9 @@ func TestADaemonThatStopsAlreadyIsOnlyWaitedFor(t *testing.T) {
 	done := make(chan error, 1)
 	d := r.find(t)
 	go func() { done <- d.Stop(t.Context(), StopOptions{Drain: await.Limit, Answer: await.Limit}) }()
+	if line := r.line(t); line != "asked" {
+		t.Error(line)
+	}
 	r.input()
 	if err := await.Receive(t, done, "the end of Stop"); err != nil {
 		t.Error(err)
