@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/command"
+	"perigee/internal/config"
 )
 
 // stopCommand stops the running daemon.
@@ -13,9 +15,14 @@ func stopCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	loaded, err := command.Load(env, command.NoSecrets)
-	if err != nil {
-		return err
+	loaded, _, problems := command.Salvage(ctx, env, config.Sources{Path: env.Config, Spare: command.NoSecrets})
+	if problems != nil {
+		if !command.RunsAnyway(ctx, loaded, problems) {
+			return problems
+		}
+		for line := range strings.SplitSeq(problems.Error(), "\n") {
+			env.Say("warning: %s", line)
+		}
 	}
 	pid, err := command.StopDaemon(ctx, env, loaded.Config, "stop")
 	if err != nil {

@@ -1,11 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/config"
@@ -41,4 +44,58 @@ func Inspect(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 	}
 	slices.Sort(borrowed)
 	return again, slices.Compact(borrowed), nil
+}
+
+// Salvage is Inspect for commands that work with an invalid configuration as well. The result is never nil. Data directory and address
+// that could not be read are those of the environment, or the preset ones.
+func Salvage(ctx context.Context, env *cli.Env, src config.Sources) (loaded *config.Loaded, borrowed []string, problems error) {
+	loaded, borrowed, problems = Inspect(ctx, env, src)
+	if loaded == nil {
+		return defaults(), borrowed, problems
+	}
+	if cfg := loaded.Config; cfg.DataDir == "" || cfg.Listen == "" {
+		preset := defaults().Config
+		cfg.DataDir, cfg.Listen = cmp.Or(cfg.DataDir, preset.DataDir), cmp.Or(cfg.Listen, preset.Listen)
+	}
+	return loaded, borrowed, problems
+}
+
+// defaults is the configuration of the environment alone, or the preset one if that has problems, too.
+func defaults() *config.Loaded {
+	src := config.Sources{ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }, Spare: NoSecrets}
+	for _, isUsed := range []func(name string) bool{
+		func(name string) bool { return name != config.EnvFile },
+		func(name string) bool { return !strings.HasPrefix(name, "PERIGEE_") },
+	} {
+		src.Env = func(name string) (string, bool) {
+			if !isUsed(name) {
+				return "", false
+			}
+			return os.LookupEnv(name)
+		}
+		if loaded, err := config.Load(src); err == nil {
+			return loaded
+		}
+	}
+	return &config.Loaded{Config: &config.Config{}}
+}
+
+// RunsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has read when the file was valid. loaded
+// and problems are from Salvage. A daemon that runs with another file is not the one that is meant: the data directory may not
+// be that of the file.
+func RunsAnyway(ctx context.Context, loaded *config.Loaded, problems error) bool {
+	status, err := daemon.Status(ctx, loaded.Config)
+	if err != nil || status.Configuration == "" {
+		return false
+	}
+	files := []string{loaded.Path}
+	if list, ok := errors.AsType[*config.Problems](problems); ok {
+		for _, p := range list.List {
+			files = append(files, p.Source)
+		}
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		path, err := filepath.Abs(file)
+		return err == nil && path == status.Configuration
+	})
 }

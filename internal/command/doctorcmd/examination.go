@@ -88,43 +88,12 @@ func (e *examination) readConfig(ctx context.Context) doctor.Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
 	src := config.Sources{Path: e.env.Config, Models: simulator.Models()}
-	loaded, borrowed, problems := command.Inspect(ctx, e.env, src)
+	loaded, borrowed, problems := command.Salvage(ctx, e.env, src)
 	e.loaded, e.valid = loaded, problems == nil
-	if loaded == nil {
-		e.loaded = defaults()
-	} else if cfg := loaded.Config; cfg.DataDir == "" || cfg.Listen == "" {
-		preset := defaults().Config
-		if cfg.DataDir == "" {
-			cfg.DataDir = preset.DataDir
-		}
-		if cfg.Listen == "" {
-			cfg.Listen = preset.Listen
-		}
-	}
 	if dir, err := filepath.Abs(e.loaded.Config.DataDir); err == nil {
 		e.loaded.Config.DataDir = dir // so that fixes work in any directory
 	}
 	return doctor.Config(loaded, problems, borrowed)
-}
-
-// defaults is the configuration of the environment alone, or the preset one if that has problems, too.
-func defaults() *config.Loaded {
-	src := config.Sources{ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }, Spare: command.NoSecrets}
-	for _, isUsed := range []func(name string) bool{
-		func(name string) bool { return name != config.EnvFile },
-		func(name string) bool { return !strings.HasPrefix(name, "PERIGEE_") },
-	} {
-		src.Env = func(name string) (string, bool) {
-			if !isUsed(name) {
-				return "", false
-			}
-			return os.LookupEnv(name)
-		}
-		if loaded, err := config.Load(src); err == nil {
-			return loaded
-		}
-	}
-	return &config.Loaded{Config: &config.Config{}}
 }
 
 // reachDaemon asks the daemon of the data directory what it works with.
