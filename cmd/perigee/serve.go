@@ -67,7 +67,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		},
 	})
 	if err != nil {
-		return cli.ListenError(err, loaded.Config.Listen)
+		return listenError(ctx, err, loaded.Config)
 	}
 	out.started(d, loaded, *simulate)
 	env.Say("listening on %s", d.URL()) // in every log format: scripts wait for this line
@@ -231,7 +231,18 @@ func canListen(ctx context.Context, cfg *config.Config, activated bool) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return cli.ListenError(err, cfg.Listen)
+		return listenError(ctx, err, cfg)
 	}
 	return listener.Close()
+}
+
+// listenError explains why a daemon cannot listen. A daemon that was started before data_dir was changed is named.
+func listenError(ctx context.Context, err error, cfg *config.Config) error {
+	explained := cli.ListenError(err, cfg.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) && explained != err { // it is about the address of the configuration
+		if other := command.FindElsewhere(ctx, cfg); other != nil {
+			return fmt.Errorf("cannot listen on %s: %s; stop it with %s", cfg.Listen, other, other.Stop())
+		}
+	}
+	return explained
 }

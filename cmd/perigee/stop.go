@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/config"
+	"perigee/internal/daemon"
 )
 
 // stopCommand stops the running daemon.
@@ -25,6 +27,11 @@ func stopCommand(ctx context.Context, env *cli.Env, args []string) error {
 		}
 	}
 	pid, err := command.StopDaemon(ctx, env, loaded.Config, "stop")
+	if errors.Is(err, daemon.ErrNotRunning) {
+		if other := command.FindElsewhere(ctx, loaded.Config); other != nil {
+			return fmt.Errorf("%w with this configuration: %s; stop it with %s", err, other, other.Stop())
+		}
+	}
 	if err != nil {
 		return err
 	}

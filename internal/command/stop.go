@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 
 	"perigee/internal/cli"
 	"perigee/internal/config"
@@ -24,4 +25,44 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 	defer progress.Close()
 	progress.Step("waiting for the daemon (process %d) to end", d.PID)
 	return d.PID, d.Stop(ctx, running.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
+}
+
+// An Elsewhere is a daemon that listens on the port of a configuration and uses another data directory, as one does that was started
+// before data_dir was changed.
+type Elsewhere struct {
+	PID  int
+	Dir  string // its data directory
+	unit running.Unit
+	cfg  *config.Config
+}
+
+// FindElsewhere returns the daemon that listens on the port of a configuration whose data directory no daemon uses; nil: there is
+// none, or it cannot be seen.
+func FindElsewhere(ctx context.Context, cfg *config.Config) *Elsewhere {
+	d := running.At(ctx, cfg.Listen)
+	if d == nil {
+		return nil
+	}
+	defer d.Close()
+	return &Elsewhere{PID: d.PID, Dir: d.Dir, unit: d.Unit, cfg: cfg}
+}
+
+func (e *Elsewhere) String() string {
+	return fmt.Sprintf("the perigee at %s (process %d) uses the data directory %s, and the configuration says %s", e.cfg.Listen, e.PID, e.Dir, e.cfg.DataDir)
+}
+
+// Stop is the command that stops it.
+func (e *Elsewhere) Stop() string {
+	if e.unit.Name != "" {
+		return e.unit.Systemctl("stop")
+	}
+	return "PERIGEE_DATA_DIR=" + cli.ShellWord(e.Dir) + " perigee stop"
+}
+
+// Restart is the command that stops it and starts the daemon of the configuration.
+func (e *Elsewhere) Restart() string {
+	if e.unit.Name != "" {
+		return e.unit.Systemctl("restart")
+	}
+	return e.Stop() + " && perigee serve"
 }

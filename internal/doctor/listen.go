@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +24,7 @@ type Daemon struct {
 	Stale   string                // why it has other secrets than this shell, in a sentence; empty: it has the same
 	Restart string                // the command that has its service manager restart it; empty: it has none
 	Address string                // that the configuration names
+	Owner   Owner                 // of the port of that address, if no daemon was reached
 }
 
 // restart is a command that starts the daemon again, after its open calls.
@@ -58,11 +58,13 @@ func Listen(ctx context.Context, address string, d Daemon) Result {
 	_, noName := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		owner := portOwner(port)
-		if owner.name == "systemd" {
+		switch {
+		case d.Owner.Name == "systemd":
 			return warn(NameListen, "systemctl start perigee.service", "no daemon is running; systemd listens at %s and starts it with the first call", address)
+		case d.Owner.Restart != "":
+			return fail(NameListen, d.Owner.Restart, "%s", d.Owner.Why)
 		}
-		return fail(NameListen, elsewhere, "no daemon uses this data directory, and %s has port %s", owner, port)
+		return fail(NameListen, elsewhere, "no daemon uses this data directory, and %s has port %s", d.Owner, port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), noName:
 		return fail(NameListen, "perigee serve --listen "+command("127.0.0.1:"+port), "%s is no address of this machine", address)
 	case errors.Is(err, fs.ErrPermission):
@@ -105,17 +107,19 @@ func reachable(target string) string {
 	return target
 }
 
-// An owner is the process that listens on a port. The zero value is an unknown one.
-type owner struct {
-	pid  int
-	name string
+// An Owner is the process that listens on a port. The zero value is an unknown one.
+type Owner struct {
+	PID  int
+	Name string
+	// A daemon with another data directory: what it is, in a sentence, and the command that starts it again with this one.
+	Why, Restart string
 }
 
-func (o owner) String() string {
-	if o.pid == 0 {
+func (o Owner) String() string {
+	if o.PID == 0 {
 		return "another program"
 	}
-	return fmt.Sprintf("%s (process %s)", o.name, strconv.Itoa(o.pid))
+	return fmt.Sprintf("%s (process %d)", o.Name, o.PID)
 }
 
 // Version compares the program of the running daemon with this one.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -223,13 +222,12 @@ func TestListenNamesTheProgramThatHasThePort(t *testing.T) {
 	address := listener.Addr().String()
 	r := Listen(t.Context(), address, Daemon{})
 	want(t, r, Fail, "perigee serve --listen 127.0.0.1:0")
-	if runtime.GOOS == "linux" {
-		name, err := os.ReadFile("/proc/self/comm")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, Fail, fmt.Sprintf("%s (process %d)", strings.TrimSpace(string(name)), os.Getpid()))
-	}
+	taken := Daemon{Owner: Owner{PID: 7, Name: "nginx"}}
+	want(t, Listen(t.Context(), address, taken), Fail, "nginx (process 7) has port", "perigee serve --listen 127.0.0.1:0")
+	taken.Owner.Name = "systemd"
+	want(t, Listen(t.Context(), address, taken), Warn, "systemctl start perigee.service")
+	taken.Owner = Owner{PID: 7, Name: "perigee", Why: "it uses /old", Restart: "PERIGEE_DATA_DIR=/old perigee stop && perigee serve"}
+	want(t, Listen(t.Context(), address, taken), Fail, "it uses /old", "PERIGEE_DATA_DIR=/old perigee stop && perigee serve")
 	want(t, Listen(t.Context(), "192.0.2.1:0", Daemon{}), Fail, "is no address of this machine")
 
 	d := Daemon{Status: &perigee.DaemonStatus{Listen: "http://" + address}, PID: 7}

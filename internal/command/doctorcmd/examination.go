@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,6 +104,12 @@ func (e *examination) reachDaemon(ctx context.Context) {
 	cfg := e.loaded.Config
 	status, err := daemon.Status(ctx, cfg)
 	if errors.Is(err, daemon.ErrNotRunning) {
+		_, port, _ := net.SplitHostPort(cfg.Listen)
+		listener := running.ListenerOf(port)
+		e.daemon.Owner = doctor.Owner{PID: listener.PID, Name: listener.Name}
+		if other := command.FindElsewhere(ctx, cfg); other != nil {
+			e.daemon.Owner.Why, e.daemon.Owner.Restart = other.String(), other.Restart()
+		}
 		return
 	}
 	e.daemon.PID, e.daemon.Address = datadir.Holder(cfg.DataDir), cfg.Listen

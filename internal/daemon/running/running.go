@@ -22,9 +22,9 @@ import (
 // A Daemon is a running daemon.
 type Daemon struct {
 	PID  int
-	Unit Unit // the service of systemd that it is the main process of; zero: none
+	Dir  string // its data directory
+	Unit Unit   // the service of systemd that it is the main process of; zero: none
 
-	dir     string
 	mark    int // the number in the lock: the next daemon writes another one
 	process *os.Process
 }
@@ -50,7 +50,7 @@ func Find(ctx context.Context, dir string) (*Daemon, error) {
 		if err != nil || !held {
 			return nil, err
 		}
-		d := &Daemon{dir: dir, mark: datadir.Holder(dir)}
+		d := &Daemon{Dir: dir, mark: datadir.Holder(dir)}
 		if d.PID = d.identify(ctx); d.PID == 0 {
 			continue
 		}
@@ -67,6 +67,31 @@ func Find(ctx context.Context, dir string) (*Daemon, error) {
 	return nil, fmt.Errorf("a daemon uses %s, but its process cannot be seen here: it may run as another user or in a container; stop it there", dir)
 }
 
+// A Listener is the process that listens on a port. The zero value is an unknown one, or none.
+type Listener struct {
+	PID  int
+	Name string
+}
+
+// At returns the daemon that listens on the port of an address, whatever its data directory is; nil: none is seen.
+func At(ctx context.Context, address string) *Daemon {
+	_, port, _ := net.SplitHostPort(address)
+	listener := ListenerOf(port)
+	dir := dataDirOf(listener.PID)
+	if dir == "" {
+		return nil
+	}
+	d, err := Find(ctx, dir)
+	if err != nil || d == nil {
+		return nil
+	}
+	if d.PID != listener.PID {
+		d.Close()
+		return nil
+	}
+	return d
+}
+
 // identify returns the process ID of the daemon, 0 if it cannot be seen.
 func (d *Daemon) identify(ctx context.Context) int {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", d.socket())
@@ -76,13 +101,13 @@ func (d *Daemon) identify(ctx context.Context) int {
 			return pid
 		}
 	}
-	if d.mark > 0 && hasOpen(d.mark, datadir.LockPath(d.dir)) {
+	if d.mark > 0 && hasOpen(d.mark, datadir.LockPath(d.Dir)) {
 		return d.mark
 	}
 	return 0
 }
 
-func (d *Daemon) socket() string { return filepath.Join(d.dir, datadir.SocketName) }
+func (d *Daemon) socket() string { return filepath.Join(d.Dir, datadir.SocketName) }
 
 // Close releases the handle of the process.
 func (d *Daemon) Close() { _ = d.process.Release() }
@@ -173,11 +198,11 @@ func (d *Daemon) signal(sig os.Signal) error {
 func (d *Daemon) wait(ctx context.Context, limit time.Duration) (ended bool, err error) {
 	over := time.Now().Add(limit)
 	for {
-		held, err := datadir.Locked(ctx, d.dir) // waits for a moment while it is held
+		held, err := datadir.Locked(ctx, d.Dir) // waits for a moment while it is held
 		switch {
 		case err != nil:
 			return false, err
-		case !held || datadir.Holder(d.dir) != d.mark: // or the next one has it already
+		case !held || datadir.Holder(d.Dir) != d.mark: // or the next one has it already
 			return true, nil
 		case !time.Now().Before(over):
 			return false, nil

@@ -1,4 +1,4 @@
-package doctor
+package running
 
 import (
 	"bufio"
@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"perigee/internal/datadir"
 )
 
-// portOwner finds the process that listens on a TCP port. That of another user is found only by root.
-func portOwner(port string) owner {
+// ListenerOf finds the process that listens on a TCP port. That of another user is found only by root.
+func ListenerOf(port string) Listener {
 	inodes := make(map[string]bool)
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		for _, inode := range listeners(table, port) {
@@ -17,7 +19,7 @@ func portOwner(port string) owner {
 		}
 	}
 	if len(inodes) == 0 {
-		return owner{}
+		return Listener{}
 	}
 	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, path := range descriptors {
@@ -25,10 +27,10 @@ func portOwner(port string) owner {
 			dir := filepath.Dir(filepath.Dir(path))
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			name, _ := os.ReadFile(filepath.Join(dir, "comm"))
-			return owner{pid, strings.TrimSpace(string(name))}
+			return Listener{pid, strings.TrimSpace(string(name))}
 		}
 	}
-	return owner{}
+	return Listener{}
 }
 
 // listeners returns the inodes of the sockets in a table of the kernel that listen on a port.
@@ -54,4 +56,16 @@ func listeners(table, port string) (inodes []string) {
 		}
 	}
 	return inodes
+}
+
+// dataDirOf returns the data directory whose lock a process has open, "" if there is none.
+func dataDirOf(pid int) string {
+	open, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+	for _, name := range open {
+		path, _ := os.Readlink(name)
+		if dir := filepath.Dir(path); path != "" && path == datadir.LockPath(dir) {
+			return dir
+		}
+	}
+	return ""
 }
