@@ -61,6 +61,20 @@ type DaemonStatus struct {
 	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
 	// be set.
 	Variables []string `json:"variables"`
+	// Refused is why a change of the file was refused, so that the daemon runs with what was there before; empty: it was not. Pending are
+	// the changed settings that need a restart and are not in effect.
+	Refused string   `json:"refused,omitempty"`
+	Pending []string `json:"pending,omitempty"`
+	// Keys are what keeps API keys of upstreams from being used, as far as calls have shown it.
+	Keys []KeyTrouble `json:"keys,omitempty"`
+}
+
+// A KeyTrouble is why API keys of an upstream are not used.
+type KeyTrouble struct {
+	Upstream string    `json:"upstream"`
+	Model    string    `json:"model,omitempty"` // that all of them are limited for; empty: they are refused for every model
+	Why      string    `json:"why"`
+	Until    time.Time `json:"until,omitzero"`
 }
 
 // ListensAt reports whether the daemon listens at the port of an address. Addresses without a port are not compared.

@@ -29,7 +29,7 @@ func (d *Daemon) auditReload(path, changed, pending string) {
 	_ = d.audit.Save(d.base, e)
 }
 
-// auditRefusedReload records that one was not. Why is in the log, which the caller has written to.
+// auditRefusedReload records that one was not. Why is in the log.
 func (d *Daemon) auditRefusedReload(path string) {
 	_ = d.audit.Save(d.base, perigee.AuditEntry{Action: perigee.AuditConfigReload, Actor: perigee.ActorFile, Object: path,
 		Detail: "refused: the previous configuration stays in force", Result: string(perigee.ClassInvalid)})

@@ -123,6 +123,7 @@ type Daemon struct {
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
 	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
+	behind      atomic.Pointer[behind]          // what of its file is not in force; nil: all is
 	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
 	redactor    atomic.Pointer[redact.Redactor] // of its secrets
 	admin       *datadir.AdminToken
@@ -318,10 +319,15 @@ func (d *Daemon) status() perigee.DaemonStatus {
 	if whole, err := filepath.Abs(path); path != "" && err == nil {
 		path = whole
 	}
-	return perigee.DaemonStatus{
+	status := perigee.DaemonStatus{
 		Version: d.opts.Version, Listen: d.URL(), Configuration: path, DataDir: loaded.Config.DataDir,
 		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Stopping: d.draining.Load(), Variables: append([]string{}, loaded.Variables...),
+		Keys: d.gateway.KeyTroubles(),
 	}
+	if b := d.behind.Load(); b != nil {
+		status.Refused, status.Pending = b.refused, b.pending
+	}
+	return status
 }
 
 // Upstreams describes the upstreams in force, a line for each.

@@ -12,6 +12,18 @@ import (
 	"perigee/internal/terminal"
 )
 
+// A behind is what of the configuration file is not in force: the whole change and why, or settings that need a restart.
+type behind struct {
+	refused string
+	pending []string
+}
+
+// refuse records why a change of the configuration file was refused.
+func (d *Daemon) refuse(why, path string) {
+	d.behind.Store(&behind{refused: why})
+	d.auditRefusedReload(path)
+}
+
 // follow watches the configuration until the daemon stops.
 func (d *Daemon) follow() {
 	if d.opts.Poll == 0 {
@@ -19,8 +31,8 @@ func (d *Daemon) follow() {
 	}
 	d.background.Go(func() {
 		config.NewWatcher(d.opts.Sources, d.opts.Loaded, d.apply, func(err error) {
+			d.refuse("it is invalid", d.loaded.Load().Path)
 			d.opts.Logger.Error("invalid configuration, keeping the previous one", "error", err)
-			d.auditRefusedReload(d.loaded.Load().Path)
 		}).Run(d.base, d.opts.Poll)
 	})
 }
@@ -35,14 +47,14 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	effective.Config = d.inEffect(loaded.Config)
 	cfg := effective.Config
 	if section := d.loaded.Load().Config.Emptied(cfg); section != "" {
+		d.refuse("it removes all "+section+", which needs a restart", loaded.Path)
 		d.opts.Logger.Error("the new configuration removes all "+section+", which needs a restart; keeping the previous one",
 			"file", loaded.Path)
-		d.auditRefusedReload(loaded.Path)
 		return
 	}
 	if err := d.gateway.Rebuild(d.base, cfg); err != nil {
+		d.refuse(d.redact(err.Error()), loaded.Path)
 		d.opts.Logger.Error("the new configuration cannot be used, keeping the previous one", "error", err)
-		d.auditRefusedReload(loaded.Path)
 		return
 	}
 	next := d.settings(cfg)
@@ -58,6 +70,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.observers.Apply(cfg)
 	terminal.SetLevel(d.opts.LogLevel, cfg.Log)
 	restart := d.needRestart(loaded)
+	d.behind.Store(&behind{pending: restart})
 	for _, w := range loaded.Warnings {
 		later := slices.Contains(restart, "listen") || slices.Contains(restart, "tls")
 		if !later || !strings.Contains(w.Message, config.Unencrypted) { // not true of the listener that is open

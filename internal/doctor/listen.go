@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -134,8 +135,16 @@ func Version(version, configPath string, d Daemon) Result {
 		}
 		return warn(NameDaemon, d.restart(), "the daemon runs with %s, and this command reads %s", running, configPath)
 	}
-	if d.Stale != "" {
+	switch pending := d.Status.Pending; {
+	case d.Stale != "":
 		return warn(NameDaemon, d.restart(), "%s", d.Stale)
+	case d.Status.Refused != "":
+		return warn(NameDaemon, d.restart(), "the daemon refused the changed configuration file and runs with what was there before: %s", d.Status.Refused)
+	case len(pending) > 0:
+		if slices.Contains(pending, "listen") {
+			d.Address = "" // it is not to listen where it does
+		}
+		return warn(NameDaemon, d.restart(), "changed settings need a restart and are not in effect: %s", strings.Join(pending, ", "))
 	}
 	return ok(NameDaemon, "perigee %s%s", version, d.process(", ", ""))
 }

@@ -252,6 +252,18 @@ func TestVersionOfTheDaemonIsCompared(t *testing.T) {
 	want(t, Version("v1", "/home/config.yaml", d), Warn, "/etc/perigee.yaml", "/home/config.yaml")
 }
 
+// A daemon that does not run with its file as it is now, or not completely, is a warning.
+func TestDaemonThatIsBehindItsFile(t *testing.T) {
+	d := Daemon{Status: &perigee.DaemonStatus{Version: "v1", Listen: "http://127.0.0.1:1", Refused: "it removes all keys, which needs a restart"}, Address: "127.0.0.1:2"}
+	want(t, Version("v1", "", d), Warn, "it removes all keys", "perigee serve --replace --listen 127.0.0.1:1")
+	d.Status.Refused, d.Status.Pending = "", []string{"log_format", "limits.head"}
+	want(t, Version("v1", "", d), Warn, "log_format, limits.head", "perigee serve --replace --listen 127.0.0.1:1")
+	d.Status.Pending = []string{"listen"}
+	if r := Version("v1", "", d); r.Fix != "perigee serve --replace" {
+		t.Errorf("a new address: %q", r.Fix)
+	}
+}
+
 func TestClockIsComparedWithAnAnswer(t *testing.T) {
 	now := time.Date(2026, 3, 2, 10, 30, 0, 0, time.UTC)
 	var said time.Time

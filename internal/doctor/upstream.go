@@ -98,6 +98,33 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 	return ok(name, "kind %s, %d models, answered in %s", u.Kind, len(found.Rows), terminal.Duration(time.Since(began)))
 }
 
+// shownTroubles is how many troubles a detail has.
+const shownTroubles = 3
+
+// WithTroubles is a result that was OK, with what keeps API keys of the upstream from being used.
+func (u Upstream) WithTroubles(r Result, list []perigee.KeyTrouble) Result {
+	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyTrouble) bool { return t.Upstream != u.Name })
+	if r.Status != OK || len(list) == 0 {
+		return r
+	}
+	var details []string
+	for _, t := range list[:min(len(list), shownTroubles)] {
+		text := t.Why
+		if t.Model != "" {
+			text += fmt.Sprintf(" for %s until %s", t.Model, t.Until.Local().Format("15:04:05"))
+		}
+		details = append(details, text)
+	}
+	if more := len(list) - len(details); more > 0 {
+		details = append(details, fmt.Sprintf("and %d more", more))
+	}
+	text := strings.Join(details, "; ")
+	if list[0].Model != "" {
+		return look(warn(r.Check, "perigee explain "+command(list[0].Model), "%s", text))
+	}
+	return warn(r.Check, u.signIn(), "%s", text)
+}
+
 func (u Upstream) failed(ctx context.Context, err error) Result {
 	name := NameUpstream + u.Name
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {

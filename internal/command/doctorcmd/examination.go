@@ -126,6 +126,9 @@ func (e *examination) reachDaemon(ctx context.Context) {
 		}
 		return
 	}
+	if !e.valid { // the check of the configuration says it, and a restart would fail
+		status.Refused, status.Pending = "", nil
+	}
 	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))
 	e.daemon.Stale = command.StaleEnvironment(ctx, e.loaded, status)
 }

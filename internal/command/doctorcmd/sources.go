@@ -76,10 +76,18 @@ func (e *examination) askers(ctx context.Context, before []doctor.Result) (upstr
 	problem := firstProblem(before)
 	switch {
 	case e.remote != nil && e.offline:
-		skip := func(_ context.Context, u doctor.Upstream) doctor.Result { return u.Skipped("--offline") }
+		skip := func(_ context.Context, u doctor.Upstream) doctor.Result {
+			return u.WithTroubles(u.Skipped("--offline"), e.daemon.Status.Keys)
+		}
 		return skip, doctor.Accounts{List: e.remote.Accounts, Reason: "--offline"}, nothing
 	case e.remote != nil:
-		check := func(ctx context.Context, u doctor.Upstream) doctor.Result { return u.Check(ctx, e.remote.Models) }
+		check := func(ctx context.Context, u doctor.Upstream) doctor.Result {
+			result := u.Check(ctx, e.remote.Models)
+			if now, err := e.remote.Status(ctx); err == nil { // the list may have shown that a key is refused
+				result = u.WithTroubles(result, now.Keys)
+			}
+			return result
+		}
 		return check, doctor.Accounts{List: e.remote.Accounts, Quota: freshQuota(e.remote)}, nothing
 	case e.offline:
 		skip := func(_ context.Context, u doctor.Upstream) doctor.Result { return u.Skipped("--offline") }

@@ -14,6 +14,16 @@ type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }
 
+// KeyTroubles are what keeps API keys of the upstreams in force from being used, as far as calls have shown it.
+func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
+	for _, e := range g.Entries() {
+		if u, ok := e.Upstream.(interface{ KeyTroubles() []perigee.KeyTrouble }); ok {
+			list = append(list, u.KeyTroubles()...)
+		}
+	}
+	return list
+}
+
 // Explain says which upstream would answer a call for a model now, and why the rest would not. It makes no call.
 func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	r, release := g.acquire()

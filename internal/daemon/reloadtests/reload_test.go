@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,9 +141,25 @@ func TestWhatNeedsARestartSaysSo(t *testing.T) {
 	if rows := daemontest.Entries(t, g.Config); len(rows) != 1 || rows[0].Detail != want {
 		t.Errorf("the audit log has %+v", rows)
 	}
+	if got := statusOf(t, g).Pending; !slices.Equal(got, []string{"log_format", "limits.head", "store.url"}) {
+		t.Errorf("the status says %q", got)
+	}
 	if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusOK {
 		t.Errorf("the status is %d", got)
 	}
+}
+
+// statusOf is what the daemon says of itself.
+func statusOf(t *testing.T, g *daemontest.Gateway) (status perigee.DaemonStatus) {
+	t.Helper()
+	_, answer, err := daemontest.AdminOf(t, g).Do(t.Context(), http.MethodGet, "/v1/status", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(answer), &status); err != nil {
+		t.Fatal(err)
+	}
+	return status
 }
 
 // A new data_dir changes nothing before a restart: not where traces are written and read, and not what the daemon says of itself.
@@ -210,6 +227,9 @@ func TestReloadDoesNotRemoveAllKeysOrUpstreams(t *testing.T) {
 		} {
 			write(text)
 			book.Line(t, "removes all "+section+", which needs a restart; keeping the previous one")
+			if got := statusOf(t, g).Refused; got != "it removes all "+section+", which needs a restart" {
+				t.Errorf("%s, after %q: the status says %q", listen, text, got)
+			}
 			if got := daemontest.Status(t, g, daemontest.Streaming, ""); got != http.StatusUnauthorized {
 				t.Errorf("%s, after %q: %d without a key", listen, text, got)
 			}
@@ -220,6 +240,9 @@ func TestReloadDoesNotRemoveAllKeysOrUpstreams(t *testing.T) {
 		}
 		write(provider.Config("keys: [{name: desk, secret: secret-desk}]\n"))
 		book.Line(t, "configuration reloaded", "keys=1", "upstreams=1")
+		if got := statusOf(t, g).Refused; got != "" {
+			t.Errorf("%s, after a good edit: the status says %q", listen, got)
+		}
 		if got := daemontest.Status(t, g, daemontest.Streaming, "secret-desk"); got != http.StatusOK {
 			t.Errorf("%s, after a good edit: %d", listen, got)
 		}

@@ -2,26 +2,71 @@ package gemini
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	"perigee"
 )
 
 // Resting says why the provider would refuse a call for a model now: each API key has a cooldown, the first until the returned time.
 // It is empty if a key has none.
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
-	now, q := u.opts.Now(), quotaOf(model, "")
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
-	for _, k := range u.keys.keys {
-		rest := k.rest(q, now)
-		if rest == 0 {
-			return "", time.Time{}
-		}
-		if end := now.Add(rest); until.IsZero() || end.Before(until) {
-			until = end
-		}
+	if until = u.keys.resting(quotaOf(model, ""), u.opts.Now()); until.IsZero() {
+		return "", until
 	}
 	if len(u.keys.keys) == 1 {
 		return "the provider has limited its API key", until
 	}
 	return fmt.Sprintf("the provider has limited its %d API keys", len(u.keys.keys)), until
+}
+
+// resting returns when the first cooldown of a key for a quota ends, the zero time if a key has none. The caller holds the lock.
+func (r *keyring) resting(q quota, now time.Time) (until time.Time) {
+	for _, k := range r.keys {
+		rest := k.rest(q, now)
+		if rest == 0 {
+			return time.Time{}
+		}
+		if end := now.Add(rest); until.IsZero() || end.Before(until) {
+			until = end
+		}
+	}
+	return until
+}
+
+// KeyTroubles are the models that all keys have a cooldown for, and the keys that the provider has refused since they were last
+// accepted.
+func (u *Upstream) KeyTroubles() (list []perigee.KeyTrouble) {
+	now := u.opts.Now()
+	u.keys.mu.Lock()
+	defer u.keys.mu.Unlock()
+	limited := map[quota]time.Time{}
+	var refused []string
+	for _, k := range u.keys.keys {
+		for q := range k.models {
+			if until := u.keys.resting(q, now); q.method == "" && !until.IsZero() {
+				limited[q] = until
+			}
+		}
+		if !k.rejected.IsZero() || k.until.After(now) {
+			refused = append(refused, fmt.Sprint(k.number))
+		}
+	}
+	all, name := len(u.keys.keys), u.opts.Name
+	if len(refused) > 0 {
+		why := fmt.Sprintf("the provider refuses API key %s of %d", strings.Join(refused, " and "), all)
+		list = append(list, perigee.KeyTrouble{Upstream: name, Why: why})
+	}
+	for _, q := range slices.SortedFunc(maps.Keys(limited), func(a, b quota) int { return strings.Compare(a.model, b.model) }) {
+		why := "its API key is limited"
+		if all > 1 {
+			why = fmt.Sprintf("its %d API keys are limited", all)
+		}
+		list = append(list, perigee.KeyTrouble{Upstream: name, Model: q.model, Why: why, Until: limited[q].UTC().Truncate(time.Second)})
+	}
+	return list
 }

@@ -38,11 +38,55 @@ func TestResting(t *testing.T) {
 	if why != "the provider has limited its 2 API keys" || !until.After(now) {
 		t.Errorf("got %q until %v", why, until)
 	}
+	limited := perigee.KeyTrouble{Upstream: "s", Model: "m", Why: "its 2 API keys are limited", Until: until.UTC().Truncate(time.Second)}
+	if got := u.KeyTroubles(); len(got) != 1 || got[0] != limited {
+		t.Errorf("got %+v, want %+v", got, limited)
+	}
 	if why, _ := u.Resting("other"); why != "" {
 		t.Errorf("another model: %s", why)
 	}
 	now = until
 	if why, _ := u.Resting("m"); why != "" {
 		t.Errorf("after the cooldown: %s", why)
+	}
+	if got := u.KeyTroubles(); len(got) != 0 {
+		t.Errorf("after the cooldown: %+v", got)
+	}
+}
+
+// A key that the provider refuses is named until it is accepted, also after its cooldown.
+func TestRefusedKeysAreNamed(t *testing.T) {
+	var mended atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Header.Get("X-Goog-Api-Key") == "bad" && !mended.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such key"}}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hi\"}]},\"finishReason\":\"STOP\"}]}\n\n")
+	}))
+	defer server.Close()
+	now := time.Unix(1000, 0)
+	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("bad"), perigee.NewSecret("good")},
+		Now: func() time.Time { return now }})
+	defer u.Close()
+	for range 2 {
+		if _, err := ask(t.Context(), u, request(t, true)); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(2 * rejectedRest)
+		refused := perigee.KeyTrouble{Upstream: "s", Why: "the provider refuses API key 1 of 2"}
+		if got := u.KeyTroubles(); len(got) != 1 || got[0] != refused {
+			t.Errorf("got %+v, want %+v", got, refused)
+		}
+	}
+	mended.Store(true)
+	if _, err := ask(t.Context(), u, request(t, true)); err != nil {
+		t.Fatal(err)
+	}
+	if got := u.KeyTroubles(); len(got) != 0 {
+		t.Errorf("after it was accepted: %+v", got)
 	}
 }
