@@ -30,7 +30,7 @@ func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trac
 	if env.JSON {
 		return cli.WriteJSON(env, detailed(t, directory))
 	}
-	s := story.Story{Call: *t, Trace: directory, Redact: redact.New(cfg.Secrets()...).Text, Width: env.Width(),
+	s := story.Story{Call: *t, Trace: directory, Redact: redact.New(cfg.Secrets()...).Text, Hint: env.Hint, Width: env.Width(),
 		Palette: terminal.PaletteOf(env.Stdout), Zone: report.Zone()}
 	return s.Write(env.Stdout)
 }

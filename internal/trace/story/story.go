@@ -6,10 +6,13 @@
 package story
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +30,9 @@ type Story struct {
 
 	// Redact replaces secrets in texts that were put together from pieces; nil: nothing does.
 	Redact func(text string) string
+
+	// Hint completes the commands that are suggested, for instance with --config; nil: they are complete.
+	Hint func(text string) string
 
 	Width   int // of the terminal, at which lines are folded; 0: they are not
 	Palette terminal.Palette
@@ -110,7 +116,10 @@ func (p *printer) end() {
 		colour = terminal.Warning
 	}
 	p.line("result", colour, "%s", joined(string(t.Outcome), t.Finish, string(t.Class), t.Error))
-	if next := Next(t.ID, t.Class); next != "" {
+	if next := p.next(); next != "" {
+		if p.story.Hint != nil {
+			next = p.story.Hint(next)
+		}
 		p.line("next", "", "%s", next)
 	}
 	p.directory()
@@ -129,31 +138,62 @@ func (p *printer) directory() {
 	}
 }
 
-// Next is what to do about a call that failed with a class; empty: nothing.
-func Next(id string, class perigee.Class) string {
-	switch class {
+// next is what to do about a call that failed; empty: nothing.
+func (p *printer) next() string {
+	t := &p.story.Call
+	switch t.Class {
 	case perigee.ClassInvalid:
-		return "perigee trace shrink " + id + " finds the part of the request that fails"
+		if !p.isJSON() {
+			return "change what the error names; sending the request again does not help"
+		}
+		return "perigee trace shrink " + t.ID + " finds the part of the request that fails"
 	case perigee.ClassUnauthenticated:
+		if t.Account == "" { // it was sent with an API key, or there was no account
+			return "perigee config show has the keys of " + cmp.Or(t.Upstream, "each upstream") +
+				"; of one with accounts, perigee account list shows the sign-ins, and perigee login signs in"
+		}
 		return "perigee account list shows which sign-in is refused; perigee login signs in again"
 	case perigee.ClassVerification:
 		return "perigee account list names the account whose owner has to verify it"
 	case perigee.ClassIdentity:
 		return "the provider refuses this client version: set client_version of the upstream, or update perigee"
 	case perigee.ClassForbidden:
+		if t.Account != "" {
+			return "perigee account list shows the state of " + t.Account + "; at the provider, check its permissions"
+		}
 		return "perigee config show lists the models that each key may use; at a provider, check the permissions of its key or account"
 	case perigee.ClassNotFound:
 		return "perigee models lists what can be asked"
 	case perigee.ClassExhausted, perigee.ClassRateLimited:
-		return "perigee explain MODEL shows what can answer now, perigee quota what accounts have left, perigee usage --by key what keys have used"
+		return "perigee explain " + modelWord(t.ModelAsked) + " shows what can answer now, perigee quota what accounts have left, " +
+			"perigee usage --by key what keys have used"
 	case perigee.ClassCapacity, perigee.ClassUnavailable:
-		return "perigee trace replay " + id + " tries it again"
+		return "perigee trace replay " + t.ID + " tries it again"
 	case perigee.ClassUnimplemented:
-		return "perigee trace replay " + id + " --upstream NAME tries it elsewhere"
+		return "perigee trace replay " + t.ID + " --upstream NAME tries it elsewhere"
 	case perigee.ClassInternal:
-		return "please report it; perigee trace bundle " + id + " collects what is needed"
+		return "please report it; perigee trace bundle " + t.ID + " collects what is needed"
 	}
 	return ""
+}
+
+// isJSON reports whether the request of the client is there and could be decoded, without which it cannot be shrunk.
+func (p *printer) isJSON() bool {
+	if p.story.Trace == nil {
+		return false
+	}
+	raw, err := p.story.Trace.Read(trace.ClientRequestName)
+	return err == nil && json.Valid(raw)
+}
+
+var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
+
+// modelWord is a model as a word of a command line, or MODEL if a shell would not take it as it is.
+func modelWord(model string) string {
+	if plainModel.MatchString(model) {
+		return model
+	}
+	return "MODEL"
 }
 
 // dialectName is the dialect of a call. Embeddings and images are recorded as OpenAI's chat dialect, and shown as openai.

@@ -132,31 +132,70 @@ func TestStoryWithoutADirectory(t *testing.T) {
 	}
 }
 
+// nextOf is the next step of a call that has failed with a class.
+func nextOf(t *testing.T, class perigee.Class, change func(*Story)) string {
+	t.Helper()
+	s := Story{Call: call()}
+	s.Call.Outcome, s.Call.Class, s.Call.Error, s.Call.Status, s.Call.FirstByteMS = perigee.OutcomeFailed, class, "unknown name", 400, 0
+	change(&s)
+	found := regexp.MustCompile(`(?m)^result    failed, STOP, \w+, unknown name\n(?:next      (.*)\n)?trace `).FindStringSubmatch(tell(t, s))
+	if found == nil {
+		t.Fatal(tell(t, s))
+	}
+	return found[1]
+}
+
 // Every class of errors has a next step, but for the client that went away.
 func TestFailuresHaveANextStep(t *testing.T) {
 	for class := range perigee.ClassStatus {
-		if next := Next("c1", class); (next == "") != (class == perigee.ClassCanceled) {
+		if next := nextOf(t, class, func(*Story) {}); (next == "") != (class == perigee.ClassCanceled) {
 			t.Errorf("%s: %q", class, next)
 		}
 	}
-	failed := call()
-	failed.Outcome, failed.Class, failed.Error, failed.Status, failed.FirstByteMS = perigee.OutcomeFailed, perigee.ClassInvalid, "unknown name", 400, 0
-	got := tell(t, Story{Call: failed})
-	if !regexp.MustCompile(`(?m)^result    failed, STOP, invalid, unknown name\nnext      perigee trace shrink c1 finds the part`).MatchString(got) {
-		t.Error(got)
+}
+
+// A request can be shrunk if it is there and is JSON.
+func TestOnlyRequestsThatCouldBeDecodedAreShrunk(t *testing.T) {
+	for body, want := range map[string]bool{`{"contents":[]}`: true, `{"contents":[`: false, "": false} {
+		next := nextOf(t, perigee.ClassInvalid, func(s *Story) {
+			m := trace.Meta{}
+			m.ID = "c1"
+			s.Trace = plant(t, m, map[string]string{trace.ClientRequestName: body})
+		})
+		if strings.Contains(next, "perigee trace shrink c1") != want {
+			t.Errorf("%q: %q", body, next)
+		}
+	}
+	if next := nextOf(t, perigee.ClassInvalid, func(*Story) {}); strings.Contains(next, "shrink") {
+		t.Errorf("without a directory: %q", next)
 	}
 }
 
-// Limits and permissions belong to an account or to a key of perigee.
+// Limits, permissions and sign-ins belong to an account, to an API key of an upstream or to a key of perigee.
 func TestNextStepsNameKeysAndAccounts(t *testing.T) {
-	for class, commands := range map[perigee.Class][]string{
-		perigee.ClassForbidden:   {"perigee config show"},
-		perigee.ClassExhausted:   {"perigee explain", "perigee usage --by key"},
-		perigee.ClassRateLimited: {"perigee explain", "perigee quota"},
+	withKey := func(s *Story) { s.Call.Upstream, s.Call.Account = "studio", "" }
+	withAccount := func(*Story) {}
+	for _, c := range []struct {
+		class    perigee.Class
+		with     func(*Story)
+		commands []string
+	}{
+		{perigee.ClassUnauthenticated, withAccount, []string{"perigee account list", "perigee login"}},
+		{perigee.ClassUnauthenticated, withKey, []string{"perigee config show", "studio", "perigee login"}},
+		{perigee.ClassForbidden, withAccount, []string{"perigee account list", "bob@example.com"}},
+		{perigee.ClassForbidden, withKey, []string{"perigee config show"}},
+		{perigee.ClassExhausted, withKey, []string{"perigee explain gpt-4o", "perigee usage --by key"}},
+		{perigee.ClassRateLimited, withAccount, []string{"perigee explain gpt-4o", "perigee quota"}},
+		{perigee.ClassExhausted, func(s *Story) { s.Call.ModelAsked = "$(date)" }, []string{"perigee explain MODEL"}},
+		{perigee.ClassExhausted, func(s *Story) {
+			s.Hint = func(text string) string {
+				return strings.ReplaceAll(text, "perigee quota", "perigee quota --config f.yaml")
+			}
+		}, []string{"perigee quota --config f.yaml"}},
 	} {
-		for _, command := range commands {
-			if next := Next("c1", class); !strings.Contains(next, command) {
-				t.Errorf("%s: %q does not name %s", class, next, command)
+		for _, command := range c.commands {
+			if next := nextOf(t, c.class, c.with); !strings.Contains(next, command) {
+				t.Errorf("%s: %q does not name %s", c.class, next, command)
 			}
 		}
 	}
