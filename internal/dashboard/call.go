@@ -44,12 +44,12 @@ func (v *visit) call() error {
 	}
 	c := v.clean(*found)
 	page := pages.Call{Call: c, Token: v.session.FormToken(), Open: c.Outcome == perigee.OutcomeOpen}
-	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
-		page.Advice = view.AdviceOn(&c)
-	}
 	page.ReplayOf = c.ReplayOf
 	page.Tries, page.Scale = tries(&c, meta{})
 	v.readTrace(&page)
+	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
+		page.Advice = view.AdviceOn(&c, page.CanShrink)
+	}
 	if again := v.session.Again(c.ID); !again || !page.Follows() { // a page that loads itself is read once
 		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: c.ID}, nil)
 	}
@@ -83,6 +83,7 @@ func (v *visit) readTrace(page *pages.Call) {
 		return
 	}
 	var m meta
+	malformed := false // the request is no JSON, and cannot be shrunk
 	for _, name := range t.Files() {
 		text, size, err := read(t, name)
 		if err != nil {
@@ -96,6 +97,7 @@ func (v *visit) readTrace(page *pages.Call) {
 				page.Tries, page.Scale = tries(&page.Call, m)
 			}
 		case requestName:
+			malformed = text != nil && !json.Valid(text)
 			page.Request = view.ReadConversation(text, v.opts.Redact)
 		case eventsName:
 			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
@@ -104,7 +106,7 @@ func (v *visit) readTrace(page *pages.Call) {
 	if v.opts.Replayable != nil && v.opts.Replay != nil {
 		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
 	}
-	page.CanShrink = page.CanReplay && v.opts.Shrink != nil && v.opts.Shrinkable != nil && v.opts.Shrinkable(&page.Call)
+	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrink != nil && v.opts.Shrinkable != nil && v.opts.Shrinkable(&page.Call)
 }
 
 // read returns the size of a file, and what it has if the page shows something of that.

@@ -452,6 +452,37 @@ func TestReplaying(t *testing.T) {
 	}
 }
 
+// The page of a call that failed with API keys does not speak of accounts, or of an answer. The request of one that is no JSON cannot
+// be shrunk.
+func TestPagesOfFailedCalls(t *testing.T) {
+	rig := newRig(t, func(r *rig, o *Options) {
+		r.files["meta.json"], r.files["client_request.json"] = "{}", `{"contents":[`
+		r.calls[10].Error = "the provider has limited its API key"
+		malformed := &r.calls[1]
+		malformed.Class, malformed.ClientStatus, malformed.Error = perigee.ClassInvalid, 400, "not JSON"
+		o.Shrinkable = func(*perigee.Call) bool { return true }
+		o.Shrink = func(context.Context, string, func(calls, bytes int)) (Shrunk, error) { return Shrunk{}, nil }
+	})
+	b := rig.signIn(t)
+	page := b.get("/dashboard/calls/" + rig.calls[10].ID)
+	for _, want := range []string{"<dt>Asked last</dt>", "The quota of the API keys or accounts of the upstream", "perigee explain gpt-4o"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	for _, wrong := range []string{"Answered by", "every usable account"} {
+		if strings.Contains(page, wrong) {
+			t.Errorf("the page has %q", wrong)
+		}
+	}
+	if page := b.get("/dashboard/calls/" + rig.calls[0].ID); !strings.Contains(page, "<dt>Answered by</dt>") {
+		t.Error("the page of a call that was answered does not say by what")
+	}
+	if page := b.get("/dashboard/calls/" + rig.calls[1].ID); !strings.Contains(page, "Compare the request") || strings.Contains(page, "hrink") {
+		t.Error("a malformed request is offered for shrinking")
+	}
+}
+
 // A search for the smallest request is begun at once, is followed by a page that is loaded again, and ends with the request.
 func TestShrinking(t *testing.T) {
 	const secret = "canary-secret"

@@ -150,6 +150,10 @@ func (p Call) trouble() html.HTML {
 
 func (p Call) facts() html.HTML {
 	c := &p.Call
+	role := "Answered by"
+	if c.FirstByte == 0 && c.Outcome != perigee.OutcomeDone {
+		role = "Asked last"
+	}
 	return html.Join(
 		html.F(`<dl class="numbers facts" id="facts">
 <div><dt>Total</dt><dd>{}{}</dd></div>
@@ -160,9 +164,9 @@ func (p Call) facts() html.HTML {
 `, view.Exact(c.Usage.Output), html.If(c.Usage.Thinking != 0, `<small>{} thinking</small>`, view.Exact(c.Usage.Thinking))),
 		html.F(`<div><dt>Cost</dt><dd>{}<small>list price</small></dd></div>
 `, view.Cost(c.Cost)),
-		html.F(`<div><dt>Answered by</dt><dd class="words" title="{}">{}{}</dd></div>
+		html.F(`<div><dt>{}</dt><dd class="words" title="{}">{}{}</dd></div>
 </dl>
-`, strings.TrimSpace(c.Upstream+" "+c.Account), cmp.Or(c.Upstream, "nothing"), small(c.Account)))
+`, role, strings.TrimSpace(c.Upstream+" "+c.Account), cmp.Or(c.Upstream, "nothing"), small(c.Account)))
 }
 
 // from is the line under the title: the client, its key, how it asked, and when.

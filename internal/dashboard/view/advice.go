@@ -1,6 +1,10 @@
 package view
 
-import "perigee"
+import (
+	"regexp"
+
+	"perigee"
+)
 
 // An Advice says what an error means, and what to do.
 type Advice struct {
@@ -9,6 +13,9 @@ type Advice struct {
 	Page          string // of the dashboard that helps; empty: none does
 	Link          string // the name of the page
 }
+
+// plainModel is the name of a model that a shell takes as it is.
+var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
 
 var advices = map[perigee.Class]Advice{
 	perigee.ClassInvalid: {"The provider or perigee does not accept the request. Sending it again does not help.",
@@ -42,14 +49,41 @@ var advices = map[perigee.Class]Advice{
 var cutOffAdvice = Advice{"The answer had begun and did not reach its end: the provider or the connection to it failed in the middle.",
 	"Ask again. If it happens often, perigee doctor tests the upstreams.", "perigee doctor", "", ""}
 
-// AdviceOn returns the advice on how a call ended. Commands that are about a call name it.
-func AdviceOn(c *perigee.Call) *Advice {
+// Of calls without an account, which had an API key, or were refused before an account was chosen.
+var withoutAccount = map[perigee.Class]Advice{
+	perigee.ClassUnauthenticated: {"The provider did not accept perigee's API key or sign-in.",
+		"Check the keys of the upstream, or sign in again.", "perigee config show", "/dashboard/config", "Configuration"},
+	perigee.ClassExhausted: {"The quota of the API keys or accounts of the upstream, or that of the client's key, is used up.",
+		"Wait for the reset, use another model, or add an API key or an account.", "perigee explain", "/dashboard/models", "Models and routes"},
+	perigee.ClassRateLimited: {"The provider, or a limit of the key, allows no more requests at this moment.",
+		"The client can try again after the time in Retry-After.", "perigee explain", "/dashboard/models", "Models and routes"},
+}
+
+var forbiddenAccount = Advice{"The provider excludes the request or the account.",
+	"Look at the state of the account, and at what the provider says.", "perigee account list", "/dashboard/accounts", "Accounts"}
+
+// AdviceOn returns the advice on how a call ended. Commands that are about a call or a model name it. shrinkable says that the request
+// can be shrunk.
+func AdviceOn(c *perigee.Call, shrinkable bool) *Advice {
 	a, ok := advices[c.Class]
+	without, differs := withoutAccount[c.Class]
 	switch {
 	case c.Outcome == perigee.OutcomeCutOff:
 		a = cutOffAdvice
 	case !ok:
 		a = advices[perigee.ClassInternal]
+	case c.Account == "" && differs:
+		a = without
+	case c.Account != "" && c.Class == perigee.ClassForbidden:
+		a = forbiddenAccount
+	case c.Class == perigee.ClassInvalid && !shrinkable:
+		a.Next, a.Command = "Compare the request with what the error names.", ""
+	}
+	switch {
+	case a.Command == "perigee explain" && !plainModel.MatchString(c.ModelAsked):
+		a.Command = ""
+	case a.Command == "perigee explain":
+		a.Command += " " + c.ModelAsked
 	}
 	if a.Command == "perigee trace shrink" || a.Command == "perigee trace bundle" {
 		a.Command += " " + c.ID
