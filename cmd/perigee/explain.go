@@ -57,7 +57,23 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	return perigee.Errorf(perigee.ClassUnavailable, "no upstream would answer a call for %s now", terminal.Printable(found.Model)).
-		WithHint("the reasons are in the list; perigee models lists the models")
+		WithHint("%s", routeHint(found.Candidates))
+}
+
+// routeHint is what helps if no candidate would answer. A model that upstreams do not have is asked under another name; a limit ends.
+func routeHint(candidates []perigee.RouteCandidate) string {
+	lacks := func(c perigee.RouteCandidate) bool { return strings.HasPrefix(c.Reason, "it has no model ") }
+	routed := func(c perigee.RouteCandidate) bool {
+		return !strings.HasPrefix(c.Reason, "models.routes sends ") && c.Reason != "it is not asked for this model"
+	}
+	limited := func(c perigee.RouteCandidate) bool { return !c.Until.IsZero() }
+	switch {
+	case slices.ContainsFunc(candidates, limited):
+		return "wait for the time in the list, or add an API key or an account"
+	case !slices.ContainsFunc(candidates, func(c perigee.RouteCandidate) bool { return routed(c) && !lacks(c) }):
+		return "perigee models lists the models"
+	}
+	return "the reasons are in the list; perigee doctor checks the upstreams"
 }
 
 // printRoute prints the way from the name of the model to the upstreams, and a table of them.

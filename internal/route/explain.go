@@ -60,6 +60,10 @@ func origins(found resolved) string {
 		return ""
 	case found.aliased:
 		return fmt.Sprintf("%s is an alias of %s", found.asked, found.model)
+	case found.thinking == nil:
+		return fmt.Sprintf("%s stands for %s", found.asked, found.model)
+	case found.thinking.Budget != nil && *found.thinking.Budget == 0:
+		return fmt.Sprintf("%s asks %s not to think", found.asked, found.model)
 	}
 	return fmt.Sprintf("%s asks %s for thinking", found.asked, found.model)
 }
