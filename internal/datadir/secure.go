@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // The names of files and directories in the data directory.
@@ -43,6 +44,9 @@ func Ours(name string) bool {
 
 // Unusable is the error about a data directory that cannot be used.
 func Unusable(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) { // which permissions do not change
+		return fmt.Errorf("data_dir: %w; choose another one with data_dir or PERIGEE_DATA_DIR", err)
+	}
 	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
 }
 

@@ -144,3 +144,20 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 		}
 	}
 }
+
+// A file in the place of the directory does not become one by being made writable.
+func TestUnusableDirectoriesHaveANextStepThatWorks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, writable := range map[string]bool{file: false, filepath.Join(file, "below"): false, "": true} {
+		err := fs.ErrPermission
+		if path != "" {
+			err = os.MkdirAll(path, 0o700)
+		}
+		if got := Unusable(err).Error(); strings.Contains(got, "make it writable") != writable || !strings.HasSuffix(got, "choose another one with data_dir or PERIGEE_DATA_DIR") {
+			t.Errorf("%q: %s", path, got)
+		}
+	}
+}

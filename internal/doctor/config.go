@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"perigee/internal/config"
+	"perigee/internal/datadir"
 )
 
 // Config reports the problems and warnings of a configuration. loaded and err are from config.Inspect. borrowed are variables that
@@ -21,8 +24,11 @@ func Config(loaded *config.Loaded, err error, borrowed []string) Result {
 	if err != nil {
 		return fail(NameConfig, "perigee config check", "%v", err)
 	}
-	if len(loaded.Warnings) > 0 {
-		return warn(NameConfig, configFix(loaded.Warnings[0], loaded), "%s", several(loaded.Warnings, 0))
+	warnings := slices.DeleteFunc(slices.Clone(loaded.Warnings), func(p config.Problem) bool {
+		return strings.HasPrefix(p.Message, NameDataDir+": ") // which has a check of its own
+	})
+	if len(warnings) > 0 {
+		return warn(NameConfig, configFix(warnings[0], loaded), "%s", several(warnings, 0))
 	}
 	where := cmp.Or(loaded.Path, "there is no file at "+loaded.Searched+", so defaults apply")
 	if loaded.KeyVariable != "" {
@@ -67,10 +73,21 @@ func configFix(p config.Problem, loaded *config.Loaded) string {
 	if p.Line == 0 && loaded != nil && (path == "" || path == "default") {
 		path = loaded.Path
 	}
-	if path == "" || strings.HasPrefix(path, "flag ") {
+	switch {
+	case path == "" || strings.HasPrefix(path, "flag "):
 		return "perigee config init"
+	case p.Line == 0 && p.Message == fs.ErrPermission.Error():
+		return readable(absolute(path))
 	}
 	return edit(path, p.Line)
+}
+
+// readable is the command that lets this user read a file.
+func readable(path string) string {
+	if info, err := os.Stat(path); err == nil && !datadir.Owned(info) {
+		return `sudo chown "$(id -u)" ` + command(path)
+	}
+	return command("chmod", "u+r", path)
 }
 
 // expiresSoon is how long before its end a key is mentioned.

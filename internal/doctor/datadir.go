@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"perigee/internal/config"
 	"perigee/internal/datadir"
 )
 
@@ -17,20 +19,27 @@ import (
 const maxWalked = 50_000
 
 // DataDir checks the owner of the data directory, that only the owner can read what is in it, and that files can be created. What a
-// language server has in its home is not checked: its own umask decides there.
-func DataDir(ctx context.Context, dir string) Result {
+// language server has in its home is not checked: its own umask decides there. origin is where the directory was set.
+func DataDir(ctx context.Context, dir string, origin config.Origin) Result {
+	another := "" // the command that chooses another one; empty: it is the preset one
+	if origin.Line > 0 || strings.HasPrefix(origin.Source, "environment ") {
+		another = editOrigin(origin)
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := datadir.CheckWritable(dir); err != nil {
-			return blocks(fail(NameDataDir, command("mkdir", "-p", "-m", "700", dir), "%s does not exist and cannot be created: %v", dir, err))
+			create := `sudo install -d -m 700 -o "$(id -u)" ` + command(dir)
+			return blocks(fail(NameDataDir, cmp.Or(another, create), "%s does not exist and cannot be created: %v", dir, err))
 		}
 		return ok(NameDataDir, "%s does not exist yet; perigee creates it when it is needed", dir)
 	}
 	switch {
+	case err != nil && another != "":
+		return blocks(fail(NameDataDir, another, "%v", err))
 	case err != nil:
 		return look(blocks(fail(NameDataDir, command("ls", "-ld", dir), "%v", err)))
 	case !info.IsDir():
-		return blocks(fail(NameDataDir, command("mv", dir, dir+".old"), "%s is not a directory", dir))
+		return blocks(fail(NameDataDir, cmp.Or(another, command("mv", dir, dir+".old")), "%s is not a directory", dir))
 	case !datadir.Owned(info):
 		return blocks(fail(NameDataDir, `sudo chown -R "$(id -u)" `+command(dir), "%s belongs to another user", dir))
 	}

@@ -65,28 +65,34 @@ func TestConfigHasTheFixOfItsFirstProblem(t *testing.T) {
 	loaded, err = config.Inspect(config.Sources{ConfigDir: t.TempDir(), HomeDir: t.TempDir(), Env: func(string) (string, bool) { return "", false }})
 	want(t, Config(loaded, err, []string{"NAME"}), OK, "defaults apply", "NAME is not set in this shell")
 	want(t, Config(nil, errors.New("odd"), nil), Fail, "odd")
+	unreadable := &config.Problems{List: []config.Problem{{Origin: config.Origin{Source: loaded.Searched}, Message: fs.ErrPermission.Error()}}}
+	want(t, Config(nil, unreadable, nil), Fail, "permission denied", "chmod u+r "+loaded.Searched)
+	// A data directory that cannot be used is left to its own check.
+	loaded.Warnings = []config.Problem{{Origin: config.Origin{Source: "default"}, Message: "data_dir: /data cannot be written to"}}
+	want(t, Config(loaded, nil, nil), OK)
 }
 
 func TestDataDirFindsWhatOtherUsersCanRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes here")
 	}
+	preset := config.Origin{Source: "default"}
 	dir := filepath.Join(t.TempDir(), "data")
-	want(t, DataDir(t.Context(), dir), OK, "does not exist yet")
+	want(t, DataDir(t.Context(), dir, preset), OK, "does not exist yet")
 	write(t, filepath.Join(dir, "perigee.db"), "", 0o600)
 	write(t, filepath.Join(dir, "traces/2026-01-01/a/meta.json"), "", 0o600)
 	write(t, filepath.Join(dir, "langserver/headless/home/.cache/file"), "", 0o644) // of the language server
 	write(t, filepath.Join(dir, "letters.txt"), "", 0o644)                          // not perigee's
-	want(t, DataDir(t.Context(), dir), OK, "private to its owner")
+	want(t, DataDir(t.Context(), dir, preset), OK, "private to its owner")
 
 	secret := write(t, filepath.Join(dir, "traces/2026-01-01/a/client_request.json"), "", 0o640)
-	want(t, DataDir(t.Context(), dir), Fail, secret+" (mode 0640)", "chmod go= "+secret)
+	want(t, DataDir(t.Context(), dir, preset), Fail, secret+" (mode 0640)", "chmod go= "+secret)
 	write(t, filepath.Join(dir, "admin.token"), "", 0o604)
-	want(t, DataDir(t.Context(), dir), Fail, "admin.token", "chmod -R go= "+dir)
+	want(t, DataDir(t.Context(), dir, preset), Fail, "admin.token", "chmod -R go= "+dir)
 	for range 3 {
 		write(t, filepath.Join(dir, "images", t.Name()+time.Now().String()), "", 0o644)
 	}
-	want(t, DataDir(t.Context(), dir), Fail, " and 2 more")
+	want(t, DataDir(t.Context(), dir, preset), Fail, " and 2 more")
 
 	for _, path := range []string{secret, filepath.Join(dir, "admin.token")} {
 		_ = os.Remove(path)
@@ -95,10 +101,22 @@ func TestDataDirFindsWhatOtherUsersCanRead(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want(t, DataDir(t.Context(), dir), Fail, dir+" (mode 0755)", "chmod go= "+dir)
+	want(t, DataDir(t.Context(), dir, preset), Fail, dir+" (mode 0755)", "chmod go= "+dir)
 	file := write(t, filepath.Join(t.TempDir(), "file"), "", 0o600)
-	want(t, DataDir(t.Context(), file), Fail, "is not a directory")
-	want(t, DataDir(t.Context(), filepath.Join(file, "below")), Fail, "not a directory")
+	want(t, DataDir(t.Context(), file, preset), Fail, "is not a directory")
+	want(t, DataDir(t.Context(), filepath.Join(file, "below"), preset), Fail, "not a directory")
+	// One that was chosen is not moved away, or made where it cannot be: another one is chosen.
+	for origin, fix := range map[config.Origin]string{
+		{Source: "environment PERIGEE_DATA_DIR"}:          "unset PERIGEE_DATA_DIR",
+		{Source: "/etc/perigee.yaml", Line: 3, Column: 1}: edit("/etc/perigee.yaml", 3),
+	} {
+		for _, dir := range []string{file, filepath.Join(file, "below"), "/proc/none"} {
+			if r := DataDir(t.Context(), dir, origin); r.Status != Fail || r.Fix != fix || !r.Blocks {
+				t.Errorf("%s, %s: got %+v, want %q", dir, origin, r, fix)
+			}
+		}
+	}
+	want(t, DataDir(t.Context(), "/proc/none", preset), Fail, "sudo install -d")
 }
 
 func TestDiskSpaceIsComparedWithTraces(t *testing.T) {

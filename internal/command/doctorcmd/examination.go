@@ -141,7 +141,9 @@ func (e *examination) local() []doctor.Check {
 		return doctor.Check{Name: name, Run: func(ctx context.Context) []doctor.Result { return []doctor.Result{run(ctx)} }}
 	}
 	checks := []doctor.Check{
-		one(doctor.NameDataDir, func(ctx context.Context) doctor.Result { return doctor.DataDir(ctx, cfg.DataDir) }),
+		one(doctor.NameDataDir, func(ctx context.Context) doctor.Result {
+			return doctor.DataDir(ctx, cfg.DataDir, e.loaded.Origins["data_dir"])
+		}),
 		one(doctor.NameDisk, func(ctx context.Context) doctor.Result {
 			return doctor.DiskSpace(ctx, cfg.DataDir, int64(cfg.Traces.Keep), nil)
 		}),
