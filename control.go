@@ -58,6 +58,10 @@ type DaemonStatus struct {
 	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
 	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
+	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at most from the first signal on until it cuts
+	// off open calls.
+	ShutdownDelayMS float64 `json:"shutdown_delay_ms"`
+	DrainMS         float64 `json:"drain_ms"`
 	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
 	// be set.
 	Variables []string `json:"variables"`
@@ -75,6 +79,11 @@ type KeyTrouble struct {
 	Model    string    `json:"model,omitempty"` // that all of them are limited for; empty: they are refused for every model
 	Why      string    `json:"why"`
 	Until    time.Time `json:"until,omitzero"`
+}
+
+// StopTime returns how long the daemon waits at most before it cuts off open calls; 0: that is not known, or it does not wait.
+func (s *DaemonStatus) StopTime() time.Duration {
+	return time.Duration((s.ShutdownDelayMS + s.DrainMS) * float64(time.Millisecond))
 }
 
 // ListensAt reports whether the daemon listens at the port of an address. Addresses without a port are not compared.

@@ -24,6 +24,7 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 	progress := env.Progress(ctx)
 	defer progress.Close()
 	progress.Step("waiting for the daemon (process %d) to end", d.PID)
+	// The daemon says how long it waits for open calls. The limits of cfg are for a daemon that does not answer.
 	return d.PID, d.Stop(ctx, running.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/config"
 	"perigee/internal/daemon"
@@ -23,7 +24,7 @@ func TestStatusNamesVariables(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "config.yaml")
-	text := "listen: 127.0.0.1:0\ndata_dir: " + dir + "/data\nkeys: [{name: laptop, secret: env:CLIENT}]\nupstreams: [{name: studio, kind: gemini, keys: [env:STUDIO, a-literal-secret]}]\n"
+	text := "listen: 127.0.0.1:0\nlimits: {drain: 5m, shutdown_delay: 1500ms}\ndata_dir: " + dir + "/data\nkeys: [{name: laptop, secret: env:CLIENT}]\nupstreams: [{name: studio, kind: gemini, keys: [env:STUDIO, a-literal-secret]}]\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +44,9 @@ func TestStatusNamesVariables(t *testing.T) {
 	if !slices.Equal(status.Variables, []string{"CLIENT", "STUDIO"}) || !slices.Equal(status.Upstreams, []string{"studio (gemini, 2 keys)"}) ||
 		status.Listen != g.URL() || status.Configuration != path {
 		t.Errorf("status %+v", status)
+	}
+	if status.StopTime() != 5*time.Minute+1500*time.Millisecond {
+		t.Errorf("it says that it stops within %v", status.StopTime())
 	}
 	if raw, err := json.Marshal(status); err != nil || strings.Contains(string(raw), "secret") {
 		t.Errorf("%v: %s", err, raw)

@@ -5,6 +5,7 @@
 package running
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (d *Daemon) Close() { _ = d.process.Release() }
 
 // StopOptions say how long to wait. Zero values of Answer and Last mean 5 and 15 seconds.
 type StopOptions struct {
-	Drain  time.Duration                    // for open calls
+	Drain  time.Duration                    // for open calls, if the daemon does not say how long it waits for them
 	Answer time.Duration                    // within which a daemon that works answers on its socket
 	Last   time.Duration                    // after Drain, to store everything and end
 	Report func(format string, args ...any) // is told what is not as usual
@@ -146,15 +147,15 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 			return err
 		}
 	}
-	limit := opts.Drain + opts.Last
 	if hung {
 		if ended, err := d.wait(ctx, opts.Answer); ended || err != nil {
 			return err
 		}
-		_, err := d.ask(ctx, opts.Answer)
+		status, err = d.ask(ctx, opts.Answer)
 		hung = err != nil
 	}
 	if !hung {
+		limit := cmp.Or(status.StopTime(), opts.Drain) + opts.Last
 		if ended, err := d.wait(ctx, limit); ended || err != nil {
 			return err
 		}

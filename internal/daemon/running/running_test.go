@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 
 // play holds the lock and listens at the socket of a directory until a signal ends it:
 // "ends" with the first one, "drains" with none, "hangs" does not answer either, "stopping" ends with its standard input, "mute" has no
-// socket.
+// socket, "patient" says that it waits for a minute and ends 1.5 s after the signal. Real time: that is more than what Stop would
+// give it without what it says.
 func play(how, dir string) {
 	lock, err := datadir.Lock(context.Background(), dir)
 	if err != nil {
@@ -51,7 +52,11 @@ func play(how, dir string) {
 		}
 		if how != "hangs" {
 			go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_ = json.NewEncoder(w).Encode(perigee.DaemonStatus{Stopping: how == "stopping"})
+				status := perigee.DaemonStatus{Stopping: how == "stopping"}
+				if how == "patient" {
+					status.ShutdownDelayMS, status.DrainMS = 1000, 59_000
+				}
+				_ = json.NewEncoder(w).Encode(status)
 				if how == "stopping" {
 					_ = http.NewResponseController(w).Flush()
 					fmt.Println("asked")
@@ -72,6 +77,12 @@ func play(how, dir string) {
 			fmt.Println("a signal came")
 		default:
 			fmt.Println("no signal came")
+		}
+	case "patient":
+		for range got {
+			time.Sleep(1500 * time.Millisecond)
+			fmt.Println("drained")
+			return
 		}
 	default:
 		select {}
@@ -176,6 +187,19 @@ func TestADaemonThatDoesNotEndIsKilled(t *testing.T) {
 		t.Error(err)
 	}
 	r.wants(t, "did not end within 1.001s", fmt.Sprintf("killing process %d; calls that were open are cut off", r.cmd.Process.Pid))
+}
+
+// The daemon may have been started with other limits than those of the shell that stops it.
+func TestADaemonHasTheTimeThatItSays(t *testing.T) {
+	t.Parallel()
+	r := newDaemonRig(t, "patient", false)
+	if err := r.stop(t, StopOptions{Drain: time.Millisecond, Last: time.Millisecond, Answer: await.Limit}); err != nil {
+		t.Error(err)
+	}
+	if line := r.line(t); line != "drained" {
+		t.Errorf("the daemon says %q", line)
+	}
+	r.wants(t)
 }
 
 // Real time: the process that is stopped has no other clock.
