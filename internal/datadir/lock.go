@@ -58,6 +58,22 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 	return f, nil
 }
 
+// LockStop makes sure that one command at a time stops the daemon that uses a data directory. While another command does, it waits, at
+// most for patience. The lock ends with unlock or with the process. Where no lock can be had, on a full disk for instance, there is no
+// error, since the daemon has to be stopped all the same.
+func LockStop(ctx context.Context, dir string, patience time.Duration) (unlock func(), err error) {
+	f, err := atomicfile.Lock(ctx, filepath.Join(dir, stopName), patience)
+	switch {
+	case errors.Is(err, atomicfile.ErrHeld):
+		return nil, fmt.Errorf("another command is stopping the daemon that uses %s, and is not done after %v; end that command and try again", dir, patience)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return func() {}, nil
+	}
+	return func() { _ = f.Close() }, nil
+}
+
 // LockPath is the file that a running daemon holds locked.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 

@@ -25,13 +25,14 @@ const (
 	RunName    = "run"          // the leases of perigee run
 	RunLogName = "run.log"      // of the daemon that perigee run has started; that of the one before ends in .1
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
+	stopName   = "stop.lock"    // held by the command that stops the daemon
 	tokenName  = "admin.token"
 )
 
 // ourFiles are everything that perigee keeps in the directory.
 var ourFiles = []string{
 	StoreName, StoreName + "-wal", StoreName + "-shm", StoreName + "-journal",
-	tokenName, lockName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, RunLogName, RunLogName + ".1",
+	tokenName, lockName, stopName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, RunLogName, RunLogName + ".1",
 }
 
 // ourDirs are directories whose files have the modes of the program that writes them.

@@ -123,7 +123,8 @@ type StopOptions struct {
 }
 
 // Stop has the daemon finish its open calls, and returns when it has ended. A daemon that does not answer, or that does not end in
-// time, is killed. One that is being stopped already is only waited for, because a second signal would cut off its calls.
+// time, is killed. One that is being stopped already is only waited for, because a second signal would cut off its calls. Of several
+// commands at the same time, one sends the signal, and the next may ask when the daemon says that it is stopping.
 func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	if opts.Answer == 0 {
 		opts.Answer = 5 * time.Second
@@ -134,6 +135,11 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	if d.Unit.Name != "" {
 		return fmt.Errorf("the daemon (process %d) is the service %s; run %s", d.PID, d.Unit.Name, d.Unit.Systemctl(opts.Verb))
 	}
+	unlock, err := datadir.LockStop(ctx, d.Dir, opts.Drain+2*opts.Last+3*opts.Answer) // as long as this may take for a daemon that hangs
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	status, err := d.ask(ctx, opts.Answer)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -156,7 +162,7 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	}
 	if !hung {
 		limit := cmp.Or(status.StopTime(), opts.Drain) + opts.Last
-		if ended, err := d.wait(ctx, limit); ended || err != nil {
+		if ended, err := d.finish(ctx, status.Stopping, limit, unlock); ended || err != nil {
 			return err
 		}
 		opts.Report("the daemon (process %d) did not end within %v", d.PID, limit)
@@ -170,6 +176,22 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 		err = fmt.Errorf("the daemon (process %d) was killed, but does not end; its disk or network file system may hang", d.PID)
 	}
 	return err
+}
+
+// finish waits until the daemon has ended, at most for limit. It calls unlock when the daemon says that it is stopping.
+func (d *Daemon) finish(ctx context.Context, stopping bool, limit time.Duration, unlock func()) (ended bool, err error) {
+	over := time.Now().Add(limit)
+	for !stopping && time.Now().Before(over) {
+		if ended, err := d.wait(ctx, 0); ended || err != nil {
+			return ended, err
+		}
+		status, _ := d.ask(ctx, time.Until(over)) // that it does not answer any more is no reason to wait for less time
+		stopping = status.Stopping
+	}
+	if stopping {
+		unlock()
+	}
+	return d.wait(ctx, time.Until(over))
 }
 
 // ask asks the daemon for its status.

@@ -7,12 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // play holds the lock and listens at the socket of a directory until a signal ends it:
 // "ends" with the first one, "drains" with none, "hangs" does not answer either, "stopping" ends with its standard input, "mute" has no
-// socket, "patient" says that it waits for a minute and ends 1.5 s after the signal. Real time: that is more than what Stop would
+// socket, "slow" says that it is stopping when it has read a byte and ends with its standard input, "patient" says that it waits for a minute and ends 1.5 s after the signal. Real time: that is more than what Stop would
 // give it without what it says.
 func play(how, dir string) {
 	lock, err := datadir.Lock(context.Background(), dir)
@@ -43,7 +45,9 @@ func play(how, dir string) {
 		panic(err)
 	}
 	defer func() { _ = lock.Close() }()
-	got := make(chan os.Signal, 1)
+	got := make(chan os.Signal, 9)
+	var stopping atomic.Bool
+	stopping.Store(how == "stopping")
 	signal.Notify(got, syscall.SIGTERM)
 	if how != "mute" {
 		l, err := datadir.ListenSocket(filepath.Join(dir, datadir.SocketName))
@@ -52,7 +56,7 @@ func play(how, dir string) {
 		}
 		if how != "hangs" {
 			go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				status := perigee.DaemonStatus{Stopping: how == "stopping"}
+				status := perigee.DaemonStatus{Stopping: stopping.Load()}
 				if how == "patient" {
 					status.ShutdownDelayMS, status.DrainMS = 1000, 59_000
 				}
@@ -78,6 +82,16 @@ func play(how, dir string) {
 		default:
 			fmt.Println("no signal came")
 		}
+	case "slow":
+		for range got {
+			fmt.Println("a signal came")
+			in := bufio.NewReader(os.Stdin)
+			_, _ = in.ReadByte()
+			stopping.Store(true)
+			_, _ = in.ReadByte()
+			fmt.Println("further signals:", len(got))
+			return
+		}
 	case "patient":
 		for range got {
 			time.Sleep(1500 * time.Millisecond)
@@ -94,7 +108,7 @@ type daemonRig struct {
 	dir   string
 	cmd   *exec.Cmd
 	out   *bufio.Reader
-	input func()
+	input io.WriteCloser
 	said  []string
 }
 
@@ -118,7 +132,7 @@ func newDaemonRig(t *testing.T, how string, shell bool) *daemonRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.out, r.input = bufio.NewReader(out), func() { _ = in.Close() }
+	r.out, r.input = bufio.NewReader(out), in
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -222,11 +236,48 @@ func TestADaemonThatStopsAlreadyIsOnlyWaitedFor(t *testing.T) {
 	if line := r.line(t); line != "asked" {
 		t.Error(line)
 	}
-	r.input()
+	_ = r.input.Close()
 	if err := await.Receive(t, done, "the end of Stop"); err != nil {
 		t.Error(err)
 	}
 	if line := r.line(t); line != "no signal came" {
+		t.Error(line)
+	}
+}
+
+// Only one of several commands sends a signal: each waits until the one before it is done, or the daemon says that it is stopping.
+func TestCommandsStopADaemonOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r := newDaemonRig(t, "slow", false)
+	usual := StopOptions{Drain: await.Limit, Answer: await.Limit, Report: t.Logf}
+	done := make(chan error, 2)
+	first, impatient, last := r.find(t), r.find(t), r.find(t)
+	go func() { done <- first.Stop(t.Context(), usual) }()
+	if line := r.line(t); line != "a signal came" {
+		t.Fatal(line)
+	}
+	err := impatient.Stop(t.Context(), StopOptions{Drain: time.Millisecond, Last: time.Millisecond, Answer: time.Millisecond, Report: t.Logf})
+	if err == nil || !strings.Contains(err.Error(), "another command is stopping the daemon") {
+		t.Errorf("while the first command has not had an answer: %v", err)
+	}
+	if _, err := r.input.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- last.Stop(t.Context(), usual) }()
+	await.Until(t, "the lock is free while the daemon is stopping", func() bool {
+		unlock, err := datadir.LockStop(t.Context(), r.dir, time.Millisecond)
+		if err == nil {
+			unlock()
+		}
+		return err == nil
+	})
+	_ = r.input.Close()
+	for range 2 {
+		if err := await.Receive(t, done, "the end of Stop"); err != nil {
+			t.Error(err)
+		}
+	}
+	if line := r.line(t); line != "further signals: 0" {
 		t.Error(line)
 	}
 }
