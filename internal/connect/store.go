@@ -49,6 +49,21 @@ type keptFile struct {
 	NewMode  fs.FileMode    `json:"new_mode"`
 	Set      []edit.Setting `json:"set"`
 	Undo     *edit.Undo     `json:"undo"`
+	First    *content       `json:"first,omitempty"` // before the first run, if the original is a later one of the user
+}
+
+// A content is that of a settings file, which may not exist.
+type content struct {
+	Existed bool   `json:"existed"`
+	Data    []byte `json:"data"`
+}
+
+// first is the file before the first run of connect.
+func (f *keptFile) first() content {
+	if f.First != nil {
+		return *f.First
+	}
+	return content{Existed: f.Existed, Data: f.Original}
 }
 
 // lockTime is how long a run waits for another one.
@@ -122,7 +137,8 @@ func sum(data []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// keep adds a change. If the file is kept already, its first original stays.
+// keep adds a change. If the file is kept already, and has values of an earlier run, its original stays. If it has none, it is the
+// user's own, and what undo restores.
 func (k *kept) keep(c *Change) error {
 	f := keptFile{
 		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
@@ -138,18 +154,27 @@ func (k *kept) keep(c *Change) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
-	ours := c.Exists && slices.Contains(old.Written, sum(c.Before))
-	untouched := c.Exists == old.Existed && bytes.Equal(c.Before, old.Original) // an earlier run was killed
-	old.Edited = old.Edited || !ours && !untouched
-	old.Written = append(old.Written, f.Written...)
-	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, undo
-	if !c.Exists {
-		for _, dir := range f.Made {
-			if !slices.Contains(old.Made, dir) {
-				old.Made = append(old.Made, dir)
-			}
+	has, err := old.Undo.Has(f.Format, c.Before)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	for _, dir := range f.Made {
+		if !slices.Contains(old.Made, dir) {
+			old.Made = append(old.Made, dir)
 		}
 	}
+	if !has {
+		if first := old.first(); first.Existed != f.Existed || !bytes.Equal(first.Data, f.Original) {
+			f.First = &first
+		}
+		undo.Made, undo.Empty, undo.Root = f.Undo.Made, f.Undo.Empty, f.Undo.Root
+		f.Made, f.Undo = old.Made, undo
+		*old = f
+		return nil
+	}
+	old.Edited = old.Edited || !slices.Contains(old.Written, sum(c.Before))
+	old.Written = append(old.Written, f.Written...)
+	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, undo
 	return nil
 }
 
@@ -184,7 +209,9 @@ func (k *kept) withoutStale(f File, on found) ([]byte, error) {
 type Outcome struct {
 	Path   string
 	Result string      // one of the constants below
-	Kept   []edit.Path // values that are not those of connect any more, and were left as they are
+	Kept   []edit.Path // settings with a value that the user has set since the first connect, and that they have now
+	Gone   []edit.Path // settings that had a value before the first connect, and that the user has removed since
+	Copy   string      // a file with the content from before the first connect, if not all of it was restored; empty: none
 }
 
 // The results of Undo.
@@ -192,7 +219,9 @@ const (
 	Restored  = "restored"
 	Removed   = "removed"
 	TakenOut  = "changed since connect; only the settings of perigee were taken out"
+	Between   = "changed between two runs of connect; only the settings of perigee were taken out"
 	Untouched = "has no settings of perigee"
+	Missing   = "is gone: there are no settings of perigee to take out"
 )
 
 // A revert is a file that Undo is going to restore.
@@ -203,8 +232,9 @@ type revert struct {
 }
 
 // Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was changed since loses the
-// settings of perigee only, and of these only values that are still as connect has written them, in any of its runs. What is
-// needed for the other values stays stored, so that Undo can be repeated.
+// settings of perigee only, and of these only values that are still as connect has written them, in any of its runs. A value that
+// the user has set between two runs is the user's, too. As long as a setting is not what it was before the first run, what is needed
+// for it stays stored, so that Undo can be repeated, and a copy of the file from before the first run is in the store.
 func (s Store) Undo(client string) ([]Outcome, error) {
 	k, err := s.load(client)
 	if err != nil {
@@ -231,16 +261,36 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 		if err != nil {
 			return outcomes, err
 		}
-		outcomes = append(outcomes, Outcome{Path: r.file.Path, Result: result, Kept: r.Kept})
+		outcome := Outcome{Path: r.file.Path, Result: result, Kept: r.Kept, Gone: r.Gone}
 		if r.Left != nil {
 			r.file.Edited, r.file.Undo = true, r.Left
 			left.Files = append(left.Files, r.file)
+			if outcome.Copy, err = s.copyFirst(client, &r.file); err != nil {
+				return outcomes, err
+			}
 		}
+		outcomes = append(outcomes, outcome)
 	}
 	if len(left.Files) > 0 {
 		return outcomes, s.save(left)
 	}
-	return outcomes, os.Remove(s.path(client))
+	return outcomes, errors.Join(os.RemoveAll(s.copies(client)), os.Remove(s.path(client)))
+}
+
+// copies is the directory of the copies of a client's files from before the first connect.
+func (s Store) copies(client string) string { return filepath.Join(s.Dir, client) }
+
+// copyFirst writes a file as it was before the first connect to the store, and returns its path; empty: there was none.
+func (s Store) copyFirst(client string, f *keptFile) (string, error) {
+	first := f.first()
+	if !first.Existed {
+		return "", nil
+	}
+	if err := os.MkdirAll(s.copies(client), 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.copies(client), filepath.Base(f.Path))
+	return path, atomicfile.Write(path, first.Data)
 }
 
 // revert works out what Undo has to do with a file.
@@ -253,38 +303,52 @@ func (f keptFile) revert(client string) (revert, error) {
 		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err)
 	}
 	r := revert{file: f, now: now}
-	if now.exists && (f.asWritten(now.data) || f.asOriginal(now.data)) {
+	switch {
+	case f.asFirst(&now), f.First == nil && f.asWritten(now.data) && now.exists:
+		return r, nil
+	case !now.exists:
+		r.Left = f.Undo
 		return r, nil
 	}
 	if r.Reverted, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
 		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
 			WithHint("remove them by hand; perigee connect %s --print shows them", client)
 	}
+	if r.Left == nil && f.First != nil && f.First.Existed && !f.Existed { // the user has deleted a file that was there before the first run
+		r.Left = f.Undo
+	}
 	return r, nil
 }
 
 // asWritten reports whether a content is what connect has written, so that the original can be restored.
-func (f *keptFile) asWritten(data []byte) bool {
-	return !f.Edited && slices.Contains(f.Written, sum(data))
-}
+func (f *keptFile) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
 
-// asOriginal reports whether a content is the original: connect was killed before it has written, or undo after it.
-func (f *keptFile) asOriginal(data []byte) bool { return f.Existed && bytes.Equal(data, f.Original) }
+// wrote reports whether a run of connect has written a content.
+func (f *keptFile) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
+
+// asFirst reports whether a file is as it was before the first connect: it was killed before it has written, or undo after it, or
+// the user has restored it.
+func (f *keptFile) asFirst(now *found) bool {
+	first := f.first()
+	return first.Existed == now.exists && bytes.Equal(now.data, first.Data)
+}
 
 // restore puts a file back. Its mode is restored together with the last of its values.
 func (r *revert) restore() (string, error) {
 	f, now := &r.file, &r.now
 	mode := now.mode
-	if mode == f.NewMode && f.Existed && r.Left == nil {
+	if mode == f.NewMode && f.Existed && (r.Left == nil || f.asWritten(now.data)) {
 		mode = f.Mode
 	}
 	switch {
 	case !now.exists:
 		f.removeDirs()
+		return Missing, nil
+	case f.asFirst(now) && mode == now.mode:
 		return Untouched, nil
-	case f.asOriginal(now.data) && mode == now.mode:
-		return Untouched, nil
-	case f.asOriginal(now.data), f.asWritten(now.data) && f.Existed:
+	case f.asFirst(now):
+		return Restored, now.replace(now.data, mode)
+	case f.asWritten(now.data) && f.Existed:
 		return Restored, now.replace(f.Original, mode)
 	case f.asWritten(now.data), !f.Existed && isBlank(r.Data):
 		if err := now.remove(); err != nil {
@@ -294,6 +358,8 @@ func (r *revert) restore() (string, error) {
 		return Removed, nil
 	case bytes.Equal(r.Data, now.data) && mode == now.mode:
 		return Untouched, nil
+	case f.wrote(now.data):
+		return Between, now.replace(r.Data, mode)
 	}
 	return TakenOut, now.replace(r.Data, mode)
 }

@@ -148,8 +148,21 @@ func (r *rig) kept(client string) []string {
 		for _, path := range o.Kept {
 			kept = append(kept, path.String())
 		}
+		for _, path := range o.Gone {
+			kept = append(kept, path.String()+" gone")
+		}
 	}
 	return kept
+}
+
+// undoOne undoes a client with one file.
+func (r *rig) undoOne(client string) connect.Outcome {
+	r.t.Helper()
+	outcomes, err := r.store.Undo(client)
+	if err != nil || len(outcomes) != 1 {
+		r.t.Fatalf("got %v, %v", outcomes, err)
+	}
+	return outcomes[0]
 }
 
 // checkUndone checks that a file has the values of the user, and what was there before in place of every other.
@@ -228,36 +241,98 @@ func TestUndoLeavesAnotherGatewayOfClaudeCode(t *testing.T) {
 	if !reflect.DeepEqual(tree, want) {
 		t.Errorf("got %v", tree)
 	}
-	// Connected once more, undo goes back to these values, not to those before the first connect.
+	// Connected once more, undo goes back to these values, not to those before the first connect, and names them again.
 	r.connect("claude-code", target)
-	if got := r.kept("claude-code"); len(got) > 0 {
-		t.Errorf("undo names %q", got)
+	if got, want := r.kept("claude-code"), []string{"env.ANTHROPIC_BASE_URL", "env.ANTHROPIC_AUTH_TOKEN"}; !slices.Equal(got, want) {
+		t.Errorf("undo names %q, want %q", got, want)
 	}
 	if tree := r.tree(files[0]); !reflect.DeepEqual(tree, want) {
 		t.Errorf("got %v", tree)
 	}
 }
 
-// A value that the user has removed stays away, and one that connect has added is not missed.
+// A value that the user has removed stays away and is named, and one that connect has added is not missed.
 func TestUndoDoesNotBringBackWhatTheUserHasRemoved(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(r.machine.Home, ".codex", "config.toml")
 	r.write(path, "model = \"gpt-5\"\n", 0o644)
 	r.connect("codex", target)
 	r.write(path, "# all mine\n", 0o600)
-	if got, want := r.kept("codex"), []string{"model"}; !slices.Equal(got, want) {
-		t.Errorf("undo names %q, want %q", got, want)
-	}
-	r.check(path, "# all mine\n")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := r.kept("codex"), []string{"model"}; !slices.Equal(got, want) {
-		t.Errorf("undo names %q, want %q", got, want)
+	for range 2 {
+		if got, want := r.kept("codex"), []string{"model gone"}; !slices.Equal(got, want) {
+			t.Errorf("undo names %q, want %q", got, want)
+		}
+		r.check(path, "# all mine\n")
 	}
 	r.write(path, "model = \"gpt-5\"\n", 0o644) // what was there
 	if got := r.kept("codex"); len(got) > 0 {
 		t.Errorf("undo names %q", got)
+	}
+}
+
+// The user has deleted the settings file. Undo says so, and where the previous one is. Whatever comes next is restored to the byte.
+func TestUndoOfAFileThatIsGone(t *testing.T) {
+	for client, name := range map[string]string{"codex": ".codex/config.toml", "claude-code": ".claude/settings.json"} {
+		for _, before := range []string{"", foreign[edit.TOML], "# nothing of connect\n"} {
+			r := newRig(t)
+			path := filepath.Join(r.machine.Home, filepath.FromSlash(name))
+			if client == "claude-code" && before != "" {
+				before = foreign[edit.JSON]
+			}
+			if before != "" {
+				r.write(path, before, 0o644)
+			}
+			remove := func() {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := func(o connect.Outcome, result string) {
+				t.Helper()
+				if o.Result != result || (o.Copy != "") != (before != "") {
+					t.Errorf("%s: got %+v, want %q", client, o, result)
+				}
+				if o.Copy != "" {
+					r.check(o.Copy, before)
+				}
+				if _, err := os.Lstat(path); !os.IsNotExist(err) {
+					t.Errorf("%s: %s is there: %v", client, path, err)
+				}
+			}
+			r.connect(client, target)
+			remove()
+			if o := r.undoOne(client); len(o.Kept)+len(o.Gone) > 0 {
+				t.Errorf("it names %v", o)
+			} else {
+				check(o, connect.Missing)
+			}
+			r.connect(client, target)
+			check(r.undoOne(client), connect.Removed)
+			r.connect(client, target)
+			remove()
+			r.connect(client, target) // without undo in between
+			check(r.undoOne(client), connect.Removed)
+			r.write(path, "{}", 0o644) // a new file of the user
+			if client == "codex" {
+				r.write(path, "approval = \"never\" # mine", 0o640)
+			}
+			files := r.files()
+			r.connect(client, target)
+			r.undo(client)
+			if got := r.files(); got != files {
+				t.Errorf("after undo:\n%s\nbefore:\n%s", got, files)
+			}
+			if !strings.Contains(before, "Ada") {
+				continue // no setting is left to restore
+			}
+			r.write(path, before, 0o644) // from the copy
+			if o := r.undoOne(client); o.Copy != "" {
+				t.Errorf("got %+v", o)
+			}
+			if left, err := filepath.Glob(filepath.Join(r.store.Dir, client+"*")); err != nil || len(left) > 0 {
+				t.Errorf("the store has %q, %v", left, err)
+			}
+		}
 	}
 }
 
@@ -277,18 +352,48 @@ func TestUndoTakesOutWhatAnEarlierRunHasWritten(t *testing.T) {
 	r.check(path, "# mine\nmodel = \"gpt-5\"\n")
 }
 
-// What the user has set between two runs is what undo restores.
+// What the user has set between two runs is what undo restores. It is named, and a copy has what was there before the first run.
 func TestUndoRestoresWhatTheUserHasSetBetweenTwoRuns(t *testing.T) {
-	r := newRig(t)
-	path := filepath.Join(r.machine.Home, ".codex", "config.toml")
-	r.write(path, "model = \"gpt-5\"\n", 0o644)
-	r.connect("codex", target)
-	r.edit(path, func(text string) string { return strings.ReplaceAll(text, "gemini-3-flash", "o5") })
-	r.connect("codex", target)
-	if got := r.kept("codex"); len(got) > 0 {
-		t.Errorf("undo names %q", got)
+	const before = "model = \"gpt-5\"\napproval = \"never\"\n"
+	for own, names := range map[string][]string{"model = \"o5\"\n": {"model"}, "": {"model gone"}} {
+		r := newRig(t)
+		path := filepath.Join(r.machine.Home, ".codex", "config.toml")
+		r.write(path, before, 0o644)
+		r.connect("codex", target)
+		r.edit(path, func(text string) string { return strings.Replace(text, "model = \"gemini-3-flash\"\n", own, 1) })
+		r.connect("codex", target)
+		want := own + "approval = \"never\"\n"
+		for i, result := range []string{connect.Between, connect.Untouched, connect.Restored} {
+			if i == 2 {
+				r.connect("codex", target) // and once more
+			}
+			o := r.undoOne("codex")
+			var got []string
+			for _, path := range o.Kept {
+				got = append(got, path.String())
+			}
+			for _, path := range o.Gone {
+				got = append(got, path.String()+" gone")
+			}
+			if !slices.Equal(got, names) || o.Result != result {
+				t.Errorf("undo says %q, names %q, want %q, %q", o.Result, got, result, names)
+			}
+			r.check(o.Copy, before)
+			now, err := os.ReadFile(path)
+			if tree, parsed := edit.Parse(edit.TOML, now); err != nil || parsed != nil || len(tree) != strings.Count(want, "\n") || !strings.Contains(string(now), own) {
+				t.Errorf("got %s, want %s", now, want)
+			}
+		}
+		r.edit(path, func(text string) string { // the user restores it
+			return strings.Replace(text, strings.TrimSpace(own), "", 1) + "model = \"gpt-5\"\n"
+		})
+		if o := r.undoOne("codex"); len(o.Kept)+len(o.Gone) > 0 || o.Copy != "" {
+			t.Errorf("got %+v", o)
+		}
+		if _, err := r.store.Undo("codex"); err == nil || !strings.Contains(err.Error(), "was not connected") {
+			t.Errorf("got %v", err)
+		}
 	}
-	r.check(path, "model = \"o5\"\n")
 }
 
 // Cline accepts a file only with the labels of its entries, and changes them itself: they go with the last value of connect, and

@@ -217,6 +217,12 @@ func (s *setup) undo(ctx context.Context) error {
 		for _, path := range o.Kept {
 			s.env.Say("%s: kept, you have changed it", path)
 		}
+		for _, path := range o.Gone {
+			s.env.Say("%s: not restored, you have removed it", path)
+		}
+		if o.Copy != "" {
+			s.env.Say("%s from before perigee connect is in %s", filepath.Base(o.Path), o.Copy)
+		}
 	}
 	return err
 }

@@ -22,6 +22,25 @@ type Was struct {
 	Absent bool     `json:"absent,omitempty"`
 	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
 	Part   Part     `json:"part,omitempty"`
+
+	// First is what was there before the first edit, if the value was changed between two edits. Text and Absent are then what it
+	// was changed to.
+	First *Value `json:"first,omitempty"`
+}
+
+// A Value is the text of a value, or its absence.
+type Value struct {
+	Text   string `json:"text,omitempty"`
+	Absent bool   `json:"absent,omitempty"`
+}
+
+// is reports whether a value of a file is this one.
+func (v Value) is(s syntax, value any, there bool) (bool, error) {
+	if v.Absent || !there {
+		return v.Absent && !there, nil
+	}
+	decoded, err := decoded(s, v.Text)
+	return err == nil && reflect.DeepEqual(value, decoded), err
 }
 
 // note records what is at the path of a setting now.
@@ -66,8 +85,8 @@ func (u *Undo) made(container Path) {
 	}
 }
 
-// Merge returns an Undo for two edits of one file, of which u was the first. What was there before the first counts, unless the
-// value was changed between the two.
+// Merge returns an Undo for two edits of one file, of which u was the first. A value that was changed between the two goes back to
+// what it was changed to, and every other one to what was there before the first.
 func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 	s, ok := syntaxes[f]
 	if !ok {
@@ -80,27 +99,9 @@ func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 			merged.Was = append(merged.Was, was)
 			continue
 		}
-		first := merged.Was[at]
-		var between any
-		if !was.Absent {
-			value, err := decoded(s, was.Text)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", was.Path, err)
-			}
-			between = value
-		}
-		is, err := first.compare(s, between, !was.Absent)
+		first, err := merged.Was[at].then(s, was)
 		if err != nil {
-			return nil, err
-		}
-		if is == changed {
-			first.Text, first.Absent = was.Text, was.Absent
-		}
-		first.Wrote = slices.Clone(first.Wrote)
-		for _, text := range was.Wrote {
-			if !slices.Contains(first.Wrote, text) {
-				first.Wrote = append(first.Wrote, text)
-			}
+			return nil, fmt.Errorf("%s: %w", was.Path, err)
 		}
 		merged.Was[at] = first
 	}
@@ -110,40 +111,87 @@ func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 	return merged, nil
 }
 
+// then returns a Was for two edits.
+func (w Was) then(s syntax, later Was) (Was, error) {
+	var between any
+	if !later.Absent {
+		value, err := decoded(s, later.Text)
+		if err != nil {
+			return w, err
+		}
+		between = value
+	}
+	is, err := w.compare(s, between, !later.Absent)
+	if err != nil {
+		return w, err
+	}
+	switch {
+	case is == initial:
+		w.Text, w.Absent, w.First = w.First.Text, w.First.Absent, nil
+	case is == changed && w.First == nil:
+		w.First = &Value{Text: w.Text, Absent: w.Absent}
+		fallthrough
+	case is == changed:
+		w.Text, w.Absent = later.Text, later.Absent
+	}
+	w.Wrote = slices.Clone(w.Wrote)
+	for _, text := range later.Wrote {
+		if !slices.Contains(w.Wrote, text) {
+			w.Wrote = append(w.Wrote, text)
+		}
+	}
+	return w, nil
+}
+
+// Has reports whether a file has a value that an edit has written, other than one that the program maintains.
+func (u *Undo) Has(f Format, src []byte) (bool, error) {
+	s, _, text, err := open(f, src)
+	if err != nil {
+		return false, err
+	}
+	tree, err := s.decode(text)
+	if err != nil {
+		return false, err
+	}
+	for _, was := range u.Was {
+		value, there := Get(tree, was.Path)
+		is, err := was.compare(s, value, there)
+		if err != nil || is == written && was.Part != Maintained {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // An origin is where a value comes from.
 type origin int
 
 const (
-	original origin = iota // it is what was there before the first edit
+	original origin = iota // it is what undo goes back to
 	written                // it is what an edit has written
+	initial                // it is what was there before the first edit, and undo would go back to a later one
 	changed                // it was set or removed since
 )
 
 // compare returns where the value at the path of a Was comes from.
 func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
-	if !there {
-		if w.Absent {
-			return original, nil
-		}
-		return changed, nil
+	candidates, origins := []Value{{Text: w.Text, Absent: w.Absent}}, []origin{original}
+	for _, text := range w.Wrote {
+		candidates, origins = append(candidates, Value{Text: text}), append(origins, written)
 	}
-	texts := w.Wrote
-	if !w.Absent {
-		texts = append([]string{w.Text}, texts...)
+	if w.First != nil {
+		candidates, origins = append(candidates, *w.First), append(origins, initial)
 	}
-	for i, text := range texts {
-		was, err := decoded(s, text)
+	for i, candidate := range candidates {
+		is, err := candidate.is(s, value, there)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", w.Path, err)
 		}
-		if reflect.DeepEqual(value, was) {
-			if i == 0 && !w.Absent {
-				return original, nil
-			}
-			return written, nil
+		if is {
+			return origins[i], nil
 		}
 	}
-	if w.Part == Maintained {
+	if w.Part == Maintained && there {
 		return written, nil
 	}
 	return changed, nil
@@ -152,8 +200,9 @@ func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
 // A Reverted is a file without what Apply has set.
 type Reverted struct {
 	Data []byte
-	Kept []Path // of values that were changed or removed since Apply, and are left as they are
-	Left *Undo  // for the values that are left; nil: there are none
+	Kept []Path // of values that were changed since Apply, or between two calls of it, and have that value now
+	Gone []Path // of values that were removed in such a way, and are not there now
+	Left *Undo  // for these values; nil: there are none
 }
 
 // Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. A value stays
@@ -186,7 +235,11 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	}
 	result := Reverted{Data: append(slices.Clone(mark), edited...)}
 	for _, was := range p.kept {
-		result.Kept = append(result.Kept, was.Path)
+		if _, there := Get(want, was.Path); there {
+			result.Kept = append(result.Kept, was.Path)
+		} else {
+			result.Gone = append(result.Gone, was.Path)
+		}
 	}
 	if len(p.kept) > 0 {
 		result.Left = &Undo{Was: append(p.kept, p.stay...), Made: undo.Made, Empty: undo.Empty, Root: undo.Root}
@@ -233,7 +286,7 @@ func (st step) run(s syntax, text []byte, tree map[string]any) ([]byte, map[stri
 // A plan is what Revert does.
 type plan struct {
 	steps []step
-	kept  []Was // values that were changed since
+	kept  []Was // values that are not what was there before the first edit when everything is done
 	stay  []Was // companions of values that stay
 }
 
@@ -245,11 +298,13 @@ func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
 	for _, was := range u.Was {
 		value, there := Get(tree, was.Path)
 		is, err := was.compare(s, value, there)
-		switch {
-		case err != nil:
+		if err != nil {
 			return plan{}, err
-		case is == changed:
+		}
+		if is == changed || was.First != nil && is != initial {
 			p.kept = append(p.kept, was)
+		}
+		switch {
 		case is == written && u.isCompanion(was):
 			companions = append(companions, was)
 		case is == written:
