@@ -111,7 +111,7 @@ func codex() Client {
 	}
 	return Client{
 		Name: "codex", Title: "Codex", Program: "codex", Install: "npm install -g @openai/codex", Model: "gemini-3-flash", Agent: "codex",
-		Projects: []string{".codex/config.toml"}, Own: []edit.Path{{"profile"}},
+		Projects: []string{".codex/config.toml"}, Own: []edit.Path{{"profile"}}, Entries: []edit.Path{{"model_providers", "perigee"}},
 		files: func(m Machine, t Target) []File {
 			dir, root := m.under("CODEX_HOME", ".codex")
 			f := File{Path: filepath.Join(dir, "config.toml"), root: root, Format: edit.TOML, Set: provider(t),
@@ -255,6 +255,7 @@ func openCode() Client {
 		Name: "opencode", Title: "OpenCode", Program: "opencode", Install: "npm install -g opencode-ai", Model: "gemini-3-flash", Agent: "opencode",
 		Variables: []string{"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR"},
 		Projects:  []string{"opencode.jsonc", "opencode.json", ".opencode/opencode.json", ".opencode/opencode.jsonc"},
+		Entries:   []edit.Path{{"provider", "perigee"}},
 		files: func(m Machine, t Target) []File {
 			dir, root := m.configDir()
 			f := File{Path: filepath.Join(dir, "opencode", "opencode.jsonc"), root: root, Format: edit.JSON, Secret: true,
@@ -361,6 +362,7 @@ func cline() Client {
 	return Client{
 		Name: "cline", Title: "Cline", Program: "cline", Install: "npm install -g cline", Model: "gemini-3-flash",
 		Variables: []string{"CLINE_PROVIDER_SETTINGS_PATH"},
+		Entries:   []edit.Path{{"providers", "openai-compatible"}},
 		files:     files,
 		launch: func(m Machine, t Target) (Launch, error) {
 			l := Launch{Env: []string{"CLINE_PROVIDER_SETTINGS_PATH={dir}/providers.json"}}
@@ -390,7 +392,8 @@ func continueCLI() Client {
 	}
 	return Client{
 		Name: "continue", Title: "Continue", Program: "cn", Install: "npm install -g @continuedev/cli", Model: "gemini-3-flash",
-		files: files,
+		Entries: []edit.Path{{"models", "name=perigee"}},
+		files:   files,
 		launch: func(m Machine, t Target) (Launch, error) {
 			content, err := edited(files(m, t)[0])
 			return Launch{Args: []string{"--config", "{dir}/config.yaml"}, Files: map[string][]byte{"config.yaml": content}}, err
@@ -406,6 +409,7 @@ func zed() Client {
 	return Client{
 		Name: "zed", Title: "Zed", Program: "zed", Install: "see https://zed.dev/download", Model: "gemini-3-flash",
 		Projects: []string{".zed/settings.json"},
+		Entries:  []edit.Path{{"language_models", "openai_compatible", "perigee"}, {"agent", "default_model"}},
 		files: func(m Machine, t Target) []File {
 			dir, root := m.configDir()
 			name := "zed"

@@ -91,6 +91,9 @@ type Client struct {
 	Managed map[string]string
 	// Own are settings in the same file that count before them.
 	Own []edit.Path
+	// Entries are the parts of its settings that the client accepts as a whole only, or that would mean something else without one of
+	// their values. Undo does not take single values out of one that connect has added.
+	Entries []edit.Path
 
 	files  func(m Machine, t Target) []File
 	launch func(m Machine, t Target) (Launch, error)

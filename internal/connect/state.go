@@ -59,8 +59,8 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 			status.File = f.Path
 		}
 		tree, err := readTree(f)
-		if err != nil || f.URL == nil {
-			continue
+		if err != nil || f.URL == nil || k.Undone && k.left(f.URL) {
+			continue // an entry that undo has left is not used
 		}
 		value, _ := edit.Get(tree, f.URL)
 		if at := slices.IndexFunc(f.Set, func(s edit.Setting) bool { return slices.Equal(s.Path, f.URL) }); at >= 0 && value == f.Set[at].Value {
@@ -71,6 +71,13 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 		status.File, status.State, status.Model = k.Files[0].Path, k.state(), k.Model
 	}
 	return status, nil
+}
+
+// left reports whether undo has left a setting of connect.
+func (k *kept) left(path edit.Path) bool {
+	return slices.ContainsFunc(k.Files, func(f keptFile) bool {
+		return slices.ContainsFunc(f.Undo.Was, func(w edit.Was) bool { return slices.Equal(w.Path, path) })
+	})
 }
 
 // Address returns the address that the settings of a client have now, empty if there is none.

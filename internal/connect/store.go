@@ -221,6 +221,7 @@ const (
 	TakenOut  = "changed since connect; only the settings of perigee were taken out"
 	Between   = "changed between two runs of connect; only the settings of perigee were taken out"
 	Untouched = "has no settings of perigee"
+	Unchanged = "nothing was taken out"
 	Missing   = "is gone: there are no settings of perigee to take out"
 )
 
@@ -310,7 +311,11 @@ func (f keptFile) revert(client string) (revert, error) {
 		r.Left = f.Undo
 		return r, nil
 	}
-	if r.Reverted, err = edit.Revert(f.Format, now.data, f.Undo); err != nil {
+	undo := *f.Undo
+	if c, err := Find(client); err == nil {
+		undo.Entries = c.Entries
+	}
+	if r.Reverted, err = edit.Revert(f.Format, now.data, &undo); err != nil {
 		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
 			WithHint("remove them by hand; perigee connect %s --print shows them", client)
 	}
@@ -356,6 +361,8 @@ func (r *revert) restore() (string, error) {
 		}
 		f.removeDirs()
 		return Removed, nil
+	case bytes.Equal(r.Data, now.data) && mode == now.mode && r.Left != nil:
+		return Unchanged, nil
 	case bytes.Equal(r.Data, now.data) && mode == now.mode:
 		return Untouched, nil
 	case f.wrote(now.data):

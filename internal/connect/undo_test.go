@@ -88,6 +88,11 @@ func TestUndoLeavesWhatTheUserHasSet(t *testing.T) {
 					for i, f := range files {
 						own[i] = mine(f.Set, nth)
 						r.set(f, own[i])
+						for _, entry := range c.Entries {
+							if slices.ContainsFunc(own[i], func(s edit.Setting) bool { return under(s.Path, entry) }) {
+								kept = append(kept, entry.String())
+							}
+						}
 						for _, s := range own[i] {
 							kept = append(kept, s.Path.String())
 							formats[f.Format]++
@@ -97,7 +102,7 @@ func TestUndoLeavesWhatTheUserHasSet(t *testing.T) {
 						t.Fatalf("undo names %q, want %q", got, kept)
 					}
 					for i, f := range files {
-						r.checkUndone(f, before[i], own[i])
+						r.checkUndone(f, before[i], own[i], c.Entries)
 					}
 					if len(kept) == 0 {
 						return
@@ -120,7 +125,7 @@ func TestUndoLeavesWhatTheUserHasSet(t *testing.T) {
 						t.Errorf("undo names %q", got)
 					}
 					for i, f := range files {
-						r.checkUndone(f, before[i], nil)
+						r.checkUndone(f, before[i], nil, c.Entries)
 					}
 					if _, err := r.store.Undo(c.Name); err == nil || !strings.Contains(err.Error(), "was not connected") {
 						t.Errorf("got %v", err)
@@ -165,18 +170,30 @@ func (r *rig) undoOne(client string) connect.Outcome {
 	return outcomes[0]
 }
 
-// checkUndone checks that a file has the values of the user, and what was there before in place of every other.
-func (r *rig) checkUndone(f connect.File, before map[string]any, own []edit.Setting) {
+func under(path, container edit.Path) bool {
+	return len(path) >= len(container) && slices.Equal(path[:len(container)], container)
+}
+
+// checkUndone checks that a file has the values of the user, the entries that these are in as a whole, and what was there before in
+// place of every other value.
+func (r *rig) checkUndone(f connect.File, before map[string]any, own []edit.Setting, entries []edit.Path) {
 	r.t.Helper()
 	now := r.tree(f)
 	for _, s := range append(slices.Clone(f.Set), f.IfMissing...) {
 		got, there := edit.Get(now, s.Path)
 		at := slices.IndexFunc(own, func(o edit.Setting) bool { return slices.Equal(o.Path, s.Path) })
 		was, existed := edit.Get(before, s.Path)
+		stays := slices.ContainsFunc(entries, func(entry edit.Path) bool {
+			return under(s.Path, entry) && slices.ContainsFunc(own, func(o edit.Setting) bool { return under(o.Path, entry) })
+		})
 		switch {
 		case at >= 0:
 			if list, ok := got.([]any); got != own[at].Value && (!ok || len(list) != 1) {
 				r.t.Errorf("%s of the user is %v, and was %v", s.Path, got, own[at].Value)
+			}
+		case stays:
+			if !there {
+				r.t.Errorf("%s is missing in an entry that stays", s.Path)
 			}
 		case there == existed && reflect.DeepEqual(got, was):
 		case s.Part == edit.Independent && !selects(s.Path) || len(own) == 0:
@@ -363,7 +380,7 @@ func TestUndoRestoresWhatTheUserHasSetBetweenTwoRuns(t *testing.T) {
 		r.edit(path, func(text string) string { return strings.Replace(text, "model = \"gemini-3-flash\"\n", own, 1) })
 		r.connect("codex", target)
 		want := own + "approval = \"never\"\n"
-		for i, result := range []string{connect.Between, connect.Untouched, connect.Restored} {
+		for i, result := range []string{connect.Between, connect.Unchanged, connect.Restored} {
 			if i == 2 {
 				r.connect("codex", target) // and once more
 			}
@@ -415,13 +432,90 @@ func TestUndoLeavesFilesThatClineAccepts(t *testing.T) {
 	own := edit.Setting{Path: edit.Path{"providers", "openai-compatible", "settings", "baseUrl"}, Value: "https://llm.example.com"}
 	r.connect("cline", target)
 	r.set(f, []edit.Setting{touch, own})
-	if got, want := r.kept("cline"), []string{own.Path.String()}; !slices.Equal(got, want) {
+	if got, want := r.kept("cline"), []string{"providers.openai-compatible", own.Path.String()}; !slices.Equal(got, want) {
 		t.Errorf("undo names %q, want %q", got, want)
 	}
 	entry, _ := edit.Get(r.tree(f), edit.Path{"providers", "openai-compatible"})
 	if want := map[string]any{"updatedAt": touch.Value, "tokenSource": "manual",
-		"settings": map[string]any{"provider": "openai-compatible", "baseUrl": own.Value}}; !reflect.DeepEqual(entry, want) {
+		"settings": map[string]any{"provider": "openai-compatible", "baseUrl": own.Value, "apiKey": "perigee", "model": "gemini-3-flash"}}; !reflect.DeepEqual(entry, want) {
 		t.Errorf("got %v\nwant %v", entry, want)
+	}
+}
+
+// An entry that connect has added goes as a whole, or stays as a whole and is named. It stays with a value that the user has added to
+// it, and with one that the user has set in it, now or between two runs, and goes when nothing in it is the user's.
+func TestUndoTakesEntriesOutAsAWhole(t *testing.T) {
+	at := func(path ...string) edit.Path { return path }
+	tries := map[string]struct{ entry, added, set edit.Path }{
+		"codex":    {at("model_providers", "perigee"), at("request_max_retries"), at("base_url")},
+		"opencode": {at("provider", "perigee"), at("models", "other", "name"), at("npm")},
+		"cline":    {at("providers", "openai-compatible"), at("settings", "headers"), at("settings", "model")},
+		"continue": {at("models", "name=perigee"), at("title"), at("model")},
+		"zed":      {at("language_models", "openai_compatible", "perigee"), at("title"), at("available_models")},
+	}
+	for _, c := range connect.Clients() {
+		try, ok := tries[c.Name]
+		if ok != (len(c.Entries) > 0) {
+			t.Errorf("%s has the entries %v", c.Name, c.Entries)
+		}
+		if !ok {
+			continue
+		}
+		added := slices.Concat(try.entry, try.added)
+		value := any("mine")
+		if c.Name == "zed" {
+			value = edit.Raw(`[{"name": "mine"}]`)
+		}
+		set := edit.Setting{Path: slices.Concat(try.entry, try.set), Value: value}
+		for name, between := range map[string]bool{"since": false, "between": true} {
+			for _, own := range []edit.Setting{{Path: added, Value: "mine"}, set} {
+				t.Run(c.Name+" "+name+" "+own.Path.String(), func(t *testing.T) {
+					r := newRig(t)
+					f := c.Files(r.machine, target)[0]
+					r.connect(c.Name, target)
+					r.set(f, []edit.Setting{own})
+					whole, _ := edit.Get(r.tree(f), try.entry)
+					if between {
+						r.connect(c.Name, target)
+					}
+					names := []string{try.entry.String()}
+					if !slices.Equal(own.Path, added) {
+						names = append(names, own.Path.String())
+					}
+					for range 2 { // undo can be repeated
+						if got := r.kept(c.Name); !slices.Equal(got, names) {
+							t.Fatalf("undo names %q, want %q", got, names)
+						}
+						if entry, _ := edit.Get(r.tree(f), try.entry); !reflect.DeepEqual(entry, whole) {
+							t.Errorf("the entry is %v, and was %v", entry, whole)
+						}
+						status, err := r.store.Status(&c, r.machine, target, true)
+						if err != nil || status.State != connect.NotConnected {
+							t.Errorf("it is %q, %v", status.State, err)
+						}
+					}
+					r.connect(c.Name, target) // and with another round
+					if got := r.kept(c.Name); !slices.Equal(got, names) {
+						t.Fatalf("undo names %q, want %q", got, names)
+					}
+					if slices.Equal(own.Path, added) { // the user takes it out
+						r.edit(f.Path, func(text string) string {
+							reverted, err := edit.Revert(f.Format, []byte(text), &edit.Undo{Was: []edit.Was{{Path: added, Absent: true, Wrote: []string{`"mine"`}}}})
+							if err != nil {
+								t.Fatal(err)
+							}
+							return string(reverted.Data)
+						})
+						if got := r.kept(c.Name); len(got) > 0 {
+							t.Errorf("undo names %q", got)
+						}
+						if entry, there := edit.Get(r.tree(f), try.entry); there {
+							t.Errorf("the entry is %v", entry)
+						}
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -13,6 +13,10 @@ type Undo struct {
 	Made  []Path  `json:"made,omitempty"`  // containers that did not exist, outermost first
 	Empty []Was   `json:"empty,omitempty"` // containers that had no members
 	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
+
+	// Entries are containers whose values are of use only together, such as the entry of a provider. Revert takes one that Apply has
+	// made out as a whole, or leaves it as a whole if something in it is not what Apply has written. They are not stored.
+	Entries []Path `json:"-"`
 }
 
 // A Was is the text of a value before an edit, and what was written in its place.
@@ -80,7 +84,7 @@ func find(in []Was, path Path) int {
 }
 
 func (u *Undo) made(container Path) {
-	if !slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) }) {
+	if !u.hasMade(container) {
 		u.Made = append(u.Made, container)
 	}
 }
@@ -200,14 +204,14 @@ func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
 // A Reverted is a file without what Apply has set.
 type Reverted struct {
 	Data []byte
-	Kept []Path // of values that were changed since Apply, or between two calls of it, and have that value now
+	Kept []Path // of values that were changed since Apply, or between two calls of it, and have that value now; of entries that stay
 	Gone []Path // of values that were removed in such a way, and are not there now
 	Left *Undo  // for these values; nil: there are none
 }
 
 // Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. A value stays
 // if it is not one that Apply has written, and so does everything else. A container that Apply has added is removed if nothing
-// but companions would be left in it.
+// but companions would be left in it, and Entries stay or go as a whole.
 func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	s, mark, text, err := open(f, src)
 	if err != nil {
@@ -233,7 +237,7 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	if err := check(f, edited, want); err != nil {
 		return Reverted{}, err
 	}
-	result := Reverted{Data: append(slices.Clone(mark), edited...)}
+	result := Reverted{Data: append(slices.Clone(mark), edited...), Kept: p.entries}
 	for _, was := range p.kept {
 		if _, there := Get(want, was.Path); there {
 			result.Kept = append(result.Kept, was.Path)
@@ -241,7 +245,7 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 			result.Gone = append(result.Gone, was.Path)
 		}
 	}
-	if len(p.kept) > 0 {
+	if len(p.kept)+len(p.entries) > 0 {
 		result.Left = &Undo{Was: append(p.kept, p.stay...), Made: undo.Made, Empty: undo.Empty, Root: undo.Root}
 	}
 	return result, nil
@@ -288,13 +292,22 @@ type plan struct {
 	steps []step
 	kept  []Was // values that are not what was there before the first edit when everything is done
 	stay  []Was // companions of values that stay
+
+	entries []Path // that stay as a whole
 }
 
 // plan works out how to take the settings out of a tree.
 func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
-	var p plan
+	changedEntries, entries, err := u.entries(s, tree)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{entries: changedEntries}
 	var ours, companions []Was
 	left := tree // the tree when everything is done
+	for _, entry := range entries {
+		left = without(left, entry)
+	}
 	for _, was := range u.Was {
 		value, there := Get(tree, was.Path)
 		is, err := was.compare(s, value, there)
@@ -304,7 +317,10 @@ func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
 		if is == changed || was.First != nil && is != initial {
 			p.kept = append(p.kept, was)
 		}
+		whole := slices.ContainsFunc(p.entries, func(entry Path) bool { return under(was.Path, entry) })
 		switch {
+		case is == written && whole && was.Absent:
+			p.stay = append(p.stay, was)
 		case is == written && u.isCompanion(was):
 			companions = append(companions, was)
 		case is == written:
@@ -316,7 +332,7 @@ func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
 	}
 	left = u.dropContainers(left, companions)
 	covered := func(path Path) bool {
-		return slices.ContainsFunc(p.steps, func(st step) bool { return len(st.path) <= len(path) && slices.Equal(st.path, path[:len(st.path)]) })
+		return slices.ContainsFunc(p.steps, func(st step) bool { return under(path, st.path) })
 	}
 	for _, path := range u.Made {
 		_, there := Get(tree, path)
@@ -354,7 +370,59 @@ func (u *Undo) isCompanion(was Was) bool {
 	if len(container) == 0 {
 		return u.Root != nil
 	}
-	return find(u.Empty, container) >= 0 || slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) })
+	return find(u.Empty, container) >= 0 || u.hasMade(container)
+}
+
+func (u *Undo) hasMade(container Path) bool {
+	return slices.ContainsFunc(u.Made, func(p Path) bool { return slices.Equal(p, container) })
+}
+
+// under reports whether a path leads to a container or to something in it.
+func under(path, container Path) bool {
+	return len(container) <= len(path) && slices.Equal(container, path[:len(container)])
+}
+
+// entries are the entries of a tree that Apply has made. In changed ones something is not what Apply has written: a value that was
+// changed since or between two edits, or one that Apply does not know.
+func (u *Undo) entries(s syntax, tree map[string]any) (changedEntries, unchanged []Path, err error) {
+	for _, entry := range u.Entries {
+		value, there := Get(tree, entry)
+		if !there || !u.hasMade(entry) {
+			continue
+		}
+		own := u.isForeign(entry, value)
+		for _, was := range u.Was {
+			value, there := Get(tree, was.Path)
+			if !there || !under(was.Path, entry) {
+				continue
+			}
+			is, err := was.compare(s, value, there)
+			if err != nil {
+				return nil, nil, err
+			}
+			own = own || is == changed || !was.Absent
+		}
+		if own {
+			changedEntries = append(changedEntries, entry)
+		} else {
+			unchanged = append(unchanged, entry)
+		}
+	}
+	return changedEntries, unchanged, nil
+}
+
+// isForeign reports whether a value, or one in it, is at no path that Apply has set.
+func (u *Undo) isForeign(at Path, value any) bool {
+	if find(u.Was, at) >= 0 {
+		return false
+	}
+	members, ok := value.(map[string]any)
+	for name, member := range members {
+		if u.isForeign(append(at[:len(at):len(at)], name), member) {
+			return true
+		}
+	}
+	return !ok
 }
 
 // dropContainers removes the containers that Apply has added, innermost first, and then the companions in other containers, if
