@@ -4,7 +4,6 @@ package connect
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -170,13 +169,18 @@ func Find(name string) (*Client, error) {
 	if at >= 0 {
 		return &all[at], nil
 	}
-	known := map[string]string{} // names of clients by what a user may have meant
+	known := Names() // and then programs: of two that are as near, the name of a client is meant
 	for _, c := range all {
-		known[c.Program], known[c.Name] = c.Name, c.Name
+		if c.Program != "" && !slices.Contains(known, c.Program) {
+			known = append(known, c.Program)
+		}
 	}
-	delete(known, "")
-	if near := match.Nearest(name, slices.Sorted(maps.Keys(known)), 1); len(near) > 0 {
-		return nil, fmt.Errorf("no client %q; did you mean %s?", name, known[near[0]])
+	if near := match.Nearest(name, known, 1); len(near) > 0 {
+		meant, err := Find(near[0])
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("no client %q; did you mean %s?", name, meant.Name)
 	}
 	return nil, fmt.Errorf("no client %q; perigee connect lists them", name)
 }

@@ -284,6 +284,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A file without permissions is not read-only: it cannot be read.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes are different there")
+	}
+	r := newRig(t)
+	r.write(filepath.Join(r.machine.Home, ".claude", "settings.json"), "{}", 0)
+	_, err := r.store.NewPlan(r.find("claude-code"), r.machine, target)
+	if err == nil || !strings.Contains(err.Error(), "settings.json cannot be read: its mode is 0000; nothing was changed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The nearest name is suggested. Names of programs count as well, and less than those of clients.
+func TestTheNearestClientIsSuggested(t *testing.T) {
+	for typed, meant := range map[string]string{"codx": "codex", "cdoe": "vscode", "clade": "claude-code", "claud-code": "claude-code", "gemni": "gemini-cli", "qwe": "qwen-code"} {
+		_, err := connect.Find(typed)
+		if want := fmt.Sprintf("no client %q; did you mean %s?", typed, meant); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // link makes a link, and the file that it leads to if there is a content.
 func link(r *rig, to, path, content string) {
 	r.t.Helper()

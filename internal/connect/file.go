@@ -22,8 +22,8 @@ type found struct {
 	mode   fs.FileMode
 }
 
-// look reads a settings file. A file that may not be changed is an error: one that is no plain file, that cannot be written, that
-// is too large, or that a link puts outside of root.
+// look reads a settings file. A file that may not be changed is an error: one that is no plain file, that cannot be read or written,
+// that is too large, or that a link puts outside of root.
 func look(path, root string) (found, error) {
 	target, err := resolve(path, root)
 	if err != nil {
@@ -38,6 +38,8 @@ func look(path, root string) (found, error) {
 		return f, err
 	case !info.Mode().IsRegular():
 		return f, fmt.Errorf("%s is not a plain file", path)
+	case info.Mode().Perm()&0o400 == 0:
+		return f, fmt.Errorf("%s cannot be read: its mode is %04o", path, info.Mode().Perm())
 	case info.Mode().Perm()&0o200 == 0:
 		return f, fmt.Errorf("%s is read-only", path)
 	case info.Size() > edit.MaxSize:
