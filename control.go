@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -58,6 +59,8 @@ type DaemonStatus struct {
 	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
 	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
+	// Listeners are all addresses that it listens on, also that of the intercepting proxy. nil: a daemon of an older version does not say.
+	Listeners []string `json:"listeners"`
 	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at most from the first signal on until it cuts
 	// off open calls.
 	ShutdownDelayMS float64 `json:"shutdown_delay_ms"`
@@ -91,6 +94,16 @@ func (s *DaemonStatus) ListensAt(address string) bool {
 	at, err := url.Parse(s.Listen)
 	_, port, unknown := net.SplitHostPort(address)
 	return err != nil || unknown != nil || at.Port() == "" || at.Port() == port
+}
+
+// Holds reports whether a port is taken by the daemon, so that it is free when the daemon has ended. Where the daemon does not say on
+// which addresses it listens, any may be one of them.
+func (s *DaemonStatus) Holds(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err != nil || s.Listeners == nil || slices.ContainsFunc(s.Listeners, func(own string) bool {
+		_, taken, err := net.SplitHostPort(own)
+		return err == nil && taken == port
+	})
 }
 
 // ReplaceCommand returns the command that starts the daemon again where clients find it. listen is the address of the configuration.

@@ -51,6 +51,9 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		if err := canListen(ctx, loaded.Config, service.Listeners != nil); err != nil {
 			return err
 		}
+		if err := daemon.CanReplace(ctx, loaded.Config, *simulate); err != nil {
+			return err
+		}
 		if _, err := command.StopDaemon(ctx, env, loaded.Config, "restart"); err != nil && !errors.Is(err, daemon.ErrNotRunning) {
 			return err
 		}

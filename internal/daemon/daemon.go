@@ -321,6 +321,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 	}
 	limits := loaded.Config.Limits
 	status := perigee.DaemonStatus{
+		Listeners:       d.listeners(),
 		ShutdownDelayMS: float64(limits.ShutdownDelay) / float64(time.Millisecond), DrainMS: float64(limits.Drain) / float64(time.Millisecond),
 		Version: d.opts.Version, Listen: d.URL(), Configuration: path, DataDir: loaded.Config.DataDir,
 		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Stopping: d.draining.Load(), Variables: append([]string{}, loaded.Variables...),

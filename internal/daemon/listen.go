@@ -71,6 +71,18 @@ func (d *Daemon) loopback(listen string) bool {
 	return len(d.opts.Listeners) > 0 || netguard.ListensOnLoopback(listen)
 }
 
+// listeners are the addresses that the daemon listens on, without those of its processes and of the socket for commands.
+func (d *Daemon) listeners() []string {
+	list := []string{}
+	for _, l := range d.clients.listeners {
+		list = append(list, l.Addr().String())
+	}
+	if proxy := d.gateway.ProxyAddress(); proxy != "" {
+		list = append(list, proxy)
+	}
+	return list
+}
+
 // URL is the address that clients use.
 func (d *Daemon) URL() string {
 	address := d.clients.listeners[0].Addr()

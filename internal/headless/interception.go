@@ -80,7 +80,8 @@ type Interception struct {
 	calls   *intercept.Calls
 	handler atomic.Pointer[intercept.Handler] // the last of users
 	serving sync.WaitGroup
-	warned  sync.Once // of the first connection of another user
+	warned  sync.Once              // of the first connection of another user
+	opened  atomic.Pointer[string] // address when the proxy is open
 
 	mu      sync.Mutex
 	users   []*intercept.Handler // of the language servers that have not been closed
@@ -126,15 +127,56 @@ func (i *Interception) release(handler *intercept.Handler) {
 	i.handler.Store(i.users[len(i.users)-1])
 }
 
+// Address is where the proxy listens; empty: it is not open. It does not wait for one that is being opened.
+func (i *Interception) Address() string {
+	if address := i.opened.Load(); address != nil {
+		return *address
+	}
+	return ""
+}
+
+// CheckInterception returns why the proxy that a language server with a value of intercept needs could not be opened. An address for
+// which held returns true is not tried.
+func CheckInterception(ctx context.Context, settings config.Interception, mode string, held func(address string) bool) error {
+	if mode != modeProxy && mode != modeTransparent {
+		return nil
+	}
+	addresses, _, err := addressesOf(ctx, settings, mode)
+	if err != nil || held(addresses[0]) {
+		return err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addresses[0])
+	if err != nil {
+		return cannotListen(mode, err)
+	}
+	return l.Close()
+}
+
+// addressesOf returns the addresses that the proxy of a mode listens on, the first of which it needs, and in transparent mode the user of
+// the language server.
+func addressesOf(ctx context.Context, settings config.Interception, mode string) ([]string, *runas.User, error) {
+	if mode == modeTransparent {
+		return redirected(ctx)
+	}
+	return []string{settings.Listen}, nil, nil
+}
+
+// cannotListen is the error of a proxy whose address cannot be used.
+func cannotListen(mode string, err error) error {
+	change := "change interception.listen"
+	if mode == modeTransparent {
+		change = "install the redirect with another --port"
+	}
+	return fmt.Errorf("the intercepting proxy cannot listen: %w; end the program that uses the port, or %s", err, change)
+}
+
 // open opens the proxy for a mode.
 func (i *Interception) open(ctx context.Context, mode string) error {
-	addresses := []string{i.opts.Listen}
-	if mode == modeTransparent {
-		var err error
-		if addresses, i.user, err = redirected(ctx); err != nil {
-			return err
-		}
+	addresses, user, err := addressesOf(ctx, i.opts.Interception, mode)
+	if err != nil {
+		return err
 	}
+	i.user = user
 	proxy, err := i.newProxy(ctx)
 	if err != nil {
 		return err
@@ -150,11 +192,7 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 			i.opts.Logger.Warn("connections over IPv6 are not intercepted", "address", address, "error", err)
 			continue
 		case err != nil:
-			change := "change interception.listen"
-			if mode == modeTransparent {
-				change = "install the redirect with another --port"
-			}
-			return fmt.Errorf("the intercepting proxy cannot listen: %w; end the program that uses the port, or %s", err, change)
+			return cannotListen(mode, err)
 		case n == 0:
 			i.address = l.Addr().String()
 		}
@@ -164,6 +202,7 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 		i.serving.Go(func() { _ = serve(l) }) // ends with Close
 	}
 	i.proxy, i.mode = proxy, mode
+	i.opened.Store(&i.address)
 	i.opts.Logger.Info("intercepting", "address", i.address, "mode", mode, "hosts", i.opts.Hosts)
 	return nil
 }

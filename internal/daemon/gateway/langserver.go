@@ -104,6 +104,9 @@ func (r *routing) rosterOf(e *Entry) *accounts.Roster {
 	return nil
 }
 
+// ProxyAddress is where the intercepting proxy of language servers listens; empty: it is not open.
+func (g *Gateway) ProxyAddress() string { return g.interception.Address() }
+
 // Langservers lists the language servers that are in force.
 func (g *Gateway) Langservers() (list []perigee.LangserverRow) {
 	for _, e := range g.current.Load().entries {
