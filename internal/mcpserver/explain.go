@@ -106,7 +106,7 @@ var advices = map[perigee.Class]advice{
 		"Choose a name that list_models shows; leave out the conversation to begin a new one.",
 	},
 	perigee.ClassExhausted: {
-		"The quota of every usable account is used up.",
+		"The quota of the API keys or accounts is used up.",
 		"The tool quota says when it is reset. Wait until then, use another model, or add an account with `perigee login`.",
 	},
 	perigee.ClassRateLimited: {
