@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"perigee"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/sqlstore"
 )
 
 const proxied = `
@@ -54,5 +57,28 @@ func TestTheAddressOfTheProxyIsThatOfTheRunningDaemon(t *testing.T) {
 	g.Daemon.Stop(context.WithoutCancel(t.Context()))
 	if err := canReplace(t, taken+proxied, dir); err != nil {
 		t.Errorf("there is nothing to replace: %v", err)
+	}
+}
+
+// A database without tables, or of this version, is one that the next daemon can use, and is left as it is.
+func TestTheDatabaseOfTheNextDaemonIsNotChanged(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Postgres(t)
+	text := "store: {url: '" + url + "'}\n"
+	dir := daemontest.DataDir(t)
+	daemontest.StartIn(t, daemontest.Sources("", dir), nil)
+	if err := canReplace(t, text, dir); err != nil {
+		t.Errorf("without tables: %v", err)
+	}
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: perigee.NewSecret(url), ReadOnly: true})
+	if err == nil {
+		_ = store.Close()
+	}
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassNotFound {
+		t.Errorf("afterwards: %v", err)
+	}
+	daemontest.StartIn(t, daemontest.Sources(text, daemontest.DataDir(t)), nil)
+	if err := canReplace(t, text, dir); err != nil {
+		t.Errorf("with tables: %v", err)
 	}
 }
