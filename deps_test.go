@@ -923,6 +923,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/command/connectcmd", "a command", []string{
 		"perigee",
+		"perigee/internal/atomicfile",
 		"perigee/internal/cli",
 		"perigee/internal/command",
 		"perigee/internal/config",

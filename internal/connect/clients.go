@@ -229,8 +229,8 @@ func geminiHome(l *Launch, settings File) error {
 		return nil
 	}
 	l.Env = append(l.Env, "GEMINI_CLI_HOME={dir}")
-	l.standIn = &standIn{name: ".gemini", path: filepath.Dir(settings.Path), root: settings.root,
-		except: []string{"settings.json", ".env"}, dirs: []string{"tmp", "history"}}
+	l.standIn = &standIn{Name: ".gemini", Path: filepath.Dir(settings.Path), Root: settings.root,
+		Except: []string{"settings.json", ".env"}, Dirs: []string{"tmp", "history"}}
 	return l.copyOf(settings, ".gemini/settings.json")
 }
 

@@ -134,12 +134,17 @@ type Launch struct {
 	Files   map[string][]byte // for a private directory, which {dir} in Env and Args stands for
 	Warning string
 
+	of      owner
 	copies  []settingsCopy
 	standIn *standIn
 }
 
 // Launch returns how to start a client.
-func (c *Client) Launch(m Machine, t Target) (Launch, error) { return c.launch(m, c.complete(t)) }
+func (c *Client) Launch(m Machine, t Target) (Launch, error) {
+	l, err := c.launch(m, c.complete(t))
+	l.of = c.owner(m, t)
+	return l, err
+}
 
 // CanProbe reports whether the client has a mode that asks one question and ends.
 func (c *Client) CanProbe() bool { return c.probe != nil }

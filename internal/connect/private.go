@@ -2,11 +2,13 @@ package connect
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"perigee/internal/atomicfile"
@@ -16,8 +18,8 @@ import (
 // A settingsCopy is a copy of a settings file in the private directory of a launch. The client writes to it, and what it has
 // changed goes back to the user's file.
 type settingsCopy struct {
-	name string // in the private directory
-	file File
+	Name       string // in the private directory
+	Path, Root string // of the user's file
 	edit.Copy
 }
 
@@ -25,11 +27,35 @@ type settingsCopy struct {
 // to read another settings file. Its entries are links to those of the user. New ones, and those that the client has replaced, go
 // back to the user's directory.
 type standIn struct {
-	name, path, root string
-	except           []string          // names that are not linked
-	dirs             []string          // made in the user's directory, so that what the client saves there is never anywhere else
-	were             map[string][]byte // the content of files at the start
+	Name, Path, Root string
+	Except           []string          // names that are not linked
+	Dirs             []string          // made in the user's directory, so that what the client saves there is never anywhere else
+	Were             map[string][]byte // the content of files at the start
 }
+
+// An owner is the client that a private directory is for, with the settings files of the user.
+type owner struct {
+	Client string
+	Files  []string
+}
+
+func (c *Client) owner(m Machine, t Target) owner {
+	o := owner{Client: c.Name}
+	for _, f := range c.Files(m, t) {
+		o.Files = append(o.Files, f.Path)
+	}
+	return o
+}
+
+// A noted is what a private directory has in a file of its own, so that a later run can return what is there if this one is killed.
+type noted struct {
+	Of      owner
+	Copies  []settingsCopy
+	StandIn *standIn
+}
+
+// notedName is the file of a noted. The client does not use it: if it is missing, a program that cleans up has removed files.
+const notedName = "perigee.json"
 
 // maxCompared is the size of the largest file whose content is compared with that at the start.
 const maxCompared = 1 << 20
@@ -54,12 +80,24 @@ func (l *Launch) copyOf(f File, name string) error {
 			c.Needed = append(c.Needed, setting.Path)
 		}
 	}
-	l.copies = append(l.copies, settingsCopy{name: name, file: f, Copy: c})
+	l.copies = append(l.copies, settingsCopy{Name: name, Path: f.Path, Root: f.root, Copy: c})
 	return nil
 }
 
 // Prepare writes the files of a launch to its private directory.
 func (l *Launch) Prepare(dir string) error {
+	if l.standIn != nil {
+		if err := l.standIn.look(); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(l.noted())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, notedName), data, 0o600); err != nil {
+		return err
+	}
 	for name, data := range l.Files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
@@ -69,46 +107,89 @@ func (l *Launch) Prepare(dir string) error {
 	if l.standIn == nil {
 		return nil
 	}
-	return l.standIn.link(filepath.Join(dir, l.standIn.name))
+	return l.standIn.link(filepath.Join(dir, l.standIn.Name))
 }
 
-func (s *standIn) link(dir string) error {
-	for _, name := range s.dirs {
-		if err := os.MkdirAll(filepath.Join(s.path, name), 0o700); err != nil {
+// look makes the directories, and notes the content of the user's files.
+func (s *standIn) look() error {
+	for _, name := range s.Dirs {
+		if err := os.MkdirAll(filepath.Join(s.Path, name), 0o700); err != nil {
 			return err
 		}
 	}
-	entries, err := os.ReadDir(s.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	s.were = map[string][]byte{}
-	for _, entry := range entries {
-		if slices.Contains(s.except, entry.Name()) {
-			continue
-		}
-		path := filepath.Join(s.path, entry.Name())
-		if err := os.Symlink(path, filepath.Join(dir, entry.Name())); err != nil {
-			return err
-		}
+	names, err := s.names(s.Path)
+	s.Were = map[string][]byte{}
+	for _, name := range names {
+		path := filepath.Join(s.Path, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() <= maxCompared {
 			if data, err := os.ReadFile(path); err == nil {
-				s.were[entry.Name()] = data
+				s.Were[name] = data
 			}
 		}
 	}
-	return nil
+	return err
+}
+
+// names are the entries of a directory, except those that are not linked.
+func (s *standIn) names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if !slices.Contains(s.Except, entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+func (s *standIn) link(dir string) error {
+	names, err := s.names(s.Path)
+	for _, name := range names {
+		if err := os.Symlink(filepath.Join(s.Path, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // Return gives the user what the client has written to the private directory. It is called after the client has ended. The messages
 // name what was not returned because the user's own was changed meanwhile. After an error, the directory has what was not returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
-	for _, c := range l.copies {
-		told, failed := c.giveBack(filepath.Join(dir, filepath.FromSlash(c.name)))
+	return l.noted().giveBack(dir)
+}
+
+func (l *Launch) noted() noted { return noted{Of: l.of, Copies: l.copies, StandIn: l.standIn} }
+
+// ReturnEarlier does what Return does for the private directory of an earlier run, if that was for the same client and settings;
+// ok is false if it was not. It is called when the processes of that run have ended.
+func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, notedName))
+	var n noted
+	if err != nil || json.Unmarshal(data, &n) != nil || !reflect.DeepEqual(n.Of, l.of) {
+		return nil, false, nil
+	}
+	messages, err = n.giveBack(dir)
+	if err == nil && (len(n.Copies) > 0 || n.StandIn != nil) {
+		messages = append(messages, fmt.Sprintf("an earlier run of %s was killed; what it has changed is in your files now", l.of.Client))
+	}
+	return messages, true, err
+}
+
+// Discard removes a private directory, beginning with what ReturnEarlier needs.
+func Discard(dir string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, notedName)), os.RemoveAll(dir))
+}
+
+func (n noted) giveBack(dir string) (messages []string, err error) {
+	for _, c := range n.Copies {
+		told, failed := c.giveBack(filepath.Join(dir, filepath.FromSlash(c.Name)))
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
-	if l.standIn != nil {
-		told, failed := l.standIn.giveBack(filepath.Join(dir, l.standIn.name))
+	if n.StandIn != nil {
+		told, failed := n.StandIn.giveBack(filepath.Join(dir, n.StandIn.Name))
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
 	return messages, err
@@ -122,9 +203,9 @@ func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := merge(c.file.Path, c.file.root, c.Copy, now, false)
+	kept, err := merge(c.Path, c.Root, c.Copy, now, false)
 	for _, path := range kept {
-		messages = append(messages, fmt.Sprintf("%s: %s was changed meanwhile, and stays", c.file.Path, path))
+		messages = append(messages, fmt.Sprintf("%s: %s was changed meanwhile, and stays", c.Path, path))
 	}
 	return messages, err
 }
@@ -160,15 +241,9 @@ func mergeOnce(path, root string, c edit.Copy, now []byte, whole bool) (kept []e
 }
 
 func (s *standIn) giveBack(dir string) (messages []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		if slices.Contains(s.except, entry.Name()) {
-			continue
-		}
-		told, failed := s.move(filepath.Join(dir, entry.Name()), filepath.Join(s.path, entry.Name()), s.were[entry.Name()])
+	names, err := s.names(dir)
+	for _, name := range names {
+		told, failed := s.move(filepath.Join(dir, name), filepath.Join(s.Path, name), s.Were[name])
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
 	return messages, err
@@ -189,7 +264,7 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	if err != nil {
 		return nil, err
 	}
-	there, err := look(to, s.root)
+	there, err := look(to, s.Root)
 	switch {
 	case err != nil:
 		return nil, err
@@ -202,7 +277,7 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	}
 	// Both have changed. Settings and registries of clients are objects, whose members can be merged. If both have changed the same
 	// member, the file may be a sign-in, which must not become a mixture of two.
-	if kept, err := merge(to, s.root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now, true); err == nil && len(kept) == 0 {
+	if kept, err := merge(to, s.Root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now, true); err == nil && len(kept) == 0 {
 		return nil, nil
 	}
 	beside, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".run-*")

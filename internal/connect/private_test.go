@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,6 +156,55 @@ func TestSignInsAreNotMixed(t *testing.T) {
 	}
 	r.check(path, ofUser)
 	r.check(beside, ofClient)
+}
+
+// What a client has saved in a run that was killed is returned by the next run of it, and by no run of another client or home.
+func TestTheNextRunReturnsWhatAKilledOneHasSaved(t *testing.T) {
+	r := newRig(t)
+	home := filepath.Join(r.machine.Home, ".gemini")
+	r.write(filepath.Join(home, "settings.json"), googleSignIn, 0o644)
+	r.write(filepath.Join(home, "oauth_creds.json"), "{}", 0o600)
+	killed := r.start("gemini-cli")
+	killed.write(filepath.Join(killed.dir, ".gemini", "trustedFolders.json"), "{}", 0o600)
+	killed.edit(filepath.Join(killed.dir, ".gemini", "settings.json"), func(text string) string {
+		return strings.Replace(text, `"theme": "x"`, `"theme": "y", "new": 1`, 1)
+	})
+	if err := os.Remove(filepath.Join(killed.dir, ".gemini", "oauth_creds.json")); err != nil {
+		t.Fatal(err)
+	}
+	r.edit(filepath.Join(home, "settings.json"), func(text string) string { return strings.Replace(text, `"x"`, `"z"`, 1) })
+	before := r.files()
+	other := newRig(t)
+	for _, s := range []*session{r.start("cline"), other.start("gemini-cli")} {
+		if messages, ok, err := s.launch.ReturnEarlier(killed.dir); ok || err != nil || len(messages) > 0 {
+			t.Errorf("got %q, %v, %v", messages, ok, err)
+		}
+	}
+	if got := r.files(); got != before {
+		t.Errorf("got\n%s\nwant\n%s", got, before)
+	}
+	next := r.start("gemini-cli")
+	for range 2 { // the second one finds nothing that is new
+		messages, ok, err := next.launch.ReturnEarlier(killed.dir)
+		want := []string{filepath.Join(home, "settings.json") + ": ui.theme was changed meanwhile, and stays",
+			"an earlier run of gemini-cli was killed; what it has changed is in your files now"}
+		if !ok || err != nil || !slices.Equal(messages, want) {
+			t.Errorf("got %q, %v, %v", messages, ok, err)
+		}
+		r.check(filepath.Join(home, "trustedFolders.json"), "{}")
+		r.check(filepath.Join(home, "settings.json"), strings.Replace(googleSignIn, `"theme": "x"`, `"theme": "z", "new": 1`, 1))
+		r.check(filepath.Join(home, "oauth_creds.json"), "{}") // a program that removes old files may have removed its link
+	}
+	killed.write(filepath.Join(killed.dir, ".gemini", "settings.json"), "{ half", 0o600)
+	if _, ok, err := next.launch.ReturnEarlier(killed.dir); !ok || err == nil || !strings.Contains(err.Error(), "settings.json") {
+		t.Errorf("got %v, %v", ok, err)
+	}
+	if err := connect.Discard(killed.dir); err != nil {
+		t.Error(err)
+	}
+	if _, ok, err := next.launch.ReturnEarlier(killed.dir); ok || err != nil {
+		t.Errorf("got %v, %v", ok, err)
+	}
 }
 
 // A token that Cline renews while it runs is not lost, and the settings of perigee do not get into the user's file.

@@ -91,7 +91,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	} else if status.Simulated {
 		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}
-	return starter{env: env, client: c, program: program, lease: held}.run(target, clientArgs)
+	return starter{env: env, client: c, program: program, lease: held}.run(ctx, target, clientArgs)
 }
 
 // withSeparator returns the error of a command line, with a suggestion if arguments for a client are on it without --.
@@ -155,7 +155,7 @@ type starter struct {
 }
 
 // run runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.
-func (s starter) run(target connect.Target, args []string) error {
+func (s starter) run(ctx context.Context, target connect.Target, args []string) error {
 	env, c, program := s.env, s.client, s.program
 	machine, err := thisMachine()
 	if err != nil {
@@ -165,15 +165,20 @@ func (s starter) run(target connect.Target, args []string) error {
 	if err != nil {
 		return err
 	}
+	if returnEarlier(ctx, env, c.Name, &launch) { // which may have changed the settings
+		if launch, err = c.Launch(machine, target); err != nil {
+			return err
+		}
+	}
 	if launch.Warning != "" {
 		env.Say("%s", launch.Warning)
 	}
-	dir, end, err := privateFiles(env, &launch)
+	private, err := newPrivate(ctx, env, &launch)
 	if err != nil {
 		return err
 	}
-	defer end()
-	inDir := func(text string) string { return strings.ReplaceAll(text, "{dir}", dir) }
+	defer private.end()
+	inDir := func(text string) string { return strings.ReplaceAll(text, "{dir}", private.dir) }
 	var cmdArgs, cmdEnv []string
 	for _, arg := range launch.Args {
 		cmdArgs = append(cmdArgs, inDir(arg))
@@ -193,6 +198,9 @@ func (s starter) run(target connect.Target, args []string) error {
 	cmd.Env = cmdEnv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
 	inherit(cmd, s.lease.File) // the daemon, and with it the port, stays for as long as the client, even if this process is killed
+	if private.held != nil {
+		inherit(cmd, private.held) // and so does the private directory
+	}
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
 		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)
 	}
@@ -226,30 +234,4 @@ func wait(cmd *exec.Cmd) error {
 			return nil
 		}
 	}
-}
-
-// privateFiles makes a new directory that only this user can read, with the files of a launch. When the client has ended, end gives
-// the user what the client has changed there, and removes the directory.
-func privateFiles(env *cli.Env, launch *connect.Launch) (dir string, end func(), err error) {
-	if len(launch.Files) == 0 {
-		return "", func() {}, nil
-	}
-	if dir, err = os.MkdirTemp("", "perigee-run-"); err != nil {
-		return "", nil, err
-	}
-	if err := launch.Prepare(dir); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", nil, fmt.Errorf("write settings for the client: %w", err)
-	}
-	return dir, func() {
-		messages, err := launch.Return(dir)
-		for _, message := range messages {
-			env.Say("%s", message)
-		}
-		if err != nil {
-			env.Say("not everything that the client has changed could be saved: %v; it is in %s", err, dir)
-			return
-		}
-		_ = os.RemoveAll(dir)
-	}, nil
 }
