@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,7 +26,7 @@ type settingsCopy struct {
 
 // A standIn is a directory in the private directory that stands in for one of the user, because the client cannot be told
 // to read another settings file. Its entries are links to those of the user. New ones, and those that the client has replaced, go
-// back to the user's directory.
+// back to the user's directory, and files that the client has removed are removed there.
 type standIn struct {
 	Name, Path, Root string
 	Except           []string          // names that are not linked
@@ -158,13 +159,20 @@ func (s *standIn) link(dir string) error {
 // Return gives the user what the client has written to the private directory. It is called after the client has ended. The messages
 // name what was not returned because the user's own was changed meanwhile. After an error, the directory has what was not returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
-	return l.noted().giveBack(dir)
+	n := l.noted()
+	messages, err = n.giveBack(dir)
+	if _, missing := os.Lstat(filepath.Join(dir, notedName)); missing == nil && n.StandIn != nil {
+		told, failed := n.StandIn.remove(filepath.Join(dir, n.StandIn.Name))
+		messages, err = append(messages, told...), errors.Join(err, failed)
+	}
+	return messages, err
 }
 
 func (l *Launch) noted() noted { return noted{Of: l.of, Copies: l.copies, StandIn: l.standIn} }
 
 // ReturnEarlier does what Return does for the private directory of an earlier run, if that was for the same client and settings;
-// ok is false if it was not. It is called when the processes of that run have ended.
+// ok is false if it was not. It is called when the processes of that run have ended. It removes no file of the user: after a time,
+// other programs remove what is in directories for temporary files.
 func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, notedName))
 	var n noted
@@ -245,6 +253,29 @@ func (s *standIn) giveBack(dir string) (messages []string, err error) {
 	for _, name := range names {
 		told, failed := s.move(filepath.Join(dir, name), filepath.Join(s.Path, name), s.Were[name])
 		messages, err = append(messages, told...), errors.Join(err, failed)
+	}
+	return messages, err
+}
+
+// remove removes the files of the user that the client has removed, if they are as they were at the start.
+func (s *standIn) remove(dir string) (messages []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(s.Were)) {
+		path := filepath.Join(s.Path, name)
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() { // the target of a link is not the client's
+			continue
+		}
+		there, failed := look(path, s.Root)
+		switch {
+		case failed != nil:
+		case bytes.Equal(there.data, s.Were[name]):
+			failed = there.remove()
+		default:
+			messages = append(messages, fmt.Sprintf("%s was changed meanwhile, and stays; the client has removed it", path))
+		}
+		err = errors.Join(err, failed)
 	}
 	return messages, err
 }

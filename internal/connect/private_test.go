@@ -207,6 +207,47 @@ func TestTheNextRunReturnsWhatAKilledOneHasSaved(t *testing.T) {
 	}
 }
 
+// Gemini CLI removes its credentials when the user signs out. They go, unless they were renewed meanwhile, are a link, or a program
+// that removes old files may have removed them.
+func TestWhatGeminiCLIRemovesIsRemoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(s *session, path string)
+		stays     bool
+		message   string
+	}{
+		"removed":    {meanwhile: func(*session, string) {}},
+		"gone":       {meanwhile: func(_ *session, path string) { _ = os.Remove(path) }},
+		"renewed":    {func(s *session, path string) { s.write(path, "new", 0o600) }, true, " was changed meanwhile, and stays; the client has removed it"},
+		"cleaned up": {func(s *session, _ string) { _ = os.Remove(filepath.Join(s.dir, "perigee.json")) }, true, ""},
+		"a link": {func(s *session, path string) {
+			_ = os.Rename(path, path+".real")
+			_ = os.Symlink(path+".real", path)
+		}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			home := filepath.Join(r.machine.Home, ".gemini")
+			r.write(filepath.Join(home, "settings.json"), googleSignIn, 0o644)
+			r.write(filepath.Join(home, "GEMINI.md"), "mine", 0o644)
+			path := filepath.Join(home, "oauth_creds.json")
+			r.write(path, "old", 0o600)
+			s := r.start("gemini-cli")
+			if err := os.Remove(filepath.Join(s.dir, ".gemini", "oauth_creds.json")); err != nil {
+				t.Fatal(err)
+			}
+			test.meanwhile(s, path)
+			if got := strings.Join(s.end(), "\n"); got != "" && got != path+test.message || (got == "") != (test.message == "") {
+				t.Errorf("it says %q", got)
+			}
+			if _, err := os.Stat(path); os.IsNotExist(err) == test.stays {
+				t.Errorf("got %v", err)
+			}
+			r.check(filepath.Join(home, "GEMINI.md"), "mine")
+			r.check(filepath.Join(home, "settings.json"), googleSignIn)
+		})
+	}
+}
+
 // A token that Cline renews while it runs is not lost, and the settings of perigee do not get into the user's file.
 func TestClineKeepsTokensThatItRenews(t *testing.T) {
 	r := newRig(t)
