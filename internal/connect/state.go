@@ -59,8 +59,8 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 			status.File = f.Path
 		}
 		tree, err := readTree(f)
-		if err != nil || f.URL == nil || k.Undone && k.left(f.URL) {
-			continue // an entry that undo has left is not used
+		if err != nil || f.URL == nil || k.Undone && k.left(f.URL) && c.selects(f) {
+			continue // an entry that undo has left is not selected any more
 		}
 		value, _ := edit.Get(tree, f.URL)
 		if at := slices.IndexFunc(f.Set, func(s edit.Setting) bool { return slices.Equal(s.Path, f.URL) }); at >= 0 && value == f.Set[at].Value {
@@ -77,6 +77,16 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 func (k *kept) left(path edit.Path) bool {
 	return slices.ContainsFunc(k.Files, func(f keptFile) bool {
 		return slices.ContainsFunc(f.Undo.Was, func(w edit.Was) bool { return slices.Equal(w.Path, path) })
+	})
+}
+
+// selects reports whether the address is in an entry that another setting of the file selects.
+func (c *Client) selects(f File) bool {
+	within := func(path, entry edit.Path) bool {
+		return len(path) > len(entry) && slices.Equal(path[:len(entry)], entry)
+	}
+	return slices.ContainsFunc(c.Entries, func(entry edit.Path) bool {
+		return within(f.URL, entry) && slices.ContainsFunc(f.Set, func(s edit.Setting) bool { return !within(s.Path, entry) })
 	})
 }
 

@@ -43,8 +43,8 @@ func (v Value) is(s syntax, value any, there bool) (bool, error) {
 	if v.Absent || !there {
 		return v.Absent && !there, nil
 	}
-	decoded, err := decoded(s, v.Text)
-	return err == nil && reflect.DeepEqual(value, decoded), err
+	own, err := decoded(s, v.Text)
+	return err == nil && reflect.DeepEqual(value, own), err
 }
 
 // note records what is at the path of a setting now.
