@@ -17,6 +17,7 @@ const (
 	privatePattern = "perigee-run-*"
 	privateLock    = "perigee.lock"       // in the directory; the client and this process hold it
 	lockTime       = 5 * time.Millisecond // for a lock that is held or not
+	ownLockTime    = 10 * time.Second     // in which another run finds out that it is not that of an earlier one
 )
 
 // A private is the directory with the files of a launch. dir is empty if there are none.
@@ -37,7 +38,7 @@ func newPrivate(ctx context.Context, env *cli.Env, launch *connect.Launch) (*pri
 	if p.dir, err = os.MkdirTemp("", privatePattern); err != nil {
 		return nil, err
 	}
-	if p.held, err = atomicfile.Lock(ctx, filepath.Join(p.dir, privateLock), lockTime); err == nil {
+	if p.held, err = atomicfile.Lock(ctx, filepath.Join(p.dir, privateLock), ownLockTime); err == nil {
 		err = launch.Prepare(p.dir)
 	}
 	if err != nil {
