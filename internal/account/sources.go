@@ -75,6 +75,17 @@ func (p *Pool) Learn(source Source) {
 	}
 }
 
+// RefusedAgain says that the provider has refused the access token of an account that was not leased, and the one that took its place
+// as well. The account has the cooldown that a lease with that result would give it.
+func (p *Pool) RefusedAgain(source Source) {
+	email := source.SignIn().Email
+	p.lock()
+	defer p.unlock()
+	if m := p.find(email); m != nil && m.source == source {
+		m.startCooldown(&m.cooldowns[wholeAccount], failure{kind: providererr.KindUnauthenticated, began: p.now})
+	}
+}
+
 // Report applies what the provider has answered about an account that was not leased. Only what is about the account as a
 // whole counts, and does not pass by itself: a call would meet the rest.
 func (p *Pool) Report(source Source, v providererr.Diagnosis) {

@@ -17,6 +17,7 @@ type Choice struct {
 	Preferred bool
 	Usable    bool // it is enabled and the provider accepts it
 	Cooling   bool // calls would use other accounts for now
+	Refused   bool // because its access tokens are refused
 }
 
 // Choices lists the accounts in the order in which the pool would choose them for a call.
@@ -30,9 +31,15 @@ func (r *Roster) Choices() []Choice {
 		}
 		list = append(list, Choice{
 			Email: row.Email, Preferred: row.Email == preferred, Usable: a.Enabled && perigee.UsableState(a.State), Cooling: !row.Usable,
+			Refused: slices.ContainsFunc(a.Cooldowns, tokensRefused),
 		})
 	}
 	return list
+}
+
+// tokensRefused says whether a cooldown is that of an account whose access tokens are refused.
+func tokensRefused(c perigee.Cooldown) bool {
+	return c.Reason == string(providererr.KindUnauthenticated)
 }
 
 // A Credential is an access token of an account with the project that it is for. At Renew, the next Credential of the account
@@ -64,6 +71,37 @@ func (r *Roster) Credential(ctx context.Context, email string) (c Credential, er
 		}
 	}
 	return c, perigee.Errorf(perigee.ClassUnavailable, "the access token of %s changes faster than it can be read", email)
+}
+
+// refusedPause is how long after a refused token another one is not replaced: as long as the cooldown of the account.
+const refusedPause = time.Minute
+
+// Refused says that the provider did not take an access token that Credential has returned, as Lease.Refused says it of a lease. It
+// reports whether the account has another token, or gets one with the next Credential. If the token took the place of one that was
+// refused within the last minute, it stays for a minute, and the account has a cooldown.
+func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
+	s := r.find(email)
+	if s == nil {
+		return true
+	}
+	if left, _ := s.tokens.Left(token); left == 0 {
+		return true
+	}
+	now := r.now()
+	s.mu.Lock()
+	last := s.refusal
+	replaced = now.Sub(last.at).Abs() >= refusedPause
+	if replaced || last.token != token {
+		s.refusal = refusal{token, now}
+	}
+	s.mu.Unlock()
+	switch {
+	case replaced:
+		s.Refused(token)
+	case last.token != token:
+		r.pool.RefusedAgain(s)
+	}
+	return replaced
 }
 
 // Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none. Calls that lease an account

@@ -95,3 +95,45 @@ func TestRefusedCredentialStopsTheAccount(t *testing.T) {
 		t.Errorf("of an account that is not there: %v", err)
 	}
 }
+
+// A token that is refused outside of a lease is replaced once. If the new one is refused as well, the account has a cooldown, and a minute
+// later the next token is asked for.
+func TestRefusedTokensAreReplacedOnceAMinute(t *testing.T) {
+	d := newRig(t, ada)
+	token := func() perigee.Secret {
+		t.Helper()
+		c, err := d.Credential(t.Context(), ada)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Access
+	}
+	first := token()
+	for range 2 { // the second time, there is another token
+		if !d.Refused(ada, first) {
+			t.Error("the first token stays")
+		}
+	}
+	second := token()
+	if c := d.Choices(); second == first || c[0].Refused || c[0].Cooling {
+		t.Errorf("%+v, with the same token: %v", c, second == first)
+	}
+	for range 3 {
+		if d.Refused(ada, second) || token() != second {
+			t.Error("the second token is replaced as well")
+		}
+	}
+	if c := d.Choices(); !c[0].Refused || !c[0].Cooling || !c[0].Usable {
+		t.Errorf("got %+v", c)
+	}
+	d.passed += time.Minute + time.Second
+	if c := d.Choices(); c[0].Refused || c[0].Cooling {
+		t.Errorf("after a minute: %+v", c)
+	}
+	if !d.Refused(ada, second) || token() == second {
+		t.Error("the second token stays")
+	}
+	if !d.Refused("bob@example.com", second) {
+		t.Error("the token of an account that is not there stays")
+	}
+}

@@ -26,6 +26,7 @@ type Source struct {
 	project string         // found out since
 	wrong   string         // which project that is in place of; empty: there was none
 	checked lookup         // the last time that a project was looked up
+	refusal refusal        // the last one outside of a lease
 
 	looked atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0: never
 }
@@ -35,6 +36,12 @@ type lookup struct {
 	project   string
 	at        time.Time
 	confirmed bool // it is the account's
+}
+
+// A refusal is an access token that the provider did not take.
+type refusal struct {
+	token perigee.Secret
+	at    time.Time
 }
 
 func newSource(r *Roster, signIn perigee.SignIn) *Source {

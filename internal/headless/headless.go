@@ -94,6 +94,8 @@ type Server struct {
 	account signin.Credential
 	recent  []signin.Credential // tokens that calls may still have, the newest last
 	holders lru.Map[perigee.Secret, holder]
+
+	lastRefused perigee.Secret // the last token that the cloud has refused to the language server itself
 }
 
 // recentTokens is how many tokens the projects of calls are known for.
@@ -308,8 +310,8 @@ func (s *Server) supervisor() *langserver.Supervisor {
 
 // signedIn hands a new token to the language server, and starts it with the first one. Another account takes effect with the next
 // call; only if its project is not known, the process is started again when it is idle, to learn it. A process of profile hub, which
-// reads its token from a file, is started again with each token: it may read the file only once. Without an account the process is
-// stopped.
+// reads its token from a file, is started again with each token: it may read the file only once. A process that has failed with a refused
+// token is started again with the next one. Without an account the process is stopped.
 func (s *Server) signedIn(change signin.Change) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -321,7 +323,7 @@ func (s *Server) signedIn(change signin.Change) {
 		s.recent = append(s.recent, change.Credential)
 		s.recent = s.recent[max(0, len(s.recent)-recentTokens):]
 	}
-	process := s.process
+	process, wasRefused := s.process, !before.Access.IsZero() && before.Access == s.lastRefused
 	s.mu.Unlock()
 	if change.Email != "" {
 		s.know(change.Access, holder{email: change.Email})
@@ -346,6 +348,8 @@ func (s *Server) signedIn(change signin.Change) {
 	default:
 		s.keepToken(process, change.Credential)
 		switch {
+		case process.Status().State == langserver.Failed && wasRefused && change.Access != before.Access:
+			process.Restart("it has another token than the one that was refused")
 		case process.Status().Profile == probe.Hub && change.Access != before.Access:
 			process.RestartIdle("its token has changed")
 		case change.Account && change.Project == "":

@@ -81,6 +81,8 @@ func (f *fakeAccounts) Refusal(email string) error {
 	return f.pool.Refusal(account.Request{Email: email})
 }
 
+func (f *fakeAccounts) Refused(string, perigee.Secret) bool { return false }
+
 func (f *fakeAccounts) Unusable() string {
 	if len(f.pool.Status()) == 0 {
 		return "no account is signed in"
@@ -233,6 +235,20 @@ func TestUnusableAfterAFailure(t *testing.T) {
 	if why := u.Unusable(); why != "" {
 		t.Errorf("a minute later: %q", why)
 	}
+}
+
+// A process that has failed with a refused token is started again with the next one, before a call may start it.
+func TestAnotherTokenStartsAFailedProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-at-start"} })
+	before := r.signIn("ada")
+	r.accounts.set(before)
+	r.CheckAccount()
+	failed := r.wants("failed", func(s langserver.Status) bool { return s.State == langserver.Failed })
+	r.refused(before.Access)
+	r.accounts.set(r.signIn("ada"))
+	r.CheckAccount()
+	r.wants("another start", func(s langserver.Status) bool { return s.Restarts > failed.Restarts })
 }
 
 // The process runs while there is an account.

@@ -29,14 +29,15 @@ type Recording struct {
 // Use has the calls recorded from now on.
 func (r *Recording) Use(recorder *record.Recorder) { r.recorder.Store(recorder) }
 
-// follow begins the record of a call that the language server makes itself.
+// follow follows a call that the language server makes itself, and begins its record.
 func (s *Server) follow(p intercept.OwnRequest) intercept.Follower {
+	c := &ownCall{server: s, token: p.Token}
 	if s.opts.Recording == nil || p.Cascade != "" { // what the agent asks for a prompt is in the record of the prompt
-		return nil
+		return c
 	}
 	recorder := s.opts.Recording.recorder.Load()
 	if recorder == nil {
-		return nil
+		return c
 	}
 	origin := perigee.Origin{
 		ID: perigee.NewCallID(s.opts.Now()), Dialect: perigee.DialectCloudCode, Client: perigee.Client{Name: perigee.LanguageServerClient},
@@ -46,7 +47,7 @@ func (s *Server) follow(p intercept.OwnRequest) intercept.Follower {
 	if asks, stream := p.Generation(); asks {
 		op.Name, op.Stream = perigee.OperationGenerate, stream
 	}
-	c := &ownCall{server: s, observation: recorder.Begin(op, &origin), tap: origin.Log.Tap(), generates: op.Name == perigee.OperationGenerate}
+	c.observation, c.tap, c.generates = recorder.Begin(op, &origin), origin.Log.Tap(), op.Name == perigee.OperationGenerate
 	c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: s.opts.Upstream.Name, Model: p.Model, Account: s.accountOf(p.Token)})
 	if c.tap != nil && p.Request != nil {
 		c.tap.Body(perigee.TapProviderRequest, p.Request)
@@ -70,7 +71,8 @@ const (
 // goroutine, so that the language server does not wait for that.
 type ownCall struct {
 	server      *Server
-	observation *record.Observation
+	token       perigee.Secret
+	observation *record.Observation // nil: it is not recorded
 	tap         perigee.Tap
 	generates   bool
 
@@ -87,7 +89,9 @@ func (c *ownCall) Answer(status int, header http.Header) {
 	encoding := header.Get("Content-Encoding")
 	c.status, c.header = status, header.Clone()
 	c.stream, c.coded = kind == "text/event-stream", encoding != "" && !strings.EqualFold(encoding, "identity")
-	c.observation.Observe(&perigee.Event{Kind: perigee.EventFlush}) // the time to the first byte
+	if c.observation != nil {
+		c.observation.Observe(&perigee.Event{Kind: perigee.EventFlush}) // the time to the first byte
+	}
 	if tap, ok := c.tap.(perigee.AttemptTap); ok {
 		tap.ProviderStatus(status)
 	}
@@ -98,6 +102,7 @@ func (c *ownCall) Body(p []byte) {
 		c.tap.Body(perigee.TapProviderAnswer, p)
 	}
 	switch {
+	case c.observation == nil && c.status < http.StatusBadRequest:
 	case c.stream && !c.coded:
 		if len(c.kept)+len(p) > 2*maxTail {
 			c.kept = append(c.kept[:0], c.kept[max(0, len(c.kept)-maxTail):]...)
@@ -117,13 +122,23 @@ func (c *ownCall) End(left bool) {
 	}
 	c.server.completing.run(func() {
 		defer cancel()
-		c.complete(left)
-		c.observation.End(ctx)
+		body := c.body()
+		var v providererr.Diagnosis
+		if c.status >= http.StatusBadRequest {
+			v = providererr.Classify(c.status, c.header, body, time.Now())
+		}
+		if c.observation != nil {
+			c.complete(body, v.Error, left)
+			c.observation.End(ctx)
+		}
+		if v.Kind == providererr.KindUnauthenticated {
+			c.server.refused(c.token)
+		}
 	})
 }
 
-// complete reads usage and end of the answer.
-func (c *ownCall) complete(left bool) {
+// body is what can be read of the answer.
+func (c *ownCall) body() []byte {
 	body := c.kept
 	if c.coded && !c.lost {
 		if reader, err := intercept.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
@@ -133,11 +148,16 @@ func (c *ownCall) complete(left bool) {
 			}
 		}
 	}
+	return body
+}
+
+// complete records usage and end of the answer.
+func (c *ownCall) complete(body []byte, failure *perigee.Error, left bool) {
 	switch {
 	case c.status == 0 && !left:
 		c.observation.Fail(perigee.Errorf(perigee.ClassUnavailable, "the cloud did not answer"))
-	case c.status >= http.StatusBadRequest:
-		c.observation.Fail(providererr.Classify(c.status, c.header, body, time.Now()).Error)
+	case failure != nil:
+		c.observation.Fail(failure)
 	case c.generates && c.decode(body):
 	case !left:
 		c.observation.Observe(&perigee.Event{Kind: perigee.EventFinish})

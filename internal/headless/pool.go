@@ -16,6 +16,8 @@ type Accounts interface {
 	signin.Accounts
 	Pool() *account.Pool
 	Unusable() string
+	// Refused says that the provider did not take an access token of an account, and reports whether another one takes its place.
+	Refused(email string, token perigee.Secret) (replaced bool)
 }
 
 // A pool leases the accounts that all calls with these accounts lease, so that the language server follows the same rules. It never leases
@@ -96,6 +98,28 @@ func (s *Server) know(token perigee.Secret, h holder) {
 	defer s.mu.Unlock()
 	s.holders.MaxEntries = maxHolders
 	s.holders.Put(token, h)
+}
+
+// refused has an access token replaced that the cloud has refused to the language server itself, and the language server signed in with
+// the new one, or with another account. Tokens that perigee has not given to it are its own affair.
+func (s *Server) refused(token perigee.Secret) {
+	s.mu.Lock()
+	h, ok := s.holders.Get(token)
+	if ok {
+		s.lastRefused = token
+	}
+	s.mu.Unlock()
+	list := s.opts.Accounts()
+	if !ok || list == nil {
+		return
+	}
+	if list.Refused(h.email, token) {
+		s.know(token, holder{email: h.email, refused: true})
+		if c, err := list.Credential(s.base, h.email); err == nil {
+			s.know(c.Access, holder{email: h.email}) // it may be the same token again
+		}
+	}
+	s.signIn.Check()
 }
 
 // use signs the language server in with the account that has an access token, until release is called.

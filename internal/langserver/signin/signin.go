@@ -293,7 +293,7 @@ func (s *SignIn) keeps(email string) bool {
 }
 
 // ordered lists the accounts that may be used, the best first: one that the owner prefers from now on, the one in use, the preferred one,
-// those without a cooldown, the rest of them. If there are none, it returns the reason.
+// those without a cooldown, the rest of them, and last those whose access tokens are refused. If there are none, it returns the reason.
 func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) {
 	if roster == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
@@ -340,6 +340,8 @@ func (s *SignIn) sort(choices []accounts.Choice) {
 	defer s.mu.Unlock()
 	rank := func(c accounts.Choice) int {
 		switch {
+		case c.Refused:
+			return 5
 		case c.Email == s.wanted:
 			return 0
 		case c.Email == s.current.Email:

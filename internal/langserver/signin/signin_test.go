@@ -237,6 +237,20 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 	})
 }
 
+// An account whose tokens are refused is left for another one, even if the owner prefers it, and used if there is no other.
+func TestAccountWithRefusedTokensIsChosenLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "", "ada@example.com", "bob@example.com")
+		r.prefer("ada@example.com")
+		r.expect("0 account ada@example.com 1")
+		refused := func(a *fake) { a.Refused, a.Cooling = true, true }
+		r.edit("ada@example.com", accounts.Updated, refused)
+		r.expect("0 account bob@example.com 1")
+		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.expect("0 account ada@example.com 1")
+	})
+}
+
 func TestAccountsInACooldownAreChosenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "")
