@@ -764,6 +764,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/daemon/gateway", "the only package that imports all upstreams; knows neither clients nor what is recorded of calls", []string{
 		"perigee",
+		"perigee/internal/account",
 		"perigee/internal/accounts",
 		"perigee/internal/config",
 		"perigee/internal/headless",

@@ -159,7 +159,7 @@ func TestAccountsAreShownAsBlockedWhileTheBreakerIsOpen(t *testing.T) {
 		r := newPoolRig(t, 3, onlyAntigravity(Options{}))
 		r.locks(providererr.KindBan, 1)
 		const why = "2 accounts in a row were banned, with no good answer in between (`perigee account enable` ends this), so it is not used"
-		x := r.Explain(flash.Model)[0]
+		x := r.Explain(flash)[0]
 		if x.Email != "c" || x.Usable || x.Chosen || x.Why != why || !x.Until.Equal(time.Now().Add(breaker.OpenFor)) {
 			t.Errorf("%+v", x)
 		}
@@ -168,7 +168,7 @@ func TestAccountsAreShownAsBlockedWhileTheBreakerIsOpen(t *testing.T) {
 		r.sees("rests", restOf(a), "[  breaker_open]")
 		r.sees("the locked one says why it is", r.Status()[0].State+restOf(r.Status()[0]), "banned")
 		passes(breaker.OpenFor)
-		if x := r.Explain(flash.Model)[0]; x.Email != "c" || !x.Chosen {
+		if x := r.Explain(flash)[0]; x.Email != "c" || !x.Chosen {
 			t.Errorf("when it is time to look: %+v", x)
 		}
 		r.sees("and it is true", r.ask(flash, nil), "c")

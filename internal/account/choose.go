@@ -79,10 +79,18 @@ func (a *acquisition) choose() (*lease, finding) {
 	return a.lastResort()
 }
 
+// named is why there is no choice between accounts; empty: there is.
+func (a *acquisition) named() string {
+	if a.req.Email == "" {
+		return ""
+	}
+	return "the configuration names it"
+}
+
 // pick chooses among the eligible accounts of a quota group by the selection strategy, and says why; nil: there is none.
 func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
-	if a.req.Email != "" {
-		return a.next(g, 0, low), "the configuration names it"
+	if reason := a.named(); reason != "" {
+		return a.next(g, 0, low), reason
 	}
 	if a.pool.opts.Selection == Hybrid {
 		return a.pickBest(g, low)

@@ -178,7 +178,7 @@ func TestSoftQuotaSparesWhileOthersAreUsable(t *testing.T) {
 		passes(15*time.Minute + time.Second)
 		r.ask(flash, judged(providererr.KindQuota, 20*time.Minute))
 		r.sees("old data says nothing", r.ask(flash, nil), "a")
-		if got := r.Explain(flash.Model)[0]; strings.Contains(got.Why, "spared") {
+		if got := r.Explain(flash)[0]; strings.Contains(got.Why, "spared") {
 			t.Errorf("still %s", got.Why)
 		}
 		r.ReportQuota("a", []perigee.QuotaRow{{Pool: PoolAntigravity, Model: flash.Model, Remaining: 0}}, time.Now().Add(-16*time.Minute))
@@ -221,7 +221,7 @@ func TestExplainListsInChoosingOrder(t *testing.T) {
 		r.enable(3, false)
 		r.report("b", flash.Model, 0.02)
 		var got []string
-		for _, x := range r.Explain(flash.Model) {
+		for _, x := range r.Explain(flash) {
 			line := x.Email + " " + x.Pool + " " + x.Why
 			if x.Chosen {
 				line = "* " + line

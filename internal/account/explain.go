@@ -29,17 +29,20 @@ const (
 	rankUnusable
 )
 
-// Explain says for each account and pool whether it would be leased for a model now, in the order in which they would be
-// chosen, and why the first of them comes first. It changes nothing.
-func (p *Pool) Explain(model string) []perigee.ChoiceRow {
+// Explain says for each account and pool that a request can use whether it would be leased now, in the order in which they would
+// be chosen, and why the first of them comes first. It changes nothing.
+func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
+	a := p.acquire(req)
 	p.lock()
 	defer p.unlock()
-	models := groupOf(Request{Model: model})
 	var list []candidate
-	for _, g := range p.byGroup[models] {
+	for _, g := range a.groups {
 		for _, m := range p.ordered(g) {
-			c := m.explain(g, model)
-			if m.inUse() && p.breaker.Blocks(models != groupControl, p.now) {
+			if !a.suits(m, g) {
+				continue
+			}
+			c := m.explain(g, req.Model)
+			if m.inUse() && p.breaker.Blocks(a.models != groupControl, p.now) {
 				c.rank, c.Usable, c.Why, c.Until = rankUnusable, false, p.breakerExplanation(), p.breakerEnd()
 			}
 			list = append(list, c)
@@ -66,7 +69,7 @@ func (p *Pool) Explain(model string) []perigee.ChoiceRow {
 			c.Why += ", but no other account is usable"
 		case c.rank >= rankFaulty:
 		case i == 0:
-			c.Why += ": " + c.whyFirst(p.opts.Selection)
+			c.Why += ": " + cmp.Or(a.named(), c.whyFirst(p.opts.Selection))
 		case c.rank == rankUsable:
 			c.Why += c.whyLater(&list[0], p.opts.Selection)
 		}

@@ -150,10 +150,10 @@ func TestFaultsInARowLetAnAccountRestWhileThereAreOthers(t *testing.T) {
 		r.ask(flash, fault(providererr.KindUnavailable))
 		r.sees("now", restOf(r.Status()[0]), "[  unavailable]")
 		r.sees("the other goes first", r.ask(flash, nil), "b")
-		r.sees("and is the one that is used", r.Explain(flash.Model)[0].Email, "b")
+		r.sees("and is the one that is used", r.Explain(flash)[0].Email, "b")
 		r.sees("explained", r.explained("a", flash.Model), "the provider keeps answering with errors")
 		r.enable(1, false)
-		if x := r.Explain(flash.Model)[0]; x.Email != "a" || !x.Chosen || !strings.Contains(x.Why, "no other account") {
+		if x := r.Explain(flash)[0]; x.Email != "a" || !x.Chosen || !strings.Contains(x.Why, "no other account") {
 			t.Errorf("%+v", x)
 		}
 		start := time.Now()

@@ -78,7 +78,7 @@ func meddle(ctx context.Context, r *poolRig) {
 		}
 		r.report("b", flash.Model, rand.Float64())
 		_ = r.Clear("")
-		r.Explain(flash.Model)
+		r.Explain(flash)
 		r.Status()
 		_ = r.Use("c")
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,9 @@ func TestRequestForOneAccount(t *testing.T) {
 			r.sees("of a session", r.asks(in("s", onlyB), 2), "bb")
 			r.sees("the session stays", r.ask(in("s", flash), nil), bound)
 
+			if rows := r.Explain(onlyB); len(rows) != 1 || rows[0].Email != "b" || !rows[0].Chosen || !strings.HasSuffix(rows[0].Why, ": the configuration names it") {
+				t.Errorf("%s: explained as %+v", selection, rows)
+			}
 			call := r.caller(onlyB)
 			r.sees("refused", call.ask(judged(providererr.KindQuota, time.Hour)), "b")
 			if e := call.refused(); e.Class != perigee.ClassExhausted || e.Retry < 59*time.Minute {
@@ -56,6 +60,9 @@ func TestRequestForOnePool(t *testing.T) {
 			if e := r.refused(want); e.Class != perigee.ClassExhausted {
 				t.Errorf("got %v", e)
 			}
+		}
+		if rows := r.Explain(only); len(rows) != 1 || rows[0].Pool != PoolAntigravity || rows[0].Chosen {
+			t.Errorf("explained as %+v", rows)
 		}
 		r.sees("the session stays", r.ask(in("s", flash), nil), "a+")
 		only.Pool = PoolCLI

@@ -15,7 +15,7 @@ import (
 // explained is what the pool says about an account for a model, in the first of its pools.
 func (r *poolRig) explained(email, model string) string {
 	r.t.Helper()
-	for _, reason := range r.Explain(model) {
+	for _, reason := range r.Explain(Request{Model: model}) {
 		if reason.Email == email && reason.Pool == PoolAntigravity {
 			return reason.Why
 		}

@@ -13,7 +13,7 @@ import (
 func (x *trial) lend(w Request) {
 	m, began := &x.model, time.Now()
 	at, will := m.outlook(w, began)
-	plan := x.Explain(w.Model)
+	plan := x.Explain(Request{Model: w.Model})
 	got, err := x.Acquire(w).Next(x.t.Context())
 	now := time.Now()
 	if err != nil {

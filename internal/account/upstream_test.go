@@ -165,7 +165,7 @@ func TestProviderInTroubleMovesNoAccount(t *testing.T) {
 	if got := d.resting(); len(got) > 0 {
 		t.Errorf("resting: %q", got)
 	}
-	if first := d.pool.Explain("gemini-3-flash")[0]; first.Email != "ada@example.com" || !first.Chosen {
+	if first := d.pool.Explain(account.Request{Model: "gemini-3-flash"})[0]; first.Email != "ada@example.com" || !first.Chosen {
 		t.Errorf("%+v", first)
 	}
 }

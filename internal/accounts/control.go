@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/match"
 	"perigee/internal/sqlstore"
 )
@@ -29,6 +30,8 @@ type Router interface {
 	Upstreams(model string) []string
 	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same one.
 	AccountsOf(upstream string) string
+	// Within restricts a request for an account to what calls to an upstream can use.
+	Within(upstream string, req account.Request) account.Request
 	Missing(ctx context.Context, model string) (unsure bool, err error)
 }
 

@@ -24,7 +24,7 @@ type Choice struct {
 func (r *Roster) Choices() []Choice {
 	status, preferred := r.status(), r.preferred()
 	var list []Choice
-	for _, row := range r.pool.Explain("") {
+	for _, row := range r.pool.Explain(account.Request{}) {
 		a, known := status[row.Email]
 		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) { // there is a row for each pool
 			continue

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,15 +25,7 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	var rows []perigee.ChoiceRow
 	taken := false
 	for _, r := range c.Rosters() {
-		elsewhere := sentElsewhere(router, asked, r.upstream)
-		own := asked == "" || slices.Contains(router.Upstreams(asked), r.upstream)
-		for _, row := range r.Explain(asked) {
-			if row.Pool == account.PoolCLI && elsewhere == "" && !own {
-				continue // upstreams that use accounts of another one do not use this pool
-			}
-			if elsewhere != "" {
-				row.Usable, row.Why, row.Until = false, elsewhere, time.Time{}
-			}
+		for _, row := range r.explainFor(router, asked) {
 			// Upstreams are asked in order, so an account of the second is taken only when the first has none.
 			row.Chosen = row.Chosen && row.Usable && !taken
 			taken = taken || row.Chosen
@@ -55,11 +48,61 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return rows, nil
 }
 
-// Explain says for each account whether it would be taken for a model now, in the order in which they would be chosen.
-func (r *Roster) Explain(model string) []perigee.ChoiceRow {
-	rows := r.pool.Explain(model)
+// Explain says for each account that a request can use whether it would be taken now, in the order in which they would be chosen.
+func (r *Roster) Explain(req account.Request) []perigee.ChoiceRow {
+	rows := r.pool.Explain(req)
 	for i := range rows {
 		rows[i].Upstream, rows[i].Until = r.upstream, rows[i].Until.UTC().Truncate(time.Second)
+	}
+	return rows
+}
+
+// explainFor says for each account whether one of the upstreams that are asked for a model would take it, in the order in which they
+// would be chosen.
+func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
+	all := account.Request{Model: model}
+	if model == "" {
+		return r.Explain(all)
+	}
+	refuse := func(row perigee.ChoiceRow, why string) {
+		row.Chosen, row.Usable, row.Why, row.Until = false, false, why, time.Time{}
+		rows = append(rows, row)
+	}
+	if elsewhere := sentElsewhere(router, model, r.upstream); elsewhere != "" {
+		for _, row := range r.Explain(all) {
+			refuse(row, elsewhere)
+		}
+		return rows
+	}
+	only, pool := "", "" // why the rest are not taken, and the pool that they would be taken from
+	for _, name := range router.Upstreams(model) {
+		if router.AccountsOf(name) != r.upstream {
+			continue
+		}
+		req := router.Within(name, all)
+		if req.Email != "" {
+			only, pool = fmt.Sprintf("%s uses only %s", name, req.Email), req.Pool
+		}
+		for _, row := range r.Explain(req) {
+			if !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email && x.Pool == row.Pool }) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have what the one before it has not
+		switch {
+		case a.Usable == b.Usable:
+			return 0
+		case a.Usable:
+			return -1
+		}
+		return 1
+	})
+	all.Pool = pool
+	for _, row := range r.Explain(all) {
+		if only != "" && !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email }) {
+			refuse(row, only)
+		}
 	}
 	return rows
 }

@@ -6,6 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/config"
 	"perigee/internal/langserver/signin"
 	"perigee/internal/models"
 	"perigee/internal/providererr"
@@ -32,11 +33,13 @@ func (p pool) Acquire(req account.Request) account.Acquisition {
 	return acquisition{list.Pool().Acquire(p.server.within(req)), p.server}
 }
 
-// within restricts a request to what the language server can use.
-func (s *Server) within(req account.Request) account.Request {
-	req.Email, req.Pool = strings.ToLower(s.opts.Upstream.Account), account.PoolAntigravity
+// Within restricts a request to what the language server of an upstream can use.
+func Within(u config.Upstream, req account.Request) account.Request {
+	req.Email, req.Pool = strings.ToLower(u.Account), account.PoolAntigravity
 	return req
 }
+
+func (s *Server) within(req account.Request) account.Request { return Within(s.opts.Upstream, req) }
 
 // notInUse is the name of an upstream whose accounts are not in use, because a reload has removed it.
 type notInUse string

@@ -31,6 +31,15 @@ var kinds = map[string]string{
 	"shared": "kind: antigravity\n    endpoints: [%[1]s]\n" +
 		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, binary: simulator, cloud_url: '%[1]s'}\n" +
 		"models: {routes: [{match: '*', to: [headless]}]}",
+	"shared, one account": "kind: antigravity\n    endpoints: [%[1]s]\n" +
+		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, account: BOB@Example.com, binary: simulator, cloud_url: '%[1]s'}\n" +
+		"models: {routes: [{match: '*', to: [headless]}]}",
+	"shared, unknown account": "kind: antigravity\n    endpoints: [%[1]s]\n" +
+		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, account: zed@example.com, binary: simulator, cloud_url: '%[1]s'}\n" +
+		"models: {routes: [{match: '*', to: [headless]}]}",
+	"shared, before the owner": "kind: antigravity\n    endpoints: [%[1]s]\n" +
+		"  - {name: headless, kind: langserver, accept_terms_risk: true, accounts_from: gravity, account: bob@example.com, binary: simulator, cloud_url: '%[1]s'}\n" +
+		"models: {routes: [{match: '*', to: [headless, gravity]}]}",
 }
 
 // A kindRig is a daemon with the accounts ada and bob, and what became of the calls to it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/accounts"
 	"perigee/internal/config"
 	"perigee/internal/route"
@@ -41,6 +42,23 @@ func (g *Gateway) AccountsOf(upstream string) string {
 		}
 	}
 	return upstream
+}
+
+// Within restricts a request for an account to what calls to an upstream can use.
+func (g *Gateway) Within(upstream string, req account.Request) account.Request {
+	for _, e := range g.current.Load().entries {
+		if e.Config.Name == upstream {
+			return e.within(req)
+		}
+	}
+	return req
+}
+
+func (e *Entry) within(req account.Request) account.Request {
+	if e.Within == nil {
+		return req
+	}
+	return e.Within(req)
 }
 
 // Describe describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:

@@ -3,9 +3,11 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/accounts"
 )
 
@@ -41,8 +43,12 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 // candidate says whether the upstream can answer calls for a model with the accounts that it leases, as far as that is known without
 // a request. roster is nil if it leases none.
 func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCandidate {
-	rows := explained(roster, model)
-	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" && (len(rows) == 0 || rows[0].Chosen) {
+	req := e.within(account.Request{Model: model})
+	var rows []perigee.ChoiceRow
+	if roster != nil {
+		rows = roster.Explain(req)
+	}
+	if u, ok := e.Upstream.(selfChecker); ok && u.Unusable() != "" && (roster == nil || len(rows) > 0 && rows[0].Chosen) {
 		return perigee.RouteCandidate{Reason: u.Unusable()}
 	}
 	if u, ok := e.Upstream.(cooler); ok {
@@ -54,7 +60,7 @@ func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCa
 		return perigee.RouteCandidate{Usable: true}
 	}
 	if len(rows) == 0 {
-		return perigee.RouteCandidate{Reason: fmt.Sprintf("no account is signed in; run perigee login --upstream %s", roster.Upstream())}
+		return perigee.RouteCandidate{Reason: noAccount(roster, req)}
 	}
 	first := rows[0] // the chosen one, or else the one that is usable first
 	c := perigee.RouteCandidate{Usable: first.Chosen, Reason: fmt.Sprintf("%s: %s", first.Email, first.Why)}
@@ -64,10 +70,14 @@ func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCa
 	return c
 }
 
-// explained returns what is known of accounts; roster may be nil.
-func explained(roster *accounts.Roster, model string) []perigee.ChoiceRow {
-	if roster == nil {
-		return nil
+// noAccount says why a roster has no account for a request.
+func noAccount(roster *accounts.Roster, req account.Request) string {
+	name, signIns := roster.Upstream(), roster.SignIns()
+	switch {
+	case len(signIns) == 0:
+		return fmt.Sprintf("no account is signed in; run perigee login --upstream %s", name)
+	case req.Email != "" && !slices.ContainsFunc(signIns, func(s perigee.SignIn) bool { return s.Email == req.Email }):
+		return fmt.Sprintf("%[1]s has no account %[2]s; run perigee login --upstream %[1]s --email %[2]s", name, req.Email)
 	}
-	return roster.Explain(model)
+	return fmt.Sprintf("no pool of %[1]s has this model; check pools of %[1]s in the configuration", name)
 }

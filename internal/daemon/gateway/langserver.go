@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/accounts"
 	"perigee/internal/headless"
 )
@@ -23,6 +24,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 		u.CloudURL = cloud
 	}
 	e.Summary = func() string { return "language server" }
+	e.Within = func(req account.Request) account.Request { return headless.Within(u, req) }
 	models := func(ctx context.Context) ([]perigee.Model, error) { return g.modelsOf(ctx, u.AccountsFrom) }
 	if u.HasAccounts() {
 		gravity, err := g.buildRoster(ctx, e, u)

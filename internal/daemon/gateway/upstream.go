@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/account"
 	"perigee/internal/accounts"
 	"perigee/internal/config"
 	"perigee/internal/headless"
@@ -65,6 +66,9 @@ type Entry struct {
 	Upstream perigee.Upstream
 	Roster   *accounts.Roster // of an upstream that has accounts
 	Summary  func() string    // what is known without a call, for a person: "2 keys"
+
+	// Within restricts a request for an account to what calls to the upstream can use. Nil: they can use every account.
+	Within func(account.Request) account.Request
 
 	limits  config.Limits
 	calls   openCalls // that may reach it: they began while it was in force
