@@ -192,19 +192,19 @@ func TestNewDataDirChangesNothing(t *testing.T) {
 		}
 		return answer
 	}
-	for path, into := range map[string]any{"/v1/status": &status, "/v1/traces": &traces, "/v1/store": &store} {
+	read := func(path string, into any) {
 		if err := json.Unmarshal([]byte(ask(http.MethodGet, path)), into); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
-	kept := int64(0)
-	for _, row := range store.Rows {
-		if row.What == "traces" {
-			kept = row.Count
-		}
-	}
-	if status.DataDir != dir || len(traces) != 1 || traces[0].ID != id || !traces[0].Bodies || kept != 1 {
-		t.Errorf("%+v, %+v, %d traces", status, traces, kept)
+	await.Until(t, "the trace in the directory", func() bool { // it is written after the answer
+		read("/v1/store", &store)
+		return slices.ContainsFunc(store.Rows, func(row perigee.StoreRow) bool { return row.What == "traces" && row.Count == 1 })
+	})
+	read("/v1/status", &status)
+	read("/v1/traces", &traces)
+	if status.DataDir != dir || len(traces) != 1 || traces[0].ID != id || !traces[0].Bodies {
+		t.Errorf("%+v, %+v", status, traces)
 	}
 	if answer := ask(http.MethodPost, "/v1/replay/"+id); !strings.Contains(answer, "candidates") {
 		t.Errorf("the replay says %s", answer)
