@@ -11,6 +11,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
+	"perigee/internal/config"
 	"perigee/internal/terminal"
 )
 
@@ -101,7 +102,10 @@ func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
 	for _, step := range found.Steps {
 		fmt.Fprintln(r.env.Stdout, terminal.Printable(step))
 	}
-	if found.Upstream != "" && !slices.Contains(command.WithAccounts(r.loaded.Config), found.Upstream) {
+	usesAccounts := func(u config.Upstream) bool {
+		return u.Name == found.Upstream && (u.HasAccounts() || u.AccountsFrom != "")
+	}
+	if found.Upstream != "" && !slices.ContainsFunc(r.loaded.Config.Upstreams, usesAccounts) {
 		fmt.Fprintf(r.env.Stdout, "%s answers %s first; accounts follow if it fails\n", found.Upstream, terminal.Printable(found.Name))
 	}
 	return found.Upstream
