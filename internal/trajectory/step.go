@@ -65,11 +65,8 @@ func textOf(s *geminicoder.Step) string {
 	return cmp.Or(p.GetResponse(), p.GetModifiedResponse())
 }
 
-// userText is what the user wrote.
 // UserText returns the text of a message of the user.
-func UserText(in *cortexpb.CortexStepUserInput) string { return userText(in) }
-
-func userText(in *cortexpb.CortexStepUserInput) string {
+func UserText(in *cortexpb.CortexStepUserInput) string {
 	var texts []string
 	for _, item := range in.GetItems() {
 		if text := item.GetText(); text != "" {

@@ -192,7 +192,7 @@ func (a *application) replaced(m *Mark, kind cortexpb.CortexStepType, s *geminic
 	if m.Type != kind || ended && !terminal(s.GetStatus()) {
 		return true
 	}
-	if m.Begun && m.Text != prefixOf(userText(s.GetUserInput())) {
+	if m.Begun && m.Text != prefixOf(UserText(s.GetUserInput())) {
 		return true
 	}
 	calls := s.GetPlannerResponse().GetToolCalls()
@@ -205,7 +205,7 @@ func (a *application) user(at int, m *Mark, s *geminicoder.Step) bool {
 	if m.Type != cortexpb.CortexStepType_CORTEX_STEP_TYPE_USER_INPUT || m.Begun || queued(s) {
 		return true
 	}
-	text := userText(s.GetUserInput())
+	text := UserText(s.GetUserInput())
 	m.Begun, m.Text = true, prefixOf(text)
 	a.t.cursor.Turn, a.t.cursor.Spent, a.t.cursor.Told = at, Usage{}, Usage{}
 	a.t.execution = s.GetMetadata().GetExecutionId()

@@ -82,7 +82,7 @@ func TestConversationsThatAreNotContinued(t *testing.T) {
 		if r := ask(t.Context(), u, saying(1)); r.err != nil {
 			t.Fatal(r.err)
 		}
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if len(d.gone()) != 0 || !slices.Equal(marks(t, dir), []string{"cascade-1"}) {
 			t.Errorf("too early: %q", d.gone())
@@ -91,12 +91,12 @@ func TestConversationsThatAreNotContinued(t *testing.T) {
 		if r := ask(t.Context(), u, more); r.err != nil || d.started != 1 {
 			t.Errorf("not continued: %v", r.err)
 		}
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if len(d.gone()) != 0 {
 			t.Errorf("the time of the first message ended it: %q", d.gone())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := d.gone(); !slices.Equal(got, []string{"cascade-1"}) || len(marks(t, dir)) != 0 {
 			t.Errorf("deleted %q", got)

@@ -28,7 +28,7 @@ func (r *bodiesRig) add(text string) {
 
 func (r *bodiesRig) Body(at perigee.TapPoint, pieces ...[]byte) {
 	if at == perigee.TapProviderRequest {
-		r.add(fmt.Sprintf("%s", pieces[0]))
+		r.add(string(pieces[0]))
 	}
 }
 func (r *bodiesRig) Done()                            {}
