@@ -221,7 +221,7 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	if err != nil {
 		return Reverted{}, err
 	}
-	p, err := undo.plan(s, want)
+	p, err := undo.plan(s, text, want)
 	if err != nil {
 		return Reverted{}, err
 	}
@@ -297,7 +297,7 @@ type plan struct {
 }
 
 // plan works out how to take the settings out of a tree.
-func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
+func (u *Undo) plan(s syntax, text []byte, tree map[string]any) (plan, error) {
 	changedEntries, entries, err := u.entries(s, tree)
 	if err != nil {
 		return plan{}, err
@@ -313,6 +313,11 @@ func (u *Undo) plan(s syntax, tree map[string]any) (plan, error) {
 		is, err := was.compare(s, value, there)
 		if err != nil {
 			return plan{}, err
+		}
+		if is == original && !was.Absent { // the same value in the form of an edit goes back to its own form
+			if now, _, err := s.text(text, was.Path); err == nil && now != was.Text && slices.Contains(was.Wrote, now) {
+				is = written
+			}
 		}
 		if is == changed || was.First != nil && is != initial {
 			p.kept = append(p.kept, was)
