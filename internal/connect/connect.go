@@ -91,7 +91,8 @@ type Client struct {
 	// Own are settings in the same file that count before them.
 	Own []edit.Path
 	// Entries are the parts of its settings that the client accepts as a whole only, or that would mean something else without one of
-	// their values. Undo does not take single values out of one that connect has added.
+	// their values. Undo does not take single values out of one that connect has added, and what a client puts into one that is in a
+	// private copy does not go back to the user.
 	Entries []edit.Path
 
 	files  func(m Machine, t Target) []File
@@ -143,6 +144,9 @@ type Launch struct {
 func (c *Client) Launch(m Machine, t Target) (Launch, error) {
 	l, err := c.launch(m, c.complete(t))
 	l.of = c.owner(m, t)
+	for i := range l.copies {
+		l.copies[i].Entries = c.Entries
+	}
 	return l, err
 }
 

@@ -75,7 +75,7 @@ func (l *Launch) copyOf(f File, name string) error {
 		l.Files = map[string][]byte{}
 	}
 	l.Files[name] = content
-	c := edit.Copy{Original: data, Made: content, Undo: undo, Entry: f.URL[:min(len(f.URL), 2)]}
+	c := edit.Copy{Original: data, Made: content, Undo: undo}
 	for _, setting := range f.IfMissing {
 		if len(setting.Path) == 1 {
 			c.Needed = append(c.Needed, setting.Path)

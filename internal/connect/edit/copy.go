@@ -12,7 +12,7 @@ type Copy struct {
 	Original []byte // the file when the copy was made
 	Made     []byte // the copy as it was made
 	Undo     *Undo  // of the settings that only the copy has
-	Entry    Path   // an object that only the copy has if it was added, with all that is in it; may be nil
+	Entries  []Path // objects that only the copy has if they were added, with all that is in them, as those of an Undo
 	Needed   []Path // settings of the copy without which the program ignores a file
 }
 
@@ -101,13 +101,11 @@ func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 }
 
 // isEntry reports whether a path is that of an entry which was added.
-func (c Copy) isEntry(path Path) bool { return slices.Equal(path, c.Entry) && c.added(path) }
-
-func (c Copy) added(path Path) bool {
-	return slices.ContainsFunc(c.Undo.Made, func(p Path) bool { return slices.Equal(p, path) })
+func (c Copy) isEntry(path Path) bool {
+	return c.Undo.hasMade(path) && slices.ContainsFunc(c.Entries, func(p Path) bool { return slices.Equal(p, path) })
 }
 
 // own reports whether a path leads to a setting that only the copy has, or to a container of one.
 func (c Copy) own(path Path) bool {
-	return c.added(path) || slices.ContainsFunc(c.Undo.Was, func(w Was) bool { return len(path) <= len(w.Path) && slices.Equal(path, w.Path[:len(path)]) })
+	return c.Undo.hasMade(path) || slices.ContainsFunc(c.Undo.Was, func(w Was) bool { return under(w.Path, path) })
 }
