@@ -13,7 +13,7 @@ import (
 // madeConnections are the files that may make HTTP clients and transports. Providers and sign-in servers are reached through
 // the first only, which checks connections and sends a request once more when its connection has died.
 var madeConnections = []string{
-	"internal/upstream/wire/transport.go",
+	"internal/lib/wire/transport.go",
 	"internal/daemon/remote/remote.go",          // the daemon's own socket
 	"internal/fetch/fetch.go",                   // files on the web: guarded addresses, no connection is kept
 	"internal/simulator/transport.go",           // pipes in memory

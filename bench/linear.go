@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // hostileTexts are JSON that is hard to check, by what it has much of: nearly n of it.

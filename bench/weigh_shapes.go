@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A bodyShape is a body that has very much of one thing: before, then element again and again with commas between, then after.

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/perigeetest"
-	"perigee/internal/rawjson"
 )
 
 // Every shape is JSON of about the size that is asked for, and those at the limit are decoded.

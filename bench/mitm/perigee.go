@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perigee/bench/internal/measure"
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 )

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/match"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 )
 
 // An accountRun is one run of the command account.

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // importAccounts adds the accounts of a file and lists the result for each.

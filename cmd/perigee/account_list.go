@@ -12,7 +12,7 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // listAccounts prints the accounts in a table, and below it the reasons of their states.

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 	"perigee/internal/sqlstore"
 )
 

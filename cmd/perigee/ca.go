@@ -8,7 +8,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/command/doctorcmd"
 	"perigee/internal/daemon"
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
 )

@@ -12,8 +12,8 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/match"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 )
 
 // explainDialects are the values of --dialect, the default first.

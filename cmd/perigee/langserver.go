@@ -17,7 +17,7 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 func langserverCommand(ctx context.Context, env *cli.Env, args []string) error {

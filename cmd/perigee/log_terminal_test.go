@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // A call is one row at every width, with fewer parts in a narrower terminal.

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // risk is printed before every sign-in, one message per line.

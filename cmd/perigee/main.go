@@ -22,7 +22,7 @@ import (
 	"perigee/internal/command/dashboardcmd"
 	"perigee/internal/command/tracecmd"
 	"perigee/internal/command/usagecmd"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // version is set by the release build. Other builds report the version that Go recorded.

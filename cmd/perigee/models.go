@@ -11,7 +11,7 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 func models(ctx context.Context, env *cli.Env, args []string) error {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 func TestHelpFitsATerminal(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
 	"perigee/internal/systemd"
-	"perigee/internal/terminal"
 )
 
 func serve(ctx context.Context, env *cli.Env, args []string) error {

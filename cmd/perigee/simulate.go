@@ -14,7 +14,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/config"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/langserver"
 )

@@ -10,7 +10,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 func store(ctx context.Context, env *cli.Env, args []string) error {

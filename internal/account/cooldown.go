@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/providererr"
-	"perigee/internal/steadyclock"
 )
 
 // How long accounts cool down.

@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 	"perigee/internal/sqlstore"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 const jsonMIME = "application/json"

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/schema"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/toolname"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/models"
-	"perigee/internal/rawjson"
 )
 
 // A Search replaces the provider's search where a model cannot have it itself: the gateway rejects it beside functions, and

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // undefined is what some user interfaces send for a value that they do not have.

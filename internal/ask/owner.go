@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/lru"
+	"perigee/internal/lib/lru"
 )
 
 // maxOwned is how many conversations are kept with their keys.

@@ -6,7 +6,7 @@ import (
 	"unicode"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // clean makes a text fit to be kept for a year and to be printed.

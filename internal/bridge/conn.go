@@ -18,8 +18,8 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/peeruser"
-	"perigee/internal/redact"
+	"perigee/internal/lib/peeruser"
+	"perigee/internal/lib/redact"
 )
 
 // Limits of a connection.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // A State says whether a window can be asked.

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"perigee/internal/match"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 )
 
 // A Program is a table of commands.

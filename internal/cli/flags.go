@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // DefineCSV defines the flag --csv, for a command whose result is a List.

@@ -3,8 +3,8 @@ package cli
 import (
 	"encoding/json"
 
-	"perigee/internal/csvtable"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/csvtable"
+	"perigee/internal/lib/terminal"
 )
 
 // List prints rows: with --json as an array, with --csv as lines with the names of the array, otherwise as a table with a column for

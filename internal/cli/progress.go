@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // Progress returns what shows on Stderr which step the command is at. Say removes the line of the step while it writes; other

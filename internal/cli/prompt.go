@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // An Input is the kind of Stdin.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // The types of requests that the API distinguishes.

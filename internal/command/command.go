@@ -15,8 +15,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/sqlstore"
-	"perigee/internal/terminal"
 )
 
 // DaemonOptions are the options with which commands use package daemon. Its warnings are printed as messages.

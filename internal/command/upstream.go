@@ -7,7 +7,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // KnownUpstream returns an error for an upstream that is not configured. The empty name stands for all.

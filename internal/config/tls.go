@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // maxCertificate is the largest size of the files of tls.

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/config/field"
 	"perigee/internal/config/value"
 	"perigee/internal/datadir"
-	"perigee/internal/match"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/netguard"
 )
 
 // validate checks rules that involve more than one value. Every check runs, whatever is found before; loader.problem and

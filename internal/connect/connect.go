@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/connect/edit"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // A Machine is where clients keep their settings.

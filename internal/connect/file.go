@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/connect/edit"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A found is a settings file as it is on disk.

@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/connect/edit"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A Plan is what connect is going to change. Making one changes nothing.

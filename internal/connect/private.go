@@ -12,8 +12,8 @@ import (
 	"reflect"
 	"slices"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/connect/edit"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A settingsCopy is a copy of a settings file in the private directory of a launch. The client writes to it, and what it has

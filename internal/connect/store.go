@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/atomicfile"
 	"perigee/internal/connect/edit"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A Store keeps what the files of clients were like before connect, one file for each client.

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/audit"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/datadir"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 	"perigee/internal/sqlstore"
 )
 

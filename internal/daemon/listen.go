@@ -5,8 +5,8 @@ import (
 	"net"
 
 	"perigee/internal/config"
-	"perigee/internal/connlimit"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/connlimit"
+	"perigee/internal/lib/netguard"
 )
 
 // newClientService prepares the service that clients call.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/sqlstore"

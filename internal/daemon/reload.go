@@ -7,9 +7,9 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/membudget"
-	"perigee/internal/redact"
-	"perigee/internal/terminal"
 )
 
 // A behind is what of the configuration file is not in force: the whole change and why, or settings that need a restart.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // ListenSocket listens on a Unix socket that only the owner can connect to. The socket of a daemon that was killed is replaced: the

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"perigee"
-	"perigee/internal/atomicfile"
-	"perigee/internal/redact"
+	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/redact"
 )
 
 // An AdminToken gives access to the admin routes over TCP: 32 random bytes in a file that only the owner can read. When the file

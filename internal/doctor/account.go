@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/sqlstore"
-	"perigee/internal/terminal"
 )
 
 // lowQuota is the fraction of a quota below which an account gets a warning.

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // A Client is a coding agent or editor on this machine, and what its settings say.

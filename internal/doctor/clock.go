@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/datadir"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // The differences that a clock may have.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"perigee/internal/datadir"
-	"perigee/internal/diskspace"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/terminal"
 )
 
 // The free space that perigee needs besides what is configured.

@@ -18,7 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/diskspace"
+	"perigee/internal/lib/diskspace"
 	"perigee/internal/sqlstore"
 )
 

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"perigee"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/sqlstore"
-	"perigee/internal/terminal"
 )
 
 // Store opens the database read-only and checks its integrity. With offline, PostgreSQL is not asked.

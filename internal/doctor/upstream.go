@@ -14,7 +14,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // An Upstream is a source to be checked.

@@ -18,7 +18,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
 	"perigee/internal/connectframe"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 const (

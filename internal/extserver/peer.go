@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"sync"
 
-	"perigee/internal/peeruser"
+	"perigee/internal/lib/peeruser"
 )
 
 // The CSRF token is an argument of the language server, and every user of a machine can read the arguments of every process. So a

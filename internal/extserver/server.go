@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/connlimit"
 	"perigee/internal/extserver/topics"
+	"perigee/internal/lib/connlimit"
 )
 
 // Limits of the server.

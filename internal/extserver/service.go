@@ -9,7 +9,7 @@ import (
 	"perigee"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A service has the methods of the protocol. Those that it does not define are unimplemented: TerminalResearchResult,

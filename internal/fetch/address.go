@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"syscall"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // A refusal is a URL or an address that is not for us to reach. Its text goes to the client, so it says nothing about

@@ -26,8 +26,8 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/signin"
-	"perigee/internal/lru"
-	"perigee/internal/runas"
+	"perigee/internal/lib/lru"
+	"perigee/internal/lib/runas"
 )
 
 // StandIn is the value of binary that runs the built-in stand-in in place of a language server.

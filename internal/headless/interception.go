@@ -22,14 +22,14 @@ import (
 	"perigee"
 
 	"perigee/internal/config"
-	"perigee/internal/hostglob"
 	"perigee/internal/intercept"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/peeruser"
+	"perigee/internal/lib/runas"
+	"perigee/internal/lib/wire"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
-	"perigee/internal/peeruser"
 	"perigee/internal/redirect"
-	"perigee/internal/runas"
-	"perigee/internal/upstream/wire"
 )
 
 // InterceptionOptions describe the proxy between language servers and their clouds.

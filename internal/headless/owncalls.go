@@ -15,9 +15,9 @@ import (
 	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/intercept"
+	"perigee/internal/lib/sse"
 	"perigee/internal/providererr"
 	"perigee/internal/record"
-	"perigee/internal/sse"
 )
 
 // A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All

@@ -11,7 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/lru"
+	"perigee/internal/lib/lru"
 	"perigee/internal/trajectory"
 	conversation "perigee/internal/upstream/langserver"
 )

@@ -18,7 +18,7 @@ import (
 	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/lru"
+	"perigee/internal/lib/lru"
 	conversation "perigee/internal/upstream/langserver"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"perigee"
-	"perigee/internal/lru"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/lru"
+	"perigee/internal/lib/rawjson"
 )
 
 // maxOwn is how many cascades are remembered as started by perigee. The one that was unused for the longest time is forgotten.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A copier writes the copy of an answer that the language server gets. The calls of tools in it are the client's to make: the

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/netguard"
-	"perigee/internal/peeruser"
+	"perigee/internal/lib/netguard"
+	"perigee/internal/lib/peeruser"
 )
 
 // An Endpoint is a loopback address that stands for the cloud.

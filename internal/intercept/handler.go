@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // Options describe a handler.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // methodOf returns the method of the cloud that a request calls, in lower case; empty: it calls none.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"

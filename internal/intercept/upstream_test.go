@@ -12,9 +12,9 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/providererr"
-	"perigee/internal/rawjson"
 	"perigee/internal/upstream/antigravity"
 )
 

@@ -5,7 +5,7 @@ package langserver
 import (
 	"errors"
 
-	"perigee/internal/runas"
+	"perigee/internal/lib/runas"
 )
 
 // A parentPipe is a named pipe here, which is not supported yet.

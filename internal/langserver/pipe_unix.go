@@ -14,7 +14,7 @@ import (
 	"sync"
 	"syscall"
 
-	"perigee/internal/runas"
+	"perigee/internal/lib/runas"
 )
 
 // maxSocketPath is the longest path of a Unix socket that every system accepts.

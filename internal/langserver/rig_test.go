@@ -28,8 +28,8 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/lib/runas"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/runas"
 	standin "perigee/internal/simulator/langserver"
 )
 

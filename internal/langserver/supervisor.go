@@ -15,8 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/redact"
-	"perigee/internal/runas"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/runas"
 )
 
 // A State is what a supervised process is doing.

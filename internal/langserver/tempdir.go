@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
-	"perigee/internal/runas"
+	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/runas"
 )
 
 // A tempDir is the temporary directory of one process. Its path in the environment marks everything that the process starts. A

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
-	"perigee/internal/runas"
+	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/runas"
 )
 
 // A process of another user has its directories in the home of that user. Perigee, which may be root, makes and removes them only by

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee"
+	"perigee/internal/lib/runas"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/runas"
 )
 
 // otherUsers returns a user whose processes are started directly, and one whose processes are started with sudo.

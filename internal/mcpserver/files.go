@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee"
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 )
 
 func readTool() *tool {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 )
 
 // What a model is told beside the text of a file is true, and says how to go on only if that leads anywhere.

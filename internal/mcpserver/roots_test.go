@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 )
 
 // TestRootsOfTheClientNarrowTheFileTools speaks raw JSON, because the SDK's client prefers the version without roots.

@@ -16,7 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/mcpserver/fixtures"
 )
 

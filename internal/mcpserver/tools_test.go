@@ -17,7 +17,7 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/perigeetest/await"
 )
 

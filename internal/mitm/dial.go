@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // TransportOptions are how servers are reached.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // An explicitListener accepts connections within the limit.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // ForwarderOptions are what NewForwarder needs.

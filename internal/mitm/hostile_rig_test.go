@@ -28,7 +28,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // tlsConfig is the configuration for clients. There is one, so that session tickets of one connection are good for the next.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm/authority"
 )
 

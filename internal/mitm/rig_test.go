@@ -24,7 +24,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // NewTransport returns a transport for the requests of intercepted hosts. Certificates of servers are always verified, bodies are

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 
 	"perigee"
+	"perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
-	"perigee/internal/upstream/wire"
 )
 
 // Tokens are refreshed although the connection to the sign-in server died.

@@ -22,9 +22,9 @@ import (
 	"unicode"
 
 	"perigee"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/wire"
 	"perigee/internal/providererr"
-	"perigee/internal/redact"
-	"perigee/internal/upstream/wire"
 )
 
 // defaultScopes are what a sign-in is asked for unless Options say otherwise.

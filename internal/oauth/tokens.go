@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/providererr"
-	"perigee/internal/steadyclock"
 )
 
 // How Tokens behaves in time.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/providererr"
-	"perigee/internal/steadyclock"
 )
 
 // How a Guard judges.

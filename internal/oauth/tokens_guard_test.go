@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/providererr"
 	"perigee/internal/simulator"
-	"perigee/internal/steadyclock"
 )
 
 // A crowd is several accounts that share an OAuth client, and so a guard.

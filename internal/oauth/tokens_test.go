@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/simulator"
-	"perigee/internal/steadyclock"
 )
 
 // A source is Tokens for ada with everything around it.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 //go:embed prices.tsv

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // Classify diagnoses a response with an HTTP status that is not a success. The body may be anything: google.rpc JSON, bare or

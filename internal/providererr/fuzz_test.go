@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // FuzzClassify: every answer gets a diagnosis with a hint, and without secrets.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 const (

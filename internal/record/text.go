@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // Bounds of what a row has of the words of clients and providers.

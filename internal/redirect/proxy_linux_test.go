@@ -17,12 +17,12 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/peeruser"
+	"perigee/internal/lib/runas"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
-	"perigee/internal/peeruser"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/runas"
 )
 
 // get asks a server at an address by its name, and returns the answer and whether the certificate is of perigee. It trusts the

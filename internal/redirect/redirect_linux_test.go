@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/lib/runas"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/runas"
 )
 
 // foreign are rules of other programs.

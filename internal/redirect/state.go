@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A state is what the last install has noted. Everything that can be read from the system is read there instead.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // The unit of systemd that restores the rules after a restart of the system.

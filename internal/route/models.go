@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 	"perigee/internal/models"
 )
 

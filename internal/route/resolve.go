@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 	"perigee/internal/models"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // A Target is an upstream with the name that the configuration gave it.

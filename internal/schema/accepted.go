@@ -1,6 +1,6 @@
 package schema
 
-import "perigee/internal/rawjson"
+import "perigee/internal/lib/rawjson"
 
 // maxDepth is the level below which schemas are cut; what is cut there may still have a placeholder one level further
 // down. The provider reads a hundred messages deep, and the tool around the schema takes some of them.

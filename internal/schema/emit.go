@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // emit writes the schema that the sources describe. A source that needs no change is copied as it stands.

@@ -3,7 +3,7 @@ package schema
 import (
 	"slices"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // explain moves a keyword into the description.

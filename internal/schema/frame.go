@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A frame is one schema of the result while it is put together from its sources. Where two sources say something about

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/schema"
 	"perigee/internal/simulator/rules"
 )

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/schema"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // How much of what cannot be expressed in keywords is worth repeating in the description, in bytes.

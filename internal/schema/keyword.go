@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A keyword is one of those of all drafts of JSON Schema and of the provider's own schema message. With nothing but a name

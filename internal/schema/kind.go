@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A kind is one of the types that a schema can ask for.

@@ -3,7 +3,7 @@ package schema
 import (
 	"bytes"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // placeholder is the property of objects that have none. Its name is one that no tool has, so that it can be found in

@@ -15,7 +15,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Family says whose rules a schema has to follow. Claude's are the narrower ones; what fits them fits Gemini, too.

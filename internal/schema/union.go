@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A branch is an alternative of a union, with what can be seen of it before it is merged.

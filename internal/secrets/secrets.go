@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/config"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A Named secret has a name that says what it is, such as "keys[0].secret" or "admin token". The name is no secret.

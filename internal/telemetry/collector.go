@@ -21,7 +21,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"perigee/internal/upstream/wire"
+	"perigee/internal/lib/wire"
 )
 
 const (

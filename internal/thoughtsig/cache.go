@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/lru"
+	"perigee/internal/lib/lru"
 )
 
 // A cache holds signatures in memory, and evicts the least recently used beyond its limits. It is safe for concurrent use.

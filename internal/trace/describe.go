@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // writeMeta writes meta.json when the call begins and when it ends, with notes.json and error.json where they apply, and again

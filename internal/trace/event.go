@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // lines are buffers for events.

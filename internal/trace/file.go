@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A file is one that a call writes. It is guarded by watcher.mu, except for what belongs to the writing goroutine.

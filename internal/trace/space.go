@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"perigee/internal/diskspace"
+	"perigee/internal/lib/diskspace"
 )
 
 // Reserve is the free space that traces leave to the database, which is on the same disk: calls have to be recorded when there is

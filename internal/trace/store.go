@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/diskspace"
-	"perigee/internal/redact"
+	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/redact"
 )
 
 // Options say where traces are kept and how much of them.

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/redact"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/redact"
 	"perigee/internal/trace"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A batch is what a call has gathered since it was written last.

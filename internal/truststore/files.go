@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // recordName is the file beside a CA with the certificates that were installed from there. Without it the certificate of an

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A key file is one line: these words and the key in base64.

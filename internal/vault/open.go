@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // Options say where the key is.

@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/perigeetest/await"
 )
 

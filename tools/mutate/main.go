@@ -1,5 +1,5 @@
 // Command mutate changes one operator of a package at a time, runs the tests of the package, and lists the changes that no
-// test noticed. It is run by "make mutate PACKAGES=./internal/sse".
+// test noticed. It is run by "make mutate PACKAGES=./internal/lib/sse".
 //
 //	mutate [-at FILE:LINE] [-most N] [-seed S] [-timeout D] [-long] PACKAGE...
 //
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if flags.NArg() == 0 {
-		return errors.New("name the packages, for example ./internal/sse")
+		return errors.New("name the packages, for example ./internal/lib/sse")
 	}
 	packages, err := list(ctx, flags.Args())
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/steadyclock"
 	"perigee/internal/providererr"
-	"perigee/internal/steadyclock"
 )
 
 const (

@@ -5,7 +5,7 @@ package health
 import (
 	"time"
 
-	"perigee/internal/steadyclock"
+	"perigee/internal/lib/steadyclock"
 )
 
 // The points of hybrid selection.

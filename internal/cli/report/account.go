@@ -10,7 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // ManyAccounts is the number of accounts from which on they are counted below the table.

@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // Quota prints a table for each account.

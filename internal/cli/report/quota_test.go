@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // Models that share a quota share a row; those of the group with other numbers, or in another pool, have their own.

@@ -5,7 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // Traces prints a table of calls. At a terminal it has short IDs, and times without the date of today.

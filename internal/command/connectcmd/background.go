@@ -22,7 +22,7 @@ import (
 	"perigee/internal/connect/lease"
 	"perigee/internal/daemon"
 	"perigee/internal/datadir"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // backgroundFlag is the flag with which perigee run starts itself as the daemon. It is not for users.

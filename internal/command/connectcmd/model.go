@@ -14,9 +14,9 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/models"
-	"perigee/internal/terminal"
 )
 
 // listTime is how long the running daemon may take to list its models. Without the list, clients work with less information.

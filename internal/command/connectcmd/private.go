@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/connect"
 	"perigee/internal/datadir"
+	"perigee/internal/lib/atomicfile"
 )
 
 const (

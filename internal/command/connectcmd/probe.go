@@ -17,7 +17,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/datadir"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/trace"
 )
 

@@ -20,8 +20,8 @@ import (
 	"perigee/internal/connect"
 	"perigee/internal/connect/lease"
 	"perigee/internal/datadir"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
-	"perigee/internal/terminal"
 )
 
 // Run starts a client whose environment points at perigee. It starts a daemon if none is running; that one ends with the last

@@ -10,8 +10,8 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/config"
-	"perigee/internal/match"
-	"perigee/internal/redact"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/redact"
 )
 
 // exceptKeys spares all secrets but those of client keys.

@@ -22,13 +22,13 @@ import (
 	"perigee/internal/daemon/running"
 	"perigee/internal/datadir"
 	"perigee/internal/doctor"
-	"perigee/internal/hostglob"
-	"perigee/internal/redact"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/wire"
 	"perigee/internal/redirect"
 	"perigee/internal/simulator"
 	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
-	"perigee/internal/upstream/wire"
 )
 
 // An examination is one run of the command.

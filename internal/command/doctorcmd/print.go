@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/doctor"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // A mark shows a status.

@@ -11,7 +11,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/trace/replay"
 )
 

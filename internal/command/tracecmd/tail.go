@@ -16,8 +16,8 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/daemon/remote"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/live"
-	"perigee/internal/terminal"
 	"perigee/internal/trace/tail"
 )
 

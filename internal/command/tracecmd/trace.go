@@ -16,8 +16,8 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/httpapi/admin"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/sqlstore"
-	"perigee/internal/terminal"
 	"perigee/internal/trace"
 )
 

@@ -8,7 +8,7 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/config"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // recent is the time whose rate of use a forecast goes by.

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/match"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/terminal"
 )
 
 // A quotaFilter selects rows by patterns for the account and the model, and by upstream. Empty fields select all.

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/sqlstore"
-	"perigee/internal/terminal"
 )
 
 // Usage shows what was spent.

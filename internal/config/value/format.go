@@ -13,8 +13,8 @@ import (
 	"strings"
 	"unicode"
 
-	"perigee/internal/hostglob"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/vault"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A Dir is the directory of the leases.

@@ -16,10 +16,10 @@ import (
 	"perigee/internal/headless"
 	"perigee/internal/ide"
 	"perigee/internal/langserver"
+	"perigee/internal/lib/wire"
 	"perigee/internal/simulator"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
-	"perigee/internal/upstream/wire"
 )
 
 // Abilities that an upstream may have besides those in package perigee. The gateway asks for these, never for a kind.

@@ -10,7 +10,7 @@ import (
 	"perigee/internal/config"
 	"perigee/internal/datadir"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 	"perigee/internal/secrets"
 	"perigee/internal/trace"
 	"perigee/internal/trace/bundle"

@@ -16,11 +16,11 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
+	upwire "perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/upstream/gemini"
-	upwire "perigee/internal/upstream/wire"
 )
 
 // The memory of a body goes to the next call only when nothing reads it any more: not the provider that answered early, refused,

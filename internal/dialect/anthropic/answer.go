@@ -7,7 +7,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/media"
 	"perigee/internal/dialect/search"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A blockKind is what the open block of an answer holds.

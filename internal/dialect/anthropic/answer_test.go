@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/sse"
+	"perigee/internal/lib/sse"
 )
 
 // A played answer is what a client makes of the events of a stream, checking their order on the way.

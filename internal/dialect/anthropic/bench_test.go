@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/simulator/rules"
 )
 

@@ -3,7 +3,7 @@ package anthropic
 import (
 	"perigee"
 	"perigee/internal/dialect/media"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A block is one content block with the members of all kinds side by side: which of them count is known

@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // The methods in this file write blocks in both forms. Text and thinking are opened, extended and closed; all other blocks are

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Collector makes one whole message out of a stream of events, for callers that do not stream.

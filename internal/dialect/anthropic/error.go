@@ -6,7 +6,7 @@ import (
 	"regexp"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // errorTypes are the words that this dialect has for the classes.

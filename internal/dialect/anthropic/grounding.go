@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // cite puts the citations of the answer on its open text, each once.

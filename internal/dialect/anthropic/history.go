@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // history appends, as text, a block that tells what Anthropic's own servers did: searches, fetched pages, code

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A place is the block that is being read, for errors.

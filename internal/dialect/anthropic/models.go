@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 type model struct {

@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/turns"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Display says what a client wants to see of the model's thinking.

@@ -3,7 +3,7 @@ package anthropic
 import (
 	"perigee"
 	"perigee/internal/dialect/turns"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A result is what a tool answered, and the call that it answers.

@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Stream puts one answer on the wire as the events of this API, in their order: message_start, a ping, each

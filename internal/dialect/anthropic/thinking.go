@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // thinking is the member of that name, until it is known what else was asked.

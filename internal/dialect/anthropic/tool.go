@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A declaration is one element of tools with the members of all kinds side by side.

@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // embedShapes are the members of an embedding request whose kind is checked before anything is sent.

@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // EncodeRequest writes a prompt as the body of generateContent. Equal prompts give equal bytes: the order

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // An encoder writes one answer as chunks (GenerateContentResponse objects), where there are no frames of the provider's: each

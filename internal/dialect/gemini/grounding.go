@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // each reads the elements of an array with decode.

@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // DecodeModels reads one page of the provider's model list.

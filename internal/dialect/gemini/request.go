@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // requestShapes are the members of a request whose kind is checked before anything is sent. What stands

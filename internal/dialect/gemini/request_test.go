@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 func decode(t *testing.T, body string) (*perigee.Request, error) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it reads it. Its zero value is

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // RewriteModel returns body with every member that names the model naming another one, and body itself when there is none to

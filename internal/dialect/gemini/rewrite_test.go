@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 func TestSetThinkingLeavesTheRestAsItCame(t *testing.T) {

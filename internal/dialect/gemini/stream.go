@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"perigee"
-	"perigee/internal/sse"
+	"perigee/internal/lib/sse"
 )
 
 // A Stream puts the chunks of one answer on the wire: as events when the client asked for alt=sse, as the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // EmptyArgs are the arguments of a call that has none.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // CodeText writes a part of the provider's code execution as fenced text, which is all that this dialect has for

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the vectors as base64

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // maxImages is how many pictures this API draws at once.

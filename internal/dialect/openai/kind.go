@@ -3,7 +3,7 @@ package openai
 import (
 	"encoding/json"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // OfKind reads a value that has to be of a kind, an object or an array, and nothing of what is in it. Null is nothing.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // NoLogprobs says that probabilities were asked for, and none came.

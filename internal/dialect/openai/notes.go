@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // maxNotes bounds what one request can make us say about it.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
-	"perigee/internal/sse"
+	"perigee/internal/lib/sse"
 )
 
 // frames calls read with each event of a stream.

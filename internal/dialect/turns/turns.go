@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Builder builds contents, out of messages or out of single parts. Its zero value is ready.

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/csvtable"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/lib/csvtable"
 )
 
 // An API is what the paths show and act on. What is nil is answered with 501.

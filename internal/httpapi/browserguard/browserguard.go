@@ -15,7 +15,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/netguard"
+	"perigee/internal/lib/netguard"
 )
 
 // A Policy says which pages and host names are accepted.

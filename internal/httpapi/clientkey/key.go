@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // A Key is what a client must present, and what it may do with it. Zero limits are none.

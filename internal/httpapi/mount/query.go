@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // CheckQuery refuses a query that does not parse. net/url leaves out the parameters that it cannot read, so a request would

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // UnknownPath is the error about a path that there is not, with the nearest that there is: one that exists, or one of the known

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/dialect/openai"
 	"perigee/internal/httpapi/clientkey"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 )
 
 // vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else in OpenAI's. The owner,

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/redact"
 	"perigee/internal/providererr"
-	"perigee/internal/redact"
 )
 
 // maxMessage is how much of a message of the language server an error repeats.

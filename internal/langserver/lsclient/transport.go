@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/peeruser"
+	"perigee/internal/lib/peeruser"
 )
 
 const dialTimeout = 5 * time.Second

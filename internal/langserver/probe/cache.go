@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // entry is the file of a binary, its arguments and its environment. A binary with other content has another entry.

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // Profiles of language servers.

@@ -14,7 +14,7 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
-	"perigee/internal/steadyclock"
+	"perigee/internal/lib/steadyclock"
 )
 
 // Accounts are the accounts of an upstream. accounts.Roster has them.

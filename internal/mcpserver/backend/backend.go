@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/match"
+	"perigee/internal/lib/match"
 	"perigee/internal/mcpserver"
 )
 

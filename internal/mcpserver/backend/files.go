@@ -8,7 +8,7 @@ import (
 
 	"perigee/internal/bridge"
 	"perigee/internal/config"
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/mcpserver"
 )
 

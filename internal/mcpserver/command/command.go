@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/filetool"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/mcpserver"
 )
 

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/hostglob"
-	"perigee/internal/lru"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/lru"
 )
 
 const (

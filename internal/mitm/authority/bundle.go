@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // Where systems keep the certificates that they trust, most common first.

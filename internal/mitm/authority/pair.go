@@ -20,8 +20,8 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/atomicfile"
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/hostglob"
 )
 
 // A pair is a certificate, its key, and the patterns that it was made for.

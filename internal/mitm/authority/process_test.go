@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 )

@@ -17,7 +17,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // maxDecoded is how many decoded bytes of a body are counted. A small body can become a thousand times as large.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // The objects of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec). Names that begin with _ are ours.

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 )
 
 // lineQueue is how many flows wait for a reader of the lines that has stopped reading.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A Flow is a finished request with its answer, or a finished tunnel.

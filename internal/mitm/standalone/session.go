@@ -13,11 +13,11 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/datadir"
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/mitm/observe"
-	"perigee/internal/terminal"
 )
 
 // drainTime is how long open requests may take after the end.

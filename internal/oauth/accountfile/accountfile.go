@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/vscdb"
+	"perigee/internal/lib/vscdb"
 )
 
 // The formats that are read. Files are told apart by what is in them, not by their names.

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/vscdb"
 	"perigee/internal/oauth"
-	"perigee/internal/vscdb"
 )
 
 // Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older versions have one message

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/oauth"
-	"perigee/internal/rawjson"
 )
 
 // members are the members of a JSON object, looked at one by one, so that one of the wrong type spoils no other.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/atomicfile"
+	"perigee/internal/lib/atomicfile"
 )
 
 // A document is accounts on their way from one perigee to another, or from a command to where they are kept: FormatAccounts,

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"perigee"
-	"perigee/internal/diskspace"
+	"perigee/internal/lib/diskspace"
 )
 
 // selectSizes adds the pages of indexes to those of their table.

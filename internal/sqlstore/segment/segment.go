@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // segmentBytes is how long a segment is at least, unless nothing follows: a row costs about a hundred bytes of its own.

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/redact"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/redact"
 	"perigee/internal/secrets"
 	"perigee/internal/trace"
 	"perigee/internal/trace/bundle"

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/lib/sse"
 	"perigee/internal/record"
-	"perigee/internal/sse"
 )
 
 // maxWhole is how much of an answer in one piece is read for its usage.

@@ -12,8 +12,8 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/rawjson"
-	"perigee/internal/redact"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/redact"
 	"perigee/internal/trace"
 )
 

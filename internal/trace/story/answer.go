@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/trace"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/trace"
 )
 

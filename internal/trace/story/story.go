@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 
 	"perigee"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/trace"
 )
 

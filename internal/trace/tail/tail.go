@@ -11,9 +11,9 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/lib/match"
+	"perigee/internal/lib/redact"
 	"perigee/internal/live"
-	"perigee/internal/match"
-	"perigee/internal/redact"
 )
 
 // Path is where calls are followed.

@@ -14,9 +14,9 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/lib/redact"
 	"perigee/internal/live"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/redact"
 )
 
 // A tailRig is a hub whose calls are followed over HTTP.

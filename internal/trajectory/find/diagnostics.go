@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // Diagnostics lists the recent conversations of a window of the IDE. read returns what antigravity.getDiagnostics returns, or what

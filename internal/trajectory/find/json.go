@@ -7,7 +7,7 @@ import (
 	"time"
 
 	cortexpb "perigee/gen/exa/cortex_pb"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A jsonReader reads summaries from JSON. Values of another type than the known one are reported, and used if they can mean only

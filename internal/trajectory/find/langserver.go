@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // LanguageServer lists the conversations of a language server.

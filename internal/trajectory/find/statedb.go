@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/vscdb"
+	"perigee/internal/lib/vscdb"
 )
 
 // Where the IDE keeps its list of conversations. The legacy key is of versions before 1.16.5.

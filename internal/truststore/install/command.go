@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/terminal"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/truststore"
 )
 

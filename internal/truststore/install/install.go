@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/truststore"
 )

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/hostglob"
+	"perigee/internal/lib/hostglob"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/truststore"
 )

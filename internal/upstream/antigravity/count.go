@@ -8,8 +8,8 @@ import (
 	"perigee/internal/adapt"
 	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/models"
-	"perigee/internal/rawjson"
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
-	"perigee/internal/upstream/wire"
 )
 
 // All calls are answered although the connection to the gateway died, and the one that waited on it has that on record.

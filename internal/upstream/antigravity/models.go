@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // hidden are ids that the gateway lists for its own editor: completions and experiments, nothing to talk to.

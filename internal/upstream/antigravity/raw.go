@@ -8,11 +8,11 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/wire"
 	"perigee/internal/models"
 	"perigee/internal/providererr"
-	"perigee/internal/rawjson"
-	"perigee/internal/redact"
-	"perigee/internal/upstream/wire"
 )
 
 var _ perigee.RawSender = (*Upstream)(nil)

@@ -8,9 +8,9 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	"perigee/internal/cloudcode"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/models"
 	"perigee/internal/providererr"
-	"perigee/internal/rawjson"
 )
 
 // The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a

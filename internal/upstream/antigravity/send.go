@@ -9,10 +9,10 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/lib/redact"
+	"perigee/internal/lib/sse"
+	"perigee/internal/lib/wire"
 	"perigee/internal/providererr"
-	"perigee/internal/redact"
-	"perigee/internal/sse"
-	"perigee/internal/upstream/wire"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/upstream/wire"
+	"perigee/internal/lib/wire"
 )
 
 // An answer is one response on its way to the caller.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
-	"perigee/internal/upstream/wire"
 )
 
 // deadRig is an upstream, in a bubble, whose connections can die.

@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/upstream/wire"
+	"perigee/internal/lib/wire"
 )
 
 // Embed asks the API for vectors. Usage is what the API reports, or an estimate. An error has the usage of the requests before

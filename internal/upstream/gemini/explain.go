@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/upstream/wire"
+	"perigee/internal/lib/wire"
 )
 
 // nextSteps are the hints for errors of the provider, by class.

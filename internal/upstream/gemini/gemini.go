@@ -19,9 +19,9 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/sse"
+	"perigee/internal/lib/wire"
 	"perigee/internal/models"
-	"perigee/internal/sse"
-	"perigee/internal/upstream/wire"
 )
 
 // DefaultURL is the address of the official API.

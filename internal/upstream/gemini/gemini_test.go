@@ -18,9 +18,9 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/upstream/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/redact"
+	"perigee/internal/lib/redact"
 )
 
 // A keyring chooses among API keys: always the first that has no cooldown, because the provider's prompt cache belongs to the

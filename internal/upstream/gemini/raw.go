@@ -8,8 +8,8 @@ import (
 	"net/url"
 
 	"perigee"
-	"perigee/internal/rawjson"
-	"perigee/internal/upstream/wire"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/wire"
 )
 
 var _ perigee.RawSender = (*Upstream)(nil)

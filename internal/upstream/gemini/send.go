@@ -13,8 +13,8 @@ import (
 
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
+	"perigee/internal/lib/wire"
 	"perigee/internal/providererr"
-	"perigee/internal/upstream/wire"
 )
 
 // call makes a call that is answered in one piece.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/wire"
 	"perigee/internal/models"
 	"perigee/internal/trajectory"
-	"perigee/internal/upstream/wire"
 )
 
 // Retries after the server went away, before the client has received anything.

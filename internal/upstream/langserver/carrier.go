@@ -15,9 +15,9 @@ import (
 
 	"perigee"
 	"perigee/internal/intercept"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/wire"
 	"perigee/internal/trajectory"
-	"perigee/internal/upstream/wire"
 )
 
 // CarrierOptions configure a Carrier. Zero values mean defaults.

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"sync"
 
-	"perigee/internal/lru"
+	"perigee/internal/lib/lru"
 	"perigee/internal/trajectory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/media"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // An Answer is what all chunks of an answer share.

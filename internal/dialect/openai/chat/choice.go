@@ -4,7 +4,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/search"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A choice is what is known of one of the answers while it comes.

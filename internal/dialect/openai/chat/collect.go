@@ -3,7 +3,7 @@ package chat
 import (
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Collector makes one chat.completion object out of a stream of events.

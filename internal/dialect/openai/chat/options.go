@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // maxStops is how many stop sequences the provider takes.

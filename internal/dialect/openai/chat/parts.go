@@ -6,7 +6,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/media"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // content reads the content of the i-th message: a text, or a list of parts.

@@ -5,7 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // thinking is how much the model is to think. There are four ways to say it; the more exact one holds.

@@ -6,7 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Request is a request of the Chat Completions API, and how its answer is to look.

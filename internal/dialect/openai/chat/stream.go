@@ -3,8 +3,8 @@ package chat
 import (
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
-	"perigee/internal/sse"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/sse"
 )
 
 // A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held back until

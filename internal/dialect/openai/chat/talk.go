@@ -7,7 +7,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/turns"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A talk turns messages, in order, into contents. The two forms differ most around tools: here each result is a

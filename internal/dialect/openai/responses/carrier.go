@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A carrier is what a reasoning item takes along in its encrypted_content, so that a client that sends the

@@ -5,7 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // invalidBody is an error about the body. Without a param it is about all of it.

@@ -3,7 +3,7 @@ package responses
 import (
 	"encoding/binary"
 
-	"perigee/internal/sse"
+	"perigee/internal/lib/sse"
 )
 
 // A framing tells the events of an answer apart on the wire. The JSON of an event stands between what its methods

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // What is stored of an item is the same whether its bytes are taken as they came or read again, but for spaces.

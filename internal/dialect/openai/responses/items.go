@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // An inputItem is one item of the conversation, its members found but not yet read: what they mean depends on

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A member is one member of the body.

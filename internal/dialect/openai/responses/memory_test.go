@@ -11,7 +11,7 @@ import (
 	"perigee/internal/perigeetest"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // allocated is how many bytes f allocates, from the first to the last.

@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Message is what a client sends over a WebSocket: what it asks for, and the body that says what about.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/sse"
+	"perigee/internal/lib/sse"
 )
 
 // What is left of a message is the body without what is about the socket, and everything else as it was.

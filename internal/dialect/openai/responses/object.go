@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // echoes are the members of a response that repeat the request, and what they say when it did not. They stand

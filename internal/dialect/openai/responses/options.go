@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // knob reads how the model should generate.

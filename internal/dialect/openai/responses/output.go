@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // newID names the next item.

@@ -8,7 +8,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/media"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A part is one part of a message's content while it is read.

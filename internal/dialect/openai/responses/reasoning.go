@@ -1,6 +1,6 @@
 package responses
 
-import "perigee/internal/rawjson"
+import "perigee/internal/lib/rawjson"
 
 // addThinking adds to the thinking. A signature ends a stretch: what comes after it is another.
 func (s *Stream) addThinking(text, signature string) {

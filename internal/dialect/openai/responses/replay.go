@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"perigee"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // Replay returns the events of a stream that ends in a response which is stored: those that an answer as a whole would have

@@ -7,7 +7,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/turns"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Finder finds an answer that was kept, by its id, for a client that goes on from it. What it returns

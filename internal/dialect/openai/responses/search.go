@@ -5,7 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // annotate gives the sources of the open message as annotations of its text.

@@ -9,7 +9,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/search"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along

@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/rawjson"
+	"perigee/internal/lib/rawjson"
 )
 
 // A toolKind says as what kind of item the call of a tool reaches the client.

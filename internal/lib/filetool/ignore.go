@@ -1,0 +1,60 @@
+package filetool
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"perigee/internal/lib/filetool/ignore"
+)
+
+const maxIgnoreFile = 1 << 20 // bytes of an ignore file that are read
+
+// ignoresIn adds the ignore files of a directory to the rules of the one above. path is that of the directory from the root, has
+// reports whether there may be a file of a name in it.
+func ignoresIn(above *ignore.Rules, dir *os.Root, path string, has func(string) bool) (*ignore.Rules, error) {
+	d := ignore.Dir{Path: path}
+	var errs []error
+	load := func(file string) string {
+		text, err := loadIgnore(dir, file)
+		errs = append(errs, err)
+		return text
+	}
+	if has(".ignore") {
+		d.Own = load(".ignore")
+	}
+	if has(".gitignore") {
+		d.Git = load(".gitignore")
+	}
+	if has(".git") {
+		if info, err := dir.Lstat(".git"); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			if d.Repository = true; info.IsDir() {
+				d.Exclude = load(".git/info/exclude")
+			}
+		}
+	}
+	return above.Below(d), errors.Join(errs...)
+}
+
+// loadIgnore reads an ignore file. Like git, it does not follow links.
+func loadIgnore(dir *os.Root, file string) (string, error) {
+	info, err := dir.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			err = nil
+		}
+		return "", err
+	}
+	f, err := dir.OpenFile(file, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(opened, info) || !opened.Mode().IsRegular() {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFile))
+	return string(text), err
+}

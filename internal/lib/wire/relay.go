@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"time"
+
+	"perigee"
+	"perigee/internal/lib/sse"
+)
+
+// An Answer makes events of a provider's chunks, and sends them with the Relay that brings the chunks.
+type Answer interface {
+	// Chunk takes one chunk, whose bytes are its own until it returns. More says that the next one is at hand.
+	Chunk(data []byte, more bool) error
+	// End checks an answer that has come to its end: it may have been cut short.
+	End() error
+}
+
+// A Relay passes on to the caller what a provider answers, as it comes. The error that Stream or Whole return is for the
+// caller to yield, unless the caller has left. A Relay is for one goroutine and outlasts answers that are tried again.
+type Relay struct {
+	origin *perigee.Origin
+	yield  func(perigee.Event, error) bool
+	left   bool // the caller went away
+	owed   bool // what was sent last said that more would follow
+}
+
+// NewRelay returns a relay that passes events to yield. The memory that answers take is reserved for origin.
+func NewRelay(origin *perigee.Origin, yield func(perigee.Event, error) bool) Relay {
+	return Relay{origin: origin, yield: yield}
+}
+
+// Left says whether the caller went away.
+func (r *Relay) Left() bool { return r.left }
+
+// Send passes an event on, and says whether the caller is still there. A caller that has left gets no more events.
+func (r *Relay) Send(ev perigee.Event) bool {
+	if !r.left {
+		r.owed = ev.More
+		r.left = !r.yield(ev, nil)
+	}
+	return !r.left
+}
+
+// Stream reads a stream of chunks to its end, or until the caller leaves. The provider may be quiet between two of them for
+// as long as idle says. The wait for the first one began when the watchdog was started.
+func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, answer Answer) error {
+	buffer := int64(0)
+	src.Reserve = func(bytes int64) error {
+		if bytes < 0 {
+			r.origin.Unreserve(-bytes)
+		} else if err := r.origin.Reserve(bytes); err != nil {
+			return err
+		}
+		buffer += bytes
+		return nil
+	}
+	defer func() { r.origin.Unreserve(buffer) }()
+	for {
+		watchdog.Busy(false)
+		ev, err := src.Next()
+		if err == io.EOF {
+			return answer.End()
+		}
+		if err != nil {
+			return err
+		}
+		watchdog.Busy(true)
+		more := src.Ready()
+		keepAlive := string(ev.Data) == "{}" // of a gateway in between; counts as little as a comment
+		if !more && !keepAlive {             // with more at hand there is nothing to wait for
+			watchdog.Reset(idle, ErrIdle)
+		}
+		if len(ev.Data) > 0 && !keepAlive && string(ev.Data) != "[DONE]" {
+			if err := r.chunk(answer, ev.Data, more); err != nil || r.left {
+				return err
+			}
+		}
+		if r.owed && !more && !r.Send(perigee.Event{Kind: perigee.EventFlush}) {
+			return nil
+		}
+	}
+}
+
+// Whole reads an answer that comes in one piece, which is its only chunk.
+func (r *Relay) Whole(src io.Reader, limit int64, answer Answer) error {
+	body, reserved, err := readAll(src, limit, r.origin)
+	defer r.origin.Unreserve(reserved)
+	if err != nil {
+		return err
+	}
+	if err := r.chunk(answer, body, false); err != nil || r.left {
+		return err
+	}
+	return answer.End()
+}
+
+// What a large chunk counts while it is decoded, beside the buffer that it is in: its content once more, encoded for the
+// client or held back, and an event for each JSON object in it. An answer may consist of nothing but empty parts, 11 bytes
+// each.
+const (
+	largeChunk = 64 << 10
+	pieceSize  = 512 // of an event, in a slice that grows
+)
+
+// chunk gives a chunk to the answer. The memory that a small one takes is part of what every call counts.
+func (r *Relay) chunk(answer Answer, data []byte, more bool) error {
+	if len(data) < largeChunk {
+		return answer.Chunk(data, more)
+	}
+	weight := int64(len(data)) + pieceSize*int64(bytes.Count(data, []byte("{")))
+	if err := r.origin.Reserve(weight); err != nil {
+		return err
+	}
+	defer r.origin.Unreserve(weight)
+	return answer.Chunk(data, more)
+}
+
+// ReadAll reads what a provider says in one piece. More than limit bytes, which should be whole MiB, are an error. The memory
+// stays reserved for origin, which may be nil.
+func ReadAll(src io.Reader, limit int64, origin *perigee.Origin) ([]byte, error) {
+	body, reserved, err := readAll(src, limit, origin)
+	if err != nil {
+		origin.Unreserve(reserved)
+	}
+	return body, err
+}
+
+// firstRoom is where the buffer of readAll begins.
+const firstRoom = 16 << 10
+
+// readAll reserves memory before its buffer grows, and returns how much it has reserved in the end.
+func readAll(src io.Reader, limit int64, origin *perigee.Origin) (body []byte, reserved int64, err error) {
+	body = make([]byte, 0, firstRoom)
+	for {
+		n, err := src.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return nil, reserved, perigee.Errorf(perigee.ClassUnavailable, "the provider's answer is larger than %d MiB", limit>>20)
+		case err == io.EOF:
+			return body, reserved, nil
+		case err != nil:
+			return nil, reserved, err
+		case len(body) < cap(body):
+			continue
+		}
+		room := min(int64(cap(body))*3/2, limit+1)
+		if err := origin.Reserve(room); err != nil { // beside the old one, until it is copied
+			return nil, reserved, err
+		}
+		body = append(make([]byte, 0, room), body...)
+		origin.Unreserve(reserved)
+		reserved = room
+	}
+}
