@@ -122,7 +122,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/dialect/gemini", "dialects are pure; errors of Google's APIs are classified in one place", []string{
 		"perigee",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/sse",
 	}},
@@ -162,14 +162,14 @@ var rules = []rule{
 	{"perigee/internal/dialect/roundtrip", "only tests, which hold the dialects against each other", nil},
 
 	// Models: their names, families and limits, and the changes that requests to them need.
-	{"perigee/internal/models", "a table of models and rules about their names", []string{
+	{"perigee/internal/adapt/models", "a table of models and rules about their names", []string{
 		"perigee",
 	}},
-	{"perigee/internal/price", "a table of prices, and costs by arithmetic", []string{
+	{"perigee/internal/adapt/price", "a table of prices, and costs by arithmetic", []string{
 		"perigee",
 		"perigee/internal/lib/match",
 	}},
-	{"perigee/internal/schema", "JSON Schema to what the provider accepts is pure", []string{
+	{"perigee/internal/adapt/schema", "JSON Schema to what the provider accepts is pure", []string{
 		"perigee",
 		"perigee/internal/lib/rawjson",
 	}},
@@ -179,9 +179,9 @@ var rules = []rule{
 	{"perigee/internal/adapt", "adapting a prompt is pure", []string{
 		"perigee",
 		"perigee/internal/adapt/toolname",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 		"perigee/internal/lib/rawjson",
-		"perigee/internal/schema",
+		"perigee/internal/adapt/schema",
 	}},
 	{"perigee/internal/cloudcode", "the framing of an API knows neither endpoints nor accounts", []string{
 		"perigee",
@@ -190,13 +190,13 @@ var rules = []rule{
 	{"perigee/internal/lib/redact", "replacing secrets in texts is pure", []string{
 		"perigee",
 	}},
-	{"perigee/internal/providererr", "classifying errors is pure", []string{
+	{"perigee/internal/adapt/providererr", "classifying errors is pure", []string{
 		"perigee",
 		"perigee/internal/lib/redact",
 	}},
 	{"perigee/internal/account/breaker", "a state machine", []string{
 		"perigee",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/steadyclock",
 	}},
 	{"perigee/internal/account/health", "arithmetic", []string{
@@ -204,7 +204,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/account/cause", "a table", []string{
 		"perigee",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/steadyclock",
 	}},
 	{"perigee/internal/account", "choosing accounts makes no calls", []string{
@@ -212,8 +212,8 @@ var rules = []rule{
 		"perigee/internal/account/...",
 		"perigee/internal/lib/lru",
 		"perigee/internal/batchwriter",
-		"perigee/internal/models",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/models",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/steadyclock",
 	}},
 	{"perigee/internal/lib/steadyclock", "a clock of elapsed time", nil},
@@ -226,7 +226,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/hold",
 		"perigee/internal/lib/match",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 	}},
 	{"perigee/internal/stopseq", "an answer ends at a stop sequence, whichever upstream gives it", []string{
 		"perigee",
@@ -236,7 +236,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/batchwriter",
 		"perigee/internal/lib/lru",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 	}},
 	{"perigee/internal/audit", "administrative acts go into any store", []string{
 		"perigee",
@@ -315,8 +315,8 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/adapt",
 		"perigee/internal/dialect/gemini",
-		"perigee/internal/models",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/models",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/sse",
@@ -329,11 +329,11 @@ var rules = []rule{
 		"perigee/internal/cloudcode",
 		"perigee/internal/dialect/gemini",
 		"perigee/internal/hold",
-		"perigee/internal/models",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/models",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/redact",
-		"perigee/internal/schema",
+		"perigee/internal/adapt/schema",
 		"perigee/internal/lib/sse",
 		"perigee/internal/lib/wire",
 	}},
@@ -379,7 +379,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/gen/...",
 		"perigee/internal/lib/peeruser",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/redact",
 		"google.golang.org/protobuf",
@@ -387,7 +387,7 @@ var rules = []rule{
 	{"perigee/internal/trajectory", "conversations are followed in any source; errors of Google's APIs are classified in one place", []string{
 		"perigee",
 		"perigee/gen/...",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"google.golang.org/protobuf",
 		"modernc.org/sqlite",
 	}},
@@ -412,7 +412,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/oauth", "signing in ends with an account, whoever uses it", []string{
 		"perigee",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/steadyclock",
 		"perigee/internal/lib/wire",
@@ -422,7 +422,7 @@ var rules = []rule{
 		"perigee/internal/account",
 		"perigee/internal/lib/atomicfile",
 		"perigee/internal/oauth",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/vscdb",
 	}},
@@ -432,8 +432,8 @@ var rules = []rule{
 		"perigee/internal/intercept",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/lib/lru",
-		"perigee/internal/models",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/models",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/trajectory",
 		"perigee/internal/lib/wire",
@@ -522,9 +522,9 @@ var rules = []rule{
 		"perigee/internal/config/yamltree",
 		"perigee/internal/datadir",
 		"perigee/internal/lib/match",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 		"perigee/internal/lib/netguard",
-		"perigee/internal/price",
+		"perigee/internal/adapt/price",
 		"go.yaml.in/yaml/v3",
 	}},
 	{"perigee/internal/config/field", "reads the tags of settings, whatever they are for", []string{
@@ -579,7 +579,7 @@ var rules = []rule{
 		"perigee/internal/lib/match",
 		"perigee/internal/oauth",
 		"perigee/internal/oauth/accountfile",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/sqlstore",
 	}},
 
@@ -672,7 +672,7 @@ var rules = []rule{
 	{"perigee/internal/ask/model", "a model answers, whatever upstream has it", []string{
 		"perigee",
 		"perigee/internal/ask",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 	}},
 	{"perigee/internal/ask/relay", "carries asks to any asker over HTTP", []string{
 		"perigee",
@@ -683,7 +683,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/ask",
 		"perigee/internal/langserver/lsclient",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/trajectory",
 	}},
 	{"perigee/internal/lib/filetool/ignore", "rules of ignore files, wherever the files are", nil},
@@ -747,9 +747,9 @@ var rules = []rule{
 		"perigee/internal/lib/lru",
 		"perigee/internal/mitm",
 		"perigee/internal/mitm/authority",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 		"perigee/internal/lib/peeruser",
-		"perigee/internal/providererr",
+		"perigee/internal/adapt/providererr",
 		"perigee/internal/record",
 		"perigee/internal/redirect",
 		"perigee/internal/lib/runas",
@@ -860,8 +860,8 @@ var rules = []rule{
 		"perigee/internal/live",
 		"perigee/internal/mitm/authority",
 		"perigee/internal/metrics",
-		"perigee/internal/models",
-		"perigee/internal/price",
+		"perigee/internal/adapt/models",
+		"perigee/internal/adapt/price",
 		"perigee/internal/record",
 		"perigee/internal/lib/redact",
 		"perigee/internal/secrets",
@@ -933,7 +933,7 @@ var rules = []rule{
 		"perigee/internal/daemon",
 		"perigee/internal/datadir",
 		"perigee/internal/lib/match",
-		"perigee/internal/models",
+		"perigee/internal/adapt/models",
 		"perigee/internal/lib/redact",
 		"perigee/internal/simulator",
 		"perigee/internal/lib/terminal",

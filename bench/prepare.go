@@ -9,9 +9,9 @@ import (
 	words "perigee"
 	"perigee/bench/internal/measure"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
-	"perigee/internal/schema"
 )
 
 // A preparation is what it costs to make a conversation one that the Antigravity gateway takes: thinking, names, pairs

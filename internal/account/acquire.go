@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account/breaker"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // An acquisition belongs to the goroutine of its call. While that waits, it is changed under the pool's lock.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // crowd is a pool of a thousand accounts, of which nine in ten cool down.

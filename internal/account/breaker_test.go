@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account/breaker"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // locks makes calls, one after the other, that are all answered with a diagnosis that locks the account; it returns the accounts that they asked.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee/internal/account/health"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A finding is the result of looking for an account.

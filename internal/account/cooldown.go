@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 )
 
 // How long accounts cool down.

@@ -10,7 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/account/cause"
 	"perigee/internal/account/health"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A candidate is an account that may be leased from a quota group.

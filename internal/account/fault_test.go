@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // call makes a call as its caller would: it goes on as long as the diagnoses let it. It returns the accounts that it asked, and how it ended.

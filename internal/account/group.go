@@ -3,7 +3,7 @@ package account
 import (
 	"slices"
 
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // A group is a set of models that the provider counts together.

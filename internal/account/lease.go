@@ -9,7 +9,7 @@ import (
 	"perigee"
 	"perigee/internal/account/breaker"
 	"perigee/internal/account/cause"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A lease is a member while a call uses it.

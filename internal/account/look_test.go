@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A watcher looks at quotas for a rig: it notes the accounts that it was asked about, and reports after a while what it was told to.

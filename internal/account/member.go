@@ -8,7 +8,7 @@ import (
 	"perigee"
 	"perigee/internal/account/cause"
 	"perigee/internal/account/health"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A member is an account in the pool, with all that the pool has learned about it.

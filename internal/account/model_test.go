@@ -3,7 +3,7 @@ package account
 import (
 	"time"
 
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // The model is the pool in as few words as possible. It shares no code with the pool.

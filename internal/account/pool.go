@@ -18,10 +18,10 @@ import (
 
 	"perigee"
 	"perigee/internal/account/breaker"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/batchwriter"
 	"perigee/internal/lib/lru"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 )
 
 // A Source is a sign-in that can be leased. All methods may be called concurrently. SignIn may not call the pool.

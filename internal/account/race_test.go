@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/providererr"
 )
 
 // A thousand calls borrow and give back while accounts are disabled, enabled, removed and added. No account has more calls

@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account/cause"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A Shortage is inside the error of a Next that has no account. Kind is what the whole error is about: the cause that ends

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 )
 
 // A Request says what an account is needed for. The zero value is for calls that ask no model.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A request for one account gets that one or none. It moves neither the account of other calls nor their sessions.

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/account/breaker"
 	"perigee/internal/account/cause"
 	"perigee/internal/account/health"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // rests is for how long the account of a rig with one account cannot be asked.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 )
 
 // fakeSource is a sign-in whose token is always good, unless err says otherwise.

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/account/breaker"
 	"perigee/internal/account/cause"
 	"perigee/internal/account/health"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // SetSources says which accounts there are, in which order, and that their sign-ins may have changed. It takes effect at

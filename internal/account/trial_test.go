@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account/breaker"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A step is one thing that happens to the pool.

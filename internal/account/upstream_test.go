@@ -11,8 +11,8 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/upstream/antigravity"
 )

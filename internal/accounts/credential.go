@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A Choice is an account for a service that uses one account at a time until something changes, in contrast to calls, which lease an

@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/config"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/sqlstore"
 	"perigee/internal/vault"

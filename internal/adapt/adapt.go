@@ -14,9 +14,9 @@ import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 	"perigee/internal/adapt/toolname"
-	"perigee/internal/models"
-	"perigee/internal/schema"
 )
 
 // AntigravityOptions are the owner's settings, and what was learned from the provider.

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/dialect/anthropic"
 	wire "perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/models"
 	"perigee/internal/perigeetest"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/models"
-	"perigee/internal/schema"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 )
 
 // agentSchema is about what the tools of coding agents have: most are small, some have lists of objects.

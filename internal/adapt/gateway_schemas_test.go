@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
-	"perigee/internal/models"
-	"perigee/internal/schema"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 )
 
 // Schemas from a cache give the same prompt, notes and fillers, for each family that shares it.

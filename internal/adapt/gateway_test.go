@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // prepared returns a body as the gateway gets it, after its rules have seen it.

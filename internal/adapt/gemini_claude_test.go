@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // What Claude behind the same API wants otherwise. The property test holds the whole of it against the rules.

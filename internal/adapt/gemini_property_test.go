@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 	"perigee/internal/simulator/rules"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/toolname"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // A prompt is written as the body of a request and compared as one: knowledge of the API is enough to review it.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 	"perigee/internal/perigeetest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // Short schemas whose references multiply are each written out to a usual size, but not thousands of them.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/models"
 )
 
 // media completes data and references to files for the gateway, and leaves a text where the model cannot read them.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // A model whose name ends in -thinking thinks unless the request says otherwise.

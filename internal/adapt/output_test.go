@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // A tool's text that stands as it came reaches the provider as the object that it stands for would have, whatever happens to the

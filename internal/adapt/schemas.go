@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/schema"
 )
 
 // schemaFamily is the family whose schemas the model accepts. All models accept what Claude accepts.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/toolname"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/models"
 )
 
 // A Search replaces the provider's search where a model cannot have it itself: the gateway rejects it beside functions, and

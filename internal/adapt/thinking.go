@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // A model takes a level or a budget, never both. The levels that a model does not have itself come from other APIs.

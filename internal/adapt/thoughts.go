@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // sentinel is accepted by the provider in place of a thought signature that was lost.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/models"
-	"perigee/internal/schema"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/schema"
 )
 
 // tools makes the declarations acceptable: legal names, each once, schemas that the provider reads, and built-in tools only where

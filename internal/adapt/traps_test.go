@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 const (

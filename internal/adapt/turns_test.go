@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // A tool's picture, or a text of the user's, beside the results of calls: what the turn needs, it has under each reading of

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/price"
 	"perigee/internal/config/field"
-	"perigee/internal/models"
-	"perigee/internal/price"
 )
 
 // PriceBook returns the prices in force. Calls that a simulator answers cost nothing.

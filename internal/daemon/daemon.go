@@ -18,6 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
+	"perigee/internal/adapt/price"
 	"perigee/internal/audit"
 	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
@@ -33,7 +34,6 @@ import (
 	"perigee/internal/mcpserver"
 	"perigee/internal/membudget"
 	"perigee/internal/oauth"
-	"perigee/internal/price"
 	"perigee/internal/record"
 	"perigee/internal/sqlstore"
 	"perigee/internal/trace"

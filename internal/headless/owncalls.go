@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/intercept"
 	"perigee/internal/lib/sse"
-	"perigee/internal/providererr"
 	"perigee/internal/record"
 )
 

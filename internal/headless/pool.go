@@ -6,10 +6,10 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/config"
 	"perigee/internal/langserver/signin"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
 )
 
 // Accounts are the accounts of an upstream. accounts.Roster has them.

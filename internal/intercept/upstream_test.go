@@ -11,10 +11,10 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/providererr"
 	"perigee/internal/upstream/antigravity"
 )
 

@@ -22,9 +22,9 @@ import (
 	"unicode"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
-	"perigee/internal/providererr"
 )
 
 // defaultScopes are what a sign-in is asked for unless Options say otherwise.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 )
 
 // How a Guard judges.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // What follows handles changes of the account that are not made by Tokens: by users that sign in again or remove it, and by

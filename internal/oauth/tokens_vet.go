@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // vetAgain is after how long it is asked again whose an untested account is, when that could not be found out.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 )
 

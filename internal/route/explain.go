@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // Explain says which upstream would answer a call for a model now, and why the rest would not. check reports what is known of an

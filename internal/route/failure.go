@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/match"
-	"perigee/internal/models"
 )
 
 // How much an error repeats: of a model's name, and of the messages of the upstreams after the first.

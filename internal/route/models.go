@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/match"
-	"perigee/internal/models"
 )
 
 // A list of models is good for modelsFresh; an upstream that could not give one is asked again after

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/match"
-	"perigee/internal/models"
 )
 
 // Model is the model that a client's name stands for, without aliases and suffixes about thinking. Empty: the name is empty, and

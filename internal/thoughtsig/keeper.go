@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"perigee"
-	"perigee/internal/models"
+	"perigee/internal/adapt/models"
 )
 
 // A Keeper is an Upstream that remembers the signatures in answers and restores those that requests have lost. It also gives

@@ -12,7 +12,7 @@ import (
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // failureOf is the error of a step that concerns the turn; nil: there is none. Errors of tools are results, which the model reads.

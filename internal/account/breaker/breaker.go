@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 func TestBreaker(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // Kinds that no diagnosis has.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/steadyclock"
-	"perigee/internal/providererr"
 )
 
 // A Tally is how many accounts one cause keeps from being leased.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perigee/internal/account/cause"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // The error of a pool is about the cause that ends first, and about the easiest one if none ends by itself.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/providererr"
 	"perigee/internal/trajectory"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/ask"
-	"perigee/internal/models"
 )
 
 // SimulatorLine is the first line of an answer of the simulator.

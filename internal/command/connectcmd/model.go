@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/config"
@@ -16,7 +17,6 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/models"
 )
 
 // listTime is how long the running daemon may take to list its models. Without the list, clients work with less information.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"perigee/internal/adapt/models"
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/models"
 )
 
 // A model that takes the place of another one answers only for keys that may use it, in every dialect.

@@ -1,8 +1,8 @@
 package observe
 
 import (
+	"perigee/internal/adapt/models"
 	"perigee/internal/metrics"
-	"perigee/internal/models"
 )
 
 // newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no calls.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/providererr"
 )
 
 // rpcNames are the google.rpc names of the classes, as this dialect writes them.

@@ -18,10 +18,10 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
-	"perigee/internal/models"
 	"perigee/internal/perigeetest"
 	"perigee/internal/stopseq"
 	"perigee/internal/thoughtsig"

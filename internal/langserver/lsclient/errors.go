@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/redact"
-	"perigee/internal/providererr"
 )
 
 // maxMessage is how much of a message of the language server an error repeats.

@@ -10,7 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // limitNames are the names under which the OpenCode plugin notes until when an account has used something up, and what that

@@ -21,8 +21,8 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/wire"
-	"perigee/internal/schema"
 )
 
 // DefaultClientVersion is the version of the protocol's own client that this build was made after. Newer models answer

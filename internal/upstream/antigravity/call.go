@@ -11,11 +11,11 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
 )
 
 // A call is one request with its attempts at accounts, endpoints and repairs, until it is answered or none is left.

@@ -6,10 +6,10 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
 	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/models"
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // Whatever happens after the first byte of an answer, nothing is asked again, and the caller hears of one answer only.

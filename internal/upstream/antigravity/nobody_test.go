@@ -7,7 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // Cause, class, status and advice are about one thing, and there is one time at most.

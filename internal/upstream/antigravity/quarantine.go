@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 )
 
 // A quarantine remembers the tools whose schemas the provider refused, so that later requests are not refused for them.

@@ -8,9 +8,9 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
 )
 
 // QuotaOf asks the gateway for the quota of one account, leased or not, in the pool of Antigravity, and with cli also in the pool

@@ -8,11 +8,11 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
 )
 
 var _ perigee.RawSender = (*Upstream)(nil)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A recorded request is sent again with the project and the token of the account that is leased now.

@@ -5,7 +5,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 )
 
 // A recovery repairs requests that the provider refuses. Each call is repaired once; tools whose schemas the provider refuses

@@ -15,8 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/providererr"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
 )

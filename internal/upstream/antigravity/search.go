@@ -7,10 +7,10 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/cloudcode"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/models"
-	"perigee/internal/providererr"
 )
 
 // The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a

@@ -9,10 +9,10 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
-	"perigee/internal/providererr"
 )
 
 const (

@@ -18,10 +18,10 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
-	"perigee/internal/models"
 )
 
 // DefaultURL is the address of the official API.

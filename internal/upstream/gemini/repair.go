@@ -8,8 +8,8 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 )
 
 // repair encodes a request anew that the provider refused for a reason that can be repaired. Requests in the Gemini dialect are

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
-	"perigee/internal/providererr"
 )
 
 // call makes a call that is answered in one piece.

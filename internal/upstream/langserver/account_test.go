@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/intercept"
-	"perigee/internal/providererr"
 	"perigee/internal/trajectory"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
-	"perigee/internal/providererr"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/trajectory"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/wire"
-	"perigee/internal/models"
 	"perigee/internal/trajectory"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/models"
 	"perigee/internal/simulator/rules"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/schema"
 )
 
 // A grower makes schemas up, sound ones and broken ones, from numbers that choose supplies.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"perigee/internal/adapt/schema"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/schema"
 )
 
 func TestWhatNeedsNoChangeIsReturnedAsItIs(t *testing.T) {

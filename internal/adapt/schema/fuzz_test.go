@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/schema"
 	"perigee/internal/simulator/rules"
 )
 

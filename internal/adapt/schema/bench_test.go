@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/schema"
+	"perigee/internal/adapt/schema"
 )
 
 // agentTools makes the tools of a coding agent up: as many, as large and with the keywords that real ones have.

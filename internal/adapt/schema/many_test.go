@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/schema"
+	"perigee/internal/adapt/schema"
 )
 
 // A schema of very many small values is left out, and the result says so: cleaning would take up to sixty times its size.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/schema"
+	"perigee/internal/adapt/schema"
 )
 
 var update = flag.Bool("update", false, "write what the schemas become into testdata/cases.txt")

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/price"
+	"perigee/internal/adapt/price"
 	"perigee/internal/simulator"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/price"
+	"perigee/internal/adapt/price"
 )
 
 // A storeRig has the same parts for every question, and remembers the times that it was asked about.
