@@ -186,7 +186,7 @@ generated:
 
 ## update: rewrite the expected parts of transcripts and golden files; review the diff like code
 update:
-	$(GO) test . ./internal/config ./internal/daemon ./cmd/perigee -update
+	$(GO) test . ./internal/store/config ./internal/daemon ./cmd/perigee -update
 
 ## module: rename the Go module to MODULE
 module:

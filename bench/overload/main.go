@@ -26,7 +26,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"perigee/internal/config/value"
+	"perigee/internal/store/config/value"
 )
 
 // most is how far beyond the budget a peak may be, as a factor: the budget is a soft limit.

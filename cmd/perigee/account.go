@@ -10,9 +10,9 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // An accountRun is one run of the command account.

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // listAccounts prints the accounts in a table, and below it the reasons of their states.

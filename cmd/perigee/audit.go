@@ -12,9 +12,9 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/match"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 func auditLog(ctx context.Context, env *cli.Env, args []string) error {

@@ -12,8 +12,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 func configure(ctx context.Context, env *cli.Env, args []string) error {

@@ -5,8 +5,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 // The documented exit codes.

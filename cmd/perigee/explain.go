@@ -11,9 +11,9 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // explainDialects are the values of --dialect, the default first.

@@ -13,11 +13,11 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 func langserverCommand(ctx context.Context, env *cli.Env, args []string) error {

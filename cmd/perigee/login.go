@@ -13,9 +13,9 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // risk is printed before every sign-in, one message per line.

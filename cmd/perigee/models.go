@@ -10,8 +10,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 func models(ctx context.Context, env *cli.Env, args []string) error {

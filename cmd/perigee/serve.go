@@ -16,10 +16,10 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 	"perigee/internal/systemd"
 )
 

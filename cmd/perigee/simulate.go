@@ -13,10 +13,10 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/langserver"
+	"perigee/internal/store/config"
 )
 
 func simulate(ctx context.Context, env *cli.Env, args []string) error {

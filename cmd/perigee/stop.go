@@ -8,8 +8,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 // stopCommand stops the running daemon.

@@ -19,9 +19,9 @@ import (
 	"perigee"
 	"perigee/internal/account/breaker"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/batchwriter"
 	"perigee/internal/lib/lru"
 	"perigee/internal/lib/steadyclock"
+	"perigee/internal/store/batchwriter"
 )
 
 // A Source is a sign-in that can be leased. All methods may be called concurrently. SignIn may not call the pool.

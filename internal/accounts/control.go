@@ -12,7 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/lib/match"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 // A Control acts on the accounts of all upstreams. A daemon's serves the admin routes; commands without a daemon have one of

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/audit"
 	"perigee/internal/oauth/accountfile"
+	"perigee/internal/store/audit"
 )
 
 // ImportAccounts adds the accounts of a document.

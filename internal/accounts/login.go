@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/oauth"
 	"perigee/internal/oauth/accountfile"
+	"perigee/internal/store/config"
 )
 
 // IDEVariable is the environment variable that names the directory of the installed IDE.

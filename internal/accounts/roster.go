@@ -14,9 +14,9 @@ import (
 
 	"perigee"
 	"perigee/internal/account"
-	"perigee/internal/config"
 	"perigee/internal/oauth"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // Options of a Roster, and of a Login.

@@ -13,11 +13,11 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/config"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 // A rig is a roster with the provider's stand-in, and a clock that is moved by hand.

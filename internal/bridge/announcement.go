@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/datadir"
+	"perigee/internal/store/datadir"
 )
 
 // Variable is the environment variable that replaces the directory of announcements.

@@ -13,10 +13,10 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // DaemonOptions are the options with which commands use package daemon. Its warnings are printed as messages.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
-	"perigee/internal/datadir"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // StaleEnvironment says in one sentence that the running daemon was started without variables that secrets of the configuration are

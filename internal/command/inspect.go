@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 // Inspect reads a configuration as config.Inspect does. If its only problems are environment variables that this shell lacks and the

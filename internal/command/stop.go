@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/running"
+	"perigee/internal/store/config"
 )
 
 // StopDaemon has the daemon of a configuration finish its open calls, waits for its end, and returns its process ID. It returns

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/match"
+	"perigee/internal/store/config"
 )
 
 // KnownUpstream returns an error for an upstream that is not configured. The empty name stands for all.

@@ -8,10 +8,10 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/ask/model"
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/record"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // newAsks returns what answers the asks of MCP clients, by the configuration that settings returns.

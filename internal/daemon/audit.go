@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/audit"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/redact"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/audit"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
 )
 
 // auditReload records that a changed configuration was taken, with the names of what changed and of what needs a restart. Its log

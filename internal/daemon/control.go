@@ -10,10 +10,10 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
-	"perigee/internal/audit"
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/oauth"
+	"perigee/internal/store/audit"
+	"perigee/internal/store/config"
 )
 
 // A control acts on a gateway. A daemon's serves the admin routes; commands without a daemon use the one of an offlineControl.

@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // ErrNoSocket says that a daemon is running and cannot be reached. It would not notice changes that are made without it.

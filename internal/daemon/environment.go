@@ -11,8 +11,8 @@ import (
 	"os"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/store/config"
 )
 
 const environmentPath = "/v1/environment"

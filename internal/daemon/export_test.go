@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
+	"perigee/internal/store/config"
 )
 
 // BuildWith has upstreams of a kind built by a test.

@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
 	"perigee/internal/headless"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
 )
 
 // Langservers asks the running daemon for its language servers. It returns ErrNotRunning where there is none.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/langserver"
+	"perigee/internal/store/config"
 )
 
 // A langserverStub is an upstream whose language server has failed.

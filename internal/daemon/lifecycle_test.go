@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // A steppedUpstream writes the steps of its life to a history. Its calls wait for goOn, if there is one, and then fail or answer.

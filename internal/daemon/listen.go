@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net"
 
-	"perigee/internal/config"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/netguard"
+	"perigee/internal/store/config"
 )
 
 // newClientService prepares the service that clients call.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 // Over HTTP a client has file tools only with a key, in the configured directories, and to read. A client without a key, and one

@@ -5,12 +5,12 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/audit"
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/observe"
 	"perigee/internal/metrics"
 	"perigee/internal/record"
 	"perigee/internal/secrets"
+	"perigee/internal/store/audit"
 )
 
 // recorded reads what is recorded, with costs.

@@ -3,11 +3,11 @@ package daemon
 import (
 	"context"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
-	"perigee/internal/datadir"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 // An offlineControl is the gateway for commands that work without a daemon: the same upstreams and accounts, but nothing

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/lib/atomicfile"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // A database that does not answer must not keep a start, or a reload, from being ended.

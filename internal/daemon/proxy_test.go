@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // A forwardProxy sends every request to one server, whatever host it is for, and remembers them.

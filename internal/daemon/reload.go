@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/membudget"
+	"perigee/internal/store/config"
 )
 
 // A behind is what of the configuration file is not in force: the whole change and why, or settings that need a restart.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/headless"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // CanReplace returns why a daemon with a configuration could not start in place of the running one, as far as that can be seen before

@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/accounts"
 	"perigee/internal/httpapi/clientkey"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 // Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a replica learns of changes by other

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/datadir"
 	"perigee/internal/httpapi"
 	"perigee/internal/lib/connlimit"
+	"perigee/internal/store/datadir"
 )
 
 // A Service runs as long as the daemon does: a listener, a proxy, a child process.

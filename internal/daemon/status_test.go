@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/store/config"
 )
 
 // A daemon tells its owner which variables it has its secrets from, and never a secret.

@@ -12,7 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 func TestClientThatLeavesEndsTheCallUpstream(t *testing.T) {

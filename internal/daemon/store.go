@@ -7,12 +7,12 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/audit"
-	"perigee/internal/config"
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/audit"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
 )
 
 // StoreReport says what is kept and what it takes. It asks the running daemon, or else looks itself.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"perigee/internal/config"
+	"perigee/internal/store/config"
 )
 
 // encrypt has a server speak TLS where a certificate is configured. Each handshake uses the certificate in force then, so a

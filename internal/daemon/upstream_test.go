@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // helperVariable makes the test program the child process of a childUpstream: it sends back what it is sent until its input ends.

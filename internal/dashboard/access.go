@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/audit"
 	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/store/audit"
 )
 
 // TicketPath is where the owner gets a ticket.

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/dashboard/pages"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/live"
+	"perigee/internal/store/config"
 )
 
 // Options are what the pages show and act on. What is nil is left out of the pages, except for Sessions, which is required.

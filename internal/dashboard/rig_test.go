@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi"
 	"perigee/internal/live"
+	"perigee/internal/store/config"
 )
 
 // rigNow is the time on the pages of a rig.

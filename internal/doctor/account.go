@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 // lowQuota is the fraction of a quota below which an account gets a warning.

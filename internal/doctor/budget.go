@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // nearlySpent is the part of a budget from which on a key is warned about.

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	"perigee/internal/datadir"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/datadir"
 )
 
 // The differences that a clock may have.

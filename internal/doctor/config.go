@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/config"
-	"perigee/internal/datadir"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // Config reports the problems and warnings of a configuration. loaded and err are from config.Inspect. borrowed are variables that

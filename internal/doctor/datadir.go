@@ -11,8 +11,8 @@ import (
 	"runtime"
 	"strings"
 
-	"perigee/internal/config"
-	"perigee/internal/datadir"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // maxWalked bounds the entries of the data directory that are looked at. Traces can be many.

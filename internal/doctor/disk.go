@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/datadir"
 	"perigee/internal/lib/diskspace"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/datadir"
 )
 
 // The free space that perigee needs besides what is configured.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/redirect"
+	"perigee/internal/store/config"
 	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
 )

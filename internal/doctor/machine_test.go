@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/lib/diskspace"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 func write(t *testing.T, path, text string, mode fs.FileMode) string {

@@ -9,8 +9,8 @@ import (
 
 	"perigee"
 	"perigee/internal/bridge"
-	"perigee/internal/config"
 	"perigee/internal/redirect"
+	"perigee/internal/store/config"
 )
 
 func TestUpstreamIsAskedForItsModels(t *testing.T) {

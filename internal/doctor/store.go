@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 // Store opens the database read-only and checks its integrity. With offline, PostgreSQL is not asked.

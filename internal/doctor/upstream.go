@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // An Upstream is a source to be checked.

@@ -7,10 +7,10 @@ import (
 
 	"perigee"
 	"perigee/internal/ask/agent"
-	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/store/config"
 	conversation "perigee/internal/upstream/langserver"
 )
 

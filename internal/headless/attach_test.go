@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // An attached upstream finds the language server of its workspace, asks it, and leaves it running.

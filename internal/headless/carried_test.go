@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // serveCloud records the requests for answers and has the simulator answer.

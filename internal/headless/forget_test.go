@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // files are the files below a directory that have a text in their name or content.

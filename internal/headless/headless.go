@@ -18,7 +18,6 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/extserver"
 	"perigee/internal/intercept"
 	"perigee/internal/langserver"
@@ -28,6 +27,7 @@ import (
 	"perigee/internal/langserver/signin"
 	"perigee/internal/lib/lru"
 	"perigee/internal/lib/runas"
+	"perigee/internal/store/config"
 )
 
 // StandIn is the value of binary that runs the built-in stand-in in place of a language server.

@@ -21,11 +21,11 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
+	"perigee/internal/store/config"
 )
 
 func TestMain(m *testing.M) {

@@ -21,7 +21,6 @@ import (
 
 	"perigee"
 
-	"perigee/internal/config"
 	"perigee/internal/intercept"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/peeruser"
@@ -30,6 +29,7 @@ import (
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/redirect"
+	"perigee/internal/store/config"
 )
 
 // InterceptionOptions describe the proxy between language servers and their clouds.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/intercept"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // A language server can leave while the proxy waits for the connections that are still open.

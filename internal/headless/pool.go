@@ -8,8 +8,8 @@ import (
 	"perigee/internal/account"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/config"
 	"perigee/internal/langserver/signin"
+	"perigee/internal/store/config"
 )
 
 // Accounts are the accounts of an upstream. accounts.Roster has them.

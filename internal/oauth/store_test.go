@@ -7,8 +7,8 @@ import (
 	"perigee"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 // openStore opens the accounts of a data directory as the daemon does.

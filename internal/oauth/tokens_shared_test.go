@@ -16,8 +16,8 @@ import (
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 // leasing is a memory that several Tokens share as replicas share a database.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/batchwriter"
+	"perigee/internal/store/batchwriter"
 )
 
 // Options say where calls are kept.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/lib/redact"
+	"perigee/internal/store/config"
 )
 
 // A Named secret has a name that says what it is, such as "keys[0].secret" or "admin token". The name is no secret.

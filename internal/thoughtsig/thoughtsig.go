@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/batchwriter"
+	"perigee/internal/store/batchwriter"
 )
 
 // Options say how much is remembered. Zero values mean defaults.

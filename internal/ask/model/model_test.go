@@ -15,7 +15,7 @@ import (
 	"perigee/internal/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -14,10 +14,10 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/completion"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 )
 
 // Subcommands are the shells.

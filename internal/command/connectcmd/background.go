@@ -18,11 +18,11 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/connect/lease"
 	"perigee/internal/daemon"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // backgroundFlag is the flag with which perigee run starts itself as the daemon. It is not for users.

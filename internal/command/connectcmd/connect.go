@@ -14,10 +14,10 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
-	"perigee/internal/datadir"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // options are the flags of perigee connect.

@@ -12,11 +12,11 @@ import (
 	"perigee/internal/adapt/models"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // listTime is how long the running daemon may take to list its models. Without the list, clients work with less information.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/connect"
+	"perigee/internal/store/config"
 )
 
 func TestModelsThatAreAnswered(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/connect"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/store/datadir"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"perigee"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/datadir"
 	"perigee/internal/trace"
 )
 

@@ -16,12 +16,12 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/connect"
 	"perigee/internal/connect/lease"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 )
 
 // Run starts a client whose environment points at perigee. It starts a daemon if none is running; that one ends with the last

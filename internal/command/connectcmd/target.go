@@ -9,9 +9,9 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/redact"
+	"perigee/internal/store/config"
 )
 
 // exceptKeys spares all secrets but those of client keys.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
+	"perigee/internal/store/config"
 )
 
 func TestAddress(t *testing.T) {

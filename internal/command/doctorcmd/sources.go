@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/doctor"
+	"perigee/internal/store/config"
 )
 
 // sources returns the checks of upstreams and accounts, and a function to call after them. before are results of earlier checks.

@@ -15,16 +15,16 @@ import (
 	"perigee/internal/bridge"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/secrets"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 	"perigee/internal/trace"
 	"perigee/internal/trace/bundle"
-	"perigee/internal/vault"
 )
 
 // bundleCall packs the trace of a call for another person.

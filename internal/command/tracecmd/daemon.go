@@ -10,9 +10,9 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
+	"perigee/internal/store/config"
 )
 
 // reach returns the running daemon, for what cannot be done without one.

@@ -13,10 +13,10 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 	"perigee/internal/trace"
 	"perigee/internal/trace/compare"
 	"perigee/internal/trace/replay"

@@ -13,11 +13,11 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 	"perigee/internal/trace"
 )
 

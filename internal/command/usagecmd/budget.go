@@ -7,8 +7,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/config"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 )
 
 // recent is the time whose rate of use a forecast goes by.

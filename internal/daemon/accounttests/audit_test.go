@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/store/config"
 )
 
 // breakAudit has the database refuse every entry.

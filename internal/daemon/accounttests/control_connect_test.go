@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/store/config"
 )
 
 // pretender is something that listens where a daemon would.

@@ -16,8 +16,8 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 func write(t *testing.T, name, text string) string {

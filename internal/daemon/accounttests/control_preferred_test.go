@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
+	"perigee/internal/store/config"
 )
 
 const adaBobAndCyd = `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com","refresh_token":"sim-refresh-bob"},{"email":"cyd@example.com","refresh_token":"sim-refresh-cyd"}]`

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // An accountRig is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 func TestAccountsAreManaged(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // kinds are the upstreams that lease accounts, with the part of their configuration that differs. The language server that shares accounts

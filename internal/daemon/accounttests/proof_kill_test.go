@@ -20,8 +20,8 @@ import (
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills the daemon")

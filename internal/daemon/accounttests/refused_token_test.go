@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // killLangserver kills the process of the only language server.

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 )
 
 // A gatedTransport holds the first model request until goOn is closed, and then refuses its access token.

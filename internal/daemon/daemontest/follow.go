@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // A Logbook is a slog.Handler that hands over every line.

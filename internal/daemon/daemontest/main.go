@@ -13,7 +13,7 @@ import (
 
 	"perigee/internal/perigeetest"
 	standin "perigee/internal/simulator/langserver"
-	"perigee/internal/vault"
+	"perigee/internal/store/vault"
 )
 
 // parallel is how many tests run at once unless go test is told how many, or the race detector is on. They wait for files and

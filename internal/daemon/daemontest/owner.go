@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // Entries are what the audit log of a daemon has, newest first.

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
-	"perigee/internal/sqlstore"
-	"perigee/internal/vault"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
+	"perigee/internal/store/vault"
 )
 
 // Serve puts a provider behind an address of its own, as long as the test runs.

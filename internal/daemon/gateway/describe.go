@@ -10,8 +10,8 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/route"
+	"perigee/internal/store/config"
 )
 
 // Entries are the upstreams in force, in the order of the configuration.

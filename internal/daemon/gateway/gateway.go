@@ -15,13 +15,13 @@ import (
 
 	"perigee"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/headless"
 	"perigee/internal/oauth"
 	"perigee/internal/route"
 	"perigee/internal/simulator"
-	"perigee/internal/sqlstore"
 	"perigee/internal/stopseq"
+	"perigee/internal/store/config"
+	"perigee/internal/store/sqlstore"
 	"perigee/internal/thoughtsig"
 )
 

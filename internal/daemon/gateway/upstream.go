@@ -12,12 +12,12 @@ import (
 	"perigee"
 	"perigee/internal/account"
 	"perigee/internal/accounts"
-	"perigee/internal/config"
 	"perigee/internal/headless"
 	"perigee/internal/ide"
 	"perigee/internal/langserver"
 	"perigee/internal/lib/wire"
 	"perigee/internal/simulator"
+	"perigee/internal/store/config"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
 )

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/config"
-	"perigee/internal/datadir"
 	"perigee/internal/httpapi"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/imagestore"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+	"perigee/internal/store/sqlstore"
 	"perigee/internal/thoughtsig"
 	"perigee/internal/trace"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/sqlstore"
+	"perigee/internal/store/sqlstore"
 )
 
 // refused asks and expects a 429 that says when to come back.

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/audit"
-	"perigee/internal/config"
 	"perigee/internal/dashboard"
 	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
@@ -23,6 +21,8 @@ import (
 	"perigee/internal/metrics"
 	"perigee/internal/record"
 	"perigee/internal/secrets"
+	"perigee/internal/store/audit"
+	"perigee/internal/store/config"
 	"perigee/internal/telemetry"
 	"perigee/internal/trace"
 )

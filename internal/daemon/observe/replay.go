@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 
 	"perigee"
-	"perigee/internal/datadir"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/record"
+	"perigee/internal/store/datadir"
 	"perigee/internal/trace/replay"
 	"perigee/internal/trace/tail"
 )

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"perigee/internal/config"
+	"perigee/internal/store/config"
 	"perigee/internal/telemetry"
 )
 

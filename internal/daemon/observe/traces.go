@@ -7,11 +7,11 @@ import (
 
 	"perigee"
 	"perigee/internal/bridge"
-	"perigee/internal/config"
-	"perigee/internal/datadir"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/redact"
 	"perigee/internal/secrets"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
 	"perigee/internal/trace"
 	"perigee/internal/trace/bundle"
 )

@@ -12,10 +12,10 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/owner"
 	"perigee/internal/mcpserver"
+	"perigee/internal/store/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

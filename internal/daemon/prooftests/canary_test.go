@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
+	"perigee/internal/store/config"
 )
 
 // A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write differently.

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/config"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/config"
 )
 
 // A writer is a way in which programs replace the content of a file.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/datadir"
+	"perigee/internal/store/datadir"
 )
 
 // ListenerOf finds the process that listens on a TCP port. That of another user is found only by root.

@@ -17,7 +17,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/datadir"
+	"perigee/internal/store/datadir"
 )
 
 // A Daemon is a running daemon.

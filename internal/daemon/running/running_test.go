@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/datadir"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/store/datadir"
 )
 
 // A test process that has the variable plays a daemon of a data directory.

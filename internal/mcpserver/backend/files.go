@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"perigee/internal/bridge"
-	"perigee/internal/config"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcpserver"
+	"perigee/internal/store/config"
 )
 
 // Files returns the file tools of callers over HTTP, by the configuration that loaded returns; nil: a caller has none. Tools of an

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/config"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcpserver"
+	"perigee/internal/store/config"
 )
 
 // With the home directory as a root, the configuration and the files of secrets are in it. A configuration that is not there yet

@@ -12,12 +12,12 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
-	"perigee/internal/datadir"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/mitm"
 	"perigee/internal/mitm/authority"
 	"perigee/internal/mitm/observe"
+	"perigee/internal/store/datadir"
 )
 
 // drainTime is how long open requests may take after the end.

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"reflect"
+	"testing"
+
+	"perigee/internal/store/config/field"
+	"perigee/internal/store/config/value"
+)
+
+func TestParseAutoSize(t *testing.T) {
+	memory := field.Find(field.Of(reflect.TypeFor[Limits]()), "memory")
+	for text, want := range map[string]value.AutoSize{"auto": 0, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "100000000": 1e8} {
+		got, err := memory.Parse(text)
+		if err != nil || got.Interface() != want {
+			t.Errorf("%q is %v, %v, want %d", text, got, err, want)
+		}
+		if again, err := memory.Parse(want.String()); err != nil || again.Interface() != want {
+			t.Errorf("%q is written %q", text, want)
+		}
+	}
+	for _, text := range []string{"", "0", "Auto", "none", "63MiB", "-1"} {
+		if got, err := memory.Parse(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, got)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"perigee"
+	"perigee/internal/store/config/field"
+	"perigee/internal/store/config/yamltree"
+)
+
+const (
+	// maxVisited bounds how many nodes are decoded, so that aliases of aliases cannot multiply without end.
+	maxVisited = 100_000
+	// maxMerges bounds how deep << may nest; a mapping that merges itself ends there.
+	maxMerges = 10
+)
+
+// decode reads a node into s. The recursion follows the types, so it ends even if aliases form a cycle.
+func (l *loader) decode(node *yaml.Node, s field.Setting) {
+	node = l.follow(node)
+	if node == nil || yamltree.IsNull(node) {
+		return // a key without a value is not set
+	}
+	l.Origins[s.Key] = Origin{l.Path, node.Line, node.Column}
+	t := s.Value.Type()
+	if node.Kind != field.NodeKind(t) {
+		l.refuse(s.Key, fmt.Sprintf("expected %s, got %s", field.Expected(t), yamltree.Describe(node)), field.HintForKind(t, node))
+		return
+	}
+	switch {
+	case field.IsMapping(t):
+		l.decodeMapping(node, s.Value, s.Key)
+	case t.Kind() == reflect.Slice:
+		l.decodeList(node, s)
+	case t.Kind() == reflect.Map:
+		l.decodeMap(node, s)
+	default:
+		l.decodeScalar(node, s)
+	}
+}
+
+// follow returns the node that an alias refers to, and nil after maxVisited nodes.
+func (l *loader) follow(node *yaml.Node) *yaml.Node {
+	l.visited++
+	if l.visited == maxVisited {
+		l.problemAt(node, "the file is too large once its aliases are followed", "")
+	}
+	if l.visited >= maxVisited {
+		return nil
+	}
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+// A pair is a key of a mapping and its value.
+type pair struct {
+	name       string
+	key, value *yaml.Node
+}
+
+// pairs lists the keys of a mapping, then those that it merges in (<<) and does not have itself.
+func (l *loader) pairs(node *yaml.Node, merges int) []pair {
+	var list, merged []pair
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k, value := l.follow(node.Content[i]), node.Content[i+1]
+		if k == nil {
+			return list
+		}
+		line, seen := lines[k.Value]
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			l.problemAt(k, "a key must be a word, not "+yamltree.Describe(k), "")
+		case k.ShortTag() == "!!merge":
+			merged = append(merged, l.mergedPairs(value, merges)...)
+		case seen:
+			l.problemAt(k, fmt.Sprintf("key %q is set twice", k.Value), fmt.Sprintf("the first time is in line %d", line))
+		default:
+			lines[k.Value] = k.Line
+			list = append(list, pair{k.Value, k, value})
+		}
+	}
+	for _, p := range merged {
+		if _, seen := lines[p.name]; !seen {
+			lines[p.name] = p.key.Line
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// mergedPairs lists the keys that << refers to: a mapping or a list of mappings.
+func (l *loader) mergedPairs(value *yaml.Node, merges int) (list []pair) {
+	target := l.follow(value)
+	switch {
+	case target == nil:
+	case merges >= maxMerges:
+		l.problemAt(value, "<< is nested too deep", "")
+	case target.Kind == yaml.MappingNode:
+		return l.pairs(target, merges+1)
+	case target.Kind == yaml.SequenceNode:
+		for _, item := range target.Content {
+			list = append(list, l.mergedPairs(item, merges+1)...)
+		}
+	default:
+		l.problemAt(value, "<< needs a mapping or a list of mappings", "")
+	}
+	return list
+}
+
+func (l *loader) decodeMapping(node *yaml.Node, v reflect.Value, key string) {
+	pairs, fields, kind := l.pairs(node, 0), field.Of(v.Type()), ""
+	if v.Type() == reflect.TypeFor[Upstream]() {
+		kind = kindOf(pairs)
+	}
+	for _, p := range pairs {
+		f := field.Find(fields, p.name)
+		switch {
+		case f == nil:
+			l.unknownKey(p, key, fields, kind)
+		case kind != "" && !f.Belongs(kind):
+			l.bad[field.Join(key, f.Name)] = true
+			l.problemAt(p.key, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.Name, kind),
+				"it is for kind "+strings.Join(f.Kinds, ", "))
+		default:
+			l.decode(p.value, field.Setting{Key: field.Join(key, f.Name), Field: f, Value: v.Field(f.Index)})
+		}
+	}
+}
+
+// kindOf is the kind of an upstream, "" if it is missing or unknown.
+func kindOf(pairs []pair) string {
+	for _, p := range pairs {
+		value := p.value
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if p.name == "kind" && value.Kind == yaml.ScalarNode && slices.Contains(upstreamField("kind").Enum, value.Value) {
+			return value.Value
+		}
+	}
+	return ""
+}
+
+func (l *loader) unknownKey(p pair, key string, fields []*field.Field, kind string) {
+	message := fmt.Sprintf("unknown key %q", p.name)
+	if key != "" {
+		message += " in " + key
+	}
+	l.problemAt(p.key, message, l.hint(func() string {
+		var known []string
+		for _, f := range fields {
+			if kind == "" || f.Belongs(kind) {
+				known = append(known, f.Name)
+			}
+		}
+		if near := nearest(p.name, known); near != "" {
+			return fmt.Sprintf("did you mean %q?", near)
+		}
+		var sections []string // that have a key of this name
+		for _, top := range field.Of(reflect.TypeFor[Config]()) {
+			if field.Find(field.Of(field.ElemOf(top.Type)), p.name) != nil {
+				sections = append(sections, top.Name)
+			}
+		}
+		if len(sections) > 0 {
+			return "it belongs under " + strings.Join(sections, " or ")
+		}
+		return "known keys are " + strings.Join(known, ", ")
+	}))
+}
+
+func (l *loader) decodeList(node *yaml.Node, s field.Setting) {
+	list := reflect.MakeSlice(s.Value.Type(), len(node.Content), len(node.Content))
+	for i, child := range node.Content {
+		item := field.Setting{Key: field.ItemKey(s.Key, i), Field: s.Field, Value: list.Index(i), Item: true}
+		l.decode(child, item)
+		if !l.isSet(item.Key) && l.visited < maxVisited {
+			l.Origins[item.Key] = Origin{l.Path, child.Line, child.Column}
+			hint := ""
+			if child.Value == "null" {
+				hint = "put null in quotes if it is meant as text"
+			}
+			l.refuse(item.Key, "expected "+field.Expected(item.Value.Type())+", got nothing", hint)
+		}
+	}
+	s.Value.Set(list)
+}
+
+func (l *loader) decodeMap(node *yaml.Node, s field.Setting) {
+	m := reflect.MakeMap(s.Value.Type())
+	for _, p := range l.pairs(node, 0) {
+		item := field.Setting{Key: field.Join(s.Key, p.name), Field: s.Field, Value: reflect.New(s.Value.Type().Elem()).Elem(), Item: true}
+		l.decode(p.value, item)
+		if l.isSet(item.Key) {
+			m.SetMapIndex(reflect.ValueOf(p.name), item.Value)
+		}
+	}
+	s.Value.Set(m)
+}
+
+func (l *loader) decodeScalar(node *yaml.Node, s field.Setting) {
+	accepted := s.Field.Scalar
+	if slices.Contains(strings.Fields(accepted.Tags), node.ShortTag()) {
+		l.set(s, node.Value, l.Origins[s.Key])
+		return
+	}
+	hint := ""
+	switch {
+	case accepted.Tags == field.TextTags:
+		hint = "put it in quotes if it is meant as text"
+	case node.ShortTag() == "!!str" && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		hint = "remove the quotes"
+	}
+	l.refuse(s.Key, "expected "+accepted.Expected+", got "+yamltree.Describe(node), hint)
+}
+
+// set reads a text from any source into s.
+func (l *loader) set(s field.Setting, text string, origin Origin) {
+	delete(l.bad, s.Key)
+	l.Origins[s.Key] = origin
+	got := ", got " + quote(text, s.Field)
+	if s.Value.Type() == reflect.TypeFor[perigee.Secret]() {
+		var ok bool
+		if text, ok = l.resolveSecret(s, text); !ok {
+			return
+		}
+		got = ""
+	}
+	value, err := s.Field.Parse(text)
+	if err != nil {
+		hint := ""
+		if got != "" {
+			hint = l.hint(func() string { return hintFor(text, s.Field) })
+		}
+		l.refuse(s.Key, err.Error()+got, hint)
+		return
+	}
+	s.Value.Set(value)
+	if !isPath(s.Field.Format) || s.Field.Format == "program" && text == KindSimulator {
+		return
+	}
+	path, ok := l.src.expand(text)
+	if !ok {
+		l.refuse(s.Key, "the home directory is not known", "write the path without ~")
+		return
+	}
+	s.Value.SetString(l.besideFile(path, origin))
+}
+
+// isPath reports whether texts of a format are paths.
+func isPath(format string) bool { return format == "path" || format == "program" || format == "dir" }
+
+// hintFor guesses what was meant by a text that Field.Parse refused.
+func hintFor(text string, f *field.Field) string {
+	if near := nearest(text, f.Enum); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if f == upstreamField("kind") {
+		return "there is no upstream for other providers; " + upstreamHint
+	}
+	if f.Scalar.Name == "duration" && f.Preset != nil && text != "" && strings.Trim(text, "0123456789") == "" {
+		return "did you mean " + text + strings.TrimLeft(*f.Preset, "0123456789") + "?"
+	}
+	return ""
+}
+
+// quote repeats a text in a message: shortened, and not if it may contain a password or a key.
+func quote(text string, f *field.Field) string {
+	if f.Format == "url" && strings.ContainsAny(text, "@?") {
+		return "one that is not shown here"
+	}
+	if r := []rune(text); len(r) > 60 {
+		text = string(r[:60]) + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}

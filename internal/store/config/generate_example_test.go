@@ -1,0 +1,155 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"perigee/internal/store/config/field"
+)
+
+// example.yaml is what Example makes a file of.
+func TestReferenceExample(t *testing.T) {
+	w := &exampleWriter{}
+	w.prose("", "Configuration of perigee. Settings that begin with # are commented out. They show the default value, or an example if there "+
+		"is none. perigee config check reports problems in this file; perigee config show lists the values in effect. "+
+		"Changes are applied within a few seconds. Changes to listen, data_dir, log_format, limits.head, interception, store.url and "+
+		"store.seal_key, and adding or removing tls, require a restart.")
+	w.prose("", "For completion in your editor, run perigee config schema > perigee.schema.json in this directory and make this "+
+		"the first line of the file:")
+	w.line("# # yaml-language-server: $schema=perigee.schema.json")
+	w.prose("", "Secrets are written as env:NAME (an environment variable), file:PATH (the content of a file) or literally.")
+	for _, f := range field.Of(reflect.TypeFor[Config]()) {
+		w.line("")
+		w.prose("", explain(f))
+		if f.Name == "listen" {
+			w.line("listen: " + *f.Preset)
+			continue
+		}
+		w.prefix = "#"
+		w.setting("", f, "")
+		w.prefix = ""
+	}
+	generated(t, "example.yaml", []byte(w.text.String()))
+}
+
+// An exampleWriter writes lines of YAML.
+type exampleWriter struct {
+	text   strings.Builder
+	prefix string // of every line: # comments settings out together with their explanations
+}
+
+func (w *exampleWriter) line(text string) { w.text.WriteString(w.prefix + text + "\n") }
+
+// exampleWidth is the length of lines of explanation.
+const exampleWidth = 100
+
+func (w *exampleWriter) prose(indent, text string) {
+	for _, line := range wrap(text, exampleWidth-len(indent)-2) {
+		w.line(indent + "# " + line)
+	}
+}
+
+// wrap breaks a text into lines of at most width bytes, or one word.
+func wrap(text string, width int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// setting writes a field with a value, and everything in it with explanations.
+func (w *exampleWriter) setting(indent string, f *field.Field, kind string) {
+	switch {
+	case field.IsMapping(f.Type):
+		w.line(indent + f.Name + ":")
+		w.fields(indent+"  ", f.Type, "")
+	case field.IsMapping(field.ElemOf(f.Type)):
+		mark := f.Name == "upstreams"
+		if mark {
+			w.text.WriteString(exampleMark)
+		}
+		w.line(indent + f.Name + ":")
+		w.items(indent, f, mark)
+	default:
+		w.line(indent + f.Name + ": " + exampleValue(f, kind))
+	}
+}
+
+// items writes one item of a list of mappings, of upstreams one for each kind but simulator, with a mark after gemini.
+func (w *exampleWriter) items(indent string, f *field.Field, upstreams bool) {
+	if !upstreams {
+		w.fields(indent+"  - ", f.Type.Elem(), "")
+		return
+	}
+	for _, kind := range upstreamField("kind").Enum {
+		if kind != KindSimulator {
+			w.fields(indent+"  - ", f.Type.Elem(), kind)
+		}
+		if kind == KindGemini {
+			w.text.WriteString(exampleMark)
+		}
+	}
+}
+
+// fields writes the fields of a mapping, those of upstreams for a kind. An indent that ends in - is for the first field only.
+func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
+	for _, f := range field.Of(t) {
+		if kind != "" && !f.Belongs(kind) {
+			continue
+		}
+		rest := strings.Replace(indent, "-", " ", 1)
+		w.prose(strings.TrimSuffix(indent, "- "), explain(f))
+		w.setting(indent, f, kind)
+		indent = rest
+	}
+}
+
+// exampleValue is the default of a field in YAML, or else its example. Kind is that of the upstream.
+func exampleValue(f *field.Field, kind string) string {
+	isList, preset := f.Type.Kind() == reflect.Slice, f.PresetFor(kind)
+	switch {
+	case kind == KindGemini && f.Path == "Upstream.Name":
+		return environmentUpstream
+	case kind != "" && (f.Path == "Upstream.Name" || f.Path == "Upstream.Kind"):
+		return kind
+	case f.Path == "Upstream.AcceptTermsRisk":
+		return "true"
+	case f.Path == "Upstream.Env":
+		return "{LC_ALL: " + f.Example + "}"
+	case f.Type.Kind() == reflect.Map:
+		return fmt.Sprintf("{gpt-4o: %[1]s, \"claude-*\": %[1]s}", f.Example)
+	case isList && preset != nil:
+		items := strings.Split(*preset, ",")
+		for i, item := range items {
+			items[i] = yamlText(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case isList:
+		return "[" + yamlText(f.Example) + "]"
+	case preset != nil:
+		return yamlText(*preset)
+	case f.Example != "":
+		return yamlText(f.Example)
+	case len(f.Enum) > 0:
+		return f.Enum[0]
+	}
+	return `""`
+}
+
+var plainYAML = regexp.MustCompile(`^(-[0-9]+|[A-Za-z0-9~/][A-Za-z0-9~/.:_+-]*)$`)
+
+// yamlText quotes a text if YAML would read it differently, also inside [ ].
+func yamlText(text string) string {
+	if plainYAML.MatchString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee"
+	"perigee/internal/store/config/field"
+)
+
+// schema.json is what Schema returns.
+func TestReferenceSchema(t *testing.T) {
+	root := object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "perigee configuration"}}
+	text, err := json.MarshalIndent(append(root, mappingSchema(reflect.TypeFor[Config]())...), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated(t, "schema.json", append(text, '\n'))
+}
+
+// JSON Schema patterns of sizes and durations.
+const (
+	sizePattern     = `[0-9]+((\.[0-9]+)? *([KkMmGgTt][Ii]?)?[Bb])?`
+	durationPart    = `([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))`
+	durationPattern = `^(0|[0-9]+d` + durationPart + `*|` + durationPart + `+)$`
+)
+
+// scalarSchemas are the schemas of single values, by name of the scalar.
+var scalarSchemas = map[string]object{
+	"string": {{"type", "string"}}, "secret": {{"type", "string"}}, "boolean": {{"type", "boolean"}},
+	"integer": {{"type", "integer"}}, "number": {{"type", "number"}},
+	"timestamp": {{"type", "string"}, {"format", "date-time"}},
+	// 0 needs no unit.
+	"duration":       {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"maximum", 0}, {"pattern", durationPattern}},
+	"size":           {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", "^" + sizePattern + "$"}},
+	"size or `auto`": {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", "^(auto|" + sizePattern + ")$"}},
+}
+
+// An object is a JSON object that keeps the order of its members, which is the order of the file.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i, m := range o {
+		value, err := json.Marshal(map[string]any{m.name: m.value})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(value[1 : len(value)-1]) // without { }
+	}
+	return slices.Concat([]byte("{"), b.Bytes(), []byte("}")), nil
+}
+
+func mappingSchema(t reflect.Type) object {
+	var properties object
+	var required []string
+	for _, f := range field.Of(t) {
+		description := explain(f)
+		if field.ElemOf(f.Type) == reflect.TypeFor[perigee.Secret]() {
+			description += " Written as env:NAME, file:PATH or literally."
+		}
+		property := append(object{{"description", description}}, schemaOf(f.Type, f)...)
+		if f.Preset != nil {
+			property = append(property, member{"default", presetJSON(f)})
+		}
+		properties = append(properties, member{f.Name, property})
+		if f.Required {
+			required = append(required, f.Name)
+		}
+	}
+	o := object{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}
+	if required != nil {
+		o = append(o, member{"required", required})
+	}
+	if t == reflect.TypeFor[Upstream]() {
+		o = append(o, member{"allOf", kindRules(field.Of(t))})
+	}
+	return o
+}
+
+func schemaOf(t reflect.Type, f *field.Field) object {
+	switch {
+	case field.IsMapping(t):
+		return mappingSchema(t)
+	case t.Kind() == reflect.Slice:
+		return object{{"type", "array"}, {"items", schemaOf(t.Elem(), f)}}
+	case t.Kind() == reflect.Map:
+		return object{{"type", "object"}, {"additionalProperties", schemaOf(t.Elem(), f)}}
+	}
+	o := slices.Clone(scalarSchemas[f.Scalar.Name])
+	if !f.Optional && (f.Format == "name" || f.Format == "glob") || f.Required && f.Scalar.Name == "secret" {
+		o = append(o, member{"minLength", 1})
+	}
+	if f.Format == "url" && !f.Optional {
+		o = append(o, member{"format", "uri"})
+	}
+	isNumber := f.Scalar.Name == "integer" || f.Scalar.Name == "number"
+	if isNumber && f.Min != "" {
+		o = append(o, member{"minimum", json.RawMessage(f.Min)})
+	}
+	if isNumber && f.Max != "" {
+		o = append(o, member{"maximum", json.RawMessage(f.Max)})
+	}
+	if len(f.Enum) > 0 {
+		o = append(o, member{"enum", f.Enum})
+	}
+	if f.Example != "" {
+		o = append(o, member{"examples", []string{f.Example}})
+	}
+	return o
+}
+
+// kindRules are the keys that each kind of upstream requires and does not allow.
+func kindRules(fields []*field.Field) (rules []object) {
+	for _, kind := range upstreamField("kind").Enum {
+		var properties object
+		required := []string{"kind"}
+		for _, f := range fields {
+			switch {
+			case !f.Belongs(kind):
+				properties = append(properties, member{f.Name, false})
+			case f.Name == "accept_terms_risk":
+				properties = append(properties, member{f.Name, object{{"const", true}}})
+				required = append(required, f.Name)
+			case f.Name == "keys":
+				properties = append(properties, member{f.Name, object{{"minItems", 1}}})
+				required = append(required, f.Name)
+			case f.PresetFor(kind) != f.Preset:
+				properties = append(properties, member{f.Name, object{{"default", json.RawMessage(*f.PresetFor(kind))}}})
+			}
+		}
+		is := object{{"properties", object{{"kind", object{{"const", kind}}}}}, {"required", []string{"kind"}}}
+		rules = append(rules, object{{"if", is}, {"then", object{{"properties", properties}, {"required", required}}}})
+	}
+	return rules
+}
+
+// presetJSON is the default in JSON.
+func presetJSON(f *field.Field) any {
+	switch {
+	case f.Type.Kind() == reflect.Slice:
+		return strings.Split(*f.Preset, ",")
+	case json.Valid([]byte(*f.Preset)): // a number, true or false
+		return json.RawMessage(*f.Preset)
+	}
+	return *f.Preset
+}

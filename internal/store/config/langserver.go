@@ -1,0 +1,154 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/store/config/field"
+	"perigee/internal/store/config/value"
+)
+
+// HasAccounts reports whether the upstream has accounts of its own, which a sign-in or an import adds.
+func (u Upstream) HasAccounts() bool {
+	return u.Kind == KindAntigravity || u.Kind == KindLangserver && u.AccountsFrom == "" && !u.Attach
+}
+
+// ForAccounts returns the settings with which the accounts of the upstream sign in and are selected. Those of a language server
+// are the defaults of kind antigravity, with cloud_url as the only endpoint if it is set, and without the pool of quota of the
+// command-line tool, whose requests a language server does not make.
+func (u Upstream) ForAccounts() Upstream {
+	if u.Kind != KindLangserver {
+		return u
+	}
+	settings := Upstream{Name: u.Name, Kind: KindAntigravity, Proxy: u.Proxy, AcceptTermsRisk: u.AcceptTermsRisk, OAuth: u.OAuth}
+	defaults := Config{Upstreams: []Upstream{{Kind: KindAntigravity}}}
+	field.Walk(&defaults, func(s field.Setting) bool {
+		if s.Kind == KindAntigravity && !s.Item {
+			setPreset(s)
+		}
+		return s.Key == "upstreams" || s.Key == "upstreams[0]"
+	})
+	filled := defaults.Upstreams[0]
+	settings.Endpoints, settings.Selection = filled.Endpoints, filled.Selection
+	settings.Pools = filled.Pools[:1]
+	settings.MaxWait, settings.SoftQuota, settings.SessionRecovery = filled.MaxWait, filled.SoftQuota, filled.SessionRecovery
+	if u.CloudURL != "" {
+		settings.Endpoints = []string{u.CloudURL}
+	}
+	return settings
+}
+
+// unusedWithAttach are the keys that say how a language server is started, which does not happen with attach.
+var unusedWithAttach = []string{"accounts_from", "account", "oauth", "profile", "version", "intercept", "cloud_url",
+	"start_timeout", "memory", "allow", "policies", "args", "env"}
+
+// checkLangserver checks what only upstreams of kind langserver have.
+func (l *loader) checkLangserver(u Upstream, key string) {
+	if u.Attach {
+		if l.isSet(key+".binary") && u.Binary != "" {
+			l.problem(key+".binary", key+": attach uses the language server of a running IDE, and binary starts another one",
+				"remove one of them")
+		}
+		for _, name := range unusedWithAttach {
+			if l.isSet(field.Join(key, name)) {
+				l.warn(field.Join(key, name), "%s.%s has no effect, since attach is true", key, name)
+			}
+		}
+		return
+	}
+	l.checkAccountsFrom(u, key)
+	l.checkIntercept(u, key)
+	l.checkDuplicates(key+".allow", u.Allow)
+	for _, name := range slices.Sorted(maps.Keys(u.Env)) {
+		switch at := field.Join(key+".env", name); {
+		case !value.IsVariable(name):
+			l.problem(at, fmt.Sprintf("%s.env: %q is not the name of an environment variable", key, name),
+				"use letters, digits and _, and begin with a letter or _")
+		case name == "HOME":
+			l.warn(at, "%s.env: HOME replaces the private home directory of the language server; it reads and writes the .gemini directory there", key)
+		}
+	}
+	l.checkWorkspace(u.Workspace, key+".workspace")
+}
+
+// checkIntercept refuses a second upstream behind the intercepting proxy, which has one listener and cannot tell their calls apart, and
+// permissions that would make perigee act for the other user of a transparent redirect.
+func (l *loader) checkIntercept(u Upstream, key string) {
+	if u.Intercept == "endpoint" || !l.good(key+".intercept") {
+		return
+	}
+	for i, other := range l.Config.Upstreams {
+		if at := field.ItemKey("upstreams", i); at != key && other.Kind == KindLangserver && other.Intercept != "endpoint" && at < key {
+			l.problem(key+".intercept", fmt.Sprintf("%s.intercept: %s uses the intercepting proxy already", key, other.Name), "use endpoint")
+		}
+	}
+	if u.Intercept == "transparent" && len(u.Allow) > 0 {
+		l.problem(key+".allow", fmt.Sprintf("%s.allow: with intercept: transparent the language server runs as another user, who may do nothing as you", key),
+			"remove allow, or use intercept: endpoint")
+	}
+}
+
+// checkAccountsFrom finds the upstream whose accounts are used.
+func (l *loader) checkAccountsFrom(u Upstream, key string) {
+	at := key + ".accounts_from"
+	if u.AccountsFrom == "" {
+		return
+	}
+	var known []string
+	for i, other := range l.Config.Upstreams {
+		if !l.good(field.ItemKey("upstreams", i)+".name") || !l.good(field.ItemKey("upstreams", i)+".kind") {
+			return // it may be the one
+		}
+		if other.Kind == KindAntigravity {
+			known = append(known, other.Name)
+		}
+	}
+	if !slices.Contains(known, u.AccountsFrom) {
+		l.problem(at, fmt.Sprintf("%s: there is no upstream of kind antigravity named %q", at, u.AccountsFrom),
+			l.hint(func() string { return hintForUpstream(u.AccountsFrom, known) }))
+	} else if l.isSet(key + ".oauth") {
+		l.warn(key+".oauth", "%s.oauth has no effect, since the accounts are those of %s", key, u.AccountsFrom)
+	}
+}
+
+// checkWorkspace reports a directory that the language server cannot work in, or in which it would find the secrets of perigee.
+func (l *loader) checkWorkspace(dir, key string) {
+	if dir == "" || l.src.ReadFile != nil {
+		return
+	}
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		l.warn(key, "%s: %s: %s", key, dir, reason(err))
+	case !info.IsDir():
+		l.problem(key, fmt.Sprintf("%s: %s is not a directory", key, dir), "name a directory, or leave it out for a private one")
+	}
+	if inside, err := filepath.Rel(dir, l.Config.DataDir); err == nil && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
+		l.warn(key, "%s: %s contains data_dir, where perigee stores secrets; choose another directory", key, dir)
+	}
+}
+
+// Langserver returns the upstream of kind langserver that perigee runs, by its name; without a name, the only one.
+func (c *Config) Langserver(name string) (Upstream, error) {
+	var found []Upstream
+	for _, u := range c.Upstreams {
+		if u.Kind == KindLangserver && (name == "" || u.Name == name) {
+			found = append(found, u)
+		}
+	}
+	switch {
+	case len(found) == 1 && found[0].Attach:
+		return found[0], fmt.Errorf("upstream %s uses the language server of a running IDE (attach: true); there is none to run", found[0].Name)
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Upstream{}, errors.New("several upstreams are of kind langserver; choose one with --upstream NAME")
+	case name != "":
+		return Upstream{}, fmt.Errorf("no upstream %s of kind langserver is configured", name)
+	}
+	return Upstream{}, errors.New("no upstream of kind langserver is configured; add one to upstreams")
+}

@@ -1,0 +1,480 @@
+package config
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"perigee"
+	"perigee/internal/store/config/field"
+	"perigee/internal/store/config/value"
+	"perigee/internal/store/config/yamltree"
+	"perigee/internal/store/datadir"
+)
+
+// Sources are the inputs of a configuration. The zero value uses the search path, the environment of the process and the file
+// system.
+type Sources struct {
+	Path     string                       // --config; empty: search
+	Flags    map[string]string            // by key: "listen", "limits.body"
+	Env      func(string) (string, bool)  // nil: os.LookupEnv
+	Environ  func() []string              // NAME=value, to find misspelt names; nil: os.Environ, or nothing if Env is set
+	ReadFile func(string) ([]byte, error) // nil: os.ReadFile with a limit
+
+	// Models are names of existing models. A similar name in the configuration gets a warning.
+	Models []string
+
+	// Spare reports whether the value of a key will not be used; nil: all are used. Such a secret may be missing, and such an
+	// upstream may be of a kind that this version does not support.
+	Spare func(key string) bool
+
+	Now       func() time.Time // nil: time.Now
+	HomeDir   string           // empty: from the system
+	ConfigDir string           // empty: from the system
+
+	system string // empty: runtime.GOOS; decides where data is stored
+}
+
+// Loaded is a valid configuration and its origins. It is not changed after Load, so it may be shared.
+type Loaded struct {
+	Config      *Config
+	Path        string            // the file; empty: none
+	Searched    string            // the first path that was searched
+	KeyVariable string            // the variable with the API key of the only upstream, if there is no file
+	Warnings    []Problem         // allowed but unwise
+	Origins     map[string]Origin // by key, as in Value; values that are not set are missing
+	Variables   []string          // environment variables that secrets were read from, sorted
+	Certificate *tls.Certificate  // of tls; nil: not configured, or spared (Sources.Spare)
+
+	inputs []input
+	blank  bool              // the file has only comments
+	shown  map[string]string // texts that stand for secrets, by key
+	bad    map[string]bool   // keys with a refused value: there are no further problems about them
+}
+
+// Files returns the files that the configuration was read from: its own file, and those of secrets and certificates.
+func (l *Loaded) Files() []string {
+	paths := make([]string, len(l.inputs))
+	for i, in := range l.inputs {
+		paths[i] = in.path
+	}
+	return paths
+}
+
+// An input is a file that was read or searched.
+type input struct {
+	path       string
+	limit      int64 // of its size
+	missing    bool
+	sum        [sha256.Size]byte
+	unfinished bool // the last line has no line break
+}
+
+// Load merges flags over environment over file over defaults, and validates the result. The error is a *Problems.
+func Load(src Sources) (*Loaded, error) {
+	l := newLoader(src)
+	l.load()
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.loaded(), nil
+}
+
+// Inspect is Load for showing a configuration even if it is invalid: the result then has the values that could be read, and
+// must not be used. It is nil if the file could not be parsed.
+func Inspect(src Sources) (*Loaded, error) {
+	l := newLoader(src)
+	if !l.load() {
+		return nil, l.err()
+	}
+	return l.loaded(), l.err()
+}
+
+// maxFile is the largest size of the file in bytes.
+const maxFile = 1 << 20
+
+// A loader is one run of Load.
+type loader struct {
+	Loaded
+	src      Sources
+	problems []Problem
+
+	variables   map[string]bool // names in env: references
+	secretFiles []string        // paths in file: references
+	literals    []string        // keys of secrets that the file contains
+	visited     int             // nodes of the file, an alias counted each time it is followed
+	hints       int             // that were searched
+}
+
+func newLoader(src Sources) *loader {
+	if src.Environ == nil && src.Env == nil {
+		src.Environ = os.Environ
+	}
+	if src.Env == nil {
+		src.Env = os.LookupEnv
+	}
+	if src.Now == nil {
+		src.Now = time.Now
+	}
+	if src.system == "" {
+		src.system = runtime.GOOS
+	}
+	return &loader{src: src, variables: make(map[string]bool), Loaded: Loaded{
+		Config: new(Config), Origins: make(map[string]Origin), shown: make(map[string]string), bad: make(map[string]bool),
+	}}
+}
+
+// load reads all sources and validates the result. It reports whether the whole file was parsed.
+func (l *loader) load() (parsed bool) {
+	parsed = l.readFile()
+	l.useEnvironmentKey()
+	l.applyEnvironment()
+	l.applyFlags()
+	l.fillDefaults()
+	l.inheritProxy()
+	if parsed { // otherwise problems about missing values would be wrong
+		l.validate()
+	}
+	return parsed
+}
+
+// err returns all problems as *Problems.
+func (l *loader) err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	return newProblems(l.problems)
+}
+
+func (l *loader) loaded() *Loaded {
+	loaded := l.Loaded
+	if more := len(loaded.Warnings) - maxProblems; more > 0 {
+		loaded.Warnings = append(loaded.Warnings[:maxProblems], Problem{Message: fmt.Sprintf("there are %d more warnings", more)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.variables)) {
+		if l.src.lookup(name) != "" {
+			loaded.Variables = append(loaded.Variables, name)
+		}
+	}
+	return &loaded
+}
+
+// readFile finds, reads and decodes the file. It reports whether the whole file was parsed.
+func (l *loader) readFile() bool {
+	paths, named := l.src.files()
+	var path string
+	var text []byte
+	err := fs.ErrNotExist
+	for _, path = range paths {
+		if text, err = l.read(path, maxFile); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if len(paths) > 0 {
+		l.Searched = paths[0]
+	}
+	if errors.Is(err, fs.ErrNotExist) && named == "" {
+		return true
+	}
+	l.Path = path
+	if err != nil {
+		message, hint := reason(err), ""
+		if errors.Is(err, fs.ErrNotExist) {
+			message, hint = "the file does not exist", "it is named by "+named
+		}
+		l.report(Origin{Source: path}, message, hint)
+		return false
+	}
+	l.inputs[len(l.inputs)-1].unfinished = len(text) > 0 && text[len(text)-1] != '\n'
+	root, err := yamltree.Parse(text)
+	bad, _ := errors.AsType[*yamltree.Error](err)
+	switch {
+	case bad != nil:
+		l.report(Origin{path, max(1, bad.Line), max(1, bad.Column)}, bad.Message, bad.Hint)
+		return false
+	case root == nil || root.Tag == "!!null":
+		l.blank = true
+	case root.Kind != yaml.MappingNode:
+		l.problemAt(root, "the file: expected a mapping of keys to values, got "+yamltree.Describe(root), "")
+	default:
+		l.decodeMapping(root, reflect.ValueOf(l.Config).Elem(), "")
+	}
+	return l.visited <= maxVisited
+}
+
+// read reads a file of at most limit bytes and adds it to the inputs.
+func (l *loader) read(path string, limit int64) ([]byte, error) {
+	readFile := l.src.ReadFile
+	if readFile == nil {
+		readFile = func(path string) ([]byte, error) { return readAtMost(path, limit+1) }
+	}
+	text, err := readFile(path)
+	if !slices.ContainsFunc(l.inputs, func(in input) bool { return in.path == path }) {
+		l.inputs = append(l.inputs, input{path: path, limit: limit, missing: err != nil, sum: sha256.Sum256(text)})
+	}
+	if err == nil && int64(len(text)) > limit {
+		return nil, fmt.Errorf("the file is larger than %v", value.Size(limit))
+	}
+	return text, err
+}
+
+func readAtMost(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// readRegular is read for regular files: a device or a pipe might never end. Its error does not name the path.
+func (l *loader) readRegular(path string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	text, err := l.read(path, limit)
+	if err != nil {
+		return nil, errors.New(reason(err))
+	}
+	return text, nil
+}
+
+// reason is err without the path.
+func reason(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "does not exist"
+	}
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	return err.Error()
+}
+
+// KeyVariables are the variables in which an API key is searched if there is no configuration file, in order.
+var KeyVariables = []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}
+
+// environmentUpstream is the name of the upstream that uses the API key in the environment.
+const environmentUpstream = "studio"
+
+// keyVariable is the variable that has an API key, "" if none has.
+func (s Sources) keyVariable() string {
+	if i := slices.IndexFunc(KeyVariables, func(name string) bool { return s.lookup(name) != "" }); i >= 0 {
+		return KeyVariables[i]
+	}
+	return ""
+}
+
+// useEnvironmentKey adds an upstream with the API key in the environment if there is no file.
+func (l *loader) useEnvironmentKey() {
+	name := l.src.keyVariable()
+	if l.Path != "" || name == "" {
+		return
+	}
+	l.KeyVariable = name
+	l.Config.Upstreams = []Upstream{{Name: environmentUpstream, Kind: KindGemini, Keys: make([]perigee.Secret, 1)}}
+	origin := Origin{Source: "environment " + name}
+	for _, key := range []string{"upstreams", "upstreams[0]", "upstreams[0].name", "upstreams[0].kind", "upstreams[0].keys"} {
+		l.Origins[key] = origin
+	}
+	key := reflect.ValueOf(&l.Config.Upstreams[0].Keys[0]).Elem()
+	l.set(field.Setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
+}
+
+// applyEnvironment sets every single value outside lists whose PERIGEE_ variable is set.
+func (l *loader) applyEnvironment() {
+	for _, s := range field.Leaves(l.Config) {
+		if value := l.src.lookup(s.Env()); value != "" {
+			l.set(s, value, Origin{Source: "environment " + s.Env()})
+		}
+	}
+}
+
+func (l *loader) applyFlags() {
+	known := field.Leaves(l.Config)
+	for key, value := range l.src.Flags {
+		origin := Origin{Source: "flag --" + strings.ReplaceAll(key, "_", "-")}
+		if i := slices.IndexFunc(known, func(s field.Setting) bool { return s.Key == key }); i >= 0 {
+			l.set(known[i], value, origin)
+		} else {
+			l.report(origin, fmt.Sprintf("unknown key %q", key), "")
+		}
+	}
+}
+
+// fillDefaults sets every value that no source has set to the default of its field.
+func (l *loader) fillDefaults() {
+	field.Walk(l.Config, func(s field.Setting) bool {
+		switch {
+		case s.Item || l.isSet(s.Key):
+		case s.Key == "data_dir":
+			l.Config.DataDir = datadir.Default(l.src.system, l.src.lookup, l.src.home())
+		default:
+			setPreset(s)
+		}
+		return true
+	})
+}
+
+// setPreset sets a value to the default of its field, if that has one.
+func setPreset(s field.Setting) {
+	preset := s.Field.PresetFor(s.Kind)
+	switch {
+	case preset == nil:
+	case s.Value.Kind() == reflect.Slice:
+		s.Value.Set(reflect.ValueOf(strings.Split(*preset, ",")))
+	default:
+		value, err := s.Field.Parse(*preset)
+		if err != nil {
+			panic("config: default of " + s.Key + ": " + err.Error())
+		}
+		s.Value.Set(value)
+	}
+}
+
+// inheritProxy copies the proxy at the top level to upstreams that have none.
+func (l *loader) inheritProxy() {
+	if l.Config.Proxy.IsZero() {
+		return
+	}
+	for i := range l.Config.Upstreams {
+		u, key := &l.Config.Upstreams[i], field.ItemKey("upstreams", i)+".proxy"
+		if !l.isSet(key) && upstreamField("proxy").Belongs(u.Kind) {
+			u.Proxy, l.Origins[key], l.shown[key] = l.Config.Proxy, l.Origins["proxy"], l.shown["proxy"]
+		}
+	}
+}
+
+// report adds a problem.
+func (l *loader) report(origin Origin, message, hint string) {
+	l.problems = append(l.problems, Problem{origin, message, hint})
+}
+
+// problemAt reports a problem at a node of the file.
+func (l *loader) problemAt(node *yaml.Node, message, hint string) {
+	l.report(Origin{l.Path, max(1, node.Line), max(1, node.Column)}, message, hint)
+}
+
+// problem reports a problem with the value of a key, unless the value was refused already. If the key is not set, the problem
+// is reported where the mapping or list around it was set.
+func (l *loader) problem(key, message, hint string) {
+	if l.good(key) {
+		l.report(l.origin(key), message, hint)
+	}
+}
+
+// refuse reports that the value of a key cannot be used.
+func (l *loader) refuse(key, message, hint string) {
+	l.report(l.origin(key), key+": "+message, hint)
+	l.bad[key] = true
+}
+
+// warn reports that the value of a key is allowed but unwise, unless the value was refused. An empty key is for warnings
+// without a place.
+func (l *loader) warn(key, format string, args ...any) {
+	if !l.good(key) {
+		return
+	}
+	warning := Problem{Message: fmt.Sprintf(format, args...)}
+	if key != "" {
+		warning.Origin = l.origin(key)
+	}
+	l.Warnings = append(l.Warnings, warning)
+}
+
+// hint calls search for the first maxProblems problems: comparing names takes long, and no more problems are shown.
+func (l *loader) hint(search func() string) string {
+	if l.hints++; l.hints > maxProblems {
+		return ""
+	}
+	return search()
+}
+
+// origin is where key, or the mapping or list around it, was set.
+func (l *loader) origin(key string) Origin {
+	for ; key != ""; key = field.Parent(key) {
+		if o, ok := l.Origins[key]; ok {
+			return o
+		}
+	}
+	return Origin{Source: fromDefault}
+}
+
+// good reports whether neither the value of a key nor the mapping or list around it was refused.
+func (l *loader) good(key string) bool {
+	for ; key != ""; key = field.Parent(key) {
+		if l.bad[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// isSet reports whether a source has set key.
+func (l *loader) isSet(key string) bool {
+	_, ok := l.Origins[key]
+	return ok
+}
+
+// A Value is a setting in effect. Key is as in "upstreams[0].keys[1]". Value is as in the file, but a secret is a reference
+// ([env:NAME], [file:PATH]) or [redacted], and a value that Inspect found invalid is [refused].
+type Value struct {
+	Key    string `json:"key"`
+	Value  string `json:"-"`
+	Typed  any    `json:"value"`  // Value as a bool, a number, an empty list or map if it is one, otherwise the text
+	Origin string `json:"origin"` // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
+}
+
+// Values lists every setting in the order of the file. An empty list is one value, "[]".
+func (l *Loaded) Values() (list []Value) {
+	field.Walk(l.Config, func(s field.Setting) bool {
+		v := Value{Key: s.Key, Origin: fromDefault}
+		if origin, ok := l.Origins[s.Key]; ok {
+			v.Origin = origin.String()
+		}
+		shown, isSecret := l.shown[s.Key]
+		switch {
+		case l.bad[s.Key]:
+			v.Value = "[refused]"
+		case field.IsMapping(s.Value.Type()), field.Scalars[s.Value.Type()] == nil && s.Value.Len() > 0:
+			return true
+		case isSecret:
+			v.Value = shown
+		default:
+			v.Value = field.Text(s.Value.Interface())
+		}
+		v.Typed = v.Value
+		if !isSecret && !l.bad[s.Key] {
+			v.Typed = typed(s.Value, v.Value)
+		}
+		list = append(list, v)
+		return false
+	})
+	return list
+}
+
+// typed is the value of a setting for programs, or its text.
+func typed(v reflect.Value, text string) any {
+	switch v.Interface().(type) {
+	case bool, int, int64, float64:
+		return v.Interface()
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		return []any{}
+	case reflect.Map:
+		return map[string]any{}
+	}
+	return text
+}

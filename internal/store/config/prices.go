@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/adapt/models"
+	"perigee/internal/adapt/price"
+	"perigee/internal/store/config/field"
+)
+
+// PriceBook returns the prices in force. Calls that a simulator answers cost nothing.
+func (c *Config) PriceBook() *price.Book {
+	free := []string{KindSimulator} // the name of the built-in one
+	for _, u := range c.Upstreams {
+		if u.Kind == KindSimulator {
+			free = append(free, u.Name)
+		}
+	}
+	return price.NewBook(c.priceTable(), free...)
+}
+
+func (c *Config) priceTable() *price.Table {
+	var entries []price.Entry
+	for _, p := range c.Prices {
+		entries = append(entries, price.Entry{Model: p.Model, Price: price.Price{Input: p.Input, Cached: cached(p.Cached), Output: p.Output,
+			LongInput: p.LongInput, LongCached: cached(p.LongCached), LongOutput: p.LongOutput}})
+	}
+	table, err := price.Load(entries)
+	if err != nil {
+		panic("config: " + err.Error()) // amounts below 0 have not been decoded
+	}
+	return table
+}
+
+// cached is the price of cached input in the terms of package price.
+func cached(amount float64) float64 {
+	switch {
+	case amount < 0:
+		return 0 // as other input
+	case amount == 0:
+		return price.Free
+	}
+	return amount
+}
+
+// checkPrices reports models that have two prices.
+func (l *loader) checkPrices() {
+	seen := make(map[string]bool)
+	for i, p := range l.Config.Prices {
+		if key := field.ItemKey("prices", i) + ".model"; seen[p.Model] && p.Model != "" {
+			l.problem(key, fmt.Sprintf("%s: %s has a price already", key, p.Model), "keep one of them")
+		}
+		seen[p.Model] = true
+	}
+}
+
+// checkBudgets warns about keys with cost_per_day that may use models without a price: models that the configuration names, and those
+// that an upstream can have.
+func (l *loader) checkBudgets() {
+	known := slices.DeleteFunc(slices.Clone(l.src.Models), func(model string) bool { return !l.Config.canHave(model) })
+	known = append(known, l.Config.Models.Default, l.Config.Models.Fallback)
+	prices := l.Config.priceTable()
+	for i, k := range l.Config.Keys {
+		unpriced := prices.Unpriced(append(slices.Clone(k.Models), known...), k.Models, l.src.Now())
+		if key := field.ItemKey("keys", i) + ".cost_per_day"; k.CostPerDay > 0 && len(unpriced) > 0 {
+			l.warn(key, "%s: calls of %s do not count, because their price is unknown; add it under prices", key, strings.Join(unpriced, ", "))
+		}
+	}
+}
+
+// canHave says whether an upstream whose calls cost something can have a known model. The Gemini API has no models of other providers.
+func (c *Config) canHave(model string) bool {
+	spec, _ := models.Lookup(model)
+	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {
+		switch u.Kind {
+		case KindSimulator:
+			return false
+		case KindGemini:
+			return spec.Family != models.Claude && spec.Family != models.GPTOSS
+		}
+		return true
+	})
+}

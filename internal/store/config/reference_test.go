@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"perigee/internal/store/config/field"
+)
+
+const referencePath = "../../../docs/configuration.md"
+
+// docs/configuration.md is the manual as a page.
+func TestReferenceIsTheManual(t *testing.T) {
+	generated(t, referencePath, []byte(reference()))
+}
+
+const referenceIntro = `# Configuration
+
+<!-- Generated from the comments in internal/store/config/config.go by go test ./internal/store/config -run Reference -update. -->
+
+perigee reads one YAML file, and works without one. Without a file, an API key in ` + "`GEMINI_API_KEY`" + ` (or ` + "`GOOGLE_API_KEY`" + `)
+configures one upstream of kind gemini, named ` + "`studio`" + `; without a key, the built-in simulator answers.
+
+%s
+
+## The file
+
+` + "`perigee config init`" + ` writes a file that explains every key. ` + "`--config FILE`" + ` or the environment variable
+` + "`PERIGEE_CONFIG`" + ` names the file to read; otherwise perigee looks for it here:
+
+| system | path |
+|---|---|
+| Linux | ` + "`$XDG_CONFIG_HOME/perigee/config.yaml`" + `, by default ` + "`~/.config/perigee/config.yaml`" + ` |
+| macOS | the same, then ` + "`~/Library/Application Support/perigee/config.yaml`" + ` |
+| Windows | ` + "`%%AppData%%\\perigee\\config.yaml`" + ` |
+
+A minimal file:
+
+` + "```" + `yaml
+upstreams:
+  - name: studio
+    kind: gemini
+    keys: [env:GEMINI_API_KEY]
+models:
+  default: gemini-3-flash
+  aliases: {"claude-*haiku*": gemini-2.5-flash, "claude-*": gemini-3-flash}
+` + "```" + `
+
+- **Precedence.** Command-line flags override environment variables, which override the file, which overrides the
+  defaults.
+- **Environment variables.** Every key with a single value outside a list has a variable: ` + "`limits.body`" + ` is
+  ` + "`PERIGEE_LIMITS_BODY`" + `. An empty variable counts as unset.
+- **Secrets** are written as ` + "`env:NAME`" + `, ` + "`file:PATH`" + ` or literally. They are never shown or logged.
+  ` + "`file:$CREDENTIALS_DIRECTORY/NAME`" + ` reads a systemd credential ([service.md](service.md)).
+- **Durations** have a unit: ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`90d`" + `. **Sizes** have a unit or are in bytes: ` + "`64MiB`" + `, ` + "`10MB`" + `,
+  ` + "`1048576`" + `. In **patterns**, ` + "`*`" + ` matches any text and ` + "`?`" + ` any single character.
+- **Reload.** perigee applies changes to the file within a few seconds. Changes to ` + "`listen`" + `, ` + "`data_dir`" + `, ` + "`log_format`" + `,
+  ` + "`limits.head`" + `, ` + "`interception`" + `, ` + "`store.url`" + ` and ` + "`store.seal_key`" + ` require a restart; so does adding or removing
+  ` + "`tls`" + `, and removing all ` + "`keys`" + ` or all ` + "`upstreams`" + `. Until then, the values that perigee was started with stay in
+  effect everywhere. The log names changes that wait for a restart. If the file is invalid, the log says
+  why, and the previous configuration stays in effect. New content is applied once two reads, one second apart,
+  return the same text (three reads if the last line has no line break), so the file can be written in place.
+- **Checking.** ` + "`perigee config check`" + ` reports all problems at once; ` + "`perigee config show`" + ` lists every value and its
+  source.
+
+## Completion in your editor
+
+Editors with the YAML language server (VS Code with the YAML extension, Neovim, Helix, Zed) complete and explain keys if
+they have a JSON Schema:
+
+` + "```" + `console
+$ perigee config schema > ~/.config/perigee/perigee.schema.json
+` + "```" + `
+
+Refer to it in the first line of the file:
+
+` + "```" + `yaml
+# yaml-language-server: $schema=perigee.schema.json
+` + "```" + `
+`
+
+// reference writes the page.
+func reference() string {
+	var contents, body strings.Builder
+	contents.WriteString("Contents: [the file](#the-file), [editors](#completion-in-your-editor)")
+	for _, f := range field.Of(reflect.TypeFor[Config]()) {
+		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.Name)
+		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.Name, paragraph(explain(f)))
+		entry(&body, f, f.Name, true)
+	}
+	return fmt.Sprintf(referenceIntro, paragraph(contents.String()+".")) + body.String()
+}
+
+// paragraph breaks a text into lines, in which < is no tag.
+func paragraph(text string) string {
+	return strings.Join(wrap(strings.ReplaceAll(text, "<", "&lt;"), 120), "\n")
+}
+
+// entry writes the facts about a key, and what is inside it.
+func entry(b *strings.Builder, f *field.Field, key string, top bool) {
+	inner, items := f.Type, ""
+	if field.IsMapping(field.ElemOf(f.Type)) && f.Type.Kind() == reflect.Slice {
+		inner, items = f.Type.Elem(), "[]"
+	}
+	if !top {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n", key, paragraph(explain(f)))
+	}
+	facts := []string{"Type: " + typeText(f)}
+	if f.Required {
+		facts[0] += ", required"
+	}
+	if len(f.Kinds) > 0 {
+		facts = append(facts, "kinds: `"+strings.Join(f.Kinds, "`, `")+"`")
+	}
+	if f.Preset != nil {
+		facts = append(facts, "default: `"+strings.ReplaceAll(*f.Preset, ",", "`, `")+"`")
+		for _, kind := range f.Kinds {
+			if preset := f.PresetFor(kind); preset != f.Preset {
+				facts[len(facts)-1] += ", for " + kind + " `" + *preset + "`"
+			}
+		}
+	}
+	if f.Min != "" && f.Min != "0" && f.Min != "1" {
+		facts = append(facts, "minimum: `"+f.Min+"`")
+	}
+	if f.Max != "" {
+		facts = append(facts, "maximum: `"+f.Max+"`")
+	}
+	if s := (field.Setting{Key: key}); f.Scalar != nil && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Map && !strings.Contains(key, "[") {
+		facts = append(facts, "variable: `"+s.Env()+"`")
+	}
+	if !field.IsMapping(inner) {
+		facts = append(facts, "example: `"+f.Name+": "+exampleValue(f, "")+"`")
+	}
+	fmt.Fprintf(b, "\n%s\n", paragraph(strings.Join(facts, "; ")+"."))
+	if field.IsMapping(inner) {
+		for _, in := range field.Of(inner) {
+			entry(b, in, key+items+"."+in.Name, false)
+		}
+	}
+}
+
+// typeText is the type of a field for users.
+func typeText(f *field.Field) string {
+	isList := f.Type.Kind() == reflect.Slice
+	switch {
+	case isList && f.Scalar == nil:
+		return "list of mappings"
+	case f.Scalar == nil:
+		return "mapping"
+	case f.Type.Kind() == reflect.Map && f.Format == "name":
+		return "mapping of names to names"
+	case f.Type.Kind() == reflect.Map:
+		return "mapping of names to strings"
+	}
+	name := f.Scalar.Name
+	if len(f.Enum) > 0 {
+		name = "one of `" + strings.Join(f.Enum, "`, `") + "`"
+	}
+	switch {
+	case isList && len(f.Enum) == 0:
+		return "list of " + name + "s"
+	case isList:
+		return "list of " + strings.TrimPrefix(name, "one of ")
+	}
+	return name
+}

@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+const callColumns = `id, time_us, operation, dialect, stream,
+	client_name, client_version, client_key, client_session,
+	model_asked, model, upstream, account,
+	outcome, class, status, error, finish, first_byte_ns, duration_ns,
+	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps, client_status,
+	replay_of`
+
+var saveCall = engine.Upsert("calls", "id", callColumns+", replica, counted")
+
+// SaveCalls writes the calls in one transaction, each under its ID in place of an older state, and keeps the daily
+// sums in step. Either all of them are kept or none. Times are kept to the microsecond.
+func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	return s.db.Transact(ctx, fmt.Sprintf("save %d calls in", len(calls)), func(ctx context.Context, tx engine.Tx) error {
+		return s.saveCalls(ctx, tx, calls)
+	})
+}
+
+func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Call) error {
+	now := make(map[string]counted, len(calls)) // what is counted of each call
+	ids := make([]string, len(calls))
+	for i := range calls {
+		id := calls[i].ID
+		if id == "" {
+			return perigee.Errorf(perigee.ClassInternal, "save calls: call %d of %d has no id", i+1, len(calls))
+		}
+		ids[i] = s.db.Text(id)
+		if n, ok := s.countOf(&calls[i]); ok {
+			now[id] = n
+		} else {
+			delete(now, id) // its last state in this batch is what counts
+		}
+	}
+	difference := sums{}
+	if err := s.uncount(ctx, tx, ids, difference); err != nil {
+		return err
+	}
+	for _, n := range now {
+		difference.add(n, 1)
+	}
+	err := tx.Each(ctx, engine.Bulk{Statement: saveCall, Rows: len(calls), Args: func(i int, into []any) ([]any, error) {
+		args, err := appendArgs(into, &calls[i])
+		if err != nil {
+			return nil, fmt.Errorf("call %s: %w", calls[i].ID, err)
+		}
+		return append(args, s.replica, calls[i].Outcome != perigee.OutcomeOpen), nil
+	}})
+	if err != nil {
+		return err
+	}
+	return s.writeSums(ctx, tx, difference)
+}
+
+// uncount subtracts calls that are about to be replaced from the sums. That is rare: a call that was cut off
+// because its replica seemed gone, or a batch whose commit was never confirmed.
+func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, difference sums) error {
+	// The batch of this replica that was not confirmed may still be on its way into the database.
+	if err := s.db.Lock(ctx, tx, "calls of "+s.replica); err != nil {
+		return err
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	query := `SELECT id, counted, ` + callSums + ` FROM calls WHERE id IN (` + s.db.Listed + `)` + s.db.LockRows
+	return tx.Query(ctx, query, []any{string(list)}, func(row engine.Row) error {
+		var id string
+		var isCounted bool
+		var n counted
+		if err := row.Scan(append([]any{&id, &isCounted}, n.into()...)...); err != nil {
+			return err
+		}
+		if isCounted {
+			difference.add(n, -1)
+		}
+		return nil
+	})
+}
+
+// appendArgs gives a call's values in the order of callColumns; callInto reads them back.
+func appendArgs(args []any, c *perigee.Call) ([]any, error) {
+	notes, err := encodeList(c.Notes)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := encodeList(c.Attempts)
+	if err != nil {
+		return nil, err
+	}
+	return append(args,
+		c.ID, c.Time.UnixMicro(), c.Operation, string(c.Dialect), c.Stream,
+		c.Client.Name, c.Client.Version, c.Client.Key, c.Client.Session,
+		c.ModelAsked, c.Model, c.Upstream, c.Account,
+		string(c.Outcome), string(c.Class), int64(c.Status), c.Error, c.Finish, int64(c.FirstByte), int64(c.Duration),
+		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes, steps, int64(c.ClientStatus),
+		c.ReplayOf), nil
+}
+
+func callInto(c *perigee.Call) []any {
+	return []any{
+		&c.ID, engine.Micros(&c.Time), &c.Operation, &c.Dialect, &c.Stream,
+		&c.Client.Name, &c.Client.Version, &c.Client.Key, &c.Client.Session,
+		&c.ModelAsked, &c.Model, &c.Upstream, &c.Account,
+		&c.Outcome, &c.Class, &c.Status, &c.Error, &c.Finish, &c.FirstByte, &c.Duration,
+		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn,
+		jsonList[string]{&c.Notes}, jsonList[perigee.Attempt]{&c.Attempts}, &c.ClientStatus, &c.ReplayOf,
+	}
+}
+
+// encodeList writes a list as JSON; most calls have none, and then it is empty.
+func encodeList[T any](list []T) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(list)
+	return string(text), err
+}
+
+// A jsonList scans what encodeList has written.
+type jsonList[T any] struct{ into *[]T }
+
+// Scan takes the value of a column.
+func (l jsonList[T]) Scan(value any) error {
+	text, ok := value.(string)
+	if !ok {
+		return fmt.Errorf("a list is stored as %T", value)
+	}
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), l.into)
+}
+
+const defaultLimit = 100
+
+// filter returns the conditions of a query, all but Before and Limit.
+func (s *Store) filter(q perigee.CallQuery) (where conditions) {
+	if q.ID != "" {
+		where.add("id = ", q.ID)
+	}
+	if q.Prefix != "" { // a range, so that the index of ids is enough where it is in the order of bytes
+		where.add("id"+s.db.Bytewise+" >= ", q.Prefix)
+		where.add("id"+s.db.Bytewise+" < ", q.Prefix+string(utf8.MaxRune))
+	}
+	if !q.Since.IsZero() {
+		where.add("time_us >= ", q.Since.UnixMicro())
+	}
+	if q.Errors {
+		where.parts = append(where.parts, failedCalls)
+	}
+	if q.Sent {
+		where.parts = append(where.parts, "replay_of = ''")
+		if q.Client == "" {
+			where.parts = append(where.parts, "client_name <> '"+perigee.LanguageServerClient+"'")
+		}
+	}
+	where.match(q.Model, "model", "model_asked")
+	where.match(q.Client, "client_name")
+	where.match(q.Account, "account")
+	where.match(q.Key, "client_key")
+	return where
+}
+
+// Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one. A
+// Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
+func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) (calls []perigee.Call, err error) {
+	defer s.db.Explain("read calls from", &err)
+	if q.Limit < 0 {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the limit of calls is %d, which is less than 0", q.Limit)
+	}
+	where := s.filter(q)
+	if err := s.before(ctx, &where, "calls", "call", q.Before); err != nil {
+		return nil, err
+	}
+	query := `SELECT ` + callColumns + ` FROM calls` + where.String() + newestFirst + where.arg(cmp.Or(q.Limit, defaultLimit))
+	return engine.List(ctx, s.db, query, where.args, callInto)
+}

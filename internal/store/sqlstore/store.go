@@ -1,0 +1,149 @@
+// Package sqlstore keeps what perigee must not forget in an SQL database: calls and their sums (it is the
+// perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee usage`), sign-ins with
+// their cooldowns, thought signatures, stored responses, the audit log, and the account that a session was with. The daemon opens
+// it for writing; commands may open it beside a running daemon or without one.
+//
+// It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and times: no keys,
+// no tokens and no bodies. Responses hold conversations, because their clients asked for them to be stored.
+//
+// The database is SQLite in a file, for one daemon, or PostgreSQL, which several replicas share: then this package also
+// knows which of them are alive and which of them refreshes an account. Package engine opens either; the statements here are
+// the same for both.
+package sqlstore
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+// Options say which database to open.
+type Options struct {
+	Path string         // of the SQLite file
+	URL  perigee.Secret // postgres://…; then Path is not used
+	// Replica is what this process is called among those that share the database, and different with each start. With it
+	// calls are stored as this replica's own, and the Store keeps the replica alive until it is closed. Only
+	// PostgreSQL has replicas; a process that records no calls needs no name.
+	Replica  string
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger     // nil: silent
+	ReadOnly bool             // read what is there; create and change nothing
+}
+
+// A Store is an open database. Its methods may be called from many goroutines at once, and several
+// processes may have the same database open.
+type Store struct {
+	db      *engine.DB
+	replica string
+	now     func() time.Time
+	logger  *slog.Logger
+
+	heartbeat *heartbeat // nil: there are no replicas
+
+	responses keptResponses
+	known     knownSums
+	bounds    bounds
+	maxOnline int64 // bytes of a database that may be rewritten while calls are answered
+
+	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
+}
+
+// keptResponses is what a Store knows about the responses that it keeps.
+type keptResponses struct {
+	limit    atomic.Int64 // of bytes; 0: there is none
+	oldBytes atomic.Int64 // in rows of the table responses
+
+	mu      sync.Mutex
+	logged  time.Time // when it was last logged that the limit removes responses
+	removed int       // since then
+	freed   int64
+}
+
+var (
+	_ perigee.CallStore   = (*Store)(nil)
+	_ perigee.UsageReader = (*Store)(nil)
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+func migrations() fs.FS {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name of the directory is wrong
+	}
+	return files
+}
+
+// hot are the statements that saving a response runs.
+var hot = []string{
+	addResponse, replaceResponse, saveItem, referItem, addTotals, selectRow, selectKnown(knownFirst), selectEnd, deleteRow,
+	deleteItem, releaseItem, forgetTotals, selectKept,
+}
+
+// Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are
+// created if they are missing; a PostgreSQL database has to be there. A database that was made by a newer perigee, or by
+// another program, is refused unchanged.
+//
+// With ReadOnly nothing is created or changed; when there is no database yet the error is of
+// perigee.ClassNotFound.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	s := &Store{now: opts.Now, logger: opts.Logger, maxOnline: maxRewriteOnline, known: knownSums{limit: maxDailySums},
+		bounds: bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes}}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	s.db, err = engine.Open(ctx, engine.Options{Path: opts.Path, URL: opts.URL, ReadOnly: opts.ReadOnly,
+		Migrations: migrations(), Hot: hot, Now: s.now, Logger: s.logger})
+	if err != nil {
+		return nil, err
+	}
+	if s.Shared() && !opts.ReadOnly && opts.Replica != "" {
+		s.replica = opts.Replica
+		if s.heartbeat, err = s.startHeartbeat(ctx); err != nil {
+			_ = s.Close()
+			s.db.Explain("open", &err)
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Shared says whether other processes may be using the database as this one does: whether it is PostgreSQL.
+func (s *Store) Shared() bool { return s.db.Shared }
+
+// Close closes the database. Calls that are under way end with an error or finish first.
+func (s *Store) Close() error {
+	if s.heartbeat != nil {
+		s.heartbeat.end()
+	}
+	return s.db.Close()
+}
+
+// Causes of errors about a database that cannot be used as it is.
+var (
+	ErrOlder   = engine.ErrOlder
+	ErrNewer   = engine.ErrNewer
+	ErrDamaged = engine.ErrDamaged
+)
+
+// CheckIntegrity looks for damage in an SQLite file, as engine.DB does.
+func (s *Store) CheckIntegrity(ctx context.Context) error { return s.db.CheckIntegrity(ctx) }
+
+// Ping reads one row of the schema, to find out whether the database answers. The caller's ctx bounds it.
+func (s *Store) Ping(ctx context.Context) (err error) {
+	defer s.db.Explain("read", &err)
+	_, err = engine.One(ctx, s.db, `SELECT count(*) FROM schema_version`, nil, new(int))
+	return err
+}

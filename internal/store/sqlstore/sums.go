@@ -1,0 +1,197 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+// A sumKey names a row of daily_usage: a UTC day and everything that usage is grouped by.
+type sumKey struct {
+	day                                   int64
+	key, client, model, upstream, account string
+}
+
+func compareSumKeys(a, b sumKey) int {
+	return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.key, b.key), cmp.Compare(a.client, b.client),
+		cmp.Compare(a.model, b.model), cmp.Compare(a.upstream, b.upstream), cmp.Compare(a.account, b.account))
+}
+
+// A sum adds up the calls of a sumKey, or is the difference that a transaction makes to it.
+type sum struct {
+	calls, errors, input, cached, output, thinking int64
+	longInput, longCached, longOutput              int64 // of calls with more than perigee.LongPrompt input tokens
+}
+
+// A counted is what one call adds to the sums.
+type counted struct {
+	sumKey
+	sum
+}
+
+// countOf is what a call adds to the sums. An open call adds nothing yet.
+func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
+	if c.Outcome == perigee.OutcomeOpen {
+		return n, false
+	}
+	text := s.db.Text // the key has to be what the row has
+	n.sumKey = sumKey{c.Time.UnixMicro() / microsPerDay, text(c.Client.Key), text(c.Client.Name),
+		text(cmp.Or(c.Model, c.ModelAsked)), text(c.Upstream), text(c.Account)}
+	n.sum = sum{calls: 1, input: c.Usage.Input, cached: c.Usage.Cached, output: c.Usage.Output, thinking: c.Usage.Thinking}
+	if (c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff) && c.ReplayOf == "" {
+		n.errors = 1
+	}
+	if n.input > perigee.LongPrompt {
+		n.longInput, n.longCached, n.longOutput = n.input, n.cached, n.output
+	}
+	return n, true
+}
+
+// callSums are the columns of daily_usage, for one call.
+const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_name,
+	CASE WHEN model = '' THEN model_asked ELSE model END AS model, upstream, account,
+	1 AS calls, CASE WHEN ` + failedCalls + ` AND replay_of = '' THEN 1 ELSE 0 END AS errors,
+	input_tokens, cached_tokens, output_tokens, thinking_tokens,
+	CASE WHEN input_tokens > ` + longPrompt + ` THEN input_tokens ELSE 0 END AS long_input_tokens,
+	CASE WHEN input_tokens > ` + longPrompt + ` THEN cached_tokens ELSE 0 END AS long_cached_tokens,
+	CASE WHEN input_tokens > ` + longPrompt + ` THEN output_tokens ELSE 0 END AS long_output_tokens`
+
+// longPrompt is perigee.LongPrompt in SQL.
+const longPrompt = "200000"
+
+// into returns where a row with callSums is scanned to.
+func (n *counted) into() []any {
+	return []any{&n.day, &n.key, &n.client, &n.model, &n.upstream, &n.account,
+		&n.calls, &n.errors, &n.input, &n.cached, &n.output, &n.thinking,
+		&n.longInput, &n.longCached, &n.longOutput}
+}
+
+// sums are the differences that a transaction makes to daily_usage.
+type sums map[sumKey]sum
+
+// add adds a call, or with times -1 takes it out again.
+func (m sums) add(n counted, times int64) {
+	s := m[n.sumKey]
+	s.calls += times * n.calls
+	s.errors += times * n.errors
+	s.input += times * n.input
+	s.cached += times * n.cached
+	s.output += times * n.output
+	s.thinking += times * n.thinking
+	s.longInput += times * n.longInput
+	s.longCached += times * n.longCached
+	s.longOutput += times * n.longOutput
+	m[n.sumKey] = s
+}
+
+const addSums = `INSERT INTO daily_usage AS d (day, client_key, client_name, model, upstream, account,
+		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens,
+		long_input_tokens, long_cached_tokens, long_output_tokens)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+	ON CONFLICT (day, client_key, client_name, model, upstream, account) DO UPDATE SET
+		calls = d.calls + excluded.calls, errors = d.errors + excluded.errors,
+		input_tokens = d.input_tokens + excluded.input_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens,
+		output_tokens = d.output_tokens + excluded.output_tokens, thinking_tokens = d.thinking_tokens + excluded.thinking_tokens,
+		long_input_tokens = d.long_input_tokens + excluded.long_input_tokens,
+		long_cached_tokens = d.long_cached_tokens + excluded.long_cached_tokens,
+		long_output_tokens = d.long_output_tokens + excluded.long_output_tokens`
+
+// writeSums adds the differences to the table. It is the last thing that a transaction does, because other replicas wait for
+// these rows until it ends; and it takes them in one order, so that no two transactions wait for each other.
+func (s *Store) writeSums(ctx context.Context, tx engine.Tx, m sums) error {
+	maps.DeleteFunc(m, func(_ sumKey, s sum) bool { return s == sum{} })
+	m, err := s.foldSums(ctx, tx, m)
+	if err != nil {
+		return err
+	}
+	keys := slices.SortedFunc(maps.Keys(m), compareSumKeys)
+	return tx.Each(ctx, engine.Bulk{Statement: addSums, Rows: len(keys), Args: func(i int, into []any) ([]any, error) {
+		k, s := keys[i], m[keys[i]]
+		return append(into, k.day, k.key, k.client, k.model, k.upstream, k.account,
+			s.calls, s.errors, s.input, s.cached, s.output, s.thinking, s.longInput, s.longCached, s.longOutput), nil
+	}})
+}
+
+// Names of clients and models are what callers say they are, and daily sums are never removed. So a key has so many sums a day
+// at most; what comes after those is added up under otherName. What a key, an account or an upstream has cost stays exact.
+const (
+	maxDailySums = 1000
+	otherName    = "(other)"
+)
+
+// A dailyKey is a day and a key. The number of sums is limited for each.
+type dailyKey struct {
+	day int64
+	key string
+}
+
+// knownSums caches which rows daily_usage has.
+type knownSums struct {
+	mu    sync.Mutex
+	limit int // for each dailyKey
+	rows  map[dailyKey]map[sumKey]bool
+}
+
+// maxKnownDays is how many days and keys are remembered; saved calls are of today, or of a few hours ago.
+const maxKnownDays = 256
+
+const selectSums = `SELECT client_name, model, upstream, account FROM daily_usage WHERE day = $1 AND client_key = $2`
+
+// foldSums returns the differences with those added up under otherName that would be one row too many for their key and day. A
+// row that is there already takes what it is about, and once a day is full it gets no more rows: what is taken out of the sums
+// later is taken from where it was added.
+func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error) {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	folded, looked := make(sums, len(m)), map[dailyKey]bool{}
+	for _, k := range slices.SortedFunc(maps.Keys(m), compareSumKeys) {
+		room, err := s.roomFor(ctx, tx, k, looked)
+		if err != nil {
+			return nil, err
+		}
+		row := counted{k, m[k]}
+		if !room {
+			row.client, row.model = otherName, otherName
+		}
+		folded.add(row, 1)
+	}
+	return folded, nil
+}
+
+// roomFor says whether a sum has a row, or may get one. looked has the days that this transaction has looked at.
+func (s *Store) roomFor(ctx context.Context, tx engine.Tx, k sumKey, looked map[dailyKey]bool) (bool, error) {
+	day := dailyKey{k.day, k.key}
+	rows := s.known.rows[day]
+	full := len(rows) >= s.known.limit
+	if rows == nil || !rows[k] && full && s.Shared() && !looked[day] { // another replica may have added the row
+		if rows == nil {
+			rows = map[sumKey]bool{}
+		}
+		if err := readSums(ctx, tx, day, rows); err != nil {
+			return false, err
+		}
+		if s.known.rows == nil || len(s.known.rows) >= maxKnownDays {
+			s.known.rows = map[dailyKey]map[sumKey]bool{}
+		}
+		s.known.rows[day], looked[day] = rows, true
+	}
+	if !rows[k] && len(rows) < s.known.limit {
+		rows[k] = true
+	}
+	return rows[k], nil
+}
+
+// readSums adds the rows that a key has for a day.
+func readSums(ctx context.Context, tx engine.Tx, day dailyKey, rows map[sumKey]bool) error {
+	return tx.Query(ctx, selectSums, []any{day.day, day.key}, func(row engine.Row) error {
+		k := sumKey{day: day.day, key: day.key}
+		err := row.Scan(&k.client, &k.model, &k.upstream, &k.account)
+		rows[k] = true
+		return err
+	})
+}

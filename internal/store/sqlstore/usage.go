@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+// microsPerDay turns a call's start into the number of its UTC day, in a way that every engine computes alike.
+const (
+	microsPerDay     = 24 * 60 * 60 * 1_000_000
+	microsPerDayText = "86400000000"
+)
+
+// failedCalls is the condition for calls that count as errors.
+const failedCalls = "outcome IN ('failed', 'cut_off')"
+
+// usageGroups are the columns that usage is grouped by. A call that was cut off before anything answered is grouped by the model
+// that was asked for.
+var usageGroups = map[string]string{
+	"": "model", perigee.ByModel: "model", perigee.ByAccount: "account", perigee.ByKey: "client_key",
+	perigee.ByClient: "client_name", perigee.ByUpstream: "upstream", perigee.BySession: "client_session", perigee.ByDay: "day",
+}
+
+// Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
+// calls; failed and cut-off ones are errors, canceled ones and replays are not. An unknown group is of perigee.ClassInvalid. Costs are unknown
+// here.
+//
+// Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of calls. What was removed of a day
+// (see Upkeep) counts as if it had been at the day's first moment: in ranges that begin later that day it is missing, in those
+// that contain that moment it is there, and ranges side by side add up to what was spent. Sums by session are of the rows of calls
+// alone.
+func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	parts, err := s.sumUp(ctx, q, "''", "''")
+	var rows []perigee.UsageRow
+	for i := range parts {
+		rows = append(rows, parts[i].UsageRow)
+	}
+	perigee.SortUsage(rows, q)
+	return rows, err
+}
+
+// UsageParts sums up calls as Usage does, apart for each model and upstream.
+func (s *Store) UsageParts(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsagePart, error) {
+	return s.sumUp(ctx, q, "model", "upstream")
+}
+
+// sumUp sums up calls by the groups of a query and two more columns.
+func (s *Store) sumUp(ctx context.Context, q perigee.UsageQuery, model, upstream string) (parts []perigee.UsagePart, err error) {
+	defer s.db.Explain("sum up usage in", &err)
+	each := "''"
+	group, err := usageColumn(q.By)
+	if err == nil && q.Each != "" {
+		each, err = usageColumn(q.Each)
+	}
+	if err != nil {
+		return nil, err
+	}
+	query, args := usageQuery(q, group, each, model, upstream)
+	parts, err = engine.List(ctx, s.db, query, args, func(p *perigee.UsagePart) []any {
+		return []any{&p.Group, &p.Each, &p.Model, &p.Upstream, &p.Calls, &p.Errors, &p.InputTokens, &p.CachedTokens,
+			&p.OutputTokens, &p.ThinkingTokens, &p.Long.Input, &p.Long.Cached, &p.Long.Output}
+	})
+	for i := range parts {
+		if err == nil && q.By == perigee.ByDay {
+			err = nameDay(&parts[i].Group)
+		}
+		if err == nil && q.Each == perigee.ByDay {
+			err = nameDay(&parts[i].Each)
+		}
+	}
+	return parts, err
+}
+
+func usageColumn(group string) (string, error) {
+	column, ok := usageGroups[group]
+	if !ok {
+		return "", perigee.Errorf(perigee.ClassInvalid, "usage cannot be grouped by %q", perigee.Clip(group, 100)).
+			WithHint("use one of %s", strings.Join(perigee.UsageGroups, ", "))
+	}
+	return column, nil
+}
+
+// Where the parts of a range come from: daily sums, rows, or rows that are taken out of the sum of their day.
+const (
+	fromSums = `SELECT day, client_key, client_name, model, upstream, account,
+		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens,
+		long_input_tokens, long_cached_tokens, long_output_tokens FROM daily_usage`
+	fromCalls    = `SELECT ` + callSums + ` FROM calls`
+	fromSessions = `SELECT ` + callSums + `, client_session FROM calls`
+	lessByCall   = `SELECT late.day, late.client_key,
+		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.client_name END,
+		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.model END,
+		late.upstream, late.account, -late.calls, -late.errors,
+		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens,
+		-late.long_input_tokens, -late.long_cached_tokens, -late.long_output_tokens FROM (SELECT ` + callSums + ` FROM calls`
+	// A call whose sum has no row of its own is in the sum of the rest.
+	lateSums = `) AS late LEFT JOIN daily_usage AS d ON d.day = late.day AND d.client_key = late.client_key
+		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
+)
+
+// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil: without that bound.
+type rangePart struct {
+	from, column string
+	low, high    *int64
+	condition    string // of calls that it has; empty: all
+	rest         string // of the query
+}
+
+// usageQuery writes the query for a range in one statement, so that all of its parts are of one moment.
+func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []any) {
+	since, until := micros(q.Since), micros(q.Until)
+	firstDay, endDay := dayFrom(since), dayFrom(until) // the range has all days from the first on, and before the end
+	parts := []rangePart{
+		{fromSums, "day", firstDay, endDay, "", ""},
+		{fromCalls, "time_us", since, until, "NOT counted", ""},
+	}
+	if firstDay != nil {
+		begin := *firstDay * microsPerDay
+		parts = append(parts, rangePart{fromCalls, "time_us", since, &begin, "counted", ""})
+	}
+	if endDay != nil {
+		end := *endDay * microsPerDay
+		parts = append(parts, rangePart{lessByCall, "time_us", until, &end, "counted", lateSums})
+	}
+	if q.By == perigee.BySession || q.Each == perigee.BySession {
+		parts = []rangePart{{fromSessions, "time_us", since, until, "", ""}}
+	} else if since != nil && until != nil && (*until <= *since || *firstDay == *endDay && *since%microsPerDay != 0) {
+		// Nothing, or a part of one day: no day begins in it.
+		parts = []rangePart{{fromCalls, "time_us", since, until, "", ""}}
+	}
+	var queries []string
+	for _, p := range parts {
+		where := conditions{args: args}
+		if p.low != nil {
+			where.add(p.column+" >= ", *p.low)
+		}
+		if p.high != nil {
+			where.add(p.column+" < ", *p.high)
+		}
+		if p.condition != "" {
+			where.parts = append(where.parts, p.condition)
+		}
+		if q.Key != "" {
+			where.add("client_key = ", q.Key)
+		}
+		queries, args = append(queries, p.from+where.String()+p.rest), where.args
+	}
+	groups := ""
+	for i := range columns {
+		groups += ", " + strconv.Itoa(i+1)
+	}
+	return `SELECT ` + strings.Join(columns, ", ") + `, sum(calls), sum(errors), sum(input_tokens), sum(cached_tokens),
+		sum(output_tokens), sum(thinking_tokens), sum(long_input_tokens), sum(long_cached_tokens), sum(long_output_tokens)
+		FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
+}
+
+// micros is a time in microseconds; nil: there is none.
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	n := t.UnixMicro()
+	return &n
+}
+
+// dayFrom is the first day that begins at a time or later; nil: there is no such time.
+func dayFrom(t *int64) *int64 {
+	if t == nil {
+		return nil
+	}
+	day := *t / microsPerDay
+	if *t%microsPerDay > 0 {
+		day++
+	}
+	return &day
+}
+
+// nameDay writes 2026-01-31 in place of the number of a day.
+func nameDay(group *string) error {
+	day, err := strconv.ParseInt(*group, 10, 64)
+	if err != nil {
+		return fmt.Errorf("number of a day: %w", err)
+	}
+	*group = time.UnixMicro(day * microsPerDay).UTC().Format(time.DateOnly)
+	return nil
+}
