@@ -219,20 +219,20 @@ var rules = []rule{
 	{"perigee/internal/lib/steadyclock", "a clock of elapsed time", nil},
 
 	// Upstreams around upstreams.
-	{"perigee/internal/hold", "events are held back wherever an answer is not certain yet", []string{
+	{"perigee/internal/route/hold", "events are held back wherever an answer is not certain yet", []string{
 		"perigee",
 	}},
 	{"perigee/internal/route", "routing knows upstreams by ability only", []string{
 		"perigee",
-		"perigee/internal/hold",
+		"perigee/internal/route/hold",
 		"perigee/internal/lib/match",
 		"perigee/internal/adapt/models",
 	}},
-	{"perigee/internal/stopseq", "an answer ends at a stop sequence, whichever upstream gives it", []string{
+	{"perigee/internal/route/stopseq", "an answer ends at a stop sequence, whichever upstream gives it", []string{
 		"perigee",
-		"perigee/internal/hold",
+		"perigee/internal/route/hold",
 	}},
-	{"perigee/internal/thoughtsig", "signatures are kept around any upstream, in any store", []string{
+	{"perigee/internal/route/thoughtsig", "signatures are kept around any upstream, in any store", []string{
 		"perigee",
 		"perigee/internal/store/batchwriter",
 		"perigee/internal/lib/lru",
@@ -256,7 +256,7 @@ var rules = []rule{
 		"perigee/internal/httpapi/admin",
 		"perigee/internal/httpapi/mount",
 		"perigee/internal/lib/rawjson",
-		"perigee/internal/record",
+		"perigee/internal/route/record",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/sse",
 		"perigee/internal/trace",
@@ -277,7 +277,7 @@ var rules = []rule{
 	{"perigee/internal/live", "follows calls, whatever shows them", []string{
 		"perigee",
 	}},
-	{"perigee/internal/record", "recording watches any upstream, into any store", []string{
+	{"perigee/internal/route/record", "recording watches any upstream, into any store", []string{
 		"perigee",
 		"perigee/internal/store/batchwriter",
 		"perigee/internal/lib/redact",
@@ -328,7 +328,7 @@ var rules = []rule{
 		"perigee/internal/adapt",
 		"perigee/internal/cloudcode",
 		"perigee/internal/dialect/gemini",
-		"perigee/internal/hold",
+		"perigee/internal/route/hold",
 		"perigee/internal/adapt/models",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
@@ -651,7 +651,7 @@ var rules = []rule{
 	{"perigee/internal/ask", "a prompt and its answer, whatever answers it; each ask is a recorded call", []string{
 		"perigee",
 		"perigee/internal/lib/lru",
-		"perigee/internal/record",
+		"perigee/internal/route/record",
 	}},
 	{"perigee/internal/mcpserver", "MCP: tools, sessions and transports, whatever is behind them", []string{
 		"perigee",
@@ -750,7 +750,7 @@ var rules = []rule{
 		"perigee/internal/adapt/models",
 		"perigee/internal/lib/peeruser",
 		"perigee/internal/adapt/providererr",
-		"perigee/internal/record",
+		"perigee/internal/route/record",
 		"perigee/internal/redirect",
 		"perigee/internal/lib/runas",
 		"perigee/internal/lib/sse",
@@ -774,8 +774,8 @@ var rules = []rule{
 		"perigee/internal/route",
 		"perigee/internal/simulator",
 		"perigee/internal/store/sqlstore",
-		"perigee/internal/stopseq",
-		"perigee/internal/thoughtsig",
+		"perigee/internal/route/stopseq",
+		"perigee/internal/route/thoughtsig",
 		"perigee/internal/upstream/antigravity",
 		"perigee/internal/upstream/gemini",
 		"perigee/internal/lib/wire",
@@ -806,7 +806,7 @@ var rules = []rule{
 		"perigee/internal/httpapi/admin",
 		"perigee/internal/imagestore",
 		"perigee/internal/store/sqlstore",
-		"perigee/internal/thoughtsig",
+		"perigee/internal/route/thoughtsig",
 		"perigee/internal/trace",
 	}},
 	{"perigee/internal/metrics", "counts calls and shows numbers that the daemon gives it", []string{
@@ -862,7 +862,7 @@ var rules = []rule{
 		"perigee/internal/metrics",
 		"perigee/internal/adapt/models",
 		"perigee/internal/adapt/price",
-		"perigee/internal/record",
+		"perigee/internal/route/record",
 		"perigee/internal/lib/redact",
 		"perigee/internal/secrets",
 		"perigee/internal/telemetry",

@@ -12,7 +12,7 @@ import (
 	"perigee/bench/internal/measure"
 	"perigee/internal/httpapi"
 	"perigee/internal/route"
-	"perigee/internal/thoughtsig"
+	"perigee/internal/route/thoughtsig"
 	upstream "perigee/internal/upstream/gemini"
 )
 

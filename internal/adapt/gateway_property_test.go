@@ -14,8 +14,8 @@ import (
 	"perigee"
 	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
+	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator/rules"
-	"perigee/internal/thoughtsig"
 )
 
 // Signatures as the gateway issues them: Claude's are encoded twice, and some clients keep them encoded once.

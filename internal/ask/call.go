@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"perigee"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // A call is the record of an ask.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // The default time limits.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // A script is an Asker that does what a test says.

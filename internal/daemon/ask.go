@@ -9,7 +9,7 @@ import (
 	"perigee/internal/ask"
 	"perigee/internal/ask/model"
 	"perigee/internal/daemon/gateway"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 )

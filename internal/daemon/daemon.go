@@ -31,7 +31,7 @@ import (
 	"perigee/internal/mcpserver"
 	"perigee/internal/membudget"
 	"perigee/internal/oauth"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"

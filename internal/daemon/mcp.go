@@ -10,7 +10,7 @@ import (
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/mcpserver"
 	"perigee/internal/mcpserver/backend"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address only.

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/observe"
 	"perigee/internal/metrics"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/secrets"
 	"perigee/internal/store/audit"
 )

@@ -17,7 +17,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/intercept"
 	"perigee/internal/lib/sse"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All

@@ -13,7 +13,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/simulator"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // lineDialect is a whole dialect: a request is a line "model: text", an answer is the text, and an error is a line that begins

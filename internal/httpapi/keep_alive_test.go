@@ -10,7 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // A pondering upstream has said what it dropped, and does not answer for a while.

@@ -14,8 +14,8 @@ import (
 	"perigee"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/record"
 	"perigee/internal/route"
+	"perigee/internal/route/record"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/hold"
+	"perigee/internal/route/hold"
 )
 
 // An attempt is the answer of one upstream to a call. Events before the first content are held back, because they would be wrong

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/hold"
+	"perigee/internal/route/hold"
 )
 
 // tries is an upstream that plays one source after the other.

@@ -18,11 +18,11 @@ import (
 	"perigee/internal/headless"
 	"perigee/internal/oauth"
 	"perigee/internal/route"
+	"perigee/internal/route/stopseq"
+	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator"
-	"perigee/internal/stopseq"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
-	"perigee/internal/thoughtsig"
 )
 
 // SimulatorName is what the built-in upstream is called.

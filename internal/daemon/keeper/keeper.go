@@ -11,10 +11,10 @@ import (
 	"perigee/internal/httpapi"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/imagestore"
+	"perigee/internal/route/thoughtsig"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
-	"perigee/internal/thoughtsig"
 	"perigee/internal/trace"
 )
 

@@ -19,7 +19,7 @@ import (
 	"perigee/internal/httpapi/pages"
 	"perigee/internal/live"
 	"perigee/internal/metrics"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/secrets"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"

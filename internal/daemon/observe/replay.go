@@ -6,7 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 	"perigee/internal/store/datadir"
 	"perigee/internal/trace/replay"
 	"perigee/internal/trace/tail"

@@ -23,8 +23,8 @@ import (
 	"perigee/internal/fetch"
 	"perigee/internal/httpapi"
 	"perigee/internal/perigeetest"
-	"perigee/internal/stopseq"
-	"perigee/internal/thoughtsig"
+	"perigee/internal/route/stopseq"
+	"perigee/internal/route/thoughtsig"
 )
 
 // An adapter is an upstream that adapts each prompt to both providers and to models of all families, encodes the results, and has

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/sse"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // maxWhole is how much of an answer in one piece is read for its usage.

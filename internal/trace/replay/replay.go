@@ -14,7 +14,7 @@ import (
 	"perigee"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // The paths, each of which is followed by the ID of a call.

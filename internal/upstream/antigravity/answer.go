@@ -11,10 +11,10 @@ import (
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
-	"perigee/internal/hold"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
+	"perigee/internal/route/hold"
 )
 
 // An answer is one stream of the provider on its way to the caller. It is held back while it has no content, so that another

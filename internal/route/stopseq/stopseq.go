@@ -10,7 +10,7 @@ import (
 	"iter"
 
 	"perigee"
-	"perigee/internal/hold"
+	"perigee/internal/route/hold"
 )
 
 // An Upstream ends answers at the stop sequences of their requests. It has the abilities of the wrapped upstream.

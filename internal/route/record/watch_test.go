@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/record"
+	"perigee/internal/route/record"
 )
 
 // A watchRig notes what it is shown.
