@@ -194,22 +194,22 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/lib/redact",
 	}},
-	{"perigee/internal/account/breaker", "a state machine", []string{
+	{"perigee/internal/account/pool/breaker", "a state machine", []string{
 		"perigee",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/steadyclock",
 	}},
-	{"perigee/internal/account/health", "arithmetic", []string{
+	{"perigee/internal/account/pool/health", "arithmetic", []string{
 		"perigee/internal/lib/steadyclock",
 	}},
-	{"perigee/internal/account/cause", "a table", []string{
+	{"perigee/internal/account/pool/cause", "a table", []string{
 		"perigee",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/steadyclock",
 	}},
-	{"perigee/internal/account", "choosing accounts makes no calls", []string{
+	{"perigee/internal/account/pool", "choosing accounts makes no calls", []string{
 		"perigee",
-		"perigee/internal/account/...",
+		"perigee/internal/account/pool/...",
 		"perigee/internal/lib/lru",
 		"perigee/internal/store/batchwriter",
 		"perigee/internal/adapt/models",
@@ -324,7 +324,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/upstream/antigravity", "its wire is the Gemini dialect in an envelope", []string{
 		"perigee",
-		"perigee/internal/account",
+		"perigee/internal/account/pool",
 		"perigee/internal/adapt",
 		"perigee/internal/cloudcode",
 		"perigee/internal/dialect/gemini",
@@ -410,18 +410,18 @@ var rules = []rule{
 	{"perigee/internal/lib/vscdb", "reads the database of an IDE for the packages that know what is in it", []string{
 		"modernc.org/sqlite",
 	}},
-	{"perigee/internal/oauth", "signing in ends with an account, whoever uses it", []string{
+	{"perigee/internal/account/oauth", "signing in ends with an account, whoever uses it", []string{
 		"perigee",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/steadyclock",
 		"perigee/internal/lib/wire",
 	}},
-	{"perigee/internal/oauth/accountfile", "it reads and writes the files in which accounts travel", []string{
+	{"perigee/internal/account/accountfile", "it reads and writes the files in which accounts travel", []string{
 		"perigee",
-		"perigee/internal/account",
+		"perigee/internal/account/pool",
 		"perigee/internal/lib/atomicfile",
-		"perigee/internal/oauth",
+		"perigee/internal/account/oauth",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/vscdb",
@@ -571,21 +571,21 @@ var rules = []rule{
 		"perigee/internal/lib/redact",
 	}},
 
-	{"perigee/internal/accounts", "accounts are kept for any upstream that has some", []string{
+	{"perigee/internal/account/roster", "accounts are kept for any upstream that has some", []string{
 		"perigee",
-		"perigee/internal/account",
+		"perigee/internal/account/pool",
 		"perigee/internal/store/audit",
 		"perigee/internal/store/config",
 		"perigee/internal/lib/match",
-		"perigee/internal/oauth",
-		"perigee/internal/oauth/accountfile",
+		"perigee/internal/account/oauth",
+		"perigee/internal/account/accountfile",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/store/sqlstore",
 	}},
 
 	{"perigee/internal/langserver/signin", "chooses the account of a language server, whatever that does with it", []string{
 		"perigee",
-		"perigee/internal/accounts",
+		"perigee/internal/account/roster",
 		"perigee/internal/lib/steadyclock",
 	}},
 
@@ -729,8 +729,8 @@ var rules = []rule{
 	}},
 	{"perigee/internal/headless", "puts the parts of one language server together, and the gateway upstream that it carries requests for", []string{
 		"perigee",
-		"perigee/internal/account",
-		"perigee/internal/accounts",
+		"perigee/internal/account/pool",
+		"perigee/internal/account/roster",
 		"perigee/internal/ask",
 		"perigee/internal/ask/agent",
 		"perigee/internal/cloudcode",
@@ -764,13 +764,13 @@ var rules = []rule{
 	}},
 	{"perigee/internal/daemon/gateway", "the only package that imports all upstreams; knows neither clients nor what is recorded of calls", []string{
 		"perigee",
-		"perigee/internal/account",
-		"perigee/internal/accounts",
+		"perigee/internal/account/pool",
+		"perigee/internal/account/roster",
 		"perigee/internal/store/config",
 		"perigee/internal/headless",
 		"perigee/internal/ide",
 		"perigee/internal/langserver",
-		"perigee/internal/oauth",
+		"perigee/internal/account/oauth",
 		"perigee/internal/route",
 		"perigee/internal/simulator",
 		"perigee/internal/store/sqlstore",
@@ -1000,7 +1000,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/command/usagecmd", "a command", []string{
 		"perigee",
-		"perigee/internal/accounts",
+		"perigee/internal/account/roster",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
 		"perigee/internal/command",
@@ -1015,7 +1015,7 @@ var rules = []rule{
 		"perigee/internal/command/...",
 		"perigee",
 		"perigee/internal/bridge",
-		"perigee/internal/accounts",
+		"perigee/internal/account/roster",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
 		"perigee/internal/store/config",

@@ -72,7 +72,7 @@ func TestPackagesOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"./internal/daemon", "./internal/daemon/accounttests", "./internal/daemon/limittests", "./internal/oauth", "./internal/store/sqlstore"} {
+	for _, name := range []string{"./internal/daemon", "./internal/daemon/accounttests", "./internal/daemon/limittests", "./internal/account/oauth", "./internal/store/sqlstore"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s is missing from %v", name, got)
 		}

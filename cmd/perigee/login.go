@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
 	"perigee/internal/command"

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/oauth"
+	"perigee/internal/account/roster"
 	"perigee/internal/daemon/gateway"
-	"perigee/internal/oauth"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 )

@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/oauth"
+	"perigee/internal/account/roster"
 	"perigee/internal/adapt/price"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/daemon/keeper"
@@ -30,7 +31,6 @@ import (
 	"perigee/internal/lib/redact"
 	"perigee/internal/mcpserver"
 	"perigee/internal/membudget"
-	"perigee/internal/oauth"
 	"perigee/internal/route/record"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/httpapi/clientkey"
 	"perigee/internal/store/sqlstore"
 )

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/extserver"
 	"perigee/internal/intercept"
 	"perigee/internal/langserver"

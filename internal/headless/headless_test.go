@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/accounts"
+	"perigee/internal/account/pool"
+	"perigee/internal/account/roster"
 	"perigee/internal/langserver"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/langserver/signin"

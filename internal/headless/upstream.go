@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/ask/agent"
 	"perigee/internal/langserver"
 	"perigee/internal/upstream/antigravity"

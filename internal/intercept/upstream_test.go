@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"

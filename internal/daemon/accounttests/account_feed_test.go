@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/daemon"
 	"perigee/internal/perigeetest/await"
 )

@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite" // the IDE's own database
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/daemon"
 	"perigee/internal/store/config"
 )

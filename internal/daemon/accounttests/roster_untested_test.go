@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/simulator"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/accounts"
+	"perigee/internal/account/pool"
+	"perigee/internal/account/roster"
 	"perigee/internal/route"
 	"perigee/internal/store/config"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/accounts"
+	"perigee/internal/account/pool"
+	"perigee/internal/account/roster"
 )
 
 // A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse a call; empty: one has none.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/oauth"
+	"perigee/internal/account/roster"
 	"perigee/internal/headless"
-	"perigee/internal/oauth"
 	"perigee/internal/route"
 	"perigee/internal/route/stopseq"
 	"perigee/internal/route/thoughtsig"

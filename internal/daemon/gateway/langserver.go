@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/accounts"
+	"perigee/internal/account/pool"
+	"perigee/internal/account/roster"
 	"perigee/internal/headless"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
-	"perigee/internal/accounts"
+	"perigee/internal/account/pool"
+	"perigee/internal/account/roster"
 	"perigee/internal/headless"
 	"perigee/internal/ide"
 	"perigee/internal/langserver"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 	"perigee/internal/lib/steadyclock"
 )
 

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

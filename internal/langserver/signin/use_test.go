@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/accounts"
+	"perigee/internal/account/roster"
 )
 
 // use has a call use an account, and fails if it may not at once.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/schema"
 	"perigee/internal/lib/wire"
 )

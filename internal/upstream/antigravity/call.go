@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/cloudcode"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 )
 
 // A provider answers every request as a test wants it to, without any rules of its own.

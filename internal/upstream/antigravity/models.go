@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/lib/rawjson"
 )
 

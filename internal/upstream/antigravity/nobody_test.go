@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/providererr"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 )
 
 // A gauge is a remaining quota as the gateway encodes it. A missing fraction is zero, since the encoding omits zeros; without

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"

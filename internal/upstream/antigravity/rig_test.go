@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/simulator"

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/account"
+	"perigee/internal/account/pool"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/sse"

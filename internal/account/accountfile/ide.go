@@ -1,0 +1,175 @@
+package accountfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account/oauth"
+	"perigee/internal/lib/vscdb"
+)
+
+// Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older versions have one message
+// with everything.
+const (
+	tokenKey  = "antigravityUnifiedStateSync.oauthToken"
+	userKey   = "antigravityUnifiedStateSync.userStatus"
+	legacyKey = "jetskiStateSync.agentManagerInitState"
+	statusKey = "antigravityAuthStatus" // JSON
+	tokenRow  = "oauthTokenInfoSentinelKey"
+	userRow   = "userStatusSentinelKey"
+)
+
+// readIDE reads the account that the IDE is signed in with.
+func readIDE(ctx context.Context, path string) (*Import, error) {
+	values, err := vscdb.Read(ctx, path, tokenKey, userKey, legacyKey, statusKey)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, fs.ErrPermission):
+		return nil, unwrapPath(err)
+	case err != nil:
+		return nil, perigee.Errorf(perigee.ClassInvalid, "it cannot be read as a database of the IDE: %v", err).
+			WithHint("close the IDE and try again, or sign in with `perigee login`")
+	}
+	list := &Import{Format: FormatIDE}
+	var entries []entry
+	add := func(where string, refresh, email string, err error) {
+		line := Line{Where: where}
+		if named, ok := oauth.Address(email); ok {
+			line.Email = named
+		}
+		switch {
+		case err != nil:
+			line.Problem = "it is damaged"
+		case !plausibleToken(refresh):
+			line.Problem = "it has no refresh token: the IDE is signed out"
+		default:
+			line.Nameless = line.Email == ""
+			account := perigee.Account{Email: line.Email, Enabled: true, State: perigee.AccountUntested}
+			entries = append(entries, entry{line: len(list.Lines), SignIn: perigee.SignIn{Account: account, Refresh: perigee.NewSecret(refresh)}})
+		}
+		list.Lines = append(list.Lines, line)
+	}
+	// The older message goes first: of two for one person the later counts.
+	if value, ok := values[legacyKey]; ok {
+		message, err := decodeBase64(value)
+		refresh := ""
+		if token, has := field(message, 6); err == nil && has {
+			refresh = textField(token, 3)
+			add("the sign-in of an older version", refresh, textField(message, 2), nil)
+		} else if err != nil {
+			add("the sign-in of an older version", "", "", err)
+		}
+	}
+	if value, ok := values[tokenKey]; ok {
+		token, err := row(value, tokenRow)
+		add("the sign-in", textField(token, 3), ideEmail(values), err)
+	}
+	list.take(entries)
+	return list, nil
+}
+
+// ideEmail finds whose IDE it is.
+func ideEmail(values map[string][]byte) string {
+	if user, err := row(values[userKey], userRow); err == nil {
+		if email, ok := oauth.Address(textField(user, 7)); ok {
+			return email
+		}
+	}
+	var status struct {
+		Email string `json:"email"`
+	}
+	_ = json.Unmarshal(values[statusKey], &status) // it may not be there
+	return status.Email
+}
+
+var errMessage = errors.New("not a message")
+
+// row takes a row out of a topic: a map of names to rows, whose first field is the base64 of another message.
+func row(value []byte, name string) ([]byte, error) {
+	topic, err := decodeBase64(value)
+	if err != nil {
+		return nil, err
+	}
+	var found []byte
+	err = fields(topic, func(number int, entry []byte) {
+		if number == 1 && textField(entry, 1) == name {
+			found, _ = field(entry, 2)
+		}
+	})
+	if err != nil || found == nil {
+		return nil, errMessage
+	}
+	return decodeBase64([]byte(textField(found, 1)))
+}
+
+// decodeBase64 reads base64 with or without padding, in either alphabet.
+func decodeBase64(value []byte) ([]byte, error) {
+	text := strings.TrimRight(string(bytes.TrimSpace(value)), "=")
+	return base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(text))
+}
+
+func textField(message []byte, number int) string {
+	value, _ := field(message, number)
+	return string(value)
+}
+
+// field is the last field of a number that has bytes.
+func field(message []byte, number int) (value []byte, found bool) {
+	err := fields(message, func(n int, v []byte) {
+		if n == number {
+			value, found = v, true
+		}
+	})
+	if err != nil {
+		return nil, false
+	}
+	return value, found
+}
+
+// fields goes through a protobuf message and visits the fields that have bytes: texts and messages.
+func fields(message []byte, visit func(number int, value []byte)) error {
+	for len(message) > 0 {
+		tag, n := binary.Uvarint(message)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+			return errMessage
+		}
+		message = message[n:]
+		size := uint64(0)
+		switch tag & 7 {
+		case 0:
+			_, n := binary.Uvarint(message)
+			size = uint64(max(n, 0))
+			if n <= 0 {
+				return errMessage
+			}
+		case 1:
+			size = 8
+		case 5:
+			size = 4
+		case 2:
+			length, n := binary.Uvarint(message)
+			if n <= 0 {
+				return errMessage
+			}
+			message, size = message[n:], length
+		default:
+			return errMessage
+		}
+		if size > uint64(len(message)) {
+			return errMessage
+		}
+		if tag&7 == 2 {
+			visit(int(tag>>3), message[:size])
+		}
+		message = message[size:]
+	}
+	return nil
+}

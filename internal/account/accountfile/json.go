@@ -1,0 +1,273 @@
+package accountfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"perigee"
+	"perigee/internal/account/oauth"
+	"perigee/internal/lib/rawjson"
+)
+
+// members are the members of a JSON object, looked at one by one, so that one of the wrong type spoils no other.
+type members map[string]json.RawMessage
+
+func parseJSON(data []byte, now time.Time) (*Import, error) {
+	if err := rawjson.Check(data); err != nil {
+		// What the checker quotes may be part of a token.
+		if e, ok := errors.AsType[*rawjson.Error](err); ok {
+			return nil, unusable("it is damaged at line %d, column %d", e.Line, e.Column)
+		}
+		return nil, unusable("it is damaged")
+	}
+	if data[0] == '[' {
+		return parseEntries(FormatList, data, now)
+	}
+	var top members
+	if err := json.Unmarshal(data, &top); err != nil {
+		return nil, unusable("it is damaged")
+	}
+	if kind, ok := top.text("type"); ok {
+		if kind != "antigravity" {
+			return nil, unusable("it is a credential for a service other than Antigravity")
+		}
+		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")), now)
+	}
+	accounts, ok := top["accounts"]
+	if _, alone := top.text("refresh_token", "refreshToken"); alone && !ok {
+		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")), now)
+	}
+	if !ok || accounts[0] != '[' {
+		return nil, unknownFormat("its format is unknown")
+	}
+	format := FormatAccounts
+	if version, ok := top["version"]; ok {
+		if !slices.Contains([]string{"1", "2", "3", "4"}, string(version)) {
+			return nil, unusable("perigee does not support its version")
+		}
+		format = FormatOpenCode
+	}
+	list, err := parseEntries(format, accounts, now)
+	if err == nil {
+		list.Active = top.active(accounts)
+	}
+	return list, err
+}
+
+// An entry is an account with its place in the file.
+type entry struct {
+	perigee.SignIn
+	line int
+	used time.Time // when it was used last
+}
+
+// parseEntries reads a JSON array of accounts.
+func parseEntries(format string, data []byte, now time.Time) (*Import, error) {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, unusable("it is damaged")
+	}
+	list := &Import{Format: format}
+	var entries []entry
+	for i, text := range raw {
+		e := entry{line: i}
+		problem, note := e.read(text, now)
+		list.Lines = append(list.Lines, Line{Where: fmt.Sprintf("account %d", i+1), Email: e.Email, Problem: problem, Note: note,
+			Nameless: problem == "" && e.Email == ""})
+		if problem == "" {
+			entries = append(entries, e)
+		}
+	}
+	list.take(entries)
+	return list, nil
+}
+
+// take keeps one entry for each person: the one that was used, or else added, last.
+func (i *Import) take(entries []entry) {
+	newest := map[string]entry{} // by email and by token
+	for _, e := range entries {
+		for _, name := range e.names() {
+			if known, ok := newest[name]; !ok || e.newer(known) {
+				newest[name] = e
+			}
+		}
+	}
+	for _, e := range entries {
+		lost := slices.IndexFunc(e.names(), func(name string) bool { return newest[name].line != e.line })
+		if lost >= 0 {
+			line := &i.Lines[e.line]
+			line.Nameless, line.Note = false, "the same account as "+i.Lines[newest[e.names()[lost]].line].Where+", which is newer"
+			continue
+		}
+		i.Accounts = append(i.Accounts, e.SignIn)
+	}
+}
+
+// names are what makes two entries the same person.
+func (e *entry) names() []string {
+	names := []string{"token " + e.Refresh.Reveal()}
+	if e.Email != "" {
+		names = append(names, "email "+e.Email)
+	}
+	return names
+}
+
+func (e *entry) newer(than entry) bool {
+	return cmp.Or(e.used.Compare(than.used), e.Added.Compare(than.Added), cmp.Compare(e.line, than.line)) > 0
+}
+
+// read reads one account and says what is wrong with it, if anything.
+func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) {
+	var m members
+	if json.Unmarshal(raw, &m) != nil || m == nil {
+		return "it is not an object", ""
+	}
+	text, ok := m.text("email")
+	if email, plausible := oauth.Address(text); plausible {
+		e.Email = email
+	} else if email != "" || !ok && m["email"] != nil {
+		return "email is not a valid address", ""
+	}
+	refresh, ok := m.text("refresh_token", "refreshToken")
+	token, projects, _ := strings.Cut(strings.TrimSpace(refresh), "|") // some keep the project in the same text
+	switch {
+	case !ok && (m["api_key"] != nil || m["apiKey"] != nil):
+		return "it has an API key instead of a refresh token", ""
+	case token == "":
+		return "it has no refresh token", ""
+	case !plausibleToken(token):
+		return "its refresh token is damaged", ""
+	}
+	e.Refresh = perigee.NewSecret(token)
+	e.readProject(m, projects)
+	e.readState(m)
+	e.Added, e.used = m.moment("addedAt", "added_at", "created_at"), m.moment("lastUsed", "last_used")
+	unkept := e.readLimits(m, now)
+	if fingerprint := m["fingerprint"]; len(fingerprint) > len("{}") && fingerprint[0] == '{' {
+		unkept = append(unkept, "its device fingerprint, because perigee imitates no device")
+	}
+	return "", notKept(unkept)
+}
+
+// readProject takes the project that the user chose, or else the one that the provider made.
+func (e *entry) readProject(m members, packed string) {
+	chosen, made, _ := strings.Cut(packed, "|")
+	own, _ := m.text("project_id", "projectId")
+	managed, _ := m.text("managedProjectId", "managed_project_id")
+	e.ProjectID = strings.TrimSpace(cmp.Or(own, chosen, managed, made))
+}
+
+// readState keeps what a file knows against an account. What other programs hold against a refresh token is not taken
+// over: the next refresh will show.
+func (e *entry) readState(m members) {
+	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files say neither
+	e.State = perigee.AccountUntested
+	if m.is("tested", true) { // only Document writes that, after a sign-in
+		e.State = perigee.AccountReady
+	}
+	if state, _ := m.text("state"); state == perigee.AccountBanned { // what Document writes
+		reason, _ := m.text("reason")
+		e.State, e.Reason = perigee.AccountBanned, cmp.Or(oneLine(reason), "the provider has disabled this account")
+	}
+	if m.is("verificationRequired", true) {
+		e.State = perigee.AccountVerification
+		reason, _ := m.text("verificationRequiredReason")
+		e.Reason = cmp.Or(oneLine(reason), "the provider requires the owner of this account to verify it")
+		if link, _ := m.text("verificationUrl"); isLink(link) && !strings.Contains(e.Reason, link) {
+			e.Reason += " (" + link + ")"
+		}
+	}
+}
+
+// mostWords is how many characters of what a file says about an account are kept, beside the links in it.
+const mostWords = 1000
+
+// oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length: half of one leads nowhere.
+func oneLine(text string) string {
+	var kept []string
+	room := mostWords
+	for word := range strings.FieldsFuncSeq(text, notPrinted) {
+		switch letters := []rune(word); {
+		case strings.Contains(word, "https://") || strings.Contains(word, "http://"):
+			kept = append(kept, word)
+		case room > 0:
+			kept = append(kept, string(letters[:min(len(letters), room)]))
+			room -= len(letters) + 1
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// isLink says that a text is an address that a person can open.
+func isLink(text string) bool {
+	return (strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://")) && !strings.ContainsFunc(text, notPrinted)
+}
+
+// notPrinted is white space, and what steers a terminal or is not to be seen.
+func notPrinted(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
+// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line. What its characters mean is
+// the provider's business.
+func plausibleToken(token string) bool {
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return notPrinted(r) || r == utf8.RuneError })
+}
+
+// text is the first of the members that is a string.
+func (m members) text(names ...string) (value string, ok bool) {
+	for _, name := range names {
+		if raw := m[name]; len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &value) == nil {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (m members) is(name string, want bool) bool {
+	var value bool
+	raw, ok := m[name]
+	return ok && string(raw) != "null" && json.Unmarshal(raw, &value) == nil && value == want
+}
+
+// moment reads a time, written in milliseconds or seconds since 1970 or as RFC 3339.
+func (m members) moment(names ...string) time.Time {
+	for _, name := range names {
+		var number float64
+		if text, ok := m.text(name); ok {
+			if t, err := time.Parse(time.RFC3339, text); err == nil {
+				return t.UTC()
+			}
+		} else if json.Unmarshal(m[name], &number) == nil && number > 0 && number < 1e15 {
+			if number < 1e11 {
+				number *= 1000
+			}
+			return time.UnixMilli(int64(number)).UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// active is the email of the account that was in use, which files give as such or as an index.
+func (m members) active(accounts json.RawMessage) string {
+	if email, ok := m.text("active"); ok {
+		return folded(email)
+	}
+	for _, name := range []string{"active", "activeIndex"} {
+		var index int
+		var list []members
+		if raw, ok := m[name]; ok && json.Unmarshal(raw, &index) == nil && json.Unmarshal(accounts, &list) == nil && index >= 0 && index < len(list) {
+			email, _ := list[index].text("email")
+			return folded(email)
+		}
+	}
+	return ""
+}
+
+// folded is a name in lower case; whether there is such an account is checked elsewhere.
+func folded(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -1,0 +1,89 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"perigee"
+	"perigee/internal/account/pool/cause"
+	"perigee/internal/adapt/providererr"
+)
+
+// A Shortage is inside the error of a Next that has no account. Kind is what the whole error is about: the cause that ends
+// first, or else the one that is easiest to remove.
+type Shortage struct{ Kind providererr.Kind }
+
+func (s *Shortage) Error() string { return "no account can be leased (" + string(s.Kind) + ")" }
+
+// Unwrap makes it a perigee.ErrNotAsked.
+func (s *Shortage) Unwrap() error { return perigee.ErrNotAsked }
+
+// refusal is the error of a call that gets no account: what the accounts wait for, when the first is back, and what to do. It
+// names no account, because it goes to the client.
+func (a *acquisition) refusal() error {
+	p, now, members := a.pool, a.pool.now, a.candidates()
+	if len(members) == 0 {
+		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithHint("run `perigee login`")
+	}
+	if p.breaker.Blocks(a.models != groupControl, now) && slices.ContainsFunc(members, (*member).inUse) {
+		return p.breakerRefusal(a.req.Model)
+	}
+	var tallies cause.Tallies
+	for _, m := range members {
+		tallies.Add(a.waitsFor(m))
+	}
+	decisive := tallies.Decisive()
+	e := &perigee.Error{Class: cmp.Or(cause.Of(decisive.Kind).Class, perigee.ClassUnavailable), Message: tallies.Message(a.req.Model, now),
+		Model: a.req.Model, Cause: &Shortage{decisive.Kind}}
+	if decisive.First == 0 {
+		e.Hint = cause.Of(decisive.Kind).Remedy
+		if decisive.Kind != cause.KindDisabled && slices.ContainsFunc(tallies, func(t cause.Tally) bool { return t.Kind == cause.KindDisabled }) {
+			e.Hint += "; or bring back one that is disabled with `perigee account enable`"
+		}
+		return e
+	}
+	e.Retry = max(decisive.First-now, time.Second)
+	e.Hint = providererr.WaitFor(e.Retry, p.opts.Now()) + ", or add another account with `perigee login`"
+	if a.req.Model != "" {
+		e.Hint += "; `perigee account explain " + a.req.Model + "` says more"
+	}
+	return e
+}
+
+// Refusal is the error of a call for which no account is in use, so that none will be without the owner; nil: one is, or there is no account
+// at all. It leases nothing, and changes nothing.
+func (p *Pool) Refusal(req Request) error {
+	a := p.acquire(req)
+	p.lock()
+	defer p.unlock()
+	members := a.candidates()
+	if len(members) == 0 || len(a.groups) == 0 || slices.ContainsFunc(members, (*member).inUse) {
+		return nil
+	}
+	return a.refusal()
+}
+
+// waitsFor is the tally of one account. In several quota groups the cause that ends first counts.
+func (a *acquisition) waitsFor(m *member) cause.Tally {
+	t := cause.Tally{Count: 1}
+	for _, g := range a.groups {
+		v := m.availability(g, a.req.Model)
+		if v.until == 0 {
+			return cause.Tally{Kind: v.kind, Count: 1}
+		}
+		kind, at, probed := v.kind, v.until, false
+		if v.free {
+			kind = cause.KindBusy // with the tokens of this call
+		} else if probe := max(v.doubt, g.probedAt+probeEvery); at > a.pool.now && !v.told && probe <= at {
+			at, probed = probe, true
+		}
+		switch {
+		case v.missing && t.Kind == "":
+			t.Kind = kind
+		case !v.missing && (t.First == 0 || at < t.First):
+			t.Kind, t.First, t.Probed = kind, at, probed
+		}
+	}
+	return t
+}

@@ -1,0 +1,120 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/account/pool"
+)
+
+// ExplainAccounts says which account would be taken for a model now, and why the other accounts would not. A model that no upstream has is
+// refused as a call for it would be.
+func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
+	router := c.Router()
+	if len(c.Rosters()) == 0 {
+		return nil, noRoster()
+	}
+	asked := model // empty: no matter which
+	if asked != "" {
+		asked = router.Model(asked)
+	}
+	var rows []perigee.ChoiceRow
+	taken := false
+	for _, r := range c.Rosters() {
+		for _, row := range r.explainFor(router, asked) {
+			// Upstreams are asked in order, so an account of the second is taken only when the first has none.
+			row.Chosen = row.Chosen && row.Usable && !taken
+			taken = taken || row.Chosen
+			rows = append(rows, row)
+		}
+	}
+	// Last, because the question may start a cooldown, which would change the explanation.
+	unsure := false
+	if asked != "" {
+		var err error
+		if unsure, err = router.Missing(ctx, asked); err != nil {
+			return nil, err
+		}
+	}
+	for i := range rows {
+		if unsure && rows[i].Usable {
+			rows[i].Why += "; whether an account has this model could not be checked"
+		}
+	}
+	return rows, nil
+}
+
+// Explain says for each account that a request can use whether it would be taken now, in the order in which they would be chosen.
+func (r *Roster) Explain(req account.Request) []perigee.ChoiceRow {
+	rows := r.pool.Explain(req)
+	for i := range rows {
+		rows[i].Upstream, rows[i].Until = r.upstream, rows[i].Until.UTC().Truncate(time.Second)
+	}
+	return rows
+}
+
+// explainFor says for each account whether one of the upstreams that are asked for a model would take it, in the order in which they
+// would be chosen.
+func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
+	all := account.Request{Model: model}
+	if model == "" {
+		return r.Explain(all)
+	}
+	refuse := func(row perigee.ChoiceRow, why string) {
+		row.Chosen, row.Usable, row.Why, row.Until = false, false, why, time.Time{}
+		rows = append(rows, row)
+	}
+	if elsewhere := sentElsewhere(router, model, r.upstream); elsewhere != "" {
+		for _, row := range r.Explain(all) {
+			refuse(row, elsewhere)
+		}
+		return rows
+	}
+	only, pool := "", "" // why the rest are not taken, and the pool that they would be taken from
+	for _, name := range router.Upstreams(model) {
+		if router.AccountsOf(name) != r.upstream {
+			continue
+		}
+		req := router.Within(name, all)
+		if req.Email != "" {
+			only, pool = fmt.Sprintf("%s uses only %s", name, req.Email), req.Pool
+		}
+		for _, row := range r.Explain(req) {
+			if !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email && x.Pool == row.Pool }) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have what the one before it has not
+		switch {
+		case a.Usable == b.Usable:
+			return 0
+		case a.Usable:
+			return -1
+		}
+		return 1
+	})
+	all.Pool = pool
+	for _, row := range r.Explain(all) {
+		if only != "" && !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email }) {
+			refuse(row, only)
+		}
+	}
+	return rows
+}
+
+// sentElsewhere says so when the routes do not send a model to an upstream, nor to one that uses its accounts.
+func sentElsewhere(router Router, model, upstream string) string {
+	if model == "" {
+		return ""
+	}
+	asked := router.Upstreams(model)
+	if slices.ContainsFunc(asked, func(name string) bool { return router.AccountsOf(name) == upstream }) {
+		return ""
+	}
+	return "models.routes sends this model to " + strings.Join(asked, ", ")
+}

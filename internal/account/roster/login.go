@@ -1,0 +1,101 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"perigee"
+	"perigee/internal/account/accountfile"
+	"perigee/internal/account/oauth"
+	"perigee/internal/store/config"
+)
+
+// IDEVariable is the environment variable that names the directory of the installed IDE.
+const IDEVariable = oauth.InstalledVariable
+
+// A Login is a person on the way to becoming an account.
+type Login struct {
+	URL      string // the page to open in a browser
+	ClientID string // the OAuth client that is signed in with
+	FoundIn  string // the file of the installed IDE that it is from; empty: it is the configured one
+
+	upstream   string
+	login      *oauth.Login
+	discoverer *oauth.Discoverer
+}
+
+// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
+func StartLogin(ctx context.Context, u config.Upstream, email string, opts Options) (*Login, error) {
+	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, opts), Port: u.OAuth.RedirectPort, Email: email})
+	if err != nil {
+		return nil, err
+	}
+	return &Login{URL: login.URL, ClientID: login.Identity.ID, FoundIn: login.Identity.File,
+		upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts)}, nil
+}
+
+// Paste takes the address that the browser ended on, or the code in it. After an error something else can be pasted.
+func (l *Login) Paste(ctx context.Context, text string) error { return l.login.Paste(ctx, text) }
+
+// Close ends a sign-in without waiting for it.
+func (l *Login) Close() { l.login.Close() }
+
+// A SignedIn is an account that signed in, and what the provider has reported about it.
+type SignedIn struct {
+	Email   string
+	Project string // empty: it will be asked for with the first call
+	Tier    string
+	Import  perigee.AccountImport // for Control.ImportAccounts
+
+	// State is perigee.AccountReady, or what keeps the account from being used, for which Trouble is the reason.
+	// An account that is ready can have a trouble, too: then its project is not known yet.
+	State   string
+	Trouble error
+	Link    string // where the account is verified, when that is what the provider wants
+}
+
+// Wait returns the account that signed in, with the project that calls will be made for. progress may be nil.
+func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, error) {
+	who, err := l.login.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if who.Grant.Refresh.IsZero() {
+		return nil, perigee.Errorf(perigee.ClassUnauthenticated, "the provider gave %s no refresh token", who.Email).
+			WithHint("run `perigee login` again and allow everything that the page asks for")
+	}
+	if progress == nil {
+		progress = func(string) {}
+	}
+	progress("signed in as " + who.Email + ", looking for its project")
+	s := &SignedIn{Email: who.Email, State: perigee.AccountReady}
+	project, err := l.discoverer.Discover(ctx, who.Grant.Access, "", func(p oauth.Progress) {
+		if p.Stage == oauth.StageOnboarding {
+			progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", p.Try, p.Tries))
+		}
+	})
+	s.Project, s.Tier, s.Trouble = project.ID, project.TierName, err
+	if s.Tier == "" {
+		s.Tier = project.Tier
+	}
+	if state, _, ok := oauth.StateOf(err); ok {
+		s.State = state
+	}
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		s.Link = refusal.Link
+	}
+	reason := ""
+	if s.State == perigee.AccountVerification {
+		reason = err.Error()
+		if s.Link != "" && !strings.Contains(reason, s.Link) {
+			reason += " (" + s.Link + ")"
+		}
+	}
+	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: accountfile.Document([]perigee.SignIn{{
+		Account: perigee.Account{Email: who.Email, Enabled: true, ProjectID: project.ID, State: s.State},
+		Refresh: who.Grant.Refresh, Reason: reason,
+	}}, "")}
+	return s, ctx.Err()
+}

@@ -1,0 +1,123 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/account/oauth"
+)
+
+// A Source is one account that can be leased.
+type Source struct {
+	roster *Roster
+	tokens *oauth.Tokens
+	turn   chan struct{} // the holder of its one place may discover the project
+
+	// The lock of the roster guards these.
+	replaced bool      // another source has its place
+	left     time.Time // when it was retired
+
+	mu      sync.Mutex
+	stored  perigee.SignIn // as the roster found it last
+	project string         // found out since
+	wrong   string         // which project that is in place of; empty: there was none
+	checked lookup         // the last time that a project was looked up
+	refusal refusal        // the last one outside of a lease
+
+	looked atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0: never
+}
+
+// A lookup is a project that an account had, or was found to have, when it was looked up.
+type lookup struct {
+	project   string
+	at        time.Time
+	confirmed bool // it is the account's
+}
+
+// A refusal is an access token that the provider did not take.
+type refusal struct {
+	token perigee.Secret
+	at    time.Time
+}
+
+func newSource(r *Roster, signIn perigee.SignIn) *Source {
+	s := &Source{roster: r, turn: make(chan struct{}, 1), stored: signIn}
+	s.tokens = oauth.NewTokens(r.client, r.store, signIn).Under(r.guard).
+		Watch(func() { r.learned(s) }).OnRefresh(func() { r.publish(signIn.Email, Refreshed) })
+	return s
+}
+
+// update takes over what has changed about the account and returns s, unless there is a new sign-in: then it returns
+// the source that takes its place.
+func (s *Source) update(signIn perigee.SignIn) *Source {
+	if !s.tokens.Covers(signIn) {
+		return s.replaceWith(signIn, false)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = signIn
+	return s
+}
+
+// replaceWith returns the source of a sign-in that takes the place of s, or of one that is added anew; that is s itself if it is
+// just refreshing it.
+func (s *Source) replaceWith(signIn perigee.SignIn, anew bool) *Source {
+	if next := newSource(s.roster, signIn); s.tokens.Transfer(signIn, next.tokens, anew) {
+		s.replaced = true
+		return next
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = signIn
+	return s
+}
+
+// SignIn returns the account as it was last seen.
+func (s *Source) SignIn() perigee.SignIn {
+	signIn := s.tokens.SignIn()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored.Generation > signIn.Generation {
+		signIn = s.stored
+	}
+	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not tell about these
+	if signIn.ProjectID == "" || signIn.ProjectID == s.wrong {
+		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
+	}
+	return signIn
+}
+
+// learn takes over how the account was just stored, if it is still the same sign-in: news about it will be about that.
+func (s *Source) learn(signIn perigee.SignIn) {
+	if !s.tokens.Covers(signIn) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if signIn.Generation > s.stored.Generation {
+		signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred
+		s.stored = signIn
+	}
+}
+
+// Token returns an access token. If the project is not known yet, it is looked up first.
+func (s *Source) Token(ctx context.Context) (perigee.Secret, error) {
+	token, err := s.tokens.Token(ctx)
+	if err != nil {
+		return token, err
+	}
+	if s.SignIn().ProjectID == "" {
+		if err := s.discover(ctx, token); err != nil {
+			return perigee.Secret{}, err
+		}
+	}
+	s.roster.used(s)
+	return token, nil
+}
+
+// Refused says that the provider did not take a token.
+func (s *Source) Refused(token perigee.Secret) { s.tokens.Refused(token) }
