@@ -20,7 +20,7 @@ var madeConnections = []string{
 	"internal/simulator/langserver",             // a process of its own, with the connections of any Go program
 	"internal/perigeetest",                      // tests
 	"internal/daemon/daemontest",                // tests
-	"internal/mitm/transport.go",                // servers of intercepted hosts: the connections of the client, made again
+	"internal/intercept/mitm/transport.go",      // servers of intercepted hosts: the connections of the client, made again
 	"internal/langserver/lsclient/transport.go", // this machine only, a connection for each call
 	"internal/bridge/conn.go",                   // this machine only, a connection for each ask
 }

@@ -167,7 +167,7 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	}
 	all := proxies()
 	if b.against != "" {
-		all = append(all, &proxy{name: older, about: "`internal/mitm` in another build", start: startOlder})
+		all = append(all, &proxy{name: older, about: "`internal/intercept/mitm` in another build", start: startOlder})
 	}
 	for _, p := range all {
 		if p.name != older && b.options.proxies != "" && !slices.Contains(strings.Split(b.options.proxies, ","), p.name) {

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"perigee/bench/internal/measure"
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
 )
 
 // playPerigee is perigee's proxy without anything that looks at requests. The arguments are the directory of its authority, and an

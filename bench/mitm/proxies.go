@@ -51,7 +51,7 @@ func proxies() []*proxy {
 				return p, b.issuer.roots, err
 			},
 		},
-		{name: perigee, about: "`internal/mitm` and its forwarder", start: startPerigee},
+		{name: perigee, about: "`internal/intercept/mitm` and its forwarder", start: startPerigee},
 		{name: command, about: "the command `perigee mitm --json`, its output unread", build: buildCommand, start: startCommand},
 		{
 			name: goproxy, about: "github.com/elazarl/goproxy " + goproxyVersion + " with `AllowHTTP2`, a certificate store and a P-256 authority",

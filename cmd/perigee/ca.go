@@ -8,8 +8,8 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/command/doctorcmd"
 	"perigee/internal/daemon"
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
 )
 

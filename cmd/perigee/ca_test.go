@@ -16,8 +16,8 @@ import (
 	"os/exec"
 	"time"
 
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/truststore"
 )
 
 // mainInRoot is main with the system's trust store in another root directory, so that no script changes that of this machine. A

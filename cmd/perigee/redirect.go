@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/redirect"
+	"perigee/internal/intercept/redirect"
 )
 
 func redirectCommand(ctx context.Context, env *cli.Env, args []string) error {

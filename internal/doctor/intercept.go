@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/intercept/redirect"
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/redirect"
 	"perigee/internal/store/config"
-	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
 )
 

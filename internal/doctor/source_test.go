@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/bridge"
-	"perigee/internal/redirect"
+	"perigee/internal/intercept/redirect"
 	"perigee/internal/store/config"
 )
 

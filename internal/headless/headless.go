@@ -19,7 +19,7 @@ import (
 	"perigee"
 	"perigee/internal/account/roster"
 	"perigee/internal/extserver"
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"

@@ -21,14 +21,14 @@ import (
 
 	"perigee"
 
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/cloud"
+	"perigee/internal/intercept/mitm"
+	"perigee/internal/intercept/redirect"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/peeruser"
 	"perigee/internal/lib/runas"
 	"perigee/internal/lib/wire"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
-	"perigee/internal/redirect"
 	"perigee/internal/store/config"
 )
 

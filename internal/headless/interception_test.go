@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
 )

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
 )

@@ -8,7 +8,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/doctor"
-	"perigee/internal/truststore"
+	"perigee/internal/intercept/truststore"
 )
 
 // defaultLimit is how long each check may take.

@@ -20,14 +20,14 @@ import (
 	"perigee/internal/daemon/remote"
 	"perigee/internal/daemon/running"
 	"perigee/internal/doctor"
+	"perigee/internal/intercept/redirect"
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
-	"perigee/internal/redirect"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
-	"perigee/internal/truststore"
 	"perigee/internal/truststore/install"
 )
 

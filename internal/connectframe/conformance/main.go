@@ -1,7 +1,7 @@
 //go:build unix
 
 // Command conformance runs the Connect conformance suite against its own reference server: alone, with the middleware of
-// internal/connectframe in front of its methods, and behind the interception proxy of internal/mitm. The suite keeps that server
+// internal/connectframe in front of its methods, and behind the interception proxy of internal/intercept/mitm. The suite keeps that server
 // internal to its module, so the server with the middleware is built from a copy of the module that has our package and one
 // changed call.
 //

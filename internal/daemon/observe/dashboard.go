@@ -10,7 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/bridge"
 	"perigee/internal/dashboard"
-	"perigee/internal/mitm/authority"
+	"perigee/internal/intercept/authority"
 	"perigee/internal/trace"
 	"perigee/internal/trace/replay"
 )

@@ -17,9 +17,9 @@ import (
 	"sync"
 	"time"
 
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
 )
 
 // Host is the name that clients must use, and for which the server needs a certificate.

@@ -13,9 +13,9 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/netguard"
-	"perigee/internal/mitm"
 )
 
 // Settings are what the configuration has for the command. Flags replace the first four.

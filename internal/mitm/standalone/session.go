@@ -12,11 +12,11 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/report"
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/flows"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
-	"perigee/internal/mitm/observe"
 	"perigee/internal/store/datadir"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/truststore"
 )
 
 // Command is the command perigee ca. open returns the CA of the configuration, when the command line is right.

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm/authority"
-	"perigee/internal/truststore"
 )
 
 // A CA is a directory with the files of a certificate authority, on a machine with trust stores.

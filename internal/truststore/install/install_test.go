@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/truststore"
 )
 
 // TestMain also is the process that is killed in the middle of an installation.

@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 )
 
 // How long a language server may take to use an account that it has been given: the first pause before its next try, and the last one.

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 	"perigee/internal/trajectory"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/intercept"
+	"perigee/internal/intercept/cloud"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/wire"
 	"perigee/internal/trajectory"

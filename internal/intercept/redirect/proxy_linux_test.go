@@ -17,11 +17,11 @@ import (
 	"sync"
 	"testing"
 
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/peeruser"
 	"perigee/internal/lib/runas"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )
 

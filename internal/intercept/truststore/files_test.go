@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/intercept/authority"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )
 

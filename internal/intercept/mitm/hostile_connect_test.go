@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/mitm"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"perigee/internal/intercept/authority"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm/authority"
 )
 
 // Options are what New needs. Handler, and Authority if there are hosts, must be set.

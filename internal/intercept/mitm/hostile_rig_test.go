@@ -28,9 +28,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -24,8 +24,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perigee/internal/intercept/authority"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/intercept/authority"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/mitm"
-	"perigee/internal/mitm/authority"
 	"perigee/internal/perigeetest/await"
 )
 
