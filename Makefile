@@ -166,7 +166,7 @@ opencode-plugin-test:
 opencode-plugin:
 	@cd opencode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent package
 
-## conformance: run the Connect conformance suite without and with internal/connectframe, and behind the interception proxy
+## conformance: run the Connect conformance suite without and with internal/langserver/connectframe, and behind the interception proxy
 conformance:
 	@$(GO) run ./internal/connectframe/conformance $(CONFORMANCE)
 

@@ -104,7 +104,7 @@ var rules = []rule{
 	}},
 
 	// The language server and its Extension Server.
-	{"perigee/internal/connectframe", "the frames of the Connect protocol, whatever the messages are", []string{
+	{"perigee/internal/langserver/connectframe", "the frames of the Connect protocol, whatever the messages are", []string{
 		"connectrpc.com/connect",
 	}},
 
@@ -340,17 +340,17 @@ var rules = []rule{
 	{"perigee/internal/lib/peeruser", "users of connections, whatever is served over them", []string{
 		"golang.org/x/sys/unix",
 	}},
-	{"perigee/internal/extserver/topics", "rows and their readers, whatever they are sent over", nil},
-	{"perigee/internal/extserver", "it answers the language server, and knows neither its process nor its upstream", []string{
+	{"perigee/internal/langserver/extserver/topics", "rows and their readers, whatever they are sent over", nil},
+	{"perigee/internal/langserver/extserver", "it answers the language server, and knows neither its process nor its upstream", []string{
 		"perigee",
 		"perigee/gen/exa/codeium_common_pb",
 		"perigee/gen/exa/extension_server_pb",
 		"perigee/gen/exa/extension_server_pb/extensionserverpbconnect",
 		"perigee/gen/exa/language_server_pb",
 		"perigee/gen/exa/unified_state_sync_pb",
-		"perigee/internal/connectframe",
+		"perigee/internal/langserver/connectframe",
 		"perigee/internal/lib/connlimit",
-		"perigee/internal/extserver/topics",
+		"perigee/internal/langserver/extserver/topics",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/lib/peeruser",
 		"perigee/internal/lib/redact",
@@ -384,20 +384,20 @@ var rules = []rule{
 		"perigee/internal/lib/redact",
 		"google.golang.org/protobuf",
 	}},
-	{"perigee/internal/trajectory", "conversations are followed in any source; errors of Google's APIs are classified in one place", []string{
+	{"perigee/internal/langserver/trajectory", "conversations are followed in any source; errors of Google's APIs are classified in one place", []string{
 		"perigee",
 		"perigee/gen/...",
 		"perigee/internal/adapt/providererr",
 		"google.golang.org/protobuf",
 		"modernc.org/sqlite",
 	}},
-	{"perigee/internal/trajectory/find", "recognises a conversation by what all sources say of it", []string{
+	{"perigee/internal/langserver/trajectory/find", "recognises a conversation by what all sources say of it", []string{
 		"perigee",
 		"perigee/gen/exa/cortex_pb",
 		"perigee/gen/gemini_coder",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/lib/rawjson",
-		"perigee/internal/trajectory",
+		"perigee/internal/langserver/trajectory",
 		"perigee/internal/lib/vscdb",
 		"google.golang.org/protobuf",
 	}},
@@ -435,7 +435,7 @@ var rules = []rule{
 		"perigee/internal/adapt/models",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/lib/rawjson",
-		"perigee/internal/trajectory",
+		"perigee/internal/langserver/trajectory",
 		"perigee/internal/lib/wire",
 	}},
 	{"perigee/internal/fetch", "it reads the web for whoever asks, and knows no dialect", []string{
@@ -555,7 +555,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/simulator/rules", "the provider's rules are judged independently of our codecs", nil},
 
-	{"perigee/internal/langserver", "it supervises a process, and asks it nothing itself", []string{
+	{"perigee/internal/langserver/supervisor", "it supervises a process, and asks it nothing itself", []string{
 		"perigee",
 		"perigee/gen/exa/codeium_common_pb",
 		"perigee/internal/lib/atomicfile",
@@ -684,7 +684,7 @@ var rules = []rule{
 		"perigee/internal/ask",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/adapt/providererr",
-		"perigee/internal/trajectory",
+		"perigee/internal/langserver/trajectory",
 	}},
 	{"perigee/internal/lib/filetool/ignore", "rules of ignore files, wherever the files are", nil},
 	{"perigee/internal/lib/filetool", "files inside directories, for whatever protocol", []string{
@@ -702,8 +702,8 @@ var rules = []rule{
 		"perigee/internal/langserver/discover",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/lib/lru",
-		"perigee/internal/trajectory",
-		"perigee/internal/trajectory/find",
+		"perigee/internal/langserver/trajectory",
+		"perigee/internal/langserver/trajectory/find",
 		"perigee/internal/upstream/langserver",
 	}},
 	{"perigee/internal/mcpserver/backend", "answers MCP clients, from the daemon or without one", []string{
@@ -736,10 +736,10 @@ var rules = []rule{
 		"perigee/internal/cloudcode",
 		"perigee/internal/store/config",
 		"perigee/internal/dialect/gemini",
-		"perigee/internal/extserver",
+		"perigee/internal/langserver/extserver",
 		"perigee/internal/lib/hostglob",
 		"perigee/internal/intercept/cloud",
-		"perigee/internal/langserver",
+		"perigee/internal/langserver/supervisor",
 		"perigee/internal/langserver/discover",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/langserver/probe",
@@ -769,7 +769,7 @@ var rules = []rule{
 		"perigee/internal/store/config",
 		"perigee/internal/headless",
 		"perigee/internal/ide",
-		"perigee/internal/langserver",
+		"perigee/internal/langserver/supervisor",
 		"perigee/internal/account/oauth",
 		"perigee/internal/route",
 		"perigee/internal/simulator",
@@ -1024,7 +1024,7 @@ var rules = []rule{
 		"perigee/internal/lib/hostglob",
 		"perigee/internal/httpapi",
 		"perigee/internal/httpapi/admin",
-		"perigee/internal/langserver",
+		"perigee/internal/langserver/supervisor",
 		"perigee/internal/langserver/probe",
 		"perigee/internal/lib/match",
 		"perigee/internal/mcpserver/backend",

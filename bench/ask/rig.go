@@ -15,10 +15,10 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/ask/agent"
-	"perigee/internal/extserver"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/simulator"
 )
 

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/connectframe"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/connectframe"
+	"perigee/internal/langserver/extserver"
 )
 
 const (

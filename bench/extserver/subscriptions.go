@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/connectframe"
+	"perigee/internal/langserver/connectframe"
 )
 
 // topic is what the subscriptions are for.

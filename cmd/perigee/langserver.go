@@ -14,8 +14,8 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
-	"perigee/internal/langserver"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )

@@ -15,7 +15,7 @@ import (
 	"perigee"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/store/config"
 )
 

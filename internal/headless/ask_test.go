@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )

@@ -7,9 +7,9 @@ import (
 
 	"perigee"
 	"perigee/internal/ask/agent"
-	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/store/config"
 	conversation "perigee/internal/upstream/langserver"
 )

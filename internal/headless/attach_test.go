@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/langserver"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
 )

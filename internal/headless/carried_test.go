@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
 )

@@ -21,7 +21,7 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"

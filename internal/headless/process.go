@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/langserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
 )
 
 // standInSettings is the environment variable of the stand-in.

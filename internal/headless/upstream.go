@@ -11,7 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/ask/agent"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/upstream/antigravity"
 	conversation "perigee/internal/upstream/langserver"
 )

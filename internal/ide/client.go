@@ -11,8 +11,8 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/lru"
-	"perigee/internal/trajectory"
 	conversation "perigee/internal/upstream/langserver"
 )
 

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/ask/agent"
 	"perigee/internal/bridge"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/trajectory"
-	"perigee/internal/trajectory/find"
+	"perigee/internal/langserver/trajectory"
+	"perigee/internal/langserver/trajectory/find"
 )
 
 // askExtension asks the agent through the extension.

@@ -16,7 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // Options configure an Agent. Zero values mean defaults.

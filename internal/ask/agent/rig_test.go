@@ -22,10 +22,10 @@ import (
 
 	"perigee"
 	"perigee/internal/ask"
-	"perigee/internal/extserver"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
 )

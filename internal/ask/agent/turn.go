@@ -10,7 +10,7 @@ import (
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 const (

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Command conformance runs the Connect conformance suite against its own reference server: alone, with the middleware of
-// internal/connectframe in front of its methods, and behind the interception proxy of internal/intercept/mitm. The suite keeps that server
+// internal/langserver/connectframe in front of its methods, and behind the interception proxy of internal/intercept/mitm. The suite keeps that server
 // internal to its module, so the server with the middleware is built from a copy of the module that has our package and one
 // changed call.
 //
@@ -187,11 +187,11 @@ func changeSuite(dir string) (string, error) {
 	if err := os.CopyFS(changed, os.DirFS(source)); err != nil {
 		return "", err
 	}
-	ours := changed + "/internal/connectframe/"
+	ours := changed + "/internal/langserver/connectframe/"
 	if err := os.MkdirAll(ours, 0o700); err != nil {
 		return "", err
 	}
-	files, err := filepath.Glob("internal/connectframe/*.go")
+	files, err := filepath.Glob("internal/langserver/connectframe/*.go")
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +208,7 @@ func changeSuite(dir string) (string, error) {
 	}
 	err = edit(changed+"/internal/app/referenceserver/server.go",
 		"mux.ServeHTTP(respWriter, req)", "connectframe.Wrap(mux).ServeHTTP(respWriter, req)",
-		`"`+suite+`/internal/compression"`, `"`+suite+`/internal/compression"; "`+suite+`/internal/connectframe"`)
+		`"`+suite+`/internal/compression"`, `"`+suite+`/internal/compression"; "`+suite+`/internal/langserver/connectframe"`)
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/account/roster"
 	"perigee/internal/headless"
 	"perigee/internal/ide"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/lib/wire"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"

@@ -25,14 +25,14 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/extserver"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"
-	"perigee/internal/trajectory"
 )
 
 // TestMain is the language server where the test program is started as one.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/simulator"
 )
 

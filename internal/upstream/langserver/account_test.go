@@ -14,7 +14,7 @@ import (
 
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/intercept/cloud"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // A slowLearner is a language server that uses the access token "old" for a number of messages after it was given "new".

@@ -9,7 +9,7 @@ import (
 	"perigee"
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // rewritten is the note about text that the server replaced after the client had got it.

@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/wire"
-	"perigee/internal/trajectory"
 )
 
 // Retries after the server went away, before the client has received anything.

@@ -15,9 +15,9 @@ import (
 
 	"perigee"
 	"perigee/internal/intercept/cloud"
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/wire"
-	"perigee/internal/trajectory"
 )
 
 // CarrierOptions configure a Carrier. Zero values mean defaults.

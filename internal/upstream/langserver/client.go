@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // ClientOptions configure the client of a language server. Zero values mean defaults.

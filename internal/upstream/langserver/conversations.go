@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"sync"
 
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/lru"
-	"perigee/internal/trajectory"
 )
 
 // maxKept is how many conversations are kept for the next message.

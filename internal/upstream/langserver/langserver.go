@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // A Client has conversations with the language server. NewClient makes one of a lsclient.Client.

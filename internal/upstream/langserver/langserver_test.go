@@ -13,7 +13,7 @@ import (
 
 	"perigee"
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 func TestAnswer(t *testing.T) {

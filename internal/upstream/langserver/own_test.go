@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // deleting is a scripted client that deletes conversations.

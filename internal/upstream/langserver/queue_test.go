@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // Calls beyond the concurrency wait in order. A full queue refuses at once, and a long wait ends.

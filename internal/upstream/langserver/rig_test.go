@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -18,10 +18,10 @@ import (
 
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
-	"perigee/internal/extserver"
-	"perigee/internal/langserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"

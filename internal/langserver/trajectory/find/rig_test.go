@@ -21,7 +21,7 @@ import (
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // said is a message of the user; a zero time leaves the time out.

@@ -22,8 +22,8 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	lspb "perigee/gen/exa/language_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/extserver"
-	"perigee/internal/extserver/topics"
+	"perigee/internal/langserver/extserver"
+	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/perigeetest/await"
 )
 

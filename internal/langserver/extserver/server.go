@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/extserver/topics"
+	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/lib/connlimit"
 )
 

@@ -13,7 +13,7 @@ import (
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // writing is a text that is not complete.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // Times of following.

@@ -16,7 +16,7 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"perigee/internal/extserver/topics"
+	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -17,7 +17,7 @@ import (
 	"perigee"
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest/await"
 )
 

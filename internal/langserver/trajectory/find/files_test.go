@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/trajectory"
 )
 
 // A conversation in a file is found and followed without a language server, while it is being written.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // A Query says what was submitted, and what there was before.

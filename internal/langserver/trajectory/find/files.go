@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // ConversationFiles lists the conversations in a directory of the language server, ~/.gemini/NAME/conversations: by the names and

@@ -10,7 +10,7 @@ import (
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/trajectory"
+	"perigee/internal/langserver/trajectory"
 )
 
 // recheck is after which time steps are read again though no source says that they have changed: some sources are slow.

@@ -10,7 +10,7 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/extserver/topics"
+	"perigee/internal/langserver/extserver/topics"
 )
 
 // maxName bounds the names of topics.

@@ -19,7 +19,7 @@ import (
 
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )

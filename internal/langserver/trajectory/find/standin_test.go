@@ -21,11 +21,11 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/trajectory"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/langserver"
-	"perigee/internal/trajectory"
 )
 
 // TestMain is the stand-in of a language server where it is started as "simulate langserver".

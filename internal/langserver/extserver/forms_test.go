@@ -15,7 +15,7 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest/await"
 )
 

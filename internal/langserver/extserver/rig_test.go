@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )

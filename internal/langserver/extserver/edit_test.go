@@ -12,7 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	pb "perigee/gen/exa/extension_server_pb"
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/perigeetest/await"
 )
 

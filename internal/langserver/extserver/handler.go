@@ -17,7 +17,7 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
-	"perigee/internal/connectframe"
+	"perigee/internal/langserver/connectframe"
 	"perigee/internal/lib/netguard"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/extserver"
+	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/perigeetest/await"
