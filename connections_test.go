@@ -22,7 +22,7 @@ var madeConnections = []string{
 	"internal/daemon/daemontest",                // tests
 	"internal/intercept/mitm/transport.go",      // servers of intercepted hosts: the connections of the client, made again
 	"internal/langserver/lsclient/transport.go", // this machine only, a connection for each call
-	"internal/bridge/conn.go",                   // this machine only, a connection for each ask
+	"internal/mcp/bridge/conn.go",               // this machine only, a connection for each ask
 }
 
 var (

@@ -361,9 +361,9 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/langserver/lsclient",
 	}},
-	{"perigee/internal/bridge", "finds windows of editors and asks them, whatever the asks are for", []string{
+	{"perigee/internal/mcp/bridge", "finds windows of editors and asks them, whatever the asks are for", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/cli",
 		"perigee/internal/store/datadir",
 		"perigee/internal/lib/peeruser",
@@ -648,40 +648,40 @@ var rules = []rule{
 		"perigee/internal/lib/rawjson",
 		"github.com/andybalholm/brotli",
 	}},
-	{"perigee/internal/ask", "a prompt and its answer, whatever answers it; each ask is a recorded call", []string{
+	{"perigee/internal/mcp/ask", "a prompt and its answer, whatever answers it; each ask is a recorded call", []string{
 		"perigee",
 		"perigee/internal/lib/lru",
 		"perigee/internal/route/record",
 	}},
-	{"perigee/internal/mcpserver", "MCP: tools, sessions and transports, whatever is behind them", []string{
+	{"perigee/internal/mcp/mcpserver", "MCP: tools, sessions and transports, whatever is behind them", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/lib/filetool",
 		"perigee/internal/mcpserver/fixtures",
-		"perigee/internal/mcpserver/lineconn",
+		"perigee/internal/mcp/lineconn",
 		"github.com/google/jsonschema-go/jsonschema",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
-	{"perigee/internal/mcpserver/lineconn", "messages of MCP as lines, whatever they say", []string{
+	{"perigee/internal/mcp/lineconn", "messages of MCP as lines, whatever they say", []string{
 		"perigee/internal/lib/rawjson",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
 	{"perigee/internal/mcpserver/fixtures", "what the conformance suite asks for by name", []string{
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
-	{"perigee/internal/ask/model", "a model answers, whatever upstream has it", []string{
+	{"perigee/internal/mcp/ask/model", "a model answers, whatever upstream has it", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/adapt/models",
 	}},
-	{"perigee/internal/ask/relay", "carries asks to any asker over HTTP", []string{
+	{"perigee/internal/mcp/ask/relay", "carries asks to any asker over HTTP", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/httpapi/mount",
 	}},
-	{"perigee/internal/ask/agent", "an agent answers, wherever its language server runs", []string{
+	{"perigee/internal/mcp/ask/agent", "an agent answers, wherever its language server runs", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/adapt/providererr",
 		"perigee/internal/langserver/trajectory",
@@ -696,9 +696,9 @@ var rules = []rule{
 	{"perigee/internal/ide", "the windows of an IDE, put together: announcements, language servers, and the agent behind both", []string{
 		"perigee",
 		"perigee/gen/...",
-		"perigee/internal/ask",
-		"perigee/internal/ask/agent",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/ask",
+		"perigee/internal/mcp/ask/agent",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/langserver/discover",
 		"perigee/internal/langserver/lsclient",
 		"perigee/internal/lib/lru",
@@ -706,33 +706,33 @@ var rules = []rule{
 		"perigee/internal/langserver/trajectory/find",
 		"perigee/internal/upstream/langserver",
 	}},
-	{"perigee/internal/mcpserver/backend", "answers MCP clients, from the daemon or without one", []string{
+	{"perigee/internal/mcp/backend", "answers MCP clients, from the daemon or without one", []string{
 		"perigee",
-		"perigee/internal/ask",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/ask",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/store/config",
 		"perigee/internal/lib/filetool",
 		"perigee/internal/lib/match",
-		"perigee/internal/mcpserver",
+		"perigee/internal/mcp/mcpserver",
 	}},
 	{"perigee/internal/mcpserver/command", "perigee mcp, wherever its answers come from", []string{
 		"perigee/internal/cli",
 		"perigee/internal/lib/filetool",
-		"perigee/internal/mcpserver",
+		"perigee/internal/mcp/mcpserver",
 	}},
 	{"perigee/internal/daemon/owner", "what the owner's MCP clients reach, with a daemon and without one", []string{
 		"perigee",
-		"perigee/internal/ask",
+		"perigee/internal/mcp/ask",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
-		"perigee/internal/mcpserver/backend",
+		"perigee/internal/mcp/backend",
 	}},
 	{"perigee/internal/headless", "puts the parts of one language server together, and the gateway upstream that it carries requests for", []string{
 		"perigee",
 		"perigee/internal/account/pool",
 		"perigee/internal/account/roster",
-		"perigee/internal/ask",
-		"perigee/internal/ask/agent",
+		"perigee/internal/mcp/ask",
+		"perigee/internal/mcp/ask/agent",
 		"perigee/internal/cloudcode",
 		"perigee/internal/store/config",
 		"perigee/internal/dialect/gemini",
@@ -850,7 +850,7 @@ var rules = []rule{
 	{"perigee/internal/daemon/observe", "puts together what follows calls, for the daemon", []string{
 		"perigee",
 		"perigee/internal/store/audit",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/store/config",
 		"perigee/internal/dashboard",
 		"perigee/internal/dashboard/session",
@@ -873,8 +873,8 @@ var rules = []rule{
 	}},
 	{"perigee/internal/daemon/remote", "a client of the daemon, which knows none of its parts", []string{
 		"perigee",
-		"perigee/internal/ask",
-		"perigee/internal/ask/relay",
+		"perigee/internal/mcp/ask",
+		"perigee/internal/mcp/ask/relay",
 	}},
 	{"perigee/internal/daemon/running", "finds and stops the process of a daemon, of which it knows the files", []string{
 		"perigee",
@@ -908,7 +908,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/doctor", "checks have their inputs from a command, and know no daemon", []string{
 		"perigee",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
 		"perigee/internal/store/config",
 		"perigee/internal/store/datadir",
@@ -952,7 +952,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/command/doctorcmd", "a command", []string{
 		"perigee",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
 		"perigee/internal/command",
 		"perigee/internal/store/config",
@@ -980,7 +980,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/command/tracecmd", "a command", []string{
 		"perigee",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
 		"perigee/internal/command",
@@ -1014,7 +1014,7 @@ var rules = []rule{
 		"perigee/internal/command",
 		"perigee/internal/command/...",
 		"perigee",
-		"perigee/internal/bridge",
+		"perigee/internal/mcp/bridge",
 		"perigee/internal/account/roster",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
@@ -1027,7 +1027,7 @@ var rules = []rule{
 		"perigee/internal/langserver/supervisor",
 		"perigee/internal/langserver/probe",
 		"perigee/internal/lib/match",
-		"perigee/internal/mcpserver/backend",
+		"perigee/internal/mcp/backend",
 		"perigee/internal/mcpserver/command",
 		"perigee/internal/mitm/standalone",
 		"perigee/internal/lib/netguard",

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/simulator"
 )
 

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"perigee/internal/bridge"
 	"perigee/internal/cli"
+	"perigee/internal/mcp/bridge"
 )
 
 func bridgeCommand(ctx context.Context, env *cli.Env, args []string) error {

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/owner"
-	"perigee/internal/mcpserver/backend"
+	"perigee/internal/mcp/backend"
 	mcpcommand "perigee/internal/mcpserver/command"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/ask/model"
 	"perigee/internal/daemon/gateway"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/model"
 	"perigee/internal/route/record"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"

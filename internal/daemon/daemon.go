@@ -29,7 +29,7 @@ import (
 	"perigee/internal/imagestore"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/redact"
-	"perigee/internal/mcpserver"
+	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/membudget"
 	"perigee/internal/route/record"
 	"perigee/internal/store/audit"

@@ -6,10 +6,10 @@ import (
 	"os"
 
 	"perigee"
-	"perigee/internal/ask/relay"
 	"perigee/internal/httpapi/mount"
-	"perigee/internal/mcpserver"
-	"perigee/internal/mcpserver/backend"
+	"perigee/internal/mcp/ask/relay"
+	"perigee/internal/mcp/backend"
+	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/route/record"
 )
 

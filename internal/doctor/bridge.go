@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/bridge"
+	"perigee/internal/mcp/bridge"
 )
 
 // Bridge checks the editor windows that have announced themselves in a directory. With offline it connects to none.

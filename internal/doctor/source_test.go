@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge"
 	"perigee/internal/intercept/redirect"
+	"perigee/internal/mcp/bridge"
 	"perigee/internal/store/config"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/ask"
-	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/agent"
 )
 
 // askSource is what answers of a language server name as their source.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 )

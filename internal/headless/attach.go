@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/store/config"
 	conversation "perigee/internal/upstream/langserver"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/route/record"
 	"perigee/internal/simulator"

@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/account/pool"
-	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/upstream/antigravity"
 	conversation "perigee/internal/upstream/langserver"
 )

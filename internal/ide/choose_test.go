@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/ask"
+	"perigee/internal/mcp/ask"
 )
 
 // tree makes directories and returns their root, without links.

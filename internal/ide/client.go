@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/lru"
+	"perigee/internal/mcp/ask"
 	conversation "perigee/internal/upstream/langserver"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
-	"perigee/internal/ask"
-	"perigee/internal/bridge"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/bridge"
 )
 
 // recentLimit is how many conversations a window without a known language server is asked for.

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/ask/agent"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/lib/lru"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/agent"
 	conversation "perigee/internal/upstream/langserver"
 )
 

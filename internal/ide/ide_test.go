@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 )

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/ask/agent"
-	"perigee/internal/bridge"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/langserver/trajectory/find"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/agent"
+	"perigee/internal/mcp/bridge"
 )
 
 // askExtension asks the agent through the extension.

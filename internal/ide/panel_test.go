@@ -21,8 +21,8 @@ import (
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 )
 

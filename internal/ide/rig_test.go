@@ -15,12 +15,12 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/langserver"

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/bridge"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/bridge"
 )
 
 // limits bound the looks at windows.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge"
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
@@ -25,6 +24,7 @@ import (
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
+	"perigee/internal/mcp/bridge"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"

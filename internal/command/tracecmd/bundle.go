@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge"
 	"perigee/internal/cli"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/httpapi/admin"
+	"perigee/internal/mcp/bridge"
 	"perigee/internal/secrets"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge"
 	"perigee/internal/dashboard"
 	"perigee/internal/intercept/authority"
+	"perigee/internal/mcp/bridge"
 	"perigee/internal/trace"
 	"perigee/internal/trace/replay"
 )

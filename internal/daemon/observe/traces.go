@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/redact"
+	"perigee/internal/mcp/bridge"
 	"perigee/internal/secrets"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"

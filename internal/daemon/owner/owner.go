@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/mcpserver/backend"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/backend"
 )
 
 // An Owner is how the owner's MCP clients reach perigee. Any number of them can be there at once.

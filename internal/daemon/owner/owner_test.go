@@ -11,10 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/ask"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/owner"
-	"perigee/internal/mcpserver"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/store/config"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/ask"
-	"perigee/internal/ask/relay"
+	"perigee/internal/mcp/ask"
+	"perigee/internal/mcp/ask/relay"
 )
 
 // ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.

@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/mcpserver"
+	"perigee/internal/mcp/mcpserver"
 )
 
 // Settings are what the configuration has for the command.

@@ -1,0 +1,283 @@
+// Package agent has the agent of a language server answer prompts: in the language server of an IDE window, or in a headless one.
+//
+// An ask is a message in a conversation, which is followed until the end of the turn. Between asks the package makes no calls.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"perigee"
+	"perigee/internal/langserver/lsclient"
+	"perigee/internal/langserver/trajectory"
+	"perigee/internal/mcp/ask"
+)
+
+// Options configure an Agent. Zero values mean defaults.
+type Options struct {
+	Source   string // as answers call it: ide or langserver
+	Upstream string // as records call it; default: Source
+
+	// Workspaces are the directories that the agent works in. An ask about another directory is declined. Empty: any directory.
+	Workspaces []string
+	// Track says that no IDE tells the language server of the workspaces.
+	Track bool
+
+	Models   *lsclient.Catalogue // default: one without the cloud
+	ReadOnly bool                // all asks are read-only
+	Logger   *slog.Logger        // nil: no log
+}
+
+// An Agent is an ask.Asker that asks the agent of one language server. Several asks can run at once, each in a conversation of its
+// own.
+type Agent struct {
+	ls   *lsclient.Client
+	opts Options
+
+	mu   sync.Mutex
+	busy map[string]bool // conversations with an ask
+}
+
+var (
+	_ ask.Asker  = (*Agent)(nil)
+	_ ask.Holder = (*Agent)(nil)
+)
+
+// New returns an Agent.
+func New(ls *lsclient.Client, opts Options) *Agent {
+	if opts.Models == nil {
+		opts.Models = &lsclient.Catalogue{Client: ls}
+	}
+	if opts.Upstream == "" {
+		opts.Upstream = opts.Source
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Agent{ls: ls, opts: opts, busy: map[string]bool{}}
+}
+
+// Has reports whether the language server has a conversation.
+func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
+	if strings.HasPrefix(conversation, ask.ModelConversation) {
+		return false, nil
+	}
+	_, err := a.ls.Trajectory(ctx, conversation)
+	if err != nil && perigee.AsError(err).Class == perigee.ClassNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Ask starts a conversation with a prompt, or goes on with one: with a prompt, with a decision, or by waiting for the answer that is
+// being written.
+func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	t := &turn{agent: a, request: &r, progress: progress, readOnly: r.ReadOnly || a.opts.ReadOnly, id: r.Conversation}
+	begin := t.resume
+	if r.Conversation == "" {
+		t.id, begin = lsclient.NewID(), t.start
+	}
+	leave, err := a.enter(t.id)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	defer leave()
+	cursor, err := begin(ctx)
+	switch {
+	case errors.Is(err, errSent):
+		return t.interrupted(ctx, err), nil
+	case err != nil:
+		return ask.Answer{}, err
+	}
+	return t.follow(ctx, cursor), nil
+}
+
+// enter refuses a second ask in a conversation: the two answers would mix.
+func (a *Agent) enter(conversation string) (leave func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy[conversation] {
+		return nil, ask.Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(conversation, maxNamed)).
+			WithHint("wait for its answer, or leave conversation out to start another one")
+	}
+	a.busy[conversation] = true
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.busy, conversation)
+	}, nil
+}
+
+// maxNamed is how much of a name that a client chose an error repeats.
+const maxNamed = 100
+
+// errSent is in the chain of an error after which the agent may have got the prompt.
+var errSent = errors.New("the prompt may have been handed over")
+
+// declined is an error of the language server before it got a prompt: another source may be tried.
+func declined(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return perigee.AsError(err)
+	}
+	return ask.Decline(err)
+}
+
+// start creates a conversation and sends the prompt.
+func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
+	a := t.agent
+	workspaces, err := a.workspaces(t.request.Workspace)
+	if err != nil {
+		return trajectory.Cursor{}, err
+	}
+	if err := t.choose(ctx, ""); err != nil {
+		return trajectory.Cursor{}, err
+	}
+	if a.opts.Track {
+		for _, dir := range a.opts.Workspaces {
+			if err := a.ls.AddTrackedWorkspace(ctx, dir); err != nil {
+				a.opts.Logger.Debug("language server does not track the workspace", "upstream", a.opts.Upstream, "error", err)
+			}
+		}
+	}
+	id, err := a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.id, Workspaces: workspaces})
+	if err != nil && len(workspaces) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid { // of a version that does not know them
+		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.id})
+	}
+	if err != nil {
+		return trajectory.Cursor{}, declined(ctx, err)
+	}
+	t.id = id
+	return trajectory.Cursor{}, t.send(ctx, 0)
+}
+
+// workspaces returns the URIs of the directories of a new conversation, and declines a directory that is not among them.
+func (a *Agent) workspaces(dir string) ([]string, error) {
+	dirs := a.opts.Workspaces
+	if len(dirs) == 0 && dir != "" {
+		dirs = []string{dir}
+	}
+	uris := make([]string, len(dirs))
+	inside := dir == ""
+	for i, d := range dirs {
+		uris[i] = (&url.URL{Scheme: "file", Path: filepath.ToSlash(d)}).String()
+		relative, err := filepath.Rel(resolved(d), resolved(dir))
+		inside = inside || err == nil && filepath.IsLocal(relative)
+	}
+	if !inside {
+		return nil, ask.Declined(perigee.ClassNotFound, "the agent works in %s, not in %s", strings.Join(dirs, ", "), dir).
+			WithHint("leave workspace out, or open that directory in Antigravity")
+	}
+	return uris, nil
+}
+
+// resolved is a path without links, as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}
+
+// resume goes on with a conversation.
+func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
+	now, err := trajectory.Read(ctx, t.agent.ls, t.id)
+	if err != nil {
+		return trajectory.Cursor{}, perigee.AsError(err)
+	}
+	switch {
+	case t.request.Decision != nil:
+		return t.decide(ctx, now)
+	case t.request.Prompt == "" && now.Cursor.Size() == 0:
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "nothing was asked in conversation %s yet", t.id).WithHint("write a prompt")
+	case t.request.Prompt == "":
+		t.turn = now.Turn
+		return now.Cursor, nil
+	case len(now.Turn.Waiting) > 0 && now.Running:
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for %s", waitingFor(&now.Turn)).
+			WithHint("decide that before you send another prompt")
+	case now.Running:
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassUnavailable, "the agent still works in conversation %s", t.id).
+			WithHint("ask with an empty prompt to wait for its answer")
+	}
+	if err := t.choose(ctx, now.Model.String()); err != nil {
+		return trajectory.Cursor{}, err
+	}
+	now.Cursor.Over = true
+	return now.Cursor, t.send(ctx, now.Cursor.Size())
+}
+
+// decide answers what the agent waits for.
+func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory.Cursor, error) {
+	if len(now.Turn.Waiting) == 0 || !now.Running {
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for no decision in conversation %s", t.id).
+			WithHint("ask with an empty prompt to see how far it is")
+	}
+	waiting, d := now.Turn.Waiting[0].Waiting, t.request.Decision
+	if t.readOnly && d.Allow && !waiting.IsQuestion() {
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassForbidden, "a read-only ask allows the agent nothing").WithHint("deny it, or ask without read-only mode")
+	}
+	interaction, err := waiting.Decide(d.Allow, d.Text)
+	if err != nil {
+		return trajectory.Cursor{}, perigee.AsError(err)
+	}
+	t.turn, t.decided = now.Turn, waiting
+	if err := t.agent.ls.Interact(ctx, t.id, interaction); err != nil {
+		if errors.Is(err, lsclient.ErrUnclear) {
+			return trajectory.Cursor{}, fmt.Errorf("%w: %w", errSent, err)
+		}
+		return trajectory.Cursor{}, perigee.AsError(err)
+	}
+	t.observe(perigee.Event{Kind: perigee.EventStart, Upstream: t.agent.opts.Upstream})
+	return now.Cursor, nil
+}
+
+// choose finds the model of a message: the one that the ask names, or that the conversation had before, or the default. The key
+// must allow it.
+func (t *turn) choose(ctx context.Context, before string) (err error) {
+	models, r := t.agent.opts.Models, t.request
+	switch {
+	case r.Model != "":
+		t.model, err = models.Find(ctx, r.Model)
+	case before != "" && before != "0":
+		if t.model, err = models.Find(ctx, before); err != nil || t.model.Disabled || !r.Allows(t.model.Name()) {
+			t.model, err = models.Default(ctx, r.AllowsModel)
+		}
+	default:
+		t.model, err = models.Default(ctx, r.AllowsModel)
+	}
+	switch {
+	case err != nil:
+		return declined(ctx, err)
+	case t.model.Disabled:
+		return ask.Declined(perigee.ClassNotFound, "the model %s is disabled for the account", t.model.Name()).WithHint("name another model, or none")
+	case !r.Allows(t.model.Name()):
+		return r.Forbidden(t.model.Name())
+	}
+	return nil
+}
+
+// send sends the prompt, once. An error that wraps errSent says that the agent may have got it.
+func (t *turn) send(ctx context.Context, known int) error {
+	queued, err := t.agent.ls.Send(ctx, t.id, lsclient.Message{
+		Text: t.request.Prompt, Model: t.model.Enum, ReadOnly: t.readOnly, Known: known, Once: true,
+	})
+	switch {
+	case errors.Is(err, lsclient.ErrUnclear):
+		return fmt.Errorf("%w: %w", errSent, err)
+	case err != nil:
+		return declined(ctx, err)
+	}
+	t.observe(perigee.Event{Kind: perigee.EventStart, Upstream: t.agent.opts.Upstream, Model: t.model.Name()})
+	if queued {
+		if err := t.agent.ls.SendQueuedWhenIdle(ctx, t.id, t.model.Enum, t.readOnly); err != nil {
+			return fmt.Errorf("%w: %w", errSent, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+// Package model has a model answer prompts. Its conversations are kept in the store for 24 hours, for the key of the client.
+package model
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+	"perigee/internal/adapt/models"
+	"perigee/internal/mcp/ask"
+)
+
+// SimulatorLine is the first line of an answer of the simulator.
+const SimulatorLine = "[perigee simulator: no model is configured]"
+
+// A Store keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a response of the Responses API, so
+// that what conversations have in common is kept once, and the limits of stored responses hold for them, too.
+type Store interface {
+	SaveResponse(ctx context.Context, r *perigee.StoredResponse) error
+	Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error)
+}
+
+// Options configure an Asker. Everything but Upstream is optional.
+type Options struct {
+	Upstream  perigee.Upstream          // answers; it must not record calls
+	Model     func() string             // for asks that name none; empty: the default of the upstream, or else one of its models
+	Resolve   func(model string) string // the model that a name, also an empty one, stands for; nil: each name stands for itself
+	Simulated func() bool               // answers come from the simulator
+	Store     Store                     // nil: no conversation is kept
+	Now       func() time.Time
+	NewID     func() string
+	Logger    *slog.Logger
+}
+
+// An Asker is an ask.Asker whose answers are those of a model.
+type Asker struct {
+	opts Options
+
+	mu   sync.Mutex
+	busy map[string]bool // conversations with an ask
+}
+
+var (
+	_ ask.Asker  = (*Asker)(nil)
+	_ ask.Holder = (*Asker)(nil)
+)
+
+// New returns an Asker.
+func New(opts Options) *Asker {
+	if opts.Model == nil {
+		opts.Model = func() string { return "" }
+	}
+	if opts.Resolve == nil {
+		opts.Resolve = func(model string) string { return model }
+	}
+	if opts.Simulated == nil {
+		opts.Simulated = func() bool { return false }
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.NewID == nil {
+		opts.NewID = func() string { return ask.ModelConversation + strings.ToLower(rand.Text()) }
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Asker{opts: opts, busy: map[string]bool{}}
+}
+
+// Has reports whether a conversation is one with a model, also if it has expired or belongs to another key.
+func (a *Asker) Has(_ context.Context, conversation string) (bool, error) {
+	return strings.HasPrefix(conversation, ask.ModelConversation), nil
+}
+
+// Ask asks the model. A model has no tools, so an ask is always read-only.
+func (a *Asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	switch {
+	case r.Decision != nil:
+		return ask.Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model waits for no decision").WithHint("write a prompt")
+	case strings.TrimSpace(r.Prompt) == "":
+		return ask.Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model goes on only with a prompt").WithHint("write a prompt, such as \"continue\"")
+	}
+	leave, err := a.enter(r.Conversation)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	defer leave()
+	talk, err := a.open(ctx, &r)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	name, err := a.choose(ctx, &r)
+	if err != nil {
+		return ask.Answer{}, err
+	}
+	e := exchange{asker: a, request: &r, progress: progress, talk: talk}
+	return e.run(ctx, name)
+}
+
+// choose returns the name of the model to ask, which the key must allow.
+func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
+	name := r.Model
+	if name == "" {
+		name = a.opts.Model()
+	}
+	behind := a.opts.Resolve(name)
+	if behind == "" {
+		return a.any(ctx, r)
+	}
+	if !r.Allows(behind) && (name == "" || !r.Allows(name)) {
+		if name == "" {
+			name = behind
+		}
+		return "", r.Forbidden(name)
+	}
+	return name, nil
+}
+
+// any returns a model that writes text: where neither the ask nor the configuration names one, a Flash model if there is one.
+func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
+	lister, ok := a.opts.Upstream.(perigee.ModelLister)
+	if !ok {
+		return "", nil // the upstream says that a name is missing
+	}
+	list, err := lister.Models(ctx)
+	if err != nil {
+		return "", declined(err)
+	}
+	best, most := "", -1
+	for _, m := range list {
+		if score := suitability(m); score > most && r.Allows(m.ID) {
+			best, most = m.ID, score
+		}
+	}
+	if best == "" {
+		return "", ask.Declined(perigee.ClassNotFound, "there is no model that writes text").
+			WithHint("set mcp.model or models.default in the configuration; `perigee models` lists the models")
+	}
+	return best, nil
+}
+
+// suitability is how well a model suits a prompt of unknown kind; negative: it does not write plain text, or is the agent of an IDE,
+// which has a source of its own.
+func suitability(m perigee.Model) int {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(m.ID, word) })
+	}
+	family := models.Of(m.ID).Family
+	if !slices.Contains(m.Methods, "generateContent") || family == models.Image || family == models.Embedding ||
+		has("image", "tts", "audio", "live", "robotics", "computer-use", "antigravity-agent") {
+		return -1
+	}
+	score := 0
+	if has("flash") {
+		score += 4
+	}
+	if family == models.Gemini {
+		score += 2
+	}
+	if !has("lite") {
+		score++
+	}
+	return score
+}
+
+// enter refuses a second ask in a conversation: one of the two answers would be lost.
+func (a *Asker) enter(conversation string) (leave func(), err error) {
+	if conversation == "" {
+		return func() {}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy[conversation] {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another ask is running in this conversation").
+			WithHint("wait for its answer, or leave conversation out to start another one")
+	}
+	a.busy[conversation] = true
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.busy, conversation)
+	}, nil
+}
+
+// declined is an error before the model has answered anything: another source may be tried, unless the request is the reason.
+func declined(err error) error {
+	e := *perigee.AsError(err)
+	switch e.Class {
+	case perigee.ClassInvalid, perigee.ClassForbidden, perigee.ClassCanceled, perigee.ClassUnimplemented:
+		return &e
+	}
+	e.Cause = errors.Join(ask.ErrDeclined, e.Cause)
+	return &e
+}

@@ -1,0 +1,365 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"perigee"
+	"perigee/internal/mcp/lineconn"
+)
+
+// stateless is the first version of the protocol without sessions.
+const stateless = "2026-07-28"
+
+// web are the connections over HTTP: requests without a session, and sessions.
+type web struct {
+	server    *Server
+	stateless http.Handler
+	stateful  http.Handler
+	limit     int           // of sessions
+	idle      time.Duration // after which a session ends
+	keepAlive time.Duration // between comments on an event stream
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	opening  int // sessions that are in no map yet
+	streams  map[string]*streamWriter
+	last     uint64 // of the keys of streams
+
+	draining context.Context // ends when the server is drained
+	drain    context.CancelFunc
+}
+
+func (w *web) init(s *Server) {
+	w.server, w.sessions, w.streams = s, map[string]*session{}, map[string]*streamWriter{}
+	w.draining, w.drain = context.WithCancel(s.ctx)
+	w.limit, w.idle, w.keepAlive = maxSessions, idleSession, keepAlive
+	get := func(*http.Request) *mcp.Server { return s.mcp }
+	logger := slog.New(quiet{s.o.Logger.Handler()})
+	w.stateless = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Stateless: true, Logger: logger, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
+	})
+	w.stateful = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Logger: logger, MaxRequestBodyBytes: maxMessage,
+		EventStore: &eventStore{sessions: map[string]*eventLog{}, opened: w.opened, closed: w.ended},
+	})
+}
+
+// ServeHTTP serves POST, GET and DELETE of one path. The caller is in the context of the request (WithCaller). Requests of
+// version 2026-07-28 and later have no session. A session of an earlier version belongs to the key that has opened it, and ends
+// when it was not used for 30 minutes.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.ctx.Err() != nil {
+		WriteError(w, perigee.Errorf(perigee.ClassUnavailable, "the server is closing").WithHint("try again in a moment"))
+		return
+	}
+	if !checkBody(w, r) {
+		return
+	}
+	modern := isStateless(r)
+	out := &streamWriter{w: w, pause: s.web.keepAlive}
+	defer out.close()
+	r, forget := s.web.mark(r, out)
+	defer forget()
+	if modern {
+		s.web.stateless.ServeHTTP(out, r)
+		return
+	}
+	if lacksSession(r) {
+		writeRefusal(w, http.StatusBadRequest, refusal{jsonrpc.CodeInvalidRequest,
+			"the request names no session; send initialize first, and its Mcp-Session-Id with each request after it", perigee.ClassInvalid})
+		return
+	}
+	session, err := s.web.enter(r)
+	if err != nil {
+		WriteError(w, err)
+		return
+	}
+	defer s.web.leave(session)
+	if r.Method == http.MethodGet {
+		var stop context.CancelFunc
+		r, stop = s.web.standing(r)
+		defer stop()
+	}
+	if r.Method == http.MethodDelete {
+		session.cancel(errSessionEnded) // the SDK waits for calls that are running
+	}
+	s.web.stateful.ServeHTTP(out, r.WithContext(withSession(r.Context(), session)))
+}
+
+// Drain ends the event streams that stand open between calls: an http.Server that is shut down would wait for them. Calls of tools go on.
+func (s *Server) Drain(context.Context) error {
+	s.web.drain()
+	return nil
+}
+
+// standing returns a request of a stream that ends when the server is drained.
+func (w *web) standing(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(w.draining, cancel)
+	return r.WithContext(ctx), func() { stop(); cancel() }
+}
+
+// streamHeader names the stream of a request to the methods that it calls: in a session their context is not that of the request.
+const streamHeader = "Perigee-Stream"
+
+// mark returns the request with the header that names its stream.
+func (w *web) mark(r *http.Request, out *streamWriter) (*http.Request, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last++
+	key := strconv.FormatUint(w.last, 10)
+	w.streams[key] = out
+	r = r.Clone(r.Context())
+	r.Header.Set(streamHeader, key)
+	if callerOf(r.Context()).HostChecked {
+		r.Host = "localhost" // which the SDK accepts
+	}
+	return r, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.streams, key)
+	}
+}
+
+// calling is called when a tool is called.
+func (w *web) calling(req mcp.Request) {
+	extra := req.GetExtra()
+	if extra == nil || extra.Header == nil {
+		return
+	}
+	w.mu.Lock()
+	out := w.streams[extra.Header.Get(streamHeader)]
+	w.mu.Unlock()
+	if out != nil {
+		out.calling()
+	}
+}
+
+// checkBody answers a request whose body cannot be read, is too large, or is refused by lineconn.Check, and returns false. It
+// leaves the body to be read again.
+func checkBody(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return true
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case isTooLarge:
+		e := perigee.Errorf(perigee.ClassInvalid, "the request has more than %d bytes", tooLarge.Limit).WithHint("send less in one message")
+		e.Status = http.StatusRequestEntityTooLarge
+		WriteError(w, e)
+		return false
+	case err != nil:
+		e, ok := errors.AsType[*perigee.Error](err) // the gateway's own limits come first
+		if !ok {
+			e = perigee.Errorf(perigee.ClassInvalid, "the request could not be read: %w", err)
+		}
+		WriteError(w, e)
+		return false
+	}
+	if refused := lineconn.Check(body); refused != nil && isJSON(r) {
+		writeRefusal(w, http.StatusBadRequest, refusal{int(refused.Code), refused.Message, perigee.ClassInvalid})
+		return false
+	}
+	r.Body = readAgain{bytes.NewReader(body), body}
+	return true
+}
+
+// isJSON reports whether a request says that its body is JSON. The SDK refuses all other requests.
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}
+
+// readAgain is a body that was read already.
+type readAgain struct {
+	*bytes.Reader
+	body []byte
+}
+
+func (readAgain) Close() error { return nil }
+
+// isStateless reports whether a request is one of a version without sessions, by its header or by what its body says.
+func isStateless(r *http.Request) bool {
+	if r.Header.Get("Mcp-Protocol-Version") >= stateless {
+		return true
+	}
+	b, ok := r.Body.(readAgain)
+	if !ok || !bytes.Contains(b.body, []byte(mcp.MetaKeyProtocolVersion)) {
+		return false
+	}
+	var m struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	var version string
+	return json.Unmarshal(b.body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
+}
+
+// lacksSession reports whether a request is neither one of a session nor one that opens a session. What is no single message is left
+// to the SDK.
+func lacksSession(r *http.Request) bool {
+	b, ok := r.Body.(readAgain)
+	if !ok || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
+		return false
+	}
+	var m struct {
+		Method string `json:"method"`
+	}
+	return json.Unmarshal(b.body, &m) == nil && m.Method != "" && m.Method != "initialize"
+}
+
+// enter finds the session of a request, or makes one for a request that may open one.
+func (w *web) enter(r *http.Request) (*session, *perigee.Error) {
+	caller := callerOf(r.Context())
+	id := r.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		return w.open(caller)
+	}
+	w.mu.Lock()
+	s := w.sessions[id]
+	w.mu.Unlock()
+	if s == nil {
+		return nil, noSession()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.caller.Key != caller.Key || s.caller.Trusted != caller.Trusted || s.ctx.Err() != nil {
+		return nil, noSession()
+	}
+	s.caller = caller
+	s.web.use()
+	return s, nil
+}
+
+func noSession() *perigee.Error {
+	return perigee.Errorf(perigee.ClassNotFound, "there is no such session").WithHint("it may have ended: send initialize without Mcp-Session-Id")
+}
+
+// open makes room for a session. If there are too many, one is ended that is not in use.
+func (w *web) open(c Caller) (*session, *perigee.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.sessions)+w.opening >= w.limit {
+		oldest := w.oldestIdle(c.Key)
+		if oldest == nil {
+			e := perigee.Errorf(perigee.ClassCapacity, "%d sessions are open and in use", w.limit).WithHint("end one, or try again later")
+			e.Retry = time.Minute
+			return nil, e
+		}
+		delete(w.sessions, oldest.web.id)
+		go oldest.close()
+	}
+	s := newSession(w.server.ctx, c)
+	s.web.now, s.web.timeout = w.server.o.Now, w.idle
+	s.web.users = 1
+	w.opening++
+	return s, nil
+}
+
+// oldestIdle returns the session to end for a new one of a key: of the key with the most sessions, the one that was not used for the
+// longest time. A key never ends sessions of one that has fewer; nil: there is none to end. It is called with the mutex locked.
+func (w *web) oldestIdle(key string) *session {
+	type idle struct {
+		count  int // of all sessions
+		oldest *session
+		since  time.Time
+	}
+	keys := map[string]*idle{}
+	for _, s := range w.sessions {
+		s.mu.Lock()
+		k := keys[s.caller.Key]
+		if k == nil {
+			k = &idle{}
+			keys[s.caller.Key] = k
+		}
+		k.count++
+		if s.web.users == 0 && (k.oldest == nil || s.web.since.Before(k.since)) {
+			k.oldest, k.since = s, s.web.since
+		}
+		s.mu.Unlock()
+	}
+	var most idle
+	for _, k := range keys {
+		if k.oldest != nil && k.count > most.count {
+			most = *k
+		}
+	}
+	if own := keys[key]; own != nil && own.count > most.count {
+		return nil
+	}
+	return most.oldest
+}
+
+// opened is called when the SDK has given a session its id.
+func (w *web) opened(ctx context.Context, id string) {
+	s := sessionOf(ctx)
+	if s == nil {
+		return
+	}
+	w.mu.Lock()
+	w.sessions[id] = s
+	w.opening--
+	w.mu.Unlock()
+	s.mu.Lock()
+	s.web.id = id
+	s.web.idle = time.AfterFunc(w.idle, s.close)
+	s.web.idle.Stop() // until the request that has opened it is over
+	s.mu.Unlock()
+}
+
+// ended is called when the SDK has ended a session.
+func (w *web) ended(id string) {
+	w.mu.Lock()
+	s := w.sessions[id]
+	delete(w.sessions, id)
+	w.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.cancel(errSessionEnded)
+	s.mu.Lock()
+	s.web.idle.Stop()
+	s.web.idle = nil
+	s.mu.Unlock()
+}
+
+func (w *web) leave(s *session) {
+	s.mu.Lock()
+	if s.web.id == "" { // the request has not opened a session after all
+		s.mu.Unlock()
+		w.mu.Lock()
+		w.opening--
+		w.mu.Unlock()
+		s.cancel(errSessionEnded)
+		return
+	}
+	s.web.unuse()
+	s.mu.Unlock()
+}
+
+func (w *web) close() {
+	w.mu.Lock()
+	var all []*session
+	for _, s := range w.sessions {
+		all = append(all, s)
+	}
+	w.mu.Unlock()
+	for _, s := range all {
+		s.close()
+	}
+}
