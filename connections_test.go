@@ -17,7 +17,7 @@ var madeConnections = []string{
 	"internal/daemon/remote/remote.go",          // the daemon's own socket
 	"internal/fetch/fetch.go",                   // files on the web: guarded addresses, no connection is kept
 	"internal/simulator/transport.go",           // pipes in memory
-	"internal/simulator/langserver",             // a process of its own, with the connections of any Go program
+	"internal/simulator/standin",                // a process of its own, with the connections of any Go program
 	"internal/perigeetest",                      // tests
 	"internal/daemon/daemontest",                // tests
 	"internal/intercept/mitm/transport.go",      // servers of intercepted hosts: the connections of the client, made again

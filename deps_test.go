@@ -547,7 +547,7 @@ var rules = []rule{
 		"go.yaml.in/yaml/v3",
 	}},
 	{"perigee/internal/langserver/matrixtest", "only tests, which hold the parts against every kind of language server", nil},
-	{"perigee/internal/simulator/langserver", "the stand-in shares no code with what it is tested against, but for messages", []string{
+	{"perigee/internal/simulator/standin", "the stand-in shares no code with what it is tested against, but for messages", []string{
 		"perigee/gen/...",
 		"connectrpc.com/connect",
 		"google.golang.org/protobuf",
@@ -788,7 +788,7 @@ var rules = []rule{
 		"perigee/internal/perigeetest",
 		"perigee/internal/perigeetest/await",
 		"perigee/internal/simulator",
-		"perigee/internal/simulator/langserver",
+		"perigee/internal/simulator/standin",
 		"perigee/internal/simulator/rules",
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/store/vault",
@@ -1033,7 +1033,7 @@ var rules = []rule{
 		"perigee/internal/lib/netguard",
 		"perigee/internal/intercept/redirect",
 		"perigee/internal/simulator",
-		"perigee/internal/simulator/langserver",
+		"perigee/internal/simulator/standin",
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/systemd",
 		"perigee/internal/lib/terminal",

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/simulator"
-	"perigee/internal/simulator/langserver"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/store/config"
 )
 

@@ -24,7 +24,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 	"perigee/internal/store/config"
 )
 

@@ -23,7 +23,7 @@ import (
 	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 )
 
 func TestMain(m *testing.M) {

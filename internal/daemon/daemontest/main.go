@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/perigeetest"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 	"perigee/internal/store/vault"
 )
 

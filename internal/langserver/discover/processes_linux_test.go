@@ -25,7 +25,7 @@ import (
 	"perigee"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/perigeetest/await"
-	"perigee/internal/simulator/langserver"
+	"perigee/internal/simulator/standin"
 )
 
 // kindVariable makes the test binary a process that looks like a language server.

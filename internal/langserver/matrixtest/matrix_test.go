@@ -32,7 +32,7 @@ import (
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 )
 
 // TestMain is the language server where the test program is started as one.

@@ -30,7 +30,7 @@ import (
 	"perigee/internal/langserver/probe"
 	"perigee/internal/lib/runas"
 	"perigee/internal/perigeetest/await"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/perigeetest/await"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 )
 
 // runStandIn is the test program as "perigee simulate langserver".

@@ -25,7 +25,7 @@ import (
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	"perigee/internal/simulator/langserver"
+	"perigee/internal/simulator/standin"
 )
 
 // TestMain is the stand-in of a language server where it is started as "simulate langserver".

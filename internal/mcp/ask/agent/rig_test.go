@@ -27,7 +27,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/langserver"
+	standin "perigee/internal/simulator/standin"
 )
 
 func TestMain(m *testing.M) {
