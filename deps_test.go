@@ -183,7 +183,7 @@ var rules = []rule{
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/adapt/schema",
 	}},
-	{"perigee/internal/cloudcode", "the framing of an API knows neither endpoints nor accounts", []string{
+	{"perigee/internal/upstream/cloudcode", "the framing of an API knows neither endpoints nor accounts", []string{
 		"perigee",
 		"perigee/internal/lib/rawjson",
 	}},
@@ -251,7 +251,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/trace/replay", "sends calls again through the server, whatever answers them", []string{
 		"perigee",
-		"perigee/internal/cloudcode",
+		"perigee/internal/upstream/cloudcode",
 		"perigee/internal/dialect/gemini",
 		"perigee/internal/httpapi/admin",
 		"perigee/internal/httpapi/mount",
@@ -326,7 +326,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/account/pool",
 		"perigee/internal/adapt",
-		"perigee/internal/cloudcode",
+		"perigee/internal/upstream/cloudcode",
 		"perigee/internal/dialect/gemini",
 		"perigee/internal/route/hold",
 		"perigee/internal/adapt/models",
@@ -426,7 +426,7 @@ var rules = []rule{
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/vscdb",
 	}},
-	{"perigee/internal/upstream/langserver", "its wire is a conversation; a client has it", []string{
+	{"perigee/internal/upstream/cascade", "its wire is a conversation; a client has it", []string{
 		"perigee",
 		"perigee/gen/...",
 		"perigee/internal/intercept/cloud",
@@ -693,7 +693,7 @@ var rules = []rule{
 		"github.com/bmatcuk/doublestar/v4",
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/ide", "the windows of an IDE, put together: announcements, language servers, and the agent behind both", []string{
+	{"perigee/internal/upstream/ide", "the windows of an IDE, put together: announcements, language servers, and the agent behind both", []string{
 		"perigee",
 		"perigee/gen/...",
 		"perigee/internal/mcp/ask",
@@ -704,7 +704,7 @@ var rules = []rule{
 		"perigee/internal/lib/lru",
 		"perigee/internal/langserver/trajectory",
 		"perigee/internal/langserver/trajectory/find",
-		"perigee/internal/upstream/langserver",
+		"perigee/internal/upstream/cascade",
 	}},
 	{"perigee/internal/mcp/backend", "answers MCP clients, from the daemon or without one", []string{
 		"perigee",
@@ -727,13 +727,13 @@ var rules = []rule{
 		"perigee/internal/daemon/remote",
 		"perigee/internal/mcp/backend",
 	}},
-	{"perigee/internal/headless", "puts the parts of one language server together, and the gateway upstream that it carries requests for", []string{
+	{"perigee/internal/upstream/headless", "puts the parts of one language server together, and the gateway upstream that it carries requests for", []string{
 		"perigee",
 		"perigee/internal/account/pool",
 		"perigee/internal/account/roster",
 		"perigee/internal/mcp/ask",
 		"perigee/internal/mcp/ask/agent",
-		"perigee/internal/cloudcode",
+		"perigee/internal/upstream/cloudcode",
 		"perigee/internal/store/config",
 		"perigee/internal/dialect/gemini",
 		"perigee/internal/langserver/extserver",
@@ -755,7 +755,7 @@ var rules = []rule{
 		"perigee/internal/lib/runas",
 		"perigee/internal/lib/sse",
 		"perigee/internal/upstream/antigravity",
-		"perigee/internal/upstream/langserver",
+		"perigee/internal/upstream/cascade",
 		"perigee/internal/lib/wire",
 	}},
 	{"perigee/internal/daemon", "puts everything together", []string{
@@ -767,8 +767,8 @@ var rules = []rule{
 		"perigee/internal/account/pool",
 		"perigee/internal/account/roster",
 		"perigee/internal/store/config",
-		"perigee/internal/headless",
-		"perigee/internal/ide",
+		"perigee/internal/upstream/headless",
+		"perigee/internal/upstream/ide",
 		"perigee/internal/langserver/supervisor",
 		"perigee/internal/account/oauth",
 		"perigee/internal/route",

@@ -24,7 +24,6 @@ import (
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/observe"
 	"perigee/internal/fetch"
-	"perigee/internal/headless"
 	"perigee/internal/httpapi"
 	"perigee/internal/imagestore"
 	"perigee/internal/lib/connlimit"
@@ -37,6 +36,7 @@ import (
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/trace"
+	"perigee/internal/upstream/headless"
 )
 
 // SimulatorName is what the built-in upstream is called.

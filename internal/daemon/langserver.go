@@ -8,12 +8,12 @@ import (
 	"perigee"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/headless"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/upstream/headless"
 )
 
 // Langservers asks the running daemon for its language servers. It returns ErrNotRunning where there is none.

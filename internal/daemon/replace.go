@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"perigee"
-	"perigee/internal/headless"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/upstream/headless"
 )
 
 // CanReplace returns why a daemon with a configuration could not start in place of the running one, as far as that can be seen before

@@ -16,13 +16,13 @@ import (
 	"perigee"
 	"perigee/internal/account/oauth"
 	"perigee/internal/account/roster"
-	"perigee/internal/headless"
 	"perigee/internal/route"
 	"perigee/internal/route/stopseq"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/upstream/headless"
 )
 
 // SimulatorName is what the built-in upstream is called.

@@ -10,7 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
-	"perigee/internal/headless"
+	"perigee/internal/upstream/headless"
 )
 
 // buildLangserver makes the accounts of a language server, which commands use without a daemon, too, and the language server itself.

@@ -12,14 +12,14 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
-	"perigee/internal/headless"
-	"perigee/internal/ide"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/lib/wire"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/gemini"
+	"perigee/internal/upstream/headless"
+	"perigee/internal/upstream/ide"
 )
 
 // Abilities that an upstream may have besides those in package perigee. The gateway asks for these, never for a kind.

@@ -8,11 +8,11 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // maxWhole is how much of an answer in one piece is read for its usage.

@@ -9,12 +9,12 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
 	"perigee/internal/route/hold"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // An answer is one stream of the provider on its way to the caller. It is held back while it has no content, so that another

@@ -13,9 +13,9 @@ import (
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // A call is one request with its attempts at accounts, endpoints and repairs, until it is answered or none is left.

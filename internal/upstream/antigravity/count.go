@@ -7,9 +7,9 @@ import (
 	"perigee/internal/account/pool"
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
-	"perigee/internal/cloudcode"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models

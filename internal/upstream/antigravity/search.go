@@ -9,8 +9,8 @@ import (
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/cloudcode"
 	"perigee/internal/lib/rawjson"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/store/config"
-	conversation "perigee/internal/upstream/langserver"
+	conversation "perigee/internal/upstream/cascade"
 )
 
 // An Attached answers calls from the language server of a running IDE. It starts and stops nothing.

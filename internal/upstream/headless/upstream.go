@@ -13,7 +13,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/upstream/antigravity"
-	conversation "perigee/internal/upstream/langserver"
+	conversation "perigee/internal/upstream/cascade"
 )
 
 // An Upstream answers calls from a language server that perigee runs.

@@ -19,7 +19,7 @@ import (
 	"perigee/internal/lib/lru"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/ask/agent"
-	conversation "perigee/internal/upstream/langserver"
+	conversation "perigee/internal/upstream/cascade"
 )
 
 // Source is the source of answers.

@@ -13,11 +13,11 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/cloudcode"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/intercept/cloud"
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
+	"perigee/internal/upstream/cloudcode"
 )
 
 // A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All
