@@ -242,14 +242,14 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/lib/redact",
 	}},
-	{"perigee/internal/trace/shrink", "makes requests smaller, whatever they fail at", []string{
+	{"perigee/internal/observe/trace/shrink", "makes requests smaller, whatever they fail at", []string{
 		"perigee",
 	}},
-	{"perigee/internal/trace/compare", "compares answers as clients got them", []string{
+	{"perigee/internal/observe/trace/compare", "compares answers as clients got them", []string{
 		"perigee",
 		"github.com/rogpeppe/go-internal/diff",
 	}},
-	{"perigee/internal/trace/replay", "sends calls again through the server, whatever answers them", []string{
+	{"perigee/internal/observe/trace/replay", "sends calls again through the server, whatever answers them", []string{
 		"perigee",
 		"perigee/internal/upstream/cloudcode",
 		"perigee/internal/dialect/gemini",
@@ -259,22 +259,22 @@ var rules = []rule{
 		"perigee/internal/route/record",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/sse",
-		"perigee/internal/trace",
-		"perigee/internal/trace/shrink",
+		"perigee/internal/observe/trace",
+		"perigee/internal/observe/trace/shrink",
 	}},
-	{"perigee/internal/trace/story", "tells a call, wherever its record came from", []string{
+	{"perigee/internal/observe/trace/story", "tells a call, wherever its record came from", []string{
 		"perigee",
 		"perigee/internal/lib/terminal",
-		"perigee/internal/trace",
+		"perigee/internal/observe/trace",
 	}},
-	{"perigee/internal/trace/tail", "tells of calls as they happen", []string{
+	{"perigee/internal/observe/trace/tail", "tells of calls as they happen", []string{
 		"perigee",
 		"perigee/internal/httpapi/mount",
-		"perigee/internal/live",
+		"perigee/internal/observe/live",
 		"perigee/internal/lib/match",
 		"perigee/internal/lib/redact",
 	}},
-	{"perigee/internal/live", "follows calls, whatever shows them", []string{
+	{"perigee/internal/observe/live", "follows calls, whatever shows them", []string{
 		"perigee",
 	}},
 	{"perigee/internal/route/record", "recording watches any upstream, into any store", []string{
@@ -282,20 +282,20 @@ var rules = []rule{
 		"perigee/internal/store/batchwriter",
 		"perigee/internal/lib/redact",
 	}},
-	{"perigee/internal/secrets", "lists what has to be redacted", []string{
+	{"perigee/internal/observe/secrets", "lists what has to be redacted", []string{
 		"perigee",
 		"perigee/internal/store/config",
 		"perigee/internal/lib/redact",
 	}},
-	{"perigee/internal/trace/bundle", "packs files without secrets", []string{
+	{"perigee/internal/observe/trace/bundle", "packs files without secrets", []string{
 		"perigee",
 		"perigee/internal/httpapi/admin",
 		"perigee/internal/httpapi/mount",
 		"perigee/internal/lib/redact",
-		"perigee/internal/secrets",
-		"perigee/internal/trace",
+		"perigee/internal/observe/secrets",
+		"perigee/internal/observe/trace",
 	}},
-	{"perigee/internal/trace", "files of calls, whatever is called", []string{
+	{"perigee/internal/observe/trace", "files of calls, whatever is called", []string{
 		"perigee",
 		"perigee/internal/lib/diskspace",
 		"perigee/internal/lib/rawjson",
@@ -807,40 +807,40 @@ var rules = []rule{
 		"perigee/internal/imagestore",
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/route/thoughtsig",
-		"perigee/internal/trace",
+		"perigee/internal/observe/trace",
 	}},
-	{"perigee/internal/metrics", "counts calls and shows numbers that the daemon gives it", []string{
+	{"perigee/internal/observe/metrics", "counts calls and shows numbers that the daemon gives it", []string{
 		"perigee",
 		"perigee/internal/httpapi/mount",
 		"github.com/prometheus/client_golang",
 		"github.com/prometheus/client_model", // in tests
 		"github.com/prometheus/common",       // in tests
 	}},
-	{"perigee/internal/dashboard", "gathers what pages show, whatever has the data", []string{
+	{"perigee/internal/observe/dashboard", "gathers what pages show, whatever has the data", []string{
 		"perigee",
 		"perigee/internal/store/audit",
 		"perigee/internal/store/config",
 		"perigee/internal/connect",
-		"perigee/internal/dashboard/pages",
-		"perigee/internal/dashboard/session",
-		"perigee/internal/dashboard/view",
+		"perigee/internal/observe/dashboard/pages",
+		"perigee/internal/observe/dashboard/session",
+		"perigee/internal/observe/dashboard/view",
 		"perigee/internal/httpapi/admin",
 		"perigee/internal/httpapi/mount",
-		"perigee/internal/live",
+		"perigee/internal/observe/live",
 	}},
-	{"perigee/internal/dashboard/html", "escapes values, whatever page they are on", nil},
-	{"perigee/internal/dashboard/pages", "markup of what is gathered; it asks for nothing", []string{
+	{"perigee/internal/observe/dashboard/html", "escapes values, whatever page they are on", nil},
+	{"perigee/internal/observe/dashboard/pages", "markup of what is gathered; it asks for nothing", []string{
 		"perigee",
-		"perigee/internal/dashboard/html",
-		"perigee/internal/dashboard/view",
+		"perigee/internal/observe/dashboard/html",
+		"perigee/internal/observe/dashboard/view",
 	}},
-	{"perigee/internal/dashboard/session", "knows browsers, whatever they may see", []string{
-		"perigee",
-	}},
-	{"perigee/internal/dashboard/view", "numbers, charts and conversations for people, without a page around them", []string{
+	{"perigee/internal/observe/dashboard/session", "knows browsers, whatever they may see", []string{
 		"perigee",
 	}},
-	{"perigee/internal/telemetry", "sends spans of calls to a collector", []string{
+	{"perigee/internal/observe/dashboard/view", "numbers, charts and conversations for people, without a page around them", []string{
+		"perigee",
+	}},
+	{"perigee/internal/observe/telemetry", "sends spans of calls to a collector", []string{
 		"perigee",
 		"perigee/internal/lib/wire",
 		"go.opentelemetry.io/otel",
@@ -852,24 +852,24 @@ var rules = []rule{
 		"perigee/internal/store/audit",
 		"perigee/internal/mcp/bridge",
 		"perigee/internal/store/config",
-		"perigee/internal/dashboard",
-		"perigee/internal/dashboard/session",
+		"perigee/internal/observe/dashboard",
+		"perigee/internal/observe/dashboard/session",
 		"perigee/internal/store/datadir",
 		"perigee/internal/httpapi/mount",
 		"perigee/internal/httpapi/pages",
-		"perigee/internal/live",
+		"perigee/internal/observe/live",
 		"perigee/internal/intercept/authority",
-		"perigee/internal/metrics",
+		"perigee/internal/observe/metrics",
 		"perigee/internal/adapt/models",
 		"perigee/internal/adapt/price",
 		"perigee/internal/route/record",
 		"perigee/internal/lib/redact",
-		"perigee/internal/secrets",
-		"perigee/internal/telemetry",
-		"perigee/internal/trace",
-		"perigee/internal/trace/bundle",
-		"perigee/internal/trace/replay",
-		"perigee/internal/trace/tail",
+		"perigee/internal/observe/secrets",
+		"perigee/internal/observe/telemetry",
+		"perigee/internal/observe/trace",
+		"perigee/internal/observe/trace/bundle",
+		"perigee/internal/observe/trace/replay",
+		"perigee/internal/observe/trace/tail",
 	}},
 	{"perigee/internal/daemon/remote", "a client of the daemon, which knows none of its parts", []string{
 		"perigee",
@@ -937,7 +937,7 @@ var rules = []rule{
 		"perigee/internal/lib/redact",
 		"perigee/internal/simulator",
 		"perigee/internal/lib/terminal",
-		"perigee/internal/trace",
+		"perigee/internal/observe/trace",
 		"golang.org/x/sys",
 	}},
 	{"perigee/internal/command/completioncmd", "a command", []string{
@@ -976,7 +976,7 @@ var rules = []rule{
 		"perigee/internal/command",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
-		"perigee/internal/dashboard",
+		"perigee/internal/observe/dashboard",
 	}},
 	{"perigee/internal/command/tracecmd", "a command", []string{
 		"perigee",
@@ -989,13 +989,13 @@ var rules = []rule{
 		"perigee/internal/daemon/remote",
 		"perigee/internal/store/datadir",
 		"perigee/internal/httpapi/admin",
-		"perigee/internal/live",
+		"perigee/internal/observe/live",
 		"perigee/internal/lib/redact",
-		"perigee/internal/secrets",
+		"perigee/internal/observe/secrets",
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/lib/terminal",
-		"perigee/internal/trace",
-		"perigee/internal/trace/...",
+		"perigee/internal/observe/trace",
+		"perigee/internal/observe/trace/...",
 		"perigee/internal/store/vault",
 	}},
 	{"perigee/internal/command/usagecmd", "a command", []string{
@@ -1094,12 +1094,12 @@ func TestTheLinkerCanDropMethods(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	packages := strings.Fields(string(out))
-	if !slices.Contains(packages, "perigee/internal/dashboard") {
+	if !slices.Contains(packages, "perigee/internal/observe/dashboard") {
 		t.Errorf("go list names %d packages, without the dashboard", len(packages))
 	}
 	for _, path := range []string{"text/template", "html/template"} {
 		if slices.Contains(packages, path) {
-			t.Errorf("perigee depends on %s, which makes the binary 3.6 MB larger; internal/dashboard/html writes HTML without it", path)
+			t.Errorf("perigee depends on %s, which makes the binary 3.6 MB larger; internal/observe/dashboard/html writes HTML without it", path)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/trace"
+	"perigee/internal/observe/trace"
 )
 
 // What is promised.

@@ -30,12 +30,12 @@ import (
 	"perigee/internal/lib/redact"
 	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/membudget"
+	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
-	"perigee/internal/trace"
 	"perigee/internal/upstream/headless"
 )
 

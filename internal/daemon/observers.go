@@ -7,9 +7,9 @@ import (
 	"perigee"
 	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/observe"
-	"perigee/internal/metrics"
+	"perigee/internal/observe/metrics"
+	"perigee/internal/observe/secrets"
 	"perigee/internal/route/record"
-	"perigee/internal/secrets"
 	"perigee/internal/store/audit"
 )
 

@@ -17,8 +17,8 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/observe/trace"
 	"perigee/internal/store/datadir"
-	"perigee/internal/trace"
 )
 
 // probeTime is how long a client may take to answer. Some retry for minutes when something is wrong.

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
-	"perigee/internal/dashboard"
+	"perigee/internal/observe/dashboard"
 )
 
 // open opens a page in the default browser. Tests replace it.

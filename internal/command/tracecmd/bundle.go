@@ -18,13 +18,13 @@ import (
 	"perigee/internal/daemon/remote"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/mcp/bridge"
-	"perigee/internal/secrets"
+	"perigee/internal/observe/secrets"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/bundle"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
-	"perigee/internal/trace"
-	"perigee/internal/trace/bundle"
 )
 
 // bundleCall packs the trace of a call for another person.

@@ -16,10 +16,10 @@ import (
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/compare"
+	"perigee/internal/observe/trace/replay"
 	"perigee/internal/store/config"
-	"perigee/internal/trace"
-	"perigee/internal/trace/compare"
-	"perigee/internal/trace/replay"
 )
 
 // replayCall sends a recorded call again.

@@ -9,10 +9,10 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/replay"
+	"perigee/internal/observe/trace/story"
 	"perigee/internal/store/config"
-	"perigee/internal/trace"
-	"perigee/internal/trace/replay"
-	"perigee/internal/trace/story"
 )
 
 // tracesDir is where the trace directories are.

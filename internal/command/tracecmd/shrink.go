@@ -12,7 +12,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/trace/replay"
+	"perigee/internal/observe/trace/replay"
 )
 
 // maxLine bounds a line of the daemon's, which has the whole request at the end.

@@ -17,8 +17,8 @@ import (
 	"perigee/internal/command"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/live"
-	"perigee/internal/trace/tail"
+	"perigee/internal/observe/live"
+	"perigee/internal/observe/trace/tail"
 )
 
 // tailCalls follows calls until it is interrupted.

@@ -10,7 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
-	"perigee/internal/trace/tail"
+	"perigee/internal/observe/trace/tail"
 )
 
 // The pieces of an answer continue its line. A piece of another answer, a tool and the end of a call begin a new one.

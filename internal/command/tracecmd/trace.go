@@ -16,9 +16,9 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/observe/trace"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
-	"perigee/internal/trace"
 )
 
 // Run lists, shows, follows and repeats calls.

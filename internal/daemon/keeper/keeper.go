@@ -11,11 +11,11 @@ import (
 	"perigee/internal/httpapi"
 	"perigee/internal/httpapi/admin"
 	"perigee/internal/imagestore"
+	"perigee/internal/observe/trace"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 	"perigee/internal/store/sqlstore"
-	"perigee/internal/trace"
 )
 
 // A Keeper is the store of a daemon, or of a data directory without one.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/dashboard"
 	"perigee/internal/intercept/authority"
 	"perigee/internal/mcp/bridge"
-	"perigee/internal/trace"
-	"perigee/internal/trace/replay"
+	"perigee/internal/observe/dashboard"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/replay"
 )
 
 // newDashboard returns the pages of the daemon.

@@ -2,7 +2,7 @@ package observe
 
 import (
 	"perigee/internal/adapt/models"
-	"perigee/internal/metrics"
+	"perigee/internal/observe/metrics"
 )
 
 // newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no calls.

@@ -13,18 +13,18 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/dashboard"
-	"perigee/internal/dashboard/session"
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/httpapi/pages"
-	"perigee/internal/live"
-	"perigee/internal/metrics"
+	"perigee/internal/observe/dashboard"
+	"perigee/internal/observe/dashboard/session"
+	"perigee/internal/observe/live"
+	"perigee/internal/observe/metrics"
+	"perigee/internal/observe/secrets"
+	"perigee/internal/observe/telemetry"
+	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
-	"perigee/internal/secrets"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
-	"perigee/internal/telemetry"
-	"perigee/internal/trace"
 )
 
 // Options are the parts of a daemon that observers show. The functions are called after the daemon has started.

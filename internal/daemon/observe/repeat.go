@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/dashboard"
-	"perigee/internal/trace/replay"
+	"perigee/internal/observe/dashboard"
+	"perigee/internal/observe/trace/replay"
 )
 
 // Times of a replay that the dashboard has begun.

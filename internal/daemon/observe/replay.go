@@ -6,10 +6,10 @@ import (
 
 	"perigee"
 	"perigee/internal/httpapi/mount"
+	"perigee/internal/observe/trace/replay"
+	"perigee/internal/observe/trace/tail"
 	"perigee/internal/route/record"
 	"perigee/internal/store/datadir"
-	"perigee/internal/trace/replay"
-	"perigee/internal/trace/tail"
 )
 
 // traceDir is where traces are.

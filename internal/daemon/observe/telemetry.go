@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"perigee/internal/observe/telemetry"
 	"perigee/internal/store/config"
-	"perigee/internal/telemetry"
 )
 
 // applyTelemetry puts the section telemetry of a configuration in force. Without a usable endpoint, nothing changes.

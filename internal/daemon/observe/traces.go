@@ -9,11 +9,11 @@ import (
 	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/redact"
 	"perigee/internal/mcp/bridge"
-	"perigee/internal/secrets"
+	"perigee/internal/observe/secrets"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/bundle"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
-	"perigee/internal/trace"
-	"perigee/internal/trace/bundle"
 )
 
 // newTraces returns what writes trace directories.

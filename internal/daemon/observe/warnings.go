@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"perigee"
-	"perigee/internal/dashboard"
+	"perigee/internal/observe/dashboard"
 )
 
 // maxWarnings is how many warnings are kept for the dashboard.

@@ -12,9 +12,9 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon/daemontest"
+	"perigee/internal/observe/trace/tail"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
-	"perigee/internal/trace/tail"
 )
 
 // The answer that clients cancel. Its last word is not complete, as in most answers that are canceled.

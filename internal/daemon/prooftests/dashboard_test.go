@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon/daemontest"
-	"perigee/internal/dashboard"
+	"perigee/internal/observe/dashboard"
 	"perigee/internal/perigeetest/await"
 )
 

@@ -1,0 +1,277 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/httpapi/admin"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// Bounds of what the page about a call shows of its trace. Files have their whole content.
+const maxRead = 16 << 20 // bytes of a file that are looked at
+
+// The files of a trace that the page shows something of. Of all further files it shows the size only.
+const (
+	metaName    = "meta.json"
+	requestName = "client_request.json"
+	eventsName  = "events.jsonl"
+)
+
+var shown = []string{metaName, requestName, eventsName}
+
+// call shows the story of a call, a file of its trace, or the search for its smallest request.
+func (v *visit) call() error {
+	name, file, wantsFile := strings.Cut(mount.Wildcard(v.r), "/files/")
+	name, wantsSearch := strings.CutSuffix(name, "/shrink")
+	found, err := v.find(name)
+	switch {
+	case err != nil:
+		return err
+	case wantsFile:
+		return v.file(found.ID, file)
+	case wantsSearch:
+		return v.search(found)
+	}
+	c := v.clean(*found)
+	page := pages.Call{Call: c, Token: v.session.FormToken(), Open: c.Outcome == perigee.OutcomeOpen}
+	page.ReplayOf = c.ReplayOf
+	page.Tries, page.Scale = tries(&c, meta{})
+	v.readTrace(&page)
+	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
+		page.Advice = view.AdviceOn(&c, page.CanShrink)
+	}
+	if again := v.session.Again(c.ID); !again || !page.Follows() { // a page that loads itself is read once
+		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: c.ID}, nil)
+	}
+	if s, ok := v.searches.of(c.ID); ok {
+		page.Search = &s
+	}
+	page.Steps = steps(&page)
+	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
+}
+
+// find returns a call by its id, a prefix of it, or last. A call that is open may not be stored yet.
+func (v *visit) find(name string) (*perigee.Call, error) {
+	if v.opts.Calls == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+	}
+	return admin.FindCall(v.ctx, v.opts.Calls, name)
+}
+
+// readTrace adds what the trace directory has.
+func (v *visit) readTrace(page *pages.Call) {
+	if v.opts.Trace == nil {
+		page.Gone = true
+		return
+	}
+	t, err := v.opts.Trace(page.Call.ID)
+	if err != nil {
+		page.Gone = true
+		if perigee.AsError(err).Class != perigee.ClassNotFound {
+			v.opts.Logger.Warn("a trace cannot be read", "call", page.Call.ID, "error", err)
+		}
+		return
+	}
+	var m meta
+	malformed := false // the request is no JSON, and cannot be shrunk
+	for _, name := range t.Files() {
+		text, size, err := read(t, name)
+		if err != nil {
+			continue
+		}
+		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: size})
+		switch name {
+		case metaName:
+			if json.Unmarshal(text, &m) == nil {
+				page.ReplayOf = m.ReplayOf
+				page.Tries, page.Scale = tries(&page.Call, m)
+			}
+		case requestName:
+			malformed = text != nil && !json.Valid(text)
+			page.Request = view.ReadConversation(text, v.opts.Redact)
+		case eventsName:
+			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
+		}
+	}
+	if v.opts.Replayable != nil && v.opts.Replay != nil {
+		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
+	}
+	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrink != nil && v.opts.Shrinkable != nil && v.opts.Shrinkable(&page.Call)
+}
+
+// read returns the size of a file, and what it has if the page shows something of that.
+func read(t Trace, name string) (text []byte, size int64, err error) {
+	file, size, err := t.OpenFile(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	if slices.Contains(shown, name) && size <= maxRead {
+		text, err = io.ReadAll(io.LimitReader(file, maxRead))
+	}
+	return text, size, err
+}
+
+// file sends a file of a trace as text.
+func (v *visit) file(id, name string) error {
+	missing := perigee.Errorf(perigee.ClassNotFound, "this call has no file %q", mount.Shorten(name)).
+		WithHint("traces.keep bounds how long files are kept")
+	if v.opts.Trace == nil {
+		return missing
+	}
+	t, err := v.opts.Trace(id)
+	if err != nil || !slices.Contains(t.Files(), name) {
+		return missing
+	}
+	content, _, err := t.OpenFile(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: id, Detail: name}, nil)
+	setHeaders(v.w.Header())
+	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	v.w.WriteHeader(http.StatusOK)
+	if v.r.Method != http.MethodHead {
+		_ = v.opts.Copy(v.w, content) // a client that has left needs no error
+	}
+	return nil
+}
+
+// actOnCall sends a call again, or looks for its smallest request.
+func (v *visit) actOnCall() error {
+	name, act := path.Split(mount.Wildcard(v.r))
+	if act != "replay" && act != "shrink" {
+		return v.missing()
+	}
+	found, err := v.find(strings.TrimSuffix(name, "/"))
+	switch {
+	case err != nil:
+		return err
+	case act == "shrink":
+		return v.shrink(found)
+	}
+	return v.replay(found)
+}
+
+// replay sends the call again and shows the new one.
+func (v *visit) replay(found *perigee.Call) error {
+	if v.opts.Replay == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be sent again here").WithHint("use perigee trace replay %s", found.ID)
+	}
+	id, err := v.opts.Replay(v.ctx, found.ID)
+	if err != nil {
+		v.session.SetNotice("The call was not sent again: " + v.opts.Redact(err.Error()))
+		return v.redirect("/dashboard/calls/" + found.ID)
+	}
+	if id == "" {
+		v.session.SetNotice("The call is being sent again, and appears here when it begins.")
+		return v.redirect("/")
+	}
+	v.session.SetNotice("The call was sent again. This is the new one.")
+	return v.redirect("/dashboard/calls/" + id)
+}
+
+// A meta is what the page needs of meta.json.
+type meta struct {
+	ReplayOf string `json:"replay_of"`
+	Tries    []struct {
+		StartedMS   float64 `json:"started_ms"`
+		FirstByteMS float64 `json:"first_byte_ms"`
+	} `json:"tries"`
+}
+
+// tries returns the attempts of a call on the axis of its time. Without the times of a trace they follow each other.
+func tries(c *perigee.Call, m meta) (list []pages.Try, scale string) {
+	total := c.Duration
+	var sum time.Duration
+	for _, a := range c.Attempts {
+		sum += a.Took
+	}
+	if total = max(total, sum); total <= 0 {
+		total = time.Millisecond
+	}
+	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
+	var at time.Duration
+	for i, a := range c.Attempts {
+		t := pages.Try{Attempt: a, Tone: "ok", Said: unless(a.Error, c.Error)}
+		if a.Class != "" {
+			t.Tone = "bad"
+		}
+		if len(m.Tries) == len(c.Attempts) {
+			at = time.Duration(m.Tries[i].StartedMS * float64(time.Millisecond))
+			if first := m.Tries[i].FirstByteMS; first > 0 {
+				t.FirstX = view.Number(percentOf(time.Duration(first*float64(time.Millisecond)))) + "%"
+			}
+		}
+		t.Ends = at + a.Took
+		x := percentOf(at)
+		t.X, t.Width = view.Number(x)+"%", view.Number(min(max(percentOf(a.Took), 0.6), 100-x))+"%"
+		at += a.Took
+		list = append(list, t)
+	}
+	return list, view.Duration(total)
+}
+
+// steps tells a call in order.
+func steps(p *pages.Call) (list []pages.Step) {
+	c := &p.Call
+	asked := c.ModelAsked
+	if asked == "" {
+		asked = "no model"
+	}
+	who := c.Client.Name
+	if who == "" {
+		who = "A client"
+	}
+	list = append(list, pages.Step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
+	last := strings.TrimSpace(c.Upstream + " " + c.Account)
+	for i, t := range p.Tries {
+		if t.Class == "" {
+			continue
+		}
+		source := strings.TrimSpace(t.Upstream + " " + t.Account)
+		if i == len(p.Tries)-1 && c.Outcome == perigee.OutcomeCutOff {
+			last = source // it did answer; the end of the story tells the rest
+			continue
+		}
+		list = append(list, pages.Step{At: t.Ends, Title: source + " did not answer", Text: unless(t.Error, c.Error), Tone: "bad"})
+	}
+	if c.FirstByte > 0 {
+		from := c.Upstream
+		if c.Model != "" {
+			from += " with " + c.Model
+		}
+		list = append(list, pages.Step{At: c.FirstByte, Title: "First byte from " + from})
+	}
+	switch c.Outcome {
+	case perigee.OutcomeDone:
+		list = append(list, pages.Step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
+	case perigee.OutcomeFailed:
+		list = append(list, pages.Step{At: c.Duration, Title: "Failed", Tone: "bad"})
+	case perigee.OutcomeCutOff:
+		list = append(list, pages.Step{At: c.Duration, Title: cmp.Or(last, "The answer") + " broke off", Tone: "bad"})
+	case perigee.OutcomeCanceled:
+		list = append(list, pages.Step{At: c.Duration, Title: "The client left", Tone: "warn"})
+	}
+	slices.SortStableFunc(list, func(a, b pages.Step) int { return cmp.Compare(a.At, b.At) })
+	return list
+}
+
+// unless returns a text, unless it is the one that the page has already.
+func unless(text, shown string) string {
+	if text == shown {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"perigee"
+	"perigee/internal/httpapi/mount"
+	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/observe/live"
+)
+
+// Times of an event stream.
+const (
+	gather    = 60 * time.Millisecond // updates gather for that long before they are sent together
+	keepAlive = 15 * time.Second
+	numbers   = 2 * time.Second
+	gatherMax = 256 << 10 // bytes
+)
+
+// A message is the data of an event. Its name is the kind of the live.Update, or "today".
+type message struct {
+	ID   string `json:"id,omitempty"`
+	HTML string `json:"html,omitempty"` // written by package pages
+	Text string `json:"text,omitempty"` // a further piece, to be added as text
+}
+
+// A stream is an answer to GET /dashboard/events.
+type stream struct {
+	*Dashboard
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buf     bytes.Buffer
+	texts   map[string]*redacted // by ID of the call and kind
+}
+
+// events sends what happens to the calls.
+func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
+	v := d.visit(w, r)
+	switch {
+	case v == nil:
+		_ = d.unauthorized(w, r, false)
+		return
+	case d.opts.Live == nil:
+		mount.CallOf(r).Fail(perigee.Errorf(perigee.ClassUnimplemented, "there are no live updates here"))
+		return
+	}
+	select {
+	case d.seats <- struct{}{}:
+		defer func() { <-d.seats }()
+	default:
+		mount.CallOf(r).Fail(perigee.Errorf(perigee.ClassCapacity, "too many pages of the dashboard are open").WithHint("close some"))
+		return
+	}
+	setHeaders(w.Header())
+	mount.StreamHeader(w.Header(), "text/event-stream; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(d.base, cancel)()
+	s := &stream{Dashboard: d, w: w, control: http.NewResponseController(w), texts: map[string]*redacted{}}
+	s.buf.WriteString("retry: 2000\nevent: hello\ndata: {}\n\n")
+	s.run(ctx, func() bool { return d.opts.Sessions.Valid(v.session) })
+}
+
+// run sends updates until ctx ends, the browser is gone, or the session is not valid any more.
+func (s *stream) run(ctx context.Context, valid func() bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	updates := make(chan live.Update)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(updates)
+		for u := range s.opts.Live.Subscribe(ctx) {
+			select {
+			case updates <- u:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	send := time.After(0)
+	var counted <-chan time.Time
+	for {
+		select {
+		case u, ok := <-updates:
+			if !ok {
+				return
+			}
+			s.add(&u)
+			if u.Kind == live.Ended && counted == nil {
+				counted = time.After(s.numbers)
+			}
+			if send == nil || s.buf.Len() > gatherMax {
+				send = time.After(map[bool]time.Duration{false: gather}[s.buf.Len() > gatherMax])
+			}
+		case <-counted:
+			counted = nil
+			s.addToday()
+			send = time.After(0)
+		case <-send:
+			if send = nil; !s.flush() {
+				return
+			}
+		case <-alive.C:
+			if !valid() {
+				return
+			}
+			s.buf.WriteString(": alive\n\n")
+			send = time.After(0)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// add adds an update to what is sent next.
+func (s *stream) add(u *live.Update) {
+	id := u.Call.ID
+	switch u.Kind {
+	case live.Began:
+		s.event("began", message{ID: id, HTML: pages.OpenCall{Call: s.clean(*u.Call), Phase: "waiting"}.HTML(s.times()).String()})
+	case live.Started:
+		s.event("started", message{ID: id, HTML: pages.OpenCall{Call: s.clean(*u.Call)}.What().String()})
+	case live.Text, live.Thinking:
+		key := u.Kind.String() + " " + id
+		if s.texts[key] == nil {
+			s.texts[key] = &redacted{redact: s.opts.Redact}
+		}
+		if text := s.texts[key].add(u.Text); text != "" {
+			s.event(u.Kind.String(), message{ID: id, Text: text})
+		}
+	case live.Tool:
+		s.event("tool", message{ID: id, Text: s.opts.Redact(u.Text)})
+	case live.Ended:
+		for _, kind := range []live.Kind{live.Thinking, live.Text} {
+			if text := s.texts[kind.String()+" "+id]; text != nil && text.held != "" {
+				s.event(kind.String(), message{ID: id, Text: s.opts.Redact(text.held)})
+			}
+			delete(s.texts, kind.String()+" "+id)
+		}
+		s.event("ended", message{ID: id, HTML: pages.CallRow(s.times(), s.clean(*u.Call)).String()})
+	}
+}
+
+// addToday adds the numbers of the day.
+func (s *stream) addToday() {
+	today, err := s.today(s.opts.Now())
+	if err != nil {
+		s.opts.Logger.Warn("the numbers of the dashboard cannot be read", "error", err)
+		return
+	}
+	s.event("today", message{HTML: today.HTML().String()})
+}
+
+func (s *stream) event(name string, m message) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return
+	}
+	s.buf.WriteString("event: " + name + "\ndata: ")
+	s.buf.Write(data)
+	s.buf.WriteString("\n\n")
+}
+
+// flush sends what has gathered, and reports whether the browser takes it.
+func (s *stream) flush() bool {
+	if s.buf.Len() == 0 {
+		return true
+	}
+	_, err := s.w.Write(s.buf.Bytes())
+	s.buf.Reset()
+	return err == nil && s.control.Flush() == nil
+}
+
+// A redacted is a text that grows and whose secrets are replaced also where they come in several pieces. It holds back the end of
+// the text that could be the beginning of a secret: what comes after the last space, or the last character that is not ASCII.
+type redacted struct {
+	redact func(string) string
+	held   string
+}
+
+// maxHeld is how much is held back at most. Secrets are shorter.
+const maxHeld = 4 << 10
+
+func (r *redacted) add(piece string) string {
+	text := r.held + piece
+	cut := len(text)
+	for cut > 0 && text[cut-1] > ' ' && text[cut-1] < 0x80 {
+		cut--
+	}
+	if len(text)-cut > maxHeld {
+		cut = len(text)
+	}
+	r.held = text[cut:]
+	return r.redact(text[:cut])
+}

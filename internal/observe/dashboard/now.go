@@ -1,0 +1,198 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/observe/live"
+)
+
+// What the page about now shows at most.
+const (
+	recentCalls = 10
+	recentDays  = 14
+	shownText   = 1200 // bytes of a growing answer
+)
+
+// home shows what happens now.
+func (v *visit) home() error {
+	page := pages.Home{Open: v.openCalls()}
+	if v.opts.Calls != nil {
+		calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)})
+		if err != nil {
+			return err
+		}
+		page.Fresh = len(calls) == 0
+		page.Recent = v.ended(calls)
+	}
+	var err error
+	if page.Today, err = v.today(v.now); err != nil {
+		return err
+	}
+	if page.Trouble, page.Accounts, err = v.troubles(); err != nil {
+		page.Problem = v.opts.Redact(err.Error())
+	}
+	if v.opts.Status != nil {
+		status := v.opts.Status()
+		page.Simulated = status.Simulated
+		page.Upstreams = v.upstreams(status)
+	}
+	if v.opts.Unready != nil {
+		for _, reason := range v.opts.Unready() {
+			page.Unready = append(page.Unready, v.opts.Redact(reason))
+		}
+	}
+	return v.render(200, "Now", "now", page)
+}
+
+// ended are the calls that are over, at most recentCalls.
+func (d *Dashboard) ended(calls []perigee.Call) (list []perigee.Call) {
+	for _, c := range calls {
+		if c.Outcome != perigee.OutcomeOpen && len(list) < recentCalls {
+			list = append(list, d.clean(c))
+		}
+	}
+	return list
+}
+
+// openCalls are the calls that are being answered, the newest first.
+func (d *Dashboard) openCalls() (list []pages.OpenCall) {
+	if d.opts.Live == nil {
+		return nil
+	}
+	for _, c := range d.opts.Live.Open() {
+		list = append(list, d.openCall(c))
+	}
+	slices.Reverse(list)
+	return list
+}
+
+func (d *Dashboard) openCall(c live.OpenCall) pages.OpenCall {
+	o := pages.OpenCall{Call: d.clean(c.Call), Text: tailOf(d.opts.Redact(c.Text)), Thinking: tailOf(d.opts.Redact(c.Thinking))}
+	for _, name := range c.Tools {
+		o.Tools = append(o.Tools, d.opts.Redact(name))
+	}
+	switch {
+	case c.Text != "" || c.FirstByte > 0 && c.Thinking == "":
+		o.Phase = "answering"
+	case c.Thinking != "":
+		o.Phase = "thinking"
+	default:
+		o.Phase = "waiting"
+	}
+	return o
+}
+
+// tailOf is the end of a text, from the beginning of a word on where one is near.
+func tailOf(text string) string {
+	if len(text) <= shownText {
+		return text
+	}
+	text = text[len(text)-shownText:]
+	if i := strings.IndexAny(text[:100], " \n"); i >= 0 {
+		text = text[i+1:]
+	}
+	return "…" + strings.ToValidUTF8(text, "")
+}
+
+// today sums up what was spent since midnight, and draws the last days.
+func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
+	if d.opts.Usage == nil {
+		return t, nil
+	}
+	local := now.In(d.opts.Zone)
+	t.Zone = zoneOf(local)
+	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, d.opts.Zone)
+	rows, err := d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByModel, Since: midnight})
+	if err != nil {
+		return t, err
+	}
+	for _, r := range rows {
+		t.Add(r)
+	}
+	if t.Calls > 0 {
+		t.ErrorShare = view.Percent(float64(t.Errors) / float64(t.Calls))
+	}
+	first := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-recentDays)
+	if rows, err = d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByDay, Since: first}); err != nil {
+		return t, err
+	}
+	list, dates := view.Days(rows, recentDays, now)
+	t.Chart = view.TokenChart(list, dates)
+	t.Chart.Label = "Tokens of each of the last 14 days"
+	return t, nil
+}
+
+// zoneOf is the zone of a time in words: UTC, CET, or UTC+05:30 where it has no name.
+func zoneOf(at time.Time) string {
+	if name, _ := at.Zone(); strings.Trim(name, "+-0123456789") != "" {
+		return name
+	}
+	return "UTC" + at.Format("-07:00")
+}
+
+// troubles lists the accounts that cannot be used, or not for everything, and counts all.
+func (v *visit) troubles() (list []pages.Trouble, accounts int, err error) {
+	if v.control().AccountControl == nil {
+		return nil, 0, nil
+	}
+	rows, err := v.control().Accounts(v.ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, row := range rows {
+		t := pages.Trouble{Email: row.Email, State: row.State, Reason: v.opts.Redact(row.Reason)}
+		switch {
+		case !row.Enabled:
+			continue // the owner has disabled it
+		case !perigee.UsableState(row.State) || row.Unopened:
+			t.Bad = true
+		case len(row.Cooldowns) > 0:
+			c := slices.MaxFunc(row.Cooldowns, func(a, b perigee.Cooldown) int { return a.Until.Compare(b.Until) })
+			t.State, t.Until = "cooling down", c.Until
+			t.Reason = v.opts.Redact(cmp.Or(c.Family, "all models") + ": " + c.Reason)
+		default:
+			continue
+		}
+		list = append(list, t)
+	}
+	slices.SortStableFunc(list, func(a, b pages.Trouble) int {
+		if a.Bad == b.Bad {
+			return 0
+		}
+		if a.Bad {
+			return -1
+		}
+		return 1
+	})
+	return list, len(rows), nil
+}
+
+// upstreams lists the upstreams with what is known of them without a call.
+func (v *visit) upstreams(status perigee.DaemonStatus) (list []pages.Upstream) {
+	states := map[string]string{}
+	if v.opts.Langservers != nil {
+		for _, row := range v.opts.Langservers() {
+			states[row.Upstream] = row.State
+		}
+	}
+	for _, text := range status.Upstreams {
+		name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
+		u := pages.Upstream{Name: name, What: what, State: states[name]}
+		switch u.State {
+		case "failed":
+			u.Tone = "bad"
+		case "", "ready":
+			u.Tone = "ok"
+		default:
+			u.Tone = "warn"
+		}
+		list = append(list, u)
+	}
+	return list
+}

@@ -1,0 +1,182 @@
+package pages
+
+import (
+	"cmp"
+	"time"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// Home is the page about now.
+type Home struct {
+	Open      []OpenCall
+	Today     Today
+	Recent    []perigee.Call
+	Trouble   []Trouble
+	Accounts  int
+	Upstreams []Upstream
+	Unready   []string
+	Simulated bool
+	Fresh     bool // nothing was called yet
+	Problem   string
+}
+
+// A Today is what was spent since midnight.
+type Today struct {
+	perigee.UsageRow
+	Zone       string // whose midnight that is
+	ErrorShare string
+	Chart      view.Chart
+}
+
+// A Trouble is an account that cannot be used, or not for everything.
+type Trouble struct {
+	Email, State, Reason string
+	Until                time.Time
+	Bad                  bool
+}
+
+// An Upstream is an upstream with its state.
+type Upstream struct{ Name, What, State, Tone string }
+
+// An OpenCall is a call that is being answered.
+type OpenCall struct {
+	perigee.Call
+	Text, Thinking string
+	Phase          string
+	Tools          []string
+}
+
+func (p Home) HTML(t Times) html.HTML {
+	return html.Join(
+		html.F(`<div class="head"><h1>Now</h1><p class="live-state" id="live" data-state="off"><span class="dot" aria-hidden="true"></span>`+
+			`<span class="label">Reload to update</span></p></div>
+`),
+		html.If(p.Simulated, `<p class="banner info" id="simulated">{}<span>The built-in simulator answers, not a model. Add an upstream to the `+
+			`<a href="/dashboard/config">configuration</a>, or set <code>GEMINI_API_KEY</code> and start perigee again.</span></p>
+`, icon("warn")),
+		html.Each(p.Unready, unready),
+		html.F(`<section aria-label="Today" data-live="today">{}</section>
+<div class="columns">
+<div>
+{}
+{}
+</div>
+<aside aria-label="State">
+<section aria-labelledby="upstreams-title">
+<h2 id="upstreams-title">Upstreams</h2>
+<ul class="surface states" id="upstreams">{}{}</ul>
+</section>
+{}
+</aside>
+</div>
+`, p.Today.HTML(), p.open(t), p.recent(t), html.Each(p.Upstreams, Upstream.item),
+			html.If(len(p.Upstreams) == 0, `<li class="none">None is known.</li>`), p.accounts(t)))
+}
+
+// open are the calls that are being answered.
+func (p Home) open(t Times) html.HTML {
+	none := firstSteps()
+	if !p.Fresh {
+		none = html.F(`<div class="empty slim"><p>Nothing is being answered right now. Calls appear here while they run, with their growing answers.</p></div>`)
+	}
+	return html.F(`<section aria-labelledby="open-title" id="open-calls">
+<h2 id="open-title">Open calls <span class="tally" id="open-count">{}</span></h2>
+<div class="opens" id="opens">{}</div>
+<div id="no-open"{}>{}</div>
+</section>`, len(p.Open), html.Each(p.Open, func(c OpenCall) html.HTML { return c.HTML(t) }), html.Attr(len(p.Open) > 0, ` hidden`), none)
+}
+
+func (p Home) recent(t Times) html.HTML {
+	return html.F(`<section aria-labelledby="recent-title" id="recent"{}>
+<h2 id="recent-title">Recent calls</h2>
+{}
+<p class="after"><a class="more" href="/dashboard/calls">All calls{}</a></p>
+</section>`, html.Attr(len(p.Recent) == 0, ` hidden`),
+		callTable("calls compact", "The last calls that have ended", html.F(`<tbody id="recent-rows">{}</tbody>`,
+			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
+}
+
+func (u Upstream) item() html.HTML {
+	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong>{}<small>{}</small></div></li>`,
+		u.Tone, u.Name, html.If(u.State != "", ` <span class="tone {}">{}</span>`, u.Tone, u.State), u.What)
+}
+
+// accounts are the accounts with a problem, or says that there is none.
+func (p Home) accounts(t Times) html.HTML {
+	if p.Accounts == 0 && p.Problem == "" {
+		return html.HTML{}
+	}
+	ready := html.HTML{}
+	if p.Accounts > 0 && len(p.Trouble) == 0 {
+		ready = html.F(`All {} accounts are ready.`, p.Accounts)
+		if p.Accounts == 1 {
+			ready = html.F(`The account is ready.`)
+		}
+		ready = html.F(`<li><span class="dot ok" aria-hidden="true"></span><div>{}</div></li>`, ready)
+	}
+	return html.F(`<section aria-labelledby="accounts-title">
+<h2 id="accounts-title">Accounts</h2>
+<ul class="surface states" id="trouble">{}
+{}{}</ul>
+<p class="after"><a class="more" href="/dashboard/accounts">Accounts and quota{}</a></p>
+</section>`, html.With(p.Problem, `<li><span class="dot bad" aria-hidden="true"></span><div>{}</div></li>`),
+		html.Each(p.Trouble, func(r Trouble) html.HTML { return r.item(t) }), ready, icon("next"))
+}
+
+func (r Trouble) item(t Times) html.HTML {
+	tone := "warn"
+	if r.Bad {
+		tone = "bad"
+	}
+	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span>{}{}</div></li>
+`, tone, r.Email, tone, words(r.State), html.If(!r.Until.IsZero(), `<small>back in {}</small>`, t.until(r.Until)), small(r.Reason))
+}
+
+// HTML is the numbers of the day, which are also sent by themselves.
+func (p Today) HTML() html.HTML {
+	return html.Join(
+		html.F(`<dl class="numbers" id="today">
+<div><dt>Calls today</dt><dd id="today-calls">{}{}</dd></div>
+`, view.Exact(p.Calls), html.With(p.Zone, `<small>since midnight, {}</small>`)),
+		tokens(&p.UsageRow),
+		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
+<div><dt>Errors</dt><dd{}>{}{}</dd></div>
+`, view.Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), view.Exact(p.Errors),
+			html.If(p.Errors > 0, `<small>{} of calls</small>`, p.ErrorShare)),
+		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>
+</dl>`, chart(p.Chart)))
+}
+
+// tokens are the tokens among the numbers of a time.
+func tokens(r *perigee.UsageRow) html.HTML {
+	return html.F(`<div><dt>Tokens in</dt><dd>{}{}</dd></div>
+<div><dt>Tokens out</dt><dd>{}{}</dd></div>
+`, view.Count(r.InputTokens), html.If(r.CachedTokens != 0, `<small>{} cached</small>`, view.Count(r.CachedTokens)),
+		view.Count(r.OutputTokens), html.If(r.ThinkingTokens != 0, `<small>{} thinking</small>`, view.Count(r.ThinkingTokens)))
+}
+
+// HTML is the call with what it has answered so far, which is also sent by itself.
+func (c OpenCall) HTML(t Times) html.HTML {
+	return html.Join(
+		html.F(`<article class="open" id="open-{}" data-phase="{}" aria-label="Open call">
+<header><span class="pulse" aria-hidden="true"></span><a class="open-what" href="/dashboard/calls/{}">{}</a>`, c.ID, c.Phase, c.ID, c.What()),
+		html.F(`<span class="open-side"><span class="phase">{}</span> <time class="elapsed" datetime="{}" data-elapsed>{}</time></span></header>
+`, c.Phase, iso(c.Time), t.since(c.Time)),
+		html.F(`<div class="growing"><p class="thinking" data-part="thinking"{}>{}</p><p class="text" data-part="text">{}</p></div>
+`, html.Attr(c.Text != "", ` hidden`), c.Thinking, c.Text),
+		html.F(`<p class="tools" data-part="tools">{}</p>
+</article>`, html.Each(c.Tools, chip)))
+}
+
+// What says which model answers which client, and is also sent by itself.
+func (c OpenCall) What() html.HTML {
+	return html.F(`<span class="open-model">{}</span>
+<span class="open-meta">{}{}{}</span>`, modelOf(&c.Call, "no model"), cmp.Or(c.Client.Name, "a client"),
+		html.With(c.Upstream, ` <span aria-hidden="true">→</span> {}`), html.With(c.Account, ` · {}`))
+}
+
+// chip is the name of a tool.
+func chip(name string) html.HTML { return html.F(`<span class="chip">{}</span>`, name) }

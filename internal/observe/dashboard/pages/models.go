@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"cmp"
+	"strings"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// Models is what can be asked, and where requests go.
+type Models struct {
+	Models   []perigee.ModelRow
+	Problems []string
+	Aliases  []Fact
+	Routes   []Route
+	Default  string
+	Fallback string
+	Order    []string // of the upstreams, where no route matches
+	CatchAll bool     // a route matches everything
+}
+
+// A Fact is a name and a value, for lists of them.
+type Fact struct{ Name, Value string }
+
+// A Route is the upstreams for a pattern of models.
+type Route struct {
+	Match string
+	To    []string
+}
+
+func (p Models) HTML(Times) html.HTML {
+	return html.Join(
+		html.F(`<div class="head"><h1>Models</h1></div>
+`),
+		html.Each(p.Problems, warning),
+		html.F(`<div class="columns">
+<div><section aria-labelledby="models-title"><h2 id="models-title">What can be asked <span class="tally">{}</span></h2>
+{}</section></div>
+<aside aria-label="Routing">
+{}
+{}
+{}
+</aside></div>
+`, len(p.Models), p.table(), p.routes(), p.aliases(), p.defaults()))
+}
+
+func (p Models) table() html.HTML {
+	if len(p.Models) == 0 {
+		return html.F(`<div class="empty slim"><p>No upstream has said what it has.</p></div>`)
+	}
+	return html.F(`<div class="surface scroll"><table class="plain" id="models"><caption class="hidden">Models</caption><thead><tr><th scope="col">Model</th>`+
+		`<th scope="col">Upstream</th><th scope="col" class="c-num">Context</th><th scope="col" class="c-num">Output</th><th scope="col">Thinking</th></tr></thead>
+<tbody>{}</tbody></table></div>
+`, html.Each(p.Models, modelRow))
+}
+
+func modelRow(m perigee.ModelRow) html.HTML {
+	limit := func(tokens int64) string {
+		if tokens == 0 {
+			return "–"
+		}
+		return view.Count(tokens)
+	}
+	thinking := html.F(`yes`)
+	if !m.Thinking {
+		thinking = html.F(`<span class="none">no</span>`)
+	}
+	return html.Join(
+		html.F(`<tr><th scope="row"><code>{}</code>{}{}</th><td>{}</td>`, m.ID, html.If(m.Default, ` <span class="pill accent">default</span>`),
+			html.With(m.AliasOf, `<small>alias of {}</small>`), m.Upstream),
+		html.F(`<td class="c-num">{}</td><td class="c-num">{}</td><td>{}</td></tr>`, limit(m.Context), limit(m.Output), thinking))
+}
+
+func (p Models) routes() html.HTML {
+	route := func(r Route) html.HTML {
+		return html.F(`<li><code>{}</code><span aria-label="to">→</span><span>{}</span></li>`, r.Match, strings.Join(r.To, ", "))
+	}
+	rest := "everything else"
+	if len(p.Routes) == 0 {
+		rest = "every model"
+	}
+	return html.F(`<section aria-labelledby="routes-title"><h2 id="routes-title">Routes</h2>
+<ol class="surface routes" id="routes">{}{}</ol></section>`, html.Each(p.Routes, route),
+		html.If(!p.CatchAll, `<li class="rest"><span>{}</span><span aria-label="to">→</span><span>{}</span></li>`,
+			rest, cmp.Or(strings.Join(p.Order, ", "), "the simulator")))
+}
+
+func (p Models) aliases() html.HTML {
+	list := html.F(`<div class="empty slim"><p>None. <code>models.aliases</code> gives a model further names.</p></div>`)
+	if len(p.Aliases) > 0 {
+		list = html.F(`<ul class="surface routes" id="aliases">{}</ul>`, html.Each(p.Aliases, func(a Fact) html.HTML {
+			return html.F(`<li><code>{}</code><span aria-label="to">→</span><code>{}</code></li>`, a.Name, a.Value)
+		}))
+	}
+	return html.F(`<section aria-labelledby="aliases-title"><h2 id="aliases-title">Aliases</h2>
+{}</section>`, list)
+}
+
+func (p Models) defaults() html.HTML {
+	model := func(name, otherwise string) html.HTML {
+		if name == "" {
+			return html.F(`{}`, otherwise)
+		}
+		return html.F(`<code>{}</code>`, name)
+	}
+	return html.F(`<section aria-labelledby="defaults-title"><h2 id="defaults-title">Defaults</h2>
+<dl class="surface pairs"><div><dt>No model named</dt><dd>{}</dd></div><div><dt>Unknown model</dt><dd>{}</dd></div></dl></section>`,
+		model(p.Default, "400"), model(p.Fallback, "404"))
+}

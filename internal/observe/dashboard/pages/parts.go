@@ -1,0 +1,163 @@
+package pages
+
+import (
+	"cmp"
+	"strings"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// tokenField is the field of a form that shows that this dashboard has made it.
+func tokenField(value string) html.HTML {
+	return html.F(`<input type="hidden" name="token" value="{}">`, value)
+}
+
+// command is a command for a terminal, with a button that copies it.
+func command(text string) html.HTML {
+	return html.F(`<span class="command"><code>{}</code><button type="button" class="copy" data-copy="{}" hidden aria-label="Copy: {}">{}</button></span>`,
+		text, text, text, icon("copy"))
+}
+
+// warning is a problem that does not keep a page from being shown; empty: there is none.
+func warning(text string) html.HTML {
+	return html.If(text != "", `<p class="banner warn">{}<span>{}</span></p>
+`, icon("warn"), text)
+}
+
+// unready is why calls cannot be answered.
+func unready(reason string) html.HTML {
+	return html.F(`<p class="banner bad" role="alert">{}<span>Calls cannot be answered: {}</span></p>
+`, icon("warn"), reason)
+}
+
+// small is an additional text; empty: there is none.
+func small(text string) html.HTML { return html.With(text, `<small>{}</small>`) }
+
+// orDash is a text, or a dash if it is empty.
+func orDash(text string) html.HTML {
+	if text == "" {
+		return html.F(`<span class="none">–</span>`)
+	}
+	return html.F(`{}`, text)
+}
+
+// words is a name of the program as words.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// modelOf is the model that has answered, or the one that was asked for.
+func modelOf(c *perigee.Call, none string) string { return cmp.Or(c.Model, c.ModelAsked, none) }
+
+// status is how a call has ended.
+func status(c *perigee.Call) html.HTML {
+	switch c.Outcome {
+	case perigee.OutcomeDone:
+		if c.ClientStatus == 0 {
+			return html.F(`<span class="pill ok">done</span>`)
+		}
+		return html.F(`<span class="pill ok">{}</span>`, c.ClientStatus)
+	case perigee.OutcomeOpen:
+		return html.F(`<span class="pill live">open</span>`)
+	case perigee.OutcomeCanceled:
+		return html.F(`<span class="pill">canceled</span>`)
+	case perigee.OutcomeCutOff:
+		return html.F(`<span class="pill bad">cut off</span>`)
+	}
+	return html.F(`<span class="pill bad">{}</span>`, c.ClientStatus)
+}
+
+// failed reports whether a call has no complete answer, for another reason than that its client has left.
+func failed(c *perigee.Call) bool {
+	return c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff
+}
+
+// callTable is a table of calls with a caption.
+func callTable(class, caption string, bodies html.HTML) html.HTML {
+	return html.F(`<div class="surface"><table class="{}"><caption class="hidden">{}</caption><thead><tr><th scope="col">Status</th>`+
+		`<th scope="col">Model</th><th scope="col">Client</th><th scope="col">Upstream</th><th scope="col" class="c-num">First byte</th>`+
+		`<th scope="col" class="c-num">Total</th><th scope="col" class="c-num">In</th><th scope="col" class="c-num">Out</th>`+
+		`<th scope="col" class="c-num">Cost</th><th scope="col" class="c-time">Time</th></tr></thead>{}</table></div>`, class, caption, bodies)
+}
+
+// CallRow is the row of a call in a table.
+func CallRow(t Times, c perigee.Call) html.HTML { return callRow(t, c, modelNote(&c)) }
+
+// callRow is a row with what stands below the name of the model.
+func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
+	class := ""
+	if failed(&c) {
+		class = "failed"
+	}
+	return html.Join(
+		html.F(`<tr id="call-{}" class="{}">
+<td class="c-status">{}</td>
+`, c.ID, class, status(&c)),
+		html.F(`<th scope="row" class="c-model"><a href="/dashboard/calls/{}">{}</a>{}</th>
+`, c.ID, modelOf(&c, "no model"), note),
+		html.F(`<td class="c-client">{}{}</td>
+<td class="c-upstream">{}{}</td>
+`, orDash(c.Client.Name), small(c.Client.Key), orDash(c.Upstream), small(c.Account)),
+		html.F(`<td class="c-num c-first">{}</td>
+<td class="c-num c-total">{}</td>
+`, view.Duration(c.FirstByte), view.Duration(c.Duration)),
+		html.F(`<td class="c-num c-in" title="{} tokens in, {} of them cached">{}</td>
+`, view.Exact(c.Usage.Input), view.Exact(c.Usage.Cached), view.Count(c.Usage.Input)),
+		html.F(`<td class="c-num c-out" title="{} tokens out, {} of them thinking">{}</td>
+`, view.Exact(c.Usage.Output), view.Exact(c.Usage.Thinking), view.Count(c.Usage.Output)),
+		html.F(`<td class="c-num c-cost">{}</td>
+<td class="c-time">{}</td>
+</tr>`, view.Cost(c.Cost), t.element(c.Time, t.clock(c.Time))))
+}
+
+// modelNote says what is special about a call, below the name of its model.
+func modelNote(c *perigee.Call) html.HTML {
+	switch {
+	case c.Class != "":
+		return html.F(`<small class="bad">{}</small>`, words(string(c.Class)))
+	case c.Model != "" && c.ModelAsked != "" && c.Model != c.ModelAsked:
+		return html.F(`<small>for {}</small>`, c.ModelAsked)
+	case c.Operation != perigee.OperationGenerate:
+		return html.F(`<small>{}</small>`, c.Operation)
+	}
+	return html.HTML{}
+}
+
+// chart draws bars. Labels are HTML beside the drawing.
+func chart(c view.Chart) html.HTML {
+	zero := ""
+	if !c.Empty {
+		zero = "0"
+	}
+	bar := func(b view.Bar) html.HTML {
+		parts := html.Each(b.Parts, func(p view.Part) html.HTML {
+			return html.F(`<rect x="{}" y="{}" width="7" height="{}" class="{}"/>`, b.X, p.Y, p.Height, p.Class)
+		})
+		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}<title>{}</title></g>`, b.Slot, parts, b.Title)
+	}
+	line := func(y int, class string) html.HTML {
+		return html.F(`<line x1="0" x2="{}" y1="{}" y2="{}" class="{}"/>`, c.Width, y, y, class)
+	}
+	return html.Join(
+		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label, html.If(c.Empty, `<p class="chart-empty">Nothing in this time</p>`)),
+		html.F(`<div class="chart-y" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span></div>
+`, c.Top, c.Half, zero),
+		html.F(`<div class="chart-plot"><svg viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true" focusable="false">
+{}
+{}
+</svg></div>
+`, c.Width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")), html.Each(c.Bars, bar)),
+		html.F(`<div class="chart-x" aria-hidden="true">{}</div>
+</div>`, html.Each(c.Dates, func(date string) html.HTML { return html.F(`<span>{}</span>`, date) })))
+}
+
+// firstSteps is there instead of calls before the first one.
+func firstSteps() html.HTML {
+	return html.F(`<div class="empty first">
+{}
+<h3>No call yet</h3>
+<p>Start a client through perigee, and its calls appear here while they are answered.</p>
+<p class="commands">{}{}</p>
+<p><a class="more" href="/dashboard/setup">Set up another client{}</a></p>
+</div>`, orbit(), command("perigee run claude-code"), command("perigee run codex"), icon("next"))
+}

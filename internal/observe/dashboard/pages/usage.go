@@ -1,0 +1,166 @@
+package pages
+
+import (
+	"cmp"
+	"time"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// Usage is what was spent.
+type Usage struct {
+	Days    int
+	Choices []int
+	Total   perigee.UsageRow
+	Chart   view.Chart
+	Costs   view.Chart
+	ByDay   []perigee.UsageRow // days with calls, the newest first
+	Groups  []UsageGroup
+	Prices  string // the date of the price list
+	Recent  view.Recent
+}
+
+// A UsageGroup is what was spent by one kind of group.
+type UsageGroup struct {
+	Title, Column, ID string
+	Rows              []UsageRow
+	More              int // rows that are left out
+}
+
+// A UsageRow is what a group has spent, with bars.
+type UsageRow struct {
+	perigee.UsageRow
+	Parts []view.Share
+}
+
+func (p Usage) HTML(Times) html.HTML {
+	choice := func(days int) html.HTML {
+		return html.F(`<a href="/dashboard/usage?days={}"{}>{} days</a>`, days, html.Attr(days == p.Days, ` aria-current="true"`), days)
+	}
+	head := html.F(`<div class="head"><h1>Usage</h1><nav class="segments" aria-label="Time">{}</nav></div>
+`, html.Each(p.Choices, choice))
+	if p.Total.Calls == 0 {
+		return html.F(`{}<div class="empty">{}<h2>Nothing was used in these {} days</h2>`+
+			`<p>Tokens and cost of calls appear here, by day, model, client and key.</p>`+
+			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), p.Days, icon("next"))
+	}
+	return html.Join(head, p.recent(), p.total(), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
+}
+
+// recent draws the last 24 hours.
+func (p Usage) recent() html.HTML {
+	r := &p.Recent
+	if len(r.Upstreams) == 0 {
+		return html.HTML{}
+	}
+	plot := func(title, legend html.HTML, c view.Chart) html.HTML {
+		return html.F(`<div><div class="section-head"><h3>{}</h3>{}</div><div class="surface pad low">{}</div></div>
+`, title, legend, chart(c))
+	}
+	row := func(l view.Latency) html.HTML {
+		class := "c-num"
+		if l.Errors > 0 {
+			class = "c-num bad"
+		}
+		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
+			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), class, l.ErrorShare),
+			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, first(l.P50), first(l.P95)))
+	}
+	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
+<div class="plots">{}{}{}</div>
+<div class="surface scroll"><table class="plain"><caption class="hidden">Upstreams in the last 24 hours</caption><thead><tr><th scope="col">Upstream</th>`+
+		`<th scope="col" class="c-num">Calls</th><th scope="col" class="c-num">Errors</th>`+
+		`<th scope="col" class="c-num">First byte, median</th><th scope="col" class="c-num">95 %</th></tr></thead>
+<tbody>{}</tbody></table></div>{}</section>
+`, plot(html.F(`Tokens by hour`), html.HTML{}, r.Tokens),
+		plot(html.F(`Calls by hour`), html.F(`<ul class="legend"><li><i class="s-done"></i>Done</li><li><i class="s-failed"></i>Errors</li></ul>`), r.Calls),
+		plot(html.F(`Time to first byte`), html.F(`<ul class="legend"><li><i class="s-p50"></i>Median</li><li><i class="s-p95"></i>95 %</li></ul>`), r.FirstByte),
+		html.Each(r.Upstreams, row), html.If(r.Cut, `<p class="after muted">Only the newest calls: there were more.</p>`))
+}
+
+// first is a time to the first byte.
+func first(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return view.Duration(d)
+}
+
+func (p Usage) total() html.HTML {
+	r := &p.Total
+	return html.Join(
+		html.F(`<dl class="numbers" id="total">
+<div><dt>Calls</dt><dd>{}</dd></div>
+`, view.Exact(r.Calls)),
+		tokens(r),
+		html.F(`<div><dt>Cost</dt><dd>{}<small>list price{}</small></dd></div>
+<div><dt>Errors</dt><dd>{}</dd></div>
+</dl>
+`, view.Cost(r.CostUSD), html.With(p.Prices, ` of {}`), view.Exact(r.Errors)))
+}
+
+func (p Usage) charts() html.HTML {
+	return html.Join(
+		html.F(`<section aria-labelledby="days-title" id="usage-day"><div class="section-head"><h2 id="days-title">Tokens by day</h2>`+
+			`<ul class="legend" aria-label="Colours"><li><i class="s-input"></i>Input</li><li><i class="s-cached"></i>Cached input</li>`+
+			`<li><i class="s-output"></i>Output</li><li><i class="s-thinking"></i>Thinking</li></ul></div>
+<div class="surface pad">{}</div></section>
+`, chart(p.Chart)),
+		html.If(!p.Costs.Empty, `<section aria-labelledby="cost-title" id="usage-cost"><h2 id="cost-title">Cost by day</h2><div class="surface pad low">{}</div></section>
+`, chart(p.Costs)))
+}
+
+// columns are the heads of the numbers in each table.
+func columns() html.HTML {
+	return html.Each([]string{"Calls", "Input", "Cached", "Output", "Thinking", "Cost", "Errors"}, func(name string) html.HTML {
+		return html.F(`<th scope="col" class="c-num">{}</th>`, name)
+	})
+}
+
+func (p Usage) days() html.HTML {
+	number := func(n int64) html.HTML { return html.F(`<td class="c-num">{}</td>`, view.Exact(n)) }
+	row := func(r perigee.UsageRow) html.HTML {
+		return html.F(`<tr><th scope="row">{}</th>{}<td class="c-num">{}</td>{}</tr>`, r.Group,
+			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), number(r.Errors))
+	}
+	return html.F(`<section aria-label="Numbers of each day">
+<details class="surface below"><summary>Numbers of each day</summary><table class="plain"><caption class="hidden">Usage of each day (UTC), the newest first</caption>`+
+		`<thead><tr><th scope="col">Day (UTC)</th>{}</tr></thead>
+<tbody>{}</tbody></table></details></section>
+`, columns(), html.Each(p.ByDay, row))
+}
+
+func (g UsageGroup) section() html.HTML {
+	return html.Join(
+		html.F(`<section aria-labelledby="{}-title" id="usage-{}"><h2 id="{}-title">{}</h2>
+`, g.ID, g.ID, g.ID, g.Title),
+		html.F(`<div class="surface scroll"><table class="plain bars"><caption class="hidden">Usage {}</caption><thead><tr><th scope="col">{}</th>`+
+			`<th scope="col" class="c-bar"><span class="hidden">Share</span></th>{}</tr></thead>
+<tbody>{}</tbody></table></div>
+`, g.Title, g.Column, columns(), html.Each(g.Rows, UsageRow.row)),
+		html.F(`{}</section>`, html.If(g.More > 0, `<p class="after muted">{} more; <code>perigee usage --by {}</code> lists all.</p>`, g.More, g.ID)))
+}
+
+func (r UsageRow) row() html.HTML {
+	name := html.F(`{}`, r.Group)
+	if r.Group == "" {
+		name = html.F(`<span class="none">none</span>`)
+	}
+	class := "c-num"
+	if r.Errors > 0 {
+		class = "c-num bad"
+	}
+	part := func(s view.Share) html.HTML {
+		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`, s.X, s.Width, s.Class)
+	}
+	number := func(n int64) html.HTML {
+		return html.F(`<td class="c-num" title="{}">{}</td>`, view.Exact(n), view.Count(n))
+	}
+	return html.Join(
+		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
+			name, html.Each(r.Parts, part)),
+		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, view.Exact(r.Calls),
+			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), class, view.Exact(r.Errors)))
+}

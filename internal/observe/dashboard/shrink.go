@@ -1,0 +1,111 @@
+package dashboard
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"perigee"
+	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/observe/dashboard/view"
+)
+
+// Bounds of searches for smallest requests.
+const (
+	keptSearches = 8        // whose results can be looked at
+	shownRequest = 64 << 10 // bytes of a result
+)
+
+// searches are the searches for the smallest requests of calls, the oldest first. At most one is running: each makes many calls.
+type searches struct {
+	mu   sync.Mutex
+	list []*pages.Search
+}
+
+// of returns the last search for a call.
+func (s *searches) of(id string) (found pages.Search, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.list {
+		if x.Call == id {
+			return *x, true
+		}
+	}
+	return found, false
+}
+
+// begin adds a search in place of an earlier one for the same call. begun is nil if one for this call is running already.
+func (s *searches) begin(x pages.Search) (begun *pages.Search, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.list {
+		switch {
+		case other.Running && other.Call == x.Call:
+			return nil, nil
+		case other.Running:
+			return nil, perigee.Errorf(perigee.ClassCapacity, "call %s is being shrunk, and one call is at a time", other.Call).
+				WithHint("wait until that has ended, two minutes at most")
+		}
+	}
+	s.list = slices.DeleteFunc(s.list, func(other *pages.Search) bool { return other.Call == x.Call })
+	if len(s.list) == keptSearches {
+		s.list = s.list[1:]
+	}
+	x.Running = true
+	s.list = append(s.list, &x)
+	return &x, nil
+}
+
+// change changes a search that begin has returned.
+func (s *searches) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// shrink begins to look for the smallest request that fails as the call did, and leads to the page that follows the search. The
+// search goes on when the browser goes to another page.
+func (v *visit) shrink(found *perigee.Call) error {
+	if v.opts.Shrink == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be shrunk here").WithHint("use perigee trace shrink %s", found.ID)
+	}
+	x, err := v.searches.begin(pages.Search{Call: found.ID, Began: v.now})
+	if err != nil {
+		return err
+	}
+	if x != nil {
+		go v.runSearch(context.WithoutCancel(v.ctx), x)
+	}
+	return v.redirect("/dashboard/calls/" + found.ID + "/shrink")
+}
+
+// runSearch runs a search until it ends.
+func (d *Dashboard) runSearch(ctx context.Context, x *pages.Search) {
+	result, err := d.opts.Shrink(ctx, x.Call, func(calls, bytes int) {
+		d.searches.change(func() { x.Calls, x.Bytes = calls, bytes })
+	})
+	result.Request, result.Stopped = d.opts.Redact(result.Request), d.opts.Redact(result.Stopped)
+	if len(result.Request) > shownRequest {
+		result.Request, result.Cut = strings.ToValidUTF8(result.Request[:shownRequest], ""), true
+	}
+	d.searches.change(func() {
+		x.Running, x.Result = false, result
+		if err != nil {
+			e := perigee.AsError(err)
+			x.Problem, x.Hint = d.opts.Redact(e.Message), d.opts.Redact(e.Hint)
+		}
+	})
+}
+
+// search shows how far the search for a call's smallest request is, or what it has found.
+func (v *visit) search(found *perigee.Call) error {
+	x, ok := v.searches.of(found.ID)
+	if !ok {
+		return v.redirect("/dashboard/calls/" + found.ID)
+	}
+	if !x.Running { // until then, nothing of the trace is on the page
+		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID, Detail: "shrink"}, nil)
+	}
+	return v.render(200, "Shrink "+view.ShortID(found.ID), "calls", pages.Shrink{Search: x, Asked: v.clean(*found), Token: v.session.FormToken()})
+}
